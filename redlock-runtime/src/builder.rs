@@ -1,0 +1,235 @@
+//! From a description of a node set to one that works.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    config::{ConfigError, ConfigProblem, NODES_VARIABLE, Settings, parse_nodes},
+    engine::{Config, Engine},
+    install::{self, Installed},
+    protocol::{self, NodeState},
+    redlock::{Redlock, Shared},
+};
+
+/// Describes a node set. Every mistake is reported at once, by [`build`](Self::build) or
+/// [`install`](Self::install).
+///
+/// ```no_run
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// use redlock_runtime::Redlock;
+///
+/// let _redlock = Redlock::builder()
+///     .nodes(["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"])
+///     .install()
+///     .await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+#[must_use = "a builder does nothing until `build` or `install` is awaited"]
+pub struct Builder {
+    nodes: Nodes,
+    settings: Settings,
+    runtime: Option<tokio::runtime::Handle>,
+}
+
+#[derive(Clone, Debug)]
+enum Nodes {
+    Given(Vec<String>),
+    /// From the environment, or else these.
+    FromEnvironmentOr(Vec<String>),
+}
+
+impl Builder {
+    pub(crate) fn new() -> Self {
+        Self {
+            nodes: Nodes::FromEnvironmentOr(Vec::new()),
+            settings: Settings::default(),
+            runtime: None,
+        }
+    }
+
+    /// The nodes, as URLs. Without this call they are taken from the environment variable
+    /// `REDLOCK_NODES`, with commas between them.
+    ///
+    /// - `redis://[user:password@]host[:port][/database]`
+    /// - `rediss://...`: the same over TLS, with the feature `tls`
+    /// - `unix:///path/to/socket[?user=...&pass=...]`
+    /// - `memory://name`: no server at all, but a store in this process, for tests and for
+    ///   trying things out; one name is one store
+    ///
+    /// Use an odd number of servers that fail independently: no replicas of each other, no
+    /// cluster, each with its own machine. With one node there is one lock server, and no lock
+    /// without it.
+    pub fn nodes<I>(mut self, urls: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        self.nodes = Nodes::Given(urls.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// The nodes that the environment variable `REDLOCK_NODES` names, or `urls` where it is not
+    /// set.
+    pub fn nodes_from_env_or<I>(mut self, urls: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        self.nodes = Nodes::FromEnvironmentOr(urls.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// The lease of locks that name none. Default: 5 s.
+    pub const fn expire(mut self, lease: Duration) -> Self {
+        self.settings.expire = lease;
+        self
+    }
+
+    /// How much longer than lease and drift a node keeps a key. It absorbs clock steps at the
+    /// nodes, and costs time only after a crash, because a release is immediate. Default: the
+    /// longer of 500 ms and a tenth of the lease.
+    pub const fn guard_band(mut self, band: Duration) -> Self {
+        self.settings.guard_band = Some(band);
+        self
+    }
+
+    /// How long one round waits for nodes that do not answer; a verdict falls sooner wherever
+    /// the other nodes allow. Default: the longer of 50 ms and a twentieth of the lease.
+    pub const fn node_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.node_timeout = Some(timeout);
+        self
+    }
+
+    /// How long a connection may take to be made, and how long a connected node may owe an
+    /// answer before its connection is given up. No lock waits for it. Default: 1 s.
+    pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
+        self.settings.connect_timeout = timeout;
+        self
+    }
+
+    /// The longest lease that a lock of this node set may ask for. Longer work renews its lease.
+    /// Default: 60 s.
+    pub const fn max_lease(mut self, lease: Duration) -> Self {
+        self.settings.max_lease = lease;
+        self
+    }
+
+    /// Runs the engine as a task on this runtime instead of on a thread of its own: a shorter
+    /// way for each lock, and in tests a clock that can be paused. The price: when the runtime
+    /// stalls, so do renewals, and when it is dropped, what was not released before stays until
+    /// it expires. The runtime needs its timer and I/O enabled.
+    pub fn runtime(mut self, handle: tokio::runtime::Handle) -> Self {
+        self.runtime = Some(handle);
+        self
+    }
+
+    /// Makes the node set. Waits until every node has been connected to or has failed once, so
+    /// at most `connect_timeout`. Nodes that are down are no error: they are tried again in the
+    /// background.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the configuration, at once; also two URLs that lead to
+    /// one server, and access refused by so many servers that no majority is left.
+    ///
+    /// # Cancellation
+    /// Dropping the future leaves nothing behind.
+    pub async fn build(self) -> Result<Redlock, ConfigError> {
+        let urls = match self.nodes {
+            Nodes::Given(urls) => urls,
+            Nodes::FromEnvironmentOr(urls) => nodes_of_environment().unwrap_or(urls),
+        };
+        let (nodes, mut problems) = parse_nodes(&urls);
+        problems.extend(self.settings.problems());
+        ConfigError::unless_empty(problems)?;
+
+        let (addresses, targets) = nodes
+            .into_iter()
+            .map(|node| (node.address, node.target))
+            .unzip();
+        let engine = Engine::start(Config {
+            nodes: targets,
+            connect_timeout: self.settings.connect_timeout,
+            runtime: self.runtime,
+        })
+        .map_err(|error| {
+            ConfigError::of(ConfigProblem::NoEngine {
+                message: error.to_string(),
+            })
+        })?;
+        let redlock = Redlock {
+            shared: Arc::new(Shared {
+                engine,
+                settings: self.settings,
+                addresses,
+            }),
+        };
+        redlock.check_servers().await?;
+        Ok(redlock)
+    }
+
+    /// Makes the node set, and makes it the one that annotated functions use. Keep the value in
+    /// `main`: dropping it ends the node set in order.
+    ///
+    /// # Errors
+    /// As [`build`](Self::build), and if a node set is installed already.
+    ///
+    /// # Cancellation
+    /// Dropping the future leaves nothing behind.
+    pub async fn install(self) -> Result<Installed, ConfigError> {
+        install::install(self.build().await?)
+    }
+}
+
+fn nodes_of_environment() -> Option<Vec<String>> {
+    let urls = std::env::var(NODES_VARIABLE).ok()?;
+    let urls: Vec<String> = urls
+        .split(',')
+        .map(|url| url.trim().to_owned())
+        .filter(|url| !url.is_empty())
+        .collect();
+    (!urls.is_empty()).then_some(urls)
+}
+
+impl Redlock {
+    /// What only the servers themselves can tell about a configuration.
+    async fn check_servers(&self) -> Result<(), ConfigError> {
+        if self.shared.engine.settled().await.is_err() {
+            return Err(ConfigError::of(ConfigProblem::NoEngine {
+                message: "its runtime is gone".to_owned(),
+            }));
+        }
+        let addresses = &self.shared.addresses;
+        let mut same = Vec::new();
+        let mut denied = Vec::new();
+        for (node, state) in self.shared.engine.node_states().into_iter().enumerate() {
+            match state {
+                Some(NodeState::SameServer(twin)) => same.push(ConfigProblem::SameServer {
+                    first: addresses[twin.0].to_string(),
+                    second: addresses[node].to_string(),
+                }),
+                Some(NodeState::Down(reason)) if is_denial(&reason) => {
+                    denied.push(ConfigProblem::AccessDenied {
+                        address: addresses[node].to_string(),
+                        message: reason.to_string(),
+                    });
+                }
+                _ => {}
+            }
+        }
+        // Fewer denials than that are an outage of single nodes, which must not keep a service
+        // from starting.
+        if protocol::out_of_reach(addresses.len(), denied.len()) {
+            same.extend(denied);
+        }
+        ConfigError::unless_empty(same)
+    }
+}
+
+/// True for a server's word that user or password are wrong or missing.
+fn is_denial(reason: &str) -> bool {
+    ["WRONGPASS", "NOAUTH", "NOPERM", "AuthenticationFailed"]
+        .iter()
+        .any(|code| reason.contains(code))
+}

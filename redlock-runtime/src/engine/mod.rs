@@ -1,0 +1,266 @@
+//! The only thread, runtime and clock. Owns connections, timers, renewals and releases, so that
+//! they live on when a caller's future, task or whole runtime is gone. Knows no rule of the
+//! protocol.
+
+mod clock;
+mod driver;
+mod status;
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use tokio::sync::{mpsc, oneshot, watch};
+use uuid::Uuid;
+
+pub(crate) use self::status::Status;
+use self::{clock::Clock, driver::Driver};
+use crate::{
+    node::Target,
+    protocol::{
+        Drained, Event, Instant, LeaseId, NodeState, Outcome, Protocol, Refusal, Terms, Vote,
+    },
+};
+
+/// How long releases are still carried out after the last handle of an engine is gone.
+const LAST_RELEASES: Duration = Duration::from_secs(1);
+
+/// What an engine needs to start.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub(crate) nodes: Vec<Target>,
+    pub(crate) connect_timeout: Duration,
+    /// Where to run, if not on a thread of its own.
+    pub(crate) runtime: Option<tokio::runtime::Handle>,
+}
+
+/// The way to ask an engine for something. Dropping it ends the engine, releases first.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    inbox: mpsc::UnboundedSender<Input>,
+    clock: Clock,
+    nodes: watch::Receiver<Vec<Option<NodeState>>>,
+    next_lease: AtomicU64,
+    /// The process that started it: a fork has this memory, but not the thread.
+    process: u32,
+    own_thread: bool,
+}
+
+/// The engine is gone: shut down, its runtime dropped, or left behind by a fork.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stopped;
+
+/// All that reaches the engine, in the order in which it came.
+#[derive(Debug)]
+enum Input {
+    Command(Command),
+    Nodes(Vec<Event>),
+}
+
+/// What callers ask, and where the answer goes.
+enum Command {
+    Acquire {
+        lease: LeaseId,
+        key: Arc<str>,
+        terms: Terms,
+        status: Arc<Status>,
+        answer: oneshot::Sender<Result<(), Refusal>>,
+    },
+    Extend {
+        lease: LeaseId,
+        answer: oneshot::Sender<Result<(), Vec<Vote>>>,
+    },
+    End {
+        lease: LeaseId,
+        answer: Option<oneshot::Sender<Outcome>>,
+    },
+    Shutdown {
+        timeout: Duration,
+        cut_off: bool,
+        done: Box<dyn FnOnce(Drained) + Send>,
+    },
+}
+
+impl Engine {
+    /// Starts an engine. Fails if the operating system gives it no thread.
+    pub(crate) fn start(config: Config) -> std::io::Result<Self> {
+        let (inbox, received) = mpsc::unbounded_channel();
+        let (board, nodes) = watch::channel(vec![None; config.nodes.len()]);
+        let own_thread = config.runtime.is_none();
+        let clock = match &config.runtime {
+            None => Clock::System,
+            Some(runtime) => {
+                let _guard = runtime.enter();
+                Clock::of_this_runtime()
+            }
+        };
+        let protocol = Protocol::new(
+            config.nodes.len(),
+            config.connect_timeout,
+            Box::new(|| Uuid::new_v4().as_u128()),
+            clock.now(),
+        );
+        let events = inbox.clone();
+        let driver_clock = clock.clone();
+        let run = move || {
+            Driver::new(
+                protocol,
+                driver_clock,
+                received,
+                events,
+                config.nodes,
+                board,
+            )
+            .run()
+        };
+        match config.runtime {
+            Some(runtime) => {
+                let _guard = runtime.enter();
+                runtime.spawn(run());
+            }
+            None => {
+                let runtime = tokio::runtime::Builder::new_current_thread()
+                    .enable_all()
+                    .build()?;
+                thread::Builder::new()
+                    .name("redlock".to_owned())
+                    .spawn(move || runtime.block_on(async { run().await }))?;
+            }
+        }
+        Ok(Self {
+            inbox,
+            clock,
+            nodes,
+            next_lease: AtomicU64::new(0),
+            process: std::process::id(),
+            own_thread,
+        })
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        self.clock.now()
+    }
+
+    pub(crate) fn new_lease(&self) -> LeaseId {
+        LeaseId(self.next_lease.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// False where blocking this thread would keep the engine from the work it is waited for.
+    pub(crate) fn works_while_this_thread_waits(&self) -> bool {
+        let here = tokio::runtime::Handle::try_current();
+        self.own_thread
+            || here.is_ok_and(|runtime| {
+                runtime.runtime_flavor() != tokio::runtime::RuntimeFlavor::CurrentThread
+            })
+    }
+
+    pub(crate) async fn acquire(
+        &self,
+        lease: LeaseId,
+        key: Arc<str>,
+        terms: Terms,
+        status: Arc<Status>,
+    ) -> Result<Result<(), Refusal>, Stopped> {
+        let (answer, answered) = oneshot::channel();
+        self.tell(Command::Acquire {
+            lease,
+            key,
+            terms,
+            status,
+            answer,
+        })?;
+        answered.await.map_err(|_| Stopped)
+    }
+
+    /// Fails with the votes if there was no quorum for it in time.
+    pub(crate) async fn extend(&self, lease: LeaseId) -> Result<Result<(), Vec<Vote>>, Stopped> {
+        let (answer, answered) = oneshot::channel();
+        self.tell(Command::Extend { lease, answer })?;
+        answered.await.map_err(|_| Stopped)
+    }
+
+    /// Ends a lease in whatever phase it is. Never blocks, and may be called from anywhere.
+    pub(crate) fn end(&self, lease: LeaseId) {
+        // A stopped engine can release nothing; the key TTL will.
+        let _ = self.tell(Command::End {
+            lease,
+            answer: None,
+        });
+    }
+
+    /// The same, with the nodes' word on it. The release is on its way once this is called,
+    /// whether the answer is awaited or not.
+    pub(crate) fn end_and_report(
+        &self,
+        lease: LeaseId,
+    ) -> impl Future<Output = Outcome> + Send + use<> {
+        let (answer, answered) = oneshot::channel();
+        let told = self.tell(Command::End {
+            lease,
+            answer: Some(answer),
+        });
+        async move {
+            match told {
+                Ok(()) => answered.await.unwrap_or(Outcome::Unknown),
+                Err(Stopped) => Outcome::Unknown,
+            }
+        }
+    }
+
+    pub(crate) fn shutdown(
+        &self,
+        timeout: Duration,
+        cut_off: bool,
+        done: impl FnOnce(Drained) + Send + 'static,
+    ) -> Result<(), Stopped> {
+        self.tell(Command::Shutdown {
+            timeout,
+            cut_off,
+            done: Box::new(done),
+        })
+    }
+
+    /// Waits until every node has connected or failed once.
+    pub(crate) async fn settled(&self) -> Result<(), Stopped> {
+        let mut nodes = self.nodes.clone();
+        let settled = nodes.wait_for(|nodes| nodes.iter().all(Option::is_some));
+        settled.await.map(drop).map_err(|_| Stopped)
+    }
+
+    /// The nodes' connections; `None` before the first attempt has come to anything.
+    pub(crate) fn node_states(&self) -> Vec<Option<NodeState>> {
+        self.nodes.borrow().clone()
+    }
+
+    fn tell(&self, command: Command) -> Result<(), Stopped> {
+        if std::process::id() != self.process {
+            return Err(Stopped);
+        }
+        self.inbox
+            .send(Input::Command(command))
+            .map_err(|_| Stopped)
+    }
+}
+
+/// Nobody is left to ask for anything; what was released last still has to reach the nodes.
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let _ = self.shutdown(LAST_RELEASES, true, drop);
+    }
+}
+
+impl std::fmt::Debug for Command {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Acquire { .. } => "Acquire",
+            Self::Extend { .. } => "Extend",
+            Self::End { .. } => "End",
+            Self::Shutdown { .. } => "Shutdown",
+        })
+    }
+}

@@ -1,0 +1,94 @@
+//! What guards read of their lease without asking: its deadline, and whether it is over. The
+//! engine writes it, and the holder when it lets go.
+
+use std::sync::{
+    OnceLock,
+    atomic::{AtomicBool, AtomicU64, Ordering},
+};
+
+use tokio::sync::Notify;
+
+use crate::protocol::{Instant, Loss};
+
+/// One lease's state, shared by the engine, the guard and its views.
+#[derive(Debug, Default)]
+pub(crate) struct Status {
+    /// Nanoseconds on the engine's clock; zero before the lock is held.
+    deadline: AtomicU64,
+    loss: OnceLock<Loss>,
+    released: AtomicBool,
+    changed: Notify,
+}
+
+impl Status {
+    /// The lease runs until `deadline`; a later call never makes it shorter.
+    pub(crate) fn hold_until(&self, deadline: Instant) {
+        self.deadline
+            .fetch_max(deadline.as_nanos(), Ordering::Release);
+    }
+
+    /// The lease is over. The first reason stands.
+    pub(crate) fn end(&self, loss: Loss) {
+        if self.loss.set(loss).is_ok() {
+            self.changed.notify_waiters();
+        }
+    }
+
+    /// The holder has let go.
+    pub(crate) fn release(&self) {
+        self.released.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn deadline(&self) -> Instant {
+        Instant::from_nanos(self.deadline.load(Ordering::Acquire))
+    }
+
+    pub(crate) fn loss(&self) -> Option<&Loss> {
+        self.loss.get()
+    }
+
+    /// Held, not known to be lost, not released, and before its deadline.
+    pub(crate) fn is_held(&self, now: Instant) -> bool {
+        now < self.deadline() && self.loss().is_none() && !self.released.load(Ordering::Acquire)
+    }
+
+    /// Waits for the end of the lease under its holder; for ever if the holder releases it.
+    pub(crate) async fn ended(&self) -> &Loss {
+        let mut changed = std::pin::pin!(self.changed.notified());
+        // Registered before the look, so that an end in between is not missed.
+        changed.as_mut().enable();
+        if let Some(loss) = self.loss.get() {
+            return loss;
+        }
+        changed.await;
+        match self.loss.get() {
+            Some(loss) => loss,
+            None => std::future::pending().await,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    #[test]
+    fn nothing_is_held_before_the_grant_after_the_deadline_or_after_the_end() {
+        let status = Status::default();
+        assert!(!status.is_held(at(0)));
+        status.hold_until(at(10));
+        assert!(status.is_held(at(9)));
+        assert!(!status.is_held(at(10)));
+        status.end(Loss::Stopped);
+        assert!(!status.is_held(at(9)));
+
+        let released = Status::default();
+        released.hold_until(at(10));
+        released.release();
+        assert!(!released.is_held(at(9)));
+    }
+}

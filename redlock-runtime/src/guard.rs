@@ -1,0 +1,142 @@
+//! A lock while it is held.
+
+use std::{ops::Deref, sync::Arc, time::Duration};
+
+use crate::{
+    engine::Stopped,
+    error::LockError,
+    section::{Asked, Section},
+};
+
+/// A held lock. Dropping it releases the lock on every node, wherever and however it is dropped:
+/// in or outside a runtime, on a panic, with the task that owned it. The release itself is the
+/// engine's work and cannot be cancelled.
+///
+/// A guard tells whether its lock can still be trusted, but it cannot stop the code that holds
+/// it: [`Lock::hold`](crate::Lock::hold) and annotated functions can. With a bare guard, check
+/// [`is_held`](Lease::is_held) before each step that must not happen without the lock, or race
+/// the work against [`lost`](Lease::lost).
+#[derive(Debug)]
+#[must_use = "a lock is released when its guard is dropped"]
+pub struct Guard {
+    section: Section,
+    lease: Lease,
+}
+
+impl Guard {
+    pub(crate) fn new(section: Section) -> Self {
+        Self {
+            lease: section.lease(),
+            section,
+        }
+    }
+
+    /// A view on the lock that can be handed to other tasks. It keeps nothing alive: the lock is
+    /// released with the guard.
+    #[must_use]
+    pub fn lease(&self) -> Lease {
+        self.lease.clone()
+    }
+
+    /// Releases the lock, and waits for the nodes' word on it.
+    ///
+    /// # Cancellation
+    /// The release is on its way as soon as this is called, and goes on when the future is
+    /// dropped, even before it was first polled.
+    pub fn release(self) -> impl Future<Output = Release> + Send {
+        self.section.release()
+    }
+}
+
+impl Deref for Guard {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        &self.lease
+    }
+}
+
+/// What became of a release.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Release {
+    /// The lock was held until now: a majority of nodes still had its key, and deleted it.
+    Released,
+    /// The lease had ended before, or a majority of nodes no longer had the key: somebody else
+    /// may have held the lock in the meantime.
+    AlreadyExpired,
+    /// Too few nodes answered to tell, or the node set was shut down. What could not be released
+    /// is released once a node can be reached again, or expires.
+    Unknown,
+}
+
+/// A view on a held lock: how long it can be trusted, and the news when it cannot.
+///
+/// `guard = name` in the attribute binds one in the body. It can be cloned and handed to other
+/// tasks; it keeps nothing alive.
+#[derive(Clone, Debug)]
+pub struct Lease {
+    key: Arc<str>,
+    asked: Result<Asked, LockError>,
+}
+
+impl Lease {
+    pub(crate) const fn new(key: Arc<str>, asked: Result<Asked, LockError>) -> Self {
+        Self { key, asked }
+    }
+
+    /// The key of the lock.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// True while the lock is held: acquired, not released, not known to be lost, and before its
+    /// deadline. True says nothing about the next moment; see [`remaining`](Self::remaining).
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        !self.remaining().is_zero()
+    }
+
+    /// What is left of the lease; zero once the lock is not held any more.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.asked.as_ref().map_or(Duration::ZERO, Asked::remaining)
+    }
+
+    /// Waits until the lock ends under its holder, and tells how. Waits for ever if the holder
+    /// releases it, so race it against the work.
+    ///
+    /// # Cancellation
+    /// Cancel-safe; it can be called again and by several tasks.
+    pub async fn lost(&self) -> LockError {
+        match &self.asked {
+            Ok(asked) => {
+                asked.status.ended().await;
+                asked.over_error(&self.key)
+            }
+            Err(error) => error.clone(),
+        }
+    }
+
+    /// Starts a fresh lease now, of the full length that the lock was acquired with but not
+    /// beyond `max_hold`, and tells what is left of it.
+    ///
+    /// # Errors
+    /// [`LockError::NoQuorum`] if too few nodes confirmed in time: the old lease goes on, and
+    /// another try may succeed. Any other error means that the lock is not held any more.
+    ///
+    /// # Cancellation
+    /// The extension goes on when the future is dropped. It never revives a lock that ended.
+    pub async fn extend(&self) -> Result<Duration, LockError> {
+        let asked = self.asked.as_ref().map_err(Clone::clone)?;
+        if !self.is_held() {
+            return Err(asked.over_error(&self.key));
+        }
+        match asked.shared.engine.extend(asked.lease).await {
+            Ok(Ok(())) => Ok(self.remaining()),
+            Ok(Err(votes)) => Err(LockError::not_extended(votes, &asked.context(&self.key))),
+            Err(Stopped) => Err(asked.over_error(&self.key)),
+        }
+    }
+}

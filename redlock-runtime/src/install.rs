@@ -1,0 +1,75 @@
+//! The one node set that annotated functions use without naming it.
+
+use std::{
+    ops::Deref,
+    sync::{Arc, PoisonError, RwLock, mpsc},
+    time::Duration,
+};
+
+use crate::{
+    config::{ConfigError, ConfigProblem},
+    redlock::Redlock,
+};
+
+static INSTALLED: RwLock<Option<Redlock>> = RwLock::new(None);
+
+/// How long the end of `main` may wait for holders to let go and for releases to be confirmed.
+const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The installed node set, for as long as it is: keep it in `main`.
+///
+/// Dropping it un-installs the node set and ends it: bodies that still run are cut off at their
+/// next await, waiting callers get [`LockError::Stopped`](crate::LockError::Stopped), and what
+/// was held is released. This waits until the nodes have confirmed, at most a second. For an
+/// orderly end, with time for bodies to finish, call [`Redlock::shutdown`] before.
+///
+/// Tasks that cannot run while it is dropped, because they live on the current-thread runtime
+/// of this very thread, cannot let go in that time; their keys expire by themselves.
+#[derive(Debug)]
+#[must_use = "dropping it at once un-installs the node set; bind it for the length of `main`"]
+pub struct Installed {
+    redlock: Redlock,
+}
+
+pub(crate) fn installed() -> Option<Redlock> {
+    INSTALLED
+        .read()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone()
+}
+
+pub(crate) fn install(redlock: Redlock) -> Result<Installed, ConfigError> {
+    let mut installed = INSTALLED.write().unwrap_or_else(PoisonError::into_inner);
+    if installed.is_some() {
+        return Err(ConfigError::of(ConfigProblem::AlreadyInstalled));
+    }
+    *installed = Some(redlock.clone());
+    Ok(Installed { redlock })
+}
+
+impl Deref for Installed {
+    type Target = Redlock;
+
+    fn deref(&self) -> &Redlock {
+        &self.redlock
+    }
+}
+
+impl Drop for Installed {
+    fn drop(&mut self) {
+        let mut installed = INSTALLED.write().unwrap_or_else(PoisonError::into_inner);
+        installed.take_if(|current| Arc::ptr_eq(&current.shared, &self.redlock.shared));
+        drop(installed);
+
+        let (done, drained) = mpsc::channel();
+        let report = move |left| {
+            let _ = done.send(left);
+        };
+        let engine = &self.redlock.shared.engine;
+        let told = engine.shutdown(FLUSH_TIMEOUT, true, report);
+        if told.is_ok() && engine.works_while_this_thread_waits() {
+            // An engine that dies drops the sender, which ends the wait.
+            let _ = drained.recv_timeout(FLUSH_TIMEOUT * 2);
+        }
+    }
+}

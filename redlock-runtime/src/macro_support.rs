@@ -1,0 +1,140 @@
+//! Everything that the expansion of the attribute may name, and nothing else. Not part of the
+//! public interface: it changes with the macro.
+
+use std::{fmt, marker::PhantomData, pin::Pin, sync::Arc, time::Duration};
+
+pub use std;
+
+pub use crate::config::Renew;
+use crate::{
+    config::Options, error::FromLockError, error::LockError, guard::Lease, install,
+    redlock::Redlock, section,
+};
+
+/// Stands for a value of the return type, so that the compiler reports a body that returns
+/// something else in the body and not at the attribute.
+pub struct Returns<T>(PhantomData<fn() -> T>);
+
+impl<T> Returns<T> {
+    #[expect(
+        clippy::new_without_default,
+        reason = "written out by the expansion alone"
+    )]
+    pub const fn new() -> Self {
+        Self(PhantomData)
+    }
+
+    /// Is never called: the call stands behind `if false`.
+    pub fn conjure(&self) -> T {
+        unreachable!("only its type is of interest")
+    }
+}
+
+impl<T> fmt::Debug for Returns<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Returns")
+    }
+}
+
+/// The arguments of an attribute that are known at compile time.
+#[derive(Clone, Copy, Debug)]
+pub struct Spec {
+    pub name: &'static str,
+    pub expire: Option<Duration>,
+    pub wait: Duration,
+    pub renew: Renew,
+    pub max_hold: Option<Duration>,
+}
+
+/// The critical section that an annotated function is.
+#[derive(Debug)]
+pub struct Section(section::Section);
+
+impl Section {
+    /// Never fails: that nothing is installed is the error of `acquire`.
+    pub fn installed(key: String, spec: Spec) -> Self {
+        let key: Arc<str> = key.into();
+        let shared = install::installed()
+            .map(|redlock| redlock.shared)
+            .ok_or_else(|| LockError::not_installed(Arc::clone(&key)));
+        Self(section::Section::new(shared, key, spec.options()))
+    }
+
+    /// `via = ...`
+    pub fn of(redlock: &Redlock, key: String, spec: Spec) -> Self {
+        let shared = Arc::clone(&redlock.shared);
+        Self(section::Section::new(
+            Ok(shared),
+            key.into(),
+            spec.options(),
+        ))
+    }
+
+    /// `guard = ...`
+    pub fn lease(&self) -> Lease {
+        self.0.lease()
+    }
+
+    pub async fn acquire(&mut self) -> Result<(), LockError> {
+        self.0.acquire().await
+    }
+
+    pub async fn hold<B: Future>(
+        &mut self,
+        body: Pin<&mut Option<B>>,
+    ) -> Result<B::Output, LockError> {
+        self.0.hold(body).await
+    }
+}
+
+impl Spec {
+    const fn options(&self) -> Options {
+        Options {
+            expire: self.expire,
+            wait: self.wait,
+            renew: self.renew,
+            max_hold: self.max_hold,
+        }
+    }
+}
+
+/// The way out for a lock that failed.
+pub fn fail<R: FromLockError>(error: LockError) -> R {
+    R::from_lock_error(error)
+}
+
+/// The way out where the attribute says `on_error = handler`. A function, so that the compiler
+/// knows the type of a closure's argument.
+pub fn fail_with<R, F: FnOnce(LockError) -> R>(handler: F, error: LockError) -> R {
+    handler(error)
+}
+
+/// Checks, while compiling, durations that are given as constants.
+///
+/// # Panics
+/// With the message for the first mistake.
+pub const fn check_durations(spec: &Spec) {
+    const DEFAULT_EXPIRE: Duration = Duration::from_secs(5);
+    let expire = match spec.expire {
+        Some(expire) => expire,
+        None => DEFAULT_EXPIRE,
+    };
+    assert!(!expire.is_zero(), "`expire` must be longer than zero");
+    assert!(
+        crate::protocol::outlasts_drift(expire),
+        "`expire` is shorter than the clock drift that Redlock allows for; the lock could never be held"
+    );
+    if let Renew::Every(renew) = spec.renew {
+        assert!(!renew.is_zero(), "`renew` must be longer than zero");
+        assert!(
+            spec.expire.is_none() || renew.as_nanos() < expire.as_nanos(),
+            "`renew` must be shorter than `expire`; the lock would expire first"
+        );
+    }
+    if let (Some(max_hold), Some(expire)) = (spec.max_hold, spec.expire) {
+        assert!(
+            max_hold.as_nanos() >= expire.as_nanos(),
+            "`max_hold` is shorter than `expire`; make the lease shorter instead"
+        );
+    }
+}

@@ -1,0 +1,107 @@
+//! One connection to a Redis server: RESP3 where it can be had, scripts loaded.
+
+use std::sync::Arc;
+
+use redis::{
+    AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, InfoDict, Pipeline, ProtocolVersion,
+    PushInfo, PushKind, RedisError, Value, aio::MultiplexedConnection, io::tcp::TcpSettings,
+};
+use tokio::sync::mpsc;
+
+use crate::script;
+
+/// Requests that a connection takes before it pushes back. The engine gives up a node that
+/// answers nothing long before so many are waiting.
+const BUFFERED_BATCHES: usize = 1_024;
+
+/// A connection that is ready for requests.
+pub(super) struct Connection {
+    pub(super) wire: MultiplexedConnection,
+    pub(super) pushes: mpsc::UnboundedReceiver<PushInfo>,
+    /// The server's run id, where its access rules let us see it.
+    pub(super) server: Option<Arc<str>>,
+}
+
+impl Connection {
+    /// Connects, signs in, and makes the server know the scripts. Has no time limit of its own:
+    /// the protocol gives it up by dropping it.
+    pub(super) async fn open(info: &ConnectionInfo) -> Result<Self, Arc<str>> {
+        let opened = match open_once(info.clone()).await {
+            // A proxy, or a server before Redis 6: without RESP3 a connection that dies while
+            // it is idle is noticed only when it is used.
+            Err(error) if is_unknown_protocol(&error) => {
+                open_once(with_protocol(info.clone(), ProtocolVersion::RESP2)).await
+            }
+            opened => opened,
+        };
+        opened.map_err(|error| reason(&error))
+    }
+}
+
+/// The same server, spoken to in another version of the protocol.
+pub(crate) fn with_protocol(info: ConnectionInfo, protocol: ProtocolVersion) -> ConnectionInfo {
+    let settings = info.redis_settings().clone().set_protocol(protocol);
+    info.set_redis_settings(settings)
+}
+
+/// True for the push by which a connection says that it is gone.
+pub(super) fn is_disconnection(push: &PushInfo) -> bool {
+    push.kind == PushKind::Disconnection
+}
+
+/// What operators read about a failure. The driver's texts hold addresses but no passwords.
+pub(super) fn reason(error: &RedisError) -> Arc<str> {
+    error.to_string().into()
+}
+
+async fn open_once(info: ConnectionInfo) -> Result<Connection, RedisError> {
+    let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
+    let (sender, pushes) = mpsc::unbounded_channel();
+    let mut config = AsyncConnectionConfig::new()
+        .set_connection_timeout(None)
+        .set_response_timeout(None)
+        .set_pipeline_buffer_size(BUFFERED_BATCHES);
+    if info.redis_settings().protocol().supports_resp3() {
+        config = config.set_push_sender(sender);
+    }
+    let mut wire = Client::open(info)?
+        .get_multiplexed_async_connection_with_config(&config)
+        .await?;
+    let server = prepare(&mut wire).await?;
+    Ok(Connection {
+        wire,
+        pushes,
+        server,
+    })
+}
+
+/// Loads the scripts, and asks who the server is. A server that refuses either still serves: a
+/// script goes out with its text when it is missing.
+async fn prepare(wire: &mut MultiplexedConnection) -> Result<Option<Arc<str>>, RedisError> {
+    let mut pipeline = Pipeline::new();
+    pipeline.cmd("INFO").arg("server");
+    script::load_all(&mut pipeline);
+    let answers = wire
+        .send_packed_commands(&pipeline, 0, pipeline.len())
+        .await?;
+    if let Some(Value::ServerError(error)) = answers.first()
+        && matches!(error.code(), "NOAUTH" | "LOADING" | "MASTERDOWN")
+    {
+        return Err(error.clone().into());
+    }
+    let info: Option<InfoDict> = answers
+        .into_iter()
+        .next()
+        .and_then(|info| redis::from_redis_value(info).ok());
+    Ok(info
+        .and_then(|info| info.get::<String>("run_id"))
+        .map(Arc::from))
+}
+
+fn is_unknown_protocol(error: &RedisError) -> bool {
+    error.code() == Some("NOPROTO")
+        || error.kind() == ErrorKind::RESP3NotSupported
+        || error
+            .detail()
+            .is_some_and(|detail| detail.contains("unknown command"))
+}

@@ -1,0 +1,85 @@
+//! The node without Redis: for trying things out, for users' unit tests, and for simulation.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock, Mutex, PoisonError, Weak},
+};
+
+use crate::protocol::{Instant, Owner, Reply, Request};
+
+/// What `memory://name` means: the same store for the same name, for as long as any node set of
+/// this process uses it.
+static STORES: LazyLock<Mutex<BTreeMap<String, Weak<Memory>>>> = LazyLock::new(Mutex::default);
+
+/// One node's keys. Answers as the scripts do.
+#[derive(Debug, Default)]
+pub(crate) struct Memory {
+    keys: Mutex<BTreeMap<Arc<str>, Key>>,
+}
+
+#[derive(Debug)]
+struct Key {
+    owner: Owner,
+    expires: Instant,
+}
+
+impl Memory {
+    /// The store of this name.
+    pub(crate) fn named(name: &str) -> Arc<Self> {
+        let mut stores = STORES.lock().unwrap_or_else(PoisonError::into_inner);
+        stores.retain(|_, store| store.strong_count() > 0);
+        if let Some(store) = stores.get(name).and_then(Weak::upgrade) {
+            return store;
+        }
+        let store = Arc::new(Self::default());
+        stores.insert(name.to_owned(), Arc::downgrade(&store));
+        store
+    }
+
+    pub(crate) fn run(&self, request: &Request, now: Instant) -> Reply {
+        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let (Request::Acquire { key, .. }
+        | Request::Extend { key, .. }
+        | Request::Release { key, .. }) = request;
+        if keys.get(key).is_some_and(|held| held.expires <= now) {
+            keys.remove(key);
+        }
+        match (request, keys.get_mut(key)) {
+            (Request::Acquire { .. }, Some(held)) => Reply::Held {
+                remaining: Some(held.expires.since(now)),
+            },
+            (Request::Acquire { key, owner, ttl }, None) => {
+                let held = Key {
+                    owner: *owner,
+                    expires: now.after(*ttl),
+                };
+                keys.insert(Arc::clone(key), held);
+                Reply::Granted
+            }
+            (Request::Extend { owner, ttl, .. }, Some(held)) if held.owner == *owner => {
+                held.expires = now.after(*ttl);
+                Reply::Extended
+            }
+            (Request::Release { owner, key }, Some(held)) if held.owner == *owner => {
+                keys.remove(key);
+                Reply::Deleted
+            }
+            (Request::Extend { .. } | Request::Release { .. }, _) => Reply::NotOwner,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_means_one_store_for_as_long_as_it_is_used() {
+        let first = Memory::named("memory-unit-test");
+        assert!(Arc::ptr_eq(&first, &Memory::named("memory-unit-test")));
+        assert!(!Arc::ptr_eq(&first, &Memory::named("memory-unit-test-2")));
+        drop(first);
+        let again = Memory::named("memory-unit-test");
+        assert_eq!(Arc::strong_count(&again), 1);
+    }
+}

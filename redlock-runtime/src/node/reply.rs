@@ -1,0 +1,110 @@
+//! What a server's answer means.
+
+use std::time::Duration;
+
+use redis::Value;
+
+use crate::protocol::{Fault, Reply, Request};
+
+/// Reads one server's answer to one request. Whatever is not an answer that the script can give
+/// is a fault, never a vote.
+pub(super) fn parse(request: &Request, answer: Value) -> Reply {
+    match (request, answer) {
+        (Request::Acquire { .. }, Value::Okay) => Reply::Granted,
+        (Request::Acquire { .. }, Value::Int(-1)) => Reply::Held { remaining: None },
+        (Request::Acquire { .. }, Value::Int(millis @ 0..)) => Reply::Held {
+            remaining: Some(Duration::from_millis(millis.unsigned_abs())),
+        },
+        (Request::Extend { .. }, Value::Int(1)) => Reply::Extended,
+        (Request::Release { .. }, Value::Int(1)) => Reply::Deleted,
+        (Request::Extend { .. } | Request::Release { .. }, Value::Int(0)) => Reply::NotOwner,
+        (_, Value::ServerError(error)) => match (error.code(), request) {
+            ("NOSCRIPT", _) => Reply::NoScript,
+            // Something else stands under the key now, so it is not ours.
+            ("WRONGTYPE", Request::Extend { .. } | Request::Release { .. }) => Reply::NotOwner,
+            (code, _) => {
+                let detail = error.details().unwrap_or_default();
+                Reply::Failed(Fault::Refused(format!("{code} {detail}").trim_end().into()))
+            }
+        },
+        (_, other) => Reply::Failed(Fault::Garbled(shorten(&format!("{other:?}")).into())),
+    }
+}
+
+/// A server that lies may lie at length.
+fn shorten(text: &str) -> String {
+    const LONGEST: usize = 80;
+    if text.chars().count() <= LONGEST {
+        return text.to_owned();
+    }
+    text.chars().take(LONGEST).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::protocol::Owner;
+
+    fn acquire() -> Request {
+        Request::Acquire {
+            key: Arc::from("k"),
+            owner: Owner(1),
+            ttl: Duration::from_secs(1),
+        }
+    }
+
+    fn release() -> Request {
+        Request::Release {
+            key: Arc::from("k"),
+            owner: Owner(1),
+        }
+    }
+
+    fn error(line: &str) -> Value {
+        redis::parse_redis_value(line.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn what_no_script_can_answer_is_no_vote() {
+        for lie in [
+            Value::Int(-2),
+            Value::Nil,
+            Value::Boolean(true),
+            Value::SimpleString("QUEUED".into()),
+            Value::Array(vec![Value::Okay; 1_000]),
+        ] {
+            let reply = parse(&acquire(), lie.clone());
+            assert!(
+                matches!(reply, Reply::Failed(Fault::Garbled(_))),
+                "{lie:?} was read as {reply:?}"
+            );
+        }
+        assert!(matches!(
+            parse(&release(), Value::Okay),
+            Reply::Failed(Fault::Garbled(_))
+        ));
+    }
+
+    #[test]
+    fn errors_keep_the_servers_words() {
+        assert_eq!(
+            parse(
+                &acquire(),
+                error("-READONLY You can't write against a read only replica.\r\n")
+            ),
+            Reply::Failed(Fault::Refused(
+                "READONLY You can't write against a read only replica.".into()
+            ))
+        );
+        assert_eq!(
+            parse(&acquire(), error("-NOSCRIPT No matching script.\r\n")),
+            Reply::NoScript
+        );
+        assert_eq!(
+            parse(&release(), error("-WRONGTYPE Operation against a key\r\n")),
+            Reply::NotOwner
+        );
+    }
+}

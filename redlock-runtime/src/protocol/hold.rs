@@ -1,0 +1,286 @@
+//! A held lease: when it is renewed, what counts as a renewal, when it is lost.
+
+use std::time::Duration;
+
+use super::{
+    acquire::Attempt,
+    action::{Loss, Vote},
+    ballot::Ballot,
+    message::{NodeId, Owner},
+    time::Instant,
+    validity::Terms,
+};
+
+/// A failed renewal is tried again after a quarter of what is left of the lease, but not sooner
+/// than this, so that a lease near its end does not turn into a busy loop.
+const RENEWAL_FLOOR: Duration = Duration::from_millis(10);
+
+#[derive(Debug)]
+pub(super) struct Hold {
+    pub(super) owner: Owner,
+    /// The nodes that may hold a key of this owner.
+    pub(super) asked: Vec<NodeId>,
+    pub(super) deadline: Instant,
+    acquired: Instant,
+    renew_at: Option<Instant>,
+    extension: Option<Extension>,
+    extensions: u32,
+    /// The votes of the last round that did not extend the lease: the reason if it expires.
+    failed_votes: Vec<Vote>,
+}
+
+#[derive(Debug)]
+struct Extension {
+    started: Instant,
+    ballot: Ballot,
+    /// The holder asked for it and wants to know.
+    asked: bool,
+}
+
+/// What a look at a held lease finds to do.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Due {
+    Nothing,
+    /// Broadcast an extension: `begin_extension`.
+    Renew,
+    Extended {
+        deadline: Instant,
+    },
+    /// The round failed; `votes` are for the holder, if it asked.
+    NotExtended {
+        votes: Option<Vec<Vote>>,
+    },
+    Over(Loss),
+}
+
+impl Hold {
+    /// The lease that a won attempt leads to.
+    pub(super) fn new(won: Attempt, deadline: Instant, terms: &Terms) -> Self {
+        Self {
+            owner: won.owner,
+            asked: won.asked,
+            deadline,
+            acquired: won.started,
+            renew_at: terms.renew.map(|interval| won.started.after(interval)),
+            extension: None,
+            extensions: 0,
+            failed_votes: Vec::new(),
+        }
+    }
+
+    /// Opens a round, and gives its number.
+    pub(super) fn begin_extension(&mut self, nodes: usize, asked: bool, now: Instant) -> u32 {
+        self.extensions += 1;
+        self.renew_at = None;
+        self.extension = Some(Extension {
+            started: now,
+            ballot: Ballot::new(nodes),
+            asked,
+        });
+        self.extensions
+    }
+
+    /// Notes that the holder wants a fresh lease. True if a round must be opened for it; one
+    /// that is open already serves.
+    pub(super) fn ask_extension(&mut self) -> bool {
+        match &mut self.extension {
+            Some(open) => {
+                open.asked = true;
+                false
+            }
+            None => true,
+        }
+    }
+
+    pub(super) fn is_current(&self, extension: u32) -> bool {
+        self.extension.is_some() && self.extensions == extension
+    }
+
+    pub(super) fn on_vote(&mut self, node: NodeId, vote: Vote) {
+        if let Some(open) = &mut self.extension {
+            open.ballot.cast(node, vote);
+        }
+    }
+
+    pub(super) fn next_due(&self, terms: &Terms) -> Instant {
+        let round = self
+            .extension
+            .as_ref()
+            .map(|open| open.started.after(terms.round_timeout()));
+        [round, self.renew_at]
+            .into_iter()
+            .flatten()
+            .fold(self.deadline, Instant::min)
+    }
+
+    /// Looks at the clock and the votes. The deadline comes first: a quorum that arrives after
+    /// it extends nothing, because another holder may have had the lock in between.
+    pub(super) fn look(&mut self, terms: &Terms, now: Instant) -> Due {
+        if now >= self.deadline {
+            return Due::Over(Loss::Expired {
+                votes: self.last_votes(),
+            });
+        }
+        if let Some(mut open) = self.extension.take() {
+            if now >= open.started.after(terms.round_timeout()) {
+                open.ballot.close();
+            }
+            if open.ballot.is_won() {
+                return self.on_extended(open.started, terms);
+            }
+            if open.ballot.is_refused() {
+                return Due::Over(Loss::Lost {
+                    votes: open.ballot.into_votes(),
+                });
+            }
+            if open.ballot.is_out_of_reach() {
+                return self.on_failed_round(open, terms, now);
+            }
+            self.extension = Some(open);
+        }
+        match self.renew_at {
+            Some(at) if at <= now => Due::Renew,
+            _ => Due::Nothing,
+        }
+    }
+
+    fn on_extended(&mut self, started: Instant, terms: &Terms) -> Due {
+        // Never shorter than before: a cap by `max_hold` may have left nothing to add.
+        self.deadline = self.deadline.max(terms.deadline(started, self.acquired));
+        self.renew_at = terms.renew.map(|interval| started.after(interval));
+        self.failed_votes.clear();
+        Due::Extended {
+            deadline: self.deadline,
+        }
+    }
+
+    fn on_failed_round(&mut self, round: Extension, terms: &Terms, now: Instant) -> Due {
+        if terms.renew.is_some() {
+            let pause = (self.deadline.since(now) / 4).max(RENEWAL_FLOOR);
+            self.renew_at = Some(now.after(pause));
+        }
+        self.failed_votes = round.ballot.into_votes();
+        Due::NotExtended {
+            votes: round.asked.then(|| self.failed_votes.clone()),
+        }
+    }
+
+    fn last_votes(&mut self) -> Vec<Vote> {
+        match self.extension.take() {
+            Some(open) => open.ballot.into_votes(),
+            None => std::mem::take(&mut self.failed_votes),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{
+        super::{
+            message::Fault,
+            validity::{default_guard_band, default_min_validity, default_node_timeout},
+        },
+        *,
+    };
+
+    const LEASE: Duration = Duration::from_secs(3);
+
+    fn terms() -> Terms {
+        Terms {
+            lease: LEASE,
+            guard_band: default_guard_band(LEASE),
+            node_timeout: default_node_timeout(LEASE),
+            min_validity: default_min_validity(LEASE),
+            wait: Duration::ZERO,
+            renew: Some(Duration::from_secs(1)),
+            max_hold: None,
+        }
+    }
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(0).after(Duration::from_millis(millis))
+    }
+
+    fn hold(terms: &Terms) -> Hold {
+        Hold::new(
+            Attempt::new(Owner(1), 3, at(0)),
+            terms.deadline(at(0), at(0)),
+            terms,
+        )
+    }
+
+    fn vote(hold: &mut Hold, votes: &[Vote]) {
+        for (node, vote) in votes.iter().enumerate() {
+            hold.on_vote(NodeId(node), vote.clone());
+        }
+    }
+
+    #[test]
+    fn a_renewal_counts_from_its_own_start() {
+        let terms = terms();
+        let mut hold = hold(&terms);
+        assert_eq!(hold.look(&terms, at(999)), Due::Nothing);
+        assert_eq!(hold.look(&terms, at(1_000)), Due::Renew);
+        hold.begin_extension(3, false, at(1_000));
+        vote(&mut hold, &[Vote::Ours, Vote::Ours]);
+        assert_eq!(
+            hold.look(&terms, at(1_100)),
+            Due::Extended {
+                deadline: at(4_000)
+            }
+        );
+        assert_eq!(hold.next_due(&terms), at(2_000));
+    }
+
+    #[test]
+    fn a_quorum_after_the_deadline_extends_nothing() {
+        let terms = terms();
+        let mut hold = hold(&terms);
+        hold.begin_extension(3, false, at(2_950));
+        vote(&mut hold, &[Vote::Ours, Vote::Ours, Vote::Ours]);
+        let Due::Over(Loss::Expired { votes }) = hold.look(&terms, at(3_000)) else {
+            panic!("the lease must be over");
+        };
+        assert_eq!(votes, vec![Vote::Ours; 3]);
+    }
+
+    #[test]
+    fn a_majority_of_lost_keys_is_a_loss_and_silence_is_not() {
+        let terms = terms();
+        let mut silent = hold(&terms);
+        silent.begin_extension(3, true, at(1_000));
+        vote(&mut silent, &[Vote::Ours, Vote::Failed(Fault::TimedOut)]);
+        assert_eq!(silent.look(&terms, at(1_100)), Due::Nothing);
+        assert!(matches!(
+            silent.look(&terms, at(1_150)),
+            Due::NotExtended { votes: Some(_) }
+        ));
+        // A quarter of the 1 850 ms that are left.
+        assert_eq!(
+            silent.next_due(&terms),
+            at(1_150 + 462).after(Duration::from_micros(500))
+        );
+
+        let mut lost = hold(&terms);
+        lost.begin_extension(3, false, at(1_000));
+        vote(&mut lost, &[Vote::NotOwner, Vote::NotOwner]);
+        assert!(matches!(
+            lost.look(&terms, at(1_001)),
+            Due::Over(Loss::Lost { .. })
+        ));
+    }
+
+    #[test]
+    fn max_hold_is_not_passed_by_renewals() {
+        let mut terms = terms();
+        terms.max_hold = Some(Duration::from_secs(4));
+        let mut hold = hold(&terms);
+        for start in [1_000, 2_000, 3_000] {
+            hold.begin_extension(1, false, at(start));
+            vote(&mut hold, &[Vote::Ours]);
+            hold.look(&terms, at(start));
+        }
+        assert_eq!(hold.deadline, at(4_000));
+        assert!(matches!(hold.look(&terms, at(4_000)), Due::Over(_)));
+    }
+}

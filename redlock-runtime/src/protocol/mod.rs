@@ -1,0 +1,722 @@
+//! The protocol: what is sent when, what counts, who holds a lock and until when.
+//!
+//! There is no I/O here, no clock, no randomness of its own, no async and no locks: time comes
+//! in with every event, random numbers through a function handed to [`Protocol::new`], and
+//! everything it wants done comes out as an [`Action`]. The engine drives it with tokio and
+//! Redis, a simulation drives the same code in virtual time. `tests/tidy.rs` keeps it so.
+//!
+//! To drive it:
+//! 1. Read the clock, then hand in one event with [`Protocol::handle`]. `now` never decreases.
+//! 2. Take out and carry out every action with [`Protocol::poll_action`], in order, to the end.
+//! 3. Hand in [`Event::Wakeup`] at [`Protocol::next_wakeup`]; earlier, later or more often does
+//!    no harm.
+//!
+//! A lease counts from the `now` of the `handle` that produced its sends, never from a reply.
+
+mod acquire;
+mod action;
+mod ballot;
+mod event;
+mod hold;
+mod line;
+mod link;
+mod message;
+mod quorum;
+mod release;
+mod time;
+mod timer;
+mod validity;
+mod wire;
+
+pub(crate) use action::{Action, Answer, Cause, Drained, Loss, NodeState, Outcome, Refusal, Vote};
+pub(crate) use event::Event;
+pub(crate) use message::{ConnectionId, Fault, LeaseId, NodeId, Owner, Reply, Request, RequestId};
+pub(crate) use quorum::out_of_reach;
+pub(crate) use time::Instant;
+pub(crate) use validity::{
+    Terms, default_guard_band, default_min_validity, default_node_timeout, default_renewal,
+    outlasts_drift,
+};
+
+use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+
+use self::{
+    acquire::{Attempt, Verdict},
+    hold::{Due, Hold},
+    line::Line,
+    release::{Releases, Report},
+    timer::Timer,
+    wire::{Purpose, Sent, Wire},
+};
+
+/// How many lines are checked after each event: enough for every test of the rules, and no
+/// quadratic cost with many thousands of locks.
+#[cfg(debug_assertions)]
+const INVARIANT_LINES: usize = 32;
+
+/// The whole state: leases, lines, connections, and what is owed to nodes.
+pub(crate) struct Protocol {
+    random: Box<dyn FnMut() -> u128 + Send>,
+    wire: Wire,
+    leases: BTreeMap<LeaseId, Lease>,
+    lines: BTreeMap<Arc<str>, Line>,
+    releases: Releases,
+    asked: u64,
+    shutdown: Option<Shutdown>,
+}
+
+#[derive(Debug)]
+struct Lease {
+    key: Arc<str>,
+    terms: Terms,
+    /// Place in the line.
+    order: u64,
+    /// When its caller stops waiting.
+    wait_until: Instant,
+    lost_attempts: u32,
+    phase: Phase,
+}
+
+#[derive(Debug)]
+enum Phase {
+    /// Behind another lease of this process.
+    Queued,
+    Trying(Attempt),
+    /// Between two attempts.
+    Resting {
+        until: Instant,
+        refusal: Refusal,
+    },
+    Held(Hold),
+    /// Lost or expired, and its holder has not let go yet. Nothing is released before that: a
+    /// holder that is stuck keeps what is left of the guard band.
+    Over(Hold),
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Shutdown {
+    until: Instant,
+    drained: bool,
+}
+
+impl Protocol {
+    /// Starts to connect to all nodes. A connection must be made within `connect_timeout`, and
+    /// one that owes an answer for as long is given up.
+    pub(crate) fn new(
+        nodes: usize,
+        connect_timeout: Duration,
+        random: Box<dyn FnMut() -> u128 + Send>,
+        now: Instant,
+    ) -> Self {
+        Self {
+            random,
+            wire: Wire::new(nodes, connect_timeout, now),
+            leases: BTreeMap::new(),
+            lines: BTreeMap::new(),
+            releases: Releases::default(),
+            asked: 0,
+            shutdown: None,
+        }
+    }
+
+    /// Takes in one event. Never fails: a refusal is an answer.
+    pub(crate) fn handle(&mut self, event: Event, now: Instant) {
+        match event {
+            Event::Wakeup => self.on_wakeup(now),
+            Event::Ask { lease, key, terms } => self.on_ask(lease, key, terms, now),
+            Event::Extend { lease } => self.on_extend(lease, now),
+            Event::End { lease, report } => self.on_end(lease, report, now),
+            Event::Reply {
+                node,
+                request,
+                reply,
+            } => self.on_reply(node, request, reply, now),
+            Event::Connected {
+                node,
+                connection,
+                server,
+            } => self.on_connected(node, connection, server, now),
+            Event::Disconnected {
+                node,
+                connection,
+                reason,
+            } if self.wire.is_current(node, connection) => {
+                self.on_disconnected(node, &reason, now);
+            }
+            Event::Disconnected { .. } => {}
+            Event::Shutdown { timeout, cut_off } => self.on_shutdown(timeout, cut_off, now),
+        }
+        self.settle_shutdown(now);
+        #[cfg(debug_assertions)]
+        self.invariants();
+    }
+
+    /// The next thing to do; `None` once all is done.
+    #[must_use]
+    pub(crate) fn poll_action(&mut self) -> Option<Action> {
+        self.wire.actions.pop_front()
+    }
+
+    /// When to hand in the next wake-up.
+    #[must_use]
+    pub(crate) fn next_wakeup(&self) -> Option<Instant> {
+        self.wire.timers.next()
+    }
+
+    fn on_wakeup(&mut self, now: Instant) {
+        while let Some(timer) = self.wire.timers.pop_due(now) {
+            match timer {
+                Timer::Lease(lease) => self.on_lease_due(lease, now),
+                Timer::Node(node) => {
+                    if let Some(reason) = self.wire.on_due(node, now) {
+                        self.on_disconnected(node, &reason, now);
+                    }
+                }
+                Timer::Release(owner) => self.releases.on_due(&mut self.wire, owner, now),
+                Timer::Shutdown => {}
+            }
+        }
+    }
+
+    // ---- acquiring
+
+    fn on_ask(&mut self, id: LeaseId, key: Arc<str>, terms: Terms, now: Instant) {
+        if self.shutdown.is_some() {
+            return self.answer(id, Answer::Refused(Refusal::without_votes(Cause::Stopped)));
+        }
+        self.asked += 1;
+        let lease = Lease {
+            key: Arc::clone(&key),
+            terms,
+            order: self.asked,
+            wait_until: now.after(terms.wait),
+            lost_attempts: 0,
+            phase: Phase::Queued,
+        };
+        let Some(line) = self.lines.get_mut(&key) else {
+            self.lines.insert(key, Line::new(id));
+            self.leases.insert(id, lease);
+            return self.attempt(id, now);
+        };
+        if terms.wait.is_zero() {
+            let head = line.head;
+            let refusal = Refusal::without_votes(self.contended_by(head, now));
+            return self.answer(id, Answer::Refused(refusal));
+        }
+        line.join(lease.order, id);
+        self.wire.timers.wake_by(Timer::Lease(id), lease.wait_until);
+        self.leases.insert(id, lease);
+    }
+
+    /// Broadcasts to all nodes. The lease counts from `now`.
+    fn attempt(&mut self, id: LeaseId, now: Instant) {
+        let owner = Owner((self.random)());
+        let Some(lease) = self.leases.get_mut(&id) else {
+            return;
+        };
+        let mut attempt = Attempt::new(owner, self.wire.node_count(), now);
+        for node in self.wire.nodes() {
+            let body = Request::Acquire {
+                key: Arc::clone(&lease.key),
+                owner,
+                ttl: lease.terms.key_ttl(),
+            };
+            let purpose = Purpose::Acquire { lease: id, owner };
+            match self.wire.send(node, purpose, body, now) {
+                Ok(()) => attempt.asked.push(node),
+                Err(fault) => attempt.on_vote(node, Vote::Failed(fault)),
+            }
+        }
+        self.wire
+            .timers
+            .wake_by(Timer::Lease(id), attempt.closes_at(&lease.terms));
+        lease.phase = Phase::Trying(attempt);
+        self.count_votes(id, now);
+    }
+
+    fn count_votes(&mut self, id: LeaseId, now: Instant) {
+        let Some(lease) = self.leases.get_mut(&id) else {
+            return;
+        };
+        let Phase::Trying(attempt) = &mut lease.phase else {
+            return;
+        };
+        let verdict = attempt.verdict(&lease.terms, now);
+        if verdict == Verdict::Open {
+            return;
+        }
+        let Phase::Trying(attempt) = std::mem::replace(&mut lease.phase, Phase::Queued) else {
+            return;
+        };
+        match verdict {
+            Verdict::Open => {}
+            Verdict::Won { deadline } => {
+                let hold = Hold::new(attempt, deadline, &lease.terms);
+                let wake = hold.next_due(&lease.terms);
+                lease.phase = Phase::Held(hold);
+                self.wire.timers.wake_by(Timer::Lease(id), wake);
+                self.answer(id, Answer::Granted { deadline });
+            }
+            Verdict::Lost(cause) => self.on_lost_attempt(id, attempt, cause, now),
+        }
+    }
+
+    /// Releases everywhere, before the next attempt, which carries a new owner.
+    fn on_lost_attempt(&mut self, id: LeaseId, mut attempt: Attempt, cause: Cause, now: Instant) {
+        let Some(lease) = self.leases.get_mut(&id) else {
+            return;
+        };
+        lease.lost_attempts += 1;
+        let (key, ttl) = (Arc::clone(&lease.key), lease.terms.key_ttl());
+        let (owner, asked) = (attempt.owner, std::mem::take(&mut attempt.asked));
+        self.release_owner((Arc::clone(&key), owner), asked, ttl, None, now);
+        let refusal = attempt.into_refusal(cause);
+        if let Some(line) = self.lines.get_mut(&key) {
+            line.last_refusal = Some(refusal.clone());
+        }
+        self.rest_or_refuse(id, refusal, now);
+    }
+
+    fn rest_or_refuse(&mut self, id: LeaseId, refusal: Refusal, now: Instant) {
+        let random = (self.random)();
+        let Some(lease) = self.leases.get_mut(&id) else {
+            return;
+        };
+        if now >= lease.wait_until {
+            return self.refuse(id, refusal, now);
+        }
+        // The last attempt is made when the caller's patience ends, not given up before.
+        let until = now
+            .after(line::pause(lease.lost_attempts, &refusal, random))
+            .min(lease.wait_until);
+        lease.phase = Phase::Resting { until, refusal };
+        self.wire.timers.wake_by(Timer::Lease(id), until);
+    }
+
+    /// Forgets a lease that was not acquired.
+    fn refuse(&mut self, id: LeaseId, refusal: Refusal, now: Instant) {
+        self.answer(id, Answer::Refused(refusal));
+        self.forget(id, now);
+    }
+
+    // ---- waiting
+
+    /// Removes a lease, and lets the next in its line go on.
+    fn forget(&mut self, id: LeaseId, now: Instant) {
+        self.wire.timers.cancel(Timer::Lease(id));
+        if let Some(lease) = self.leases.remove(&id) {
+            self.step_out(id, &lease.key, lease.order, now);
+        }
+    }
+
+    /// Takes a lease out of its line, wherever it stands.
+    fn step_out(&mut self, id: LeaseId, key: &Arc<str>, order: u64, now: Instant) {
+        let Some(line) = self.lines.get_mut(key) else {
+            return;
+        };
+        if line.head != id {
+            line.leave(order);
+            return;
+        }
+        match line.advance() {
+            Some(next) => self.attempt(next, now),
+            None => {
+                self.lines.remove(key);
+            }
+        }
+    }
+
+    /// What somebody hears who cannot even ask, because a lease of this process is ahead.
+    fn contended_by(&self, head: LeaseId, now: Instant) -> Cause {
+        let retry_after = match self.leases.get(&head).map(|lease| &lease.phase) {
+            Some(Phase::Held(hold)) => Some(hold.deadline.since(now)),
+            _ => None,
+        };
+        Cause::Contended { retry_after }
+    }
+
+    /// The reason for a lease that gives up waiting behind another.
+    fn refusal_in_line(&self, key: &Arc<str>, now: Instant) -> Refusal {
+        let Some(line) = self.lines.get(key) else {
+            return Refusal::without_votes(Cause::Contended { retry_after: None });
+        };
+        let held = matches!(
+            self.leases.get(&line.head).map(|lease| &lease.phase),
+            Some(Phase::Held(_))
+        );
+        match &line.last_refusal {
+            Some(refusal) if !held => refusal.clone(),
+            _ => Refusal::without_votes(self.contended_by(line.head, now)),
+        }
+    }
+
+    fn on_lease_due(&mut self, id: LeaseId, now: Instant) {
+        let Some(lease) = self.leases.get(&id) else {
+            return;
+        };
+        match &lease.phase {
+            Phase::Queued if now >= lease.wait_until => {
+                let refusal = self.refusal_in_line(&Arc::clone(&lease.key), now);
+                self.refuse(id, refusal, now);
+            }
+            Phase::Queued => self.wire.timers.wake_by(Timer::Lease(id), lease.wait_until),
+            Phase::Trying(attempt) => {
+                let closes = attempt.closes_at(&lease.terms);
+                if now < closes {
+                    self.wire.timers.wake_by(Timer::Lease(id), closes);
+                }
+                self.count_votes(id, now);
+            }
+            Phase::Resting { until, .. } if now >= *until => self.attempt(id, now),
+            Phase::Resting { until, .. } => self.wire.timers.wake_by(Timer::Lease(id), *until),
+            Phase::Held(_) => self.look_at_hold(id, now),
+            Phase::Over(_) => {}
+        }
+    }
+
+    // ---- holding
+
+    fn on_extend(&mut self, id: LeaseId, now: Instant) {
+        let Some(lease) = self.leases.get_mut(&id) else {
+            return;
+        };
+        if let Phase::Held(hold) = &mut lease.phase
+            && hold.ask_extension()
+            && now < hold.deadline
+        {
+            self.extend(id, true, now);
+        }
+        self.look_at_hold(id, now);
+    }
+
+    /// Broadcasts an extension to all nodes.
+    fn extend(&mut self, id: LeaseId, asked: bool, now: Instant) {
+        let Some(lease) = self.leases.get_mut(&id) else {
+            return;
+        };
+        let Phase::Held(hold) = &mut lease.phase else {
+            return;
+        };
+        let extension = hold.begin_extension(self.wire.node_count(), asked, now);
+        for node in self.wire.nodes() {
+            let body = Request::Extend {
+                key: Arc::clone(&lease.key),
+                owner: hold.owner,
+                ttl: lease.terms.key_ttl(),
+            };
+            let purpose = Purpose::Extend {
+                lease: id,
+                extension,
+            };
+            if let Err(fault) = self.wire.send(node, purpose, body, now) {
+                hold.on_vote(node, Vote::Failed(fault));
+            }
+        }
+    }
+
+    fn look_at_hold(&mut self, id: LeaseId, now: Instant) {
+        loop {
+            let Some(lease) = self.leases.get_mut(&id) else {
+                return;
+            };
+            let Phase::Held(hold) = &mut lease.phase else {
+                return;
+            };
+            match hold.look(&lease.terms, now) {
+                Due::Nothing => {
+                    let wake = hold.next_due(&lease.terms);
+                    return self.wire.timers.wake_by(Timer::Lease(id), wake);
+                }
+                Due::Renew => self.extend(id, false, now),
+                Due::Extended { deadline } => self.answer(id, Answer::Extended { deadline }),
+                Due::NotExtended { votes } => {
+                    if let Some(votes) = votes {
+                        self.answer(id, Answer::NotExtended { votes });
+                    }
+                }
+                Due::Over(loss) => return self.on_over(id, loss, now),
+            }
+        }
+    }
+
+    /// Ends a lease under its holder. Those in line may go on: the nodes decide when.
+    fn on_over(&mut self, id: LeaseId, loss: Loss, now: Instant) {
+        self.answer(id, Answer::Over(loss));
+        self.wire.timers.cancel(Timer::Lease(id));
+        let Some(lease) = self.leases.get_mut(&id) else {
+            return;
+        };
+        match std::mem::replace(&mut lease.phase, Phase::Queued) {
+            Phase::Held(hold) => lease.phase = Phase::Over(hold),
+            other => lease.phase = other,
+        }
+        let (key, order) = (Arc::clone(&lease.key), lease.order);
+        self.step_out(id, &key, order, now);
+    }
+
+    // ---- releasing
+
+    fn on_end(&mut self, id: LeaseId, report: bool, now: Instant) {
+        self.wire.timers.cancel(Timer::Lease(id));
+        let Some(lease) = self.leases.remove(&id) else {
+            if report {
+                self.answer(id, Answer::Released(Outcome::Unknown));
+            }
+            return;
+        };
+        let (owner, asked, over) = match lease.phase {
+            Phase::Queued | Phase::Resting { .. } => {
+                return self.step_out(id, &lease.key, lease.order, now);
+            }
+            Phase::Trying(attempt) => (attempt.owner, attempt.asked, false),
+            Phase::Held(hold) => {
+                let over = now >= hold.deadline;
+                (hold.owner, hold.asked, over)
+            }
+            Phase::Over(hold) => (hold.owner, hold.asked, true),
+        };
+        if report && over {
+            self.answer(id, Answer::Released(Outcome::AlreadyExpired));
+        }
+        let report = (report && !over).then(|| Report {
+            lease: id,
+            by: now.after(lease.terms.round_timeout()),
+        });
+        let (key, ttl) = (Arc::clone(&lease.key), lease.terms.key_ttl());
+        self.release_owner((key, owner), asked, ttl, report, now);
+        // Behind the release, so that it finds the key free: requests keep their order.
+        self.step_out(id, &lease.key, lease.order, now);
+    }
+
+    fn release_owner(
+        &mut self,
+        owned: (Arc<str>, Owner),
+        asked: Vec<NodeId>,
+        ttl: Duration,
+        report: Option<Report>,
+        now: Instant,
+    ) {
+        if !asked.is_empty() {
+            self.releases
+                .release(&mut self.wire, owned, asked, now.after(ttl), report, now);
+        }
+    }
+
+    // ---- nodes
+
+    fn on_reply(&mut self, node: NodeId, request: RequestId, reply: Reply, now: Instant) {
+        // A reply from a connection that was given up: its request was counted as failed.
+        let Some(sent) = self.wire.on_reply(node, request) else {
+            return;
+        };
+        if reply == Reply::NoScript {
+            return self.on_no_script(node, sent, now);
+        }
+        match sent.purpose {
+            Purpose::Release { owner } => {
+                self.releases.on_reply(&mut self.wire, node, owner, &reply);
+            }
+            purpose => self.on_vote(node, purpose, Vote::from(reply), now),
+        }
+    }
+
+    fn on_vote(&mut self, node: NodeId, purpose: Purpose, vote: Vote, now: Instant) {
+        match purpose {
+            Purpose::Acquire { lease, owner } => {
+                if let Some(attempt) = self.attempt_of(lease, owner) {
+                    attempt.on_vote(node, vote);
+                    self.count_votes(lease, now);
+                }
+                // Else the verdict has fallen. A grant that arrives now is covered: by the
+                // release of a lost attempt, which went out behind the request, or by the
+                // release that will follow a held lease to every node that was asked.
+            }
+            Purpose::Extend { lease, extension } => {
+                if let Some(hold) = self.hold_of(lease, extension) {
+                    hold.on_vote(node, vote);
+                    self.look_at_hold(lease, now);
+                }
+            }
+            Purpose::Release { .. } => {}
+        }
+    }
+
+    /// Sends the script's text with what is still wanted. What is not wanted any more must not
+    /// be sent again: its release has gone out.
+    fn on_no_script(&mut self, node: NodeId, sent: Sent, now: Instant) {
+        let wanted = match sent.purpose {
+            Purpose::Acquire { lease, owner } => self.attempt_of(lease, owner).is_some(),
+            Purpose::Extend { lease, extension } => self.hold_of(lease, extension).is_some(),
+            Purpose::Release { .. } => true,
+        };
+        if wanted {
+            self.wire.send_with_source(node, sent, now);
+        }
+    }
+
+    fn on_connected(
+        &mut self,
+        node: NodeId,
+        connection: ConnectionId,
+        server: Option<Arc<str>>,
+        now: Instant,
+    ) {
+        let random = (self.random)();
+        if !self.wire.is_current(node, connection)
+            || !self.wire.on_connected(node, server, random, now)
+        {
+            return;
+        }
+        self.releases.on_connected(&mut self.wire, node, now);
+        // Who rests for want of nodes has one more now.
+        let starved: Vec<LeaseId> = self
+            .lines
+            .values()
+            .map(|line| line.head)
+            .filter(|head| self.is_starved(*head))
+            .collect();
+        for head in starved {
+            self.attempt(head, now);
+        }
+    }
+
+    fn on_disconnected(&mut self, node: NodeId, reason: &Arc<str>, now: Instant) {
+        let random = (self.random)();
+        let unanswered = self.wire.on_disconnected(node, reason, random, now);
+        for sent in unanswered {
+            let fault = Fault::Disconnected(Arc::clone(reason));
+            self.on_vote(node, sent.purpose, Vote::Failed(fault), now);
+        }
+    }
+
+    // ---- shutting down
+
+    fn on_shutdown(&mut self, timeout: Duration, cut_off: bool, now: Instant) {
+        let until = now.after(timeout);
+        self.wire.timers.wake_by(Timer::Shutdown, until);
+        self.shutdown = Some(Shutdown {
+            until,
+            drained: false,
+        });
+        // Those behind others first, so that none of them becomes the head and begins an attempt.
+        let (queued, heads): (Vec<LeaseId>, _) = self
+            .leases
+            .keys()
+            .partition(|id| matches!(self.leases[id].phase, Phase::Queued));
+        for id in queued.into_iter().chain(heads) {
+            self.stop(id, cut_off, now);
+        }
+    }
+
+    fn stop(&mut self, id: LeaseId, cut_off: bool, now: Instant) {
+        match self.leases.get(&id).map(|lease| &lease.phase) {
+            None | Some(Phase::Over(_)) => {}
+            Some(Phase::Held(_)) if cut_off => self.on_over(id, Loss::Stopped, now),
+            Some(Phase::Held(_)) => {}
+            Some(Phase::Queued | Phase::Trying(_) | Phase::Resting { .. }) => {
+                self.answer(id, Answer::Refused(Refusal::without_votes(Cause::Stopped)));
+                self.on_end(id, false, now);
+            }
+        }
+    }
+
+    fn settle_shutdown(&mut self, now: Instant) {
+        let Some(shutdown) = self.shutdown else {
+            return;
+        };
+        if shutdown.drained {
+            return;
+        }
+        let complete = self.leases.is_empty() && self.releases.are_confirmed(&self.wire);
+        if !complete && now < shutdown.until {
+            return;
+        }
+        let left = Drained {
+            held: self.leases.len(),
+            unconfirmed: self.releases.unconfirmed(&self.wire),
+        };
+        self.shutdown = Some(Shutdown {
+            drained: true,
+            ..shutdown
+        });
+        let held: Vec<LeaseId> = self.leases.keys().copied().collect();
+        for id in held {
+            self.stop(id, true, now);
+        }
+        self.wire.actions.push_back(Action::Drained(left));
+    }
+
+    // ---- looking things up
+
+    fn answer(&mut self, lease: LeaseId, answer: Answer) {
+        self.wire
+            .actions
+            .push_back(Action::Answer { lease, answer });
+    }
+
+    fn attempt_of(&mut self, lease: LeaseId, owner: Owner) -> Option<&mut Attempt> {
+        match &mut self.leases.get_mut(&lease)?.phase {
+            Phase::Trying(attempt) if attempt.owner == owner => Some(attempt),
+            _ => None,
+        }
+    }
+
+    fn hold_of(&mut self, lease: LeaseId, extension: u32) -> Option<&mut Hold> {
+        match &mut self.leases.get_mut(&lease)?.phase {
+            Phase::Held(hold) if hold.is_current(extension) => Some(hold),
+            _ => None,
+        }
+    }
+
+    fn is_starved(&self, lease: LeaseId) -> bool {
+        matches!(
+            self.leases.get(&lease).map(|lease| &lease.phase),
+            Some(Phase::Resting { refusal, .. }) if refusal.cause == Cause::NoQuorum
+        )
+    }
+
+    /// What is true between any two events.
+    #[cfg(debug_assertions)]
+    fn invariants(&self) {
+        for (key, line) in self.lines.iter().take(INVARIANT_LINES) {
+            let head = &self.leases[&line.head];
+            assert_eq!(&head.key, key);
+            assert!(
+                !matches!(head.phase, Phase::Queued | Phase::Over(_)),
+                "the head of a line is trying, resting or holding"
+            );
+        }
+    }
+}
+
+impl fmt::Debug for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Protocol")
+            .field("leases", &self.leases)
+            .field("lines", &self.lines)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Refusal {
+    const fn without_votes(cause: Cause) -> Self {
+        Self {
+            cause,
+            votes: Vec::new(),
+        }
+    }
+}
+
+impl From<Reply> for Vote {
+    fn from(reply: Reply) -> Self {
+        match reply {
+            Reply::Granted | Reply::Extended => Self::Ours,
+            Reply::Held { remaining } => Self::Held { remaining },
+            Reply::NotOwner => Self::NotOwner,
+            Reply::Failed(fault) => Self::Failed(fault),
+            Reply::Deleted | Reply::NoScript => {
+                Self::Failed(Fault::Garbled("an answer to another question".into()))
+            }
+        }
+    }
+}

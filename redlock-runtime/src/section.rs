@@ -1,0 +1,174 @@
+//! One critical section, from the question to the release: what guards, closures and annotated
+//! functions are made of.
+
+use std::{
+    future::poll_fn,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
+
+use crate::{
+    config::Options,
+    engine::{Status, Stopped},
+    error::{Context, LockError},
+    guard::{Lease, Release},
+    protocol::{Instant, LeaseId, Loss, Outcome},
+    redlock::Shared,
+};
+
+/// Owns one lease. Dropping it ends the lease in whatever phase it is, with one message to the
+/// engine: it never blocks, never panics, and needs no runtime.
+#[derive(Debug)]
+pub(crate) struct Section {
+    key: Arc<str>,
+    options: Options,
+    /// The error of a section that has no node set waits for `acquire`.
+    asked: Result<Asked, LockError>,
+    /// True from the moment a request may be sent until the end is told.
+    begun: bool,
+}
+
+/// What a section and its views know of their lease.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) lease: LeaseId,
+    pub(crate) status: Arc<Status>,
+    since: Instant,
+}
+
+impl Section {
+    pub(crate) fn new(
+        shared: Result<Arc<Shared>, LockError>,
+        key: Arc<str>,
+        options: Options,
+    ) -> Self {
+        Self {
+            key,
+            options,
+            asked: shared.map(|shared| Asked {
+                lease: shared.engine.new_lease(),
+                status: Arc::default(),
+                since: shared.engine.now(),
+                shared,
+            }),
+            begun: false,
+        }
+    }
+
+    /// A view on the lease, of use once it is held.
+    pub(crate) fn lease(&self) -> Lease {
+        Lease::new(Arc::clone(&self.key), self.asked.clone())
+    }
+
+    pub(crate) async fn acquire(&mut self) -> Result<(), LockError> {
+        let asked = self.asked.as_ref().map_err(Clone::clone)?;
+        let Asked {
+            shared,
+            lease,
+            status,
+            ..
+        } = asked;
+        let terms = self.options.terms(&self.key, &shared.settings)?;
+        // From here on, dropping this section is what releases, also while the answer is awaited.
+        self.begun = true;
+        let key = Arc::clone(&self.key);
+        let answer = shared
+            .engine
+            .acquire(*lease, key, terms, Arc::clone(status))
+            .await;
+        match answer {
+            Ok(Ok(())) if status.is_held(shared.engine.now()) => Ok(()),
+            // The caller was not polled while its lease went by.
+            Ok(Ok(())) => Err(asked.over_error(&self.key)),
+            Ok(Err(refusal)) => {
+                self.begun = false;
+                Err(LockError::refused(refusal, &asked.context(&self.key)))
+            }
+            Err(Stopped) => Err(LockError::stopped(&asked.context(&self.key))),
+        }
+    }
+
+    /// Polls `body` while the lease can be trusted. Where it ends first, `body` is set to `None`,
+    /// which destroys it, before the error is returned.
+    pub(crate) async fn hold<B: Future>(
+        &mut self,
+        mut body: Pin<&mut Option<B>>,
+    ) -> Result<B::Output, LockError> {
+        let asked = self.asked.as_ref().map_err(Clone::clone)?;
+        let Asked { shared, status, .. } = asked;
+        let mut ended = pin!(status.ended());
+        let finished = poll_fn(|context| {
+            // The clock and not the engine has the last word, so that a deadline holds also
+            // where the news of it comes late.
+            let over = ended.as_mut().poll(context).is_ready();
+            if over || !status.is_held(shared.engine.now()) {
+                return Poll::Ready(None);
+            }
+            match body.as_mut().as_pin_mut() {
+                Some(body) => body.poll(context).map(Some),
+                None => Poll::Ready(None),
+            }
+        })
+        .await;
+        // Also a body that has returned may own what it borrowed until it is destroyed.
+        body.set(None);
+        finished.ok_or_else(|| asked.over_error(&self.key))
+    }
+
+    /// Ends the lease, and tells what the nodes say of it.
+    pub(crate) fn release(mut self) -> impl Future<Output = Release> + Send {
+        let begun = std::mem::take(&mut self.begun);
+        let released = self.asked.as_ref().ok().filter(|_| begun).map(|asked| {
+            asked.status.release();
+            asked.shared.engine.end_and_report(asked.lease)
+        });
+        async move {
+            match released {
+                Some(outcome) => match outcome.await {
+                    Outcome::Released => Release::Released,
+                    Outcome::AlreadyExpired => Release::AlreadyExpired,
+                    Outcome::Unknown => Release::Unknown,
+                },
+                None => Release::Unknown,
+            }
+        }
+    }
+}
+
+impl Drop for Section {
+    fn drop(&mut self) {
+        if let (true, Ok(asked)) = (self.begun, &self.asked) {
+            asked.status.release();
+            asked.shared.engine.end(asked.lease);
+        }
+    }
+}
+
+impl Asked {
+    pub(crate) fn remaining(&self) -> Duration {
+        let now = self.shared.engine.now();
+        if self.status.is_held(now) {
+            self.status.deadline().since(now)
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// The error for a lease that is over.
+    pub(crate) fn over_error(&self, key: &Arc<str>) -> LockError {
+        let expired = Loss::Expired { votes: Vec::new() };
+        let loss = self.status.loss().unwrap_or(&expired);
+        LockError::over(loss, &self.context(key))
+    }
+
+    pub(crate) fn context<'a>(&'a self, key: &'a Arc<str>) -> Context<'a> {
+        Context {
+            key,
+            elapsed: self.shared.engine.now().since(self.since),
+            nodes: &self.shared.addresses,
+        }
+    }
+}
