@@ -1,5 +1,11 @@
 //! Redlock.
 
+#![allow(
+    clippy::disallowed_methods,
+    clippy::disallowed_types,
+    reason = "clippy.toml bans them for `protocol` alone, which denies these lints"
+)]
+
 mod builder;
 mod config;
 mod engine;

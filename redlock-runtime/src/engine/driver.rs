@@ -104,7 +104,7 @@ impl Driver {
     fn until_wakeup(&self) -> Duration {
         match self.protocol.next_wakeup() {
             Some(at) => at.since(self.clock.now()).min(LONGEST_SLEEP),
-            None => LONGEST_SLEEP,
+            None => Duration::MAX,
         }
     }
 

@@ -13,6 +13,8 @@
 //!
 //! A lease counts from the `now` of the `handle` that produced its sends, never from a reply.
 
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
 mod acquire;
 mod action;
 mod ballot;
@@ -23,6 +25,8 @@ mod link;
 mod message;
 mod quorum;
 mod release;
+#[cfg(test)]
+mod tests;
 mod time;
 mod timer;
 mod validity;
@@ -199,8 +203,7 @@ impl Protocol {
             return self.attempt(id, now);
         };
         if terms.wait.is_zero() {
-            let head = line.head;
-            let refusal = Refusal::without_votes(self.contended_by(head, now));
+            let refusal = self.refusal_in_line(&key, now);
             return self.answer(id, Answer::Refused(refusal));
         }
         line.join(lease.order, id);
@@ -255,6 +258,9 @@ impl Protocol {
                 let wake = hold.next_due(&lease.terms);
                 lease.phase = Phase::Held(hold);
                 self.wire.timers.wake_by(Timer::Lease(id), wake);
+                if let Some(line) = self.lines.get_mut(&lease.key) {
+                    line.last_refusal = None;
+                }
                 self.answer(id, Answer::Granted { deadline });
             }
             Verdict::Lost(cause) => self.on_lost_attempt(id, attempt, cause, now),
@@ -326,28 +332,18 @@ impl Protocol {
         }
     }
 
-    /// What somebody hears who cannot even ask, because a lease of this process is ahead.
-    fn contended_by(&self, head: LeaseId, now: Instant) -> Cause {
-        let retry_after = match self.leases.get(&head).map(|lease| &lease.phase) {
-            Some(Phase::Held(hold)) => Some(hold.deadline.since(now)),
-            _ => None,
-        };
-        Cause::Contended { retry_after }
-    }
-
-    /// The reason for a lease that gives up waiting behind another.
+    /// What somebody hears who does not get to ask the nodes, because another lease of this
+    /// process is ahead: that it is held, or whatever keeps the one ahead from holding it.
     fn refusal_in_line(&self, key: &Arc<str>, now: Instant) -> Refusal {
-        let Some(line) = self.lines.get(key) else {
-            return Refusal::without_votes(Cause::Contended { retry_after: None });
-        };
-        let held = matches!(
-            self.leases.get(&line.head).map(|lease| &lease.phase),
-            Some(Phase::Held(_))
-        );
-        match &line.last_refusal {
-            Some(refusal) if !held => refusal.clone(),
-            _ => Refusal::without_votes(self.contended_by(line.head, now)),
+        let line = self.lines.get(key);
+        let head = line.and_then(|line| self.leases.get(&line.head));
+        if let Some(Phase::Held(hold)) = head.map(|lease| &lease.phase) {
+            return Refusal::without_votes(Cause::Contended {
+                retry_after: Some(hold.deadline.since(now)),
+            });
         }
+        line.and_then(|line| line.last_refusal.clone())
+            .unwrap_or_else(|| Refusal::without_votes(Cause::Contended { retry_after: None }))
     }
 
     fn on_lease_due(&mut self, id: LeaseId, now: Instant) {

@@ -110,13 +110,13 @@ impl Releases {
 
     /// True once every connected node has confirmed every release.
     pub(super) fn are_confirmed(&self, wire: &Wire) -> bool {
-        !self.owed.values().any(|owed| owed.awaits_a_node(wire))
+        !self.owed.values().any(|owed| owed.can_still_be_confirmed(wire))
     }
 
     /// The releases that a connected node has not confirmed.
     pub(super) fn unconfirmed(&self, wire: &Wire) -> usize {
-        let awaits = |owed: &&Owed| owed.awaits_a_node(wire);
-        self.owed.values().filter(awaits).count()
+        let open = |owed: &&Owed| owed.can_still_be_confirmed(wire);
+        self.owed.values().filter(open).count()
     }
 
     fn settle(&mut self, wire: &mut Wire, owner: Owner) {
@@ -147,7 +147,7 @@ impl Releases {
 }
 
 impl Owed {
-    fn awaits_a_node(&self, wire: &Wire) -> bool {
+    fn can_still_be_confirmed(&self, wire: &Wire) -> bool {
         self.nodes.iter().any(|&node| wire.is_up(node))
     }
 }

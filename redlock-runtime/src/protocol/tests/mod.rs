@@ -1,0 +1,416 @@
+//! The protocol as a whole, in a world where nothing happens by chance.
+
+mod world;
+
+use self::world::{HOP, LEASE, Mood, World, terms};
+use super::*;
+
+const ROUND_TRIP: Duration = Duration::from_millis(2);
+
+fn is_acquire(request: &Request) -> bool {
+    matches!(request, Request::Acquire { .. })
+}
+
+fn is_extend(request: &Request) -> bool {
+    matches!(request, Request::Extend { .. })
+}
+
+fn is_release(request: &Request) -> bool {
+    matches!(request, Request::Release { .. })
+}
+
+fn waiting(wait: Duration) -> Terms {
+    Terms { wait, ..terms() }
+}
+
+fn renewing() -> Terms {
+    Terms {
+        renew: Some(default_renewal(LEASE)),
+        ..terms()
+    }
+}
+
+fn cause(answer: Answer) -> Cause {
+    match answer {
+        Answer::Refused(refusal) => refusal.cause,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+#[test]
+fn a_free_lock_takes_one_round_trip_and_counts_from_before_the_first_send() {
+    let mut world = World::new(5);
+    let asked = world.now;
+    world.ask(1, "k", terms());
+    let deadline = asked.after(LEASE);
+    assert_eq!(world.answer(1), Answer::Granted { deadline });
+    assert_eq!(world.now.since(asked), ROUND_TRIP);
+}
+
+#[test]
+fn a_minority_of_bad_nodes_costs_no_time() {
+    for bad in [
+        Mood::Dead,
+        Mood::Mute,
+        Mood::Slow(Duration::from_millis(900)),
+    ] {
+        let mut world = World::starting(&[bad, Mood::Well, bad, Mood::Well, Mood::Well]);
+        world.run_for(10 * HOP);
+        let asked = world.now;
+        world.ask(1, "k", terms());
+        assert!(matches!(world.answer(1), Answer::Granted { .. }), "{bad:?}");
+        assert_eq!(world.now.since(asked), ROUND_TRIP, "{bad:?}");
+    }
+}
+
+#[test]
+fn without_a_majority_there_is_no_lock_and_dead_nodes_tell_so_at_once() {
+    let mut dead = World::starting(&[Mood::Dead, Mood::Dead, Mood::Dead, Mood::Well, Mood::Well]);
+    dead.run_for(10 * HOP);
+    let asked = dead.now;
+    dead.ask(1, "k", terms());
+    assert_eq!(cause(dead.answer(1)), Cause::NoQuorum);
+    assert_eq!(dead.now, asked);
+    dead.run_for(3 * HOP);
+    assert_eq!(dead.holders("k"), []);
+
+    let mut mute = World::starting(&[Mood::Mute, Mood::Mute, Mood::Well]);
+    mute.run_for(10 * HOP);
+    let asked = mute.now;
+    mute.ask(1, "k", terms());
+    assert_eq!(cause(mute.answer(1)), Cause::NoQuorum);
+    assert_eq!(mute.now.since(asked), default_node_timeout(LEASE));
+}
+
+#[test]
+fn half_of_four_nodes_is_no_quorum() {
+    let mut world = World::starting(&[Mood::Dead, Mood::Dead, Mood::Well, Mood::Well]);
+    world.run_for(10 * HOP);
+    world.ask(1, "k", terms());
+    assert_eq!(cause(world.answer(1)), Cause::NoQuorum);
+}
+
+#[test]
+fn a_lost_attempt_is_released_on_every_node_that_was_asked_and_late_grants_with_it() {
+    let late = Mood::Slow(Duration::from_millis(400));
+    let mut world = World::starting(&[late, late, late, Mood::Well, Mood::Well]);
+    world.run_for(10 * HOP);
+    world.ask(1, "k", terms());
+    assert_eq!(cause(world.answer(1)), Cause::NoQuorum);
+    assert_eq!(world.sends(is_release).len(), 5);
+    // The grants come after the verdict, and the releases right behind them.
+    world.run_for(Duration::from_millis(400));
+    assert_eq!(world.holders("k"), []);
+}
+
+/// The caller goes away after any number of things have happened, for every number there is.
+#[test]
+fn whenever_the_caller_goes_away_nothing_is_left_two_round_trips_later() {
+    let two_round_trips = 2 * ROUND_TRIP;
+    let mixed = [
+        Mood::Well,
+        Mood::Slow(3 * HOP),
+        Mood::Dead,
+        Mood::Mute,
+        Mood::Well,
+    ];
+    let cases = [
+        (vec![Mood::Well; 5], two_round_trips),
+        (vec![Mood::WithoutScripts; 3], two_round_trips),
+        // The mute node is given up now and then, and released once it is connected again.
+        (mixed.to_vec(), Duration::from_secs(2)),
+    ];
+    for (moods, settled) in cases {
+        for steps in 0..60 {
+            let mut world = World::starting(&moods);
+            world.run_for(10 * HOP);
+            world.ask(1, "k", renewing());
+            for _ in 0..steps {
+                world.step();
+            }
+            world.end(1);
+            let ended = world.now;
+            world.run_for(settled);
+            assert_eq!(world.holders("k"), [], "{moods:?}, after {steps} steps");
+            world.run_for(2 * LEASE);
+            let renewals = world.sends(is_extend);
+            assert!(
+                renewals.iter().all(|&(at, _)| at <= ended),
+                "a renewal after the release, {moods:?}, after {steps} steps"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_release_that_a_broken_connection_took_along_is_sent_again() {
+    let mut world = World::new(3);
+    world.ask(1, "k", terms());
+    world.answer(1);
+    world.run_for(2 * HOP);
+    world.nodes[0].mood = Mood::Slow(Duration::from_secs(3_600));
+    world.end(1);
+    world.nodes[0].mood = Mood::Well;
+    world.break_connection(0);
+    world.run_for(2 * HOP);
+    assert_eq!(world.holders("k"), [0]);
+    world.run_for(Duration::from_millis(100));
+    assert_eq!(world.holders("k"), []);
+}
+
+#[test]
+fn a_node_that_owes_an_answer_for_too_long_is_given_up() {
+    let mut world = World::new(3);
+    world.nodes[0].mood = Mood::Mute;
+    world.ask(1, "k", terms());
+    world.answer(1);
+    world.run_for(Duration::from_millis(1_001));
+    let gave_up = |(_, action): &(Instant, Action)| matches!(action, Action::Disconnect { node } if node.0 == 0);
+    assert!(world.log.iter().any(gave_up));
+}
+
+#[test]
+fn two_addresses_of_one_server_have_one_vote() {
+    let mut world = World::starting(&[Mood::Well, Mood::Well, Mood::Dead]);
+    let connections: Vec<ConnectionId> = world
+        .log
+        .iter()
+        .filter_map(|(_, action)| match action {
+            Action::Connect { connection, .. } => Some(*connection),
+            _ => None,
+        })
+        .collect();
+    for node in [0, 1] {
+        world.handle(Event::Connected {
+            node: NodeId(node),
+            connection: connections[node],
+            server: Some("the same".into()),
+        });
+    }
+    world.ask(1, "k", terms());
+    assert_eq!(cause(world.answer(1)), Cause::NoQuorum);
+}
+
+#[test]
+fn renewals_hold_a_lock_until_max_hold() {
+    let mut world = World::new(3);
+    let asked = world.now;
+    let most = Duration::from_secs(12);
+    world.ask(
+        1,
+        "k",
+        Terms {
+            max_hold: Some(most),
+            ..renewing()
+        },
+    );
+    world.answer(1);
+    while let Answer::Extended { deadline } = world.answer(1) {
+        assert!(deadline <= asked.after(most));
+    }
+    assert_eq!(world.now.since(asked), most);
+}
+
+#[test]
+fn a_majority_of_deleted_keys_is_a_loss_and_no_renewal_makes_them_again() {
+    let mut world = World::new(3);
+    world.ask(1, "k", renewing());
+    world.answer(1);
+    world.run_for(2 * HOP);
+    for node in &mut world.nodes[..2] {
+        node.keys.clear();
+    }
+    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    assert_eq!(world.holders("k"), [2]);
+}
+
+#[test]
+fn a_lease_that_cannot_be_renewed_ends_at_its_deadline_and_not_later() {
+    let mut world = World::new(3);
+    let asked = world.now;
+    world.ask(1, "k", renewing());
+    world.answer(1);
+    for node in &mut world.nodes {
+        node.mood = Mood::Mute;
+    }
+    assert!(matches!(
+        world.answer(1),
+        Answer::Over(Loss::Expired { .. })
+    ));
+    assert_eq!(world.now.since(asked), LEASE);
+}
+
+#[test]
+fn one_of_a_process_talks_to_the_nodes_and_the_line_is_served_in_order() {
+    let mut world = World::new(3);
+    for lease in 1..=20 {
+        world.ask(lease, "k", waiting(LEASE));
+    }
+    for lease in 1..=20 {
+        assert!(matches!(world.answer(lease), Answer::Granted { .. }));
+        assert!(world.answers.is_empty(), "only one holds it");
+        world.end(lease);
+    }
+    assert_eq!(world.sends(is_acquire).len(), 20 * 3);
+}
+
+#[test]
+fn one_that_leaves_the_line_is_passed_over() {
+    let mut world = World::new(3);
+    for lease in 1..=3 {
+        world.ask(lease, "k", waiting(LEASE));
+    }
+    world.answer(1);
+    world.end(2);
+    world.end(1);
+    assert!(matches!(world.answer(3), Answer::Granted { .. }));
+    assert!(world.answers.is_empty());
+}
+
+#[test]
+fn waiting_ends_in_time_with_a_last_attempt() {
+    let mut world = World::new(3);
+    for node in &mut world.nodes {
+        node.keys
+            .insert("k".into(), (Owner(7), world.now.after(LEASE)));
+    }
+    let asked = world.now;
+    let wait = Duration::from_millis(100);
+    world.ask(1, "k", waiting(wait));
+    world.ask(2, "k", waiting(wait / 2));
+    assert!(matches!(cause(world.answer(2)), Cause::Contended { .. }));
+    assert_eq!(world.now.since(asked), wait / 2);
+    let Cause::Contended {
+        retry_after: Some(after),
+    } = cause(world.answer(1))
+    else {
+        panic!("the time left is known");
+    };
+    assert_eq!(world.now.since(asked), wait + ROUND_TRIP);
+    assert!(after > LEASE - 2 * wait && after < LEASE);
+}
+
+#[test]
+fn a_caller_that_does_not_wait_hears_of_an_outage_and_not_of_contention() {
+    let mut world = World::starting(&[Mood::Dead; 3]);
+    world.run_for(10 * HOP);
+    world.ask(1, "k", waiting(LEASE));
+    world.ask(2, "k", terms());
+    assert_eq!(cause(world.answer(2)), Cause::NoQuorum);
+}
+
+#[test]
+fn who_waits_for_nodes_tries_as_soon_as_one_is_back() {
+    let mut world = World::starting(&[Mood::Well, Mood::Dead, Mood::Dead]);
+    world.run_for(10 * HOP);
+    world.ask(1, "k", waiting(LEASE));
+    world.run_for(Duration::from_secs(1));
+    world.nodes[1].mood = Mood::Well;
+    assert!(matches!(world.answer(1), Answer::Granted { .. }));
+}
+
+#[test]
+fn a_lock_that_another_process_holds_is_won_when_its_keys_expire() {
+    let mut world = World::new(4);
+    let expiry = world.now.after(20 * HOP);
+    for node in &mut world.nodes[..2] {
+        node.keys.insert("k".into(), (Owner(7), expiry));
+    }
+    world.ask(1, "k", waiting(LEASE));
+    assert!(matches!(world.answer(1), Answer::Granted { .. }));
+    assert!(world.now >= expiry);
+    assert!(world.holders("k").len() >= 3);
+}
+
+#[test]
+fn a_node_without_scripts_is_sent_their_text() {
+    let mut world = World::starting(&[Mood::WithoutScripts; 3]);
+    world.run_for(10 * HOP);
+    world.ask(1, "k", terms());
+    assert!(matches!(world.answer(1), Answer::Granted { .. }));
+    world.end(1);
+    world.run_for(4 * HOP);
+    assert_eq!(world.holders("k"), []);
+}
+
+#[test]
+fn the_outcome_of_a_release_is_what_the_nodes_say() {
+    let release = |spoil: fn(&mut World)| {
+        let mut world = World::new(3);
+        world.ask(1, "k", terms());
+        world.answer(1);
+        world.run_for(2 * HOP);
+        spoil(&mut world);
+        let (lease, report) = (LeaseId(1), true);
+        world.handle(Event::End { lease, report });
+        world.answer(1)
+    };
+    assert_eq!(release(|_| {}), Answer::Released(Outcome::Released));
+    assert_eq!(
+        release(|world| world.nodes[..2]
+            .iter_mut()
+            .for_each(|node| node.keys.clear())),
+        Answer::Released(Outcome::AlreadyExpired)
+    );
+    assert_eq!(
+        release(|world| world
+            .nodes
+            .iter_mut()
+            .for_each(|node| node.mood = Mood::Mute)),
+        Answer::Released(Outcome::Unknown)
+    );
+}
+
+#[test]
+fn a_shutdown_waits_for_holders_and_releases_and_refuses_everybody_else() {
+    let mut world = World::new(3);
+    world.ask(1, "k", waiting(LEASE));
+    world.ask(2, "k", waiting(LEASE));
+    world.answer(1);
+    let (timeout, cut_off) = (LEASE, false);
+    world.handle(Event::Shutdown { timeout, cut_off });
+    world.ask(3, "other", terms());
+    assert_eq!(cause(world.answer(2)), Cause::Stopped);
+    assert_eq!(cause(world.answer(3)), Cause::Stopped);
+    world.run_for(10 * HOP);
+    assert_eq!(world.drained, None);
+    world.end(1);
+    world.run_for(2 * HOP);
+    assert_eq!(world.drained, Some(Drained::default()));
+    assert_eq!(world.holders("k"), []);
+}
+
+#[test]
+fn a_shutdown_ends_in_time_and_tells_who_still_holds() {
+    let mut world = World::new(3);
+    world.ask(1, "k", renewing());
+    world.answer(1);
+    let asked = world.now;
+    let (timeout, cut_off) = (Duration::from_secs(30), false);
+    world.handle(Event::Shutdown { timeout, cut_off });
+    while world.drained.is_none() {
+        world.step();
+    }
+    assert_eq!(world.now.since(asked), timeout);
+    assert_eq!(world.drained.map(|left| left.held), Some(1));
+    let over = |(_, answer): &(LeaseId, Answer)| *answer == Answer::Over(Loss::Stopped);
+    assert!(world.answers.iter().any(over));
+}
+
+#[test]
+fn the_same_events_give_the_same_actions() {
+    let run = || {
+        let mut world = World::starting(&[Mood::Well, Mood::Slow(9 * HOP), Mood::Dead]);
+        for lease in 1..=10 {
+            world.ask(lease, "k", waiting(LEASE));
+        }
+        for _ in 0..500 {
+            world.step();
+            if let Some((lease, Answer::Granted { .. })) = world.answers.pop() {
+                world.end(lease.0);
+            }
+        }
+        world.log
+    };
+    assert_eq!(run(), run());
+}

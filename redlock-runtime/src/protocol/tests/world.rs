@@ -1,0 +1,323 @@
+//! A world of nodes in virtual time for the protocol to live in: every message takes one
+//! millisecond each way, and nothing happens by chance.
+
+use std::collections::BTreeMap;
+
+use super::super::*;
+
+/// One way.
+pub(super) const HOP: Duration = Duration::from_millis(1);
+
+pub(super) const LEASE: Duration = Duration::from_secs(5);
+
+/// How a node behaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Mood {
+    Well,
+    /// Accepts no connection.
+    Dead,
+    /// Carries out what it is asked, and never answers.
+    Mute,
+    /// Carries out nothing before this time has passed.
+    Slow(Duration),
+    /// Has lost its script cache.
+    WithoutScripts,
+}
+
+pub(super) struct Node {
+    pub(super) mood: Mood,
+    pub(super) keys: BTreeMap<Arc<str>, (Owner, Instant)>,
+    connection: Option<ConnectionId>,
+}
+
+pub(super) struct World {
+    pub(super) protocol: Protocol,
+    pub(super) now: Instant,
+    pub(super) nodes: Vec<Node>,
+    pub(super) answers: Vec<(LeaseId, Answer)>,
+    /// Every action, with the time at which it was taken.
+    pub(super) log: Vec<(Instant, Action)>,
+    pub(super) drained: Option<Drained>,
+    messages: BTreeMap<(Instant, u64), Message>,
+    sent: u64,
+}
+
+#[derive(Debug)]
+enum Message {
+    ToNode {
+        node: NodeId,
+        connection: ConnectionId,
+        request: RequestId,
+        body: Request,
+        with_source: bool,
+    },
+    ToProtocol(Event),
+}
+
+pub(super) fn terms() -> Terms {
+    Terms {
+        lease: LEASE,
+        guard_band: default_guard_band(LEASE),
+        node_timeout: default_node_timeout(LEASE),
+        min_validity: default_min_validity(LEASE),
+        wait: Duration::ZERO,
+        renew: None,
+        max_hold: None,
+    }
+}
+
+impl World {
+    /// All nodes connected.
+    pub(super) fn new(nodes: usize) -> Self {
+        let mut world = Self::starting(&vec![Mood::Well; nodes]);
+        world.run_for(2 * HOP);
+        world
+    }
+
+    pub(super) fn starting(moods: &[Mood]) -> Self {
+        let mut state = 1_u128;
+        let random = move || {
+            state = state
+                .wrapping_mul(0x2360_ed05_1fc6_5da4_4385_df64_9fcc_f645)
+                .wrapping_add(1);
+            state
+        };
+        let now = Instant::from_nanos(1_000_000_000);
+        let limit = Duration::from_secs(1);
+        let mut world = Self {
+            protocol: Protocol::new(moods.len(), limit, Box::new(random), now),
+            now,
+            nodes: moods
+                .iter()
+                .map(|&mood| Node {
+                    mood,
+                    keys: BTreeMap::new(),
+                    connection: None,
+                })
+                .collect(),
+            answers: Vec::new(),
+            log: Vec::new(),
+            drained: None,
+            messages: BTreeMap::new(),
+            sent: 0,
+        };
+        world.carry_out();
+        world
+    }
+
+    pub(super) fn handle(&mut self, event: Event) {
+        self.protocol.handle(event, self.now);
+        self.carry_out();
+    }
+
+    pub(super) fn ask(&mut self, lease: u64, key: &str, terms: Terms) {
+        let (lease, key) = (LeaseId(lease), Arc::from(key));
+        self.handle(Event::Ask { lease, key, terms });
+    }
+
+    pub(super) fn end(&mut self, lease: u64) {
+        let (lease, report) = (LeaseId(lease), false);
+        self.handle(Event::End { lease, report });
+    }
+
+    /// Lets one message arrive, or one timer wake, whichever is next. False when the world has
+    /// come to rest.
+    pub(super) fn step(&mut self) -> bool {
+        let message = self.messages.first_key_value().map(|(&(at, _), _)| at);
+        let wakeup = self.protocol.next_wakeup();
+        match (message, wakeup) {
+            (None, None) => return false,
+            (Some(at), wake) if wake.is_none_or(|wake| at <= wake) => {
+                self.now = self.now.max(at);
+                if let Some((_, message)) = self.messages.pop_first() {
+                    self.arrive(message);
+                }
+            }
+            (_, Some(at)) => {
+                self.now = self.now.max(at);
+                self.handle(Event::Wakeup);
+            }
+            (Some(_), None) => unreachable!("covered by the guard above"),
+        }
+        true
+    }
+
+    pub(super) fn run_for(&mut self, time: Duration) {
+        let end = self.now.after(time);
+        while self.next().is_some_and(|next| next <= end) {
+            self.step();
+        }
+        self.now = end;
+    }
+
+    /// Runs until the caller of `lease` has been answered.
+    pub(super) fn answer(&mut self, lease: u64) -> Answer {
+        loop {
+            let position = self.answers.iter().position(|(id, _)| id.0 == lease);
+            if let Some(position) = position {
+                return self.answers.remove(position).1;
+            }
+            assert!(self.step(), "lease {lease} is never answered");
+        }
+    }
+
+    /// The nodes on which `key` lives.
+    pub(super) fn holders(&self, key: &str) -> Vec<usize> {
+        let lives = |node: &&(usize, &Node)| {
+            let held = node.1.keys.get(key);
+            held.is_some_and(|&(_, expires)| expires > self.now)
+        };
+        let nodes: Vec<_> = self.nodes.iter().enumerate().collect();
+        nodes
+            .iter()
+            .filter(lives)
+            .map(|(index, _)| *index)
+            .collect()
+    }
+
+    pub(super) fn break_connection(&mut self, node: usize) {
+        let connection = self.nodes[node].connection.take().unwrap();
+        let news = Event::Disconnected {
+            node: NodeId(node),
+            connection,
+            reason: "reset".into(),
+        };
+        self.handle(news);
+    }
+
+    /// What was sent to nodes, by the kind of request.
+    pub(super) fn sends(&self, kind: impl Fn(&Request) -> bool) -> Vec<(Instant, NodeId)> {
+        let sends = self.log.iter().filter_map(|(at, action)| match action {
+            Action::Send { node, body, .. } if kind(body) => Some((*at, *node)),
+            _ => None,
+        });
+        sends.collect()
+    }
+
+    fn next(&self) -> Option<Instant> {
+        let message = self.messages.first_key_value().map(|(&(at, _), _)| at);
+        [message, self.protocol.next_wakeup()]
+            .into_iter()
+            .flatten()
+            .min()
+    }
+
+    fn carry_out(&mut self) {
+        while let Some(action) = self.protocol.poll_action() {
+            self.log.push((self.now, action.clone()));
+            match action {
+                Action::Connect { node, connection } => self.connect(node, connection),
+                Action::Disconnect { node } => self.nodes[node.0].connection = None,
+                Action::Send {
+                    node,
+                    request,
+                    body,
+                    with_source,
+                } => {
+                    if let Some(connection) = self.nodes[node.0].connection {
+                        let message = Message::ToNode {
+                            node,
+                            connection,
+                            request,
+                            body,
+                            with_source,
+                        };
+                        self.send(self.delay(node), message);
+                    }
+                }
+                Action::Answer { lease, answer } => self.answers.push((lease, answer)),
+                Action::NodeChanged { .. } => {}
+                Action::Drained(left) => self.drained = Some(left),
+            }
+        }
+    }
+
+    fn delay(&self, node: NodeId) -> Duration {
+        match self.nodes[node.0].mood {
+            Mood::Slow(delay) => delay,
+            _ => HOP,
+        }
+    }
+
+    fn connect(&mut self, node: NodeId, connection: ConnectionId) {
+        let news = if self.nodes[node.0].mood == Mood::Dead {
+            Event::Disconnected {
+                node,
+                connection,
+                reason: "refused".into(),
+            }
+        } else {
+            self.nodes[node.0].connection = Some(connection);
+            Event::Connected {
+                node,
+                connection,
+                server: Some(format!("server {}", node.0).into()),
+            }
+        };
+        self.send(2 * HOP, Message::ToProtocol(news));
+    }
+
+    fn send(&mut self, delay: Duration, message: Message) {
+        self.sent += 1;
+        self.messages
+            .insert((self.now.after(delay), self.sent), message);
+    }
+
+    fn arrive(&mut self, message: Message) {
+        match message {
+            Message::ToProtocol(event) => self.handle(event),
+            Message::ToNode {
+                node,
+                connection,
+                request,
+                body,
+                with_source,
+            } => {
+                let reply = self.run(node, &body, with_source);
+                let heard = self.nodes[node.0].connection == Some(connection);
+                if heard && self.nodes[node.0].mood != Mood::Mute {
+                    let news = Event::Reply {
+                        node,
+                        request,
+                        reply,
+                    };
+                    self.send(HOP, Message::ToProtocol(news));
+                }
+            }
+        }
+    }
+
+    fn run(&mut self, node: NodeId, body: &Request, with_source: bool) -> Reply {
+        let now = self.now;
+        let node = &mut self.nodes[node.0];
+        if node.mood == Mood::WithoutScripts && !with_source {
+            return Reply::NoScript;
+        }
+        node.keys.retain(|_, &mut (_, expires)| expires > now);
+        match body {
+            Request::Acquire { key, owner, ttl } => match node.keys.get(key) {
+                Some(&(_, expires)) => Reply::Held {
+                    remaining: Some(expires.since(now)),
+                },
+                None => {
+                    node.keys.insert(Arc::clone(key), (*owner, now.after(*ttl)));
+                    Reply::Granted
+                }
+            },
+            Request::Extend { key, owner, ttl } => match node.keys.get_mut(key) {
+                Some((holder, expires)) if holder == owner => {
+                    *expires = now.after(*ttl);
+                    Reply::Extended
+                }
+                _ => Reply::NotOwner,
+            },
+            Request::Release { key, owner } => match node.keys.get(key) {
+                Some((holder, _)) if holder == owner => {
+                    node.keys.remove(key);
+                    Reply::Deleted
+                }
+                _ => Reply::NotOwner,
+            },
+        }
+    }
+}
