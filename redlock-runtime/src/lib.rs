@@ -1,4 +1,100 @@
-//! Redlock.
+//! One attribute on an `async fn` makes it a critical section across every process of a fleet.
+//!
+//! ```
+//! use redlock_runtime::{LockError, Redlock, redis_lock};
+//!
+//! #[redis_lock(key = "stock:{sku}", expire = 5, wait = 500ms)]
+//! async fn reserve(sku: u64, quantity: u32) -> Result<u32, LockError> {
+//!     // Only one at a time for each `sku`, in this process and in all others.
+//!     Ok(quantity)
+//! }
+//!
+//! #[tokio::main(flavor = "current_thread")]
+//! async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//!     // In production: `redis://...` three or five times, or the variable REDLOCK_NODES.
+//!     let _redlock = Redlock::builder()
+//!         .nodes(["memory://a", "memory://b", "memory://c"])
+//!         .install()
+//!         .await?;
+//!     assert_eq!(reserve(7, 2).await?, 2);
+//!     Ok(())
+//! }
+//! ```
+//!
+//! The call acquires a Redlock over all nodes, runs the body, and releases on every path: return,
+//! `?`, panic, cancellation. [`redis_lock`] lists the arguments. Without the attribute, the same
+//! is [`Redlock::lock`] with [`Lock::hold`] around a future, or [`Lock::acquire`] for a
+//! [`Guard`].
+//!
+//! # What is guaranteed
+//!
+//! 1. **The body never starts without the lock, and is not polled after its lease has ended.**
+//!    The lease counts from before the first request was sent. At its deadline, or as soon as
+//!    the lock is known to be lost, the body is dropped where it stands and the call returns
+//!    [`LockError::Expired`] or [`LockError::Lost`]. The deadline is the caller's own: it waits
+//!    for no renewal and no node.
+//! 2. **Leases of two holders never overlap**, as long as clocks run within half a percent of
+//!    each other and step by less than the [guard band](Builder::guard_band), nobody else
+//!    deletes the keys, and no node loses its memory: see below.
+//! 3. **Everything that was sent is released, on all nodes**, also on those that refused, failed
+//!    or timed out, whatever ended the attempt. The release is the engine's work: it needs
+//!    neither the caller's future nor its runtime, and it cannot be cancelled.
+//! 4. **A release deletes only its own key**, no renewal follows it, and it never replaces the
+//!    body's result.
+//! 5. **An extension never makes a key again** that somebody else could have held in between.
+//! 6. **A failed node costs nothing**: the verdict falls when a majority has granted, or as soon
+//!    as none can, and never waits for the slowest. A majority is one of all configured nodes.
+//! 7. **Waiting is bounded**: a call returns within `wait` and one node timeout, and what an
+//!    interrupted one leaves behind lives no longer than the key does.
+//!
+//! # What is not guaranteed
+//!
+//! - A holder that is *paused in the middle of a poll*, by the operating system or by blocking
+//!   code, can act after its lease has ended. No lock service can prevent that.
+//! - Nor is anything safe from clocks that step further than the guard band, from keys that
+//!   others delete or a server evicts, or from **a node that restarts without its keys** while
+//!   locks are held: run nodes with `appendonly yes` and `appendfsync always`, or keep a
+//!   restarted node away for as long as the longest lease.
+//! - After a crash, `SIGKILL` or power loss nothing is released; the keys expire.
+//! - Locks are not re-entrant: a task that locks the same key twice waits for itself.
+//! - Tasks of one process are served in order of asking; processes are not.
+//!
+//! # Cancellation
+//!
+//! Every future of this crate is *cancel-safe*: it can be dropped at any await point, and
+//! nothing is left behind. Whatever was sent for it is released by the engine. Dropping a
+//! [`Guard`], or the future of an annotated function, is one message to the engine: it never
+//! blocks and never panics, in or outside a runtime, while unwinding, and after a `fork`.
+//!
+//! A body that is cut off, by its caller or by the end of its lease, is dropped before the lock
+//! is released: its own values are destroyed while the lock is still held.
+//!
+//! # Panics
+//!
+//! Nothing in this crate panics on bad input, bad nodes or bad timing. A panic of the body
+//! passes through, and the lock is released on its way. If the engine itself should die, locks
+//! that are held count as lost ([`LockError::Stopped`]) and new ones fail with the same error.
+//!
+//! # Units
+//!
+//! All durations are [`std::time::Duration`]. Nodes count in whole milliseconds: a key's time to
+//! live is the lease, plus 1 % and 2 ms for the drift of clocks, plus the guard band, rounded
+//! up. Clocks include the time that a machine is suspended (on Linux `CLOCK_BOOTTIME`).
+//!
+//! # Nodes
+//!
+//! Redis from 6.2 or Valkey (tested with Redis 7.0): three or five servers that fail independently of each other; no
+//! replicas, no cluster. On the wire a lock is what every Redlock client writes, `SET key owner
+//! NX PX ttl` and a compare-and-delete, so other libraries on the same key exclude this one and
+//! are excluded. A server's access rules must allow `HELLO`, `EVALSHA` and `EVAL` on the lock
+//! keys, and within them `SET`, `GET`, `DEL`, `PTTL`, `PEXPIRE`; `SCRIPT LOAD` and `INFO` are
+//! used where they are allowed. Without `INFO`, two URLs of one server cannot be told apart.
+//!
+//! # Features
+//!
+//! None is on by default.
+//!
+//! - `tls`: `rediss://` nodes, by rustls with the operating system's root certificates.
 
 #![allow(
     clippy::disallowed_methods,
@@ -21,9 +117,12 @@ mod section;
 
 #[doc(hidden)]
 #[path = "macro_support.rs"]
+#[allow(missing_docs, reason = "for expansions alone")]
 pub mod __private;
 
 // The public interface
+pub use redlock_macros::redis_lock;
+
 pub use self::{
     builder::Builder,
     config::{ConfigError, ConfigProblem, NODES_VARIABLE},
@@ -33,3 +132,8 @@ pub use self::{
     lock::Lock,
     redlock::{Connection, NodeStatus, Redlock, ShutdownError},
 };
+
+/// The examples of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

@@ -128,7 +128,10 @@ impl Lock {
     ///
     /// # Panics
     /// Only if the body does; the lock is released while the panic passes.
-    pub async fn hold<T>(self, body: impl AsyncFnOnce(Lease) -> T) -> Result<T, LockError> {
+    pub async fn hold<B: Future>(
+        self,
+        body: impl FnOnce(Lease) -> B,
+    ) -> Result<B::Output, LockError> {
         let mut section = self.into_section();
         section.acquire().await?;
         let body = std::pin::pin!(Some(body(section.lease())));

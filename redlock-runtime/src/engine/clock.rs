@@ -9,11 +9,12 @@ use crate::protocol::Instant;
 pub(crate) enum Clock {
     /// The operating system's.
     System,
-    /// An engine that runs on a runtime of the application also follows that runtime's clock
-    /// where it is ahead: a test that pauses and advances tokio's time moves leases with it.
+    /// That of a tokio runtime, so that a test which pauses and advances time moves leases with
+    /// it, and beside it the time that the machine was suspended, which tokio does not count.
     Runtime {
-        began: Instant,
         origin: tokio::time::Instant,
+        began: Instant,
+        suspended: Duration,
     },
 }
 
@@ -21,16 +22,20 @@ impl Clock {
     /// Must be called within the runtime whose clock is to be followed.
     pub(crate) fn of_this_runtime() -> Self {
         Self::Runtime {
-            began: system_now(),
             origin: tokio::time::Instant::now(),
+            began: system_now(),
+            suspended: suspended(),
         }
     }
 
     pub(crate) fn now(&self) -> Instant {
         match self {
             Self::System => system_now(),
-            // The later of the two: a lease that ends early is safe, one that ends late is not.
-            Self::Runtime { began, origin } => system_now().max(began.after(origin.elapsed())),
+            Self::Runtime {
+                origin,
+                began,
+                suspended: before,
+            } => began.after(origin.elapsed() + self::suspended().saturating_sub(*before)),
         }
     }
 }
@@ -62,4 +67,30 @@ fn system_now() -> Instant {
     static ORIGIN: std::sync::LazyLock<std::time::Instant> =
         std::sync::LazyLock::new(std::time::Instant::now);
     Instant::from_nanos(0).after(ORIGIN.elapsed() + Duration::from_secs(1))
+}
+
+/// How long this machine has been suspended since it was started, and never less than was told
+/// before: the two clocks behind it are read one after the other, and the thread may be paused
+/// in between.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn suspended() -> Duration {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// Differences below this come from the reading and not from a suspend.
+    const GRAIN: u64 = 10;
+    static GRAINS: AtomicU64 = AtomicU64::new(0);
+
+    let total = system_now();
+    let awake = from_timespec(rustix::time::clock_gettime(
+        rustix::time::ClockId::Monotonic,
+    ));
+    let grains = total.since(awake).as_millis() as u64 / GRAIN;
+    let most = GRAINS.fetch_max(grains, Ordering::Relaxed).max(grains);
+    Duration::from_millis(most * GRAIN)
+}
+
+/// Cannot be told: an engine on a runtime of the application then counts as tokio does.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const fn suspended() -> Duration {
+    Duration::ZERO
 }

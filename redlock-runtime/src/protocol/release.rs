@@ -110,7 +110,10 @@ impl Releases {
 
     /// True once every connected node has confirmed every release.
     pub(super) fn are_confirmed(&self, wire: &Wire) -> bool {
-        !self.owed.values().any(|owed| owed.can_still_be_confirmed(wire))
+        !self
+            .owed
+            .values()
+            .any(|owed| owed.can_still_be_confirmed(wire))
     }
 
     /// The releases that a connected node has not confirmed.

@@ -1,0 +1,67 @@
+//! What may cross threads, and that futures stay `Send`: a change there breaks users' builds.
+
+use redlock_runtime::{
+    Builder, ConfigError, Connection, Guard, Installed, Lease, Lock, LockError, NodeStatus,
+    NodeVerdict, Redlock, Release, Report, ShutdownError, Verdict,
+};
+
+fn shared<T: Send + Sync + 'static>() {}
+fn unwind_safe<T: std::panic::UnwindSafe + std::panic::RefUnwindSafe>() {}
+fn error<T: std::error::Error>() {}
+fn send<T: Send>(_: &T) {}
+
+#[test]
+fn types_cross_threads() {
+    shared::<Builder>();
+    shared::<ConfigError>();
+    shared::<Connection>();
+    shared::<Guard>();
+    shared::<Installed>();
+    shared::<Lease>();
+    shared::<Lock>();
+    shared::<LockError>();
+    shared::<NodeStatus>();
+    shared::<NodeVerdict>();
+    shared::<Redlock>();
+    shared::<Release>();
+    shared::<Report>();
+    shared::<ShutdownError>();
+    shared::<Verdict>();
+}
+
+#[test]
+fn errors_are_errors_and_may_pass_a_catch_unwind() {
+    error::<LockError>();
+    error::<ConfigError>();
+    error::<ShutdownError>();
+    unwind_safe::<LockError>();
+}
+
+#[test]
+fn an_error_is_cheap_to_return() {
+    assert!(size_of::<LockError>() <= 4 * size_of::<usize>());
+}
+
+#[tokio::test]
+async fn futures_are_send() {
+    let redlock = Redlock::builder()
+        .nodes(["memory://auto-traits"])
+        .build()
+        .await
+        .unwrap();
+    send(&Redlock::builder().build());
+    send(&Redlock::builder().install());
+    send(&redlock.lock("k").acquire());
+    send(&redlock.lock("k").try_acquire());
+    send(&redlock.lock("k").hold(async |_| 1));
+    send(
+        &redlock
+            .lock("k")
+            .hold(|lease| async move { lease.is_held() }),
+    );
+    let guard = redlock.lock("k").acquire().await.unwrap();
+    send(&guard.extend());
+    send(&guard.lost());
+    send(&guard.release());
+    send(&redlock.shutdown(std::time::Duration::ZERO));
+}
