@@ -1,0 +1,145 @@
+//! Several independent servers: the node set of a Redlock.
+
+use std::{
+    ops::{Deref, Index},
+    thread,
+};
+
+use crate::{Proxy, Server, ServerBuilder};
+
+/// Independent servers, started in parallel. Derefs to a slice of them.
+#[derive(Debug)]
+pub struct Cluster(Vec<Server>);
+
+impl Cluster {
+    /// Starts `size` servers.
+    #[must_use]
+    pub fn start(size: usize) -> Self {
+        Self::start_with(size, &Server::builder())
+    }
+
+    /// Starts `size` servers with the same settings.
+    #[must_use]
+    pub fn start_with(size: usize, settings: &ServerBuilder) -> Self {
+        thread::scope(|scope| {
+            let starts: Vec<_> = (0..size)
+                .map(|_| scope.spawn(|| settings.clone().start()))
+                .collect();
+            let servers = starts.into_iter().map(|start| match start.join() {
+                Ok(server) => server,
+                Err(panic) => std::panic::resume_unwind(panic),
+            });
+            Self(servers.collect())
+        })
+    }
+
+    /// The URLs of all servers, in order.
+    #[must_use]
+    pub fn urls(&self) -> Vec<String> {
+        self.iter().map(Server::url).collect()
+    }
+
+    /// The URLs as `REDLOCK_NODES` wants them: joined by commas.
+    #[must_use]
+    pub fn url_list(&self) -> String {
+        self.urls().join(",")
+    }
+
+    /// A proxy in front of each server, in the same order.
+    #[must_use]
+    pub fn proxies(&self) -> Vec<Proxy> {
+        self.iter().map(Proxy::in_front_of).collect()
+    }
+
+    /// The value at `key` on each server, in order; `None` also for one that does not run.
+    #[track_caller]
+    #[must_use]
+    pub fn holders(&self, key: &str) -> Vec<Option<String>> {
+        let value = |server: &Server| server.is_running().then(|| server.get(key)).flatten();
+        self.iter().map(value).collect()
+    }
+
+    /// How many servers have something at `key`.
+    #[track_caller]
+    #[must_use]
+    pub fn held_on(&self, key: &str) -> usize {
+        let holds = |server: &&Server| server.is_running() && server.exists(key);
+        self.iter().filter(holds).count()
+    }
+
+    /// Takes `key` with `value` on the servers `nodes`, as another holder of the lock.
+    ///
+    /// # Panics
+    ///
+    /// If one of them refuses.
+    #[track_caller]
+    pub fn occupy(
+        &self,
+        key: &str,
+        value: &str,
+        expire: std::time::Duration,
+        nodes: impl IntoIterator<Item = usize>,
+    ) {
+        for node in nodes {
+            let granted = self[node].set_nx_px(key, value, expire);
+            assert!(granted, "node {node} already holds {key}");
+        }
+    }
+
+    /// Fails unless `key` is gone from every server after at most two round trips to each; see
+    /// [`Server::assert_free`].
+    #[track_caller]
+    pub fn assert_free(&self, key: &str) {
+        for server in self.iter() {
+            server.assert_free(key);
+        }
+    }
+
+    /// Blocks until no server holds `key`, and fails if one of them lost it by expiry instead of by
+    /// a release; see [`Server::wait_free`].
+    #[track_caller]
+    pub fn wait_free(&self, key: &str) {
+        for server in self.iter() {
+            server.wait_free(key);
+        }
+    }
+
+    /// [`Cluster::wait_free`] as a future.
+    #[track_caller]
+    pub fn await_free(&self, key: &str) -> impl Future<Output = ()> + Send + use<> {
+        let mut waits = Vec::new();
+        for server in self.iter() {
+            waits.push(server.await_free(key));
+        }
+        async move {
+            for wait in waits {
+                wait.await;
+            }
+        }
+    }
+}
+
+impl Deref for Cluster {
+    type Target = [Server];
+
+    fn deref(&self) -> &[Server] {
+        &self.0
+    }
+}
+
+impl Index<usize> for Cluster {
+    type Output = Server;
+
+    fn index(&self, node: usize) -> &Server {
+        &self.0[node]
+    }
+}
+
+impl<'a> IntoIterator for &'a Cluster {
+    type Item = &'a Server;
+    type IntoIter = std::slice::Iter<'a, Server>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
+    }
+}

@@ -1,0 +1,33 @@
+//! Real Redis servers, faulty networks and worker processes for the tests of `redlock-runtime`.
+//!
+//! Nothing here knows the library under test: a [`Server`] is a `redis-server` process, a
+//! [`Cluster`] is several of them, a [`Proxy`] spoils the network in front of one, a [`Worker`] is
+//! a child process that talks in lines, and a [`Counter`] finds out whether sections overlapped.
+//!
+//! Tests wait for events, never for time. Every wait has two forms: `wait_*` blocks the thread,
+//! `await_*` is the same as a future. Use `await_*` inside `#[tokio::test]`, where a blocked thread
+//! would also stop the tasks of the test. Both give up after [`PATIENCE`] and then fail the test,
+//! saying what they waited for and what they saw instead.
+//!
+//! Everything started here dies with its value, also when the test panics, and with the test
+//! process, also when that is killed.
+
+mod cluster;
+mod counter;
+mod port;
+mod process;
+mod proxy;
+mod reaper;
+mod resp;
+mod server;
+mod wait;
+mod worker;
+
+pub use cluster::Cluster;
+pub use counter::{Counter, Tally};
+pub use proxy::{Command, Mode, Proxy, Traffic};
+pub use server::{Server, ServerBuilder};
+pub use wait::PATIENCE;
+pub use worker::Worker;
+
+pub use redis;

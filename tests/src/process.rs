@@ -1,0 +1,87 @@
+//! A child process that dies with its owner.
+
+use std::process::{Child, Command, ExitStatus};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+
+use crate::reaper;
+
+/// A child process, killed on drop and when this process dies.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    status: Option<ExitStatus>,
+}
+
+impl Process {
+    pub(crate) fn spawn(command: &mut Command) -> Self {
+        let child = command
+            .spawn()
+            .unwrap_or_else(|error| panic!("cannot start {:?}: {error}", command.get_program()));
+        reaper::watch(child.id());
+        Self {
+            child,
+            status: None,
+        }
+    }
+
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// The pipes, for taking.
+    pub(crate) fn child_mut(&mut self) -> &mut Child {
+        &mut self.child
+    }
+
+    /// Ends the process with SIGKILL, which also works on a stopped one, and waits for its end.
+    pub(crate) fn kill(&mut self) -> ExitStatus {
+        if self.status.is_none() {
+            // The only failure is that it has already ended.
+            let _ = self.child.kill();
+        }
+        self.wait()
+    }
+
+    pub(crate) fn wait(&mut self) -> ExitStatus {
+        if let Some(status) = self.status {
+            return status;
+        }
+        self.wait_for(WaitIdOptions::EXITED);
+        reaper::forget(self.id());
+        let status = self.child.wait().expect("our child can be waited for");
+        *self.status.insert(status)
+    }
+
+    /// Freezes the process; when this returns it no longer runs.
+    pub(crate) fn stop(&self) {
+        self.signal(Signal::STOP);
+        self.wait_for(WaitIdOptions::STOPPED | WaitIdOptions::EXITED);
+    }
+
+    /// Lets a frozen process run on.
+    pub(crate) fn cont(&self) {
+        self.signal(Signal::CONT);
+    }
+
+    fn signal(&self, signal: Signal) {
+        assert!(self.status.is_none(), "process {} has ended", self.id());
+        kill_process(self.pid(), signal).expect("our child can be signalled");
+    }
+
+    /// Waits for one of `changes` and leaves the process id in use.
+    fn wait_for(&self, changes: WaitIdOptions) {
+        waitid(WaitId::Pid(self.pid()), changes | WaitIdOptions::NOWAIT)
+            .expect("our child can be waited for");
+    }
+
+    fn pid(&self) -> Pid {
+        Pid::from_child(&self.child)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
