@@ -1,6 +1,6 @@
 //! From a description of a node set to one that works.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use crate::{
     config::{ConfigError, ConfigProblem, NODES_VARIABLE, Settings, parse_nodes},
@@ -25,7 +25,7 @@ use crate::{
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 #[must_use = "a builder does nothing until `build` or `install` is awaited"]
 pub struct Builder {
     nodes: Nodes,
@@ -33,7 +33,7 @@ pub struct Builder {
     runtime: Option<tokio::runtime::Handle>,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 enum Nodes {
     Given(Vec<String>),
     /// From the environment, or else these.
@@ -179,6 +179,16 @@ impl Builder {
     /// Dropping the future leaves nothing behind.
     pub async fn install(self) -> Result<Installed, ConfigError> {
         install::install(self.build().await?)
+    }
+}
+
+/// Without the URLs, which may hold passwords.
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("settings", &self.settings)
+            .field("runtime", &self.runtime)
+            .finish_non_exhaustive()
     }
 }
 

@@ -12,6 +12,10 @@ use crate::{
 /// in or outside a runtime, on a panic, with the task that owned it. The release itself is the
 /// engine's work and cannot be cancelled.
 ///
+/// Dropping does not wait for the nodes: the release is on its way, and reaches them within one
+/// trip. The next one of this node set to ask comes behind it; somebody else may for that moment
+/// still find the lock taken. [`release`](Self::release) waits.
+///
 /// A guard tells whether its lock can still be trusted, but it cannot stop the code that holds
 /// it: [`Lock::hold`](crate::Lock::hold) and annotated functions can. With a bare guard, check
 /// [`is_held`](Lease::is_held) before each step that must not happen without the lock, or race

@@ -14,7 +14,7 @@ pub(crate) enum Clock {
     Runtime {
         origin: tokio::time::Instant,
         began: Instant,
-        suspended: Duration,
+        suspended_before: Duration,
     },
 }
 
@@ -24,7 +24,7 @@ impl Clock {
         Self::Runtime {
             origin: tokio::time::Instant::now(),
             began: system_now(),
-            suspended: suspended(),
+            suspended_before: suspended(),
         }
     }
 
@@ -34,8 +34,11 @@ impl Clock {
             Self::Runtime {
                 origin,
                 began,
-                suspended: before,
-            } => began.after(origin.elapsed() + self::suspended().saturating_sub(*before)),
+                suspended_before,
+            } => {
+                let suspended = suspended().saturating_sub(*suspended_before);
+                began.after(origin.elapsed() + suspended)
+            }
         }
     }
 }
