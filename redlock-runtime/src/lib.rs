@@ -96,12 +96,6 @@
 //!
 //! - `tls`: `rediss://` nodes, by rustls with the operating system's root certificates.
 
-#![allow(
-    clippy::disallowed_methods,
-    clippy::disallowed_types,
-    reason = "clippy.toml bans them for `protocol` alone, which denies these lints"
-)]
-
 mod builder;
 mod config;
 mod engine;

@@ -177,6 +177,7 @@ impl Protocol {
                     }
                 }
                 Timer::Release(owner) => self.releases.on_due(&mut self.wire, owner, now),
+                // Looked at after every event.
                 Timer::Shutdown => {}
             }
         }
@@ -588,10 +589,8 @@ impl Protocol {
     // ---- shutting down
 
     fn on_shutdown(&mut self, timeout: Duration, cut_off: bool, now: Instant) {
-        let until = now.after(timeout);
-        self.wire.timers.wake_by(Timer::Shutdown, until);
         self.shutdown = Some(Shutdown {
-            until,
+            until: now.after(timeout),
             drained: false,
         });
         // Those behind others first, so that none of them becomes the head and begins an attempt.
@@ -625,7 +624,7 @@ impl Protocol {
         }
         let complete = self.leases.is_empty() && self.releases.are_confirmed(&self.wire);
         if !complete && now < shutdown.until {
-            return;
+            return self.wire.timers.wake_by(Timer::Shutdown, shutdown.until);
         }
         let left = Drained {
             held: self.leases.len(),

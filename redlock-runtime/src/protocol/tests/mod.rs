@@ -398,6 +398,22 @@ fn a_shutdown_ends_in_time_and_tells_who_still_holds() {
 }
 
 #[test]
+fn a_second_shutdown_sets_the_time_anew() {
+    let mut world = World::new(3);
+    world.ask(1, "k", renewing());
+    world.answer(1);
+    let asked = world.now;
+    for seconds in [1, 3] {
+        let (timeout, cut_off) = (Duration::from_secs(seconds), false);
+        world.handle(Event::Shutdown { timeout, cut_off });
+    }
+    while world.drained.is_none() {
+        world.step();
+    }
+    assert_eq!(world.now.since(asked), Duration::from_secs(3));
+}
+
+#[test]
 fn the_same_events_give_the_same_actions() {
     let run = || {
         let mut world = World::starting(&[Mood::Well, Mood::Slow(9 * HOP), Mood::Dead]);
