@@ -81,6 +81,14 @@ impl Builder {
         self
     }
 
+    /// What every key of this node set begins with on the nodes, such as `"lock:"`: it keeps lock
+    /// keys away from data keys where nodes hold both, and applications away from each other.
+    /// All processes that share a lock need the same prefix. Default: none.
+    pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
+        self.settings.key_prefix = prefix.into();
+        self
+    }
+
     /// The lease of locks that name none. Default: 5 s.
     pub const fn expire(mut self, lease: Duration) -> Self {
         self.settings.expire = lease;

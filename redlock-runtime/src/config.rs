@@ -24,6 +24,7 @@ const LONGEST_MAX_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
 /// What holds for every lock of one node set.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
+    pub(crate) key_prefix: String,
     pub(crate) expire: Duration,
     pub(crate) max_lease: Duration,
     pub(crate) connect_timeout: Duration,
@@ -34,6 +35,7 @@ pub(crate) struct Settings {
 impl Default for Settings {
     fn default() -> Self {
         Self {
+            key_prefix: String::new(),
             expire: Duration::from_secs(5),
             max_lease: Duration::from_secs(60),
             connect_timeout: Duration::from_secs(1),
@@ -74,6 +76,8 @@ impl Settings {
 /// What one lock asks for, as the caller said it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Options {
+    /// What the section is called in errors.
+    pub(crate) name: Option<&'static str>,
     pub(crate) expire: Option<Duration>,
     pub(crate) wait: Duration,
     pub(crate) renew: Renew,

@@ -50,6 +50,7 @@ pub struct Report(Box<Circumstances>);
 
 #[derive(Clone, Debug)]
 struct Circumstances {
+    name: Option<&'static str>,
     key: Arc<str>,
     elapsed: Duration,
     retry_after: Option<Duration>,
@@ -171,8 +172,9 @@ impl LockError {
         Self::Stopped(context.report(Vec::new()))
     }
 
-    pub(crate) fn not_installed(key: Arc<str>) -> Self {
+    pub(crate) fn not_installed(key: Arc<str>, name: &'static str) -> Self {
         let context = Context {
+            name: Some(name),
             key: &key,
             elapsed: Duration::ZERO,
             nodes: &[],
@@ -183,6 +185,7 @@ impl LockError {
 
 /// What an error needs to know beside the protocol's words.
 pub(crate) struct Context<'a> {
+    pub(crate) name: Option<&'static str>,
     pub(crate) key: &'a Arc<str>,
     pub(crate) elapsed: Duration,
     /// The nodes' addresses, in order.
@@ -193,6 +196,7 @@ impl Context<'_> {
     fn report(&self, votes: Vec<Vote>) -> Report {
         let verdicts = self.nodes.iter().zip(votes);
         Report(Box::new(Circumstances {
+            name: self.name,
             key: Arc::clone(self.key),
             elapsed: self.elapsed,
             retry_after: None,
@@ -207,6 +211,13 @@ impl Context<'_> {
 }
 
 impl Report {
+    /// What the section is called: the `name` of the attribute, by default the path of the
+    /// function. `None` without an attribute.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.0.name
+    }
+
     /// The key of the lock.
     #[must_use]
     pub fn key(&self) -> &str {
@@ -269,10 +280,16 @@ impl From<Vote> for Verdict {
 
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (key, elapsed) = (self.key().unwrap_or_default(), self.elapsed());
+        if let Some(report) = self.report() {
+            write!(f, "lock `{}`", report.key())?;
+            if let Some(name) = report.name() {
+                write!(f, " of `{name}`")?;
+            }
+        }
+        let elapsed = self.elapsed();
         match self {
             Self::Contended(report) => {
-                write!(f, "lock `{key}` is held by another owner")?;
+                f.write_str(" is held by another owner")?;
                 if let Some(after) = report.retry_after() {
                     write!(f, ", for at most {after:.1?} more")?;
                 }
@@ -280,24 +297,19 @@ impl fmt::Display for LockError {
             }
             Self::NoQuorum(_) => write!(
                 f,
-                "lock `{key}`: too few nodes answered for a majority (after {elapsed:.1?})"
+                ": too few nodes answered for a majority (after {elapsed:.1?})"
             )?,
-            Self::TooSlow(_) => write!(
-                f,
-                "lock `{key}` was granted too late to be useful (after {elapsed:.1?})"
-            )?,
+            Self::TooSlow(_) => {
+                write!(f, " was granted too late to be useful (after {elapsed:.1?})")?;
+            }
             Self::Lost(_) => write!(
                 f,
-                "lock `{key}` was lost while it was held: a majority of nodes no longer has its key (after {elapsed:.1?})"
+                " was lost while it was held: a majority of nodes no longer has its key (after {elapsed:.1?})"
             )?,
-            Self::Expired(_) => write!(
-                f,
-                "lock `{key}` expired while it was held (after {elapsed:.1?})"
-            )?,
-            Self::Stopped(_) => write!(f, "lock `{key}`: the node set was shut down")?,
-            Self::NotInstalled(_) => write!(
-                f,
-                "lock `{key}`: no node set is installed; call `Redlock::builder().nodes([...]).install().await` first"
+            Self::Expired(_) => write!(f, " expired while it was held (after {elapsed:.1?})")?,
+            Self::Stopped(_) => f.write_str(": the node set was shut down")?,
+            Self::NotInstalled(_) => f.write_str(
+                ": no node set is installed; call `Redlock::builder().nodes([...]).install().await` first",
             )?,
             Self::Config(error) => write!(f, "this lock cannot work: {error}")?,
         }

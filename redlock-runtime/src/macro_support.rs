@@ -56,7 +56,7 @@ impl Section {
         let key: Arc<str> = key.into();
         let shared = install::installed()
             .map(|redlock| redlock.shared)
-            .ok_or_else(|| LockError::not_installed(Arc::clone(&key)));
+            .ok_or_else(|| LockError::not_installed(Arc::clone(&key), spec.name));
         Self(section::Section::new(shared, key, spec.options()))
     }
 
@@ -90,6 +90,7 @@ impl Section {
 impl Spec {
     const fn options(&self) -> Options {
         Options {
+            name: Some(self.name),
             expire: self.expire,
             wait: self.wait,
             renew: self.renew,

@@ -36,6 +36,7 @@ pub(crate) struct Asked {
     pub(crate) shared: Arc<Shared>,
     pub(crate) lease: LeaseId,
     pub(crate) status: Arc<Status>,
+    name: Option<&'static str>,
     since: Instant,
 }
 
@@ -45,11 +46,18 @@ impl Section {
         key: Arc<str>,
         options: Options,
     ) -> Self {
+        let key = match &shared {
+            Ok(shared) if !shared.settings.key_prefix.is_empty() && !key.is_empty() => {
+                format!("{}{key}", shared.settings.key_prefix).into()
+            }
+            _ => key,
+        };
         Self {
             key,
             options,
             asked: shared.map(|shared| Asked {
                 lease: shared.engine.new_lease(),
+                name: options.name,
                 status: Arc::default(),
                 since: shared.engine.now(),
                 shared,
@@ -166,6 +174,7 @@ impl Asked {
 
     pub(crate) fn context<'a>(&'a self, key: &'a Arc<str>) -> Context<'a> {
         Context {
+            name: self.name,
             key,
             elapsed: self.shared.engine.now().since(self.since),
             nodes: &self.shared.addresses,
