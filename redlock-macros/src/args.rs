@@ -1,0 +1,497 @@
+//! The arguments in `#[redis_lock(...)]`, one by one; what they mean together is for `check`.
+
+use proc_macro2::{Ident, Literal, Span, TokenStream, TokenTree};
+use syn::ext::IdentExt;
+use syn::parse::{ParseStream, Parser};
+use syn::{Error, Expr, Lit, LitStr, Path, Result, Token};
+
+use crate::duration::Duration;
+use crate::key::Template;
+use crate::mistakes::Mistakes;
+use crate::suggest;
+use crate::tokens::ungrouped;
+
+/// Every argument there is, with an example.
+pub(crate) const ARGUMENTS: [(&str, &str); 10] = [
+    ("key", "key = \"order:{id}\""),
+    ("expire", "expire = 5s"),
+    ("wait", "wait = 2s"),
+    ("renew", "renew = 1s"),
+    ("max_hold", "max_hold = 1m"),
+    ("guard", "guard = guard"),
+    ("name", "name = \"orders\""),
+    ("on_error", "on_error = |error| Err(error.into())"),
+    ("via", "via = self.redlock"),
+    ("crate", "crate = ::redlock_runtime"),
+];
+
+/// Words that other lock libraries use, and ours for the same.
+const SYNONYMS: [(&str, &str); 14] = [
+    ("id", "key"),
+    ("resource", "key"),
+    ("duration", "expire"),
+    ("expiry", "expire"),
+    ("lease", "expire"),
+    ("ttl", "expire"),
+    ("retry", "wait"),
+    ("timeout", "wait"),
+    ("extend", "renew"),
+    ("watchdog", "renew"),
+    ("label", "name"),
+    ("map_err", "on_error"),
+    ("redlock", "via"),
+    ("krate", "crate"),
+];
+
+/// What the user wrote. Without a mistake, `key` is there.
+#[derive(Default)]
+pub(crate) struct Args {
+    pub(crate) key: Option<Template>,
+    pub(crate) expire: Option<Duration>,
+    pub(crate) wait: Option<Duration>,
+    pub(crate) renew: Option<Renew>,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) guard: Option<Ident>,
+    pub(crate) name: Option<LitStr>,
+    pub(crate) on_error: Option<Expr>,
+    pub(crate) via: Option<Expr>,
+    pub(crate) krate: Option<Path>,
+    /// The names that were given, with or without a correct value.
+    given: Vec<Ident>,
+}
+
+pub(crate) enum Renew {
+    Default,
+    Every(Duration),
+}
+
+impl Args {
+    pub(crate) fn parse(tokens: TokenStream, mistakes: &mut Mistakes) -> Self {
+        let mut args = Self::default();
+        let parsed = (|input: ParseStream| args.parse_all(input, mistakes)).parse2(tokens);
+        mistakes.keep(parsed);
+        args
+    }
+
+    /// The place where `name` was given.
+    pub(crate) fn given(&self, name: &str) -> Option<Span> {
+        self.given
+            .iter()
+            .find(|ident| *ident == name)
+            .map(Ident::span)
+    }
+
+    pub(crate) fn durations(&self) -> impl Iterator<Item = &Duration> {
+        let given = [
+            self.expire.as_ref(),
+            self.wait.as_ref(),
+            self.renew.as_ref().and_then(Renew::interval),
+            self.max_hold.as_ref(),
+        ];
+        given.into_iter().flatten()
+    }
+
+    fn parse_all(&mut self, input: ParseStream, mistakes: &mut Mistakes) -> Result<()> {
+        while !input.is_empty() {
+            if let Err(mistake) = self.parse_one(input) {
+                mistakes.add(mistake);
+                rest_of_argument(input)?;
+            }
+            if let Err(mistake) = separator(input) {
+                mistakes.add(mistake);
+            }
+        }
+        Ok(())
+    }
+
+    fn parse_one(&mut self, input: ParseStream) -> Result<()> {
+        if !input.peek(Ident::peek_any) {
+            return Err(self.nameless(input));
+        }
+        let name = input.call(Ident::parse_any)?;
+        let text = name.to_string();
+        let Some((known, example)) = ARGUMENTS.iter().find(|(known, _)| *known == text) else {
+            return Err(unknown(&name));
+        };
+        if self.given(known).is_some() {
+            return Err(Error::new(name.span(), format!("`{known}` is given twice")));
+        }
+        self.given.push(name.clone());
+        if *known == "renew" && (input.is_empty() || input.peek(Token![,])) {
+            self.renew = Some(Renew::Default);
+            return Ok(());
+        }
+        if !input.peek(Token![=]) {
+            return Err(without_value(&name, example, input));
+        }
+        input.parse::<Token![=]>()?;
+        if input.is_empty() || input.peek(Token![,]) {
+            return Err(without_value(&name, example, input));
+        }
+        self.parse_value(&name, input)
+    }
+
+    fn parse_value(&mut self, name: &Ident, input: ParseStream) -> Result<()> {
+        match name.to_string().as_str() {
+            "key" => self.key = Some(Template::parse(key_literal(input)?)?),
+            "expire" => self.expire = Some(duration(input)?),
+            "wait" => self.wait = Some(duration(input)?),
+            "renew" => self.renew = Some(Renew::Every(renew_interval(input)?)),
+            "max_hold" => self.max_hold = Some(duration(input)?),
+            "guard" => self.guard = Some(guard_name(input)?),
+            "name" => self.name = Some(label(input)?),
+            "on_error" => self.on_error = Some(expression(name, input)?),
+            "via" => self.via = Some(expression(name, input)?),
+            "crate" => self.krate = Some(crate_path(input)?),
+            _ => unreachable!("`{name}` is not in ARGUMENTS"),
+        }
+        Ok(())
+    }
+
+    /// The mistake at something that is no name. A string is most likely the key.
+    fn nameless(&mut self, input: ParseStream) -> Error {
+        match ungrouped_literal(input) {
+            Some(literal) if literal.to_string().starts_with(['"', 'r']) => {
+                self.given.push(Ident::new("key", literal.span()));
+                let message = format!("the key is a named argument; write `key = {literal}`");
+                Error::new(literal.span(), message)
+            }
+            _ => input.error("expected the name of an argument, such as `key = \"order:{id}\"`"),
+        }
+    }
+}
+
+impl Renew {
+    pub(crate) fn interval(&self) -> Option<&Duration> {
+        match self {
+            Self::Default => None,
+            Self::Every(interval) => Some(interval),
+        }
+    }
+}
+
+fn ungrouped_literal(input: ParseStream) -> Option<Literal> {
+    let tree = input.fork().parse::<TokenTree>().ok()?;
+    match ungrouped(TokenStream::from(tree)).into_iter().next()? {
+        TokenTree::Literal(literal) => Some(literal),
+        _ => None,
+    }
+}
+
+fn unknown(name: &Ident) -> Error {
+    let text = name.to_string();
+    let names = ARGUMENTS.map(|(known, _)| known);
+    let synonym = SYNONYMS
+        .iter()
+        .find(|(word, _)| *word == text)
+        .map(|(_, known)| *known);
+    let message = match synonym.or_else(|| suggest::closest(&text, names)) {
+        Some(known) => format!("unknown argument `{text}`; did you mean `{known}`?"),
+        None => format!(
+            "unknown argument `{text}`; the arguments are {}",
+            suggest::list(names)
+        ),
+    };
+    Error::new(name.span(), message)
+}
+
+/// The mistakes `expire`, `expire: 5s` and `expire(5s)`.
+fn without_value(name: &Ident, example: &str, input: ParseStream) -> Error {
+    let message = if input.peek(Token![:]) || input.peek(syn::token::Paren) {
+        format!("`{name}` takes its value after `=`; write `{example}`")
+    } else {
+        format!("`{name}` needs a value; write `{example}`")
+    };
+    Error::new(name.span(), message)
+}
+
+fn separator(input: ParseStream) -> Result<()> {
+    if input.is_empty() {
+        return Ok(());
+    }
+    if input.peek(Token![,]) {
+        return input.parse::<Token![,]>().map(drop);
+    }
+    let next: TokenTree = input.fork().parse()?;
+    if !starts_argument(input) {
+        rest_of_argument(input)?;
+        input.parse::<Option<Token![,]>>()?;
+    }
+    Err(Error::new(
+        next.span(),
+        format!("expected `,` before `{next}`"),
+    ))
+}
+
+/// Whether a value ends here although no comma does: the next tokens are `name =`.
+fn starts_argument(input: ParseStream) -> bool {
+    input.peek(Ident::peek_any) && input.peek2(Token![=]) && !input.peek2(Token![==])
+}
+
+/// Takes the tokens up to the comma, or to the next argument if the comma was forgotten.
+fn rest_of_argument(input: ParseStream) -> Result<TokenStream> {
+    let mut tokens = TokenStream::new();
+    while !input.is_empty()
+        && !input.peek(Token![,])
+        && (tokens.is_empty() || !starts_argument(input))
+    {
+        tokens.extend([input.parse::<TokenTree>()?]);
+    }
+    Ok(tokens)
+}
+
+fn duration(input: ParseStream) -> Result<Duration> {
+    Duration::parse(rest_of_argument(input)?)
+}
+
+fn renew_interval(input: ParseStream) -> Result<Duration> {
+    let value = rest_of_argument(input)?;
+    match value.to_string().as_str() {
+        "true" => Err(Error::new_spanned(
+            value,
+            "`renew` takes an interval or no value; write `renew`",
+        )),
+        "false" => Err(Error::new_spanned(
+            value,
+            "`renew` takes an interval; leave it out if the lock is not to be renewed",
+        )),
+        _ => Duration::parse(value),
+    }
+}
+
+fn key_literal(input: ParseStream) -> Result<LitStr> {
+    let value = rest_of_argument(input)?;
+    match syn::parse2::<Lit>(value.clone()) {
+        Ok(Lit::Str(literal)) => Ok(literal),
+        _ => {
+            let example = match syn::parse2::<Ident>(value.clone()) {
+                Ok(name) => format!("\"{{{name}}}\""),
+                Err(_) => "\"order:{id}\"".to_owned(),
+            };
+            let message = format!("the key is one string literal; write `key = {example}`");
+            Err(Error::new_spanned(value, message))
+        }
+    }
+}
+
+fn guard_name(input: ParseStream) -> Result<Ident> {
+    let value = rest_of_argument(input)?;
+    syn::parse2(value.clone()).map_err(|_| {
+        let message = "`guard` takes a name for the body to use; write `guard = guard`";
+        Error::new_spanned(value, message)
+    })
+}
+
+fn label(input: ParseStream) -> Result<LitStr> {
+    let value = rest_of_argument(input)?;
+    match syn::parse2::<LitStr>(value.clone()) {
+        Ok(label) if !label.value().is_empty() => Ok(label),
+        _ => {
+            let message = "`name` takes a string that is not empty; write `name = \"orders\"`";
+            Err(Error::new_spanned(value, message))
+        }
+    }
+}
+
+fn crate_path(input: ParseStream) -> Result<Path> {
+    let value = rest_of_argument(input)?;
+    Path::parse_mod_style.parse2(value.clone()).map_err(|_| {
+        let message = "`crate` takes a path; write `crate = ::redlock_runtime`";
+        Error::new_spanned(value, message)
+    })
+}
+
+/// An expression may have commas and `=` of its own, so only its parser knows where it ends.
+fn expression(name: &Ident, input: ParseStream) -> Result<Expr> {
+    input.parse().map_err(|mistake| {
+        if input.is_empty() {
+            // The parser points behind the last token, which is the whole attribute.
+            Error::new(name.span(), format!("the value of `{name}` is incomplete"))
+        } else {
+            mistake
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(source: &str) -> (Args, Vec<String>) {
+        let mut mistakes = Mistakes::default();
+        let args = Args::parse(source.parse().unwrap(), &mut mistakes);
+        let all = mistakes.finish().err().into_iter().flatten();
+        (args, all.map(|mistake| mistake.to_string()).collect())
+    }
+
+    fn mistakes(source: &str) -> Vec<String> {
+        parse(source).1
+    }
+
+    #[test]
+    fn every_argument() {
+        let (args, mistakes) = parse(
+            r#"key = "order:{id}", expire = 5s, wait = WAIT, renew = 1s, max_hold = 1m,
+               guard = lease, name = "orders", on_error = |error, | Err::<(), _>(error),
+               via = pick::<u8, u16>(a = 1, b), crate = ::lock,"#,
+        );
+        assert_eq!(mistakes, [""; 0]);
+        assert!(args.key.is_some() && args.on_error.is_some() && args.via.is_some());
+        assert!(args.name.is_some() && args.krate.is_some());
+        assert_eq!(args.durations().count(), 4);
+        assert_eq!(args.guard.unwrap(), "lease");
+    }
+
+    #[test]
+    fn renew_takes_an_interval_or_nothing() {
+        assert!(matches!(parse("renew").0.renew, Some(Renew::Default)));
+        assert!(matches!(
+            parse("renew, expire = 5s").0.renew,
+            Some(Renew::Default)
+        ));
+        assert!(matches!(parse("renew = 1s").0.renew, Some(Renew::Every(_))));
+        assert_eq!(
+            mistakes("renew = true"),
+            ["`renew` takes an interval or no value; write `renew`"]
+        );
+        assert_eq!(
+            mistakes("renew = false"),
+            ["`renew` takes an interval; leave it out if the lock is not to be renewed"]
+        );
+    }
+
+    #[test]
+    fn unknown_arguments() {
+        assert_eq!(
+            mistakes("expires = 5s"),
+            ["unknown argument `expires`; did you mean `expire`?"]
+        );
+        assert_eq!(
+            mistakes("ttl = 5s"),
+            ["unknown argument `ttl`; did you mean `expire`?"]
+        );
+        assert_eq!(
+            mistakes("colour = 5s"),
+            [
+                "unknown argument `colour`; the arguments are `key`, `expire`, `wait`, `renew`, \
+              `max_hold`, `guard`, `name`, `on_error`, `via` and `crate`"
+            ]
+        );
+    }
+
+    #[test]
+    fn synonyms_are_no_names() {
+        for (word, name) in SYNONYMS {
+            assert!(ARGUMENTS.iter().any(|(known, _)| *known == name));
+            assert!(ARGUMENTS.iter().all(|(known, _)| *known != word));
+        }
+    }
+
+    #[test]
+    fn the_documentation_has_every_argument() {
+        let documentation = include_str!("lib.rs");
+        for (name, _) in ARGUMENTS {
+            assert!(documentation.contains(&format!("/// | `{name}")), "{name}");
+        }
+    }
+
+    #[test]
+    fn examples_are_correct() {
+        for (_, example) in ARGUMENTS {
+            assert_eq!(mistakes(example), [""; 0], "{example}");
+        }
+    }
+
+    #[test]
+    fn given_twice() {
+        assert_eq!(
+            mistakes("expire = 5s, expire = 6s"),
+            ["`expire` is given twice"]
+        );
+        assert_eq!(mistakes("\"order\", key = \"order\"").len(), 2);
+    }
+
+    #[test]
+    fn the_key_is_named() {
+        let unnamed = ["the key is a named argument; write `key = \"order\"`"];
+        assert_eq!(mistakes("\"order\""), unnamed);
+        assert_eq!(mistakes("\"order\", expire = 5s"), unnamed);
+        assert_eq!(
+            mistakes("5s"),
+            ["expected the name of an argument, such as `key = \"order:{id}\"`"]
+        );
+    }
+
+    #[test]
+    fn values_are_given_with_an_equals_sign() {
+        for source in ["expire", "expire =", "expire, wait = 1s"] {
+            assert_eq!(
+                mistakes(source),
+                ["`expire` needs a value; write `expire = 5s`"]
+            );
+        }
+        for source in ["expire: 5s", "expire(5s)"] {
+            let message = "`expire` takes its value after `=`; write `expire = 5s`";
+            assert_eq!(mistakes(source), [message]);
+        }
+    }
+
+    #[test]
+    fn missing_commas() {
+        assert_eq!(
+            mistakes("key = \"a\" expire = 5s"),
+            ["expected `,` before `expire`"]
+        );
+        assert_eq!(
+            mistakes("expire = 5s wait = 2s"),
+            ["expected `,` before `wait`"]
+        );
+        assert_eq!(
+            mistakes("via = a expire = 5s"),
+            ["expected `,` before `expire`"]
+        );
+        assert_eq!(
+            mistakes("via = a b, expire = 5s"),
+            ["expected `,` before `b`"]
+        );
+    }
+
+    #[test]
+    fn the_key_is_a_string() {
+        let write = |key: &str| format!("the key is one string literal; write `key = {key}`");
+        assert_eq!(mistakes("key = id"), [write("\"{id}\"")]);
+        assert_eq!(mistakes("key = format!(\"a\")"), [write("\"order:{id}\"")]);
+        assert_eq!(mistakes("key = b\"order\""), [write("\"order:{id}\"")]);
+    }
+
+    #[test]
+    fn other_values() {
+        for source in ["guard = \"g\"", "guard = _", "guard = fn", "guard = a b"] {
+            let message = "`guard` takes a name for the body to use; write `guard = guard`";
+            assert_eq!(mistakes(source), [message]);
+        }
+        for source in ["name = orders", "name = \"\""] {
+            let message = "`name` takes a string that is not empty; write `name = \"orders\"`";
+            assert_eq!(mistakes(source), [message]);
+        }
+        assert_eq!(
+            mistakes("crate = \"lock\""),
+            ["`crate` takes a path; write `crate = ::redlock_runtime`"]
+        );
+        assert_eq!(
+            mistakes("via = self."),
+            ["the value of `via` is incomplete"]
+        );
+        assert_eq!(
+            mistakes("on_error = |error|"),
+            ["the value of `on_error` is incomplete"]
+        );
+    }
+
+    #[test]
+    fn everything_at_once() {
+        let all =
+            mistakes("key = \"{\", expires = 5s, wait = 5sec, name = 5, guard = 5, crate = 5");
+        assert_eq!(all.len(), 6);
+    }
+}

@@ -1,0 +1,270 @@
+//! What the arguments must be to each other and to the function.
+
+use proc_macro2::Span;
+use syn::ext::IdentExt;
+
+use crate::args::{Args, Renew};
+use crate::duration::{Duration, Known};
+use crate::function::Function;
+use crate::key::Template;
+use crate::mistakes::Mistakes;
+use crate::suggest;
+
+pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
+    if args.given("key").is_none() {
+        let message = "missing argument `key`; it names what is locked: `key = \"order:{id}\"`";
+        mistakes.add_at(Span::call_site(), message);
+    }
+    if let Some(span) = args.given("max_hold")
+        && args.given("renew").is_none()
+    {
+        let message = "`max_hold` has no effect without `renew`; \
+                       the lease already ends after `expire`";
+        mistakes.add_at(span, message);
+    }
+    durations(args, mistakes);
+}
+
+/// What is known here; the runtime checks constants, and what the builder's defaults decide.
+fn durations(args: &Args, mistakes: &mut Mistakes) {
+    let expire = args.expire.as_ref().and_then(Duration::known);
+    let interval = args.renew.as_ref().and_then(Renew::interval);
+    let interval = interval.and_then(Duration::known);
+    let max_hold = args.max_hold.as_ref().and_then(Duration::known);
+    for (name, duration) in [
+        ("expire", expire),
+        ("renew", interval),
+        ("max_hold", max_hold),
+    ] {
+        if let Some(Known {
+            millis: 0, span, ..
+        }) = duration
+        {
+            mistakes.add_at(*span, format!("`{name}` must be longer than zero"));
+        }
+    }
+    let Some(expire) = expire.filter(|expire| expire.millis > 0) else {
+        return;
+    };
+    if expire.millis <= drift(expire.millis) {
+        let message = "`expire` is shorter than the clock drift that Redlock allows for; \
+                       the lock could never be held";
+        mistakes.add_at(expire.span, message);
+    }
+    if let Some(interval) = interval.filter(|interval| interval.millis >= expire.millis) {
+        let message = format!(
+            "`renew` must be shorter than `expire`, which is {}; the lock would expire first",
+            expire.text
+        );
+        mistakes.add_at(interval.span, message);
+    }
+    if let Some(max_hold) = max_hold.filter(|hold| (1..expire.millis).contains(&hold.millis)) {
+        let message = "`max_hold` is shorter than `expire`; make the lease shorter instead";
+        mistakes.add_at(max_hold.span, message);
+    }
+}
+
+/// What Redlock takes off a lease because the nodes' clocks may run faster: 1 % and 2 ms.
+fn drift(millis: u64) -> u64 {
+    millis / 100 + 2
+}
+
+pub(crate) fn names(args: &Args, function: &Function, mistakes: &mut Mistakes) {
+    let bindings = function.bindings();
+    let names: Vec<String> = bindings
+        .iter()
+        .map(|binding| binding.name.unraw().to_string())
+        .collect();
+    if let Some(key) = &args.key {
+        roots(key, &names, function, mistakes);
+    }
+    if let Some(guard) = &args.guard
+        && names.contains(&guard.unraw().to_string())
+    {
+        let message =
+            format!("`guard = {guard}` hides the argument `{guard}`; choose another name");
+        mistakes.add_at(guard.span(), message);
+    }
+}
+
+/// Plain names are left to rustc, which finds them inside the literal.
+fn roots(key: &Template, names: &[String], function: &Function, mistakes: &mut Mistakes) {
+    for placeholder in key.dotted() {
+        let root = placeholder
+            .root
+            .strip_prefix("r#")
+            .unwrap_or(&placeholder.root);
+        let is_static = !root.contains(char::is_lowercase);
+        if is_static || names.iter().any(|name| name == root) {
+            continue;
+        }
+        let text = &placeholder.text;
+        let words = || names.iter().map(String::as_str);
+        let remedy = match (suggest::closest(root, words()), names) {
+            (Some(name), _) => format!("did you mean `{}`?", text.replacen(root, name, 1)),
+            (None, []) => "it has none".to_owned(),
+            (None, [only]) => format!("its argument is `{only}`"),
+            (None, _) => format!("its arguments are {}", suggest::list(words())),
+        };
+        let function = &function.signature.ident;
+        let message = format!("`{root}` in `{text}` is not an argument of `{function}`; {remedy}");
+        mistakes.add_at(key.span(), message);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::quote;
+
+    use super::*;
+    use proc_macro2::TokenStream;
+
+    /// Everything that is reported for `#[redis_lock(args)] item`.
+    fn mistakes(args: &str, item: TokenStream) -> Vec<String> {
+        let mut mistakes = Mistakes::default();
+        let args = Args::parse(args.parse().unwrap(), &mut mistakes);
+        arguments(&args, &mut mistakes);
+        let function = Function::parse(item).unwrap_or_else(|mistake| panic!("{mistake}"));
+        names(&args, &function, &mut mistakes);
+        match mistakes.finish() {
+            Ok(()) => Vec::new(),
+            Err(all) => all.into_iter().map(|mistake| mistake.to_string()).collect(),
+        }
+    }
+
+    fn argument_mistakes(args: &str) -> Vec<String> {
+        mistakes(
+            args,
+            quote!(
+                async fn pay(order: Order) {}
+            ),
+        )
+    }
+
+    #[test]
+    fn the_key_is_required() {
+        let missing = "missing argument `key`; it names what is locked: `key = \"order:{id}\"`";
+        assert_eq!(argument_mistakes(""), [missing]);
+        assert_eq!(argument_mistakes("expire = 5s"), [missing]);
+        assert!(argument_mistakes("key = \"order\"").is_empty());
+    }
+
+    #[test]
+    fn durations_of_zero() {
+        assert_eq!(
+            argument_mistakes("key = \"k\", expire = 0s, wait = 0s, renew = 0ms, max_hold = 0"),
+            [
+                "`expire` must be longer than zero",
+                "`renew` must be longer than zero",
+                "`max_hold` must be longer than zero",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_lease_must_outlast_the_drift() {
+        let too_short = "`expire` is shorter than the clock drift that Redlock allows for; \
+                         the lock could never be held";
+        assert_eq!(argument_mistakes("key = \"k\", expire = 1ms"), [too_short]);
+        assert_eq!(argument_mistakes("key = \"k\", expire = 2ms"), [too_short]);
+        assert!(argument_mistakes("key = \"k\", expire = 3ms").is_empty());
+    }
+
+    #[test]
+    fn renewal_must_come_before_the_end() {
+        let renew = |expire: &str| {
+            format!(
+                "`renew` must be shorter than `expire`, which is {expire}; \
+                 the lock would expire first"
+            )
+        };
+        assert_eq!(
+            argument_mistakes("key = \"k\", expire = 5s, renew = 5000ms"),
+            [renew("5s")]
+        );
+        assert_eq!(
+            argument_mistakes("key = \"k\", expire = 5, renew = 1m"),
+            [renew("5s")]
+        );
+        assert!(argument_mistakes("key = \"k\", expire = 5s, renew = 4999ms").is_empty());
+        // Their values are known to rustc only, and the default to the runtime only.
+        assert!(argument_mistakes("key = \"k\", expire = LEASE, renew = 1h").is_empty());
+        assert!(argument_mistakes("key = \"k\", renew = 1h").is_empty());
+    }
+
+    #[test]
+    fn max_hold_needs_renewal() {
+        let without = "`max_hold` has no effect without `renew`; \
+                       the lease already ends after `expire`";
+        assert_eq!(argument_mistakes("key = \"k\", max_hold = 1m"), [without]);
+        assert!(argument_mistakes("key = \"k\", max_hold = 1m, renew").is_empty());
+        assert_eq!(
+            argument_mistakes("key = \"k\", expire = 5s, renew, max_hold = 4s"),
+            ["`max_hold` is shorter than `expire`; make the lease shorter instead"]
+        );
+    }
+
+    #[test]
+    fn roots_of_dotted_placeholders() {
+        let root = |key: &str, item| mistakes(&format!("key = {key:?}"), item);
+        let pay = || {
+            quote!(
+                async fn pay(req: Request, Path(id): Path<u64>) {}
+            )
+        };
+        assert_eq!(
+            root("{rq.user}", pay()),
+            ["`rq` in `{rq.user}` is not an argument of `pay`; did you mean `{req.user}`?"]
+        );
+        assert_eq!(
+            root("{order.user:?}", pay()),
+            ["`order` in `{order.user:?}` is not an argument of `pay`; \
+              its arguments are `req` and `id`"]
+        );
+        assert_eq!(
+            root(
+                "{self.id}",
+                quote!(
+                    async fn pay(id: u64) {}
+                )
+            ),
+            ["`self` in `{self.id}` is not an argument of `pay`; its argument is `id`"]
+        );
+        assert_eq!(
+            root(
+                "{order.id}",
+                quote!(
+                    async fn pay() {}
+                )
+            ),
+            ["`order` in `{order.id}` is not an argument of `pay`; it has none"]
+        );
+        assert!(
+            root(
+                "{self.id}",
+                quote!(
+                    async fn pay(&self) {}
+                )
+            )
+            .is_empty()
+        );
+        assert!(
+            root(
+                "{type.id}",
+                quote!(
+                    async fn pay(r#type: Type) {}
+                )
+            )
+            .is_empty()
+        );
+        assert!(root("{unknown} {CONFIG.shard}", pay()).is_empty());
+    }
+
+    #[test]
+    fn the_guard_hides_no_argument() {
+        assert_eq!(
+            argument_mistakes("key = \"k\", guard = order"),
+            ["`guard = order` hides the argument `order`; choose another name"]
+        );
+    }
+}

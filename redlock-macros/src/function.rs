@@ -1,0 +1,466 @@
+//! The item under the attribute. Its signature is read but never rebuilt; its body is not parsed.
+
+use std::collections::BTreeSet;
+
+use proc_macro2::{Delimiter, Group, Span, TokenStream, TokenTree};
+use quote::{ToTokens, quote, quote_spanned};
+use syn::ext::IdentExt;
+use syn::parse::{ParseStream, Parser};
+use syn::{
+    Attribute, Error, FnArg, Ident, Pat, Result, ReturnType, Signature, Token, Type, Visibility,
+};
+
+use crate::tokens::{for_each_ident, ungrouped, with_inferred_impls};
+
+pub(crate) struct Function {
+    /// Attributes, visibility and signature, as written.
+    pub(crate) head: TokenStream,
+    pub(crate) signature: Signature,
+    /// `#![...]` at the start of the body: they belong to the function.
+    pub(crate) inner_attributes: TokenStream,
+    /// What runs under the lock, in the user's braces.
+    pub(crate) body: Group,
+    /// What `await` gives, with `_` for each `impl Trait`.
+    pub(crate) output: TokenStream,
+    /// If another attribute has already made a boxed future of the function: what is around it.
+    pub(crate) boxed: Option<Boxed>,
+}
+
+/// `before Box::pin(attributes async move { .. })`
+pub(crate) struct Boxed {
+    pub(crate) before: TokenStream,
+    pub(crate) pin: Group,
+    pub(crate) attributes: TokenStream,
+}
+
+/// One name that an argument binds.
+pub(crate) struct Binding {
+    pub(crate) name: Ident,
+    /// The argument's `#[cfg]`s: whatever uses the name needs them too.
+    pub(crate) cfgs: Vec<TokenStream>,
+}
+
+impl Function {
+    pub(crate) fn parse(item: TokenStream) -> Result<Self> {
+        let mut trees: Vec<TokenTree> = ungrouped(item).into_iter().collect();
+        let last = trees.pop().map(TokenStream::from).map(ungrouped);
+        let body = last.and_then(brace_group);
+        let head: TokenStream = trees.into_iter().collect();
+        let signature = signature.parse2(head.clone())?;
+        let Some(body) = body else {
+            let message = "`#[redis_lock]` needs a body to lock; put it on the implementations";
+            return Err(Error::new_spanned(&signature, message));
+        };
+        Self::with_body(head, signature, body)
+    }
+
+    fn with_body(head: TokenStream, signature: Signature, body: Group) -> Result<Self> {
+        if let ReturnType::Type(_, ty) = &signature.output
+            && let Type::Never(never) = &**ty
+        {
+            let message = "a function that never returns would never release its lock; \
+                           lock what its loop does in a function of its own";
+            return Err(Error::new(never.bang_token.span, message));
+        }
+        let (inner_attributes, body) = split_inner_attributes(body);
+        if signature.asyncness.is_some() {
+            let output = match &signature.output {
+                // At the function's name, for want of a type to point at.
+                ReturnType::Default => {
+                    let place = signature.ident.span().resolved_at(Span::mixed_site());
+                    quote_spanned!(place=> ())
+                }
+                ReturnType::Type(_, ty) => with_inferred_impls(ty.to_token_stream())?,
+            };
+            return Ok(Self {
+                head,
+                signature,
+                inner_attributes,
+                body,
+                output,
+                boxed: None,
+            });
+        }
+        match (boxed_output(&signature), boxed_body(&body)) {
+            (Some(output), Some((boxed, body))) => Ok(Self {
+                head,
+                signature,
+                inner_attributes,
+                body,
+                output,
+                boxed: Some(boxed),
+            }),
+            _ => Err(not_async(&signature)),
+        }
+    }
+
+    /// The function's name without `r#`.
+    pub(crate) fn name(&self) -> String {
+        self.signature.ident.unraw().to_string()
+    }
+
+    /// The names that the arguments bind, `self` among them.
+    pub(crate) fn bindings(&self) -> Vec<Binding> {
+        let mut bindings = Vec::new();
+        for input in &self.signature.inputs {
+            let (attributes, names) = match input {
+                FnArg::Receiver(receiver) => (
+                    &receiver.attrs,
+                    vec![Ident::new("self", receiver.self_token.span)],
+                ),
+                FnArg::Typed(typed) => {
+                    let mut names = Vec::new();
+                    collect_names(&typed.pat, &mut names);
+                    (&typed.attrs, names)
+                }
+            };
+            let is_cfg = |attribute: &&Attribute| attribute.path().is_ident("cfg");
+            let cfgs = || {
+                attributes
+                    .iter()
+                    .filter(is_cfg)
+                    .map(ToTokens::to_token_stream)
+                    .collect()
+            };
+            bindings.extend(names.into_iter().map(|name| Binding { name, cfgs: cfgs() }));
+        }
+        bindings
+    }
+
+    /// The bindings that the body's tokens mention.
+    pub(crate) fn mentioned_bindings(&self) -> Vec<Binding> {
+        let mut mentioned = BTreeSet::new();
+        for_each_ident(self.body.stream(), &mut |ident| {
+            mentioned.insert(ident.to_string());
+        });
+        let mut bindings = self.bindings();
+        bindings.retain(|binding| mentioned.contains(&binding.name.to_string()));
+        bindings
+    }
+}
+
+fn brace_group(tokens: TokenStream) -> Option<Group> {
+    match tokens.into_iter().next()? {
+        TokenTree::Group(group) if group.delimiter() == Delimiter::Brace => Some(group),
+        _ => None,
+    }
+}
+
+fn signature(input: ParseStream) -> Result<Signature> {
+    input.call(Attribute::parse_outer)?;
+    input.parse::<Visibility>()?;
+    let item = input.fork();
+    input
+        .parse()
+        .map_err(|error| not_a_function(&item).unwrap_or(error))
+}
+
+fn not_a_function(item: ParseStream) -> Option<Error> {
+    item.parse::<Option<Token![unsafe]>>().ok()?;
+    let keyword = item.call(Ident::parse_any).ok()?;
+    let remedy = match keyword.to_string().as_str() {
+        "impl" => "put it on the methods of this `impl`",
+        "trait" => "put it on the methods that have a body",
+        "mod" => "put it on the functions of this module",
+        item @ ("struct" | "enum" | "union" | "const" | "static" | "type" | "use") => {
+            let message =
+                format!("`#[redis_lock]` locks the body of an `async fn`; a `{item}` has none");
+            return Some(Error::new(keyword.span(), message));
+        }
+        _ => return None,
+    };
+    let message = format!("`#[redis_lock]` locks the body of an `async fn`; {remedy}");
+    Some(Error::new(keyword.span(), message))
+}
+
+fn not_async(signature: &Signature) -> Error {
+    match &signature.constness {
+        Some(constness) => Error::new(
+            constness.span,
+            "a `const fn` cannot wait for a lock; `#[redis_lock]` needs an `async fn`",
+        ),
+        None => Error::new(
+            signature.fn_token.span,
+            "`#[redis_lock]` needs an `async fn`; \
+             if an attribute above it removed `async`, put `#[redis_lock]` first",
+        ),
+    }
+}
+
+/// Takes `#![...]` from the start of the body; the rest keeps the user's braces.
+fn split_inner_attributes(body: Group) -> (TokenStream, Group) {
+    let split = |input: ParseStream| {
+        let attributes = input.call(Attribute::parse_inner)?;
+        Ok((quote!(#(#attributes)*), input.parse()?))
+    };
+    match split.parse2(body.stream()) {
+        Ok((attributes, rest)) => (attributes, regrouped(&body, rest)),
+        // Half-typed: rustc knows better what to say about it.
+        Err(_) => (TokenStream::new(), body),
+    }
+}
+
+/// Another content in the same delimiters.
+pub(crate) fn regrouped(group: &Group, content: TokenStream) -> Group {
+    let mut regrouped = Group::new(group.delimiter(), content);
+    regrouped.set_span(group.span());
+    regrouped
+}
+
+/// The `R` of `-> Pin<Box<dyn Future<Output = R> + Send>>`.
+fn boxed_output(signature: &Signature) -> Option<TokenStream> {
+    let output = |input: ParseStream| {
+        while !(input.peek(Ident) && input.peek2(Token![=])) {
+            input.parse::<TokenTree>()?;
+        }
+        let name: Ident = input.parse()?;
+        input.parse::<Token![=]>()?;
+        let ty: Type = input.parse()?;
+        input.parse::<TokenStream>()?;
+        Ok((name == "Output").then(|| ty.into_token_stream()))
+    };
+    match &signature.output {
+        ReturnType::Type(_, ty) => output.parse2(ty.to_token_stream()).ok()?,
+        ReturnType::Default => None,
+    }
+}
+
+/// Recognises `{ .. Box::pin(async move { .. }) }`, which is what `#[async_trait]` leaves.
+fn boxed_body(body: &Group) -> Option<(Boxed, Group)> {
+    let mut trees: Vec<TokenTree> = body.stream().into_iter().collect();
+    let Some(TokenTree::Group(pin)) = trees.pop() else {
+        return None;
+    };
+    if !matches!(trees.last(), Some(TokenTree::Ident(name)) if name == "pin") {
+        return None;
+    }
+    let future = |input: ParseStream| {
+        let attributes = input.call(Attribute::parse_outer)?;
+        input.parse::<Token![async]>()?;
+        input.parse::<Token![move]>()?;
+        let body: Group = input.parse()?;
+        input.parse::<Option<Token![,]>>()?;
+        Ok((quote!(#(#attributes)*), body))
+    };
+    let (attributes, future) = future.parse2(pin.stream()).ok()?;
+    let boxed = Boxed {
+        before: trees.into_iter().collect(),
+        pin,
+        attributes,
+    };
+    (future.delimiter() == Delimiter::Brace).then_some((boxed, future))
+}
+
+fn collect_names(pattern: &Pat, names: &mut Vec<Ident>) {
+    let mut collect_all = |patterns: &mut dyn Iterator<Item = &Pat>| {
+        for pattern in patterns {
+            collect_names(pattern, names);
+        }
+    };
+    match pattern {
+        Pat::Paren(pattern) => collect_names(&pattern.pat, names),
+        Pat::Reference(pattern) => collect_names(&pattern.pat, names),
+        Pat::Type(pattern) => collect_names(&pattern.pat, names),
+        Pat::Slice(pattern) => collect_all(&mut pattern.elems.iter()),
+        Pat::Struct(pattern) => collect_all(&mut pattern.fields.iter().map(|field| &*field.pat)),
+        Pat::Tuple(pattern) => collect_all(&mut pattern.elems.iter()),
+        Pat::TupleStruct(pattern) => collect_all(&mut pattern.elems.iter()),
+        // All cases bind the same names.
+        Pat::Or(pattern) => collect_all(&mut pattern.cases.iter().take(1)),
+        Pat::Ident(pattern) => {
+            names.push(pattern.ident.clone());
+            if let Some((_, inner)) = &pattern.subpat {
+                collect_names(inner, names);
+            }
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(item: TokenStream) -> Function {
+        Function::parse(item).unwrap_or_else(|mistake| panic!("{mistake}"))
+    }
+
+    fn mistake(item: TokenStream) -> String {
+        match Function::parse(item) {
+            Ok(function) => panic!("{} is accepted", function.head),
+            Err(mistake) => mistake.to_string(),
+        }
+    }
+
+    fn names(bindings: Vec<Binding>) -> Vec<String> {
+        bindings
+            .iter()
+            .map(|binding| binding.name.to_string())
+            .collect()
+    }
+
+    #[test]
+    fn signature_and_body_stay_as_they_are() {
+        let function = parse(quote! {
+            #[doc = "d"] pub(crate) async unsafe fn f<'a, T>(mut a: T) -> Option<impl Fn(T)>
+            where T: 'a { #![allow(unused)] let half = ; }
+        });
+        let head = quote! {
+            #[doc = "d"] pub(crate) async unsafe fn f<'a, T>(mut a: T) -> Option<impl Fn(T)>
+            where T: 'a
+        };
+        assert_eq!(function.head.to_string(), head.to_string());
+        assert_eq!(
+            function.inner_attributes.to_string(),
+            quote!(#![allow(unused)]).to_string()
+        );
+        assert_eq!(
+            function.body.to_string(),
+            quote!({ let half = ; }).to_string()
+        );
+        assert_eq!(function.output.to_string(), quote!(Option<_>).to_string());
+    }
+
+    #[test]
+    fn every_binding() {
+        let function = parse(quote! {
+            async fn f(
+                &self, mut a: u8, _: u8, Path(b): Path<u8>, (c, [d, ..]): T, ref e: u8,
+                Order { f, g: h, .. }: Order, i @ (_, &j): (u8, &u8), (Ok(k) | Err(k)): R,
+                #[cfg(unix)] l: u8,
+            ) { a.b; c(|| d); i }
+        });
+        let bindings = function.bindings();
+        assert_eq!(bindings.last().unwrap().cfgs.len(), 1);
+        let all = [
+            "self", "a", "b", "c", "d", "e", "f", "h", "i", "j", "k", "l",
+        ];
+        assert_eq!(names(bindings), all);
+        assert_eq!(
+            names(function.mentioned_bindings()),
+            ["a", "b", "c", "d", "i"]
+        );
+    }
+
+    #[test]
+    fn boxed_futures_of_other_attributes() {
+        let function = parse(quote! {
+            fn f<'a>(&'a self) -> ::core::pin::Pin<Box<
+                dyn ::core::future::Future<Output = Result<Vec<u8>, E>> + ::core::marker::Send + 'a
+            >> { first(); ::std::boxed::Box::pin(#[allow(x)] async move { body }) }
+        });
+        let boxed = function.boxed.unwrap();
+        assert_eq!(
+            boxed.before.to_string(),
+            quote!(first(); ::std::boxed::Box::pin).to_string()
+        );
+        assert_eq!(
+            boxed.attributes.to_string(),
+            quote!(#[allow(x)]).to_string()
+        );
+        assert_eq!(function.body.to_string(), quote!({ body }).to_string());
+        assert_eq!(
+            function.output.to_string(),
+            quote!(Result<Vec<u8>, E>).to_string()
+        );
+    }
+
+    #[test]
+    fn not_async() {
+        let message = "`#[redis_lock]` needs an `async fn`; \
+                       if an attribute above it removed `async`, put `#[redis_lock]` first";
+        assert_eq!(
+            mistake(quote!(
+                fn f() {}
+            )),
+            message
+        );
+        assert_eq!(
+            mistake(quote!(
+                fn f() -> impl Future<Output = u8> {
+                    async move { 1 }
+                }
+            )),
+            message
+        );
+        assert_eq!(
+            mistake(quote!(
+                fn f() -> Pin<Box<dyn Future<Output = u8>>> {
+                    other()
+                }
+            )),
+            message
+        );
+        assert_eq!(
+            mistake(quote!(
+                const fn f() {}
+            )),
+            "a `const fn` cannot wait for a lock; `#[redis_lock]` needs an `async fn`"
+        );
+    }
+
+    #[test]
+    fn nothing_to_lock() {
+        assert_eq!(
+            mistake(quote!(
+                async fn f(&self);
+            )),
+            "`#[redis_lock]` needs a body to lock; put it on the implementations"
+        );
+        assert_eq!(
+            mistake(quote!(
+                async fn f() -> ! {
+                    loop {}
+                }
+            )),
+            "a function that never returns would never release its lock; \
+             lock what its loop does in a function of its own"
+        );
+    }
+
+    #[test]
+    fn not_a_function() {
+        let none = |item: &str| {
+            format!("`#[redis_lock]` locks the body of an `async fn`; a `{item}` has none")
+        };
+        assert_eq!(
+            mistake(quote!(
+                #[derive(Debug)]
+                pub struct S {
+                    a: u8,
+                }
+            )),
+            none("struct")
+        );
+        assert_eq!(
+            mistake(quote!(
+                const N: u8 = 5;
+            )),
+            none("const")
+        );
+        assert_eq!(
+            mistake(quote!(
+                use a::b;
+            )),
+            none("use")
+        );
+        assert_eq!(
+            mistake(quote!(
+                unsafe impl Send for S {}
+            )),
+            "`#[redis_lock]` locks the body of an `async fn`; put it on the methods of this `impl`"
+        );
+        assert_eq!(
+            mistake(quote!(
+                pub mod m {}
+            )),
+            "`#[redis_lock]` locks the body of an `async fn`; put it on the functions of this module"
+        );
+        assert_eq!(
+            mistake(quote!(
+                trait T {}
+            )),
+            "`#[redis_lock]` locks the body of an `async fn`; put it on the methods that have a body"
+        );
+    }
+}

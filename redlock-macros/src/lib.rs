@@ -1,0 +1,125 @@
+//! The attribute [`#[redis_lock]`](macro@redis_lock) of
+//! [redlock-runtime](https://docs.rs/redlock-runtime), which re-exports it. Depend on that crate;
+//! this one is of no use alone.
+//!
+//! An expansion has three phases: `args` and `function` read, `check` compares, `expand` writes.
+//! Every mistake of one attribute is reported at once, beside the function as it was.
+
+use proc_macro::TokenStream;
+
+mod args;
+mod check;
+mod duration;
+mod expand;
+mod function;
+mod key;
+mod mistakes;
+mod spec;
+mod suggest;
+mod tokens;
+
+/// Makes an `async fn` a critical section: its body runs while a lock in Redis is held, in one
+/// process of the fleet at a time.
+///
+/// ```
+/// use redlock_runtime::{LockError, redis_lock};
+///
+/// struct Order { id: u64 }
+///
+/// #[redis_lock(key = "order:{order.id}", expire = 5s, wait = 500ms)]
+/// async fn pay(order: &Order, amount: u64) -> Result<u64, LockError> {
+///     Ok(amount)
+/// }
+/// ```
+///
+/// Works on functions, methods, trait methods and default bodies, generic or not. The signature
+/// stays as it is written.
+///
+/// # Arguments
+///
+/// | argument | value | without it |
+/// |---|---|---|
+/// | `key = "order:{id}"` | names what is locked; see [below](#the-key) | required |
+/// | `expire = 5s` | the lease: how long the lock lasts if it is not renewed | the default of the builder, 5 s |
+/// | `wait = 2s` | how long to wait for another holder | one attempt |
+/// | `renew` or `renew = 1s` | keeps the lease while the body runs; the interval between renewals, by default a third of `expire` | the body ends with its lease |
+/// | `max_hold = 1m` | with `renew`: the longest the body may hold the lock | no limit |
+/// | `guard = lease` | a name for the lease in the body: time that remains, `lost()`, `extend()` | none |
+/// | `name = "orders.pay"` | the label in logs and metrics | path and name of the function |
+/// | `on_error = \|error\| ...` | turns a `LockError` into the return value | `?` on a `Result` |
+/// | `via = self.redlock` | which Redlock to use: `Redlock`, a reference or a smart pointer to one | the installed one |
+/// | `crate = path` | where the runtime is, if not at `::redlock_runtime` | `::redlock_runtime` |
+///
+/// A duration is one token, `500ms`, `5s`, `1.5m`, `1h` or a number of seconds, or the path of a
+/// constant of type [`Duration`](std::time::Duration). Durations are checked while compiling.
+///
+/// # The key
+///
+/// A literal in the manner of `format!`. Placeholders are arguments, their fields and their methods
+/// without arguments, with a format specification if need be: `{id}`, `{self.shop.id}`,
+/// `{request.0:05}`, `{user.name()}`. Braces are written twice, `{{` and `}}`.
+///
+/// The key is made once, before the body, from references: the body may move or change what the
+/// key is made of.
+///
+/// # When there is no lock
+///
+/// The body does not start if the lock cannot be had, and is dropped where it stands if the lock is
+/// lost. Then the function returns the `LockError`: by `From<LockError>` if its type is
+/// `Result<T, E>`, otherwise by `on_error`, which every other type requires.
+///
+/// ```
+/// use redlock_runtime::redis_lock;
+///
+/// #[redis_lock(key = "report", on_error = |error| { eprintln!("{error}"); None })]
+/// async fn report() -> Option<String> {
+///     Some("done".to_owned())
+/// }
+/// ```
+///
+/// `on_error` runs after the arguments have moved into the body. It can use `self` if that is a
+/// reference, and arguments that are `Copy`.
+///
+/// # Expansion
+///
+/// ```ignore
+/// async fn pay(order: &Order, amount: u64) -> Result<u64, LockError> {
+///     let mut section = Section::installed(format!("order:{}", order.id), spec);
+///     let mut body = pin!(Some(async move { Ok(amount) }));
+///     let outcome = match section.acquire().await {
+///         Ok(()) => section.hold(body.as_mut()).await,
+///         Err(error) => Err(error),
+///     };
+///     return match outcome {
+///         Ok(value) => value,
+///         Err(error) => fail(error),
+///     };
+///     // `body` is dropped first, then `section`, which releases the lock.
+/// }
+/// ```
+///
+/// Nothing happens before the first poll. The body, its arguments included, is destroyed before the
+/// lock is released, on every path: return, `?`, panic, loss of the lock, and cancellation, which is
+/// dropping the future. Arguments that the body does not mention are destroyed after the release.
+/// The future is `Send` if that of the plain function is.
+///
+/// # Other attributes
+///
+/// Attributes run from top to bottom. Both orders work with `#[tracing::instrument]` (above, its
+/// span includes the waiting), `#[async_recursion]` and `#[axum::debug_handler]`, and within
+/// `#[async_trait]`. An attribute that removes `async`, such as `#[tokio::main]`, goes below.
+///
+/// # Limits
+///
+/// - Not for functions that return `!`, `const fn`, or functions that return a future they build by
+///   hand.
+/// - Within `#[async_trait]`, an argument that is a pattern, such as `Path(id): Path<u64>`, cannot
+///   be named in the key: there, the pattern is part of the body.
+/// - A duration `Self::LEASE`, or of another type, is checked by `cargo build` but not by
+///   `cargo check`.
+/// - Locks are not re-entrant: a body that calls its own function with the same key finds the lock
+///   taken.
+#[proc_macro_attribute]
+pub fn redis_lock(args: TokenStream, item: TokenStream) -> TokenStream {
+    expand::redis_lock(args.into(), item.into()).into()
+}

@@ -1,0 +1,82 @@
+//! What the phases need to know about raw tokens.
+
+use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
+use quote::ToTokens;
+use syn::parse::{ParseStream, Parser};
+use syn::{Result, Token, TypeImplTrait};
+
+/// The tokens without the invisible group around them that a `macro_rules!` fragment leaves.
+pub(crate) fn ungrouped(tokens: TokenStream) -> TokenStream {
+    let mut trees = tokens.clone().into_iter();
+    match (trees.next(), trees.next()) {
+        (Some(TokenTree::Group(group)), None) if group.delimiter() == Delimiter::None => {
+            ungrouped(group.stream())
+        }
+        _ => tokens,
+    }
+}
+
+/// Calls `visit` with every identifier, at any depth.
+pub(crate) fn for_each_ident(tokens: TokenStream, visit: &mut impl FnMut(&Ident)) {
+    for tree in tokens {
+        match tree {
+            TokenTree::Ident(ident) => visit(&ident),
+            TokenTree::Group(group) => for_each_ident(group.stream(), visit),
+            TokenTree::Punct(_) | TokenTree::Literal(_) => {}
+        }
+    }
+}
+
+/// The type with `_` for each `impl Trait`, which cannot be named inside the function.
+pub(crate) fn with_inferred_impls(ty: TokenStream) -> Result<TokenStream> {
+    infer_impls.parse2(ty)
+}
+
+fn infer_impls(input: ParseStream) -> Result<TokenStream> {
+    let mut inferred = TokenStream::new();
+    while !input.is_empty() {
+        if input.peek(Token![impl]) {
+            let named: TypeImplTrait = input.parse()?;
+            Token![_](named.impl_token.span).to_tokens(&mut inferred);
+            continue;
+        }
+        let tree = match input.parse()? {
+            TokenTree::Group(group) => {
+                let stream = with_inferred_impls(group.stream())?;
+                let mut inside = proc_macro2::Group::new(group.delimiter(), stream);
+                inside.set_span(group.span());
+                TokenTree::Group(inside)
+            }
+            tree => tree,
+        };
+        tree.to_tokens(&mut inferred);
+    }
+    Ok(inferred)
+}
+
+#[cfg(test)]
+mod tests {
+    use quote::quote;
+
+    use super::*;
+
+    fn inferred(ty: TokenStream) -> String {
+        with_inferred_impls(ty).unwrap().to_string()
+    }
+
+    #[test]
+    fn every_impl_trait_is_inferred() {
+        let result = inferred(quote!(
+            Result<impl Iterator<Item = impl Into<u8>> + Send, E>
+        ));
+        assert_eq!(result, quote!(Result<_, E>).to_string());
+        let tuple = inferred(quote!((impl Fn(u8) -> Vec<u8> + use<'a>, [u8; 2])));
+        assert_eq!(tuple, quote!((_, [u8; 2])).to_string());
+    }
+
+    #[test]
+    fn other_types_stay() {
+        let ty = quote!(Pin<Box<dyn Future<Output = ()> + Send + 'a>>);
+        assert_eq!(inferred(ty.clone()), ty.to_string());
+    }
+}
