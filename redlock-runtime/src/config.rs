@@ -98,12 +98,9 @@ pub enum Renew {
 
 impl Options {
     /// Checks the options against the settings, and fills in what they leave open.
-    pub(crate) fn terms(&self, key: &str, settings: &Settings) -> Result<Terms, ConfigError> {
+    pub(crate) fn terms(&self, settings: &Settings) -> Result<Terms, ConfigError> {
         let lease = self.expire.unwrap_or(settings.expire);
         let mut problems = Vec::new();
-        if key.is_empty() {
-            problems.push(ConfigProblem::EmptyKey);
-        }
         problems.extend(lease_problem(lease, settings.max_lease));
         let renew = match self.renew {
             Renew::Never => None,
@@ -376,8 +373,6 @@ pub enum ConfigProblem {
     },
     /// `max_hold` bounds renewals, and there are none.
     MaxHoldWithoutRenew,
-    /// The key is empty: it would lock everything that also has an empty key.
-    EmptyKey,
     /// A node set is installed already.
     AlreadyInstalled,
     /// The operating system gave no thread or no runtime to work on.
@@ -444,7 +439,6 @@ impl fmt::Display for ConfigProblem {
                 f,
                 "`max_hold` has no effect without `renew`; the lease already ends after `expire`"
             ),
-            Self::EmptyKey => write!(f, "the key is empty"),
             Self::AlreadyInstalled => write!(
                 f,
                 "a node set is installed already; make further ones with `build` and name them with `via`"

@@ -18,9 +18,10 @@ use crate::{
 /// | [`Lost`](Self::Lost), [`Expired`](Self::Expired) | the lease ended under the body | the body was cut off; its effects may be partial |
 /// | [`Stopped`](Self::Stopped) | the node set was shut down | the process is ending |
 /// | [`NotInstalled`](Self::NotInstalled) | nobody called `install()` | a bug in the set-up |
+/// | [`EmptyKey`](Self::EmptyKey) | a placeholder of the key came out empty | bad input: HTTP 400 |
 /// | [`Config`](Self::Config) | the options of this lock cannot work | a bug in the code |
 ///
-/// Every variant but the last carries a [`Report`]: key, time spent, and what each node said.
+/// Every variant but the last two carries a [`Report`]: key, time spent, and what each node said.
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub enum LockError {
@@ -40,6 +41,13 @@ pub enum LockError {
     Stopped(Report),
     /// No node set was installed when the lock was wanted.
     NotInstalled(Report),
+    /// The key, or a placeholder in it, came out empty: the lock would exclude everybody else
+    /// with an empty value instead of those with the same one.
+    EmptyKey {
+        /// The placeholder as the attribute names it, `user.name()`; `None` if the whole key is
+        /// empty.
+        placeholder: Option<&'static str>,
+    },
     /// The lock asks for something that cannot work.
     Config(ConfigError),
 }
@@ -104,14 +112,14 @@ pub enum Verdict {
 }
 
 impl LockError {
-    /// The key of the lock; `None` for [`LockError::Config`].
+    /// The key of the lock; `None` where there was none to speak of.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         self.report().map(Report::key)
     }
 
     /// How long the lock was waited for, or how long ago it was asked for when it was lost. Zero
-    /// for [`LockError::Config`].
+    /// where it was not asked for.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.report().map_or(Duration::ZERO, Report::elapsed)
@@ -131,7 +139,7 @@ impl LockError {
         self.report().map_or(&[], Report::verdicts)
     }
 
-    /// The circumstances; `None` for [`LockError::Config`].
+    /// The circumstances; `None` for [`LockError::EmptyKey`] and [`LockError::Config`].
     #[must_use]
     pub const fn report(&self) -> Option<&Report> {
         match self {
@@ -142,7 +150,7 @@ impl LockError {
             | Self::Expired(report)
             | Self::Stopped(report)
             | Self::NotInstalled(report) => Some(report),
-            Self::Config(_) => None,
+            Self::EmptyKey { .. } | Self::Config(_) => None,
         }
     }
 
@@ -172,10 +180,20 @@ impl LockError {
         Self::Stopped(context.report(Vec::new()))
     }
 
-    pub(crate) fn not_installed(key: Arc<str>, name: &'static str) -> Self {
+    pub(crate) const fn empty_key() -> Self {
+        Self::EmptyKey { placeholder: None }
+    }
+
+    pub(crate) const fn empty_placeholder(placeholder: &'static str) -> Self {
+        Self::EmptyKey {
+            placeholder: Some(placeholder),
+        }
+    }
+
+    pub(crate) fn not_installed(key: &Arc<str>, name: &'static str) -> Self {
         let context = Context {
             name: Some(name),
-            key: &key,
+            key,
             elapsed: Duration::ZERO,
             nodes: &[],
         };
@@ -304,12 +322,19 @@ impl fmt::Display for LockError {
             }
             Self::Lost(_) => write!(
                 f,
-                " was lost while it was held: a majority of nodes no longer has its key (after {elapsed:.1?})"
+                " was lost while it was held: a majority of nodes no longer has its key (asked for {elapsed:.1?} ago)"
             )?,
-            Self::Expired(_) => write!(f, " expired while it was held (after {elapsed:.1?})")?,
+            Self::Expired(_) => write!(f, " expired while it was held (asked for {elapsed:.1?} ago)")?,
             Self::Stopped(_) => f.write_str(": the node set was shut down")?,
             Self::NotInstalled(_) => f.write_str(
                 ": no node set is installed; call `Redlock::builder().nodes([...]).install().await` first",
+            )?,
+            Self::EmptyKey { placeholder: None } => f.write_str("the key of the lock is empty")?,
+            Self::EmptyKey {
+                placeholder: Some(placeholder),
+            } => write!(
+                f,
+                "the key of the lock has nothing in it for `{{{placeholder}}}`; it would lock everything that has nothing there"
             )?,
             Self::Config(error) => write!(f, "this lock cannot work: {error}")?,
         }
@@ -338,7 +363,7 @@ impl fmt::Display for Verdict {
                 f.write_str("held by another without expiry")
             }
             Self::NoLongerOurs => f.write_str("no longer ours"),
-            Self::NoAnswerYet => f.write_str("not heard"),
+            Self::NoAnswerYet => f.write_str("had not answered yet"),
             Self::TimedOut => f.write_str("timed out"),
             Self::Unreachable { reason } => write!(f, "unreachable ({reason})"),
             Self::Disconnected { reason } => write!(f, "disconnected ({reason})"),

@@ -102,6 +102,7 @@ mod engine;
 mod error;
 mod guard;
 mod install;
+mod key;
 mod lock;
 mod node;
 mod protocol;

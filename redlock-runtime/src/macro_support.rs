@@ -5,10 +5,17 @@ use std::{fmt, marker::PhantomData, pin::Pin, sync::Arc, time::Duration};
 
 pub use std;
 
-pub use crate::config::Renew;
 use crate::{
-    config::Options, error::FromLockError, error::LockError, guard::Lease, install,
-    redlock::Redlock, section,
+    config::Options,
+    error::{FromLockError, LockError},
+    guard::Lease,
+    install,
+    redlock::{Redlock, Shared},
+    section,
+};
+pub use crate::{
+    config::Renew,
+    key::{Key, Value, Values},
 };
 
 /// Stands for a value of the return type, so that the compiler reports a body that returns
@@ -51,23 +58,27 @@ pub struct Spec {
 pub struct Section(section::Section);
 
 impl Section {
-    /// Never fails: that nothing is installed is the error of `acquire`.
-    pub fn installed(key: String, spec: Spec) -> Self {
-        let key: Arc<str> = key.into();
-        let shared = install::installed()
-            .map(|redlock| redlock.shared)
-            .ok_or_else(|| LockError::not_installed(Arc::clone(&key), spec.name));
-        Self(section::Section::new(shared, key, spec.options()))
+    /// Never fails: that nothing is installed is the error of `acquire`, and so is a key with
+    /// nothing in it.
+    pub fn installed(key: impl Into<Key>, spec: Spec) -> Self {
+        let shared = install::installed().map(|redlock| redlock.shared);
+        Self::new(shared, key.into(), spec)
     }
 
     /// `via = ...`
-    pub fn of(redlock: &Redlock, key: String, spec: Spec) -> Self {
-        let shared = Arc::clone(&redlock.shared);
-        Self(section::Section::new(
-            Ok(shared),
-            key.into(),
-            spec.options(),
-        ))
+    pub fn of(redlock: &Redlock, key: impl Into<Key>, spec: Spec) -> Self {
+        Self::new(Some(Arc::clone(&redlock.shared)), key.into(), spec)
+    }
+
+    fn new(shared: Option<Arc<Shared>>, key: Key, spec: Spec) -> Self {
+        let Key { text, empty } = key;
+        let text: Arc<str> = text.into();
+        let shared = match (empty, shared) {
+            (Some(placeholder), _) => Err(LockError::empty_placeholder(placeholder)),
+            (None, None) => Err(LockError::not_installed(&text, spec.name)),
+            (None, Some(shared)) => Ok(shared),
+        };
+        Self(section::Section::new(shared, text, spec.options()))
     }
 
     /// `guard = ...`
@@ -114,6 +125,7 @@ pub fn fail_with<R, F: FnOnce(LockError) -> R>(handler: F, error: LockError) -> 
 ///
 /// # Panics
 /// With the message for the first mistake.
+#[track_caller]
 pub const fn check_durations(spec: &Spec) {
     const DEFAULT_EXPIRE: Duration = Duration::from_secs(5);
     let expire = match spec.expire {

@@ -46,8 +46,12 @@ impl Section {
         key: Arc<str>,
         options: Options,
     ) -> Self {
+        let shared = shared.and_then(|shared| match &*key {
+            "" => Err(LockError::empty_key()),
+            _ => Ok(shared),
+        });
         let key = match &shared {
-            Ok(shared) if !shared.settings.key_prefix.is_empty() && !key.is_empty() => {
+            Ok(shared) if !shared.settings.key_prefix.is_empty() => {
                 format!("{}{key}", shared.settings.key_prefix).into()
             }
             _ => key,
@@ -79,7 +83,7 @@ impl Section {
             status,
             ..
         } = asked;
-        let terms = self.options.terms(&self.key, &shared.settings)?;
+        let terms = self.options.terms(&shared.settings)?;
         // From here on, dropping this section is what releases, also while the answer is awaited.
         self.begun = true;
         let key = Arc::clone(&self.key);

@@ -29,12 +29,13 @@ const LAYERS: &[(&str, &[&str])] = &[
         "section",
         &["config", "engine", "error", "guard", "protocol", "redlock"],
     ),
+    ("key", &[]),
     ("guard", &["engine", "error", "section"]),
     ("lock", &["config", "error", "guard", "redlock", "section"]),
     (
         "macro_support",
         &[
-            "config", "error", "guard", "install", "protocol", "redlock", "section",
+            "config", "error", "guard", "install", "key", "protocol", "redlock", "section",
         ],
     ),
 ];

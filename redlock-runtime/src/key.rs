@@ -1,0 +1,147 @@
+//! How placeholders become a key: so that no two calls share one by accident.
+//!
+//! A value that contains a separator of its template could be taken for two values:
+//! `"{shop}:{item}"` would be `a:b:c` for `a:b` and `c` as for `a` and `b:c`. So in every value
+//! the template's separators are percent-encoded, and `%` with them. Numbers, ids and plain words
+//! contain none and stay as they are, readable, and the same for clients of other libraries.
+
+use std::{
+    cell::Cell,
+    fmt::{self, Write},
+};
+
+/// A key, and whether one of its placeholders came out empty.
+#[derive(Debug)]
+pub struct Key {
+    pub(crate) text: String,
+    pub(crate) empty: Option<&'static str>,
+}
+
+/// The values of a template's placeholders.
+#[derive(Debug)]
+pub struct Values {
+    separators: &'static str,
+    empty: Cell<Option<&'static str>>,
+}
+
+/// One value, formatted and encoded. Writes itself as it is under every format trait, because its
+/// own format specification has been obeyed before.
+pub struct Value(String);
+
+impl Values {
+    /// `separators`: what must not stand in a value as it is.
+    pub const fn new(separators: &'static str) -> Self {
+        Self {
+            separators,
+            empty: Cell::new(None),
+        }
+    }
+
+    /// A value with the template's separators encoded.
+    pub fn encoded(&self, name: &'static str, value: fmt::Arguments<'_>) -> Value {
+        let mut text = Encoded {
+            separators: self.separators,
+            text: String::new(),
+        };
+        text.write_fmt(value)
+            .expect("a formatting trait implementation returned an error");
+        self.checked(name, text.text)
+    }
+
+    /// A value as it is: `{name!raw}`.
+    pub fn raw(&self, name: &'static str, value: fmt::Arguments<'_>) -> Value {
+        self.checked(name, value.to_string())
+    }
+
+    /// The key that the values were put into.
+    pub fn key(self, text: String) -> Key {
+        Key {
+            text,
+            empty: self.empty.get(),
+        }
+    }
+
+    fn checked(&self, name: &'static str, text: String) -> Value {
+        if text.is_empty() && self.empty.get().is_none() {
+            self.empty.set(Some(name));
+        }
+        Value(text)
+    }
+}
+
+impl From<String> for Key {
+    fn from(text: String) -> Self {
+        Self { text, empty: None }
+    }
+}
+
+struct Encoded {
+    separators: &'static str,
+    text: String,
+}
+
+impl Write for Encoded {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for character in text.chars() {
+            if character == '%' || self.separators.contains(character) {
+                write!(self.text, "%{:02X}", u32::from(character))?;
+            } else {
+                self.text.push(character);
+            }
+        }
+        Ok(())
+    }
+}
+
+macro_rules! written_as_it_is {
+    ($($format:ident)*) => {$(
+        impl fmt::$format for Value {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+    )*};
+}
+
+written_as_it_is!(Binary Debug Display LowerExp LowerHex Octal Pointer UpperExp UpperHex);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_cannot_be_taken_for_two() {
+        let key = |shop: &str, item: &str| {
+            let values = Values::new(":");
+            let text = format!(
+                "{shop}:{item}",
+                shop = values.encoded("shop", format_args!("{shop}")),
+                item = values.encoded("item", format_args!("{item}")),
+            );
+            values.key(text).text
+        };
+        assert_eq!(key("a:b", "c"), "a%3Ab:c");
+        assert_eq!(key("a", "b:c"), "a:b%3Ac");
+        assert_eq!(key("a%3Ab", "c"), "a%253Ab:c");
+        assert_eq!(key("7", "67e5-é"), "7:67e5-é");
+    }
+
+    #[test]
+    fn a_specification_is_obeyed_once() {
+        let values = Values::new(":");
+        let value = values.encoded("n", format_args!("{:05}", 7));
+        assert_eq!(
+            format!("{value:09}|{value:?}|{value:x}"),
+            "00007|00007|00007"
+        );
+    }
+
+    #[test]
+    fn the_first_empty_placeholder_is_named() {
+        let values = Values::new(":");
+        values.encoded("full", format_args!("x"));
+        values.raw("user.name", format_args!(""));
+        values.encoded("other", format_args!(""));
+        assert_eq!(values.key(String::new()).empty, Some("user.name"));
+    }
+}
