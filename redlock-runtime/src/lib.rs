@@ -57,7 +57,8 @@
 //!   restarted node away for as long as the longest lease.
 //! - After a crash, `SIGKILL` or power loss nothing is released; the keys expire.
 //! - Locks are not re-entrant: a task that locks the same key twice waits for itself.
-//! - Tasks of one process are served in order of asking; processes are not.
+//! - Tasks of one process are served in order of asking; processes are not, and a process whose
+//!   own line for a lock never ends can keep others from it.
 //!
 //! # Cancellation
 //!

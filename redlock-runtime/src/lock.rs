@@ -18,8 +18,10 @@ use crate::{
 /// [`Redlock::lock`](crate::Redlock::lock).
 ///
 /// Locks are not re-entrant: a task that acquires a lock which it holds waits for itself.
-/// Waiting tasks of one process are served in the order in which they asked; between processes
-/// there is no order.
+/// Waiting tasks of one process are served in the order in which they asked. Between processes
+/// there is no order: one that waits looks again at least 15 times a second, and where another
+/// passes the lock from task to task without a pause, it may not find it free for as long as
+/// that goes on.
 #[derive(Clone, Debug)]
 #[must_use = "a lock is not held before `acquire` is awaited"]
 pub struct Lock {
