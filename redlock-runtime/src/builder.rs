@@ -124,6 +124,14 @@ impl Builder {
         self
     }
 
+    /// Lets nodes vote that drop keys when memory runs out: with `maxmemory` set, and a
+    /// `maxmemory-policy` other than `noeviction`. By default they do not, because a lock that is
+    /// dropped early is a lock that two can hold.
+    pub const fn allow_eviction(mut self, allow: bool) -> Self {
+        self.settings.may_evict = allow;
+        self
+    }
+
     /// Runs the engine as a task on this runtime instead of on a thread of its own: a shorter
     /// way for each lock, and in tests a clock that can be paused. The price: when the runtime
     /// stalls, so do renewals, and when it is dropped, what was not released before stays until
@@ -139,7 +147,8 @@ impl Builder {
     ///
     /// # Errors
     /// Everything that is wrong with the configuration, at once; also two URLs that lead to
-    /// one server, and access refused by so many servers that no majority is left.
+    /// one server, and so many servers that refuse access or may drop locks that no majority is
+    /// left.
     ///
     /// # Cancellation
     /// Dropping the future leaves nothing behind.
@@ -158,7 +167,10 @@ impl Builder {
             .unzip();
         let engine = Engine::start(Config {
             nodes: targets,
-            connect_timeout: self.settings.connect_timeout,
+            settings: protocol::Settings {
+                silence_limit: self.settings.connect_timeout,
+                may_evict: self.settings.may_evict,
+            },
             runtime: self.runtime,
         })
         .map_err(|error| {
@@ -220,7 +232,7 @@ impl Redlock {
         }
         let addresses = &self.shared.addresses;
         let mut same = Vec::new();
-        let mut denied = Vec::new();
+        let mut useless = Vec::new();
         for (node, state) in self.shared.engine.node_states().into_iter().enumerate() {
             match state {
                 Some(NodeState::SameServer(twin)) => same.push(ConfigProblem::SameServer {
@@ -228,18 +240,22 @@ impl Redlock {
                     second: addresses[node].to_string(),
                 }),
                 Some(NodeState::Down(reason)) if is_denial(&reason) => {
-                    denied.push(ConfigProblem::AccessDenied {
+                    useless.push(ConfigProblem::AccessDenied {
                         address: addresses[node].to_string(),
                         message: reason.to_string(),
                     });
                 }
+                Some(NodeState::Evicts(policy)) => useless.push(ConfigProblem::EvictingNode {
+                    address: addresses[node].to_string(),
+                    policy: policy.to_string(),
+                }),
                 _ => {}
             }
         }
-        // Fewer denials than that are an outage of single nodes, which must not keep a service
-        // from starting.
-        if protocol::out_of_reach(addresses.len(), denied.len()) {
-            same.extend(denied);
+        // Fewer than that are an outage of single nodes, which must not keep a service from
+        // starting.
+        if protocol::out_of_reach(addresses.len(), useless.len()) {
+            same.extend(useless);
         }
         ConfigError::unless_empty(same)
     }

@@ -28,6 +28,7 @@ pub(crate) struct Settings {
     pub(crate) expire: Duration,
     pub(crate) max_lease: Duration,
     pub(crate) connect_timeout: Duration,
+    pub(crate) may_evict: bool,
     pub(crate) guard_band: Option<Duration>,
     pub(crate) node_timeout: Option<Duration>,
 }
@@ -39,6 +40,7 @@ impl Default for Settings {
             expire: Duration::from_secs(5),
             max_lease: Duration::from_secs(60),
             connect_timeout: Duration::from_secs(1),
+            may_evict: false,
             guard_band: None,
             node_timeout: None,
         }
@@ -326,6 +328,14 @@ pub enum ConfigProblem {
         /// The server's own words.
         message: String,
     },
+    /// So many servers may drop locks when memory runs out that no majority is left to vote. One
+    /// such problem for each of them.
+    EvictingNode {
+        /// The server's address.
+        address: String,
+        /// Its `maxmemory-policy`.
+        policy: String,
+    },
     /// More nodes than any quorum needs.
     TooManyNodes {
         /// How many there are.
@@ -408,6 +418,10 @@ impl fmt::Display for ConfigProblem {
                     "{address} refuses access ({message}); check user and password"
                 )
             }
+            Self::EvictingNode { address, policy } => write!(
+                f,
+                "{address} drops keys when memory runs out (maxmemory-policy {policy}); set it to noeviction, or say `allow_eviction(true)`"
+            ),
             Self::TooManyNodes { count, most } => {
                 write!(
                     f,

@@ -1,6 +1,6 @@
 //! A lock while it is held.
 
-use std::{ops::Deref, sync::Arc, time::Duration};
+use std::{fmt, ops::Deref, sync::Arc, time::Duration};
 
 use crate::{
     engine::Stopped,
@@ -74,6 +74,40 @@ pub enum Release {
     Unknown,
 }
 
+/// A number that grows with every acquisition of a key; see [`Lease::fencing_token`].
+///
+/// Tokens of different keys say nothing about each other. They are no larger than 2^53, so that
+/// databases and other languages can hold them as integers or doubles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FencingToken(u64);
+
+impl FencingToken {
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl From<FencingToken> for u64 {
+    fn from(token: FencingToken) -> Self {
+        token.0
+    }
+}
+
+/// For columns of type `bigint`.
+impl From<FencingToken> for i64 {
+    fn from(token: FencingToken) -> Self {
+        Self::try_from(token.0).unwrap_or(Self::MAX)
+    }
+}
+
+impl fmt::Display for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// A view on a held lock: how long it can be trusted, and the news when it cannot.
 ///
 /// `guard = name` in the attribute binds one in the body. It can be cloned and handed to other
@@ -106,6 +140,22 @@ impl Lease {
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.asked.as_ref().map_or(Duration::ZERO, Asked::remaining)
+    }
+
+    /// The number by which a store can tell this holder from earlier ones: larger than that of
+    /// every acquisition of this key that was over when this one began, and never given twice.
+    /// Hand it to the store with the *first read* and every write; the store refuses what is
+    /// smaller than the largest it has seen.
+    ///
+    /// # Errors
+    /// The lock is not held any more: [`LockError::Lost`], [`LockError::Expired`] or
+    /// [`LockError::Stopped`]; or not yet.
+    pub fn fencing_token(&self) -> Result<FencingToken, LockError> {
+        let asked = self.asked.as_ref().map_err(Clone::clone)?;
+        if !self.is_held() {
+            return Err(asked.over_error(&self.key));
+        }
+        Ok(FencingToken(asked.status.token().0))
     }
 
     /// Waits until the lock ends under its holder, and tells how. Waits for ever if the holder

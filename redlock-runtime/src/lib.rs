@@ -123,7 +123,7 @@ pub use self::{
     builder::Builder,
     config::{ConfigError, ConfigProblem, NODES_VARIABLE},
     error::{FromLockError, LockError, NodeVerdict, Report, Verdict},
-    guard::{Guard, Lease, Release},
+    guard::{FencingToken, Guard, Lease, Release},
     install::Installed,
     lock::Lock,
     redlock::{Connection, NodeStatus, Redlock, ShutdownError},

@@ -116,6 +116,7 @@ impl Redlock {
             None => Connection::Connecting,
             Some(NodeState::Up) => Connection::Up,
             Some(NodeState::Down(reason)) => Connection::Down { reason },
+            Some(NodeState::Evicts(policy)) => Connection::Evicts { policy },
             Some(NodeState::SameServer(twin)) => Connection::SameServer {
                 address: Arc::clone(&self.shared.addresses[twin.0]),
             },
@@ -162,6 +163,12 @@ pub enum Connection {
     Down {
         /// Why the last attempt failed, or how the last connection broke.
         reason: Arc<str>,
+    },
+    /// It drops keys when memory runs out, so it does not vote; see
+    /// [`Builder::allow_eviction`](crate::Builder::allow_eviction).
+    Evicts {
+        /// Its `maxmemory-policy`.
+        policy: Arc<str>,
     },
     /// It turned out to be the same server as another node, so it must not vote.
     SameServer {

@@ -97,3 +97,11 @@ fn suspended() -> Duration {
 const fn suspended() -> Duration {
     Duration::ZERO
 }
+
+/// Microseconds since 1970; zero on a machine whose clock is before that.
+pub(crate) fn wall_micros() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| {
+        u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+    })
+}

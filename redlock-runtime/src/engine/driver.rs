@@ -13,7 +13,7 @@ use super::{Command, Input, Status, clock::Clock};
 use crate::{
     node::{self, Memory, Order, Target},
     protocol::{
-        Action, Answer, Drained, Event, LeaseId, Loss, NodeId, NodeState, Outcome, Protocol,
+        Action, Answer, Drained, Event, Facts, LeaseId, Loss, NodeId, NodeState, Outcome, Protocol,
         Refusal, Vote,
     },
 };
@@ -187,7 +187,10 @@ impl Driver {
                 Node::Memory(memory) => self.answered.push_back(Event::Connected {
                     node,
                     connection,
-                    server: Some(format!("{:p}", Arc::as_ptr(memory)).into()),
+                    facts: Facts {
+                        server: Some(format!("{:p}", Arc::as_ptr(memory)).into()),
+                        evicts: None,
+                    },
                 }),
             },
             Action::Disconnect { node } => {
@@ -233,8 +236,8 @@ impl Driver {
             return;
         };
         match answer {
-            Answer::Granted { deadline } => {
-                caller.status.hold_until(deadline);
+            Answer::Granted { deadline, token } => {
+                caller.status.grant(deadline, token);
                 if let Some(acquiring) = caller.acquiring.take() {
                     let _ = acquiring.send(Ok(()));
                 }

@@ -23,7 +23,8 @@ use self::{clock::Clock, driver::Driver};
 use crate::{
     node::Target,
     protocol::{
-        Drained, Event, Instant, LeaseId, NodeState, Outcome, Protocol, Refusal, Terms, Vote,
+        Drained, Event, Instant, LeaseId, NodeState, Outcome, Outside, Protocol, Refusal, Settings,
+        Terms, Vote,
     },
 };
 
@@ -34,7 +35,7 @@ const LAST_RELEASES: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) nodes: Vec<Target>,
-    pub(crate) connect_timeout: Duration,
+    pub(crate) settings: Settings,
     /// Where to run, if not on a thread of its own.
     pub(crate) runtime: Option<tokio::runtime::Handle>,
 }
@@ -101,8 +102,11 @@ impl Engine {
         };
         let protocol = Protocol::new(
             config.nodes.len(),
-            config.connect_timeout,
-            Box::new(|| Uuid::new_v4().as_u128()),
+            config.settings,
+            Outside {
+                random: Box::new(|| Uuid::new_v4().as_u128()),
+                wall_micros: Box::new(clock::wall_micros),
+            },
             clock.now(),
         );
         let events = inbox.clone();

@@ -8,19 +8,30 @@ use std::sync::{
 
 use tokio::sync::Notify;
 
-use crate::protocol::{Instant, Loss};
+use crate::protocol::{Instant, Loss, Token};
 
 /// One lease's state, shared by the engine, the guard and its views.
 #[derive(Debug, Default)]
 pub(crate) struct Status {
     /// Nanoseconds on the engine's clock; zero before the lock is held.
     deadline: AtomicU64,
+    token: AtomicU64,
     loss: OnceLock<Loss>,
     released: AtomicBool,
     changed: Notify,
 }
 
 impl Status {
+    pub(crate) fn grant(&self, deadline: Instant, token: Token) {
+        self.token.store(token.0, Ordering::Release);
+        self.hold_until(deadline);
+    }
+
+    /// The fencing token; of use once the lock is held.
+    pub(crate) fn token(&self) -> Token {
+        Token(self.token.load(Ordering::Acquire))
+    }
+
     /// The lease runs until `deadline`; a later call never makes it shorter.
     pub(crate) fn hold_until(&self, deadline: Instant) {
         self.deadline

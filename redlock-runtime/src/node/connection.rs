@@ -8,7 +8,7 @@ use redis::{
 };
 use tokio::sync::mpsc;
 
-use crate::script;
+use crate::{protocol::Facts, script};
 
 /// Requests that a connection takes before it pushes back. The engine gives up a node that
 /// answers nothing long before so many are waiting.
@@ -18,8 +18,7 @@ const BUFFERED_BATCHES: usize = 1_024;
 pub(super) struct Connection {
     pub(super) wire: MultiplexedConnection,
     pub(super) pushes: mpsc::UnboundedReceiver<PushInfo>,
-    /// The server's run id, where its access rules let us see it.
-    pub(super) server: Option<Arc<str>>,
+    pub(super) facts: Facts,
 }
 
 impl Connection {
@@ -67,35 +66,49 @@ async fn open_once(info: ConnectionInfo) -> Result<Connection, RedisError> {
     let mut wire = Client::open(info)?
         .get_multiplexed_async_connection_with_config(&config)
         .await?;
-    let server = prepare(&mut wire).await?;
+    let facts = prepare(&mut wire).await?;
     Ok(Connection {
         wire,
         pushes,
-        server,
+        facts,
     })
 }
 
-/// Loads the scripts, and asks who the server is. A server that refuses either still serves: a
-/// script goes out with its text when it is missing.
-async fn prepare(wire: &mut MultiplexedConnection) -> Result<Option<Arc<str>>, RedisError> {
+/// Loads the scripts, and asks who the server is and what it does with keys. A server that
+/// refuses still serves: a script goes out with its text when it is missing, and what it does
+/// not tell is not known.
+async fn prepare(wire: &mut MultiplexedConnection) -> Result<Facts, RedisError> {
     let mut pipeline = Pipeline::new();
     pipeline.cmd("INFO").arg("server");
+    pipeline.cmd("INFO").arg("memory");
     script::load_all(&mut pipeline);
     let answers = wire
         .send_packed_commands(&pipeline, 0, pipeline.len())
         .await?;
-    if let Some(Value::ServerError(error)) = answers.first()
+    let mut answers = answers.into_iter();
+    let server = info(answers.next())?;
+    let memory = info(answers.next())?;
+    Ok(Facts {
+        server: field(&server, "run_id").map(Arc::from),
+        evicts: field(&memory, "maxmemory_policy")
+            .filter(|policy| policy != "noeviction")
+            .filter(|_| field(&memory, "maxmemory").is_some_and(|limit| limit != "0"))
+            .map(Arc::from),
+    })
+}
+
+/// A section of `INFO`; `None` where it is not allowed.
+fn info(answer: Option<Value>) -> Result<Option<InfoDict>, RedisError> {
+    if let Some(Value::ServerError(error)) = &answer
         && matches!(error.code(), "NOAUTH" | "LOADING" | "MASTERDOWN")
     {
         return Err(error.clone().into());
     }
-    let info: Option<InfoDict> = answers
-        .into_iter()
-        .next()
-        .and_then(|info| redis::from_redis_value(info).ok());
-    Ok(info
-        .and_then(|info| info.get::<String>("run_id"))
-        .map(Arc::from))
+    Ok(answer.and_then(|info| redis::from_redis_value(info).ok()))
+}
+
+fn field(info: &Option<InfoDict>, name: &str) -> Option<String> {
+    info.as_ref()?.get(name)
 }
 
 fn is_unknown_protocol(error: &RedisError) -> bool {

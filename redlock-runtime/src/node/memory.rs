@@ -5,7 +5,7 @@ use std::{
     sync::{Arc, LazyLock, Mutex, PoisonError, Weak},
 };
 
-use crate::protocol::{Instant, Owner, Reply, Request};
+use crate::protocol::{Instant, Owner, Reply, Request, Token, stripe};
 
 /// What `memory://name` means: the same store for the same name, for as long as any node set of
 /// this process uses it.
@@ -14,7 +14,14 @@ static STORES: LazyLock<Mutex<BTreeMap<String, Weak<Memory>>>> = LazyLock::new(M
 /// One node's keys. Answers as the scripts do.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
-    keys: Mutex<BTreeMap<Arc<str>, Key>>,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    keys: BTreeMap<Arc<str>, Key>,
+    /// By stripe. Proposals are not bounded here: they are this process's own clock.
+    counters: BTreeMap<u64, Token>,
 }
 
 #[derive(Debug)]
@@ -37,34 +44,54 @@ impl Memory {
     }
 
     pub(crate) fn run(&self, request: &Request, now: Instant) -> Reply {
-        let mut keys = self.keys.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let State { keys, counters } = &mut *state;
         let (Request::Acquire { key, .. }
+        | Request::Confirm { key, .. }
         | Request::Extend { key, .. }
         | Request::Release { key, .. }) = request;
         if keys.get(key).is_some_and(|held| held.expires <= now) {
             keys.remove(key);
         }
+        let counter = counters.entry(stripe(key)).or_default();
         match (request, keys.get_mut(key)) {
             (Request::Acquire { .. }, Some(held)) => Reply::Held {
                 remaining: Some(held.expires.since(now)),
             },
-            (Request::Acquire { key, owner, ttl }, None) => {
+            (
+                Request::Acquire {
+                    key,
+                    owner,
+                    ttl,
+                    proposal,
+                },
+                None,
+            ) => {
                 let held = Key {
                     owner: *owner,
                     expires: now.after(*ttl),
                 };
                 keys.insert(Arc::clone(key), held);
-                Reply::Granted
+                *counter = Token(counter.0 + 1).max(*proposal);
+                Reply::Granted { counter: *counter }
+            }
+            (Request::Confirm { owner, token, .. }, Some(held)) if held.owner == *owner => {
+                *counter = (*counter).max(*token);
+                Reply::Confirmed
             }
             (Request::Extend { owner, ttl, .. }, Some(held)) if held.owner == *owner => {
                 held.expires = now.after(*ttl);
                 Reply::Extended
             }
-            (Request::Release { owner, key }, Some(held)) if held.owner == *owner => {
-                keys.remove(key);
-                Reply::Deleted
+            (Request::Release { owner, key, seen }, held) => {
+                *counter = (*counter).max(*seen);
+                if held.is_some_and(|held| held.owner == *owner) {
+                    keys.remove(key);
+                    return Reply::Deleted;
+                }
+                Reply::NotOwner
             }
-            (Request::Extend { .. } | Request::Release { .. }, _) => Reply::NotOwner,
+            (Request::Confirm { .. } | Request::Extend { .. }, _) => Reply::NotOwner,
         }
     }
 }

@@ -90,7 +90,7 @@ impl<E: Fn(Vec<Event>)> Session<'_, E> {
         (self.events)(vec![Event::Connected {
             node: self.node,
             connection: self.connection,
-            server: connection.server.clone(),
+            facts: connection.facts.clone(),
         }]);
         self.exchange(connection).await
     }

@@ -1,34 +1,50 @@
 //! What a server's answer means.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use redis::Value;
 
-use crate::protocol::{Fault, Reply, Request};
+use crate::protocol::{Fault, Reply, Request, Token};
 
 /// Reads one server's answer to one request. Whatever is not an answer that the script can give
 /// is a fault, never a vote.
 pub(super) fn parse(request: &Request, answer: Value) -> Reply {
     match (request, answer) {
-        (Request::Acquire { .. }, Value::Okay) => Reply::Granted,
+        (Request::Acquire { .. }, Value::Array(values)) => match values[..] {
+            [Value::Int(counter @ 1..)] => Reply::Granted {
+                counter: Token(counter.unsigned_abs()),
+            },
+            _ => garbled(&values),
+        },
         (Request::Acquire { .. }, Value::Int(-1)) => Reply::Held { remaining: None },
         (Request::Acquire { .. }, Value::Int(millis @ 0..)) => Reply::Held {
             remaining: Some(Duration::from_millis(millis.unsigned_abs())),
         },
+        (Request::Confirm { .. }, Value::Int(1)) => Reply::Confirmed,
         (Request::Extend { .. }, Value::Int(1)) => Reply::Extended,
         (Request::Release { .. }, Value::Int(1)) => Reply::Deleted,
-        (Request::Extend { .. } | Request::Release { .. }, Value::Int(0)) => Reply::NotOwner,
+        (
+            Request::Confirm { .. } | Request::Extend { .. } | Request::Release { .. },
+            Value::Int(0),
+        ) => Reply::NotOwner,
         (_, Value::ServerError(error)) => match (error.code(), request) {
             ("NOSCRIPT", _) => Reply::NoScript,
             // Something else stands under the key now, so it is not ours.
-            ("WRONGTYPE", Request::Extend { .. } | Request::Release { .. }) => Reply::NotOwner,
+            (
+                "WRONGTYPE",
+                Request::Confirm { .. } | Request::Extend { .. } | Request::Release { .. },
+            ) => Reply::NotOwner,
             (code, _) => {
                 let detail = error.details().unwrap_or_default();
                 Reply::Failed(Fault::Refused(format!("{code} {detail}").trim_end().into()))
             }
         },
-        (_, other) => Reply::Failed(Fault::Garbled(shorten(&format!("{other:?}")).into())),
+        (_, other) => garbled(&other),
     }
+}
+
+fn garbled(answer: &impl fmt::Debug) -> Reply {
+    Reply::Failed(Fault::Garbled(shorten(&format!("{answer:?}")).into()))
 }
 
 /// A server that lies may lie at length.
@@ -52,6 +68,7 @@ mod tests {
             key: Arc::from("k"),
             owner: Owner(1),
             ttl: Duration::from_secs(1),
+            proposal: Token(1),
         }
     }
 
@@ -59,6 +76,7 @@ mod tests {
         Request::Release {
             key: Arc::from("k"),
             owner: Owner(1),
+            seen: Token(1),
         }
     }
 
@@ -72,7 +90,10 @@ mod tests {
             Value::Int(-2),
             Value::Nil,
             Value::Boolean(true),
+            Value::Okay,
             Value::SimpleString("QUEUED".into()),
+            Value::Array(vec![Value::Int(0)]),
+            Value::Array(vec![Value::Int(1), Value::Int(1)]),
             Value::Array(vec![Value::Okay; 1_000]),
         ] {
             let reply = parse(&acquire(), lie.clone());

@@ -1,22 +1,32 @@
 //! One attempt to win a majority.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     action::{Cause, Refusal, Vote},
     ballot::Ballot,
-    message::{NodeId, Owner},
+    fence::Grants,
+    message::{NodeId, Owner, Token},
+    release::Claim,
     time::Instant,
     validity::Terms,
 };
 
 #[derive(Debug)]
 pub(super) struct Attempt {
-    pub(super) owner: Owner,
+    pub(super) claim: Claim,
     /// Read before the first send; the lease counts from here.
     pub(super) started: Instant,
-    /// The nodes that may hold a key of this owner, now or once the request reaches them.
-    pub(super) asked: Vec<NodeId>,
+    ballot: Ballot,
+    grants: Grants,
+    confirmation: Option<Confirmation>,
+}
+
+/// The second round, of the few attempts whose grants do not agree on a number.
+#[derive(Debug)]
+struct Confirmation {
+    token: Token,
+    started: Instant,
     ballot: Ballot,
 }
 
@@ -24,41 +34,94 @@ pub(super) struct Attempt {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Open,
-    Won { deadline: Instant },
+    /// A majority has granted, but with different numbers: `begin_confirmation`.
+    Confirm,
+    Won {
+        deadline: Instant,
+        token: Token,
+    },
     Lost(Cause),
 }
 
 impl Attempt {
-    pub(super) fn new(owner: Owner, nodes: usize, now: Instant) -> Self {
+    pub(super) fn new(key: Arc<str>, owner: Owner, nodes: usize, now: Instant) -> Self {
         Self {
-            owner,
+            claim: Claim {
+                key,
+                owner,
+                asked: Vec::with_capacity(nodes),
+                seen: Token::default(),
+            },
             started: now,
-            asked: Vec::with_capacity(nodes),
             ballot: Ballot::new(nodes),
+            grants: Grants::default(),
+            confirmation: None,
         }
     }
 
     pub(super) fn closes_at(&self, terms: &Terms) -> Instant {
-        self.started.after(terms.round_timeout())
+        let round = match &self.confirmation {
+            None => self.started,
+            Some(confirmation) => confirmation.started,
+        };
+        round.after(terms.round_timeout())
+    }
+
+    pub(super) fn on_grant(&mut self, node: NodeId, counter: Token) {
+        self.grants.hear(node, counter);
+        self.claim.seen = self.claim.seen.max(counter);
+        self.ballot.cast(node, Vote::Ours);
     }
 
     pub(super) fn on_vote(&mut self, node: NodeId, vote: Vote) {
         self.ballot.cast(node, vote);
     }
 
+    pub(super) fn on_confirmation(&mut self, node: NodeId, vote: Vote) {
+        if let Some(confirmation) = &mut self.confirmation {
+            confirmation.ballot.cast(node, vote);
+        }
+    }
+
+    /// Opens the second round: the token, and the nodes that may confirm it.
+    pub(super) fn begin_confirmation(&mut self, now: Instant) -> (Token, Vec<NodeId>) {
+        let token = self.claim.seen;
+        let nodes: Vec<NodeId> = self.grants.nodes().collect();
+        let mut ballot = Ballot::new(self.ballot.votes().len());
+        // Of the others it is not known what they have granted.
+        let others = (0..self.ballot.votes().len()).map(NodeId);
+        for node in others.filter(|node| !nodes.contains(node)) {
+            ballot.cast(node, Vote::NotOwner);
+        }
+        self.confirmation = Some(Confirmation {
+            token,
+            started: now,
+            ballot,
+        });
+        (token, nodes)
+    }
+
     /// Falls at quorum, at impossibility, or at the node timeout: never later.
     pub(super) fn verdict(&mut self, terms: &Terms, now: Instant) -> Verdict {
-        if now >= self.closes_at(terms) {
-            self.ballot.close();
+        let closed = now >= self.closes_at(terms);
+        if !self.ballot.is_won() {
+            return self.verdict_on_grants(closed);
         }
-        if self.ballot.is_won() {
-            let deadline = terms.deadline(self.started, self.started);
-            // Measured from the first send to this moment, after the replies: a reply that took
-            // long has used up the lease it grants.
-            if deadline.since(now) < terms.min_validity {
-                return Verdict::Lost(Cause::TooSlow);
-            }
-            return Verdict::Won { deadline };
+        let Some(token) = self.token() else {
+            return self.verdict_on_confirmation(closed);
+        };
+        let deadline = terms.deadline(self.started, self.started);
+        // Measured from the first send to this moment, after the replies: a reply that took long
+        // has used up the lease it grants.
+        if deadline.since(now) < terms.min_validity {
+            return Verdict::Lost(Cause::TooSlow);
+        }
+        Verdict::Won { deadline, token }
+    }
+
+    fn verdict_on_grants(&mut self, closed: bool) -> Verdict {
+        if closed {
+            self.ballot.close();
         }
         if !self.ballot.is_out_of_reach() {
             return Verdict::Open;
@@ -71,11 +134,32 @@ impl Attempt {
         })
     }
 
-    pub(super) fn into_refusal(self, cause: Cause) -> Refusal {
-        Refusal {
-            cause,
-            votes: self.ballot.into_votes(),
+    fn verdict_on_confirmation(&mut self, closed: bool) -> Verdict {
+        let Some(confirmation) = &mut self.confirmation else {
+            return Verdict::Confirm;
+        };
+        if closed {
+            confirmation.ballot.close();
         }
+        if !confirmation.ballot.is_out_of_reach() {
+            return Verdict::Open;
+        }
+        // The keys are gone again, or the nodes that granted them are.
+        Verdict::Lost(Cause::TooSlow)
+    }
+
+    fn token(&self) -> Option<Token> {
+        let confirmed = self.confirmation.as_ref();
+        let confirmed = confirmed.filter(|confirmation| confirmation.ballot.is_won());
+        self.grants
+            .agreed(self.ballot.votes().len())
+            .or_else(|| confirmed.map(|confirmation| confirmation.token))
+    }
+
+    /// What is to be released, and what the caller is told.
+    pub(super) fn into_refusal(self, cause: Cause) -> (Claim, Refusal) {
+        let votes = self.ballot.into_votes();
+        (self.claim, Refusal { cause, votes })
     }
 
     /// When as many of the refusing nodes as a majority lacks will have let go of the key by
@@ -128,9 +212,12 @@ mod tests {
     }
 
     fn attempt(votes: &[Vote]) -> Attempt {
-        let mut attempt = Attempt::new(Owner(1), 5, at(0));
+        let mut attempt = Attempt::new("k".into(), Owner(1), 5, at(0));
         for (node, vote) in votes.iter().enumerate() {
-            attempt.on_vote(NodeId(node), vote.clone());
+            match vote {
+                Vote::Ours => attempt.on_grant(NodeId(node), Token(7)),
+                vote => attempt.on_vote(NodeId(node), vote.clone()),
+            }
         }
         attempt
     }
@@ -141,7 +228,8 @@ mod tests {
         assert_eq!(
             attempt.verdict(&terms(), at(100)),
             Verdict::Won {
-                deadline: at(5_000)
+                deadline: at(5_000),
+                token: Token(7),
             }
         );
     }
@@ -187,5 +275,61 @@ mod tests {
             silent.verdict(&terms(), at(250)),
             Verdict::Lost(Cause::NoQuorum)
         );
+    }
+
+    #[test]
+    fn grants_that_disagree_are_confirmed_by_the_nodes_that_were_heard() {
+        let mut attempt = Attempt::new("k".into(), Owner(1), 5, at(0));
+        for (node, counter) in [(0, 7), (1, 9), (2, 7)] {
+            attempt.on_grant(NodeId(node), Token(counter));
+        }
+        assert_eq!(attempt.verdict(&terms(), at(1)), Verdict::Confirm);
+        let (token, nodes) = attempt.begin_confirmation(at(1));
+        assert_eq!(token, Token(9));
+        assert_eq!(nodes, [0, 1, 2].map(NodeId));
+        // Not one of those that were asked to confirm.
+        attempt.on_confirmation(NodeId(3), Vote::Ours);
+        attempt.on_confirmation(NodeId(0), Vote::Ours);
+        attempt.on_confirmation(NodeId(1), Vote::Ours);
+        assert_eq!(attempt.verdict(&terms(), at(2)), Verdict::Open);
+        attempt.on_confirmation(NodeId(2), Vote::Ours);
+        assert_eq!(
+            attempt.verdict(&terms(), at(2)),
+            Verdict::Won {
+                deadline: at(5_000),
+                token: Token(9),
+            }
+        );
+    }
+
+    #[test]
+    fn one_node_of_the_few_that_granted_can_undo_a_confirmation() {
+        let mut attempt = Attempt::new("k".into(), Owner(1), 5, at(0));
+        for (node, counter) in [(0, 7), (1, 9), (2, 7)] {
+            attempt.on_grant(NodeId(node), Token(counter));
+        }
+        attempt.begin_confirmation(at(1));
+        attempt.on_confirmation(NodeId(2), Vote::NotOwner);
+        assert_eq!(
+            attempt.verdict(&terms(), at(2)),
+            Verdict::Lost(Cause::TooSlow)
+        );
+    }
+
+    #[test]
+    fn a_late_grant_can_spare_the_confirmation() {
+        let mut attempt = Attempt::new("k".into(), Owner(1), 5, at(0));
+        for (node, counter) in [(0, 7), (1, 9), (2, 7)] {
+            attempt.on_grant(NodeId(node), Token(counter));
+        }
+        attempt.begin_confirmation(at(1));
+        attempt.on_grant(NodeId(3), Token(7));
+        assert!(matches!(
+            attempt.verdict(&terms(), at(2)),
+            Verdict::Won {
+                token: Token(7),
+                ..
+            }
+        ));
     }
 }

@@ -1,9 +1,9 @@
 //! Everything the protocol can want or say.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt, sync::Arc, time::Duration};
 
 use super::{
-    message::{ConnectionId, Fault, LeaseId, NodeId, Request, RequestId},
+    message::{ConnectionId, Fault, LeaseId, NodeId, Request, RequestId, Token},
     time::Instant,
 };
 
@@ -35,8 +35,8 @@ pub(crate) enum Action {
 /// What a caller learns about its lease.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
-    /// The lock is held until `deadline`.
-    Granted { deadline: Instant },
+    /// The lock is held until `deadline`; `token` is larger than those of all earlier holders.
+    Granted { deadline: Instant, token: Token },
     /// The lock was not acquired; the lease is forgotten.
     Refused(Refusal),
     /// The lease was renewed, by itself or on request.
@@ -115,6 +115,8 @@ pub(crate) enum NodeState {
     Down(Arc<str>),
     /// It is the same server as another node, and must not vote twice.
     SameServer(NodeId),
+    /// It may drop locks by this policy when memory runs out, and must not vote.
+    Evicts(Arc<str>),
 }
 
 /// What was left when the shutdown ended; both zero when it was complete.
@@ -124,4 +126,18 @@ pub(crate) struct Drained {
     pub(crate) held: usize,
     /// Releases that not every reachable node has confirmed.
     pub(crate) unconfirmed: usize,
+}
+
+impl fmt::Display for NodeState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Up => f.write_str("connected"),
+            Self::Down(reason) => f.write_str(reason),
+            Self::SameServer(twin) => write!(f, "is the same server as node {}", twin.0),
+            Self::Evicts(policy) => write!(
+                f,
+                "drops keys when memory runs out (maxmemory-policy {policy}); set it to noeviction"
+            ),
+        }
+    }
 }

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    message::{ConnectionId, LeaseId, NodeId, Reply, RequestId},
+    message::{ConnectionId, Facts, LeaseId, NodeId, Reply, RequestId},
     validity::Terms,
 };
 
@@ -28,12 +28,11 @@ pub(crate) enum Event {
         request: RequestId,
         reply: Reply,
     },
-    /// A connection that was asked for is up. `server` identifies the process behind it, where
-    /// the node tells.
+    /// A connection that was asked for is up.
     Connected {
         node: NodeId,
         connection: ConnectionId,
-        server: Option<Arc<str>>,
+        facts: Facts,
     },
     /// A connection could not be made, or broke; requests without a reply will get none.
     Disconnected {

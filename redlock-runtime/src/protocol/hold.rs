@@ -6,7 +6,8 @@ use super::{
     acquire::Attempt,
     action::{Loss, Vote},
     ballot::Ballot,
-    message::{NodeId, Owner},
+    message::NodeId,
+    release::Claim,
     time::Instant,
     validity::Terms,
 };
@@ -17,9 +18,7 @@ const RENEWAL_FLOOR: Duration = Duration::from_millis(10);
 
 #[derive(Debug)]
 pub(super) struct Hold {
-    pub(super) owner: Owner,
-    /// The nodes that may hold a key of this owner.
-    pub(super) asked: Vec<NodeId>,
+    pub(super) claim: Claim,
     pub(super) deadline: Instant,
     acquired: Instant,
     renew_at: Option<Instant>,
@@ -57,8 +56,7 @@ impl Hold {
     /// The lease that a won attempt leads to.
     pub(super) fn new(won: Attempt, deadline: Instant, terms: &Terms) -> Self {
         Self {
-            owner: won.owner,
-            asked: won.asked,
+            claim: won.claim,
             deadline,
             acquired: won.started,
             renew_at: terms.renew.map(|interval| won.started.after(interval)),
@@ -177,7 +175,7 @@ impl Hold {
 mod tests {
     use super::{
         super::{
-            message::Fault,
+            message::{Fault, Owner},
             validity::{default_guard_band, default_min_validity, default_node_timeout},
         },
         *,
@@ -203,7 +201,7 @@ mod tests {
 
     fn hold(terms: &Terms) -> Hold {
         Hold::new(
-            Attempt::new(Owner(1), 3, at(0)),
+            Attempt::new("k".into(), Owner(1), 3, at(0)),
             terms.deadline(at(0), at(0)),
             terms,
         )

@@ -23,14 +23,35 @@ pub(crate) struct ConnectionId(pub(crate) u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Owner(pub(crate) u128);
 
+/// A number that grows with every acquisition of a key. Zero is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Token(pub(crate) u64);
+
+/// What a node tells of itself when a connection is made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Facts {
+    /// Identifies the server's process; `None` where it does not tell.
+    pub(crate) server: Option<Arc<str>>,
+    /// The policy by which it drops keys when memory runs out; `None` if it keeps them.
+    pub(crate) evicts: Option<Arc<str>>,
+}
+
 /// One script run on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
-    /// Set the key to the owner for `ttl`, unless it exists.
+    /// Set the key to the owner for `ttl`, unless it exists, and raise its counter: to the
+    /// proposal, or by one if it is there already.
     Acquire {
         key: Arc<str>,
         owner: Owner,
         ttl: Duration,
+        proposal: Token,
+    },
+    /// Raise the counter to the token, if the key still carries the owner.
+    Confirm {
+        key: Arc<str>,
+        owner: Owner,
+        token: Token,
     },
     /// Give the key `ttl` from now, if it still carries the owner.
     Extend {
@@ -38,22 +59,28 @@ pub(crate) enum Request {
         owner: Owner,
         ttl: Duration,
     },
-    /// Delete the key, if it still carries the owner.
-    Release { key: Arc<str>, owner: Owner },
+    /// Delete the key, if it still carries the owner; raise the counter in any case.
+    Release {
+        key: Arc<str>,
+        owner: Owner,
+        seen: Token,
+    },
 }
 
 /// What came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
-    /// Acquire: the key is ours.
-    Granted,
+    /// Acquire: the key is ours, and its counter stands here now.
+    Granted { counter: Token },
     /// Acquire: the key exists; its remaining time, `None` if it never expires.
     Held { remaining: Option<Duration> },
+    /// Confirm: the key is ours, and its counter is no lower than the token.
+    Confirmed,
     /// Extend: the key is ours for the new time.
     Extended,
     /// Release: the key was ours and is gone.
     Deleted,
-    /// Extend, release: the key is gone or carries another owner.
+    /// Confirm, extend, release: the key is gone or carries another owner.
     NotOwner,
     /// The node does not know the script (its script cache was flushed); nothing was done.
     NoScript,

@@ -19,6 +19,7 @@ mod acquire;
 mod action;
 mod ballot;
 mod event;
+mod fence;
 mod hold;
 mod line;
 mod link;
@@ -34,13 +35,17 @@ mod wire;
 
 pub(crate) use action::{Action, Answer, Cause, Drained, Loss, NodeState, Outcome, Refusal, Vote};
 pub(crate) use event::Event;
-pub(crate) use message::{ConnectionId, Fault, LeaseId, NodeId, Owner, Reply, Request, RequestId};
+pub(crate) use fence::stripe;
+pub(crate) use message::{
+    ConnectionId, Facts, Fault, LeaseId, NodeId, Owner, Reply, Request, RequestId, Token,
+};
 pub(crate) use quorum::out_of_reach;
 pub(crate) use time::Instant;
 pub(crate) use validity::{
     Terms, default_guard_band, default_min_validity, default_node_timeout, default_renewal,
     outlasts_drift,
 };
+pub(crate) use wire::Settings;
 
 use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
@@ -58,9 +63,18 @@ use self::{
 #[cfg(debug_assertions)]
 const INVARIANT_LINES: usize = 32;
 
+/// What the protocol cannot know by itself, as functions of whoever drives it.
+pub(crate) struct Outside {
+    /// Random numbers, never the same twice.
+    pub(crate) random: Box<dyn FnMut() -> u128 + Send>,
+    /// Microseconds since 1970 on the wall clock. No rule relies on it: it only makes nodes
+    /// likely to agree on a fencing token.
+    pub(crate) wall_micros: Box<dyn FnMut() -> u64 + Send>,
+}
+
 /// The whole state: leases, lines, connections, and what is owed to nodes.
 pub(crate) struct Protocol {
-    random: Box<dyn FnMut() -> u128 + Send>,
+    outside: Outside,
     wire: Wire,
     leases: BTreeMap<LeaseId, Lease>,
     lines: BTreeMap<Arc<str>, Line>,
@@ -104,17 +118,11 @@ struct Shutdown {
 }
 
 impl Protocol {
-    /// Starts to connect to all nodes. A connection must be made within `connect_timeout`, and
-    /// one that owes an answer for as long is given up.
-    pub(crate) fn new(
-        nodes: usize,
-        connect_timeout: Duration,
-        random: Box<dyn FnMut() -> u128 + Send>,
-        now: Instant,
-    ) -> Self {
+    /// Starts to connect to all nodes.
+    pub(crate) fn new(nodes: usize, settings: Settings, outside: Outside, now: Instant) -> Self {
         Self {
-            random,
-            wire: Wire::new(nodes, connect_timeout, now),
+            outside,
+            wire: Wire::new(nodes, settings, now),
             leases: BTreeMap::new(),
             lines: BTreeMap::new(),
             releases: Releases::default(),
@@ -138,8 +146,8 @@ impl Protocol {
             Event::Connected {
                 node,
                 connection,
-                server,
-            } => self.on_connected(node, connection, server, now),
+                facts,
+            } => self.on_connected(node, connection, facts, now),
             Event::Disconnected {
                 node,
                 connection,
@@ -214,20 +222,23 @@ impl Protocol {
 
     /// Broadcasts to all nodes. The lease counts from `now`.
     fn attempt(&mut self, id: LeaseId, now: Instant) {
-        let owner = Owner((self.random)());
+        let owner = Owner((self.outside.random)());
+        let proposal = Token((self.outside.wall_micros)());
         let Some(lease) = self.leases.get_mut(&id) else {
             return;
         };
-        let mut attempt = Attempt::new(owner, self.wire.node_count(), now);
+        let key = Arc::clone(&lease.key);
+        let mut attempt = Attempt::new(key, owner, self.wire.node_count(), now);
         for node in self.wire.nodes() {
             let body = Request::Acquire {
                 key: Arc::clone(&lease.key),
                 owner,
                 ttl: lease.terms.key_ttl(),
+                proposal,
             };
             let purpose = Purpose::Acquire { lease: id, owner };
             match self.wire.send(node, purpose, body, now) {
-                Ok(()) => attempt.asked.push(node),
+                Ok(()) => attempt.claim.asked.push(node),
                 Err(fault) => attempt.on_vote(node, Vote::Failed(fault)),
             }
         }
@@ -246,15 +257,17 @@ impl Protocol {
             return;
         };
         let verdict = attempt.verdict(&lease.terms, now);
-        if verdict == Verdict::Open {
-            return;
+        match verdict {
+            Verdict::Open => return,
+            Verdict::Confirm => return self.confirm(id, now),
+            Verdict::Won { .. } | Verdict::Lost(_) => {}
         }
         let Phase::Trying(attempt) = std::mem::replace(&mut lease.phase, Phase::Queued) else {
             return;
         };
         match verdict {
-            Verdict::Open => {}
-            Verdict::Won { deadline } => {
+            Verdict::Open | Verdict::Confirm => {}
+            Verdict::Won { deadline, token } => {
                 let hold = Hold::new(attempt, deadline, &lease.terms);
                 let wake = hold.next_due(&lease.terms);
                 lease.phase = Phase::Held(hold);
@@ -262,22 +275,48 @@ impl Protocol {
                 if let Some(line) = self.lines.get_mut(&lease.key) {
                     line.last_refusal = None;
                 }
-                self.answer(id, Answer::Granted { deadline });
+                self.answer(id, Answer::Granted { deadline, token });
             }
             Verdict::Lost(cause) => self.on_lost_attempt(id, attempt, cause, now),
         }
     }
 
+    /// Asks the nodes that granted different numbers to settle on the highest.
+    fn confirm(&mut self, id: LeaseId, now: Instant) {
+        let Some(lease) = self.leases.get_mut(&id) else {
+            return;
+        };
+        let Phase::Trying(attempt) = &mut lease.phase else {
+            return;
+        };
+        let owner = attempt.claim.owner;
+        let (token, nodes) = attempt.begin_confirmation(now);
+        for node in nodes {
+            let body = Request::Confirm {
+                key: Arc::clone(&lease.key),
+                owner,
+                token,
+            };
+            let purpose = Purpose::Confirm { lease: id, owner };
+            if let Err(fault) = self.wire.send(node, purpose, body, now) {
+                attempt.on_confirmation(node, Vote::Failed(fault));
+            }
+        }
+        let closes = attempt.closes_at(&lease.terms);
+        self.wire.timers.wake_by(Timer::Lease(id), closes);
+        self.count_votes(id, now);
+    }
+
     /// Releases everywhere, before the next attempt, which carries a new owner.
-    fn on_lost_attempt(&mut self, id: LeaseId, mut attempt: Attempt, cause: Cause, now: Instant) {
+    fn on_lost_attempt(&mut self, id: LeaseId, attempt: Attempt, cause: Cause, now: Instant) {
         let Some(lease) = self.leases.get_mut(&id) else {
             return;
         };
         lease.lost_attempts += 1;
         let (key, ttl) = (Arc::clone(&lease.key), lease.terms.key_ttl());
-        let (owner, asked) = (attempt.owner, std::mem::take(&mut attempt.asked));
-        self.release_owner((Arc::clone(&key), owner), asked, ttl, None, now);
-        let refusal = attempt.into_refusal(cause);
+        let (claim, refusal) = attempt.into_refusal(cause);
+        self.releases
+            .release(&mut self.wire, claim, now.after(ttl), None, now);
         if let Some(line) = self.lines.get_mut(&key) {
             line.last_refusal = Some(refusal.clone());
         }
@@ -285,7 +324,7 @@ impl Protocol {
     }
 
     fn rest_or_refuse(&mut self, id: LeaseId, refusal: Refusal, now: Instant) {
-        let random = (self.random)();
+        let random = (self.outside.random)();
         let Some(lease) = self.leases.get_mut(&id) else {
             return;
         };
@@ -398,7 +437,7 @@ impl Protocol {
         for node in self.wire.nodes() {
             let body = Request::Extend {
                 key: Arc::clone(&lease.key),
-                owner: hold.owner,
+                owner: hold.claim.owner,
                 ttl: lease.terms.key_ttl(),
             };
             let purpose = Purpose::Extend {
@@ -461,16 +500,16 @@ impl Protocol {
             }
             return;
         };
-        let (owner, asked, over) = match lease.phase {
+        let (claim, over) = match lease.phase {
             Phase::Queued | Phase::Resting { .. } => {
                 return self.step_out(id, &lease.key, lease.order, now);
             }
-            Phase::Trying(attempt) => (attempt.owner, attempt.asked, false),
+            Phase::Trying(attempt) => (attempt.claim, false),
             Phase::Held(hold) => {
                 let over = now >= hold.deadline;
-                (hold.owner, hold.asked, over)
+                (hold.claim, over)
             }
-            Phase::Over(hold) => (hold.owner, hold.asked, true),
+            Phase::Over(hold) => (hold.claim, true),
         };
         if report && over {
             self.answer(id, Answer::Released(Outcome::AlreadyExpired));
@@ -479,24 +518,11 @@ impl Protocol {
             lease: id,
             by: now.after(lease.terms.round_timeout()),
         });
-        let (key, ttl) = (Arc::clone(&lease.key), lease.terms.key_ttl());
-        self.release_owner((key, owner), asked, ttl, report, now);
+        let until = now.after(lease.terms.key_ttl());
+        self.releases
+            .release(&mut self.wire, claim, until, report, now);
         // Behind the release, so that it finds the key free: requests keep their order.
         self.step_out(id, &lease.key, lease.order, now);
-    }
-
-    fn release_owner(
-        &mut self,
-        owned: (Arc<str>, Owner),
-        asked: Vec<NodeId>,
-        ttl: Duration,
-        report: Option<Report>,
-        now: Instant,
-    ) {
-        if !asked.is_empty() {
-            self.releases
-                .release(&mut self.wire, owned, asked, now.after(ttl), report, now);
-        }
     }
 
     // ---- nodes
@@ -513,7 +539,33 @@ impl Protocol {
             Purpose::Release { owner } => {
                 self.releases.on_reply(&mut self.wire, node, owner, &reply);
             }
+            Purpose::Acquire { lease, owner } => match reply {
+                Reply::Granted { counter } => self.on_grant(node, (lease, owner), counter, now),
+                reply => self.on_vote(node, sent.purpose, Vote::from(reply), now),
+            },
             purpose => self.on_vote(node, purpose, Vote::from(reply), now),
+        }
+    }
+
+    fn on_grant(
+        &mut self,
+        node: NodeId,
+        (id, owner): (LeaseId, Owner),
+        counter: Token,
+        now: Instant,
+    ) {
+        match self.leases.get_mut(&id).map(|lease| &mut lease.phase) {
+            Some(Phase::Trying(attempt)) if attempt.claim.owner == owner => {
+                attempt.on_grant(node, counter);
+                self.count_votes(id, now);
+            }
+            Some(Phase::Held(hold)) if hold.claim.owner == owner => {
+                hold.claim.seen = hold.claim.seen.max(counter);
+            }
+            // The verdict has fallen. A grant that arrives now is covered: by the release of a
+            // lost attempt, which went out behind the request, or by the release that will
+            // follow a held lease to every node that was asked.
+            _ => {}
         }
     }
 
@@ -524,9 +576,12 @@ impl Protocol {
                     attempt.on_vote(node, vote);
                     self.count_votes(lease, now);
                 }
-                // Else the verdict has fallen. A grant that arrives now is covered: by the
-                // release of a lost attempt, which went out behind the request, or by the
-                // release that will follow a held lease to every node that was asked.
+            }
+            Purpose::Confirm { lease, owner } => {
+                if let Some(attempt) = self.attempt_of(lease, owner) {
+                    attempt.on_confirmation(node, vote);
+                    self.count_votes(lease, now);
+                }
             }
             Purpose::Extend { lease, extension } => {
                 if let Some(hold) = self.hold_of(lease, extension) {
@@ -542,7 +597,9 @@ impl Protocol {
     /// be sent again: its release has gone out.
     fn on_no_script(&mut self, node: NodeId, sent: Sent, now: Instant) {
         let wanted = match sent.purpose {
-            Purpose::Acquire { lease, owner } => self.attempt_of(lease, owner).is_some(),
+            Purpose::Acquire { lease, owner } | Purpose::Confirm { lease, owner } => {
+                self.attempt_of(lease, owner).is_some()
+            }
             Purpose::Extend { lease, extension } => self.hold_of(lease, extension).is_some(),
             Purpose::Release { .. } => true,
         };
@@ -551,16 +608,10 @@ impl Protocol {
         }
     }
 
-    fn on_connected(
-        &mut self,
-        node: NodeId,
-        connection: ConnectionId,
-        server: Option<Arc<str>>,
-        now: Instant,
-    ) {
-        let random = (self.random)();
+    fn on_connected(&mut self, node: NodeId, connection: ConnectionId, facts: Facts, now: Instant) {
+        let random = (self.outside.random)();
         if !self.wire.is_current(node, connection)
-            || !self.wire.on_connected(node, server, random, now)
+            || !self.wire.on_connected(node, facts, random, now)
         {
             return;
         }
@@ -578,7 +629,7 @@ impl Protocol {
     }
 
     fn on_disconnected(&mut self, node: NodeId, reason: &Arc<str>, now: Instant) {
-        let random = (self.random)();
+        let random = (self.outside.random)();
         let unanswered = self.wire.on_disconnected(node, reason, random, now);
         for sent in unanswered {
             let fault = Fault::Disconnected(Arc::clone(reason));
@@ -651,7 +702,7 @@ impl Protocol {
 
     fn attempt_of(&mut self, lease: LeaseId, owner: Owner) -> Option<&mut Attempt> {
         match &mut self.leases.get_mut(&lease)?.phase {
-            Phase::Trying(attempt) if attempt.owner == owner => Some(attempt),
+            Phase::Trying(attempt) if attempt.claim.owner == owner => Some(attempt),
             _ => None,
         }
     }
@@ -705,7 +756,7 @@ impl Refusal {
 impl From<Reply> for Vote {
     fn from(reply: Reply) -> Self {
         match reply {
-            Reply::Granted | Reply::Extended => Self::Ours,
+            Reply::Granted { .. } | Reply::Confirmed | Reply::Extended => Self::Ours,
             Reply::Held { remaining } => Self::Held { remaining },
             Reply::NotOwner => Self::NotOwner,
             Reply::Failed(fault) => Self::Failed(fault),

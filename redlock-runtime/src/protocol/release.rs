@@ -10,12 +10,25 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
     action::{Action, Answer, Outcome},
-    message::{LeaseId, NodeId, Owner, Reply, Request},
+    message::{LeaseId, NodeId, Owner, Reply, Request, Token},
     quorum,
     time::Instant,
     timer::Timer,
     wire::{Purpose, Wire},
 };
+
+/// What one owner may have on the nodes.
+#[derive(Debug)]
+pub(super) struct Claim {
+    pub(super) key: Arc<str>,
+    pub(super) owner: Owner,
+    /// The nodes that were asked to grant, and so may hold a key, now or once the request
+    /// reaches them.
+    pub(super) asked: Vec<NodeId>,
+    /// The highest counter that any of them has reported. A release brings the others up to it,
+    /// so that the next grants agree.
+    pub(super) seen: Token,
+}
 
 #[derive(Debug, Default)]
 pub(super) struct Releases {
@@ -24,9 +37,8 @@ pub(super) struct Releases {
 
 #[derive(Debug)]
 struct Owed {
-    key: Arc<str>,
-    /// Nodes that have not confirmed.
-    nodes: Vec<NodeId>,
+    /// What is left of the claim: the nodes that have not confirmed.
+    claim: Claim,
     /// The keys have expired by themselves after this.
     until: Instant,
     deleted: usize,
@@ -44,25 +56,27 @@ pub(super) struct Report {
 }
 
 impl Releases {
-    /// Releases `owner` on `nodes`: at once on those that are connected, else when they are.
+    /// Releases a claim: at once on the nodes that are connected, else when they are.
     pub(super) fn release(
         &mut self,
         wire: &mut Wire,
-        (key, owner): (Arc<str>, Owner),
-        nodes: Vec<NodeId>,
+        claim: Claim,
         until: Instant,
         report: Option<Report>,
         now: Instant,
     ) {
-        for &node in &nodes {
-            Self::send(wire, node, &key, owner, now);
+        if claim.asked.is_empty() {
+            return;
         }
+        for &node in &claim.asked {
+            send(wire, node, &claim, now);
+        }
+        let owner = claim.owner;
         let wake = report.as_ref().map_or(until, |report| report.by);
         wire.timers.wake_by(Timer::Release(owner), wake);
         let owed = Owed {
-            key,
-            not_ours: wire.node_count() - nodes.len(),
-            nodes,
+            not_ours: wire.node_count() - claim.asked.len(),
+            claim,
             until,
             deleted: 0,
             report,
@@ -81,15 +95,15 @@ impl Releases {
             // An error reply: the node will not do it now or later; the key TTL must.
             _ => {}
         }
-        owed.nodes.retain(|&owing| owing != node);
+        owed.claim.asked.retain(|&owing| owing != node);
         self.settle(wire, owner);
     }
 
     /// Sends again what the node still owes a confirmation for.
     pub(super) fn on_connected(&mut self, wire: &mut Wire, node: NodeId, now: Instant) {
-        for (&owner, owed) in &self.owed {
-            if owed.nodes.contains(&node) {
-                Self::send(wire, node, &owed.key, owner, now);
+        for owed in self.owed.values() {
+            if owed.claim.asked.contains(&node) {
+                send(wire, node, &owed.claim, now);
             }
         }
     }
@@ -132,27 +146,29 @@ impl Releases {
         } else if quorum::out_of_reach(nodes, owed.not_ours) {
             answer(wire, owed, Outcome::AlreadyExpired);
         }
-        if owed.nodes.is_empty() {
+        if owed.claim.asked.is_empty() {
             answer(wire, owed, Outcome::Unknown);
             wire.timers.cancel(Timer::Release(owner));
             self.owed.remove(&owner);
         }
     }
-
-    fn send(wire: &mut Wire, node: NodeId, key: &Arc<str>, owner: Owner, now: Instant) {
-        let body = Request::Release {
-            key: Arc::clone(key),
-            owner,
-        };
-        // Not connected: `on_connected` sends it.
-        let _ = wire.send(node, Purpose::Release { owner }, body, now);
-    }
 }
 
 impl Owed {
     fn can_still_be_confirmed(&self, wire: &Wire) -> bool {
-        self.nodes.iter().any(|&node| wire.is_up(node))
+        self.claim.asked.iter().any(|&node| wire.is_up(node))
     }
+}
+
+fn send(wire: &mut Wire, node: NodeId, claim: &Claim, now: Instant) {
+    let body = Request::Release {
+        key: Arc::clone(&claim.key),
+        owner: claim.owner,
+        seen: claim.seen,
+    };
+    let purpose = Purpose::Release { owner: claim.owner };
+    // Not connected: `on_connected` sends it.
+    let _ = wire.send(node, purpose, body, now);
 }
 
 /// Answers whoever waits, once.

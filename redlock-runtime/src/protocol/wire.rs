@@ -9,7 +9,7 @@ use std::{
 use super::{
     action::{Action, NodeState},
     link::Link,
-    message::{ConnectionId, Fault, LeaseId, NodeId, Owner, Request, RequestId},
+    message::{ConnectionId, Facts, Fault, LeaseId, NodeId, Owner, Request, RequestId},
     time::Instant,
     timer::{Timer, Timers},
 };
@@ -18,6 +18,7 @@ use super::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
     Acquire { lease: LeaseId, owner: Owner },
+    Confirm { lease: LeaseId, owner: Owner },
     Extend { lease: LeaseId, extension: u32 },
     Release { owner: Owner },
 }
@@ -39,14 +40,22 @@ pub(super) struct Wire {
     next_connection: u64,
     pub(super) timers: Timers,
     pub(super) actions: VecDeque<Action>,
+    settings: Settings,
+}
+
+/// What is asked of nodes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settings {
     /// A connection must be made within this time, and a connected node that owes an answer
     /// for as long is given up.
-    silence_limit: Duration,
+    pub(crate) silence_limit: Duration,
+    /// Whether a node may vote that drops keys when memory runs out.
+    pub(crate) may_evict: bool,
 }
 
 impl Wire {
     /// Starts to connect to all nodes.
-    pub(super) fn new(nodes: usize, silence_limit: Duration, now: Instant) -> Self {
+    pub(super) fn new(nodes: usize, settings: Settings, now: Instant) -> Self {
         let mut wire = Self {
             links: (0..nodes).map(|_| Link::new()).collect(),
             sent: BTreeMap::new(),
@@ -54,7 +63,7 @@ impl Wire {
             next_connection: 0,
             timers: Timers::default(),
             actions: VecDeque::new(),
-            silence_limit,
+            settings,
         };
         for node in wire.nodes() {
             wire.connect(node, now);
@@ -108,7 +117,7 @@ impl Wire {
             return Err(fault);
         }
         if link.outstanding == 0 {
-            let limit = now.after(self.silence_limit);
+            let limit = now.after(self.settings.silence_limit);
             self.timers.wake_by(Timer::Node(node), limit);
         }
         link.outstanding += 1;
@@ -136,34 +145,39 @@ impl Wire {
         Some(sent)
     }
 
-    /// True if the node may vote now: not if it turns out to be a server that votes already.
+    /// True if the node may vote now. Where it may not, the connection is given up, and tried
+    /// again in case the server is mended.
     pub(super) fn on_connected(
         &mut self,
         node: NodeId,
-        server: Option<Arc<str>>,
+        facts: Facts,
         random: u128,
         now: Instant,
     ) -> bool {
-        let twin = self.nodes().find(|&other| {
-            let link = &self.links[other.0];
-            other != node && link.is_up() && server.is_some() && link.server == server
-        });
-        if !self.links[node.0].on_connected(server) {
+        let state = self.state_by(node, &facts);
+        if !self.links[node.0].on_connected(facts.server) {
             return false;
         }
         self.timers.cancel(Timer::Node(node));
-        let state = match twin {
-            None => NodeState::Up,
-            Some(twin) => {
-                let reason = format!("is the same server as node {}", twin.0).into();
-                self.actions.push_back(Action::Disconnect { node });
-                self.links[node.0].on_down(reason, random, now);
-                self.arm(node);
-                NodeState::SameServer(twin)
-            }
-        };
+        let may_vote = state == NodeState::Up;
+        if !may_vote {
+            self.actions.push_back(Action::Disconnect { node });
+            self.links[node.0].on_down(state.to_string().into(), random, now);
+            self.arm(node);
+        }
         self.actions.push_back(Action::NodeChanged { node, state });
-        twin.is_none()
+        may_vote
+    }
+
+    fn state_by(&self, node: NodeId, facts: &Facts) -> NodeState {
+        if let (Some(policy), false) = (&facts.evicts, self.settings.may_evict) {
+            return NodeState::Evicts(Arc::clone(policy));
+        }
+        let twin = self.nodes().find(|&other| {
+            let link = &self.links[other.0];
+            other != node && link.is_up() && facts.server.is_some() && link.server == facts.server
+        });
+        twin.map_or(NodeState::Up, NodeState::SameServer)
     }
 
     /// Takes the requests that will get no answer any more.
@@ -192,7 +206,7 @@ impl Wire {
     pub(super) fn on_due(&mut self, node: NodeId, now: Instant) -> Option<Arc<str>> {
         let link = &self.links[node.0];
         let reason = if link.is_up() {
-            let limit = self.oldest(node)?.after(self.silence_limit);
+            let limit = self.oldest(node)?.after(self.settings.silence_limit);
             if now < limit {
                 self.timers.wake_by(Timer::Node(node), limit);
                 return None;
@@ -201,14 +215,14 @@ impl Wire {
         } else if link.may_connect(now) {
             self.connect(node, now);
             return None;
-        } else if link.is_overdue(self.silence_limit, now) {
+        } else if link.is_overdue(self.settings.silence_limit, now) {
             "no connection within"
         } else {
             self.arm(node);
             return None;
         };
         self.actions.push_back(Action::Disconnect { node });
-        Some(format!("{reason} {:?}", self.silence_limit).into())
+        Some(format!("{reason} {:?}", self.settings.silence_limit).into())
     }
 
     fn connect(&mut self, node: NodeId, now: Instant) {
@@ -220,7 +234,7 @@ impl Wire {
     }
 
     fn arm(&mut self, node: NodeId) {
-        if let Some(at) = self.links[node.0].next_due(self.silence_limit) {
+        if let Some(at) = self.links[node.0].next_due(self.settings.silence_limit) {
             self.timers.wake_by(Timer::Node(node), at);
         }
     }

@@ -1,6 +1,18 @@
--- KEYS: lock   ARGV: owner, ttl in ms
--- "OK": granted | remaining time of the present holder's key in ms, -1 if it never expires
-if redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
-  return redis.status_reply('OK')
+-- KEYS: lock, fence   ARGV: owner, ttl in ms, stripe, proposed counter
+-- {counter}: granted, with the number that this grant has raised the stripe's counter to
+-- remaining time of the present holder's key in ms, -1 if it never expires: held
+if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
+  return redis.call('PTTL', KEYS[1])
 end
-return redis.call('PTTL', KEYS[1])
+local counter = tonumber(redis.call('HGET', KEYS[2], ARGV[3]) or '0')
+local proposed = tonumber(ARGV[4])
+if proposed > counter then
+  -- Proposals are wall clocks in us. One that is far ahead must not use up the numbers of years.
+  local time = redis.call('TIME')
+  local limit = time[1] * 1000000 + time[2] + 5000000
+  if proposed > limit then proposed = limit end
+end
+if proposed > counter then counter = proposed else counter = counter + 1 end
+-- Not tostring: it prints 1.79e+15.
+redis.call('HSET', KEYS[2], ARGV[3], string.format('%.0f', counter))
+return {counter}

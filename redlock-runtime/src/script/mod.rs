@@ -8,9 +8,10 @@ use std::{sync::LazyLock, time::Duration};
 use redis::{Cmd, Pipeline, Script};
 use uuid::Uuid;
 
-use crate::protocol::{Owner, Request};
+use crate::protocol::{Owner, Request, stripe};
 
 static ACQUIRE: LazyLock<Source> = LazyLock::new(|| Source::new(include_str!("acquire.lua")));
+static CONFIRM: LazyLock<Source> = LazyLock::new(|| Source::new(include_str!("confirm.lua")));
 static EXTEND: LazyLock<Source> = LazyLock::new(|| Source::new(include_str!("extend.lua")));
 static RELEASE: LazyLock<Source> = LazyLock::new(|| Source::new(include_str!("release.lua")));
 
@@ -31,34 +32,49 @@ impl Source {
 
 /// Adds to a pipeline what makes a server know all scripts.
 pub(crate) fn load_all(pipeline: &mut Pipeline) {
-    for script in [&ACQUIRE, &EXTEND, &RELEASE] {
+    for script in [&ACQUIRE, &CONFIRM, &EXTEND, &RELEASE] {
         pipeline.add_command(redis::cmd("SCRIPT").arg("LOAD").arg(script.text).to_owned());
     }
 }
+
+/// The hash of counters behind the fencing tokens, one field a stripe, beside the locks on every
+/// node. It never expires.
+const FENCE: &str = "redlock:fence";
 
 /// The command that carries out a request: by the script's digest, or with its text for a server
 /// that has lost it.
 pub(crate) fn command(request: &Request, with_source: bool) -> Cmd {
     match request {
-        Request::Acquire { key, owner, ttl } => {
-            let mut command = run(&ACQUIRE, with_source, key);
-            command.arg(&owner_value(*owner)[..]).arg(millis(*ttl));
+        Request::Acquire {
+            key,
+            owner,
+            ttl,
+            proposal,
+        } => {
+            let mut command = run(&ACQUIRE, with_source, &[key, FENCE], *owner);
+            command.arg(millis(*ttl)).arg(stripe(key)).arg(proposal.0);
+            command
+        }
+        Request::Confirm { key, owner, token } => {
+            let mut command = run(&CONFIRM, with_source, &[key, FENCE], *owner);
+            command.arg(stripe(key)).arg(token.0);
             command
         }
         Request::Extend { key, owner, ttl } => {
-            let mut command = run(&EXTEND, with_source, key);
-            command.arg(&owner_value(*owner)[..]).arg(millis(*ttl));
+            let mut command = run(&EXTEND, with_source, &[key], *owner);
+            command.arg(millis(*ttl));
             command
         }
-        Request::Release { key, owner } => {
-            let mut command = run(&RELEASE, with_source, key);
-            command.arg(&owner_value(*owner)[..]);
+        Request::Release { key, owner, seen } => {
+            let mut command = run(&RELEASE, with_source, &[key, FENCE], *owner);
+            command.arg(stripe(key)).arg(seen.0);
             command
         }
     }
 }
 
-fn run(script: &Source, with_source: bool, key: &str) -> Cmd {
+/// Every script takes the owner as its first argument.
+fn run(script: &Source, with_source: bool, keys: &[&str], owner: Owner) -> Cmd {
     let mut command = if with_source {
         redis::cmd("EVAL")
     } else {
@@ -69,7 +85,10 @@ fn run(script: &Source, with_source: bool, key: &str) -> Cmd {
     } else {
         &script.sha
     });
-    command.arg(1).arg(key);
+    command
+        .arg(keys.len())
+        .arg(keys)
+        .arg(&owner_value(owner)[..]);
     command
 }
 

@@ -1,6 +1,12 @@
--- KEYS: lock   ARGV: owner
+-- KEYS: lock, fence   ARGV: owner, stripe, highest counter that the owner has seen
 -- 1: deleted | 0: the key is gone, or another owner's
+local deleted = 0
 if redis.call('GET', KEYS[1]) == ARGV[1] then
-  return redis.call('DEL', KEYS[1])
+  deleted = redis.call('DEL', KEYS[1])
 end
-return 0
+-- Brings the nodes' counters together again, so that the next grants agree on one number. A node
+-- that is out of memory must delete all the same.
+if tonumber(redis.call('HGET', KEYS[2], ARGV[2]) or '0') < tonumber(ARGV[3]) then
+  redis.pcall('HSET', KEYS[2], ARGV[2], ARGV[3])
+end
+return deleted

@@ -42,9 +42,48 @@ fn a_free_lock_takes_one_round_trip_and_counts_from_before_the_first_send() {
     let mut world = World::new(5);
     let asked = world.now;
     world.ask(1, "k", terms());
-    let deadline = asked.after(LEASE);
-    assert_eq!(world.answer(1), Answer::Granted { deadline });
+    let (deadline, token) = (asked.after(LEASE), Token(1));
+    assert_eq!(world.answer(1), Answer::Granted { deadline, token });
     assert_eq!(world.now.since(asked), ROUND_TRIP);
+}
+
+fn token(answer: Answer) -> Token {
+    match answer {
+        Answer::Granted { token, .. } => token,
+        other => panic!("not granted: {other:?}"),
+    }
+}
+
+#[test]
+fn counters_that_disagree_cost_a_second_round_once_and_tokens_grow() {
+    let mut world = World::new(5);
+    for (node, counter) in [30, 10, 20, 10, 0].into_iter().enumerate() {
+        world.nodes[node].counter = Token(counter);
+    }
+    let asked = world.now;
+    world.ask(1, "k", terms());
+    assert_eq!(token(world.answer(1)), Token(31));
+    assert_eq!(world.now.since(asked), 2 * ROUND_TRIP);
+    world.end(1);
+    world.run_for(ROUND_TRIP);
+    let asked = world.now;
+    world.ask(2, "k", terms());
+    assert_eq!(token(world.answer(2)), Token(32));
+    assert_eq!(world.now.since(asked), ROUND_TRIP);
+}
+
+#[test]
+fn a_token_is_not_confirmed_on_keys_that_are_gone() {
+    let mut world = World::new(3);
+    for (node, counter) in [30, 10, 20].into_iter().enumerate() {
+        world.nodes[node].counter = Token(counter);
+    }
+    world.ask(1, "k", terms());
+    world.run_for(ROUND_TRIP);
+    for node in &mut world.nodes {
+        node.keys.clear();
+    }
+    assert_eq!(cause(world.answer(1)), Cause::TooSlow);
 }
 
 #[test]
@@ -184,11 +223,40 @@ fn two_addresses_of_one_server_have_one_vote() {
         world.handle(Event::Connected {
             node: NodeId(node),
             connection: connections[node],
-            server: Some("the same".into()),
+            facts: Facts {
+                server: Some("the same".into()),
+                evicts: None,
+            },
         });
     }
     world.ask(1, "k", terms());
     assert_eq!(cause(world.answer(1)), Cause::NoQuorum);
+}
+
+#[test]
+fn a_node_that_may_drop_locks_has_no_vote_unless_it_is_allowed_to() {
+    for (may_evict, votes) in [(false, 0), (true, 1)] {
+        let mut world = World::starting(&[Mood::Dead]);
+        let outside = Outside {
+            random: Box::new(|| 1),
+            wall_micros: Box::new(|| 1),
+        };
+        let settings = Settings {
+            silence_limit: LEASE,
+            may_evict,
+        };
+        world.protocol = Protocol::new(1, settings, outside, world.now);
+        world.handle(Event::Connected {
+            node: NodeId(0),
+            connection: ConnectionId(0),
+            facts: Facts {
+                server: None,
+                evicts: Some("allkeys-lru".into()),
+            },
+        });
+        world.ask(1, "k", terms());
+        assert_eq!(world.sends(is_acquire).len(), votes);
+    }
 }
 
 #[test]

@@ -27,6 +27,7 @@ pub(super) enum Mood {
 pub(super) struct Node {
     pub(super) mood: Mood,
     pub(super) keys: BTreeMap<Arc<str>, (Owner, Instant)>,
+    pub(super) counter: Token,
     connection: Option<ConnectionId>,
 }
 
@@ -85,13 +86,26 @@ impl World {
         let now = Instant::from_nanos(1_000_000_000);
         let limit = Duration::from_secs(1);
         let mut world = Self {
-            protocol: Protocol::new(moods.len(), limit, Box::new(random), now),
+            protocol: Protocol::new(
+                moods.len(),
+                Settings {
+                    silence_limit: limit,
+                    may_evict: false,
+                },
+                Outside {
+                    random: Box::new(random),
+                    // A clock that stands still, so that every token is a matter of counters.
+                    wall_micros: Box::new(|| 1),
+                },
+                now,
+            ),
             now,
             nodes: moods
                 .iter()
                 .map(|&mood| Node {
                     mood,
                     keys: BTreeMap::new(),
+                    counter: Token(0),
                     connection: None,
                 })
                 .collect(),
@@ -251,7 +265,10 @@ impl World {
             Event::Connected {
                 node,
                 connection,
-                server: Some(format!("server {}", node.0).into()),
+                facts: Facts {
+                    server: Some(format!("server {}", node.0).into()),
+                    evicts: None,
+                },
             }
         };
         self.send(2 * HOP, Message::ToProtocol(news));
@@ -295,13 +312,21 @@ impl World {
         }
         node.keys.retain(|_, &mut (_, expires)| expires > now);
         match body {
-            Request::Acquire { key, owner, ttl } => match node.keys.get(key) {
+            Request::Acquire {
+                key,
+                owner,
+                ttl,
+                proposal,
+            } => match node.keys.get(key) {
                 Some(&(_, expires)) => Reply::Held {
                     remaining: Some(expires.since(now)),
                 },
                 None => {
                     node.keys.insert(Arc::clone(key), (*owner, now.after(*ttl)));
-                    Reply::Granted
+                    node.counter = Token(node.counter.0 + 1).max(*proposal);
+                    Reply::Granted {
+                        counter: node.counter,
+                    }
                 }
             },
             Request::Extend { key, owner, ttl } => match node.keys.get_mut(key) {
@@ -311,13 +336,23 @@ impl World {
                 }
                 _ => Reply::NotOwner,
             },
-            Request::Release { key, owner } => match node.keys.get(key) {
+            Request::Confirm { key, owner, token } => match node.keys.get(key) {
                 Some((holder, _)) if holder == owner => {
-                    node.keys.remove(key);
-                    Reply::Deleted
+                    node.counter = node.counter.max(*token);
+                    Reply::Confirmed
                 }
                 _ => Reply::NotOwner,
             },
+            Request::Release { key, owner, seen } => {
+                node.counter = node.counter.max(*seen);
+                match node.keys.get(key) {
+                    Some((holder, _)) if holder == owner => {
+                        node.keys.remove(key);
+                        Reply::Deleted
+                    }
+                    _ => Reply::NotOwner,
+                }
+            }
         }
     }
 }
