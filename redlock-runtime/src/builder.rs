@@ -124,6 +124,14 @@ impl Builder {
         self
     }
 
+    /// Lets nodes vote at once that may have lost their memory: no quarantine after a restart, and
+    /// no wait for servers that have just been started. For development and tests, and for nodes
+    /// that forget nothing; in production it lets two hold one lock after a restart.
+    pub const fn assume_fresh(mut self, assume: bool) -> Self {
+        self.settings.assume_fresh = assume;
+        self
+    }
+
     /// Lets nodes vote that drop keys when memory runs out: with `maxmemory` set, and a
     /// `maxmemory-policy` other than `noeviction`. By default they do not, because a lock that is
     /// dropped early is a lock that two can hold.
@@ -170,6 +178,8 @@ impl Builder {
             settings: protocol::Settings {
                 silence_limit: self.settings.connect_timeout,
                 may_evict: self.settings.may_evict,
+                quarantine: self.settings.quarantine(),
+                fresh_quarantine: self.settings.fresh_quarantine(),
             },
             runtime: self.runtime,
         })

@@ -29,6 +29,7 @@ pub(crate) struct Settings {
     pub(crate) max_lease: Duration,
     pub(crate) connect_timeout: Duration,
     pub(crate) may_evict: bool,
+    pub(crate) assume_fresh: bool,
     pub(crate) guard_band: Option<Duration>,
     pub(crate) node_timeout: Option<Duration>,
 }
@@ -41,6 +42,7 @@ impl Default for Settings {
             max_lease: Duration::from_secs(60),
             connect_timeout: Duration::from_secs(1),
             may_evict: false,
+            assume_fresh: false,
             guard_band: None,
             node_timeout: None,
         }
@@ -48,6 +50,28 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// As long as any key may live: then a node that lost its memory has forgotten nothing that
+    /// still counts.
+    pub(crate) fn quarantine(&self) -> Duration {
+        self.longest_key(self.max_lease)
+    }
+
+    /// The same where all nodes are new, and this node set's own lease is the best guess.
+    pub(crate) fn fresh_quarantine(&self) -> Duration {
+        self.longest_key(self.expire)
+    }
+
+    fn longest_key(&self, lease: Duration) -> Duration {
+        if self.assume_fresh {
+            return Duration::ZERO;
+        }
+        let guard_band = self.guard_band;
+        protocol::key_ttl(
+            lease,
+            guard_band.unwrap_or_else(|| protocol::default_guard_band(lease)),
+        )
+    }
+
     pub(crate) fn problems(&self) -> Vec<ConfigProblem> {
         let mut problems = Vec::new();
         let named = [

@@ -14,6 +14,7 @@ use crate::{
 /// |---|---|---|
 /// | [`Contended`](Self::Contended) | somebody else holds the lock | try later, or tell the client: HTTP 409 |
 /// | [`NoQuorum`](Self::NoQuorum) | too few nodes answer | an outage: HTTP 503, alert |
+/// | [`Quarantined`](Self::Quarantined) | too few nodes are sure to remember all locks | an outage that ends by itself: HTTP 503 with `Retry-After` |
 /// | [`TooSlow`](Self::TooSlow) | nodes granted, but too late to be useful | the same |
 /// | [`Lost`](Self::Lost), [`Expired`](Self::Expired) | the lease ended under the body | the body was cut off; its effects may be partial |
 /// | [`Stopped`](Self::Stopped) | the node set was shut down | the process is ending |
@@ -30,6 +31,11 @@ pub enum LockError {
     Contended(Report),
     /// Too few nodes answered for a majority: they are down, out of reach, silent, or refuse.
     NoQuorum(Report),
+    /// Enough nodes are connected, but so many of them may have lost their memory, in a restart or
+    /// a flush, that they must not vote before all that they may have forgotten has run out.
+    /// [`LockError::retry_after`] tells when that is. With [`Lock::wait`](crate::Lock::wait) it is
+    /// waited for.
+    Quarantined(Report),
     /// A majority granted the lock so late that less than a tenth of the lease was left.
     TooSlow(Report),
     /// The key was gone, or somebody else's, on a majority of nodes while the lock was held.
@@ -89,6 +95,12 @@ pub enum Verdict {
     NoAnswerYet,
     /// The node did not answer within the node timeout.
     TimedOut,
+    /// The node may have lost its memory, and does not vote until what it may have forgotten has
+    /// run out.
+    Quarantined {
+        /// How long that takes.
+        remaining: Duration,
+    },
     /// There is no connection to the node.
     Unreachable {
         /// Why the last attempt to make one failed.
@@ -125,8 +137,9 @@ impl LockError {
         self.report().map_or(Duration::ZERO, Report::elapsed)
     }
 
-    /// When a retry makes sense: after the time that the present holder's key has left. Known
-    /// for most of [`LockError::Contended`], and for nothing else.
+    /// When a retry makes sense: for [`LockError::Contended`] after the time that the present
+    /// holder's key has left, where that is known, and for [`LockError::Quarantined`] after the
+    /// quarantine. `None` for everything else.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.report().and_then(Report::retry_after)
@@ -145,6 +158,7 @@ impl LockError {
         match self {
             Self::Contended(report)
             | Self::NoQuorum(report)
+            | Self::Quarantined(report)
             | Self::TooSlow(report)
             | Self::Lost(report)
             | Self::Expired(report)
@@ -159,6 +173,7 @@ impl LockError {
         match refusal.cause {
             Cause::Contended { retry_after } => Self::Contended(report.retry(retry_after)),
             Cause::NoQuorum => Self::NoQuorum(report),
+            Cause::Quarantined { ready_in } => Self::Quarantined(report.retry(Some(ready_in))),
             Cause::TooSlow => Self::TooSlow(report),
             Cause::Stopped => Self::Stopped(report),
         }
@@ -288,6 +303,7 @@ impl From<Vote> for Verdict {
             Vote::Held { remaining } => Self::HeldByAnother { remaining },
             Vote::NotOwner => Self::NoLongerOurs,
             Vote::Failed(Fault::TimedOut) => Self::TimedOut,
+            Vote::Failed(Fault::Quarantined(remaining)) => Self::Quarantined { remaining },
             Vote::Failed(Fault::Unreachable(reason)) => Self::Unreachable { reason },
             Vote::Failed(Fault::Disconnected(reason)) => Self::Disconnected { reason },
             Vote::Failed(Fault::Refused(message)) => Self::Refused { message },
@@ -316,6 +332,11 @@ impl fmt::Display for LockError {
             Self::NoQuorum(_) => write!(
                 f,
                 ": too few nodes answered for a majority (after {elapsed:.1?})"
+            )?,
+            Self::Quarantined(report) => write!(
+                f,
+                ": too many nodes may have lost their memory; ready in {:.1?} (after {elapsed:.1?})",
+                report.retry_after().unwrap_or_default()
             )?,
             Self::TooSlow(_) => {
                 write!(f, " was granted too late to be useful (after {elapsed:.1?})")?;
@@ -365,6 +386,9 @@ impl fmt::Display for Verdict {
             Self::NoLongerOurs => f.write_str("no longer ours"),
             Self::NoAnswerYet => f.write_str("had not answered yet"),
             Self::TimedOut => f.write_str("timed out"),
+            Self::Quarantined { remaining } => {
+                write!(f, "quarantined, ready in {remaining:.1?}")
+            }
             Self::Unreachable { reason } => write!(f, "unreachable ({reason})"),
             Self::Disconnected { reason } => write!(f, "disconnected ({reason})"),
             Self::Refused { message } => write!(f, "refused ({message})"),

@@ -116,6 +116,9 @@ impl Redlock {
             None => Connection::Connecting,
             Some(NodeState::Up) => Connection::Up,
             Some(NodeState::Down(reason)) => Connection::Down { reason },
+            Some(NodeState::Quarantined(until)) => Connection::Quarantined {
+                remaining: until.since(self.shared.engine.now()),
+            },
             Some(NodeState::Evicts(policy)) => Connection::Evicts { policy },
             Some(NodeState::SameServer(twin)) => Connection::SameServer {
                 address: Arc::clone(&self.shared.addresses[twin.0]),
@@ -163,6 +166,12 @@ pub enum Connection {
     Down {
         /// Why the last attempt failed, or how the last connection broke.
         reason: Arc<str>,
+    },
+    /// It may have lost its memory, and does not vote until what it may have forgotten has run
+    /// out; see [`Builder::assume_fresh`](crate::Builder::assume_fresh).
+    Quarantined {
+        /// How long that takes.
+        remaining: Duration,
     },
     /// It drops keys when memory runs out, so it does not vote; see
     /// [`Builder::allow_eviction`](crate::Builder::allow_eviction).

@@ -189,7 +189,7 @@ impl Driver {
                     connection,
                     facts: Facts {
                         server: Some(format!("{:p}", Arc::as_ptr(memory)).into()),
-                        evicts: None,
+                        ..Facts::default()
                     },
                 }),
             },
@@ -202,11 +202,13 @@ impl Driver {
                 node,
                 request,
                 body,
+                server,
                 with_source,
             } => match &self.nodes[node.0] {
                 Node::Redis(orders) => drop(orders.send(Order::Send {
                     request,
                     body,
+                    server,
                     with_source,
                 })),
                 Node::Memory(memory) => {

@@ -1,6 +1,6 @@
 //! One connection to a Redis server: RESP3 where it can be had, scripts loaded.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use redis::{
     AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, InfoDict, Pipeline, ProtocolVersion,
@@ -81,6 +81,8 @@ async fn prepare(wire: &mut MultiplexedConnection) -> Result<Facts, RedisError> 
     let mut pipeline = Pipeline::new();
     pipeline.cmd("INFO").arg("server");
     pipeline.cmd("INFO").arg("memory");
+    pipeline.cmd("INFO").arg("commandstats");
+    pipeline.cmd("CONFIG").arg("GET").arg("*append*");
     script::load_all(&mut pipeline);
     let answers = wire
         .send_packed_commands(&pipeline, 0, pipeline.len())
@@ -88,13 +90,35 @@ async fn prepare(wire: &mut MultiplexedConnection) -> Result<Facts, RedisError> 
     let mut answers = answers.into_iter();
     let server = info(answers.next())?;
     let memory = info(answers.next())?;
+    let commands = info(answers.next())?;
+    let uptime = field(&server, "uptime_in_seconds").and_then(|seconds| seconds.parse().ok());
+    let flushes = ["flushall", "flushdb", "swapdb"].map(|name| format!("cmdstat_{name}"));
     Ok(Facts {
         server: field(&server, "run_id").map(Arc::from),
+        uptime: uptime.map(Duration::from_secs),
+        was_flushed: commands.is_none()
+            || flushes.iter().any(|name| field(&commands, name).is_some()),
+        is_durable: is_durable(answers.next()),
         evicts: field(&memory, "maxmemory_policy")
             .filter(|policy| policy != "noeviction")
             .filter(|_| field(&memory, "maxmemory").is_some_and(|limit| limit != "0"))
             .map(Arc::from),
     })
+}
+
+/// Who the server is, from its answer to `INFO server`.
+pub(super) fn run_id(answer: Value) -> Option<Arc<str>> {
+    let info = info(Some(answer)).ok().flatten();
+    field(&info, "run_id").map(Arc::from)
+}
+
+/// True if nothing that the server has answered can be lost in a crash.
+fn is_durable(answer: Option<Value>) -> bool {
+    let settings: BTreeMap<String, String> = answer
+        .and_then(|settings| redis::from_redis_value(settings).ok())
+        .unwrap_or_default();
+    let is = |name: &str, value| settings.get(name).is_some_and(|set| set == value);
+    is("appendonly", "yes") && is("appendfsync", "always") && is("no-appendfsync-on-rewrite", "no")
 }
 
 /// A section of `INFO`; `None` where it is not allowed.

@@ -46,10 +46,19 @@ impl Memory {
     pub(crate) fn run(&self, request: &Request, now: Instant) -> Reply {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let State { keys, counters } = &mut *state;
-        let (Request::Acquire { key, .. }
-        | Request::Confirm { key, .. }
-        | Request::Extend { key, .. }
-        | Request::Release { key, .. }) = request;
+        let key = match request {
+            // It lives no longer and no shorter than the process that asks.
+            Request::Admit { .. } => return Reply::Admitted,
+            Request::Identify => return Reply::Identity { server: None },
+            Request::Top => {
+                let counter = counters.values().copied().max().unwrap_or_default();
+                return Reply::Top { counter };
+            }
+            Request::Acquire { key, .. }
+            | Request::Confirm { key, .. }
+            | Request::Extend { key, .. }
+            | Request::Release { key, .. } => key,
+        };
         if keys.get(key).is_some_and(|held| held.expires <= now) {
             keys.remove(key);
         }
@@ -91,7 +100,7 @@ impl Memory {
                 }
                 Reply::NotOwner
             }
-            (Request::Confirm { .. } | Request::Extend { .. }, _) => Reply::NotOwner,
+            (_, _) => Reply::NotOwner,
         }
     }
 }

@@ -38,6 +38,7 @@ pub(crate) enum Order {
     Send {
         request: RequestId,
         body: Request,
+        server: Option<Arc<str>>,
         with_source: bool,
     },
 }
@@ -156,9 +157,10 @@ fn batch(orders: &mut Vec<Order>) -> (Pipeline, Vec<(RequestId, Request)>, bool)
             Order::Send {
                 request,
                 body,
+                server,
                 with_source,
             } => {
-                pipeline.add_command(script::command(&body, with_source));
+                pipeline.add_command(script::command(&body, server.as_deref(), with_source));
                 requests.push((request, body));
             }
             Order::Disconnect => stop = true,

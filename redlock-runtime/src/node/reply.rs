@@ -4,12 +4,28 @@ use std::{fmt, time::Duration};
 
 use redis::Value;
 
+use super::connection;
 use crate::protocol::{Fault, Reply, Request, Token};
 
 /// Reads one server's answer to one request. Whatever is not an answer that the script can give
 /// is a fault, never a vote.
 pub(super) fn parse(request: &Request, answer: Value) -> Reply {
     match (request, answer) {
+        (Request::Identify, answer) => Reply::Identity {
+            server: connection::run_id(answer),
+        },
+        (Request::Admit { .. }, Value::Okay) => Reply::Admitted,
+        (Request::Admit { .. }, Value::Int(0)) => Reply::Served,
+        (Request::Admit { .. }, Value::Array(values)) => match values[..] {
+            [Value::Int(millis @ 1..)] => Reply::Quarantined {
+                remaining: Duration::from_millis(millis.unsigned_abs()),
+            },
+            _ => garbled(&values),
+        },
+        (Request::Top, Value::Int(counter @ 0..)) => Reply::Top {
+            counter: Token(counter.unsigned_abs()),
+        },
+        (Request::Acquire { .. } | Request::Extend { .. }, Value::Int(-3)) => Reply::NotAdmitted,
         (Request::Acquire { .. }, Value::Array(values)) => match values[..] {
             [Value::Int(counter @ 1..)] => Reply::Granted {
                 counter: Token(counter.unsigned_abs()),

@@ -6,7 +6,8 @@ use super::{
     action::{Cause, Refusal, Vote},
     ballot::Ballot,
     fence::Grants,
-    message::{NodeId, Owner, Token},
+    message::{Fault, NodeId, Owner, Token},
+    quorum,
     release::Claim,
     time::Instant,
     validity::Terms,
@@ -127,7 +128,7 @@ impl Attempt {
             return Verdict::Open;
         }
         if self.ballot.is_starved() {
-            return Verdict::Lost(Cause::NoQuorum);
+            return Verdict::Lost(self.outage());
         }
         Verdict::Lost(Cause::Contended {
             retry_after: self.retry_after(),
@@ -146,6 +147,29 @@ impl Attempt {
         }
         // The keys are gone again, or the nodes that granted them are.
         Verdict::Lost(Cause::TooSlow)
+    }
+
+    /// Too few nodes for a majority: because they are out of reach, or only for now?
+    fn outage(&self) -> Cause {
+        let votes = self.ballot.votes();
+        let mut quarantined: Vec<Duration> = votes
+            .iter()
+            .filter_map(|vote| match vote {
+                Vote::Failed(Fault::Quarantined(remaining)) => Some(*remaining),
+                _ => None,
+            })
+            .collect();
+        quarantined.sort_unstable();
+        let failed = |vote: &&Vote| matches!(vote, Vote::Failed(_));
+        let able = votes.len() - votes.iter().filter(failed).count();
+        let missing = quorum::majority(votes.len()).saturating_sub(able);
+        match missing
+            .checked_sub(1)
+            .and_then(|last| quarantined.get(last))
+        {
+            Some(&ready_in) => Cause::Quarantined { ready_in },
+            None => Cause::NoQuorum,
+        }
     }
 
     fn token(&self) -> Option<Token> {

@@ -21,6 +21,8 @@ pub(crate) enum Action {
         node: NodeId,
         request: RequestId,
         body: Request,
+        /// The process that the request is meant for.
+        server: Option<Arc<str>>,
         /// Send the script's text, because the node said that it does not know it.
         with_source: bool,
     },
@@ -63,6 +65,9 @@ pub(crate) enum Cause {
     Contended { retry_after: Option<Duration> },
     /// Too few nodes answered for a majority.
     NoQuorum,
+    /// Enough nodes for a majority are connected, but may have lost their memory. It can be had
+    /// after `ready_in`.
+    Quarantined { ready_in: Duration },
     /// A majority granted, but so late that too little of the lease was left.
     TooSlow,
     /// The engine is shutting down.
@@ -113,6 +118,8 @@ pub(crate) enum NodeState {
     Up,
     /// Not connected, for this reason; it is tried again in the background.
     Down(Arc<str>),
+    /// Connected, but it may have lost its memory, and does not vote until then.
+    Quarantined(Instant),
     /// It is the same server as another node, and must not vote twice.
     SameServer(NodeId),
     /// It may drop locks by this policy when memory runs out, and must not vote.
@@ -133,6 +140,7 @@ impl fmt::Display for NodeState {
         match self {
             Self::Up => f.write_str("connected"),
             Self::Down(reason) => f.write_str(reason),
+            Self::Quarantined(_) => f.write_str("may have lost its memory, and is quarantined"),
             Self::SameServer(twin) => write!(f, "is the same server as node {}", twin.0),
             Self::Evicts(policy) => write!(
                 f,

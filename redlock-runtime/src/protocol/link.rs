@@ -29,9 +29,21 @@ pub(super) struct Link {
 #[derive(Debug)]
 enum State {
     New,
-    Connecting { since: Instant },
+    Connecting {
+        since: Instant,
+    },
+    /// Connected; whether it may vote is being found out.
+    Verifying,
+    /// Connected, but it may have lost its memory: no votes for now.
+    Quarantined {
+        until: Instant,
+    },
+    /// Connected: it votes.
     Up,
-    Waiting { until: Instant, reason: Arc<str> },
+    Waiting {
+        until: Instant,
+        reason: Arc<str>,
+    },
 }
 
 impl Link {
@@ -49,10 +61,22 @@ impl Link {
         matches!(self.state, State::Up)
     }
 
-    /// Why no request can be sent; `None` if one can.
-    pub(super) fn fault(&self) -> Option<Fault> {
+    pub(super) const fn is_connected(&self) -> bool {
+        matches!(
+            self.state,
+            State::Verifying | State::Quarantined { .. } | State::Up
+        )
+    }
+
+    pub(super) const fn is_verifying(&self) -> bool {
+        matches!(self.state, State::Verifying)
+    }
+
+    /// Why no vote can be asked for; `None` if one can, now or once the node is verified.
+    pub(super) fn fault(&self, now: Instant) -> Option<Fault> {
         match &self.state {
-            State::Up => None,
+            State::Up | State::Verifying => None,
+            State::Quarantined { until } => Some(Fault::Quarantined(until.since(now))),
             State::New | State::Connecting { .. } => {
                 Some(Fault::Unreachable("not connected yet".into()))
             }
@@ -64,8 +88,8 @@ impl Link {
     pub(super) fn next_due(&self, connect_timeout: Duration) -> Option<Instant> {
         match self.state {
             State::Connecting { since } => Some(since.after(connect_timeout)),
-            State::Waiting { until, .. } => Some(until),
-            State::New | State::Up => None,
+            State::Waiting { until, .. } | State::Quarantined { until } => Some(until),
+            State::New | State::Verifying | State::Up => None,
         }
     }
 
@@ -75,6 +99,22 @@ impl Link {
 
     pub(super) fn may_connect(&self, now: Instant) -> bool {
         matches!(self.state, State::Waiting { until, .. } if now >= until)
+    }
+
+    pub(super) fn has_served_quarantine(&self, now: Instant) -> bool {
+        matches!(self.state, State::Quarantined { until } if now >= until)
+    }
+
+    pub(super) fn on_verifying(&mut self) {
+        self.state = State::Verifying;
+    }
+
+    pub(super) fn on_quarantined(&mut self, until: Instant) {
+        self.state = State::Quarantined { until };
+    }
+
+    pub(super) fn on_admitted(&mut self) {
+        self.state = State::Up;
     }
 
     pub(super) fn on_connecting(&mut self, connection: ConnectionId, now: Instant) {
@@ -87,7 +127,7 @@ impl Link {
         if !matches!(self.state, State::Connecting { .. }) {
             return false;
         }
-        self.state = State::Up;
+        self.state = State::Verifying;
         self.server = server;
         true
     }

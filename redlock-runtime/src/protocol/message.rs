@@ -32,6 +32,12 @@ pub(crate) struct Token(pub(crate) u64);
 pub(crate) struct Facts {
     /// Identifies the server's process; `None` where it does not tell.
     pub(crate) server: Option<Arc<str>>,
+    /// How long it says that it has been running.
+    pub(crate) uptime: Option<Duration>,
+    /// It says that its keys have been flushed or swapped away at some time.
+    pub(crate) was_flushed: bool,
+    /// It writes every change to disk before it answers, so it forgets nothing in a crash.
+    pub(crate) is_durable: bool,
     /// The policy by which it drops keys when memory runs out; `None` if it keeps them.
     pub(crate) evicts: Option<Arc<str>>,
 }
@@ -39,6 +45,18 @@ pub(crate) struct Facts {
 /// One script run on one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Request {
+    /// May the server's process vote? If it is not known to hold all that it ever granted, it is
+    /// quarantined, for this long from the first time it is asked. Once that is over it is
+    /// admitted with a floor below which its counters must not start again.
+    Admit {
+        quarantine: Duration,
+        is_durable: bool,
+        floor: Option<Token>,
+    },
+    /// Which process is it?
+    Identify,
+    /// The highest of its counters.
+    Top,
     /// Set the key to the owner for `ttl`, unless it exists, and raise its counter: to the
     /// proposal, or by one if it is there already.
     Acquire {
@@ -70,6 +88,18 @@ pub(crate) enum Request {
 /// What came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
+    /// Admit: it may vote.
+    Admitted,
+    /// Admit: not before this time has passed.
+    Quarantined { remaining: Duration },
+    /// Admit: the quarantine is over, and a floor is wanted.
+    Served,
+    /// Identify: the process, where the server tells.
+    Identity { server: Option<Arc<str>> },
+    /// Top: its highest counter.
+    Top { counter: Token },
+    /// Acquire, extend: the process that holds the data is not the one that was admitted.
+    NotAdmitted,
     /// Acquire: the key is ours, and its counter stands here now.
     Granted { counter: Token },
     /// Acquire: the key exists; its remaining time, `None` if it never expires.
@@ -92,6 +122,8 @@ pub(crate) enum Reply {
 /// Why a node gave no vote.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
+    /// It may have forgotten locks, and does not vote for this long.
+    Quarantined(Duration),
     /// There is no connection; the reason is the last failure to make one.
     Unreachable(Arc<str>),
     /// The connection broke before the answer came.

@@ -17,6 +17,7 @@
 
 mod acquire;
 mod action;
+mod admission;
 mod ballot;
 mod event;
 mod fence;
@@ -43,7 +44,7 @@ pub(crate) use quorum::out_of_reach;
 pub(crate) use time::Instant;
 pub(crate) use validity::{
     Terms, default_guard_band, default_min_validity, default_node_timeout, default_renewal,
-    outlasts_drift,
+    key_ttl, outlasts_drift,
 };
 pub(crate) use wire::Settings;
 
@@ -51,6 +52,7 @@ use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use self::{
     acquire::{Attempt, Verdict},
+    admission::Admission,
     hold::{Due, Hold},
     line::Line,
     release::{Releases, Report},
@@ -79,6 +81,8 @@ pub(crate) struct Protocol {
     leases: BTreeMap<LeaseId, Lease>,
     lines: BTreeMap<Arc<str>, Line>,
     releases: Releases,
+    /// One for each node.
+    admissions: Vec<Admission>,
     asked: u64,
     shutdown: Option<Shutdown>,
 }
@@ -126,6 +130,7 @@ impl Protocol {
             leases: BTreeMap::new(),
             lines: BTreeMap::new(),
             releases: Releases::default(),
+            admissions: (0..nodes).map(|_| Admission::default()).collect(),
             asked: 0,
             shutdown: None,
         }
@@ -179,11 +184,13 @@ impl Protocol {
         while let Some(timer) = self.wire.timers.pop_due(now) {
             match timer {
                 Timer::Lease(lease) => self.on_lease_due(lease, now),
-                Timer::Node(node) => {
-                    if let Some(reason) = self.wire.on_due(node, now) {
+                Timer::Node(node) => match self.wire.on_due(node, now) {
+                    Some(wire::Due::Disconnected(reason)) => {
                         self.on_disconnected(node, &reason, now);
                     }
-                }
+                    Some(wire::Due::Verify) => self.end_quarantine(node, now),
+                    None => {}
+                },
                 Timer::Release(owner) => self.releases.on_due(&mut self.wire, owner, now),
                 // Looked at after every event.
                 Timer::Shutdown => {}
@@ -237,7 +244,7 @@ impl Protocol {
                 proposal,
             };
             let purpose = Purpose::Acquire { lease: id, owner };
-            match self.wire.send(node, purpose, body, now) {
+            match self.wire.ask(node, purpose, body, now) {
                 Ok(()) => attempt.claim.asked.push(node),
                 Err(fault) => attempt.on_vote(node, Vote::Failed(fault)),
             }
@@ -298,7 +305,7 @@ impl Protocol {
                 token,
             };
             let purpose = Purpose::Confirm { lease: id, owner };
-            if let Err(fault) = self.wire.send(node, purpose, body, now) {
+            if let Err(fault) = self.wire.ask(node, purpose, body, now) {
                 attempt.on_confirmation(node, Vote::Failed(fault));
             }
         }
@@ -444,7 +451,7 @@ impl Protocol {
                 lease: id,
                 extension,
             };
-            if let Err(fault) = self.wire.send(node, purpose, body, now) {
+            if let Err(fault) = self.wire.ask(node, purpose, body, now) {
                 hold.on_vote(node, Vote::Failed(fault));
             }
         }
@@ -532,18 +539,22 @@ impl Protocol {
         let Some(sent) = self.wire.on_reply(node, request) else {
             return;
         };
-        if reply == Reply::NoScript {
-            return self.on_no_script(node, sent, now);
-        }
-        match sent.purpose {
-            Purpose::Release { owner } => {
+        match (sent.purpose, reply) {
+            (_, Reply::NoScript) => self.on_no_script(node, sent, now),
+            (Purpose::Verify, reply) => self.on_verified(node, reply, now),
+            (Purpose::Reseed { of }, reply) => self.on_top(of, &reply, now),
+            (Purpose::Release { owner }, reply) => {
                 self.releases.on_reply(&mut self.wire, node, owner, &reply);
             }
-            Purpose::Acquire { lease, owner } => match reply {
-                Reply::Granted { counter } => self.on_grant(node, (lease, owner), counter, now),
-                reply => self.on_vote(node, sent.purpose, Vote::from(reply), now),
-            },
-            purpose => self.on_vote(node, purpose, Vote::from(reply), now),
+            (Purpose::Acquire { lease, owner }, Reply::Granted { counter }) => {
+                self.on_grant(node, (lease, owner), counter, now);
+            }
+            (purpose, Reply::NotAdmitted) => {
+                self.on_not_admitted(node, now);
+                let fault = Fault::Quarantined(self.wire.settings.quarantine);
+                self.on_vote(node, purpose, Vote::Failed(fault), now);
+            }
+            (purpose, reply) => self.on_vote(node, purpose, Vote::from(reply), now),
         }
     }
 
@@ -589,19 +600,35 @@ impl Protocol {
                     self.look_at_hold(lease, now);
                 }
             }
-            Purpose::Release { .. } => {}
+            Purpose::Verify | Purpose::Reseed { .. } | Purpose::Release { .. } => {}
         }
     }
 
-    /// Sends the script's text with what is still wanted. What is not wanted any more must not
-    /// be sent again: its release has gone out.
+    /// The server has lost its scripts, and so may be another process: nothing is voted on before
+    /// that is known. Releases and the verification itself need no vote.
     fn on_no_script(&mut self, node: NodeId, sent: Sent, now: Instant) {
+        match sent.purpose {
+            Purpose::Verify | Purpose::Reseed { .. } | Purpose::Release { .. } => {
+                self.wire.send_with_source(node, sent, now);
+            }
+            Purpose::Acquire { .. } | Purpose::Confirm { .. } | Purpose::Extend { .. } => {
+                self.wire.keep_back(node, sent);
+                if !self.wire.is_verifying(node) {
+                    self.verify(node, now);
+                }
+            }
+        }
+    }
+
+    /// Sends what was kept back. What is not wanted any more must not be sent: its release has
+    /// gone out.
+    fn send_if_wanted(&mut self, node: NodeId, sent: Sent, now: Instant) {
         let wanted = match sent.purpose {
             Purpose::Acquire { lease, owner } | Purpose::Confirm { lease, owner } => {
                 self.attempt_of(lease, owner).is_some()
             }
             Purpose::Extend { lease, extension } => self.hold_of(lease, extension).is_some(),
-            Purpose::Release { .. } => true,
+            Purpose::Verify | Purpose::Reseed { .. } | Purpose::Release { .. } => true,
         };
         if wanted {
             self.wire.send_with_source(node, sent, now);
@@ -610,13 +637,15 @@ impl Protocol {
 
     fn on_connected(&mut self, node: NodeId, connection: ConnectionId, facts: Facts, now: Instant) {
         let random = (self.outside.random)();
-        if !self.wire.is_current(node, connection)
-            || !self.wire.on_connected(node, facts, random, now)
+        if self.wire.is_current(node, connection)
+            && self.wire.on_connected(node, &facts, random, now)
         {
-            return;
+            self.begin_admission(node, facts, now);
         }
-        self.releases.on_connected(&mut self.wire, node, now);
-        // Who rests for want of nodes has one more now.
+    }
+
+    /// Who rests for want of nodes has one more now.
+    fn wake_starved(&mut self, now: Instant) {
         let starved: Vec<LeaseId> = self
             .lines
             .values()
@@ -633,7 +662,11 @@ impl Protocol {
         let unanswered = self.wire.on_disconnected(node, reason, random, now);
         for sent in unanswered {
             let fault = Fault::Disconnected(Arc::clone(reason));
-            self.on_vote(node, sent.purpose, Vote::Failed(fault), now);
+            if let Purpose::Reseed { of } = sent.purpose {
+                self.on_top(of, &Reply::Failed(fault), now);
+            } else {
+                self.on_vote(node, sent.purpose, Vote::Failed(fault), now);
+            }
         }
     }
 
@@ -717,7 +750,8 @@ impl Protocol {
     fn is_starved(&self, lease: LeaseId) -> bool {
         matches!(
             self.leases.get(&lease).map(|lease| &lease.phase),
-            Some(Phase::Resting { refusal, .. }) if refusal.cause == Cause::NoQuorum
+            Some(Phase::Resting { refusal, .. })
+                if matches!(refusal.cause, Cause::NoQuorum | Cause::Quarantined { .. })
         )
     }
 
@@ -760,9 +794,7 @@ impl From<Reply> for Vote {
             Reply::Held { remaining } => Self::Held { remaining },
             Reply::NotOwner => Self::NotOwner,
             Reply::Failed(fault) => Self::Failed(fault),
-            Reply::Deleted | Reply::NoScript => {
-                Self::Failed(Fault::Garbled("an answer to another question".into()))
-            }
+            _ => Self::Failed(Fault::Garbled("an answer to another question".into())),
         }
     }
 }

@@ -156,7 +156,7 @@ impl Releases {
 
 impl Owed {
     fn can_still_be_confirmed(&self, wire: &Wire) -> bool {
-        self.claim.asked.iter().any(|&node| wire.is_up(node))
+        self.claim.asked.iter().any(|&node| wire.is_connected(node))
     }
 }
 
@@ -168,7 +168,7 @@ fn send(wire: &mut Wire, node: NodeId, claim: &Claim, now: Instant) {
     };
     let purpose = Purpose::Release { owner: claim.owner };
     // Not connected: `on_connected` sends it.
-    let _ = wire.send(node, purpose, body, now);
+    wire.send(node, purpose, body, now);
 }
 
 /// Answers whoever waits, once.

@@ -45,7 +45,7 @@ impl Terms {
     /// The `PX` argument. Longer than the lease by the drift of two clocks and by the guard
     /// band, so that the last holder has stopped before the first node forgets.
     pub(crate) fn key_ttl(&self) -> Duration {
-        self.lease + drift(self.lease) + self.guard_band
+        key_ttl(self.lease, self.guard_band)
     }
 
     /// How long a round may take. Never so long that the lease could not be worth having.
@@ -53,6 +53,11 @@ impl Terms {
         self.node_timeout
             .min(self.lease.saturating_sub(self.min_validity))
     }
+}
+
+/// How long a node keeps a key.
+pub(crate) fn key_ttl(lease: Duration, guard_band: Duration) -> Duration {
+    lease + drift(lease) + guard_band
 }
 
 /// What two clocks may differ by over one lease: 1 % of it, and 2 ms for the rounding of

@@ -17,10 +17,27 @@ use super::{
 /// What an answer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    Acquire { lease: LeaseId, owner: Owner },
-    Confirm { lease: LeaseId, owner: Owner },
-    Extend { lease: LeaseId, extension: u32 },
-    Release { owner: Owner },
+    /// To find out whether the node may vote.
+    Verify,
+    /// To find out where the counters of this other node must start.
+    Reseed {
+        of: NodeId,
+    },
+    Acquire {
+        lease: LeaseId,
+        owner: Owner,
+    },
+    Confirm {
+        lease: LeaseId,
+        owner: Owner,
+    },
+    Extend {
+        lease: LeaseId,
+        extension: u32,
+    },
+    Release {
+        owner: Owner,
+    },
 }
 
 /// A request without an answer.
@@ -36,11 +53,12 @@ pub(super) struct Sent {
 pub(super) struct Wire {
     links: Vec<Link>,
     sent: BTreeMap<(NodeId, RequestId), Sent>,
+    kept_back: Vec<Vec<Sent>>,
     next_request: u64,
     next_connection: u64,
     pub(super) timers: Timers,
     pub(super) actions: VecDeque<Action>,
-    settings: Settings,
+    pub(super) settings: Settings,
 }
 
 /// What is asked of nodes.
@@ -51,6 +69,20 @@ pub(crate) struct Settings {
     pub(crate) silence_limit: Duration,
     /// Whether a node may vote that drops keys when memory runs out.
     pub(crate) may_evict: bool,
+    /// How long a node that may have lost its memory must not vote: longer than any key that it
+    /// may have forgotten lives.
+    pub(crate) quarantine: Duration,
+    /// The same for nodes of which nobody knows anything, all of them being new.
+    pub(crate) fresh_quarantine: Duration,
+}
+
+/// What a look at a node finds to do.
+#[derive(Debug)]
+pub(super) enum Due {
+    /// Its connection, or the attempt to make one, has been given up.
+    Disconnected(Arc<str>),
+    /// Its quarantine is over.
+    Verify,
 }
 
 impl Wire {
@@ -59,6 +91,7 @@ impl Wire {
         let mut wire = Self {
             links: (0..nodes).map(|_| Link::new()).collect(),
             sent: BTreeMap::new(),
+            kept_back: (0..nodes).map(|_| Vec::new()).collect(),
             next_request: 0,
             next_connection: 0,
             timers: Timers::default(),
@@ -83,25 +116,63 @@ impl Wire {
         self.links[node.0].is_up()
     }
 
+    pub(super) fn is_connected(&self, node: NodeId) -> bool {
+        self.links[node.0].is_connected()
+    }
+
+    pub(super) fn is_verifying(&self, node: NodeId) -> bool {
+        self.links[node.0].is_verifying()
+    }
+
     pub(super) fn is_current(&self, node: NodeId, connection: ConnectionId) -> bool {
         self.links[node.0].connection == Some(connection)
     }
 
-    /// Sends, or says at once why that cannot be.
-    pub(super) fn send(
+    /// Asks for a vote, or says at once why that cannot be. While the node is being verified
+    /// the request is kept back, and comes out of `on_admitted`.
+    pub(super) fn ask(
         &mut self,
         node: NodeId,
         purpose: Purpose,
         body: Request,
         now: Instant,
     ) -> Result<(), Fault> {
-        self.send_script(node, purpose, body, false, now)
+        if let Some(fault) = self.links[node.0].fault(now) {
+            return Err(fault);
+        }
+        if self.is_verifying(node) {
+            self.keep_back(
+                node,
+                Sent {
+                    purpose,
+                    body,
+                    at: now,
+                },
+            );
+            return Ok(());
+        }
+        self.send(node, purpose, body, now);
+        Ok(())
+    }
+
+    /// Sends what needs no vote; nothing happens if the node is not connected.
+    pub(super) fn send(&mut self, node: NodeId, purpose: Purpose, body: Request, now: Instant) {
+        self.send_script(node, purpose, body, false, now);
     }
 
     /// Sends again what a node did not carry out for want of the script.
     pub(super) fn send_with_source(&mut self, node: NodeId, sent: Sent, now: Instant) {
-        // A connection that has just answered is up.
-        let _ = self.send_script(node, sent.purpose, sent.body, true, now);
+        self.send_script(node, sent.purpose, sent.body, true, now);
+    }
+
+    /// Keeps a request until the node is known to vote.
+    pub(super) fn keep_back(&mut self, node: NodeId, sent: Sent) {
+        self.kept_back[node.0].push(sent);
+    }
+
+    /// Takes the requests that were kept back.
+    pub(super) fn take_kept_back(&mut self, node: NodeId) -> Vec<Sent> {
+        std::mem::take(&mut self.kept_back[node.0])
     }
 
     fn send_script(
@@ -111,10 +182,10 @@ impl Wire {
         body: Request,
         with_source: bool,
         now: Instant,
-    ) -> Result<(), Fault> {
+    ) {
         let link = &mut self.links[node.0];
-        if let Some(fault) = link.fault() {
-            return Err(fault);
+        if !link.is_connected() {
+            return;
         }
         if link.outstanding == 0 {
             let limit = now.after(self.settings.silence_limit);
@@ -127,6 +198,7 @@ impl Wire {
             node,
             request,
             body: body.clone(),
+            server: link.server.clone(),
             with_source,
         });
         let sent = Sent {
@@ -135,7 +207,6 @@ impl Wire {
             at: now,
         };
         self.sent.insert((node, request), sent);
-        Ok(())
     }
 
     /// Takes the request that was answered; `None` if its connection has been given up.
@@ -145,39 +216,63 @@ impl Wire {
         Some(sent)
     }
 
-    /// True if the node may vote now. Where it may not, the connection is given up, and tried
-    /// again in case the server is mended.
+    /// True if the node can be verified now. One that must not vote at all is given up, and
+    /// tried again in case the server is mended.
     pub(super) fn on_connected(
         &mut self,
         node: NodeId,
-        facts: Facts,
+        facts: &Facts,
         random: u128,
         now: Instant,
     ) -> bool {
-        let state = self.state_by(node, &facts);
-        if !self.links[node.0].on_connected(facts.server) {
+        let state = self.flaw(node, facts);
+        if !self.links[node.0].on_connected(facts.server.clone()) {
             return false;
         }
         self.timers.cancel(Timer::Node(node));
-        let may_vote = state == NodeState::Up;
-        if !may_vote {
-            self.actions.push_back(Action::Disconnect { node });
-            self.links[node.0].on_down(state.to_string().into(), random, now);
-            self.arm(node);
-        }
+        let Some(state) = state else {
+            return true;
+        };
+        self.actions.push_back(Action::Disconnect { node });
+        self.links[node.0].on_down(state.to_string().into(), random, now);
+        self.arm(node);
         self.actions.push_back(Action::NodeChanged { node, state });
-        may_vote
+        false
     }
 
-    fn state_by(&self, node: NodeId, facts: &Facts) -> NodeState {
+    pub(super) fn on_verifying(&mut self, node: NodeId) {
+        self.links[node.0].on_verifying();
+    }
+
+    /// The process behind the connection is another one than was thought.
+    pub(super) fn on_identity(&mut self, node: NodeId, server: Option<Arc<str>>) {
+        self.links[node.0].server = server;
+    }
+
+    pub(super) fn on_quarantined(&mut self, node: NodeId, until: Instant) {
+        self.links[node.0].on_quarantined(until);
+        self.arm(node);
+        let state = NodeState::Quarantined(until);
+        self.actions.push_back(Action::NodeChanged { node, state });
+    }
+
+    pub(super) fn on_admitted(&mut self, node: NodeId) {
+        self.links[node.0].on_admitted();
+        let state = NodeState::Up;
+        self.actions.push_back(Action::NodeChanged { node, state });
+    }
+
+    /// What keeps a node from ever voting as it is.
+    fn flaw(&self, node: NodeId, facts: &Facts) -> Option<NodeState> {
         if let (Some(policy), false) = (&facts.evicts, self.settings.may_evict) {
-            return NodeState::Evicts(Arc::clone(policy));
+            return Some(NodeState::Evicts(Arc::clone(policy)));
         }
         let twin = self.nodes().find(|&other| {
             let link = &self.links[other.0];
-            other != node && link.is_up() && facts.server.is_some() && link.server == facts.server
+            let same = facts.server.is_some() && link.server == facts.server;
+            other != node && link.is_connected() && same
         });
-        twin.map_or(NodeState::Up, NodeState::SameServer)
+        twin.map(NodeState::SameServer)
     }
 
     /// Takes the requests that will get no answer any more.
@@ -198,20 +293,21 @@ impl Wire {
         let after = self.sent.split_off(&(NodeId(node.0 + 1), RequestId(0)));
         let unanswered = self.sent.split_off(&(node, RequestId(0)));
         self.sent.extend(after);
-        unanswered.into_values().collect()
+        let mut unanswered: Vec<Sent> = unanswered.into_values().collect();
+        unanswered.append(&mut self.kept_back[node.0]);
+        unanswered
     }
 
-    /// Looks at the clock for one node. `Some` if its connection, or the attempt to make one,
-    /// has been given up: `on_disconnected` is to follow.
-    pub(super) fn on_due(&mut self, node: NodeId, now: Instant) -> Option<Arc<str>> {
+    /// Looks at the clock for one node.
+    pub(super) fn on_due(&mut self, node: NodeId, now: Instant) -> Option<Due> {
         let link = &self.links[node.0];
-        let reason = if link.is_up() {
-            let limit = self.oldest(node)?.after(self.settings.silence_limit);
-            if now < limit {
-                self.timers.wake_by(Timer::Node(node), limit);
-                return None;
-            }
+        let limit = self
+            .oldest(node)
+            .map(|oldest| oldest.after(self.settings.silence_limit));
+        let reason = if limit.is_some_and(|limit| now >= limit) {
             "no answer for"
+        } else if link.has_served_quarantine(now) {
+            return Some(Due::Verify);
         } else if link.may_connect(now) {
             self.connect(node, now);
             return None;
@@ -219,10 +315,12 @@ impl Wire {
             "no connection within"
         } else {
             self.arm(node);
+            limit.inspect(|&limit| self.timers.wake_by(Timer::Node(node), limit));
             return None;
         };
         self.actions.push_back(Action::Disconnect { node });
-        Some(format!("{reason} {:?}", self.settings.silence_limit).into())
+        let reason = format!("{reason} {:?}", self.settings.silence_limit);
+        Some(Due::Disconnected(reason.into()))
     }
 
     fn connect(&mut self, node: NodeId, now: Instant) {

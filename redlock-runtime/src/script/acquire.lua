@@ -1,10 +1,17 @@
--- KEYS: lock, fence   ARGV: owner, ttl in ms, stripe, proposed counter
+-- KEYS: lock, fence, node   ARGV: owner, ttl in ms, stripe, proposed counter, process id
 -- {counter}: granted, with the number that this grant has raised the stripe's counter to
 -- remaining time of the present holder's key in ms, -1 if it never expires: held
+-- -3: the process that holds this data has not been admitted
+local node = redis.call('HMGET', KEYS[3], 'run', 'floor')
+if node[1] ~= ARGV[5] then
+  return -3
+end
 if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
   return redis.call('PTTL', KEYS[1])
 end
 local counter = tonumber(redis.call('HGET', KEYS[2], ARGV[3]) or '0')
+local floor = tonumber(node[2] or '0')
+if floor > counter then counter = floor end
 local proposed = tonumber(ARGV[4])
 if proposed > counter then
   -- Proposals are wall clocks in us. One that is far ahead must not use up the numbers of years.

@@ -10,6 +10,8 @@ use uuid::Uuid;
 
 use crate::protocol::{Owner, Request, stripe};
 
+static ADMIT: LazyLock<Source> = LazyLock::new(|| Source::new(include_str!("admit.lua")));
+static TOP: LazyLock<Source> = LazyLock::new(|| Source::new(include_str!("top.lua")));
 static ACQUIRE: LazyLock<Source> = LazyLock::new(|| Source::new(include_str!("acquire.lua")));
 static CONFIRM: LazyLock<Source> = LazyLock::new(|| Source::new(include_str!("confirm.lua")));
 static EXTEND: LazyLock<Source> = LazyLock::new(|| Source::new(include_str!("extend.lua")));
@@ -32,7 +34,7 @@ impl Source {
 
 /// Adds to a pipeline what makes a server know all scripts.
 pub(crate) fn load_all(pipeline: &mut Pipeline) {
-    for script in [&ACQUIRE, &CONFIRM, &EXTEND, &RELEASE] {
+    for script in [&ADMIT, &TOP, &ACQUIRE, &CONFIRM, &EXTEND, &RELEASE] {
         pipeline.add_command(redis::cmd("SCRIPT").arg("LOAD").arg(script.text).to_owned());
     }
 }
@@ -41,40 +43,68 @@ pub(crate) fn load_all(pipeline: &mut Pipeline) {
 /// node. It never expires.
 const FENCE: &str = "redlock:fence";
 
-/// The command that carries out a request: by the script's digest, or with its text for a server
-/// that has lost it.
-pub(crate) fn command(request: &Request, with_source: bool) -> Cmd {
+/// The hash that names the admitted process.
+const NODE: &str = "redlock:node";
+
+/// Lives as long as the node is quarantined.
+const QUARANTINE: &str = "redlock:quarantine";
+
+/// The name of a process that does not tell its own: then a restart shows by its lost data, but
+/// not if it has brought old data back.
+const UNKNOWN: &str = "unknown";
+
+/// The command that carries out a request on the process `server`: by the script's digest, or with
+/// its text for a server that has lost it.
+pub(crate) fn command(request: &Request, server: Option<&str>, with_source: bool) -> Cmd {
+    let server = server.unwrap_or(UNKNOWN);
+    let run = |script, keys: &[&str]| run(script, with_source, keys);
     match request {
+        Request::Identify => redis::cmd("INFO").arg("server").to_owned(),
+        Request::Admit {
+            quarantine,
+            is_durable,
+            floor,
+        } => {
+            let mut command = run(&ADMIT, &[NODE, QUARANTINE]);
+            let floor = floor.map_or_else(String::new, |floor| floor.0.to_string());
+            command.arg(server).arg(millis(*quarantine));
+            command.arg(u8::from(*is_durable)).arg(floor);
+            command
+        }
+        Request::Top => run(&TOP, &[FENCE, NODE]),
         Request::Acquire {
             key,
             owner,
             ttl,
             proposal,
         } => {
-            let mut command = run(&ACQUIRE, with_source, &[key, FENCE], *owner);
-            command.arg(millis(*ttl)).arg(stripe(key)).arg(proposal.0);
+            let mut command = run(&ACQUIRE, &[key, FENCE, NODE]);
+            command.arg(&owner_value(*owner)[..]).arg(millis(*ttl));
+            command.arg(stripe(key)).arg(proposal.0).arg(server);
             command
         }
         Request::Confirm { key, owner, token } => {
-            let mut command = run(&CONFIRM, with_source, &[key, FENCE], *owner);
+            let mut command = run(&CONFIRM, &[key, FENCE]);
+            command.arg(&owner_value(*owner)[..]);
             command.arg(stripe(key)).arg(token.0);
             command
         }
         Request::Extend { key, owner, ttl } => {
-            let mut command = run(&EXTEND, with_source, &[key], *owner);
-            command.arg(millis(*ttl));
+            let mut command = run(&EXTEND, &[key, NODE]);
+            command.arg(&owner_value(*owner)[..]);
+            command.arg(millis(*ttl)).arg(server);
             command
         }
         Request::Release { key, owner, seen } => {
-            let mut command = run(&RELEASE, with_source, &[key, FENCE], *owner);
+            let mut command = run(&RELEASE, &[key, FENCE]);
+            command.arg(&owner_value(*owner)[..]);
             command.arg(stripe(key)).arg(seen.0);
             command
         }
     }
 }
 
-/// Every script takes the owner as its first argument.
-fn run(script: &Source, with_source: bool, keys: &[&str], owner: Owner) -> Cmd {
+fn run(script: &Source, with_source: bool, keys: &[&str]) -> Cmd {
     let mut command = if with_source {
         redis::cmd("EVAL")
     } else {
@@ -85,10 +115,7 @@ fn run(script: &Source, with_source: bool, keys: &[&str], owner: Owner) -> Cmd {
     } else {
         &script.sha
     });
-    command
-        .arg(keys.len())
-        .arg(keys)
-        .arg(&owner_value(owner)[..]);
+    command.arg(keys.len()).arg(keys);
     command
 }
 

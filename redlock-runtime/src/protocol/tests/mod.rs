@@ -94,7 +94,7 @@ fn a_minority_of_bad_nodes_costs_no_time() {
         Mood::Slow(Duration::from_millis(900)),
     ] {
         let mut world = World::starting(&[bad, Mood::Well, bad, Mood::Well, Mood::Well]);
-        world.run_for(10 * HOP);
+        world.run_for(20 * HOP);
         let asked = world.now;
         world.ask(1, "k", terms());
         assert!(matches!(world.answer(1), Answer::Granted { .. }), "{bad:?}");
@@ -124,7 +124,7 @@ fn without_a_majority_there_is_no_lock_and_dead_nodes_tell_so_at_once() {
 #[test]
 fn half_of_four_nodes_is_no_quorum() {
     let mut world = World::starting(&[Mood::Dead, Mood::Dead, Mood::Well, Mood::Well]);
-    world.run_for(10 * HOP);
+    world.run_for(20 * HOP);
     world.ask(1, "k", terms());
     assert_eq!(cause(world.answer(1)), Cause::NoQuorum);
 }
@@ -133,7 +133,7 @@ fn half_of_four_nodes_is_no_quorum() {
 fn a_lost_attempt_is_released_on_every_node_that_was_asked_and_late_grants_with_it() {
     let late = Mood::Slow(Duration::from_millis(400));
     let mut world = World::starting(&[late, late, late, Mood::Well, Mood::Well]);
-    world.run_for(10 * HOP);
+    world.run_for(20 * HOP);
     world.ask(1, "k", terms());
     assert_eq!(cause(world.answer(1)), Cause::NoQuorum);
     assert_eq!(world.sends(is_release).len(), 5);
@@ -162,7 +162,7 @@ fn whenever_the_caller_goes_away_nothing_is_left_two_round_trips_later() {
     for (moods, settled) in cases {
         for steps in 0..60 {
             let mut world = World::starting(&moods);
-            world.run_for(10 * HOP);
+            world.run_for(20 * HOP);
             world.ask(1, "k", renewing());
             for _ in 0..steps {
                 world.step();
@@ -225,7 +225,7 @@ fn two_addresses_of_one_server_have_one_vote() {
             connection: connections[node],
             facts: Facts {
                 server: Some("the same".into()),
-                evicts: None,
+                ..Facts::default()
             },
         });
     }
@@ -242,21 +242,137 @@ fn a_node_that_may_drop_locks_has_no_vote_unless_it_is_allowed_to() {
             wall_micros: Box::new(|| 1),
         };
         let settings = Settings {
-            silence_limit: LEASE,
             may_evict,
+            ..world::SETTINGS
         };
         world.protocol = Protocol::new(1, settings, outside, world.now);
         world.handle(Event::Connected {
             node: NodeId(0),
             connection: ConnectionId(0),
             facts: Facts {
-                server: None,
                 evicts: Some("allkeys-lru".into()),
+                ..Facts::default()
             },
         });
-        world.ask(1, "k", terms());
-        assert_eq!(world.sends(is_acquire).len(), votes);
+        let admits = |request: &Request| matches!(request, Request::Admit { .. });
+        assert_eq!(world.sends(admits).len(), votes);
     }
+}
+
+fn quarantined(answer: Answer) -> usize {
+    let Answer::Refused(refusal) = answer else {
+        panic!("not refused: {answer:?}");
+    };
+    assert!(
+        matches!(refusal.cause, Cause::Quarantined { .. }),
+        "{refusal:?}"
+    );
+    let quarantined = |vote: &&Vote| matches!(vote, Vote::Failed(Fault::Quarantined(_)));
+    refusal.votes.iter().filter(quarantined).count()
+}
+
+#[test]
+fn servers_that_have_just_been_started_wait_for_one_lease_and_no_longer() {
+    let mut world = World::starting(&[Mood::Well; 3]);
+    for node in &mut world.nodes {
+        node.uptime = Duration::ZERO;
+    }
+    // The facts were read before: connect anew.
+    for node in 0..3 {
+        world.break_connection(node);
+    }
+    world.run_for(Duration::from_millis(100));
+    let asked = world.now;
+    world.ask(1, "k", terms());
+    assert_eq!(quarantined(world.answer(1)), 3);
+    world.ask(2, "k", waiting(Duration::from_secs(60)));
+    assert!(matches!(world.answer(2), Answer::Granted { .. }));
+    assert!(world.now.since(asked) < world::SETTINGS.fresh_quarantine);
+}
+
+#[test]
+fn a_node_that_lost_its_memory_does_not_vote_before_the_longest_key_has_expired() {
+    let restarts: [fn(&mut World); 2] = [
+        |world| {
+            world.nodes[0].restart_empty();
+            world.break_connection(0);
+        },
+        |world| world.nodes[0].forget(),
+    ];
+    for restart in restarts {
+        let mut world = World::new(3);
+        world.ask(1, "k", terms());
+        world.answer(1);
+        world.run_for(Duration::from_secs(1));
+        restart(&mut world);
+        let lost = world.now;
+        // One of the two nodes that still know of the lock is gone: another owner would find a
+        // majority if the third voted.
+        world.nodes[1].keys.clear();
+        world.end(1);
+        world.run_for(Duration::from_millis(100));
+        world.nodes[2]
+            .keys
+            .insert("k".into(), (Owner(7), world.now.after(20 * LEASE)));
+        while world.now < lost.after(world::SETTINGS.quarantine) {
+            world.ask(2, "k", terms());
+            assert!(matches!(world.answer(2), Answer::Refused(_)));
+            world.run_for(Duration::from_secs(1));
+        }
+        world.run_for(Duration::from_secs(1));
+        world.ask(3, "k", terms());
+        assert!(matches!(world.answer(3), Answer::Granted { .. }));
+    }
+}
+
+#[test]
+fn one_restarted_node_of_five_delays_nobody() {
+    let mut world = World::new(5);
+    world.nodes[0].restart_empty();
+    world.break_connection(0);
+    world.run_for(Duration::from_secs(1));
+    let asked = world.now;
+    world.ask(1, "k", terms());
+    assert!(matches!(world.answer(1), Answer::Granted { .. }));
+    assert_eq!(world.now.since(asked), ROUND_TRIP);
+}
+
+#[test]
+fn a_readmitted_node_counts_on_from_the_others() {
+    let mut world = World::new(3);
+    for node in &mut world.nodes {
+        node.counter = Token(100);
+    }
+    world.nodes[0].restart_empty();
+    world.break_connection(0);
+    world.run_for(2 * world::SETTINGS.quarantine);
+    world.nodes[2].mood = Mood::Mute;
+    world.ask(1, "k", terms());
+    assert_eq!(token(world.answer(1)), Token(101));
+}
+
+#[test]
+fn a_flush_of_scripts_alone_costs_a_round_trip_or_two_and_no_quarantine() {
+    let mut world = World::new(3);
+    for node in &mut world.nodes {
+        node.mood = Mood::WithoutScripts;
+    }
+    world.ask(1, "k", terms());
+    assert!(matches!(world.answer(1), Answer::Granted { .. }));
+    world.end(1);
+    world.run_for(10 * HOP);
+    assert_eq!(world.holders("k"), []);
+}
+
+#[test]
+fn another_server_under_the_same_address_is_found_out_by_its_missing_scripts() {
+    let mut world = World::new(3);
+    // A replica with all the data, and with another process id, behind the same connection.
+    world.nodes[0].process = "a replica".into();
+    world.nodes[0].mood = Mood::WithoutScripts;
+    world.nodes[1].mood = Mood::Mute;
+    world.ask(1, "k", terms());
+    assert_eq!(quarantined(world.answer(1)), 1);
 }
 
 #[test]
@@ -361,7 +477,7 @@ fn waiting_ends_in_time_with_a_last_attempt() {
 #[test]
 fn a_caller_that_does_not_wait_hears_of_an_outage_and_not_of_contention() {
     let mut world = World::starting(&[Mood::Dead; 3]);
-    world.run_for(10 * HOP);
+    world.run_for(20 * HOP);
     world.ask(1, "k", waiting(LEASE));
     world.ask(2, "k", terms());
     assert_eq!(cause(world.answer(2)), Cause::NoQuorum);
@@ -370,7 +486,7 @@ fn a_caller_that_does_not_wait_hears_of_an_outage_and_not_of_contention() {
 #[test]
 fn who_waits_for_nodes_tries_as_soon_as_one_is_back() {
     let mut world = World::starting(&[Mood::Well, Mood::Dead, Mood::Dead]);
-    world.run_for(10 * HOP);
+    world.run_for(20 * HOP);
     world.ask(1, "k", waiting(LEASE));
     world.run_for(Duration::from_secs(1));
     world.nodes[1].mood = Mood::Well;
@@ -393,7 +509,7 @@ fn a_lock_that_another_process_holds_is_won_when_its_keys_expire() {
 #[test]
 fn a_node_without_scripts_is_sent_their_text() {
     let mut world = World::starting(&[Mood::WithoutScripts; 3]);
-    world.run_for(10 * HOP);
+    world.run_for(20 * HOP);
     world.ask(1, "k", terms());
     assert!(matches!(world.answer(1), Answer::Granted { .. }));
     world.end(1);
@@ -440,7 +556,7 @@ fn a_shutdown_waits_for_holders_and_releases_and_refuses_everybody_else() {
     world.ask(3, "other", terms());
     assert_eq!(cause(world.answer(2)), Cause::Stopped);
     assert_eq!(cause(world.answer(3)), Cause::Stopped);
-    world.run_for(10 * HOP);
+    world.run_for(20 * HOP);
     assert_eq!(world.drained, None);
     world.end(1);
     world.run_for(2 * HOP);

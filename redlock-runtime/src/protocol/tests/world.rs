@@ -8,6 +8,13 @@ use super::super::*;
 /// One way.
 pub(super) const HOP: Duration = Duration::from_millis(1);
 
+pub(super) const SETTINGS: Settings = Settings {
+    silence_limit: Duration::from_secs(1),
+    may_evict: false,
+    quarantine: Duration::from_secs(60),
+    fresh_quarantine: Duration::from_secs(6),
+};
+
 pub(super) const LEASE: Duration = Duration::from_secs(5);
 
 /// How a node behaves.
@@ -28,7 +35,21 @@ pub(super) struct Node {
     pub(super) mood: Mood,
     pub(super) keys: BTreeMap<Arc<str>, (Owner, Instant)>,
     pub(super) counter: Token,
+    /// Another one after a restart.
+    pub(super) process: Arc<str>,
+    pub(super) uptime: Duration,
+    /// The marker and its like.
+    pub(super) memory: NodeMemory,
     connection: Option<ConnectionId>,
+}
+
+/// What a node remembers about its own admission.
+#[derive(Default)]
+pub(super) struct NodeMemory {
+    run: Option<Arc<str>>,
+    pending: Option<Arc<str>>,
+    quarantined_until: Option<Instant>,
+    floor: Token,
 }
 
 pub(super) struct World {
@@ -50,6 +71,7 @@ enum Message {
         connection: ConnectionId,
         request: RequestId,
         body: Request,
+        server: Option<Arc<str>>,
         with_source: bool,
     },
     ToProtocol(Event),
@@ -68,10 +90,10 @@ pub(super) fn terms() -> Terms {
 }
 
 impl World {
-    /// All nodes connected.
+    /// All nodes connected and admitted.
     pub(super) fn new(nodes: usize) -> Self {
         let mut world = Self::starting(&vec![Mood::Well; nodes]);
-        world.run_for(2 * HOP);
+        world.run_for(10 * HOP);
         world
     }
 
@@ -84,14 +106,10 @@ impl World {
             state
         };
         let now = Instant::from_nanos(1_000_000_000);
-        let limit = Duration::from_secs(1);
         let mut world = Self {
             protocol: Protocol::new(
                 moods.len(),
-                Settings {
-                    silence_limit: limit,
-                    may_evict: false,
-                },
+                SETTINGS,
                 Outside {
                     random: Box::new(random),
                     // A clock that stands still, so that every token is a matter of counters.
@@ -102,10 +120,14 @@ impl World {
             now,
             nodes: moods
                 .iter()
-                .map(|&mood| Node {
+                .enumerate()
+                .map(|(index, &mood)| Node {
                     mood,
                     keys: BTreeMap::new(),
                     counter: Token(0),
+                    process: format!("node {index}, first").into(),
+                    uptime: Duration::from_secs(3_600),
+                    memory: NodeMemory::default(),
                     connection: None,
                 })
                 .collect(),
@@ -226,6 +248,7 @@ impl World {
                     node,
                     request,
                     body,
+                    server,
                     with_source,
                 } => {
                     if let Some(connection) = self.nodes[node.0].connection {
@@ -234,6 +257,7 @@ impl World {
                             connection,
                             request,
                             body,
+                            server,
                             with_source,
                         };
                         self.send(self.delay(node), message);
@@ -266,8 +290,9 @@ impl World {
                 node,
                 connection,
                 facts: Facts {
-                    server: Some(format!("server {}", node.0).into()),
-                    evicts: None,
+                    server: Some(Arc::clone(&self.nodes[node.0].process)),
+                    uptime: Some(self.nodes[node.0].uptime),
+                    ..Facts::default()
                 },
             }
         };
@@ -288,9 +313,10 @@ impl World {
                 connection,
                 request,
                 body,
+                server,
                 with_source,
             } => {
-                let reply = self.run(node, &body, with_source);
+                let reply = self.run(node, &body, server, with_source);
                 let heard = self.nodes[node.0].connection == Some(connection);
                 if heard && self.nodes[node.0].mood != Mood::Mute {
                     let news = Event::Reply {
@@ -304,55 +330,133 @@ impl World {
         }
     }
 
-    fn run(&mut self, node: NodeId, body: &Request, with_source: bool) -> Reply {
+    fn run(
+        &mut self,
+        node: NodeId,
+        body: &Request,
+        server: Option<Arc<str>>,
+        with_source: bool,
+    ) -> Reply {
         let now = self.now;
         let node = &mut self.nodes[node.0];
+        if *body == Request::Identify {
+            let server = Some(Arc::clone(&node.process));
+            return Reply::Identity { server };
+        }
         if node.mood == Mood::WithoutScripts && !with_source {
             return Reply::NoScript;
         }
         node.keys.retain(|_, &mut (_, expires)| expires > now);
+        let needs_vote = matches!(body, Request::Acquire { .. } | Request::Extend { .. });
+        if needs_vote && node.memory.run != server {
+            return Reply::NotAdmitted;
+        }
+        match body {
+            Request::Admit {
+                quarantine, floor, ..
+            } => node.memory.admit(server, *quarantine, *floor, now),
+            Request::Top => Reply::Top {
+                counter: node.counter.max(node.memory.floor),
+            },
+            body => node.run(body, now),
+        }
+    }
+}
+
+impl Node {
+    /// As the scripts do for an admitted process.
+    fn run(&mut self, body: &Request, now: Instant) -> Reply {
         match body {
             Request::Acquire {
                 key,
                 owner,
                 ttl,
                 proposal,
-            } => match node.keys.get(key) {
+            } => match self.keys.get(key) {
                 Some(&(_, expires)) => Reply::Held {
                     remaining: Some(expires.since(now)),
                 },
                 None => {
-                    node.keys.insert(Arc::clone(key), (*owner, now.after(*ttl)));
-                    node.counter = Token(node.counter.0 + 1).max(*proposal);
+                    self.keys.insert(Arc::clone(key), (*owner, now.after(*ttl)));
+                    let counter = self.counter.max(self.memory.floor);
+                    self.counter = Token(counter.0 + 1).max(*proposal);
                     Reply::Granted {
-                        counter: node.counter,
+                        counter: self.counter,
                     }
                 }
             },
-            Request::Extend { key, owner, ttl } => match node.keys.get_mut(key) {
+            Request::Extend { key, owner, ttl } => match self.keys.get_mut(key) {
                 Some((holder, expires)) if holder == owner => {
                     *expires = now.after(*ttl);
                     Reply::Extended
                 }
                 _ => Reply::NotOwner,
             },
-            Request::Confirm { key, owner, token } => match node.keys.get(key) {
+            Request::Confirm { key, owner, token } => match self.keys.get(key) {
                 Some((holder, _)) if holder == owner => {
-                    node.counter = node.counter.max(*token);
+                    self.counter = self.counter.max(*token);
                     Reply::Confirmed
                 }
                 _ => Reply::NotOwner,
             },
             Request::Release { key, owner, seen } => {
-                node.counter = node.counter.max(*seen);
-                match node.keys.get(key) {
+                self.counter = self.counter.max(*seen);
+                match self.keys.get(key) {
                     Some((holder, _)) if holder == owner => {
-                        node.keys.remove(key);
+                        self.keys.remove(key);
                         Reply::Deleted
                     }
                     _ => Reply::NotOwner,
                 }
             }
+            Request::Identify | Request::Admit { .. } | Request::Top => {
+                unreachable!("not about a lock")
+            }
         }
+    }
+
+    /// A new process on the same address, without anything in memory.
+    pub(super) fn restart_empty(&mut self) {
+        self.process = format!("{}, again", self.process).into();
+        self.uptime = Duration::ZERO;
+        self.forget();
+    }
+
+    /// What `FLUSHALL` does.
+    pub(super) fn forget(&mut self) {
+        self.keys.clear();
+        self.counter = Token(0);
+        self.memory = NodeMemory::default();
+    }
+}
+
+impl NodeMemory {
+    /// As `admit.lua`.
+    fn admit(
+        &mut self,
+        server: Option<Arc<str>>,
+        quarantine: Duration,
+        floor: Option<Token>,
+        now: Instant,
+    ) -> Reply {
+        if self.run == server {
+            return Reply::Admitted;
+        }
+        if self.pending != server {
+            self.pending.clone_from(&server);
+            self.quarantined_until = Some(now.after(quarantine));
+        }
+        let remaining = self
+            .quarantined_until
+            .map_or(Duration::ZERO, |until| until.since(now));
+        if !remaining.is_zero() {
+            return Reply::Quarantined { remaining };
+        }
+        let Some(floor) = floor else {
+            return Reply::Served;
+        };
+        self.run = server;
+        self.floor = floor;
+        Reply::Admitted
     }
 }

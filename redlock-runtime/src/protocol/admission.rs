@@ -1,0 +1,219 @@
+//! Which nodes may vote: not one that may have forgotten what it granted.
+//!
+//! A node that lost its memory must not vote until every lock it may have forgotten has run out,
+//! or it would grant a second time what is still held. Three tripwires find it out, each where
+//! another has a hole:
+//! - the *marker* under `redlock:node` names the process that was admitted. Acquire and extend
+//!   compare it with the process the client believes to speak to, so an empty restart, an old
+//!   snapshot, a flush or a swap of databases gives no vote.
+//! - *no script*: the script cache lives and dies with the process. A node that has lost it, be it
+//!   by a flush of scripts or because another server has taken its address, is asked anew who it
+//!   is before it votes.
+//! - the *quarantine key*, set by the first client that notices and seen by all.
+//!
+//! A quarantine is as long as the longest key lives. When it is over the node's counters start
+//! from the highest of a quorum of other nodes, so that fencing tokens go on growing: not sooner,
+//! because until then an acquisition may complete that had counted a grant which was forgotten.
+//! Where so many nodes are new that there is no such quorum, tokens rest on the clients' wall
+//! clocks alone.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{
+    Action, Protocol, Vote,
+    message::{Facts, Fault, NodeId, Reply, Request, Token},
+    quorum,
+    time::Instant,
+    wire::{Purpose, Sent},
+};
+
+/// Servers that are started together have all been admitted within this time.
+const FIRST_START: Duration = Duration::from_secs(10);
+
+/// How far a node's admission has come.
+#[derive(Debug, Default)]
+pub(super) struct Admission {
+    facts: Facts,
+    /// Since when it is known to have voted.
+    known_since: Option<Instant>,
+    /// The first start of all was some time ago when this client came.
+    was_admitted_by_others: bool,
+    /// This client has heard that its quarantine is over.
+    has_served: bool,
+    reseed: Option<Reseed>,
+}
+
+/// Reading the counters of other nodes.
+#[derive(Debug)]
+struct Reseed {
+    awaited: usize,
+    heard: usize,
+    highest: Token,
+}
+
+impl Protocol {
+    /// A connection is up: may the node vote?
+    pub(super) fn begin_admission(&mut self, node: NodeId, facts: Facts, now: Instant) {
+        self.admissions[node.0].facts = facts;
+        self.releases.on_connected(&mut self.wire, node, now);
+        self.ask_admission(node, None, now);
+    }
+
+    /// Asks anew: the process behind the connection may be another one than it was.
+    pub(super) fn verify(&mut self, node: NodeId, now: Instant) {
+        self.wire.on_verifying(node);
+        self.wire
+            .send(node, Purpose::Verify, Request::Identify, now);
+    }
+
+    /// A quarantine is over, as far as this client knows.
+    pub(super) fn end_quarantine(&mut self, node: NodeId, now: Instant) {
+        self.wire.on_verifying(node);
+        self.ask_admission(node, None, now);
+    }
+
+    pub(super) fn on_verified(&mut self, node: NodeId, reply: Reply, now: Instant) {
+        match reply {
+            Reply::Identity { server } => {
+                self.wire.on_identity(node, server);
+                self.ask_admission(node, None, now);
+            }
+            Reply::Admitted => {
+                let admission = &mut self.admissions[node.0];
+                let asked_once = !std::mem::take(&mut admission.has_served);
+                admission.was_admitted_by_others |= asked_once;
+                self.admit(node, now);
+            }
+            Reply::Failed(fault) => self.give_up(node, &fault, now),
+            Reply::Quarantined { remaining } => self.quarantine(node, now.after(remaining), now),
+            Reply::Served => self.begin_reseed(node, now),
+            _ => self.give_up(
+                node,
+                &Fault::Garbled("an answer to another question".into()),
+                now,
+            ),
+        }
+    }
+
+    pub(super) fn on_top(&mut self, of: NodeId, reply: &Reply, now: Instant) {
+        let Some(reseed) = &mut self.admissions[of.0].reseed else {
+            return;
+        };
+        reseed.awaited -= 1;
+        if let Reply::Top { counter } = reply {
+            reseed.heard += 1;
+            reseed.highest = reseed.highest.max(*counter);
+        }
+        self.settle_reseed(of, now);
+    }
+
+    /// A reply that says that the node has not been admitted: it has lost its memory under the
+    /// connection.
+    pub(super) fn on_not_admitted(&mut self, node: NodeId, now: Instant) {
+        if !self.wire.is_verifying(node) {
+            self.verify(node, now);
+        }
+    }
+
+    fn ask_admission(&mut self, node: NodeId, floor: Option<Token>, now: Instant) {
+        let body = Request::Admit {
+            quarantine: self.quarantine_for(node, now),
+            is_durable: self.admissions[node.0].facts.is_durable,
+            floor,
+        };
+        self.wire.send(node, Purpose::Verify, body, now);
+    }
+
+    /// As long as any lock lives that the node may have forgotten. Where no majority has ever
+    /// voted, this is most likely the first start of all; a client that has seen this very node
+    /// vote knows better.
+    fn quarantine_for(&self, node: NodeId, now: Instant) -> Duration {
+        let settings = &self.wire.settings;
+        let old = self
+            .admissions
+            .iter()
+            .filter(|admission| admission.is_old(now))
+            .count();
+        let this = &self.admissions[node.0];
+        if this.known_since.is_some() || old >= quorum::majority(self.wire.node_count()) {
+            return settings.quarantine;
+        }
+        let ran_all_along = |uptime| uptime > 2 * settings.fresh_quarantine;
+        if this.facts.uptime.is_some_and(ran_all_along) && !this.facts.was_flushed {
+            return Duration::ZERO;
+        }
+        settings.fresh_quarantine
+    }
+
+    fn begin_reseed(&mut self, node: NodeId, now: Instant) {
+        let others: Vec<NodeId> = self.wire.nodes().filter(|&other| other != node).collect();
+        let up: Vec<NodeId> = others
+            .into_iter()
+            .filter(|&other| self.wire.is_up(other))
+            .collect();
+        self.admissions[node.0].has_served = true;
+        self.admissions[node.0].reseed = Some(Reseed {
+            awaited: up.len(),
+            heard: 0,
+            highest: Token::default(),
+        });
+        for other in up {
+            let purpose = Purpose::Reseed { of: node };
+            self.wire.send(other, purpose, Request::Top, now);
+        }
+        self.settle_reseed(node, now);
+    }
+
+    fn settle_reseed(&mut self, node: NodeId, now: Instant) {
+        let Some(reseed) = &self.admissions[node.0].reseed else {
+            return;
+        };
+        let nodes = self.wire.node_count();
+        // So many others that one of them is in every quorum that this node was part of.
+        let enough = nodes - quorum::majority(nodes) + 1;
+        if reseed.heard >= enough || reseed.awaited == 0 {
+            let floor = reseed.highest;
+            self.admissions[node.0].reseed = None;
+            self.ask_admission(node, Some(floor), now);
+        }
+    }
+
+    fn admit(&mut self, node: NodeId, now: Instant) {
+        self.admissions[node.0].known_since.get_or_insert(now);
+        self.wire.on_admitted(node);
+        for sent in self.wire.take_kept_back(node) {
+            self.send_if_wanted(node, sent, now);
+        }
+        self.wake_starved(now);
+    }
+
+    /// It cannot be told whether the node may vote, so it may not. It is tried again on a new
+    /// connection.
+    fn give_up(&mut self, node: NodeId, fault: &Fault, now: Instant) {
+        self.wire.actions.push_back(Action::Disconnect { node });
+        let reason = match fault {
+            Fault::Refused(message) => Arc::clone(message),
+            other => format!("it cannot be told whether it may vote: {other:?}").into(),
+        };
+        self.on_disconnected(node, &reason, now);
+    }
+
+    fn quarantine(&mut self, node: NodeId, until: Instant, now: Instant) {
+        self.wire.on_quarantined(node, until);
+        let kept_back: Vec<Sent> = self.wire.take_kept_back(node);
+        for sent in kept_back {
+            let fault = Fault::Quarantined(until.since(now));
+            self.on_vote(node, sent.purpose, Vote::Failed(fault), now);
+        }
+    }
+}
+
+impl Admission {
+    /// A node that was admitted a while ago, or by somebody else, is one of a set that has been in
+    /// use. One that this client has just admitted says nothing about the others, which come up at
+    /// the same time.
+    fn is_old(&self, now: Instant) -> bool {
+        let a_while_ago = |since| now.since(since) > FIRST_START;
+        self.was_admitted_by_others || self.known_since.is_some_and(a_while_ago)
+    }
+}

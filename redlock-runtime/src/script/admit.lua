@@ -1,0 +1,30 @@
+-- KEYS: node, quarantine   ARGV: process id, quarantine in ms, durable (1 or 0), floor or ''
+-- "OK": may vote | {remaining ms}: quarantined | 0: the quarantine is over, a floor is wanted
+local node = redis.call('HMGET', KEYS[1], 'run', 'pending')
+if node[1] == ARGV[1] then
+  return redis.status_reply('OK')
+end
+if node[1] and ARGV[3] == '1' then
+  -- Another process with the same data, all of which was on disk.
+  redis.call('HSET', KEYS[1], 'run', ARGV[1])
+  redis.call('HDEL', KEYS[1], 'pending')
+  return redis.status_reply('OK')
+end
+if node[2] ~= ARGV[1] then
+  redis.call('HSET', KEYS[1], 'pending', ARGV[1])
+  if tonumber(ARGV[2]) > 0 then
+    redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
+  else
+    redis.call('DEL', KEYS[2])
+  end
+end
+local remaining = redis.call('PTTL', KEYS[2])
+if remaining > 0 then
+  return {remaining}
+end
+if ARGV[4] == '' then
+  return 0
+end
+redis.call('HSET', KEYS[1], 'run', ARGV[1], 'floor', ARGV[4])
+redis.call('HDEL', KEYS[1], 'pending')
+return redis.status_reply('OK')
