@@ -376,7 +376,7 @@ impl fmt::Display for NodeVerdict {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ours => f.write_str("granted"),
+            Self::Ours => f.write_str("ours"),
             Self::HeldByAnother {
                 remaining: Some(remaining),
             } => write!(f, "held by another for {remaining:.1?}"),

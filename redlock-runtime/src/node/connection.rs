@@ -43,6 +43,24 @@ pub(crate) fn with_protocol(info: ConnectionInfo, protocol: ProtocolVersion) -> 
     info.set_redis_settings(settings)
 }
 
+/// The keys that a push says have changed: `None` if it says nothing of the kind, and `None` for
+/// a key if any may have.
+pub(super) fn changed_keys(push: PushInfo) -> Option<Vec<Option<Arc<str>>>> {
+    if push.kind != PushKind::Invalidate {
+        return None;
+    }
+    let keys: Option<Vec<String>> = push
+        .data
+        .into_iter()
+        .next()
+        .and_then(|keys| redis::from_redis_value(keys).ok())
+        .flatten();
+    Some(match keys {
+        Some(keys) => keys.into_iter().map(|key| Some(key.into())).collect(),
+        None => vec![None],
+    })
+}
+
 /// True for the push by which a connection says that it is gone.
 pub(super) fn is_disconnection(push: &PushInfo) -> bool {
     push.kind == PushKind::Disconnection
@@ -63,10 +81,11 @@ async fn open_once(info: ConnectionInfo) -> Result<Connection, RedisError> {
     if info.redis_settings().protocol().supports_resp3() {
         config = config.set_push_sender(sender);
     }
+    let has_pushes = info.redis_settings().protocol().supports_resp3();
     let mut wire = Client::open(info)?
         .get_multiplexed_async_connection_with_config(&config)
         .await?;
-    let facts = prepare(&mut wire).await?;
+    let facts = prepare(&mut wire, has_pushes).await?;
     Ok(Connection {
         wire,
         pushes,
@@ -77,12 +96,16 @@ async fn open_once(info: ConnectionInfo) -> Result<Connection, RedisError> {
 /// Loads the scripts, and asks who the server is and what it does with keys. A server that
 /// refuses still serves: a script goes out with its text when it is missing, and what it does
 /// not tell is not known.
-async fn prepare(wire: &mut MultiplexedConnection) -> Result<Facts, RedisError> {
+async fn prepare(wire: &mut MultiplexedConnection, has_pushes: bool) -> Result<Facts, RedisError> {
     let mut pipeline = Pipeline::new();
     pipeline.cmd("INFO").arg("server");
     pipeline.cmd("INFO").arg("memory");
     pipeline.cmd("INFO").arg("commandstats");
     pipeline.cmd("CONFIG").arg("GET").arg("*append*");
+    // Only keys that are read on purpose, and no news of what this connection does itself.
+    pipeline
+        .cmd("CLIENT")
+        .arg(&["TRACKING", "ON", "OPTIN", "NOLOOP"]);
     script::load_all(&mut pipeline);
     let answers = wire
         .send_packed_commands(&pipeline, 0, pipeline.len())
@@ -99,6 +122,7 @@ async fn prepare(wire: &mut MultiplexedConnection) -> Result<Facts, RedisError> 
         was_flushed: commands.is_none()
             || flushes.iter().any(|name| field(&commands, name).is_some()),
         is_durable: is_durable(answers.next()),
+        tells_changes: matches!(answers.next(), Some(Value::Okay)) && has_pushes,
         evicts: field(&memory, "maxmemory_policy")
             .filter(|policy| policy != "noeviction")
             .filter(|_| field(&memory, "maxmemory").is_some_and(|limit| limit != "0"))

@@ -57,6 +57,7 @@ impl Memory {
             Request::Acquire { key, .. }
             | Request::Confirm { key, .. }
             | Request::Extend { key, .. }
+            | Request::Watch { key, .. }
             | Request::Release { key, .. } => key,
         };
         if keys.get(key).is_some_and(|held| held.expires <= now) {
@@ -92,6 +93,7 @@ impl Memory {
                 held.expires = now.after(*ttl);
                 Reply::Extended
             }
+            (Request::Watch { owner, .. }, Some(held)) if held.owner == *owner => Reply::Ours,
             (Request::Release { owner, key, seen }, held) => {
                 *counter = (*counter).max(*seen);
                 if held.is_some_and(|held| held.owner == *owner) {

@@ -8,7 +8,7 @@ mod reply;
 use std::sync::Arc;
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
-use redis::{ConnectionInfo, Pipeline, RedisError, Value};
+use redis::{ConnectionInfo, Pipeline, PushInfo, RedisError, Value};
 use tokio::sync::mpsc;
 
 use self::connection::Connection;
@@ -111,6 +111,7 @@ impl<E: Fn(Vec<Event>)> Session<'_, E> {
                     if connection::is_disconnection(&push) {
                         return Err("the server closed the connection".into());
                     }
+                    self.report_changes(push);
                 }
                 count = self.orders.recv_many(&mut orders, LARGEST_BATCH) => {
                     let (pipeline, requests, stop) = batch(&mut orders);
@@ -130,25 +131,41 @@ impl<E: Fn(Vec<Event>)> Session<'_, E> {
         }
     }
 
+    fn report_changes(&self, push: PushInfo) {
+        let keys = connection::changed_keys(push).unwrap_or_default();
+        let node = self.node;
+        let events: Vec<Event> = keys
+            .into_iter()
+            .map(|key| Event::Changed { node, key })
+            .collect();
+        if !events.is_empty() {
+            (self.events)(events);
+        }
+    }
+
     fn report(
         &self,
-        requests: Vec<(RequestId, Request)>,
+        requests: Vec<Option<(RequestId, Request)>>,
         answers: Result<Vec<Value>, RedisError>,
     ) -> Result<(), Arc<str>> {
         let answers = answers.map_err(|error| connection::reason(&error))?;
         let replies = requests.into_iter().zip(answers);
-        let events = replies.map(|((request, body), answer)| Event::Reply {
-            node: self.node,
-            request,
-            reply: reply::parse(&body, answer),
+        let events = replies.filter_map(|(request, answer)| {
+            let (request, body) = request?;
+            Some(Event::Reply {
+                node: self.node,
+                request,
+                reply: reply::parse(&body, answer),
+            })
         });
         (self.events)(events.collect());
         Ok(())
     }
 }
 
-/// Makes one pipeline of all that has queued up.
-fn batch(orders: &mut Vec<Order>) -> (Pipeline, Vec<(RequestId, Request)>, bool) {
+/// Makes one pipeline of all that has queued up, with what each answer is for: nothing, where a
+/// command only goes before another.
+fn batch(orders: &mut Vec<Order>) -> (Pipeline, Vec<Option<(RequestId, Request)>>, bool) {
     let mut pipeline = Pipeline::with_capacity(orders.len());
     let mut requests = Vec::with_capacity(orders.len());
     let mut stop = false;
@@ -160,8 +177,12 @@ fn batch(orders: &mut Vec<Order>) -> (Pipeline, Vec<(RequestId, Request)>, bool)
                 server,
                 with_source,
             } => {
+                if let Some(preface) = script::preface(&body) {
+                    pipeline.add_command(preface);
+                    requests.push(None);
+                }
                 pipeline.add_command(script::command(&body, server.as_deref(), with_source));
-                requests.push((request, body));
+                requests.push(Some((request, body)));
             }
             Order::Disconnect => stop = true,
             // The protocol connects only after a disconnection.

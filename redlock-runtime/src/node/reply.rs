@@ -5,7 +5,10 @@ use std::{fmt, time::Duration};
 use redis::Value;
 
 use super::connection;
-use crate::protocol::{Fault, Reply, Request, Token};
+use crate::{
+    protocol::{Fault, Reply, Request, Token},
+    script,
+};
 
 /// Reads one server's answer to one request. Whatever is not an answer that the script can give
 /// is a fault, never a vote.
@@ -36,6 +39,14 @@ pub(super) fn parse(request: &Request, answer: Value) -> Reply {
         (Request::Acquire { .. }, Value::Int(millis @ 0..)) => Reply::Held {
             remaining: Some(Duration::from_millis(millis.unsigned_abs())),
         },
+        (Request::Watch { owner, .. }, Value::BulkString(value)) => {
+            if value == script::owner_value(*owner) {
+                Reply::Ours
+            } else {
+                Reply::NotOwner
+            }
+        }
+        (Request::Watch { .. }, Value::Nil) => Reply::NotOwner,
         (Request::Confirm { .. }, Value::Int(1)) => Reply::Confirmed,
         (Request::Extend { .. }, Value::Int(1)) => Reply::Extended,
         (Request::Release { .. }, Value::Int(1)) => Reply::Deleted,
@@ -48,7 +59,10 @@ pub(super) fn parse(request: &Request, answer: Value) -> Reply {
             // Something else stands under the key now, so it is not ours.
             (
                 "WRONGTYPE",
-                Request::Confirm { .. } | Request::Extend { .. } | Request::Release { .. },
+                Request::Watch { .. }
+                | Request::Confirm { .. }
+                | Request::Extend { .. }
+                | Request::Release { .. },
             ) => Reply::NotOwner,
             (code, _) => {
                 let detail = error.details().unwrap_or_default();

@@ -60,6 +60,10 @@ impl Attempt {
         }
     }
 
+    pub(super) fn node_count(&self) -> usize {
+        self.ballot.votes().len()
+    }
+
     pub(super) fn closes_at(&self, terms: &Terms) -> Instant {
         let round = match &self.confirmation {
             None => self.started,
@@ -88,9 +92,9 @@ impl Attempt {
     pub(super) fn begin_confirmation(&mut self, now: Instant) -> (Token, Vec<NodeId>) {
         let token = self.claim.seen;
         let nodes: Vec<NodeId> = self.grants.nodes().collect();
-        let mut ballot = Ballot::new(self.ballot.votes().len());
+        let mut ballot = Ballot::new(self.node_count());
         // Of the others it is not known what they have granted.
-        let others = (0..self.ballot.votes().len()).map(NodeId);
+        let others = (0..self.node_count()).map(NodeId);
         for node in others.filter(|node| !nodes.contains(node)) {
             ballot.cast(node, Vote::NotOwner);
         }
@@ -176,7 +180,7 @@ impl Attempt {
         let confirmed = self.confirmation.as_ref();
         let confirmed = confirmed.filter(|confirmation| confirmation.ballot.is_won());
         self.grants
-            .agreed(self.ballot.votes().len())
+            .agreed(self.node_count())
             .or_else(|| confirmed.map(|confirmation| confirmation.token))
     }
 

@@ -107,14 +107,6 @@ impl Protocol {
         self.settle_reseed(of, now);
     }
 
-    /// A reply that says that the node has not been admitted: it has lost its memory under the
-    /// connection.
-    pub(super) fn on_not_admitted(&mut self, node: NodeId, now: Instant) {
-        if !self.wire.is_verifying(node) {
-            self.verify(node, now);
-        }
-    }
-
     fn ask_admission(&mut self, node: NodeId, floor: Option<Token>, now: Instant) {
         let body = Request::Admit {
             quarantine: self.quarantine_for(node, now),
@@ -209,6 +201,10 @@ impl Protocol {
 }
 
 impl Admission {
+    pub(super) const fn tells_changes(&self) -> bool {
+        self.facts.tells_changes
+    }
+
     /// A node that was admitted a while ago, or by somebody else, is one of a set that has been in
     /// use. One that this client has just admitted says nothing about the others, which come up at
     /// the same time.

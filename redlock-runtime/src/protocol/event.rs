@@ -28,6 +28,8 @@ pub(crate) enum Event {
         request: RequestId,
         reply: Reply,
     },
+    /// A node says that a key may have changed; without a key, that any may have.
+    Changed { node: NodeId, key: Option<Arc<str>> },
     /// A connection that was asked for is up.
     Connected {
         node: NodeId,

@@ -10,6 +10,7 @@ use super::{
     release::Claim,
     time::Instant,
     validity::Terms,
+    watch::Watch,
 };
 
 /// A failed renewal is tried again after a quarter of what is left of the lease, but not sooner
@@ -26,6 +27,7 @@ pub(super) struct Hold {
     extensions: u32,
     /// The votes of the last round that did not extend the lease: the reason if it expires.
     failed_votes: Vec<Vote>,
+    watch: Watch,
 }
 
 #[derive(Debug)]
@@ -40,6 +42,8 @@ struct Extension {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Due {
     Nothing,
+    /// Read the key on all nodes.
+    Watch,
     /// Broadcast an extension: `begin_extension`.
     Renew,
     Extended {
@@ -56,6 +60,7 @@ impl Hold {
     /// The lease that a won attempt leads to.
     pub(super) fn new(won: Attempt, deadline: Instant, terms: &Terms) -> Self {
         Self {
+            watch: Watch::new(won.node_count(), won.started),
             claim: won.claim,
             deadline,
             acquired: won.started,
@@ -100,12 +105,16 @@ impl Hold {
         }
     }
 
+    pub(super) fn on_word(&mut self, node: NodeId, vote: Vote) {
+        self.watch.on_word(node, vote);
+    }
+
     pub(super) fn next_due(&self, terms: &Terms) -> Instant {
         let round = self
             .extension
             .as_ref()
             .map(|open| open.started.after(terms.round_timeout()));
-        [round, self.renew_at]
+        [round, self.renew_at, self.watch.at]
             .into_iter()
             .flatten()
             .fold(self.deadline, Instant::min)
@@ -119,11 +128,16 @@ impl Hold {
                 votes: self.last_votes(),
             });
         }
+        if let Some(votes) = self.watch.lost() {
+            let votes = votes.to_vec();
+            return Due::Over(Loss::Lost { votes });
+        }
         if let Some(mut open) = self.extension.take() {
             if now >= open.started.after(terms.round_timeout()) {
                 open.ballot.close();
             }
             if open.ballot.is_won() {
+                self.watch.renew(now);
                 return self.on_extended(open.started, terms);
             }
             if open.ballot.is_refused() {
@@ -136,10 +150,15 @@ impl Hold {
             }
             self.extension = Some(open);
         }
-        match self.renew_at {
-            Some(at) if at <= now => Due::Renew,
-            _ => Due::Nothing,
+        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
+        if is_due(self.renew_at) {
+            return Due::Renew;
         }
+        if is_due(self.watch.at) {
+            self.watch.at = None;
+            return Due::Watch;
+        }
+        Due::Nothing
     }
 
     fn on_extended(&mut self, started: Instant, terms: &Terms) -> Due {
@@ -199,12 +218,12 @@ mod tests {
         Instant::from_nanos(0).after(Duration::from_millis(millis))
     }
 
+    /// A lease that has been read on all nodes once.
     fn hold(terms: &Terms) -> Hold {
-        Hold::new(
-            Attempt::new("k".into(), Owner(1), 3, at(0)),
-            terms.deadline(at(0), at(0)),
-            terms,
-        )
+        let won = Attempt::new("k".into(), Owner(1), 3, at(0));
+        let mut hold = Hold::new(won, terms.deadline(at(0), at(0)), terms);
+        assert_eq!(hold.look(terms, at(20)), Due::Watch);
+        hold
     }
 
     fn vote(hold: &mut Hold, votes: &[Vote]) {
@@ -227,6 +246,7 @@ mod tests {
                 deadline: at(4_000)
             }
         );
+        assert_eq!(hold.look(&terms, at(1_100)), Due::Watch);
         assert_eq!(hold.next_due(&terms), at(2_000));
     }
 

@@ -38,6 +38,8 @@ pub(crate) struct Facts {
     pub(crate) was_flushed: bool,
     /// It writes every change to disk before it answers, so it forgets nothing in a crash.
     pub(crate) is_durable: bool,
+    /// It tells of changes to keys that were read.
+    pub(crate) tells_changes: bool,
     /// The policy by which it drops keys when memory runs out; `None` if it keeps them.
     pub(crate) evicts: Option<Arc<str>>,
 }
@@ -77,6 +79,8 @@ pub(crate) enum Request {
         owner: Owner,
         ttl: Duration,
     },
+    /// Does the key still carry the owner? And tell when that changes.
+    Watch { key: Arc<str>, owner: Owner },
     /// Delete the key, if it still carries the owner; raise the counter in any case.
     Release {
         key: Arc<str>,
@@ -106,11 +110,13 @@ pub(crate) enum Reply {
     Held { remaining: Option<Duration> },
     /// Confirm: the key is ours, and its counter is no lower than the token.
     Confirmed,
+    /// Watch: the key is ours.
+    Ours,
     /// Extend: the key is ours for the new time.
     Extended,
     /// Release: the key was ours and is gone.
     Deleted,
-    /// Confirm, extend, release: the key is gone or carries another owner.
+    /// Confirm, extend, watch, release: the key is gone or carries another owner.
     NotOwner,
     /// The node does not know the script (its script cache was flushed); nothing was done.
     NoScript,

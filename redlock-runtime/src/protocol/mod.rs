@@ -32,6 +32,7 @@ mod tests;
 mod time;
 mod timer;
 mod validity;
+mod watch;
 mod wire;
 
 pub(crate) use action::{Action, Answer, Cause, Drained, Loss, NodeState, Outcome, Refusal, Vote};
@@ -148,6 +149,7 @@ impl Protocol {
                 request,
                 reply,
             } => self.on_reply(node, request, reply, now),
+            Event::Changed { node, key } => self.on_changed(node, key.as_ref(), now),
             Event::Connected {
                 node,
                 connection,
@@ -471,6 +473,7 @@ impl Protocol {
                     return self.wire.timers.wake_by(Timer::Lease(id), wake);
                 }
                 Due::Renew => self.extend(id, false, now),
+                Due::Watch => self.wire.nodes().for_each(|node| self.watch(node, id, now)),
                 Due::Extended { deadline } => self.answer(id, Answer::Extended { deadline }),
                 Due::NotExtended { votes } => {
                     if let Some(votes) = votes {
@@ -479,6 +482,42 @@ impl Protocol {
                 }
                 Due::Over(loss) => return self.on_over(id, loss, now),
             }
+        }
+    }
+
+    /// Reads the key of a held lease on one node that will then tell of its changes.
+    fn watch(&mut self, node: NodeId, id: LeaseId, now: Instant) {
+        let tells = self.admissions[node.0].tells_changes();
+        let Some(lease) = self.leases.get(&id).filter(|_| tells) else {
+            return;
+        };
+        let Phase::Held(hold) = &lease.phase else {
+            return;
+        };
+        let owner = hold.claim.owner;
+        let body = Request::Watch {
+            key: Arc::clone(&lease.key),
+            owner,
+        };
+        // Not connected: the next renewal looks again.
+        let _ = self
+            .wire
+            .ask(node, Purpose::Watch { lease: id, owner }, body, now);
+    }
+
+    /// A node's word that a key may have changed. It is read again before anything is believed.
+    fn on_changed(&mut self, node: NodeId, key: Option<&Arc<str>>, now: Instant) {
+        let heads: Vec<LeaseId> = match key {
+            Some(key) => self
+                .lines
+                .get(key)
+                .map(|line| line.head)
+                .into_iter()
+                .collect(),
+            None => self.lines.values().map(|line| line.head).collect(),
+        };
+        for head in heads {
+            self.watch(node, head, now);
         }
     }
 
@@ -540,7 +579,7 @@ impl Protocol {
             return;
         };
         match (sent.purpose, reply) {
-            (_, Reply::NoScript) => self.on_no_script(node, sent, now),
+            (_, Reply::NoScript | Reply::NotAdmitted) => self.on_stranger(node, sent, now),
             (Purpose::Verify, reply) => self.on_verified(node, reply, now),
             (Purpose::Reseed { of }, reply) => self.on_top(of, &reply, now),
             (Purpose::Release { owner }, reply) => {
@@ -548,11 +587,6 @@ impl Protocol {
             }
             (Purpose::Acquire { lease, owner }, Reply::Granted { counter }) => {
                 self.on_grant(node, (lease, owner), counter, now);
-            }
-            (purpose, Reply::NotAdmitted) => {
-                self.on_not_admitted(node, now);
-                let fault = Fault::Quarantined(self.wire.settings.quarantine);
-                self.on_vote(node, purpose, Vote::Failed(fault), now);
             }
             (purpose, reply) => self.on_vote(node, purpose, Vote::from(reply), now),
         }
@@ -600,18 +634,28 @@ impl Protocol {
                     self.look_at_hold(lease, now);
                 }
             }
+            Purpose::Watch { lease, owner } => {
+                if let Some(hold) = self.held_by(lease, owner) {
+                    hold.on_word(node, vote);
+                    self.look_at_hold(lease, now);
+                }
+            }
             Purpose::Verify | Purpose::Reseed { .. } | Purpose::Release { .. } => {}
         }
     }
 
-    /// The server has lost its scripts, and so may be another process: nothing is voted on before
-    /// that is known. Releases and the verification itself need no vote.
-    fn on_no_script(&mut self, node: NodeId, sent: Sent, now: Instant) {
+    /// The server has lost its scripts or its marker, and so may be another process, or may have
+    /// lost more: nothing is voted on before that is known. Releases and the verification itself
+    /// need no vote.
+    fn on_stranger(&mut self, node: NodeId, sent: Sent, now: Instant) {
         match sent.purpose {
             Purpose::Verify | Purpose::Reseed { .. } | Purpose::Release { .. } => {
                 self.wire.send_with_source(node, sent, now);
             }
-            Purpose::Acquire { .. } | Purpose::Confirm { .. } | Purpose::Extend { .. } => {
+            Purpose::Acquire { .. }
+            | Purpose::Confirm { .. }
+            | Purpose::Extend { .. }
+            | Purpose::Watch { .. } => {
                 self.wire.keep_back(node, sent);
                 if !self.wire.is_verifying(node) {
                     self.verify(node, now);
@@ -628,6 +672,7 @@ impl Protocol {
                 self.attempt_of(lease, owner).is_some()
             }
             Purpose::Extend { lease, extension } => self.hold_of(lease, extension).is_some(),
+            Purpose::Watch { lease, owner } => self.held_by(lease, owner).is_some(),
             Purpose::Verify | Purpose::Reseed { .. } | Purpose::Release { .. } => true,
         };
         if wanted {
@@ -747,6 +792,13 @@ impl Protocol {
         }
     }
 
+    fn held_by(&mut self, lease: LeaseId, owner: Owner) -> Option<&mut Hold> {
+        match &mut self.leases.get_mut(&lease)?.phase {
+            Phase::Held(hold) if hold.claim.owner == owner => Some(hold),
+            _ => None,
+        }
+    }
+
     fn is_starved(&self, lease: LeaseId) -> bool {
         matches!(
             self.leases.get(&lease).map(|lease| &lease.phase),
@@ -790,7 +842,7 @@ impl Refusal {
 impl From<Reply> for Vote {
     fn from(reply: Reply) -> Self {
         match reply {
-            Reply::Granted { .. } | Reply::Confirmed | Reply::Extended => Self::Ours,
+            Reply::Granted { .. } | Reply::Confirmed | Reply::Extended | Reply::Ours => Self::Ours,
             Reply::Held { remaining } => Self::Held { remaining },
             Reply::NotOwner => Self::NotOwner,
             Reply::Failed(fault) => Self::Failed(fault),

@@ -35,6 +35,10 @@ pub(super) enum Purpose {
         lease: LeaseId,
         extension: u32,
     },
+    Watch {
+        lease: LeaseId,
+        owner: Owner,
+    },
     Release {
         owner: Owner,
     },

@@ -95,6 +95,7 @@ pub(crate) fn command(request: &Request, server: Option<&str>, with_source: bool
             command.arg(millis(*ttl)).arg(server);
             command
         }
+        Request::Watch { key, .. } => redis::cmd("GET").arg(&**key).to_owned(),
         Request::Release { key, owner, seen } => {
             let mut command = run(&RELEASE, &[key, FENCE]);
             command.arg(&owner_value(*owner)[..]);
@@ -119,8 +120,15 @@ fn run(script: &Source, with_source: bool, keys: &[&str]) -> Cmd {
     command
 }
 
+/// What must go before a request, in the same pipeline; its answer is of no interest.
+pub(crate) fn preface(request: &Request) -> Option<Cmd> {
+    // The next command, and no other, reads keys whose changes are told.
+    let caching = || redis::cmd("CLIENT").arg("CACHING").arg("YES").to_owned();
+    matches!(request, Request::Watch { .. }).then(caching)
+}
+
 /// What stands under the lock key: the owner's random id, as text that people can compare.
-fn owner_value(owner: Owner) -> [u8; 36] {
+pub(crate) fn owner_value(owner: Owner) -> [u8; 36] {
     let mut text = [0; 36];
     Uuid::from_u128(owner.0)
         .hyphenated()

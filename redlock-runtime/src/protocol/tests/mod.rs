@@ -409,6 +409,42 @@ fn a_majority_of_deleted_keys_is_a_loss_and_no_renewal_makes_them_again() {
 }
 
 #[test]
+fn a_deletion_that_the_nodes_tell_of_is_a_loss_within_a_round_trip() {
+    let mut world = World::new(3);
+    world.ask(1, "k", terms());
+    world.answer(1);
+    world.run_for(Duration::from_millis(100));
+    let told = world.now;
+    for node in [0, 2] {
+        world.nodes[node].keys.clear();
+        let key = Some("k".into());
+        world.handle(Event::Changed {
+            node: NodeId(node),
+            key,
+        });
+    }
+    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    assert_eq!(world.now.since(told), ROUND_TRIP);
+}
+
+#[test]
+fn word_of_a_change_that_changed_nothing_is_no_loss() {
+    let mut world = World::new(3);
+    world.ask(1, "k", terms());
+    world.answer(1);
+    for node in 0..3 {
+        world.handle(Event::Changed {
+            node: NodeId(node),
+            key: None,
+        });
+    }
+    assert!(matches!(
+        world.answer(1),
+        Answer::Over(Loss::Expired { .. })
+    ));
+}
+
+#[test]
 fn a_lease_that_cannot_be_renewed_ends_at_its_deadline_and_not_later() {
     let mut world = World::new(3);
     let asked = world.now;

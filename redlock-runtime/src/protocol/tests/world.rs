@@ -292,6 +292,7 @@ impl World {
                 facts: Facts {
                     server: Some(Arc::clone(&self.nodes[node.0].process)),
                     uptime: Some(self.nodes[node.0].uptime),
+                    tells_changes: true,
                     ..Facts::default()
                 },
             }
@@ -397,6 +398,10 @@ impl Node {
                     self.counter = self.counter.max(*token);
                     Reply::Confirmed
                 }
+                _ => Reply::NotOwner,
+            },
+            Request::Watch { key, owner } => match self.keys.get(key) {
+                Some((holder, _)) if holder == owner => Reply::Ours,
                 _ => Reply::NotOwner,
             },
             Request::Release { key, owner, seen } => {
