@@ -1,0 +1,85 @@
+//! What several files of tests share.
+
+#![allow(
+    dead_code,
+    unreachable_pub,
+    reason = "each file of tests is a crate of its own and uses a part of this"
+)]
+
+use std::time::{Duration, Instant};
+
+use redlock_runtime::{Builder, Redlock};
+use redlock_tests::{Cluster, PATIENCE, Proxy};
+
+/// Longer than any test. What has to wait for it fails its test instead of passing late.
+pub const NEVER: Duration = Duration::from_secs(3_600);
+
+/// A node set in which no time runs out: no lease, no key, no connection and no silent node is
+/// given up before its test is. Tests that are about one of these times set it themselves.
+pub fn unhurried<I>(urls: I) -> Builder
+where
+    I: IntoIterator,
+    I::Item: Into<String>,
+{
+    Redlock::builder()
+        .nodes(urls)
+        .assume_fresh(true)
+        .max_lease(NEVER)
+        .expire(NEVER)
+        .node_timeout(NEVER)
+        .connect_timeout(NEVER)
+}
+
+/// Connects, without hurry, to all nodes of `cluster`.
+pub async fn connect(cluster: &Cluster) -> Redlock {
+    unhurried(cluster.urls()).build().await.unwrap()
+}
+
+/// Connects, without hurry, to all nodes by way of `proxies`, and begins their counts anew.
+pub async fn connect_by(proxies: &[Proxy]) -> Redlock {
+    let urls = proxies.iter().map(Proxy::url);
+    let redlock = unhurried(urls).build().await.unwrap();
+    proxies.iter().for_each(Proxy::clear);
+    redlock
+}
+
+/// Returns when every node has done whatever `redlock` has sent it before the call. All nodes must
+/// be connected.
+///
+/// Requests to a node keep their order, so it is enough to see that a later lock has come and gone.
+pub async fn await_sent(redlock: &Redlock, cluster: &Cluster) {
+    const FENCE: &str = "fence";
+    let seen = |node: &redlock_tests::Server| {
+        let events = node.events(FENCE);
+        events.iter().filter(|event| *event == "del").count()
+    };
+    let before: Vec<usize> = cluster.iter().map(seen).collect();
+    redlock.lock(FENCE).acquire().await.unwrap().release().await;
+    for (node, before) in cluster.iter().zip(before) {
+        node.await_event(FENCE, "del", before + 1).await;
+    }
+}
+
+/// Waits, like everything in these tests, for as long as [`PATIENCE`]. For states that nobody
+/// announces; where there is an event, await that.
+#[track_caller]
+pub fn await_state(what: &str, mut is_reached: impl FnMut() -> bool) -> impl Future<Output = ()> {
+    let deadline = Instant::now() + PATIENCE;
+    async move {
+        while !is_reached() {
+            assert!(Instant::now() < deadline, "waited in vain for: {what}");
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+/// Waits until every node of `redlock` can vote.
+pub async fn await_up(redlock: &Redlock) {
+    await_state("all nodes up", || {
+        redlock
+            .nodes()
+            .iter()
+            .all(redlock_runtime::NodeStatus::is_up)
+    })
+    .await;
+}

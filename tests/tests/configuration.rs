@@ -1,0 +1,329 @@
+//! Bad configuration gets an error that names every mistake and no password; good configuration
+//! works however it is given.
+
+mod common;
+
+use std::{process::Command, time::Duration};
+
+use common::unhurried;
+use redlock_runtime::{
+    Builder, ConfigError, ConfigProblem, Connection, LockError, NODES_VARIABLE, Redlock,
+};
+use redlock_tests::{Cluster, Server};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+async fn refused(builder: Builder) -> ConfigError {
+    match builder.build().await {
+        Ok(redlock) => panic!("{redlock:?} was built"),
+        Err(error) => error,
+    }
+}
+
+fn embedded() -> Builder {
+    Redlock::builder().nodes(["memory://configuration"])
+}
+
+fn configured(mode: &str, nodes: Option<&str>) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_configured"));
+    command.arg(mode).env_remove(NODES_VARIABLE);
+    if let Some(nodes) = nodes {
+        command.env(NODES_VARIABLE, nodes);
+    }
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn nodes_come_from_the_environment_where_the_code_names_none() {
+    assert_eq!(
+        configured("nodes", Some(" memory://a , memory://b,")),
+        "memory://a memory://b"
+    );
+    for nothing in [None, Some(""), Some(" , ")] {
+        let error = configured("nodes", nothing);
+        assert!(error.contains("no node is configured"), "{error}");
+        assert!(error.contains(NODES_VARIABLE), "{error}");
+        assert_eq!(configured("nodes_or_embedded", nothing), "memory://a");
+    }
+    assert_eq!(
+        configured("nodes_or_embedded", Some("memory://b")),
+        "memory://b"
+    );
+}
+
+#[test]
+fn one_node_set_is_installed_at_a_time_and_others_stand_beside_it() {
+    assert_eq!(configured("install", None), "ok");
+}
+
+#[tokio::test]
+async fn a_url_that_names_no_node_is_refused_and_nothing_of_it_is_printed() {
+    let bad = [
+        "",
+        "hunter2",
+        "redis//:hunter2@host",
+        "//:hunter2@host:6379",
+        "redis://:hunter2@",
+        "redis://:hunter2@host:port",
+        "redis://:hunter2@host:99999",
+        "redis://user:hunter2@[::1",
+        "redis://:hunter2@host/not-a-number",
+        "redis://:hunter2@host?protocol=9",
+        "http://:hunter2@host",
+        "memory://",
+        "redis://0.0.0.0/",
+    ];
+    for url in bad {
+        let builder = Redlock::builder().nodes([url]);
+        assert!(!format!("{builder:?}").contains("hunter2"), "{builder:?}");
+        let error = refused(builder).await;
+        let [ConfigProblem::BadNode { index: 0, reason }] = error.problems() else {
+            panic!("{url}: {error:?}");
+        };
+        assert!(!reason.is_empty());
+        let shown = format!("{error} {error:?}");
+        assert!(!shown.contains("hunter2"), "{url}: {shown}");
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+#[tokio::test]
+async fn what_is_not_compiled_in_is_named() {
+    let error = refused(Redlock::builder().nodes(["rediss://host"])).await;
+    // With all features of the workspace on, TLS is there and only the host is not.
+    let shown = error.to_string();
+    assert!(shown.contains("feature `tls`"), "{shown}");
+}
+
+#[tokio::test]
+async fn every_mistake_is_reported_at_once() {
+    let error = refused(
+        Redlock::builder()
+            .nodes([
+                "redis://h:1",
+                "redis://h:1/3",
+                "ftp://h",
+                "memory://a",
+                "memory://a",
+            ])
+            .connect_timeout(Duration::ZERO)
+            .guard_band(Duration::ZERO)
+            .max_lease(SECOND)
+            .expire(2 * SECOND),
+    )
+    .await;
+    let problems = error.problems();
+    let duplicates =
+        |problem: &&ConfigProblem| matches!(problem, ConfigProblem::DuplicateNode { .. });
+    assert_eq!(problems.iter().filter(duplicates).count(), 2, "{error}");
+    let expected = [
+        ConfigProblem::ZeroDuration {
+            setting: "connect_timeout",
+        },
+        ConfigProblem::ZeroDuration {
+            setting: "guard_band",
+        },
+        ConfigProblem::LeaseTooLong {
+            expire: 2 * SECOND,
+            max_lease: SECOND,
+        },
+    ];
+    for problem in expected {
+        assert!(problems.contains(&problem), "{problem:?} in {error}");
+    }
+    let bad = |problem: &ConfigProblem| matches!(problem, ConfigProblem::BadNode { index: 2, .. });
+    assert!(problems.iter().any(bad), "{error}");
+    assert_eq!(problems.len(), 6);
+}
+
+#[tokio::test]
+async fn node_sets_have_an_upper_bound() {
+    let nodes = (0..33).map(|node| format!("memory://n{node}"));
+    let error = refused(Redlock::builder().nodes(nodes)).await;
+    assert!(matches!(
+        error.problems(),
+        [ConfigProblem::TooManyNodes { count: 33, .. }]
+    ));
+}
+
+#[tokio::test]
+async fn a_lock_that_cannot_work_is_refused_before_anything_is_sent() {
+    let redlock = embedded().max_lease(60 * SECOND).build().await.unwrap();
+    let lock = || redlock.lock("k");
+    let millis = Duration::from_millis;
+    let cases = [
+        (
+            lock().expire(Duration::ZERO),
+            "shorter than the clock drift",
+        ),
+        (lock().expire(millis(2)), "shorter than the clock drift"),
+        (lock().expire(61 * SECOND), "longer than `max_lease`"),
+        (
+            lock().renew_every(Duration::ZERO),
+            "`renew` must be longer than zero",
+        ),
+        (
+            lock().renew_every(5 * SECOND),
+            "`renew` of 5s must be shorter",
+        ),
+        (lock().max_hold(9 * SECOND), "no effect without `renew`"),
+        (
+            lock().renew().max_hold(SECOND),
+            "`max_hold` of 1s is shorter",
+        ),
+    ];
+    for (lock, message) in cases {
+        let error = lock.acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::Config(_)), "{error}");
+        assert!(error.to_string().contains(message), "{error}");
+    }
+    let error = redlock.lock("").acquire().await.unwrap_err();
+    assert!(
+        matches!(error, LockError::EmptyKey { placeholder: None }),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn two_addresses_of_one_server_are_found_out() {
+    let servers = [Server::start(), Server::start()];
+    let twin = format!("redis://localhost:{}", servers[0].port());
+    let urls = [servers[0].url(), servers[1].url(), twin];
+    let error = refused(unhurried(urls)).await;
+    assert!(
+        matches!(error.problems(), [ConfigProblem::SameServer { .. }]),
+        "{error}"
+    );
+    let urls = [servers[0].url(), servers[1].url(), servers[0].unix_url()];
+    let error = refused(unhurried(urls)).await;
+    assert!(
+        matches!(error.problems(), [ConfigProblem::SameServer { .. }]),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_wrong_password_on_all_nodes_is_a_mistake_and_on_one_an_outage() {
+    let cluster = Cluster::start_with(3, &Server::builder().password("hunter2"));
+    let wrong = |node: &Server| format!("redis://:wrong-one@127.0.0.1:{}", node.port());
+
+    let error = refused(unhurried(cluster.iter().map(wrong))).await;
+    assert_eq!(error.problems().len(), 3, "{error}");
+    for problem in error.problems() {
+        assert!(
+            matches!(problem, ConfigProblem::AccessDenied { .. }),
+            "{error}"
+        );
+    }
+    let none = cluster
+        .iter()
+        .map(|node| format!("redis://127.0.0.1:{}", node.port()));
+    let error = refused(unhurried(none)).await;
+    assert_eq!(error.problems().len(), 3, "{error}");
+
+    let mut urls = cluster.urls();
+    urls[1] = wrong(&cluster[1]);
+    let redlock = unhurried(urls).build().await.unwrap();
+    let guard = redlock.lock("k").acquire().await.unwrap();
+    let nodes = redlock.nodes();
+    let Connection::Down { reason } = nodes[1].connection() else {
+        panic!("{nodes:?}");
+    };
+    assert!(
+        reason.contains("WRONGPASS") || reason.contains("AuthenticationFailed"),
+        "{reason}"
+    );
+    let shown = format!("{redlock:?} {nodes:?} {guard:?} {error} {error:?}");
+    assert!(
+        !shown.contains("wrong-one") && !shown.contains("hunter2"),
+        "{shown}"
+    );
+}
+
+#[tokio::test]
+async fn a_prefix_stands_before_every_key_of_a_node_set() {
+    let server = Server::start();
+    let redlock = unhurried([server.url()])
+        .key_prefix("lock:")
+        .build()
+        .await
+        .unwrap();
+    let guard = redlock.lock("stock:7").acquire().await.unwrap();
+    assert_eq!(guard.key(), "lock:stock:7");
+    assert!(server.exists("lock:stock:7") && !server.exists("stock:7"));
+}
+
+/// What the documentation of the crate says that a user needs.
+const RULES: &[&str] = &[
+    "on",
+    ">secret",
+    "~lock:*",
+    "~redlock:*",
+    "+hello",
+    "+auth",
+    "+client|tracking",
+    "+client|caching",
+    "+info",
+    "+config|get",
+    "+script|load",
+    "+eval",
+    "+evalsha",
+    "+set",
+    "+get",
+    "+del",
+    "+pttl",
+    "+pexpire",
+    "+hget",
+    "+hset",
+    "+hmget",
+    "+hdel",
+    "+hvals",
+    "+time",
+];
+
+/// Locks, extends and releases as a user who may do all of [`RULES`] but `denied`.
+async fn lock_as_user_without(denied: &[&str]) -> Vec<String> {
+    let cluster = Cluster::start(3);
+    let mut urls = Vec::new();
+    for node in &cluster {
+        let mut command = vec!["ACL", "SETUSER", "locker"];
+        command.extend(RULES.iter().filter(|rule| !denied.contains(rule)));
+        node.command(&command);
+        urls.push(format!("redis://locker:secret@127.0.0.1:{}", node.port()));
+    }
+    let redlock = unhurried(urls).key_prefix("lock:").build().await.unwrap();
+    let guard = redlock.lock("k").acquire().await.unwrap();
+    guard.extend().await.unwrap();
+    guard.release().await;
+    let refusals = cluster.iter().flat_map(|node| {
+        let errors = node.info("errorstats");
+        errors
+            .into_iter()
+            .map(|(name, count)| format!("{name}={count}"))
+    });
+    refusals.collect()
+}
+
+#[tokio::test]
+async fn the_documented_access_rules_are_enough() {
+    let errors = lock_as_user_without(&[]).await;
+    assert!(
+        !errors.iter().any(|error| error.contains("NOPERM")),
+        "{errors:?}"
+    );
+}
+
+#[tokio::test]
+async fn what_is_said_to_be_dispensable_is() {
+    for denied in [
+        &["+info"][..],
+        &["+script|load"],
+        &["+config|get"],
+        &["+client|tracking", "+client|caching"],
+        &["+info", "+script|load", "+config|get", "+client|tracking"],
+    ] {
+        lock_as_user_without(denied).await;
+    }
+}

@@ -1,0 +1,180 @@
+//! The examples do what their first lines say, run as a user would run them.
+
+mod common;
+
+use std::{
+    env,
+    ffi::OsStr,
+    io::{Read, Write},
+    net::TcpStream,
+    path::PathBuf,
+    process::{Command, Output, Stdio},
+    sync::OnceLock,
+};
+
+use common::{await_up, unhurried};
+use redlock_tests::{Cluster, Worker};
+
+/// The example's executable, built with the same profile as this test.
+fn example(name: &str) -> Command {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let folder = BUILT.get_or_init(|| {
+        let test = env::current_exe().unwrap();
+        let profile = test.parent().and_then(|deps| deps.parent()).unwrap();
+        let examples = profile.join("examples");
+        // `cargo test --workspace` has built them; `cargo test -p redlock-tests` has not.
+        let missing = |name| !examples.join(name).exists();
+        if [
+            "flash_sale",
+            "axum_orders",
+            "cron_singleton",
+            "fenced_write",
+        ]
+        .into_iter()
+        .any(missing)
+        {
+            let mut build = Command::new(env!("CARGO"));
+            build.args(["build", "--package", "redlock-examples", "--examples"]);
+            build.arg("--target-dir").arg(profile.parent().unwrap());
+            assert!(build.status().unwrap().success());
+        }
+        examples
+    });
+    let mut command = Command::new(folder.join(name));
+    command.env_remove("REDLOCK_NODES");
+    command
+}
+
+fn run<A: AsRef<OsStr>>(name: &str, args: &[A]) -> Output {
+    example(name).args(args).output().unwrap()
+}
+
+fn closing_line(output: &Output) -> &str {
+    let text = std::str::from_utf8(&output.stdout).unwrap();
+    text.lines().last().unwrap_or_default()
+}
+
+#[test]
+fn the_flash_sale_sells_exactly_the_stock_on_embedded_nodes() {
+    let output = run::<&str>("flash_sale", &[]);
+    let line = closing_line(&output);
+    assert!(
+        line.starts_with("sold 10 of 10, oversold 0, refused 290, failed 0,"),
+        "{line}"
+    );
+    assert!(output.status.success());
+}
+
+#[test]
+fn the_flash_sale_oversells_without_its_lock() {
+    let output = run("flash_sale", &["--without-lock"]);
+    let line = closing_line(&output);
+    assert!(!line.contains("oversold 0"), "{line}");
+    assert!(!output.status.success());
+}
+
+#[test]
+fn the_flash_sale_over_processes_wants_real_nodes_and_says_so() {
+    let output = run("flash_sale", &["--processes", "4"]);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("REDLOCK_NODES"), "{text}");
+    assert!(!output.status.success());
+}
+
+/// Servers that have just been started are new to everybody; the sale is not about that.
+async fn in_use(cluster: &Cluster) {
+    let redlock = unhurried(cluster.urls()).build().await.unwrap();
+    await_up(&redlock).await;
+}
+
+#[tokio::test]
+async fn four_processes_sell_exactly_the_stock_while_one_server_is_killed_and_one_is_stopped() {
+    let cluster = Cluster::start(5);
+    in_use(&cluster).await;
+    let mut sale = example("flash_sale")
+        .args(["--processes", "4", "--stock", "120", "--buyers", "360"])
+        .env("REDLOCK_NODES", cluster.url_list())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut progress =
+        std::io::BufRead::lines(std::io::BufReader::new(sale.stderr.take().unwrap()));
+    let mut wait_for_sales = |sales: usize| {
+        let sold = progress.by_ref().map_while(Result::ok);
+        let sold = sold.filter(|line| line.starts_with("sold one"));
+        assert_eq!(sold.take(sales).count(), sales, "the sale is over too soon");
+    };
+    wait_for_sales(20);
+    cluster[0].kill();
+    wait_for_sales(20);
+    cluster[3].stop();
+    let rest: Vec<String> = progress.map_while(Result::ok).collect();
+    let output = sale.wait_with_output().unwrap();
+    let line = closing_line(&output);
+    assert!(
+        line.starts_with("sold 120 of 120, oversold 0, refused 240, failed 0,"),
+        "{line} {rest:?}"
+    );
+    assert!(output.status.success());
+}
+
+/// One request, its status and its head.
+fn post(address: &str, path: &str, body: &str) -> (u16, String) {
+    let mut stream = TcpStream::connect(address).unwrap();
+    let length = body.len();
+    write!(
+        stream,
+        "POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
+         Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
+    )
+    .unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    let status = answer.split(' ').nth(1).unwrap().parse().unwrap();
+    (status, answer.to_lowercase())
+}
+
+#[tokio::test]
+async fn the_axum_service_answers_409_to_contention_and_503_to_an_outage() {
+    let cluster = Cluster::start(3);
+    in_use(&cluster).await;
+    let mut command = example("axum_orders");
+    command
+        .env("REDLOCK_NODES", cluster.url_list())
+        .env("PORT", "0");
+    let service = Worker::from_command(&mut command);
+    let line = service
+        .await_line(|line| line.starts_with("listening on"))
+        .await;
+    let address = line.rsplit('/').next().unwrap().to_owned();
+
+    let item = r#"{"sku":"lamp","cents":1999}"#;
+    assert_eq!(post(&address, "/orders/7/items", item).0, 200);
+
+    let first = address.clone();
+    let paying = tokio::task::spawn_blocking(move || post(&first, "/orders/7/pay", ""));
+    cluster[0].await_event("order:7", "set", 2).await;
+    let (status, head) = post(&address, "/orders/7/pay", "");
+    assert_eq!(status, 409);
+    assert!(head.contains("retry-after: "), "{head}");
+    assert_eq!(paying.await.unwrap().0, 200);
+
+    cluster[0].kill();
+    cluster[1].kill();
+    assert_eq!(post(&address, "/orders/7/pay", "").0, 503);
+}
+
+#[test]
+fn one_replica_of_the_cron_job_runs_and_the_others_skip() {
+    let output = run("cron_singleton", &["--ticks", "2"]);
+    let line = closing_line(&output);
+    assert!(line.ends_with("ran 2, skipped 4, failed 0"), "{line}");
+    assert!(output.status.success());
+}
+
+#[test]
+fn the_stale_write_is_refused() {
+    let output = run::<&str>("fenced_write", &[]);
+    assert!(output.status.success(), "{output:?}");
+}
