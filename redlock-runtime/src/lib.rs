@@ -101,6 +101,7 @@ mod builder;
 mod config;
 mod engine;
 mod error;
+pub mod fence;
 mod guard;
 mod install;
 mod key;

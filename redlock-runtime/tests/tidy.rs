@@ -16,6 +16,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("engine", &["node", "protocol"]),
     ("config", &["node", "protocol"]),
     ("error", &["config", "protocol"]),
+    ("fence", &[]),
     (
         "redlock",
         &["builder", "config", "engine", "install", "lock", "protocol"],

@@ -1,8 +1,9 @@
-//! Real Redis servers, faulty networks and worker processes for the tests of `redlock-runtime`.
+//! Real servers, faulty networks and worker processes for the tests of `redlock-runtime`.
 //!
 //! Nothing here knows the library under test: a [`Server`] is a `redis-server` process, a
 //! [`Cluster`] is several of them, a [`Proxy`] spoils the network in front of one, a [`Worker`] is
 //! a child process that talks in lines, and a [`Counter`] finds out whether sections overlapped.
+//! [`Postgres`] is a database to be guarded.
 //!
 //! Tests wait for events, never for time. Every wait has two forms: `wait_*` blocks the thread,
 //! `await_*` is the same as a future. Use `await_*` inside `#[tokio::test]`, where a blocked thread
@@ -14,7 +15,9 @@
 
 mod cluster;
 mod counter;
+mod log;
 mod port;
+mod postgres;
 mod process;
 mod proxy;
 mod reaper;
@@ -25,6 +28,7 @@ mod worker;
 
 pub use cluster::Cluster;
 pub use counter::{Counter, Tally};
+pub use postgres::Postgres;
 pub use proxy::{Command, Mode, Proxy, Traffic};
 pub use server::{Server, ServerBuilder};
 pub use wait::PATIENCE;

@@ -53,6 +53,15 @@ impl Process {
         *self.status.insert(status)
     }
 
+    /// Asks the process to end by SIGQUIT, and waits for its end. For one that has to clean up
+    /// behind itself; it must not be frozen.
+    pub(crate) fn quit(&mut self) -> ExitStatus {
+        if self.status.is_none() {
+            self.signal(Signal::QUIT);
+        }
+        self.wait()
+    }
+
     /// Freezes the process; when this returns it no longer runs.
     pub(crate) fn stop(&self) {
         self.signal(Signal::STOP);

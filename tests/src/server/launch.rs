@@ -3,14 +3,13 @@
 use std::{
     env,
     ffi::OsString,
-    io::{self, BufRead, BufReader, PipeReader},
+    io,
     path::{Path, PathBuf},
     process::{Command, Stdio},
-    thread,
 };
 
 use super::{ServerBuilder, history::History, link::Link};
-use crate::{process::Process, wait::Board};
+use crate::{log::Log, process::Process};
 
 /// One life of a server, from start to kill.
 #[derive(Debug)]
@@ -18,7 +17,7 @@ pub(super) struct Running {
     pub(super) process: Process,
     pub(super) run_id: String,
     pub(super) history: History,
-    log: Board<Log>,
+    log: Log,
 }
 
 impl Running {
@@ -38,8 +37,8 @@ impl Running {
         let process = Process::spawn(&mut command);
         // It holds the writing ends; the log must end with the process.
         drop(command);
-        let log = follow(output);
-        log.wait("redis-server to start", |log| log.verdict())?;
+        let log = Log::follow(output);
+        log.wait_ready("redis-server", "Ready to accept connections")?;
 
         let info: String = link
             .query(&["INFO", "server"])
@@ -60,7 +59,7 @@ impl Running {
     }
 
     pub(super) fn log(&self) -> String {
-        self.log.read(|log| log.text.clone())
+        self.log.text()
     }
 }
 
@@ -90,39 +89,4 @@ fn command(builder: &ServerBuilder, port: u16, dir: &Path) -> Command {
     }
     command.args(&builder.args);
     command
-}
-
-#[derive(Debug, Default)]
-struct Log {
-    text: String,
-    ended: bool,
-}
-
-impl Log {
-    /// `Ok` when the server serves, `Err` with what it said when it has ended instead.
-    fn verdict(&self) -> Option<Result<(), String>> {
-        if self.text.contains("Ready to accept connections") {
-            Some(Ok(()))
-        } else if self.ended {
-            Some(Err(self.text.clone()))
-        } else {
-            None
-        }
-    }
-}
-
-/// Reads `output` to its end in a thread, because a server with a full pipe would hang.
-fn follow(output: PipeReader) -> Board<Log> {
-    let log = Board::new(Log::default());
-    let writer = log.clone();
-    thread::spawn(move || {
-        for line in BufReader::new(output).lines().map_while(Result::ok) {
-            writer.update(|log| {
-                log.text.push_str(&line);
-                log.text.push('\n');
-            });
-        }
-        writer.update(|log| log.ended = true);
-    });
-    log
 }

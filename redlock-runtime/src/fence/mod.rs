@@ -1,0 +1,44 @@
+//! Guards at the store: what makes a [fencing token](crate::Lease::fencing_token) keep a late
+//! holder out.
+//!
+//! A holder can be paused for longer than its lease, in the middle of whatever it does, and send
+//! its write afterwards. No lock service can prevent that; only the store can, by refusing a token
+//! that is smaller than the largest it has seen. Here is that check for three stores, as text to
+//! run with any driver: [`postgres`], [`sqlite`], [`redis`]. This crate itself opens no connection
+//! to a store.
+//!
+//! # The rules
+//!
+//! 1. **The first read carries the token too**, not only the writes. Otherwise updates are lost:
+//!    the new holder reads; the late write of the old one arrives and is accepted, as the store
+//!    has seen no larger token yet; the new holder writes what it made of its read, and the late
+//!    write is gone although it was acknowledged. A guarded read *raises* the store to the new
+//!    token first, and the late write is refused.
+//! 2. **Every write carries the token**, in one transaction or script with the check.
+//! 3. **One resource, one lock key.** Tokens of different keys say nothing about each other, so
+//!    everything that is guarded under one resource name must be written under one lock key. The
+//!    key itself is a good name: [`Lease::key`](crate::Lease::key).
+//! 4. **Stale means stop.** A refused holder has lost its lock: it must not retry with the same
+//!    token, nor write elsewhere.
+//! 5. **The store keeps the token at least as safely as the data.** A store that is set back to
+//!    an earlier state must get both back. The row or key of a resource is never removed.
+//!
+//! Then the accepted operations on a resource are in order of holders: between the first and the
+//! last of one holder there is none of another. That needs no clock, and holds whatever happens
+//! to the locks.
+//!
+//! # Other stores
+//!
+//! Any store will do that can compare and write in one atomic step. Where the data is one row or
+//! one document, keep the token in it, and let the first step of a holder raise it:
+//!
+//! ```text
+//! enter:  UPDATE stock SET token = $2 WHERE sku = $1 AND token <= $2 RETURNING units
+//! write:  UPDATE stock SET units = $3 WHERE sku = $1 AND token = $2
+//! ```
+//!
+//! No row in the answer means stale. (That the row exists must be certain.)
+
+pub mod postgres;
+pub mod redis;
+pub mod sqlite;

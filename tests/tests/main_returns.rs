@@ -1,0 +1,32 @@
+//! A program whose `main` returns under a lock ends well, and leaves nothing on any node. The lease
+//! does not end here, so that only a release can free a node.
+
+use redlock_tests::{Cluster, Worker};
+
+#[test]
+fn main_may_return_with_a_guard_in_its_hands() {
+    assert_released_by_the_end_of_main("guard");
+}
+
+#[test]
+fn main_may_return_while_a_task_is_in_a_body() {
+    assert_released_by_the_end_of_main("task");
+}
+
+fn assert_released_by_the_end_of_main(way: &str) {
+    let cluster = Cluster::start(5);
+    let program = Worker::spawn(
+        env!("CARGO_BIN_EXE_way_out_main"),
+        &[way],
+        &[("REDLOCK_NODES", &cluster.url_list())],
+    );
+
+    program.expect_line("held");
+    program.wait_success();
+
+    for node in &cluster {
+        node.wait_event("section", "del", 1);
+        assert_eq!(node.events("section"), ["set", "expire", "del"]);
+    }
+    cluster.wait_free("section");
+}
