@@ -12,7 +12,7 @@ use crate::suggest;
 use crate::tokens::ungrouped;
 
 /// Every argument there is, with an example.
-pub(crate) const ARGUMENTS: [(&str, &str); 10] = [
+pub(crate) const ARGUMENTS: [(&str, &str); 11] = [
     ("key", "key = \"order:{id}\""),
     ("expire", "expire = 5s"),
     ("wait", "wait = 2s"),
@@ -20,13 +20,14 @@ pub(crate) const ARGUMENTS: [(&str, &str); 10] = [
     ("max_hold", "max_hold = 1m"),
     ("guard", "guard = guard"),
     ("name", "name = \"orders\""),
+    ("when_held", "when_held = Ok(())"),
     ("on_error", "on_error = |error| Err(error.into())"),
     ("via", "via = self.redlock"),
     ("crate", "crate = ::redlock_runtime"),
 ];
 
 /// Words that other lock libraries use, and ours for the same.
-const SYNONYMS: [(&str, &str); 14] = [
+const SYNONYMS: [(&str, &str); 17] = [
     ("id", "key"),
     ("resource", "key"),
     ("duration", "expire"),
@@ -38,6 +39,9 @@ const SYNONYMS: [(&str, &str); 14] = [
     ("extend", "renew"),
     ("watchdog", "renew"),
     ("label", "name"),
+    ("held", "when_held"),
+    ("if_held", "when_held"),
+    ("skip", "when_held"),
     ("map_err", "on_error"),
     ("redlock", "via"),
     ("krate", "crate"),
@@ -53,6 +57,7 @@ pub(crate) struct Args {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) guard: Option<Ident>,
     pub(crate) name: Option<LitStr>,
+    pub(crate) when_held: Option<Expr>,
     pub(crate) on_error: Option<Expr>,
     pub(crate) via: Option<Expr>,
     pub(crate) krate: Option<Path>,
@@ -140,6 +145,7 @@ impl Args {
             "max_hold" => self.max_hold = Some(duration(input)?),
             "guard" => self.guard = Some(guard_name(input)?),
             "name" => self.name = Some(label(input)?),
+            "when_held" => self.when_held = Some(expression(name, input)?),
             "on_error" => self.on_error = Some(expression(name, input)?),
             "via" => self.via = Some(expression(name, input)?),
             "crate" => self.krate = Some(crate_path(input)?),
@@ -332,12 +338,12 @@ mod tests {
     fn every_argument() {
         let (args, mistakes) = parse(
             r#"key = "order:{id}", expire = 5s, wait = WAIT, renew = 1s, max_hold = 1m,
-               guard = lease, name = "orders", on_error = |error, | Err::<(), _>(error),
+               guard = lease, name = "orders", when_held = Ok(()), on_error = |error, | Err::<(), _>(error),
                via = pick::<u8, u16>(a = 1, b), crate = ::lock,"#,
         );
         assert_eq!(mistakes, [""; 0]);
         assert!(args.key.is_some() && args.on_error.is_some() && args.via.is_some());
-        assert!(args.name.is_some() && args.krate.is_some());
+        assert!(args.name.is_some() && args.krate.is_some() && args.when_held.is_some());
         assert_eq!(args.durations().count(), 4);
         assert_eq!(args.guard.unwrap(), "lease");
     }
@@ -374,7 +380,7 @@ mod tests {
             mistakes("colour = 5s"),
             [
                 "unknown argument `colour`; the arguments are `key`, `expire`, `wait`, `renew`, \
-              `max_hold`, `guard`, `name`, `on_error`, `via` and `crate`"
+              `max_hold`, `guard`, `name`, `when_held`, `on_error`, `via` and `crate`"
             ]
         );
     }

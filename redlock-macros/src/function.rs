@@ -99,6 +99,21 @@ impl Function {
         self.signature.ident.unraw().to_string()
     }
 
+    /// The names that the arguments bind, `self` among them, without `r#`.
+    pub(crate) fn argument_names(&self) -> Vec<String> {
+        let bindings = self.bindings();
+        let names = bindings.iter().map(|binding| binding.name.unraw());
+        names.map(|name| name.to_string()).collect()
+    }
+
+    /// The names whose values differ from call to call: of arguments and constant parameters.
+    pub(crate) fn variable_names(&self) -> Vec<String> {
+        let mut names = self.argument_names();
+        let parameters = self.signature.generics.const_params();
+        names.extend(parameters.map(|parameter| parameter.ident.unraw().to_string()));
+        names
+    }
+
     /// The names that the arguments bind, `self` among them.
     pub(crate) fn bindings(&self) -> Vec<Binding> {
         let mut bindings = Vec::new();
@@ -191,12 +206,16 @@ fn not_async(signature: &Signature) -> Error {
 fn split_inner_attributes(body: Group) -> (TokenStream, Group) {
     let split = |input: ParseStream| {
         let attributes = input.call(Attribute::parse_inner)?;
-        Ok((quote!(#(#attributes)*), input.parse()?))
+        let rest: TokenStream = input.parse()?;
+        Ok((attributes, rest))
     };
     match split.parse2(body.stream()) {
-        Ok((attributes, rest)) => (attributes, regrouped(&body, rest)),
-        // Half-typed: rustc knows better what to say about it.
-        Err(_) => (TokenStream::new(), body),
+        Ok((attributes, rest)) if !attributes.is_empty() => {
+            (quote!(#(#attributes)*), regrouped(&body, rest))
+        }
+        // The group itself knows the place of both its braces, a new one does not: rustc would
+        // report a half-typed body once more. And it knows better what to say about it.
+        Ok(_) | Err(_) => (TokenStream::new(), body),
     }
 }
 

@@ -46,6 +46,7 @@ mod tokens;
 /// | `max_hold = 1m` | with `renew`: the longest the body may hold the lock | no limit |
 /// | `guard = lease` | a name for the lease in the body: time that remains, `lost()`, `extend()` | none |
 /// | `name = "orders.pay"` | the label in logs and metrics | path and name of the function |
+/// | `when_held = Ok(())` | what to return while somebody else holds the lock; see [below](#when-there-is-no-lock) | an error like any other |
 /// | `on_error = \|error\| ...` | turns a `LockError` into the return value | `?` on a `Result` |
 /// | `via = self.redlock` | which Redlock to use: `Redlock`, a reference or a smart pointer to one | the installed one |
 /// | `crate = path` | where the runtime is, if not at `::redlock_runtime` | `::redlock_runtime` |
@@ -58,6 +59,17 @@ mod tokens;
 /// A literal in the manner of `format!`. Placeholders are arguments, their fields and their methods
 /// without arguments, with a format specification if need be: `{id}`, `{self.shop.id}`,
 /// `{request.0:05}`, `{user.name()}`. Braces are written twice, `{{` and `}}`.
+///
+/// Different arguments have different keys. For that, `:` and the punctuation that the template has
+/// between its placeholders are percent-encoded within the values, and `%` with them: in
+/// `"{shop}:{item}"`, `a:b` and `c` give `a%3Ab:c`, while `a` and `b:c` give `a:b%3Ac`. Numbers and
+/// plain words have none of these and stay as they are, and so do uuids unless a `-` separates the
+/// placeholders. Two placeholders without punctuation between them, `{a}{b}`, do not compile.
+/// `{path!raw}`, or `{path!raw:>5}`, puts a value into the key as it is, next to anything.
+/// Constants and statics that the key names are not encoded either.
+///
+/// A value that comes out empty is refused, with `LockError::EmptyKey`: it would lock everything
+/// that has nothing there.
 ///
 /// The key is made once, before the body, from references: the body may move or change what the
 /// key is made of.
@@ -77,19 +89,35 @@ mod tokens;
 /// }
 /// ```
 ///
-/// `on_error` runs after the arguments have moved into the body. It can use `self` if that is a
-/// reference, and arguments that are `Copy`.
+/// `when_held` is what the function returns if the lock could not be had because somebody else
+/// holds it, after waiting as long as `wait` says. Every other error still goes its way, so that
+/// a job that another replica is running is skipped in silence, and an outage is not:
+///
+/// ```
+/// use redlock_runtime::{LockError, redis_lock};
+///
+/// #[redis_lock(key = "job:cleanup", renew, when_held = Ok(()))]
+/// async fn clean_up() -> Result<(), LockError> {
+///     Ok(())
+/// }
+/// ```
+///
+/// Both are evaluated only when they are needed, after the arguments have moved into the body. They
+/// can use `self` if that is a reference, and arguments that are `Copy`.
 ///
 /// # Expansion
 ///
 /// ```ignore
 /// async fn pay(order: &Order, amount: u64) -> Result<u64, LockError> {
-///     let mut section = Section::installed(format!("order:{}", order.id), spec);
+///     let mut section = Section::installed(key, spec); // `key` is made from `order.id`
 ///     let mut body = pin!(Some(async move { Ok(amount) }));
 ///     let outcome = match section.acquire().await {
 ///         Ok(()) => section.hold(body.as_mut()).await,
 ///         Err(error) => Err(error),
 ///     };
+///     if is_held(&outcome) {
+///         return when_held;
+///     }
 ///     return match outcome {
 ///         Ok(value) => value,
 ///         Err(error) => fail(error),
@@ -119,6 +147,10 @@ mod tokens;
 ///   `cargo check`.
 /// - Locks are not re-entrant: a body that calls its own function with the same key finds the lock
 ///   taken.
+/// - Width and precision, as in `{id:.2}`, can make one text of two values, and so can a type's own
+///   `Display`.
+/// - Renaming an argument in an editor reaches the key where all its placeholders are plain names.
+///   Otherwise the compiler reports the old name, and suggests the new one if they are similar.
 #[proc_macro_attribute]
 pub fn redis_lock(args: TokenStream, item: TokenStream) -> TokenStream {
     expand::redis_lock(args.into(), item.into()).into()

@@ -75,6 +75,13 @@ impl From<String> for Key {
     }
 }
 
+/// A key without placeholders.
+impl From<&str> for Key {
+    fn from(text: &str) -> Self {
+        Self::from(text.to_owned())
+    }
+}
+
 struct Encoded {
     separators: &'static str,
     text: String,

@@ -110,6 +110,12 @@ impl Spec {
     }
 }
 
+/// Whether the lock failed only because somebody else holds it: what `when_held = ...` is for.
+#[must_use]
+pub const fn is_held<T>(outcome: &Result<T, LockError>) -> bool {
+    matches!(outcome, Err(LockError::Contended(_)))
+}
+
 /// The way out for a lock that failed.
 pub fn fail<R: FromLockError>(error: LockError) -> R {
     R::from_lock_error(error)

@@ -1,0 +1,68 @@
+//! What `#[async_trait]` leaves of a method.
+impl Pay for Shop {
+    fn pay<'life0, 'async_trait>(
+        &'life0 self,
+        id: u64,
+    ) -> ::core::pin::Pin<
+        Box<
+            dyn ::core::future::Future<
+                Output = Result<u64, LockError>,
+            > + ::core::marker::Send + 'async_trait,
+        >,
+    >
+    where
+        'life0: 'async_trait,
+        Self: 'async_trait,
+    {
+        Box::pin(async move {
+            use ::redlock_runtime::__private as __redis_lock;
+            let __returns = __redis_lock::Returns::<Result<u64, LockError>>::new();
+            let mut __section = __redis_lock::Section::installed(
+                {
+                    let __values = __redis_lock::Values::new(":");
+                    let __text = __redis_lock::std::format!(
+                        "order:{}:{}", __redis_lock::Values::encoded(& __values, "id",
+                        __redis_lock::std::format_args!("{}", id)),
+                        __redis_lock::Values::encoded(& __values, "self.id",
+                        __redis_lock::std::format_args!("{}", self.id))
+                    );
+                    __redis_lock::Values::key(__values, __text)
+                },
+                __redis_lock::Spec {
+                    name: __redis_lock::std::concat!(
+                        __redis_lock::std::module_path!(), "::", "pay"
+                    ),
+                    expire: __redis_lock::std::option::Option::None,
+                    wait: __redis_lock::std::time::Duration::ZERO,
+                    renew: __redis_lock::Renew::Never,
+                    max_hold: __redis_lock::std::option::Option::None,
+                },
+            );
+            let mut __body = __redis_lock::std::pin::pin!(
+                __redis_lock::std::option::Option::Some(async move { if false { let
+                __output = __redis_lock::Returns::conjure(& __returns); return __output;
+                } let _ = & self; let _ = & id; match () { () => { if let
+                ::core::option::Option::Some(__ret) = ::core::option::Option::None:: <
+                Result < u64, LockError > > { return __ret; } let __self = self; let id =
+                id; let __ret : Result < u64, LockError > = { Ok(id + __self.id) }; __ret
+                } } })
+            );
+            let __acquired = __redis_lock::Section::acquire(&mut __section).await;
+            let __outcome = match __acquired {
+                __redis_lock::std::result::Result::Ok(()) => {
+                    let __body = __redis_lock::std::pin::Pin::as_mut(&mut __body);
+                    __redis_lock::Section::hold(&mut __section, __body).await
+                }
+                __redis_lock::std::result::Result::Err(__error) => {
+                    __redis_lock::std::result::Result::Err(__error)
+                }
+            };
+            return match __outcome {
+                __redis_lock::std::result::Result::Ok(__value) => __value,
+                __redis_lock::std::result::Result::Err(__error) => {
+                    __redis_lock::fail::<Result<u64, LockError>>(__error)
+                }
+            };
+        })
+    }
+}

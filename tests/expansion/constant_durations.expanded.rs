@@ -1,0 +1,91 @@
+async fn import() -> Result<(), LockError> {
+    use ::redlock_runtime::__private as __redis_lock;
+    let __returns = __redis_lock::Returns::<Result<(), LockError>>::new();
+    let mut __section = __redis_lock::Section::installed(
+        "import",
+        {
+            const __REDIS_LOCK_SPEC: __redis_lock::Spec = __redis_lock::Spec {
+                name: __redis_lock::std::concat!(
+                    __redis_lock::std::module_path!(), "::", "import"
+                ),
+                expire: __redis_lock::std::option::Option::Some(LEASE),
+                wait: config::WAIT,
+                renew: __redis_lock::Renew::Never,
+                max_hold: __redis_lock::std::option::Option::None,
+            };
+            const _: () = __redis_lock::check_durations(&__REDIS_LOCK_SPEC);
+            __REDIS_LOCK_SPEC
+        },
+    );
+    let mut __body = __redis_lock::std::pin::pin!(
+        __redis_lock::std::option::Option::Some(async move { if false { let __output =
+        __redis_lock::Returns::conjure(& __returns); return __output; } match () { () =>
+        { Ok(()) } } })
+    );
+    let __acquired = __redis_lock::Section::acquire(&mut __section).await;
+    let __outcome = match __acquired {
+        __redis_lock::std::result::Result::Ok(()) => {
+            let __body = __redis_lock::std::pin::Pin::as_mut(&mut __body);
+            __redis_lock::Section::hold(&mut __section, __body).await
+        }
+        __redis_lock::std::result::Result::Err(__error) => {
+            __redis_lock::std::result::Result::Err(__error)
+        }
+    };
+    return match __outcome {
+        __redis_lock::std::result::Result::Ok(__value) => __value,
+        __redis_lock::std::result::Result::Err(__error) => {
+            __redis_lock::fail::<Result<(), LockError>>(__error)
+        }
+    };
+}
+impl<T: Leased> Import<T> {
+    async fn run(&self) -> Result<(), LockError> {
+        use ::redlock_runtime::__private as __redis_lock;
+        let __returns = __redis_lock::Returns::<Result<(), LockError>>::new();
+        let mut __section = __redis_lock::Section::installed(
+            {
+                let __values = __redis_lock::Values::new(":");
+                let __text = __redis_lock::std::format!(
+                    "import:{}", __redis_lock::Values::encoded(& __values, "self",
+                    __redis_lock::std::format_args!("{}", self))
+                );
+                __redis_lock::Values::key(__values, __text)
+            },
+            const {
+                let __spec = __redis_lock::Spec {
+                    name: __redis_lock::std::concat!(
+                        __redis_lock::std::module_path!(), "::", "run"
+                    ),
+                    expire: __redis_lock::std::option::Option::Some(T::LEASE),
+                    wait: __redis_lock::std::time::Duration::ZERO,
+                    renew: __redis_lock::Renew::Never,
+                    max_hold: __redis_lock::std::option::Option::None,
+                };
+                __redis_lock::check_durations(&__spec);
+                __spec
+            },
+        );
+        let mut __body = __redis_lock::std::pin::pin!(
+            __redis_lock::std::option::Option::Some(async move { if false { let __output
+            = __redis_lock::Returns::conjure(& __returns); return __output; } match () {
+            () => { Ok(()) } } })
+        );
+        let __acquired = __redis_lock::Section::acquire(&mut __section).await;
+        let __outcome = match __acquired {
+            __redis_lock::std::result::Result::Ok(()) => {
+                let __body = __redis_lock::std::pin::Pin::as_mut(&mut __body);
+                __redis_lock::Section::hold(&mut __section, __body).await
+            }
+            __redis_lock::std::result::Result::Err(__error) => {
+                __redis_lock::std::result::Result::Err(__error)
+            }
+        };
+        return match __outcome {
+            __redis_lock::std::result::Result::Ok(__value) => __value,
+            __redis_lock::std::result::Result::Err(__error) => {
+                __redis_lock::fail::<Result<(), LockError>>(__error)
+            }
+        };
+    }
+}

@@ -1,0 +1,46 @@
+async fn report() -> Option<impl Display> {
+    #![allow(clippy::let_and_return)]
+    use crate::lock::__private as __redis_lock;
+    let __returns = __redis_lock::Returns::<Option<_>>::new();
+    let mut __section = __redis_lock::Section::installed(
+        "report",
+        __redis_lock::Spec {
+            name: "reports.nightly",
+            expire: __redis_lock::std::option::Option::Some(
+                __redis_lock::std::time::Duration::from_millis(5000u64),
+            ),
+            wait: __redis_lock::std::time::Duration::from_millis(1000u64),
+            renew: __redis_lock::Renew::Every(
+                __redis_lock::std::time::Duration::from_millis(500u64),
+            ),
+            max_hold: __redis_lock::std::option::Option::Some(
+                __redis_lock::std::time::Duration::from_millis(90000u64),
+            ),
+        },
+    );
+    let lease = __redis_lock::Section::lease(&__section);
+    let mut __body = __redis_lock::std::pin::pin!(
+        __redis_lock::std::option::Option::Some(async move { if false { let __output =
+        __redis_lock::Returns::conjure(& __returns); return __output; } match () { () =>
+        { let fence = lease.key().len(); Some(fence) } } })
+    );
+    let __acquired = __redis_lock::Section::acquire(&mut __section).await;
+    let __outcome = match __acquired {
+        __redis_lock::std::result::Result::Ok(()) => {
+            let __body = __redis_lock::std::pin::Pin::as_mut(&mut __body);
+            __redis_lock::Section::hold(&mut __section, __body).await
+        }
+        __redis_lock::std::result::Result::Err(__error) => {
+            __redis_lock::std::result::Result::Err(__error)
+        }
+    };
+    if __redis_lock::is_held(&__outcome) {
+        return None;
+    }
+    return match __outcome {
+        __redis_lock::std::result::Result::Ok(__value) => __value,
+        __redis_lock::std::result::Result::Err(__error) => {
+            __redis_lock::fail_with::<Option<_>, _>(|error| log(error), __error)
+        }
+    };
+}

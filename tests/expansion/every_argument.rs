@@ -1,0 +1,17 @@
+#[redis_lock(
+    key = "report",
+    expire = 5s,
+    wait = 1,
+    renew = 500ms,
+    max_hold = 1.5m,
+    guard = lease,
+    name = "reports.nightly",
+    when_held = None,
+    on_error = |error| log(error),
+    crate = crate::lock,
+)]
+async fn report() -> Option<impl Display> {
+    #![allow(clippy::let_and_return)]
+    let fence = lease.key().len();
+    Some(fence)
+}

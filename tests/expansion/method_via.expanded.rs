@@ -1,0 +1,60 @@
+impl Shop {
+    async fn sell(
+        &self,
+        sku: &str,
+        (count, price): (u32, u32),
+    ) -> Result<u32, LockError> {
+        use ::redlock_runtime::__private as __redis_lock;
+        let __returns = __redis_lock::Returns::<Result<u32, LockError>>::new();
+        let mut __section = {
+            let __redlock = &self.redlock;
+            __redis_lock::Section::of(
+                __redlock,
+                {
+                    let __values = __redis_lock::Values::new(":");
+                    let __text = __redis_lock::std::format!(
+                        "shop:{}:{}", __redis_lock::Values::encoded(& __values,
+                        "self.id", __redis_lock::std::format_args!("{}", self.id)),
+                        __redis_lock::Values::encoded(& __values, "sku",
+                        __redis_lock::std::format_args!("{}", sku))
+                    );
+                    __redis_lock::Values::key(__values, __text)
+                },
+                __redis_lock::Spec {
+                    name: __redis_lock::std::concat!(
+                        __redis_lock::std::module_path!(), "::", "sell"
+                    ),
+                    expire: __redis_lock::std::option::Option::None,
+                    wait: __redis_lock::std::time::Duration::ZERO,
+                    renew: __redis_lock::Renew::Never,
+                    max_hold: __redis_lock::std::option::Option::None,
+                },
+            )
+        };
+        let mut __body = __redis_lock::std::pin::pin!(
+            __redis_lock::std::option::Option::Some(async move { if false { let __output
+            = __redis_lock::Returns::conjure(& __returns); return __output; } let _ = &
+            self; let _ = & sku; let _ = & count; let _ = & price; match () { () => {
+            self.stock.take(sku, count). await; Ok(count * price) } } })
+        );
+        let __acquired = __redis_lock::Section::acquire(&mut __section).await;
+        let __outcome = match __acquired {
+            __redis_lock::std::result::Result::Ok(()) => {
+                let __body = __redis_lock::std::pin::Pin::as_mut(&mut __body);
+                __redis_lock::Section::hold(&mut __section, __body).await
+            }
+            __redis_lock::std::result::Result::Err(__error) => {
+                __redis_lock::std::result::Result::Err(__error)
+            }
+        };
+        if __redis_lock::is_held(&__outcome) {
+            return Ok(0);
+        }
+        return match __outcome {
+            __redis_lock::std::result::Result::Ok(__value) => __value,
+            __redis_lock::std::result::Result::Err(__error) => {
+                __redis_lock::fail::<Result<u32, LockError>>(__error)
+            }
+        };
+    }
+}

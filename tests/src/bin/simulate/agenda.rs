@@ -1,0 +1,65 @@
+//! What is going to happen, in the order of time, and of scheduling where times are equal.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+use crate::network::Arrival;
+
+#[derive(Debug)]
+pub(crate) enum Happening {
+    /// A message reaches a node.
+    AtNode(Arrival),
+    /// A message, or the news of a connection, reaches a client.
+    AtClient(Arrival),
+    /// The engine of a client wakes.
+    Wake { client: usize },
+    /// A caller goes on, if it has done nothing else since.
+    Turn {
+        client: usize,
+        task: usize,
+        turn: u32,
+    },
+    /// Something goes wrong.
+    Strike,
+    /// A client's pause is over, if it is.
+    Resume { client: usize },
+    /// A node's silence is over, if it is.
+    Speak { node: usize },
+    /// A node that was down is up.
+    Up { node: usize },
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Agenda {
+    order: BinaryHeap<Reverse<(u64, u32, u32)>>,
+    happenings: Vec<Option<Happening>>,
+    free: Vec<u32>,
+    scheduled: u32,
+}
+
+impl Agenda {
+    pub(crate) fn at(&mut self, time: u64, happening: Happening) {
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.happenings[slot as usize] = Some(happening);
+                slot
+            }
+            None => {
+                self.happenings.push(Some(happening));
+                self.happenings.len() as u32 - 1
+            }
+        };
+        self.order.push(Reverse((time, self.scheduled, slot)));
+        self.scheduled += 1;
+    }
+
+    pub(crate) fn next(&self) -> Option<u64> {
+        self.order.peek().map(|Reverse((time, ..))| *time)
+    }
+
+    pub(crate) fn pop(&mut self) -> Option<(u64, Happening)> {
+        let Reverse((time, _, slot)) = self.order.pop()?;
+        self.free.push(slot);
+        let happening = self.happenings[slot as usize].take()?;
+        Some((time, happening))
+    }
+}

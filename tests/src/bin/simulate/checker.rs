@@ -1,0 +1,364 @@
+//! What must be true of every history.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    clock::Clock,
+    node::index_of,
+    plan::{KEYS, Profile},
+    protocol::{Instant, LeaseId, Owner, Reply, Request},
+};
+
+/// A rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Invariant {
+    /// Two leases of one key are never believed in at the same true time.
+    Exclusion,
+    /// Nobody writes over what it has not read.
+    LostUpdate,
+    /// A release or an extension touches no key but that of its own attempt.
+    ForeignUnlock,
+    /// Once a lease is over and its node can be reached, no key of it is left.
+    Leak,
+    /// Every question is answered in time, and only once, and none after the end.
+    Answer,
+    /// Whoever waits while all is calm gets the lock.
+    WakeUp,
+    /// Nothing of an owner is sent once its release has been.
+    AfterRelease,
+    /// What is granted is worth having.
+    Validity,
+    /// A lease that has ended is not extended.
+    Revival,
+    /// What is said of a release is true.
+    Outcome,
+    /// One of a process talks to the nodes, and it is the one who asked first.
+    Line,
+    /// Requests go out on connections that are up, and a connection is made where there is none.
+    Connections,
+    /// After the last fault everything comes to rest.
+    Rest,
+    /// A seed gives the same history again.
+    Replay,
+    Panic,
+}
+
+impl Invariant {
+    pub(crate) const ALL: [Self; 15] = [
+        Self::Exclusion,
+        Self::LostUpdate,
+        Self::ForeignUnlock,
+        Self::Leak,
+        Self::Answer,
+        Self::WakeUp,
+        Self::AfterRelease,
+        Self::Validity,
+        Self::Revival,
+        Self::Outcome,
+        Self::Line,
+        Self::Connections,
+        Self::Rest,
+        Self::Replay,
+        Self::Panic,
+    ];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Exclusion => "exclusion",
+            Self::LostUpdate => "lost_update",
+            Self::ForeignUnlock => "foreign_unlock",
+            Self::Leak => "leak",
+            Self::Answer => "answer",
+            Self::WakeUp => "wake_up",
+            Self::AfterRelease => "after_release",
+            Self::Validity => "validity",
+            Self::Revival => "revival",
+            Self::Outcome => "outcome",
+            Self::Line => "line",
+            Self::Connections => "connections",
+            Self::Rest => "rest",
+            Self::Replay => "replay",
+            Self::Panic => "panic",
+        }
+    }
+
+    /// Whether it must hold: all of them inside of the assumptions, and outside all but those
+    /// that need them.
+    pub(crate) const fn is_required(self, profile: Profile) -> bool {
+        match profile {
+            Profile::Inside => true,
+            Profile::Outside => !matches!(self, Self::Exclusion | Self::LostUpdate),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Violation {
+    pub(crate) invariant: Invariant,
+    pub(crate) at: u64,
+    pub(crate) what: String,
+}
+
+/// One attempt, as it was in truth: also where two of them carry the same owner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tag(u32);
+
+/// Who believes to hold a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Belief {
+    pub(crate) client: usize,
+    pub(crate) lease: LeaseId,
+    /// By the client's clock.
+    pub(crate) deadline: Instant,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Checker {
+    owners: BTreeMap<u128, Attempted>,
+    believers: [Vec<Belief>; KEYS],
+    /// The unfenced store: one number for each key.
+    pub(crate) store: [u64; KEYS],
+    lines: BTreeMap<(usize, usize), Line>,
+    tags: u32,
+}
+
+/// What is known of an owner. The masks have a bit for each node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Attempted {
+    pub(crate) client: usize,
+    pub(crate) incarnation: u32,
+    tag: Tag,
+    asked: u8,
+    /// By the client's clock: when the key of the last request has expired at the latest.
+    pub(crate) expires: u64,
+    release_sent: bool,
+    release_ran: u8,
+    release_refused: u8,
+    deleted: u8,
+}
+
+/// The leases of one key in one process.
+#[derive(Debug, Default)]
+struct Line {
+    /// In the order of asking.
+    waiting: Vec<LeaseId>,
+    /// The owner that the nodes may know, and those of them that were asked and not released.
+    open: Option<(Owner, u8)>,
+}
+
+const fn bit(node: usize) -> u8 {
+    1 << node
+}
+
+impl Checker {
+    // ---- belief
+
+    /// The other lease that is believed in at the same time, if there is one.
+    pub(crate) fn believe(
+        &mut self,
+        key: usize,
+        belief: Belief,
+        at: u64,
+        clock: impl Fn(usize) -> Clock,
+    ) -> Option<Belief> {
+        let believers = &mut self.believers[key];
+        believers.retain(|other| {
+            other.lease != belief.lease || other.client != belief.client
+        });
+        believers.retain(|other| clock(other.client).read(at) < other.deadline.as_nanos());
+        let other = believers.first().copied();
+        believers.push(belief);
+        other
+    }
+
+    /// False if the lease was not believed in any more.
+    pub(crate) fn extend(
+        &mut self,
+        key: usize,
+        client: usize,
+        lease: LeaseId,
+        deadline: Instant,
+        now: u64,
+    ) -> bool {
+        let belief = self.believers[key]
+            .iter_mut()
+            .find(|belief| belief.client == client && belief.lease == lease);
+        let Some(belief) = belief.filter(|belief| now < belief.deadline.as_nanos()) else {
+            return false;
+        };
+        belief.deadline = deadline;
+        true
+    }
+
+    pub(crate) fn disbelieve(&mut self, key: usize, client: usize, lease: LeaseId) {
+        self.believers[key].retain(|belief| belief.client != client || belief.lease != lease);
+    }
+
+    /// Everything of a process that is no more.
+    pub(crate) fn forget_client(&mut self, client: usize) {
+        for believers in &mut self.believers {
+            believers.retain(|belief| belief.client != client);
+        }
+        self.lines.retain(|&(owner, _), _| owner != client);
+    }
+
+    pub(crate) fn believes(&self, client: usize, now: u64) -> bool {
+        let mut all = self.believers.iter().flatten();
+        all.any(|belief| belief.client == client && now < belief.deadline.as_nanos())
+    }
+
+    // ---- requests
+
+    /// Looks at a request that is about to be sent. `now` is the client's clock.
+    pub(crate) fn on_send(
+        &mut self,
+        (client, incarnation): (usize, u32),
+        node: usize,
+        request: &Request,
+        with_source: bool,
+        now: u64,
+    ) -> (Tag, Option<(Invariant, String)>) {
+        let (Request::Acquire { key, owner, .. }
+        | Request::Extend { key, owner, .. }
+        | Request::Release { key, owner }) = request;
+        let line = self.lines.entry((client, index_of(key))).or_default();
+        let next = Tag(self.tags);
+        let attempted = self.owners.entry(owner.0).or_insert_with(|| {
+            self.tags += 1;
+            Attempted::new((client, incarnation), next)
+        });
+        let mut broken = None;
+        match request {
+            Request::Acquire { ttl, .. } | Request::Extend { ttl, .. }
+                if attempted.release_sent =>
+            {
+                let what = format!("client {client} sends {request:?} after its release");
+                broken = Some((Invariant::AfterRelease, what));
+                let expires = now + ttl.as_nanos() as u64;
+                if matches!(request, Request::Acquire { .. }) && !with_source {
+                    // Another attempt under the same owner.
+                    let next = Tag(self.tags);
+                    self.tags += 1;
+                    *attempted = Attempted::new((client, incarnation), next);
+                }
+                attempted.expires = expires;
+            }
+            Request::Acquire { ttl, .. } => {
+                attempted.expires = now + ttl.as_nanos() as u64;
+                attempted.asked |= bit(node);
+                match &mut line.open {
+                    Some((open, nodes)) if open == owner => *nodes |= bit(node),
+                    Some((open, _)) => {
+                        let what = format!(
+                            "client {client} asks for {owner:?} while {open:?} is not released"
+                        );
+                        broken = Some((Invariant::Line, what));
+                    }
+                    None => line.open = Some((*owner, bit(node))),
+                }
+            }
+            Request::Extend { ttl, .. } => attempted.expires = now + ttl.as_nanos() as u64,
+            Request::Release { .. } => {
+                attempted.release_sent = true;
+                if line.open.is_some_and(|(open, _)| open == *owner) {
+                    line.open = None;
+                }
+            }
+        }
+        (attempted.tag, broken)
+    }
+
+    /// A node does not hear of the requests of a connection that is gone: its release has to
+    /// wait, and nobody in the line waits for that.
+    pub(crate) fn link_down(&mut self, client: usize, node: usize) {
+        for (_, line) in self.lines.range_mut((client, 0)..(client + 1, 0)) {
+            if let Some((owner, nodes)) = line.open {
+                let left = nodes & !bit(node);
+                line.open = (left != 0).then_some((owner, left));
+            }
+        }
+    }
+
+    pub(crate) fn was_released(&self, node: usize, owner: Owner) -> bool {
+        let attempted = self.owners.get(&owner.0);
+        attempted.is_some_and(|attempted| attempted.release_ran & bit(node) != 0)
+    }
+
+    pub(crate) fn release_ran(&mut self, node: usize, owner: Owner, reply: &Reply) {
+        let Some(attempted) = self.owners.get_mut(&owner.0) else {
+            return;
+        };
+        match reply {
+            Reply::Deleted => attempted.deleted |= bit(node),
+            Reply::NoScript => return,
+            Reply::Failed(_) => attempted.release_refused |= bit(node),
+            _ => {}
+        }
+        attempted.release_ran |= bit(node);
+    }
+
+    /// On how many nodes the key was deleted by this owner's release, and on how many it was
+    /// not there to be deleted. The rest is not known yet.
+    pub(crate) fn release_in_truth(&self, owner: Owner, nodes: usize) -> (usize, usize) {
+        let Some(attempted) = self.owners.get(&owner.0) else {
+            return (0, nodes);
+        };
+        let refused = attempted.release_refused;
+        let missing = (attempted.release_ran | !attempted.asked) & !attempted.deleted & !refused;
+        let all = (1_u16 << nodes) as u8 - 1;
+        let count = |mask: u8| (mask & all).count_ones() as usize;
+        (count(attempted.deleted), count(missing))
+    }
+
+    pub(crate) fn attempted(&self, owner: Owner) -> Option<&Attempted> {
+        self.owners.get(&owner.0)
+    }
+
+    // ---- lines
+
+    pub(crate) fn ask(&mut self, client: usize, key: usize, lease: LeaseId) {
+        let line = self.lines.entry((client, key)).or_default();
+        line.waiting.push(lease);
+    }
+
+    /// A lease waits no longer. True if it was the one who had asked first.
+    pub(crate) fn leave(&mut self, client: usize, key: usize, lease: LeaseId) -> bool {
+        let line = self.lines.entry((client, key)).or_default();
+        let first = line.waiting.first() == Some(&lease);
+        line.waiting.retain(|&waiting| waiting != lease);
+        first
+    }
+
+    pub(crate) fn open_owner(&self, client: usize, key: usize) -> Option<Owner> {
+        let line = self.lines.get(&(client, key))?;
+        line.open.map(|(owner, _)| owner)
+    }
+
+    /// A lease was lost under its holder, who has not let go yet: the line goes on.
+    pub(crate) fn over(&mut self, client: usize, key: usize) {
+        if let Some(line) = self.lines.get_mut(&(client, key)) {
+            line.open = None;
+        }
+    }
+}
+
+impl Attempted {
+    const fn new((client, incarnation): (usize, u32), tag: Tag) -> Self {
+        Self {
+            client,
+            incarnation,
+            tag,
+            asked: 0,
+            expires: 0,
+            release_sent: false,
+            release_ran: 0,
+            release_refused: 0,
+            deleted: 0,
+        }
+    }
+
+    /// The node was told to release it, and answered with an error.
+    pub(crate) const fn is_refused_by(&self, node: usize) -> bool {
+        self.release_refused & bit(node) != 0
+    }
+}

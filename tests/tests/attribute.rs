@@ -1,0 +1,22 @@
+//! The attribute on functions of every shape: each compiles without a warning, takes its lock and
+//! gives it back. The nodes are in memory.
+#![deny(warnings)]
+
+mod attribute {
+    mod arguments;
+    mod attributes;
+    mod editions;
+    mod frameworks;
+    mod generics;
+    mod hygiene;
+    mod keys;
+    mod limits;
+    mod options;
+    mod order;
+    mod receivers;
+    mod returns;
+    mod send;
+    mod support;
+    mod traits;
+    mod when_held;
+}

@@ -1,0 +1,303 @@
+//! Key templates: fields, methods, format specs, braces; evaluated once and before the body.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::support::{assert_all_released, assert_held, install};
+use redlock_runtime::{LockError, redis_lock};
+
+struct Request {
+    user: User,
+    sizes: (u32, (u32, u32)),
+    r#type: &'static str,
+}
+struct User {
+    name: String,
+}
+impl User {
+    fn upper(&self) -> String {
+        self.name.to_uppercase()
+    }
+}
+const SHARD: u8 = 7;
+struct Config {
+    shard: u8,
+}
+static CONFIG: Config = Config { shard: 3 };
+
+#[redis_lock(key = "no-placeholder")]
+async fn fixed() -> Result<(), LockError> {
+    assert_held("no-placeholder").await;
+    Ok(())
+}
+
+#[redis_lock(key = "{{braces}} {a}")]
+async fn braces(a: u8) -> Result<(), LockError> {
+    assert_held("{braces} 1").await;
+    let _ = a;
+    Ok(())
+}
+
+#[redis_lock(key = "only {{braces}}")]
+async fn only_braces() -> Result<(), LockError> {
+    assert_held("only {braces}").await;
+    Ok(())
+}
+
+#[redis_lock(key = r#"raw "{a}" \ {b:>w$}:{b:03}:{b:?}"#)]
+async fn specs(a: &str, b: u8, w: usize) -> Result<(), LockError> {
+    assert_held("raw \"x\" \\   5:005:5").await;
+    let _ = (a, b, w);
+    Ok(())
+}
+
+#[redis_lock(
+    key = "{{{req.user.name}}}:{req.sizes.0}:{req.sizes.1.1:03}:{req.user.upper():>w$}:{req.type}:{n:?}:{SHARD}:{CONFIG.shard}"
+)]
+async fn dotted(req: &Request, n: Option<u8>, w: usize) -> Result<(), LockError> {
+    assert_held("{ann}:1:003:  ANN:t:None:7:3").await;
+    let _ = (n, w, &req.user);
+    Ok(())
+}
+
+#[redis_lock(key = "multi\nline \
+    continued:{é}")]
+async fn unicode(é: &str) -> Result<(), LockError> {
+    assert_held("multi\nline continued:ü").await;
+    let _ = é;
+    Ok(())
+}
+
+#[redis_lock(key = "{req.user.upper().len()}:{req.user.name.as_str():?}")]
+async fn chained(req: &Request) -> Result<(), LockError> {
+    assert_held("3:\"ann\"").await;
+    let _ = req;
+    Ok(())
+}
+
+struct Counted(AtomicU32);
+impl Counted {
+    fn count(&self) -> u32 {
+        self.0.fetch_add(1, Ordering::Relaxed) + 1
+    }
+}
+
+#[redis_lock(key = "once:{counted.count()}")]
+async fn once(counted: &Counted) -> Result<u32, LockError> {
+    assert_held("once:1").await;
+    Ok(counted.0.load(Ordering::Relaxed))
+}
+
+#[redis_lock(key = "moved:{name}:{user.name}")]
+async fn moved(name: String, user: User) -> Result<(String, User), LockError> {
+    assert_held("moved:a:b").await;
+    let moved = (name, user);
+    Ok(moved)
+}
+
+#[redis_lock(key = "changed:{n}")]
+async fn changed_by_body(n: &mut u8) -> Result<(), LockError> {
+    *n += 1;
+    assert_held("changed:1").await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn every_template() {
+    install().await;
+    let name = || "ann".to_owned();
+    let req = Request {
+        user: User { name: name() },
+        sizes: (1, (2, 3)),
+        r#type: "t",
+    };
+    fixed().await.unwrap();
+    braces(1).await.unwrap();
+    only_braces().await.unwrap();
+    specs("x", 5, 3).await.unwrap();
+    dotted(&req, None, 5).await.unwrap();
+    unicode("ü").await.unwrap();
+    chained(&req).await.unwrap();
+    assert_eq!(once(&Counted(AtomicU32::new(0))).await.unwrap(), 1);
+    moved(
+        "a".to_owned(),
+        User {
+            name: "b".to_owned(),
+        },
+    )
+    .await
+    .unwrap();
+    let mut n = 1;
+    changed_by_body(&mut n).await.unwrap();
+    assert_eq!(n, 2);
+    assert_all_released().await;
+}
+
+#[redis_lock(key = "{shop}:{item}", guard = lease)]
+async fn item_of_shop(shop: &str, item: &str) -> Result<String, LockError> {
+    let _ = (shop, item);
+    Ok(lease.key().to_owned())
+}
+
+#[redis_lock(key = "{shop}-{item}/{shop}", guard = lease)]
+async fn other_separators(shop: &str, item: &str) -> Result<String, LockError> {
+    let _ = (shop, item);
+    Ok(lease.key().to_owned())
+}
+
+#[tokio::test]
+async fn different_arguments_have_different_keys() {
+    install().await;
+    let key = async |shop, item| item_of_shop(shop, item).await.unwrap();
+    assert_eq!(key("a:b", "c").await, "a%3Ab:c");
+    assert_eq!(key("a", "b:c").await, "a:b%3Ac");
+    assert_eq!(key("a%3Ab", "c").await, "a%253Ab:c");
+    assert_eq!(key("müsli", "ß/-_").await, "müsli:ß/-_");
+    let key = other_separators("a-b", "c/d:e").await.unwrap();
+    assert_eq!(key, "a%2Db-c%2Fd%3Ae/a%2Db");
+}
+
+/// Every pair of values made of two letters, separators and what the encoding writes.
+#[tokio::test]
+async fn no_two_pairs_share_a_key() {
+    install().await;
+    let mut values = vec![String::new()];
+    for length in 0..3 {
+        for start in values.clone().iter().filter(|it| it.len() == length) {
+            values.extend("a:-/%3".chars().map(|next| format!("{start}{next}")));
+        }
+    }
+    values.remove(0);
+    values.truncate(6 + 36);
+    let mut keys = std::collections::HashMap::new();
+    for shop in &values {
+        for item in &values {
+            let key = item_of_shop(shop, item).await.unwrap();
+            let earlier = keys.insert(key, (shop, item));
+            assert_eq!(earlier, None, "as {shop} and {item}");
+        }
+    }
+}
+
+#[redis_lock(key = "{a}:{b}:{uuid}", guard = lease)]
+async fn numbers(a: i64, b: f64, uuid: uuid::Uuid) -> Result<String, LockError> {
+    let _ = (a, b, uuid);
+    Ok(lease.key().to_owned())
+}
+
+#[tokio::test]
+async fn numbers_and_uuids_stay_as_they_are() {
+    install().await;
+    let uuid = "67e55044-10b1-426f-9247-bb680e5fe0c8";
+    let key = numbers(-7, 1.5, uuid.parse().unwrap()).await.unwrap();
+    assert_eq!(key, format!("-7:1.5:{uuid}"));
+}
+
+#[redis_lock(key = "{path!raw}:{id}/{path!raw:>w$}", guard = lease)]
+async fn raw(path: &str, id: &str, w: usize) -> Result<String, LockError> {
+    let _ = (path, id, w);
+    Ok(lease.key().to_owned())
+}
+
+#[redis_lock(key = "{user.name!raw}{id}", guard = lease)]
+async fn raw_neighbours(user: &User, id: u64) -> Result<String, LockError> {
+    let _ = (user, id);
+    Ok(lease.key().to_owned())
+}
+
+#[tokio::test]
+async fn raw_values_are_not_encoded() {
+    install().await;
+    assert_eq!(
+        raw("a:b/%", "c:/", 7).await.unwrap(),
+        "a:b/%:c%3A%2F/  a:b/%"
+    );
+    let name = "a:".to_owned();
+    assert_eq!(raw_neighbours(&User { name }, 1).await.unwrap(), "a:1");
+}
+
+#[redis_lock(key = "{width}|{n:>width$.precision$}|{n:?}|{SHARD:02}", guard = lease)]
+async fn widths(n: f64, width: usize, precision: usize) -> Result<String, LockError> {
+    let _ = (n, width, precision);
+    Ok(lease.key().to_owned())
+}
+
+#[redis_lock(key = "{n:#06x}|{n:b}|{n:o}|{n:e}|{n:E}|{n:X}|{n:+}", guard = lease)]
+async fn formats(n: u8) -> Result<String, LockError> {
+    let _ = n;
+    Ok(lease.key().to_owned())
+}
+
+#[redis_lock(key = "{a}:{N}", guard = lease)]
+async fn constant_parameter<const N: u8>(a: u8) -> Result<String, LockError> {
+    let _ = a;
+    Ok(lease.key().to_owned())
+}
+
+#[tokio::test]
+async fn specifications_are_obeyed_once() {
+    install().await;
+    assert_eq!(widths(1.25, 6, 1).await.unwrap(), "6|   1.2|1.25|07");
+    let formats = formats(10).await.unwrap();
+    assert_eq!(formats, "0x000a|1010|12|1e1|1E1|A|+10");
+    assert_eq!(constant_parameter::<3>(1).await.unwrap(), "1:3");
+}
+
+#[derive(Debug)]
+struct Nameless(&'static str);
+
+impl std::fmt::Display for Nameless {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.0)
+    }
+}
+
+impl Nameless {
+    fn name(&self) -> &str {
+        self.0
+    }
+}
+
+#[redis_lock(key = "{tenant}:{user.name()}", on_error = |error| Err(error.to_string()))]
+async fn nameless(tenant: &str, user: Nameless) -> Result<(), String> {
+    let _ = (tenant, user);
+    Ok(())
+}
+
+#[redis_lock(key = "empty:{user!raw}", when_held = Ok(()))]
+async fn nameless_raw(user: Nameless) -> Result<(), LockError> {
+    let _ = user;
+    Ok(())
+}
+
+#[tokio::test]
+async fn an_empty_placeholder_is_refused_by_name() {
+    install().await;
+    let refused = nameless("t", Nameless("")).await.unwrap_err();
+    assert!(
+        refused.contains("nothing in it for `{user.name()}`"),
+        "{refused}"
+    );
+    let refused = nameless("", Nameless("")).await.unwrap_err();
+    assert!(refused.contains("`{tenant}`"), "{refused}");
+    assert!(matches!(
+        nameless_raw(Nameless("")).await,
+        Err(LockError::EmptyKey {
+            placeholder: Some("user")
+        })
+    ));
+    nameless("t", Nameless("u")).await.unwrap();
+}
+
+#[redis_lock(key = "{counted.count()}|{counted.count():02}", guard = lease)]
+async fn each_placeholder_once(counted: &Counted) -> Result<String, LockError> {
+    let _ = counted;
+    Ok(lease.key().to_owned())
+}
+
+#[tokio::test]
+async fn a_placeholder_is_evaluated_once() {
+    install().await;
+    let counted = Counted(AtomicU32::new(0));
+    assert_eq!(each_placeholder_once(&counted).await.unwrap(), "1|02");
+    assert_eq!(counted.0.into_inner(), 2);
+}

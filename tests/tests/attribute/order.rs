@@ -1,0 +1,213 @@
+//! What happens while the lock is held: the key before, the body's values destroyed inside, on
+//! return, `?`, panic, cancellation and loss.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use super::support::{assert_held, assert_released, install, is_held};
+use redlock_runtime::{LockError, Redlock, redis_lock};
+
+type Log = Arc<Mutex<Vec<String>>>;
+
+/// Writes down whether the lock was held when this value was destroyed.
+struct Witness {
+    name: &'static str,
+    key: String,
+    redlock: Redlock,
+    log: Log,
+}
+
+impl Drop for Witness {
+    fn drop(&mut self) {
+        // A try_acquire that is polled once, on nodes in memory; a free lock is put back at once.
+        let attempt = self.redlock.lock(self.key.clone()).try_acquire();
+        let (name, log) = (self.name, self.log.clone());
+        let held = std::thread::spawn(move || {
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .build()
+                .unwrap();
+            runtime.block_on(async { matches!(attempt.await, Err(LockError::Contended(_))) })
+        });
+        let state = if held.join().unwrap() { "held" } else { "free" };
+        log.lock().unwrap().push(format!("{name} {state}"));
+    }
+}
+
+async fn witness(name: &'static str, key: &str, log: &Log) -> Witness {
+    Witness {
+        name,
+        key: key.to_owned(),
+        redlock: install().await,
+        log: log.clone(),
+    }
+}
+
+fn taken(log: &Log) -> Vec<String> {
+    std::mem::take(&mut log.lock().unwrap())
+}
+
+#[redis_lock(key = "{key!raw}")]
+async fn locals(key: &str, log: &Log, argument: Witness, fail: bool) -> Result<(), LockError> {
+    let _first = witness("first", key, log).await;
+    let _second = witness("second", key, log).await;
+    let _ = &argument;
+    if fail {
+        let error = install().await.lock(key).try_acquire().await.unwrap_err();
+        Err(error)?;
+    }
+    Ok(())
+}
+
+#[tokio::test]
+async fn locals_and_arguments_are_destroyed_under_the_lock() {
+    for fail in [false, true] {
+        let log = Log::default();
+        let argument = witness("argument", "order:locals", &log).await;
+        assert_eq!(
+            locals("order:locals", &log, argument, fail).await.is_err(),
+            fail
+        );
+        assert_eq!(taken(&log), ["second held", "first held", "argument held"]);
+        assert_released("order:locals").await;
+    }
+}
+
+struct Halves {
+    used: Witness,
+    #[allow(dead_code, reason = "its destruction is what counts")]
+    unused: Witness,
+}
+
+#[redis_lock(key = "order:halves")]
+async fn halves(halves: Halves) -> Result<(), LockError> {
+    assert_held("order:halves").await;
+    drop(halves.used);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_partly_used_argument_stays_whole() {
+    let log = Log::default();
+    let used = witness("used", "order:halves", &log).await;
+    let unused = witness("unused", "order:halves", &log).await;
+    halves(Halves { used, unused }).await.unwrap();
+    assert_eq!(taken(&log), ["used held", "unused held"]);
+    assert_released("order:halves").await;
+}
+
+impl Halves {
+    #[redis_lock(key = "order:self-halves")]
+    async fn consume(self) -> Result<(), LockError> {
+        assert_held("order:self-halves").await;
+        drop(self.used);
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_partly_used_self_stays_whole() {
+    let log = Log::default();
+    let used = witness("used", "order:self-halves", &log).await;
+    let unused = witness("unused", "order:self-halves", &log).await;
+    Halves { used, unused }.consume().await.unwrap();
+    assert_eq!(taken(&log), ["used held", "unused held"]);
+}
+
+#[tokio::test]
+async fn a_lock_that_is_not_free_destroys_the_arguments_without_running_the_body() {
+    let log = Log::default();
+    let redlock = install().await;
+    let other = redlock.lock("order:refused").acquire().await.unwrap();
+    let argument = witness("argument", "order:refused", &log).await;
+    let refused = locals("order:refused", &log, argument, false).await;
+    assert!(matches!(refused, Err(LockError::Contended(_))));
+    assert_eq!(taken(&log), ["argument held"]);
+    drop(other);
+    assert_released("order:refused").await;
+}
+
+#[redis_lock(key = "order:panic")]
+async fn panics(log: &Log) -> Result<(), LockError> {
+    let _local = witness("local", "order:panic", log).await;
+    panic!("on purpose");
+}
+
+#[tokio::test]
+async fn a_panic_releases() {
+    install().await;
+    let log = Log::default();
+    let task = tokio::spawn({
+        let log = log.clone();
+        async move { panics(&log).await }
+    });
+    assert!(task.await.unwrap_err().is_panic());
+    assert_eq!(taken(&log), ["local held"]);
+    assert_released("order:panic").await;
+}
+
+#[redis_lock(key = "order:cancelled")]
+async fn waits(log: &Log, argument: Witness) -> Result<(), LockError> {
+    let _local = witness("local", "order:cancelled", log).await;
+    let _argument = argument;
+    std::future::pending().await
+}
+
+#[tokio::test]
+async fn cancellation_releases() {
+    let log = Log::default();
+    let argument = witness("argument", "order:cancelled", &log).await;
+    let cancelled = tokio::time::timeout(Duration::from_millis(50), waits(&log, argument)).await;
+    assert!(cancelled.is_err());
+    assert_eq!(taken(&log), ["argument held", "local held"]);
+    assert_released("order:cancelled").await;
+}
+
+#[redis_lock(key = "order:lost", expire = 200ms, renew, max_hold = 300ms)]
+async fn outlives_its_lock(log: &Log, entered: &AtomicBool) -> Result<(), LockError> {
+    let _local = witness("local", "order:lost", log).await;
+    entered.store(true, Ordering::Relaxed);
+    std::future::pending().await
+}
+
+#[tokio::test]
+async fn loss_destroys_the_body() {
+    install().await;
+    let log = Log::default();
+    let entered = AtomicBool::new(false);
+    let lost = outlives_its_lock(&log, &entered).await;
+    assert!(lost.is_err());
+    assert!(entered.load(Ordering::Relaxed));
+    assert_eq!(taken(&log).len(), 1);
+    assert_released("order:lost").await;
+}
+
+#[redis_lock(key = "order:lazy")]
+async fn lazy() -> Result<(), LockError> {
+    assert_held("order:lazy").await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn nothing_happens_before_the_first_poll() {
+    install().await;
+    let future = lazy();
+    assert!(!is_held("order:lazy").await);
+    future.await.unwrap();
+}
+
+#[tokio::test]
+async fn an_argument_is_stored_once() {
+    #[redis_lock(key = "order:size")]
+    async fn large(block: [u8; 4096]) -> Result<u8, LockError> {
+        tokio::task::yield_now().await;
+        Ok(block[0])
+    }
+    async fn plain(block: [u8; 4096]) -> Result<u8, LockError> {
+        tokio::task::yield_now().await;
+        Ok(block[0])
+    }
+    let extra = size_of_val(&large([0; 4096])) - size_of_val(&plain([0; 4096]));
+    assert!(extra < 2048, "the lock adds {extra} bytes");
+}

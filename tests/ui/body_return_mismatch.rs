@@ -1,0 +1,11 @@
+use redlock_runtime::{LockError, redis_lock};
+
+#[redis_lock(key = "order")]
+async fn pay(id: u64) -> Result<u64, LockError> {
+    if id == 0 {
+        return None;
+    }
+    Ok(id)
+}
+
+fn main() {}
