@@ -259,7 +259,6 @@ async fn flushed_scripts_cost_nothing() {
     flush();
 
     let second = redlock.lock("k").acquire().await.unwrap();
-    await_sets("k", 2, &cluster).await;
     flush();
     second.extend().await.unwrap();
     flush();
@@ -343,7 +342,10 @@ async fn a_lying_majority_never_votes_and_is_quoted() {
             match (lie.word, connection) {
                 (None, Connection::Up) => {}
                 (Some(word), Connection::Down { reason }) => {
-                    assert!(reason.contains(word), "{lie:?}: {reason}");
+                    assert!(
+                        !reason.is_empty() && reason.contains(word),
+                        "{lie:?}: {reason}"
+                    );
                 }
                 _ => panic!("{lie:?}: {connection:?}"),
             }
@@ -470,12 +472,8 @@ async fn connect_in_brief(proxies: &[Proxy]) -> Redlock {
 }
 
 async fn await_set(key: &str, nodes: &[Server]) {
-    await_sets(key, 1, nodes).await;
-}
-
-async fn await_sets(key: &str, count: usize, nodes: &[Server]) {
     for node in nodes {
-        node.await_event(key, "set", count).await;
+        node.await_event(key, "set", 1).await;
     }
 }
 

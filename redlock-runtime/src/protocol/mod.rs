@@ -668,9 +668,12 @@ impl Protocol {
     /// gone out.
     fn send_if_wanted(&mut self, node: NodeId, sent: Sent, now: Instant) {
         let wanted = match sent.purpose {
-            Purpose::Acquire { lease, owner } | Purpose::Confirm { lease, owner } => {
-                self.attempt_of(lease, owner).is_some()
+            // Also of a lock that the other nodes have granted meanwhile: it should not rest on a
+            // bare majority.
+            Purpose::Acquire { lease, owner } => {
+                self.attempt_of(lease, owner).is_some() || self.held_by(lease, owner).is_some()
             }
+            Purpose::Confirm { lease, owner } => self.attempt_of(lease, owner).is_some(),
             Purpose::Extend { lease, extension } => self.hold_of(lease, extension).is_some(),
             Purpose::Watch { lease, owner } => self.held_by(lease, owner).is_some(),
             Purpose::Verify | Purpose::Reseed { .. } | Purpose::Release { .. } => true,

@@ -105,7 +105,10 @@ fn run() -> Result<bool, Box<dyn Error>> {
     for profile in ["inside", "outside"] {
         copy.build()?;
         if let Some((history, invariant)) = copy.simulate(profile, &settings)?.found {
-            println!("| (none, {profile}) | {} | **{invariant}** | |", history + 1);
+            println!(
+                "| (none, {profile}) | {} | **{invariant}** | |",
+                history + 1
+            );
             bad.push(format!("none-{profile}"));
         } else {
             println!("| (none, {profile}) | {} | - | |", settings.histories);
@@ -227,7 +230,10 @@ impl Copy {
     fn new(protocol: &Path) -> Result<Self, Box<dyn Error>> {
         let root = tempfile::tempdir()?;
         let simulator = Path::new("tests/src/bin/simulate");
-        copy_folder(&tests().join("src/bin/simulate"), &root.path().join(simulator))?;
+        copy_folder(
+            &tests().join("src/bin/simulate"),
+            &root.path().join(simulator),
+        )?;
         let copied = root.path().join("redlock-runtime/src/protocol");
         copy_folder(protocol, &copied)?;
         fs::write(root.path().join("Cargo.toml"), MANIFEST)?;

@@ -2,10 +2,13 @@
 
 use redlock_runtime::fence::postgres::{GUARD, INSTALL, STALE};
 use redlock_tests::Postgres;
-use tokio::{pin, select, task::yield_now};
+use tokio::{pin, select, task::yield_now, time::timeout};
 use tokio_postgres::{Client, Error, IsolationLevel, NoTls, Transaction, error::SqlState};
 
-use crate::stores::{self, STOCK, Session, Stale, Store, keeps_late_holders_out};
+use crate::{
+    PATIENCE,
+    stores::{self, STOCK, Session, Stale, Store, keeps_late_holders_out},
+};
 
 keeps_late_holders_out!(Database::new().await);
 
@@ -135,9 +138,12 @@ struct PostgresSession {
 impl PostgresSession {
     async fn sees_somebody_wait(&self) {
         const WAITING: &str = "SELECT count(*) FROM pg_locks WHERE NOT granted";
-        while self.number(WAITING).await == 0 {
-            yield_now().await;
-        }
+        let seen = async {
+            while self.number(WAITING).await == 0 {
+                yield_now().await;
+            }
+        };
+        timeout(PATIENCE, seen).await.expect("somebody waits");
     }
 
     async fn number(&self, query: &str) -> i64 {

@@ -10,9 +10,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redlock_runtime::{LockError, Redlock};
-use redlock_tests::{Cluster, Proxy, redis};
-use tokio::task::JoinSet;
+use redlock_runtime::{LockError, NodeStatus, Redlock};
+use redlock_tests::{Cluster, Proxy, Server, redis};
+use tokio::{
+    task::{JoinSet, yield_now},
+    time::timeout,
+};
 
 use crate::{LONG, PATIENCE, acquire, client, client_at, delete_everywhere, token};
 
@@ -56,15 +59,11 @@ async fn of_nodes_that_disagree_are_confirmed() {
     assert_eq!(confirmed_owners(&proxies), 0);
 
     // Ahead of the clocks, so that no proposal brings them together.
-    for (step, node) in (1..).zip(&nodes) {
-        let [stripe] = <[String; 1]>::try_from(node.query::<Vec<String>>(&["HKEYS", FENCE]))
-            .expect("one key, one stripe");
-        let ahead = first + step * 1_000_000_000;
-        node.command(&["HSET", FENCE, &stripe, &ahead.to_string()]);
-    }
+    let ahead = |days: u64| first + days * 86_400_000_000;
+    set_counters(&nodes, [1, 2, 3, 4, 5].map(ahead));
     let guard = acquire(&client, KEY).await;
     // At least a majority granted, and the token is the largest of their numbers.
-    assert!(token(&guard) > first + 3 * 1_000_000_000);
+    assert!(token(&guard) > ahead(3));
     assert_eq!(confirmed_owners(&proxies), 1);
     let confirmed = token(&guard);
     guard.release().await;
@@ -82,12 +81,15 @@ async fn grow_after_the_scripts_are_gone() {
     assert!(next_token(&client).await > before);
 }
 
+/// One minority after the other, until no node is left that has seen the first token itself.
 #[tokio::test]
-async fn grow_after_a_minority_lost_its_memory() {
+async fn grow_after_minorities_lost_their_memory() {
     let nodes = Cluster::start(5);
     let client = client(&nodes).await;
+    let first = next_token(&client).await;
+    // Ahead of the clocks, which would keep the tokens growing by themselves.
+    set_counters(&nodes, [first + 1_000_000_000_000; 5]);
     let mut before = next_token(&client).await;
-    // One minority after the other, until no node is left that knows the first token itself.
     for minority in [[0, 1], [2, 3], [4, 0]] {
         for node in minority {
             nodes[node].restart();
@@ -95,6 +97,7 @@ async fn grow_after_a_minority_lost_its_memory() {
         for node in minority {
             nodes[node].await_clients(1).await;
         }
+        await_up(&client).await;
         let after = next_token(&client).await;
         assert!(after > before, "{after} after {before}");
         before = after;
@@ -107,9 +110,9 @@ async fn grow_after_all_nodes_lost_their_memory() {
     let nodes = Cluster::start(5);
     let first = client(&nodes).await;
     let before = next_token(&first).await;
-    for node in &nodes {
-        node.restart();
-    }
+    // All are gone before the first one comes back: none can learn from another.
+    nodes.iter().for_each(Server::kill);
+    nodes.iter().for_each(Server::restart);
     assert!(next_token(&first).await > before);
     // And those of a client that has seen nothing of it.
     assert!(next_token(&client(&nodes).await).await > before);
@@ -143,7 +146,7 @@ async fn of_a_lost_lock_are_not_given() {
     let client = client(&nodes).await;
     let guard = acquire(&client, KEY).await;
     delete_everywhere(&nodes, KEY);
-    assert!(matches!(guard.extend().await, Err(LockError::Lost(_))));
+    assert!(matches!(guard.lost().await, LockError::Lost(_)));
     assert!(matches!(guard.fencing_token(), Err(LockError::Lost(_))));
 }
 
@@ -210,6 +213,25 @@ async fn next_token(client: &Redlock) -> u64 {
     let token = token(&guard);
     guard.release().await;
     token
+}
+
+/// Sets the counters of the only key that was locked so far.
+fn set_counters(nodes: &Cluster, counters: [u64; 5]) {
+    for (node, counter) in nodes.iter().zip(counters) {
+        let stripes: Vec<String> = node.query(&["HKEYS", FENCE]);
+        assert_eq!(stripes.len(), 1);
+        node.command(&["HSET", FENCE, &stripes[0], &counter.to_string()]);
+    }
+}
+
+async fn await_up(client: &Redlock) {
+    let all_up = async {
+        while !client.nodes().iter().all(NodeStatus::is_up) {
+            yield_now().await;
+        }
+    };
+    let all_up = timeout(PATIENCE, all_up).await;
+    all_up.unwrap_or_else(|_| panic!("{:#?}", client.nodes()));
 }
 
 /// Several clients with several tasks each, on two keys, by way of the proxies.

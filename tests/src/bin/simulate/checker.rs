@@ -6,7 +6,7 @@ use crate::{
     clock::Clock,
     node::index_of,
     plan::{KEYS, Profile},
-    protocol::{Instant, LeaseId, Owner, Reply, Request},
+    protocol::{Instant, LeaseId, Owner, Reply, Request, Token},
 };
 
 /// A rule.
@@ -36,6 +36,9 @@ pub(crate) enum Invariant {
     Line,
     /// Requests go out on connections that are up, and a connection is made where there is none.
     Connections,
+    /// No two acquisitions of a key have one token, and who asks after another was granted gets a
+    /// larger one.
+    Token,
     /// After the last fault everything comes to rest.
     Rest,
     /// A seed gives the same history again.
@@ -44,7 +47,7 @@ pub(crate) enum Invariant {
 }
 
 impl Invariant {
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Exclusion,
         Self::LostUpdate,
         Self::ForeignUnlock,
@@ -57,6 +60,7 @@ impl Invariant {
         Self::Outcome,
         Self::Line,
         Self::Connections,
+        Self::Token,
         Self::Rest,
         Self::Replay,
         Self::Panic,
@@ -72,6 +76,7 @@ impl Invariant {
             Self::WakeUp => "wake_up",
             Self::AfterRelease => "after_release",
             Self::Validity => "validity",
+            Self::Token => "token",
             Self::Revival => "revival",
             Self::Outcome => "outcome",
             Self::Line => "line",
@@ -114,6 +119,8 @@ pub(crate) struct Belief {
 
 #[derive(Debug, Default)]
 pub(crate) struct Checker {
+    /// The tokens of each key, with the true times of their grants.
+    tokens: [Vec<(Token, u64)>; KEYS],
     owners: BTreeMap<u128, Attempted>,
     believers: [Vec<Belief>; KEYS],
     /// The unfenced store: one number for each key.
@@ -162,9 +169,7 @@ impl Checker {
         clock: impl Fn(usize) -> Clock,
     ) -> Option<Belief> {
         let believers = &mut self.believers[key];
-        believers.retain(|other| {
-            other.lease != belief.lease || other.client != belief.client
-        });
+        believers.retain(|other| other.lease != belief.lease || other.client != belief.client);
         believers.retain(|other| clock(other.client).read(at) < other.deadline.as_nanos());
         let other = believers.first().copied();
         believers.push(belief);
@@ -202,6 +207,16 @@ impl Checker {
         self.lines.retain(|&(owner, _), _| owner != client);
     }
 
+    /// Looks at the token of a grant to a question that was asked at the true time `asked`.
+    pub(crate) fn on_token(&mut self, key: usize, token: Token, asked: u64, now: u64) -> bool {
+        let tokens = &mut self.tokens[key];
+        let in_order = tokens
+            .iter()
+            .all(|&(earlier, granted)| earlier != token && (granted >= asked || earlier < token));
+        tokens.push((token, now));
+        in_order
+    }
+
     pub(crate) fn believes(&self, client: usize, now: u64) -> bool {
         let mut all = self.believers.iter().flatten();
         all.any(|belief| belief.client == client && now < belief.deadline.as_nanos())
@@ -218,9 +233,17 @@ impl Checker {
         with_source: bool,
         now: u64,
     ) -> (Tag, Option<(Invariant, String)>) {
-        let (Request::Acquire { key, owner, .. }
-        | Request::Extend { key, owner, .. }
-        | Request::Release { key, owner }) = request;
+        let (key, owner) = match request {
+            Request::Acquire { key, owner, .. }
+            | Request::Confirm { key, owner, .. }
+            | Request::Extend { key, owner, .. }
+            | Request::Watch { key, owner }
+            | Request::Release { key, owner, .. } => (key, owner),
+            // About the node, not about a lock.
+            Request::Admit { .. } | Request::Identify | Request::Top => {
+                return (Tag(u32::MAX.into()), None);
+            }
+        };
         let line = self.lines.entry((client, index_of(key))).or_default();
         let next = Tag(self.tags);
         let attempted = self.owners.entry(owner.0).or_insert_with(|| {
@@ -258,6 +281,12 @@ impl Checker {
                 }
             }
             Request::Extend { ttl, .. } => attempted.expires = now + ttl.as_nanos() as u64,
+            Request::Confirm { .. } | Request::Watch { .. } if attempted.release_sent => {
+                let what = format!("client {client} sends {request:?} after its release");
+                broken = Some((Invariant::AfterRelease, what));
+            }
+            Request::Confirm { .. } | Request::Watch { .. } => {}
+            Request::Admit { .. } | Request::Identify | Request::Top => {}
             Request::Release { .. } => {
                 attempted.release_sent = true;
                 if line.open.is_some_and(|(open, _)| open == *owner) {

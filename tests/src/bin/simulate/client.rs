@@ -1,7 +1,7 @@
 //! A process: one engine with its protocol, and callers that ask it for locks, work under them,
 //! and let go or forget to.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, time::Duration};
 
 use crate::{
     MICRO, MILLI, SECOND,
@@ -12,8 +12,8 @@ use crate::{
     network::{Arrival, Link},
     plan::{Plan, nanos},
     protocol::{
-        Action, Answer, Drained, Event, Instant, LeaseId, Loss, Outcome, Owner, Protocol, Refusal,
-        Terms, out_of_reach,
+        Action, Answer, Drained, Event, Instant, LeaseId, Loss, Outcome, Outside, Owner, Protocol, Refusal, Settings,
+        Terms,
     },
     random::Random,
     trace,
@@ -60,6 +60,8 @@ pub(crate) struct ShutDown {
 
 #[derive(Debug)]
 struct Task {
+    /// The true time of its last question.
+    asked: u64,
     stage: Stage,
     lease: LeaseId,
     key: usize,
@@ -87,11 +89,19 @@ enum Over {
 #[derive(Clone, Copy, Debug)]
 enum Stage {
     Idle,
-    Asking { by: Limit },
-    Holding { deadline: Instant, until: u64 },
+    Asking {
+        by: Limit,
+    },
+    Holding {
+        deadline: Instant,
+        until: u64,
+    },
     /// The lease is over, and the holder has not let go yet.
     Stuck,
-    Releasing { by: Limit, over: Over },
+    Releasing {
+        by: Limit,
+        over: Over,
+    },
 }
 
 impl Client {
@@ -135,8 +145,21 @@ impl World {
         let mut chance = Random::new(self.random.next());
         let random = move || u128::from(chance.next()) << 64 | u128::from(chance.next());
         let now = Instant::from_nanos(clock.read(self.now));
-        let limit = nanos(self.plan.silence_limit);
-        let protocol = Protocol::new(self.plan.nodes, limit, Box::new(random), now);
+        let settings = Settings {
+            silence_limit: nanos(self.plan.silence_limit),
+            may_evict: false,
+            quarantine: self.plan.longest_life(),
+            // All nodes are new when a history begins.
+            fresh_quarantine: Duration::ZERO,
+        };
+        // Of no weight: tokens must be right whatever the wall clocks say.
+        let skew = self.random.below(1_000);
+        let mut proposals = Random::new(self.random.next());
+        let outside = Outside {
+            random: Box::new(random),
+            wall_micros: Box::new(move || skew + proposals.below(1_000)),
+        };
+        let protocol = Protocol::new(self.plan.nodes, settings, outside, now);
         let tasks = (0..self.plan.tasks).map(|task| Task {
             stage: Stage::Idle,
             lease: LeaseId(task as u64),
@@ -144,6 +167,7 @@ impl World {
             terms: self.plan.calm_terms(0),
             turn: 0,
             owner: None,
+            asked: 0,
             granted: 0,
             extending: None,
             read: None,
@@ -214,6 +238,7 @@ impl World {
                     node,
                     request,
                     body,
+                    server,
                     with_source,
                 } => {
                     let now = self.clients[client].clock.read(self.now);
@@ -223,7 +248,7 @@ impl World {
                     if let Some((invariant, what)) = broken {
                         self.violation(invariant, what);
                     }
-                    self.send(client, node, request, body, with_source, tag);
+                    self.send(client, node, request, body, (server, with_source), tag);
                 }
                 Action::Answer { lease, answer } => self.answer(client, lease, answer),
                 Action::NodeChanged { .. } => {}
@@ -362,6 +387,7 @@ impl World {
         asking.terms = terms;
         asking.stage = Stage::Asking { by };
         asking.turn += 1;
+        asking.asked = self.now;
         let key = asking.key;
         self.checker.ask(client, key, lease);
         if !calm && self.random.chance(self.plan.cancel) {
@@ -383,7 +409,9 @@ impl World {
         if now >= deadline.as_nanos() {
             // Not polled any more.
             let slower = |node: &crate::node::Node| {
-                self.clients[client].clock.is_slower_by_percent(&node.clock, 5)
+                self.clients[client]
+                    .clock
+                    .is_slower_by_percent(&node.clock, 5)
             };
             if self.nodes.iter().any(slower) {
                 self.hit(Harm::ExpiredUnderDrift, Some(client));
@@ -511,7 +539,12 @@ impl World {
             return self.violation(Invariant::Answer, what);
         }
         match (answer, stage) {
-            (Answer::Granted { deadline }, Stage::Asking { by }) => {
+            (Answer::Granted { deadline, token }, Stage::Asking { by }) => {
+                let (key, asked) = (one.key, one.asked);
+                if !self.checker.on_token(key, token, asked, self.now) {
+                    let what = format!("client {client} gets {token:?} for key {key}");
+                    self.violation(Invariant::Token, what);
+                }
                 self.in_time(client, by, "of a grant");
                 self.granted(client, task, deadline);
             }
@@ -637,7 +670,7 @@ impl World {
             let (deleted, missing) = self.checker.release_in_truth(owner, nodes);
             let truth = match outcome {
                 Outcome::Released => over == Over::No && deleted >= majority,
-                Outcome::AlreadyExpired => over == Over::Yes || out_of_reach(nodes, missing),
+                Outcome::AlreadyExpired => over == Over::Yes || nodes - missing < majority,
                 Outcome::Unknown => {
                     let calm = self.phase == Phase::Calm && !self.plan.half_open_at_last;
                     over == Over::No && !calm

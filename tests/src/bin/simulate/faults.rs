@@ -208,7 +208,7 @@ impl World {
         dead.silent_until = 0;
         dead.flush_scripts();
         if empty {
-            dead.forget_keys();
+            dead.forget_all();
         }
         let lost = std::mem::take(&mut dead.backlog);
         self.under_way -= lost.len();

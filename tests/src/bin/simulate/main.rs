@@ -126,7 +126,9 @@ fn run_all(settings: &Settings) -> Report {
 
 /// True if an invariant was violated that must hold.
 fn run_one(settings: &Settings, index: u64, report: &mut Report) -> bool {
-    let seed = settings.seed.wrapping_add(index.wrapping_mul(random::STRIDE));
+    let seed = settings
+        .seed
+        .wrapping_add(index.wrapping_mul(random::STRIDE));
     let replayed = index.is_multiple_of(REPLAYED);
     let log = match (settings.verbose, replayed) {
         (true, _) => Log::Printed,

@@ -1,5 +1,7 @@
 //! Connections between clients and nodes: in order on each of them, and on nothing else.
 
+use std::sync::Arc;
+
 use crate::{
     MILLI,
     agenda::Happening,
@@ -7,7 +9,7 @@ use crate::{
     faults::Harm,
     node::{Effect, index_of},
     plan::Plan,
-    protocol::{ConnectionId, Event, NodeId, Reply, Request, RequestId},
+    protocol::{ConnectionId, Event, Facts, NodeId, Reply, Request, RequestId},
     trace,
     world::{Phase, World},
 };
@@ -73,6 +75,7 @@ pub(crate) enum Message {
         delayed: bool,
         id: RequestId,
         body: Request,
+        server: Option<Arc<str>>,
         with_source: bool,
         tag: Tag,
     },
@@ -157,12 +160,15 @@ impl World {
         node: NodeId,
         id: RequestId,
         body: Request,
-        with_source: bool,
+        (server, with_source): (Option<Arc<str>>, bool),
         tag: Tag,
     ) {
         let link = &self.clients[client].links[node.0];
         let (Some(connection), true) = (link.current, link.up) else {
-            let what = format!("client {client} sends to node {} without a connection", node.0);
+            let what = format!(
+                "client {client} sends to node {} without a connection",
+                node.0
+            );
             return self.violation(Invariant::Connections, what);
         };
         let number = self.connections[connection].sent;
@@ -172,6 +178,7 @@ impl World {
             delayed: false,
             id,
             body,
+            server,
             with_source,
             tag,
         };
@@ -189,10 +196,7 @@ impl World {
         if slow.slow_until > self.now {
             delay += slow.slow_by;
         }
-        if self.plan.late > 0
-            && self.phase == Phase::Faulty
-            && self.random.chance(self.plan.late)
-        {
+        if self.plan.late > 0 && self.phase == Phase::Faulty && self.random.chance(self.plan.late) {
             delay += self.random.below(self.plan.late_by);
             self.hit(Harm::MessageLate, Some(client));
         }
@@ -364,12 +368,13 @@ impl World {
             Message::Request {
                 id,
                 body,
+                server,
                 with_source,
                 tag,
                 ..
             } => Message::Reply {
                 id,
-                reply: self.run_script(node, connection, &body, with_source, tag),
+                reply: self.run_script(node, connection, &body, (server, with_source), tag),
             },
             Message::Reply { .. } | Message::Up | Message::Down => return,
         };
@@ -386,10 +391,10 @@ impl World {
         node: usize,
         connection: usize,
         body: &Request,
-        with_source: bool,
+        how: (Option<Arc<str>>, bool),
         tag: Tag,
     ) -> Reply {
-        let (reply, effect) = self.nodes[node].run(body, with_source, tag, self.now);
+        let (reply, effect) = self.nodes[node].run(node, body, how, tag, self.now);
         trace!(self, "   node {node} <- {body:?} = {reply:?}");
         if self.connections[connection].broken {
             let client = self.connections[connection].client;
@@ -463,7 +468,12 @@ impl World {
                 Event::Connected {
                     node,
                     connection,
-                    server: Some(format!("server {}", node.0).into()),
+                    facts: Facts {
+                        server: Some(self.nodes[node.0].identity(node.0)),
+                        was_flushed: true,
+                        tells_changes: true,
+                        ..Facts::default()
+                    },
                 }
             }
             Message::Down => {

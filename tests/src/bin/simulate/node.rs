@@ -1,6 +1,6 @@
-//! A Redis server: keys with an expiry, and the three scripts.
+//! A Redis server: keys with an expiry, counters, the marker of its admission, and the scripts.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use crate::{
     MILLI,
@@ -8,7 +8,7 @@ use crate::{
     clock::Clock,
     network::Arrival,
     plan::KEYS,
-    protocol::{Fault, Owner, Reply, Request},
+    protocol::{Fault, Owner, Reply, Request, Token},
 };
 
 #[derive(Debug)]
@@ -19,8 +19,17 @@ pub(crate) struct Node {
     /// Drops a key at the very millisecond of its expiry, and not the one after as Redis does.
     strict: bool,
     keys: [Option<Key>; KEYS],
-    /// Which of the three scripts its cache holds.
-    scripts: [bool; 3],
+    counters: [u64; KEYS],
+    floor: u64,
+    /// Another one after each restart that loses memory.
+    process: u64,
+    /// The process that may vote.
+    run: Option<u64>,
+    pending: Option<u64>,
+    /// In milliseconds of this node.
+    quarantined_until: u64,
+    /// Which of the scripts its cache holds.
+    scripts: [bool; SCRIPTS],
     pub(crate) down: bool,
     /// Reads nothing before this time; what arrives waits in the backlog.
     pub(crate) silent_until: u64,
@@ -31,6 +40,8 @@ pub(crate) struct Node {
     /// How many of the next requests are refused with an error.
     pub(crate) errors: u32,
 }
+
+const SCRIPTS: usize = 6;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
@@ -59,7 +70,13 @@ impl Node {
             stepped_back: 0,
             strict,
             keys: [None; KEYS],
-            scripts: [false; 3],
+            counters: [0; KEYS],
+            floor: 0,
+            process: 0,
+            run: None,
+            pending: None,
+            quarantined_until: 0,
+            scripts: [false; SCRIPTS],
             down: false,
             silent_until: 0,
             backlog: VecDeque::new(),
@@ -71,15 +88,25 @@ impl Node {
 
     /// What a client does on each new connection.
     pub(crate) const fn load_scripts(&mut self) {
-        self.scripts = [true; 3];
+        self.scripts = [true; SCRIPTS];
     }
 
     pub(crate) const fn flush_scripts(&mut self) {
-        self.scripts = [false; 3];
+        self.scripts = [false; SCRIPTS];
     }
 
-    pub(crate) const fn forget_keys(&mut self) {
+    /// A new process with nothing in memory.
+    pub(crate) const fn forget_all(&mut self) {
         self.keys = [None; KEYS];
+        self.counters = [0; KEYS];
+        self.floor = 0;
+        self.process += 1;
+        self.run = None;
+        self.pending = None;
+    }
+
+    pub(crate) fn identity(&self, number: usize) -> Arc<str> {
+        format!("node {number}, process {}", self.process).into()
     }
 
     pub(crate) fn key(&self, index: usize, at: u64) -> Option<Key> {
@@ -89,11 +116,17 @@ impl Node {
 
     pub(crate) fn run(
         &mut self,
+        number: usize,
         request: &Request,
-        with_source: bool,
+        (server, with_source): (Option<Arc<str>>, bool),
         tag: Tag,
         at: u64,
     ) -> (Reply, Effect) {
+        let identity = self.identity(number);
+        if *request == Request::Identify {
+            let server = Some(identity);
+            return (Reply::Identity { server }, Effect::Nothing);
+        }
         if self.errors > 0 {
             self.errors -= 1;
             let refused = Fault::Refused("LOADING".into());
@@ -103,44 +136,123 @@ impl Node {
             Request::Acquire { key, .. } => (0, index_of(key)),
             Request::Extend { key, .. } => (1, index_of(key)),
             Request::Release { key, .. } => (2, index_of(key)),
+            Request::Confirm { key, .. } => (3, index_of(key)),
+            Request::Watch { key, owner } => {
+                let held = self.key(index_of(key), at);
+                let ours = held.is_some_and(|held| held.owner == *owner);
+                let reply = if ours { Reply::Ours } else { Reply::NotOwner };
+                return (reply, Effect::Nothing);
+            }
+            Request::Admit { .. } => (4, 0),
+            Request::Top => (5, 0),
+            Request::Identify => unreachable!("answered above"),
         };
         if !self.scripts[script] && !with_source {
             return (Reply::NoScript, Effect::Nothing);
         }
         self.scripts[script] = true;
+        // The client's word for the process, which may be out of date.
+        let meant = server.as_ref() == Some(&identity);
+        match request {
+            Request::Admit {
+                quarantine, floor, ..
+            } => {
+                let reply = self.admit(meant, *quarantine, *floor, at);
+                return (reply, Effect::Nothing);
+            }
+            Request::Top => {
+                let top = self.counters.iter().copied().fold(self.floor, u64::max);
+                return (Reply::Top { counter: Token(top) }, Effect::Nothing);
+            }
+            Request::Acquire { .. } | Request::Extend { .. }
+                if !meant || self.run != Some(self.process) =>
+            {
+                return (Reply::NotAdmitted, Effect::Nothing);
+            }
+            _ => {}
+        }
         self.keys[index] = self.key(index, at);
         self.execute(request, index, tag, at)
+    }
+
+    /// As `admit.lua`. A client that means another process starts a quarantine of its own, which
+    /// comes to nothing because it will not mean that process again.
+    fn admit(
+        &mut self,
+        meant: bool,
+        quarantine: Duration,
+        floor: Option<Token>,
+        at: u64,
+    ) -> Reply {
+        let now = self.clock.millis(at);
+        let process = if meant { self.process } else { u64::MAX };
+        if self.run == Some(process) {
+            return Reply::Admitted;
+        }
+        if self.pending != Some(process) {
+            self.pending = Some(process);
+            self.quarantined_until = now + millis(quarantine);
+        }
+        if now < self.quarantined_until {
+            let remaining = Duration::from_millis(self.quarantined_until - now);
+            return Reply::Quarantined { remaining };
+        }
+        let Some(floor) = floor else {
+            return Reply::Served;
+        };
+        self.run = Some(process);
+        self.floor = floor.0;
+        Reply::Admitted
     }
 
     fn execute(&mut self, request: &Request, index: usize, tag: Tag, at: u64) -> (Reply, Effect) {
         let now = self.clock.millis(at);
         let slot = &mut self.keys[index];
+        let counter = &mut self.counters[index];
         match (request, slot.as_mut()) {
             (Request::Acquire { .. }, Some(held)) => {
                 let remaining = Some(Duration::from_millis(held.expires.saturating_sub(now)));
                 (Reply::Held { remaining }, Effect::Nothing)
             }
-            (&Request::Acquire { owner, ttl, .. }, None) => {
+            (
+                &Request::Acquire {
+                    owner,
+                    ttl,
+                    proposal,
+                    ..
+                },
+                None,
+            ) => {
                 *slot = Some(Key {
                     owner,
                     expires: now + millis(ttl),
                     tag,
                     orphan: false,
                 });
-                (Reply::Granted, Effect::Made)
+                *counter = ((*counter).max(self.floor) + 1).max(proposal.0);
+                let counter = Token(*counter);
+                (Reply::Granted { counter }, Effect::Made)
+            }
+            (Request::Confirm { owner, token, .. }, Some(held)) if held.owner == *owner => {
+                *counter = (*counter).max(token.0);
+                (Reply::Confirmed, Effect::Nothing)
             }
             (Request::Extend { owner, ttl, .. }, Some(held)) if held.owner == *owner => {
                 held.expires = now + millis(*ttl);
                 (Reply::Extended, Effect::Touched(held.tag))
             }
-            (Request::Release { owner, .. }, Some(held)) if held.owner == *owner => {
-                let effect = Effect::Touched(held.tag);
-                *slot = None;
-                (Reply::Deleted, effect)
+            (Request::Release { owner, seen, .. }, held) => {
+                *counter = (*counter).max(seen.0);
+                match held {
+                    Some(held) if held.owner == *owner => {
+                        let effect = Effect::Touched(held.tag);
+                        *slot = None;
+                        (Reply::Deleted, effect)
+                    }
+                    _ => (Reply::NotOwner, Effect::Nothing),
+                }
             }
-            (Request::Extend { .. } | Request::Release { .. }, _) => {
-                (Reply::NotOwner, Effect::Nothing)
-            }
+            _ => (Reply::NotOwner, Effect::Nothing),
         }
     }
 

@@ -1,0 +1,82 @@
+//! A holder that neither renews nor returns hears of the loss of its key at once: nothing but the
+//! nodes' word can end these calls, because no time runs out in them.
+
+mod common;
+
+use std::future::pending;
+
+use common::{await_state, connect};
+use redlock_runtime::{LockError, Redlock};
+use redlock_tests::{Cluster, Server};
+use tokio::{sync::oneshot, task::JoinHandle, time::timeout};
+
+#[tokio::test]
+async fn a_key_deleted_on_a_majority_is_lost() {
+    assert_lost_by(|node| drop(node.command(&["DEL", "k"]))).await;
+}
+
+#[tokio::test]
+async fn a_key_flushed_on_a_majority_is_lost() {
+    assert_lost_by(|node| drop(node.command(&["FLUSHALL"]))).await;
+}
+
+#[tokio::test]
+async fn a_key_that_others_set_on_a_majority_is_lost() {
+    assert_lost_by(|node| drop(node.command(&["SET", "k", "other", "PX", "1000000"]))).await;
+}
+
+#[tokio::test]
+async fn a_key_that_was_made_to_expire_on_a_majority_is_lost() {
+    assert_lost_by(|node| drop(node.command(&["PEXPIRE", "k", "1"]))).await;
+}
+
+/// The call returns once the second of three nodes has lost the key, and not before.
+async fn assert_lost_by(spoil: fn(&Server)) {
+    let cluster = Cluster::start(3);
+    let redlock = connect(&cluster).await;
+    let mut call = hold(&redlock).await;
+    await_watched(&cluster).await;
+
+    spoil(&cluster[0]);
+    // The holder has been told before the first of these has come and gone, and has looked again
+    // before the second has.
+    come_and_go(&redlock, "first", &cluster).await;
+    come_and_go(&redlock, "second", &cluster).await;
+    assert!(!call.is_finished(), "{:?}", (&mut call).await);
+
+    spoil(&cluster[1]);
+    let lost = timeout(redlock_tests::PATIENCE, call).await;
+    let error = lost.expect("the call returns").unwrap();
+    assert!(matches!(error, LockError::Lost(_)), "{error}");
+}
+
+/// Holds the lock in a body that hangs; what the call comes to.
+async fn hold(redlock: &Redlock) -> JoinHandle<LockError> {
+    let lock = redlock.lock("k");
+    let (entered, is_inside) = oneshot::channel();
+    let call = tokio::spawn(async move {
+        let body = lock.hold(async |_| {
+            entered.send(()).unwrap();
+            pending::<()>().await;
+        });
+        body.await.unwrap_err()
+    });
+    is_inside.await.unwrap();
+    call
+}
+
+/// Takes and releases another lock until every node has taken part in it: one that was flushed
+/// must be admitted again first.
+async fn come_and_go(redlock: &Redlock, key: &str, cluster: &Cluster) {
+    let has_released = |node: &Server| node.events(key).iter().any(|event| event == "del");
+    while !cluster.iter().all(has_released) {
+        redlock.lock(key).acquire().await.unwrap().release().await;
+    }
+}
+
+/// Waits until the holder has read its key on every node.
+async fn await_watched(cluster: &Cluster) {
+    for node in cluster {
+        await_state("a watched key", || node.count("client|caching") > 0).await;
+    }
+}

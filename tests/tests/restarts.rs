@@ -1,0 +1,409 @@
+//! A node that may have forgotten what it granted does not vote before all of that has run out.
+//! All node sets here are careful, unlike those of other tests, which say `assume_fresh`.
+
+mod common;
+
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use common::{NEVER, await_state, await_up, unhurried};
+use redlock_runtime::{Builder, Connection, LockError, Redlock, Release, Verdict};
+use redlock_tests::{Cluster, Mode, PATIENCE, Server};
+use tokio::{
+    net::{TcpListener, TcpStream},
+    task::JoinSet,
+};
+
+/// A lease that runs out in its test, and a quarantine that ends in it.
+const BRIEF: Duration = Duration::from_secs(1);
+
+// ---- what is a loss of memory, and what is none
+
+#[tokio::test]
+async fn a_node_that_restarts_empty_is_quarantined() {
+    let cluster = founded(3).await;
+    let redlock = careful(cluster.urls()).build().await.unwrap();
+
+    cluster[1].restart();
+    await_quarantine(&redlock, 1).await;
+
+    assert_no_vote_of_1(&redlock, &cluster).await;
+}
+
+#[tokio::test]
+async fn a_node_that_restarts_from_an_old_snapshot_is_quarantined() {
+    let cluster = founded(3).await;
+    let redlock = careful(cluster.urls()).build().await.unwrap();
+    cluster[1].command(&["SAVE"]);
+
+    cluster[1].restart();
+    assert!(cluster[1].exists("redlock:node"), "the snapshot is loaded");
+    await_quarantine(&redlock, 1).await;
+
+    assert_no_vote_of_1(&redlock, &cluster).await;
+}
+
+#[tokio::test]
+async fn a_flushed_node_is_quarantined() {
+    let cluster = founded(3).await;
+    let redlock = careful(cluster.urls()).build().await.unwrap();
+
+    cluster[1].command(&["FLUSHALL"]);
+
+    assert_no_vote_of_1(&redlock, &cluster).await;
+}
+
+#[tokio::test]
+async fn a_node_with_swapped_databases_is_quarantined() {
+    let cluster = founded(3).await;
+    let redlock = careful(cluster.urls()).build().await.unwrap();
+
+    cluster[1].command(&["SWAPDB", "0", "1"]);
+
+    assert_no_vote_of_1(&redlock, &cluster).await;
+}
+
+#[tokio::test]
+async fn a_replica_that_takes_over_the_address_is_quarantined() {
+    let cluster = founded(3).await;
+    let replica = Server::start();
+    replica.command(&["REPLICAOF", "127.0.0.1", &cluster[1].port().to_string()]);
+    await_state("a replica in step", || replica.exists("redlock:node")).await;
+    let address = Forwarder::to(&cluster[1]).await;
+    let mut urls = cluster.urls();
+    urls[1] = address.url.clone();
+    let redlock = careful(urls).build().await.unwrap();
+    await_up(&redlock).await;
+
+    replica.command(&["REPLICAOF", "NO", "ONE"]);
+    assert!(replica.exists("redlock:node"));
+    address.lead_to(&replica);
+    await_quarantine(&redlock, 1).await;
+
+    assert_no_vote_of_1(&redlock, &cluster).await;
+    assert!(!replica.exists("k"));
+}
+
+#[tokio::test]
+async fn what_forgets_no_lock_is_no_reason_for_a_quarantine() {
+    let settings = Server::builder().args(["--enable-debug-command", "yes"]);
+    let cluster = Cluster::start_with(3, &settings);
+    found(&cluster).await;
+    let redlock = careful(cluster.urls()).build().await.unwrap();
+    cluster[2].kill();
+
+    cluster[1].command(&["SCRIPT", "FLUSH"]);
+    assert_serves(&redlock).await;
+    cluster[1].command(&["DEBUG", "RELOAD"]);
+    assert_serves(&redlock).await;
+    assert_eq!(cluster[1].kill_clients(), 1);
+    assert_serves(&redlock).await;
+    // Nor did anybody who came later see one.
+    let later = careful(cluster.urls()).build().await.unwrap();
+    assert_serves(&later).await;
+}
+
+#[tokio::test]
+async fn a_node_that_has_all_on_disk_votes_at_once_after_a_restart() {
+    let durable = Server::builder().args(["--appendonly", "yes", "--appendfsync", "always"]);
+    let cluster = Cluster::start_with(3, &durable);
+    found(&cluster).await;
+    let one = careful(cluster.urls()).build().await.unwrap();
+    let two = careful(cluster.urls()).build().await.unwrap();
+    let guard = one.lock("k").acquire().await.unwrap();
+    cluster[1].await_event("k", "set", 1).await;
+    cluster[2].kill();
+
+    cluster[1].restart();
+    await_vote(&one, 1).await;
+    await_vote(&two, 1).await;
+
+    assert!(cluster[1].exists("k"));
+    let error = two.lock("k").acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::Contended(_)), "{error}");
+    assert_eq!(guard.release().await, Release::Released);
+    assert_serves(&two).await;
+}
+
+// ---- what a quarantine is good for
+
+/// The holder has a majority of which one node forgets; the other nodes are one too.
+#[tokio::test]
+async fn a_rival_does_not_win_by_what_a_node_forgot() {
+    let cluster = founded(3).await;
+    let holder = cut_off_from_2(&cluster, careful).await;
+    let rival = careful(cluster.urls()).build().await.unwrap();
+    let guard = holder.lock("k").acquire().await.unwrap();
+
+    cluster[1].restart();
+    await_quarantine(&rival, 1).await;
+
+    let error = rival.lock("k").acquire().await.unwrap_err();
+    let verdict = error.verdicts()[1].verdict();
+    assert!(matches!(verdict, Verdict::Quarantined { .. }), "{error}");
+    assert!(guard.is_held());
+    cluster[2].await_free("k").await;
+}
+
+#[tokio::test]
+async fn a_rival_that_waits_wins_when_the_forgotten_lease_is_over() {
+    let cluster = founded(3).await;
+    let holder = cut_off_from_2(&cluster, brief).await;
+    let rival = brief(cluster.urls()).build().await.unwrap();
+    let guard = holder.lock("k").acquire().await.unwrap();
+
+    cluster[1].restart();
+
+    let next = rival.lock("k").wait(PATIENCE).acquire().await.unwrap();
+    assert!(!guard.is_held(), "the leases of two holders overlap");
+    drop(next);
+}
+
+#[tokio::test]
+async fn a_node_votes_again_after_its_quarantine() {
+    let cluster = founded(3).await;
+    let redlock = brief(cluster.urls()).build().await.unwrap();
+    cluster[1].restart();
+    await_quarantine(&redlock, 1).await;
+    cluster[2].kill();
+
+    await_vote(&redlock, 1).await;
+
+    assert_serves(&redlock).await;
+    cluster[1].await_event("k", "set", 1).await;
+}
+
+#[tokio::test]
+async fn a_quarantined_minority_of_five_delays_nobody() {
+    for restarted in 1..=2 {
+        let cluster = founded(5).await;
+        let redlock = careful(cluster.urls()).build().await.unwrap();
+        for node in 0..restarted {
+            cluster[node].restart();
+            await_quarantine(&redlock, node).await;
+        }
+
+        let guard = redlock.lock("k").acquire().await.unwrap();
+        guard.extend().await.unwrap();
+        assert_eq!(guard.release().await, Release::Released);
+
+        cluster.await_free("k").await;
+        for node in 0..restarted {
+            assert_eq!(cluster[node].events("k"), [""; 0]);
+        }
+    }
+}
+
+#[tokio::test]
+async fn fencing_tokens_grow_through_restarts_of_one_node_after_the_other() {
+    let cluster = founded(3).await;
+    let redlock = brief(cluster.urls()).build().await.unwrap();
+    token(&redlock).await;
+    cluster.await_free("k").await;
+    // Far ahead of the wall clocks, on which tokens could otherwise rest.
+    for node in &cluster {
+        for stripe in node.query::<Vec<String>>(&["HKEYS", "redlock:fence"]) {
+            node.command(&["HINCRBY", "redlock:fence", &stripe, "1000000000000"]);
+        }
+    }
+    let before = token(&redlock).await;
+    cluster.await_free("k").await;
+
+    for node in 0..2 {
+        cluster[node].restart();
+        await_quarantine(&redlock, node).await;
+        await_up(&redlock).await;
+    }
+    cluster[2].kill();
+
+    let after = token(&redlock).await;
+    assert!(after > before, "{before} -> {after}");
+}
+
+// ---- nodes that are all new
+
+#[tokio::test]
+async fn new_nodes_let_nobody_in_who_does_not_wait() {
+    let cluster = Cluster::start(3);
+    let redlock = careful(cluster.urls()).build().await.unwrap();
+
+    let error = redlock.lock("k").acquire().await.unwrap_err();
+
+    assert!(matches!(error, LockError::Quarantined(_)), "{error}");
+    assert!(error.retry_after() > Some(Duration::ZERO));
+    for (verdict, node) in error.verdicts().iter().zip(redlock.nodes()) {
+        let verdict = verdict.verdict();
+        assert!(matches!(verdict, Verdict::Quarantined { .. }), "{error}");
+        let connection = node.connection();
+        assert!(matches!(connection, Connection::Quarantined { .. }));
+    }
+    assert_eq!(cluster.held_on("k"), 0);
+}
+
+/// As long as the usual lease, and not as the longest.
+#[tokio::test]
+async fn new_nodes_let_those_in_who_wait_for_a_lease() {
+    let cluster = Cluster::start(3);
+    let redlock = careful(cluster.urls()).expire(BRIEF).guard_band(BRIEF / 10);
+    let redlock = redlock.build().await.unwrap();
+
+    let guard = redlock.lock("k").expire(NEVER).wait(PATIENCE).acquire();
+
+    assert!(guard.await.unwrap().is_held());
+}
+
+#[tokio::test]
+async fn who_assumes_that_nodes_are_fresh_does_not_wait() {
+    let cluster = Cluster::start(3);
+    let redlock = unhurried(cluster.urls()).build().await.unwrap();
+    let guard = redlock.lock("k").acquire().await.unwrap();
+    assert_eq!(guard.release().await, Release::Released);
+    for node in &cluster {
+        let killed = node.run_id();
+        node.restart();
+        assert_ne!(node.run_id(), killed);
+    }
+
+    let again = unhurried(cluster.urls()).build().await.unwrap();
+
+    assert!(again.lock("k").acquire().await.unwrap().is_held());
+}
+
+// ---- the nodes
+
+/// Nodes that have been in use.
+async fn founded(size: usize) -> Cluster {
+    let cluster = Cluster::start(size);
+    found(&cluster).await;
+    cluster
+}
+
+async fn found(cluster: &Cluster) {
+    let founder = unhurried(cluster.urls()).build().await.unwrap();
+    await_up(&founder).await;
+    drop(founder);
+    // It would let restarted nodes vote at once.
+    for node in cluster {
+        node.await_clients(0).await;
+    }
+}
+
+/// In no hurry; its quarantines outlast every test.
+fn careful(urls: impl IntoIterator<Item = String>) -> Builder {
+    unhurried(urls).assume_fresh(false)
+}
+
+/// In no hurry but for leases and quarantines.
+fn brief(urls: impl IntoIterator<Item = String>) -> Builder {
+    careful(urls)
+        .expire(BRIEF)
+        .max_lease(BRIEF)
+        .guard_band(BRIEF / 10)
+}
+
+/// A node set that does not reach node 2.
+async fn cut_off_from_2(cluster: &Cluster, builder: fn(Vec<String>) -> Builder) -> Redlock {
+    let proxy = cluster[2].proxy();
+    let mut urls = cluster.urls();
+    urls[2] = proxy.url();
+    proxy.set(Mode::Refuse);
+    // Without the proxy nobody listens there.
+    drop(proxy);
+    builder(urls).build().await.unwrap()
+}
+
+/// An address that can come to lead to another server.
+struct Forwarder {
+    url: String,
+    target: Arc<Mutex<Target>>,
+}
+
+struct Target {
+    port: u16,
+    connections: JoinSet<()>,
+}
+
+impl Forwarder {
+    async fn to(server: &Server) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("redis://{}", listener.local_addr().unwrap());
+        let target = Arc::new(Mutex::new(Target {
+            port: server.port(),
+            connections: JoinSet::new(),
+        }));
+        let current = Arc::clone(&target);
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let mut target = current.lock().unwrap();
+                let port = target.port;
+                target.connections.spawn(forward(client, port));
+            }
+        });
+        Self { url, target }
+    }
+
+    fn lead_to(&self, server: &Server) {
+        let mut target = self.target.lock().unwrap();
+        target.port = server.port();
+        target.connections.abort_all();
+    }
+}
+
+async fn forward(mut client: TcpStream, port: u16) {
+    let mut server = TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    // An error is the end of the connection.
+    let _ = tokio::io::copy_bidirectional(&mut client, &mut server).await;
+}
+
+// ---- the steps
+
+/// Node 1, whose vote is needed once node 2 is dead, gives none, and that is the reason.
+async fn assert_no_vote_of_1(redlock: &Redlock, cluster: &Cluster) {
+    cluster[2].kill();
+    await_state("node 2 down", || {
+        matches!(redlock.nodes()[2].connection(), Connection::Down { .. })
+    })
+    .await;
+
+    let error = redlock.lock("k").acquire().await.unwrap_err();
+
+    assert!(matches!(error, LockError::Quarantined(_)), "{error}");
+    assert!(error.retry_after() > Some(Duration::ZERO), "{error}");
+    let verdict = error.verdicts()[1].verdict();
+    assert!(matches!(verdict, Verdict::Quarantined { .. }), "{error}");
+    let nodes = redlock.nodes();
+    let Connection::Quarantined { remaining } = nodes[1].connection() else {
+        panic!("{nodes:?}");
+    };
+    assert!(!remaining.is_zero());
+    cluster[0].await_event("k", "del", 1).await;
+    assert_eq!(cluster.held_on("k"), 0);
+}
+
+/// The lock can be had, as soon as connections are made again.
+async fn assert_serves(redlock: &Redlock) {
+    let guard = redlock.lock("k").wait(PATIENCE).acquire().await.unwrap();
+    assert_eq!(guard.release().await, Release::Released);
+}
+
+async fn token(redlock: &Redlock) -> u64 {
+    let guard = redlock.lock("k").wait(PATIENCE).acquire().await.unwrap();
+    let token = guard.fencing_token().unwrap().get();
+    guard.release().await;
+    token
+}
+
+async fn await_quarantine(redlock: &Redlock, node: usize) {
+    await_state("a quarantine", || {
+        let nodes = redlock.nodes();
+        matches!(nodes[node].connection(), Connection::Quarantined { .. })
+    })
+    .await;
+}
+
+/// Waits until a node that was down or quarantined votes.
+async fn await_vote(redlock: &Redlock, node: usize) {
+    await_state("a vote", || redlock.nodes()[node].is_up()).await;
+}
