@@ -88,14 +88,7 @@ fn section(args: &Args, key: &Template, function: &Function) -> TokenStream {
         |guard| quote_spanned!(mixed()=> let #guard = __redis_lock::Section::lease(&__section);),
     );
     let body = body(function);
-    let held = args.when_held.as_ref().map(|value| {
-        quote_spanned! {mixed()=>
-            if __redis_lock::is_held(&__outcome) {
-                return #value;
-            }
-        }
-    });
-    let fail = fail(args, function);
+    let result = result(args, function);
     // One `use`, because every further path to the runtime would be a further error where there is
     // no such crate. `return`, because `clippy::implicit_return` takes the braces for the user's.
     quote_spanned! {mixed()=>
@@ -116,11 +109,7 @@ fn section(args: &Args, key: &Template, function: &Function) -> TokenStream {
                 __redis_lock::std::result::Result::Err(__error)
             }
         };
-        #held
-        return match __outcome {
-            __redis_lock::std::result::Result::Ok(__value) => __value,
-            __redis_lock::std::result::Result::Err(__error) => #fail,
-        };
+        return #result;
     }
 }
 
@@ -150,7 +139,8 @@ fn new_section(args: &Args, key: &Template, function: &Function) -> TokenStream 
 /// and as the arm of a `match` it may be on one line (`unused_braces`).
 ///
 /// The outer block has the user's place and hygiene: where rustc takes it for that of a macro, it
-/// does not call the arguments by their names.
+/// does not call the arguments by their names. Its keywords are at the brace alone, because an
+/// editor finds at the cursor whatever has a place around it.
 fn body(function: &Function) -> TokenStream {
     let output = Ident::new("__output", at(first_span(&function.output)));
     let whole = function.mentioned_bindings().into_iter().map(|binding| {
@@ -166,9 +156,26 @@ fn body(function: &Function) -> TokenStream {
         #(#whole)*
         match () { () => #body }
     };
-    let place = body.span();
     let block = regrouped(body, block);
-    quote_spanned!(place=> async move #block)
+    quote_spanned!(body.span_open()=> async move #block)
+}
+
+/// What the function returns.
+fn result(args: &Args, function: &Function) -> TokenStream {
+    let fail = fail(args, function);
+    let result = quote_spanned! {mixed()=>
+        match __outcome {
+            __redis_lock::std::result::Result::Ok(__value) => __value,
+            __redis_lock::std::result::Result::Err(__error) => #fail,
+        }
+    };
+    match &args.when_held {
+        // In a branch: behind a `return` of its own, `panic!()` would be the lint `unreachable_code`.
+        Some(held) => quote_spanned! {mixed()=>
+            if __redis_lock::is_held(&__outcome) { #held } else { #result }
+        },
+        None => result,
+    }
 }
 
 /// What the function returns when there is no lock, or no lock any more.

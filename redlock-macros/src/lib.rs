@@ -115,10 +115,7 @@ mod tokens;
 ///         Ok(()) => section.hold(body.as_mut()).await,
 ///         Err(error) => Err(error),
 ///     };
-///     if is_held(&outcome) {
-///         return when_held;
-///     }
-///     return match outcome {
+///     return match outcome { // with `when_held`, after `if is_held(&outcome)`
 ///         Ok(value) => value,
 ///         Err(error) => fail(error),
 ///     };

@@ -34,13 +34,14 @@ async fn report() -> Option<impl Display> {
             __redis_lock::std::result::Result::Err(__error)
         }
     };
-    if __redis_lock::is_held(&__outcome) {
-        return None;
-    }
-    return match __outcome {
-        __redis_lock::std::result::Result::Ok(__value) => __value,
-        __redis_lock::std::result::Result::Err(__error) => {
-            __redis_lock::fail_with::<Option<_>, _>(|error| log(error), __error)
+    return if __redis_lock::is_held(&__outcome) {
+        None
+    } else {
+        match __outcome {
+            __redis_lock::std::result::Result::Ok(__value) => __value,
+            __redis_lock::std::result::Result::Err(__error) => {
+                __redis_lock::fail_with::<Option<_>, _>(|error| log(error), __error)
+            }
         }
     };
 }

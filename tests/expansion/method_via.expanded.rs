@@ -47,13 +47,14 @@ impl Shop {
                 __redis_lock::std::result::Result::Err(__error)
             }
         };
-        if __redis_lock::is_held(&__outcome) {
-            return Ok(0);
-        }
-        return match __outcome {
-            __redis_lock::std::result::Result::Ok(__value) => __value,
-            __redis_lock::std::result::Result::Err(__error) => {
-                __redis_lock::fail::<Result<u32, LockError>>(__error)
+        return if __redis_lock::is_held(&__outcome) {
+            Ok(0)
+        } else {
+            match __outcome {
+                __redis_lock::std::result::Result::Ok(__value) => __value,
+                __redis_lock::std::result::Result::Err(__error) => {
+                    __redis_lock::fail::<Result<u32, LockError>>(__error)
+                }
             }
         };
     }

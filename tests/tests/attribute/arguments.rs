@@ -65,7 +65,7 @@ async fn r#loop() -> Result<(), LockError> {
 async fn with_cfg(
     id: u64,
     #[cfg(any())] absent: Absent,
-    #[cfg(all())] present: u64,
+    #[cfg(test)] present: u64,
 ) -> Result<u64, LockError> {
     assert_held("cfg:1").await;
     #[cfg(any())]
@@ -85,6 +85,7 @@ async fn impl_trait(
 #[redis_lock(
     key = "locals:{__section}:{__body}:{__returns}:{__outcome}:{__error}:{__values}:{error}"
 )]
+#[expect(clippy::too_many_arguments, reason = "one for each local")]
 async fn named_like_locals(
     __section: u8,
     __body: u8,

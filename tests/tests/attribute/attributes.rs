@@ -88,7 +88,7 @@ async fn inner_attribute(n: u64) -> Result<(), LockError> {
 
 /// Documented, and more.
 #[allow(clippy::unused_async)]
-#[must_use]
+#[must_use = "it may not be locked"]
 #[redis_lock(key = "attributes")]
 #[inline]
 #[doc(hidden)]

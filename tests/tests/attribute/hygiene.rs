@@ -1,7 +1,13 @@
 //! Scopes that hide what an expansion would like to use.
 
 /// Everything here has the name of something in the prelude, or of a crate.
-#[allow(dead_code, unused_imports, unused_macros)]
+#[allow(
+    dead_code,
+    unused_imports,
+    unused_macros,
+    clippy::new_ret_no_self,
+    clippy::wrong_self_convention
+)]
 #[no_implicit_prelude]
 mod hostile {
     use ::redlock_runtime::{LockError, redis_lock};

@@ -22,7 +22,7 @@ impl Drop for Witness {
     fn drop(&mut self) {
         // A try_acquire that is polled once, on nodes in memory; a free lock is put back at once.
         let attempt = self.redlock.lock(self.key.clone()).try_acquire();
-        let (name, log) = (self.name, self.log.clone());
+        let (name, log) = (self.name, Arc::clone(&self.log));
         let held = std::thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_all()
@@ -40,7 +40,7 @@ async fn witness(name: &'static str, key: &str, log: &Log) -> Witness {
         name,
         key: key.to_owned(),
         redlock: install().await,
-        log: log.clone(),
+        log: Arc::clone(log),
     }
 }
 
@@ -139,7 +139,7 @@ async fn a_panic_releases() {
     install().await;
     let log = Log::default();
     let task = tokio::spawn({
-        let log = log.clone();
+        let log = Arc::clone(&log);
         async move { panics(&log).await }
     });
     assert!(task.await.unwrap_err().is_panic());
