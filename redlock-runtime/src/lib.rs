@@ -34,8 +34,9 @@
 //!    [`LockError::Expired`] or [`LockError::Lost`]. The deadline is the caller's own: it waits
 //!    for no renewal and no node.
 //! 2. **Leases of two holders never overlap**, as long as clocks run within half a percent of
-//!    each other and step by less than the [guard band](Builder::guard_band), nobody else
-//!    deletes the keys, and no node loses its memory: see below.
+//!    each other and step by less than the [guard band](Builder::guard_band), and nobody else
+//!    deletes the keys. A node that may have lost its memory does not vote: see
+//!    [below](#restarts).
 //! 3. **Everything that was sent is released, on all nodes**, also on those that refused, failed
 //!    or timed out, whatever ended the attempt. The release is the engine's work: it needs
 //!    neither the caller's future nor its runtime, and it cannot be cancelled.
@@ -46,19 +47,36 @@
 //!    as none can, and never waits for the slowest. A majority is one of all configured nodes.
 //! 7. **Waiting is bounded**: a call returns within `wait` and one node timeout, and what an
 //!    interrupted one leaves behind lives no longer than the key does.
+//! 8. **[Fencing tokens](Lease::fencing_token) are unique and grow** with every acquisition of a
+//!    key, whatever the clocks do, while a majority of nodes keeps its memory. A store that
+//!    refuses smaller ones is safe even from a holder that was paused: see [`fence`].
+//! 9. **A loss is known early**: a holder watches its key, and learns of a deletion, a flush or
+//!    somebody else's grant within a round trip or two.
 //!
 //! # What is not guaranteed
 //!
 //! - A holder that is *paused in the middle of a poll*, by the operating system or by blocking
-//!   code, can act after its lease has ended. No lock service can prevent that.
-//! - Nor is anything safe from clocks that step further than the guard band, from keys that
-//!   others delete or a server evicts, or from **a node that restarts without its keys** while
-//!   locks are held: run nodes with `appendonly yes` and `appendfsync always`, or keep a
-//!   restarted node away for as long as the longest lease.
+//!   code, can act after its lease has ended. No lock service can prevent that; a store that
+//!   checks fencing tokens can.
+//! - Nor is anything safe from clocks that step further than the guard band, or from keys that
+//!   others delete. Both are found out, but afterwards.
 //! - After a crash, `SIGKILL` or power loss nothing is released; the keys expire.
 //! - Locks are not re-entrant: a task that locks the same key twice waits for itself.
 //! - Tasks of one process are served in order of asking; processes are not, and a process whose
 //!   own line for a lock never ends can keep others from it.
+//!
+//! # Restarts
+//!
+//! A node that has been restarted without its keys, flushed, or replaced by a replica is found
+//! out, and *quarantined*: it does not vote before every key that it may have forgotten has run
+//! out, which is the key TTL of [`max_lease`](Builder::max_lease). One such node of three or five
+//! delays nobody. Where too few others are left, locks fail with [`LockError::Quarantined`], or
+//! wait for it. Servers that have all just been started vote after the key TTL of the default
+//! lease; [`assume_fresh`](Builder::assume_fresh) does without, in tests and development. A server
+//! with `appendonly yes` and `appendfsync always` forgets nothing, and votes at once.
+//!
+//! What cannot be found out: a virtual machine that is set back to an earlier state while no
+//! client is connected; a restart with old data of a server that does not allow `INFO`.
 //!
 //! # Cancellation
 //!
@@ -84,12 +102,24 @@
 //!
 //! # Nodes
 //!
-//! Redis from 6.2 or Valkey (tested with Redis 7.0): three or five servers that fail independently of each other; no
-//! replicas, no cluster. On the wire a lock is what every Redlock client writes, `SET key owner
-//! NX PX ttl` and a compare-and-delete, so other libraries on the same key exclude this one and
-//! are excluded. A server's access rules must allow `HELLO`, `EVALSHA` and `EVAL` on the lock
-//! keys, and within them `SET`, `GET`, `DEL`, `PTTL`, `PEXPIRE`; `SCRIPT LOAD` and `INFO` are
-//! used where they are allowed. Without `INFO`, two URLs of one server cannot be told apart.
+//! Three or five Redis servers (tested with Redis 7.0) that fail independently of each other; no
+//! replicas, no cluster. A server that drops keys when memory runs out gets
+//! [no vote](Builder::allow_eviction). On the wire a lock is what every Redlock client writes,
+//! `SET key owner NX PX ttl` and a compare-and-delete, so other libraries on the same key exclude
+//! this one and are excluded. Beside the locks a node holds `redlock:fence` (the counters of the
+//! tokens), `redlock:node` and `redlock:quarantine`.
+//!
+//! A server's user needs these rules, here with the [key prefix](Builder::key_prefix) `lock:`:
+//!
+//! ```text
+//! ~lock:* ~redlock:* +hello +auth +eval +evalsha +script|load +info +config|get
+//! +client|tracking +client|caching +set +get +del +pttl +pexpire
+//! +hget +hset +hmget +hdel +hvals +time
+//! ```
+//!
+//! It works without `INFO` (then a restart with old data, two URLs of one server, and eviction are
+//! not found out), `SCRIPT LOAD`, `CONFIG GET` (then `appendfsync always` is not known) and
+//! `CLIENT TRACKING` (then a loss is known at the next renewal).
 //!
 //! # Features
 //!
