@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use redlock_runtime::{Lease, LockError, Redlock, redis_lock};
+use redlock_runtime::{redis_lock, Lease, LockError, Redlock};
 
 struct Order {
     id: u64,

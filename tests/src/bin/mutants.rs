@@ -31,8 +31,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// For one simulation.
-const PATIENCE: Duration = Duration::from_secs(300);
+/// For one simulation, on a machine that has other things to do too.
+const PATIENCE: Duration = Duration::from_secs(3_600);
 
 const MANIFEST: &str = r#"[package]
 name = "mutant"

@@ -241,7 +241,7 @@ impl Checker {
             | Request::Release { key, owner, .. } => (key, owner),
             // About the node, not about a lock.
             Request::Admit { .. } | Request::Identify | Request::Top => {
-                return (Tag(u32::MAX.into()), None);
+                return (Tag(u32::MAX), None);
             }
         };
         let line = self.lines.entry((client, index_of(key))).or_default();

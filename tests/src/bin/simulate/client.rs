@@ -12,8 +12,8 @@ use crate::{
     network::{Arrival, Link},
     plan::{Plan, nanos},
     protocol::{
-        Action, Answer, Drained, Event, Instant, LeaseId, Loss, Outcome, Outside, Owner, Protocol, Refusal, Settings,
-        Terms,
+        Action, Answer, Drained, Event, Instant, LeaseId, Loss, Outcome, Outside, Owner, Protocol,
+        Refusal, Settings, Terms,
     },
     random::Random,
     trace,

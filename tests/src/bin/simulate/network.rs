@@ -138,7 +138,7 @@ impl World {
             back_at: 0,
         });
         self.clients[client].links[node.0].current = Some(connection);
-        self.to_node(connection, Message::Hello);
+        self.send_to_node(connection, Message::Hello);
     }
 
     pub(crate) fn disconnect(&mut self, client: usize, node: NodeId) {
@@ -149,7 +149,7 @@ impl World {
             self.give_up(connection);
             if self.random.chance(250) {
                 // The news of its end was on its way to the engine already.
-                self.to_client(connection, Message::Down);
+                self.send_to_client(connection, Message::Down);
             }
         }
     }
@@ -182,7 +182,7 @@ impl World {
             with_source,
             tag,
         };
-        self.to_node(connection, message);
+        self.send_to_node(connection, message);
     }
 
     // ---- on the way
@@ -203,7 +203,7 @@ impl World {
         delay
     }
 
-    fn to_node(&mut self, connection: usize, message: Message) {
+    fn send_to_node(&mut self, connection: usize, message: Message) {
         let at = self.now + self.delay(connection);
         let way = &mut self.connections[connection];
         way.out_at = way.out_at.max(at);
@@ -216,7 +216,7 @@ impl World {
         self.agenda.at(at, Happening::AtNode(arrival));
     }
 
-    fn to_client(&mut self, connection: usize, message: Message) {
+    fn send_to_client(&mut self, connection: usize, message: Message) {
         let at = self.now + self.delay(connection);
         let way = &mut self.connections[connection];
         way.back_at = way.back_at.max(at);
@@ -268,7 +268,7 @@ impl World {
         }
         if notice == Notice::Soon && !broken.gone && !broken.noticed {
             broken.noticed = true;
-            self.to_client(connection, Message::Down);
+            self.send_to_client(connection, Message::Down);
         }
     }
 
@@ -335,7 +335,7 @@ impl World {
         }
         if self.nodes[node].down {
             if matches!(arrival.message, Message::Hello) {
-                self.to_client(arrival.connection, Message::Down);
+                self.send_to_client(arrival.connection, Message::Down);
             }
             return self.lose(&arrival);
         }
@@ -383,7 +383,7 @@ impl World {
             let client = way.client;
             return self.hit(Harm::ReplyLost, Some(client));
         }
-        self.to_client(connection, answer);
+        self.send_to_client(connection, answer);
     }
 
     fn run_script(
@@ -401,10 +401,10 @@ impl World {
             self.hit(Harm::Overtaken, Some(client));
         }
         match (body, effect) {
-            (Request::Acquire { key, owner, .. }, Effect::Made) => {
-                if self.checker.was_released(node, *owner) {
-                    self.nodes[node].mark_orphan(index_of(key));
-                }
+            (Request::Acquire { key, owner, .. }, Effect::Made)
+                if self.checker.was_released(node, *owner) =>
+            {
+                self.nodes[node].mark_orphan(index_of(key));
             }
             (_, Effect::Touched(owned)) if owned != tag => {
                 let what = format!("{body:?} of attempt {tag:?} hit the key of {owned:?}");

@@ -162,7 +162,12 @@ impl Node {
             }
             Request::Top => {
                 let top = self.counters.iter().copied().fold(self.floor, u64::max);
-                return (Reply::Top { counter: Token(top) }, Effect::Nothing);
+                return (
+                    Reply::Top {
+                        counter: Token(top),
+                    },
+                    Effect::Nothing,
+                );
             }
             Request::Acquire { .. } | Request::Extend { .. }
                 if !meant || self.run != Some(self.process) =>
@@ -177,13 +182,7 @@ impl Node {
 
     /// As `admit.lua`. A client that means another process starts a quarantine of its own, which
     /// comes to nothing because it will not mean that process again.
-    fn admit(
-        &mut self,
-        meant: bool,
-        quarantine: Duration,
-        floor: Option<Token>,
-        at: u64,
-    ) -> Reply {
+    fn admit(&mut self, meant: bool, quarantine: Duration, floor: Option<Token>, at: u64) -> Reply {
         let now = self.clock.millis(at);
         let process = if meant { self.process } else { u64::MAX };
         if self.run == Some(process) {

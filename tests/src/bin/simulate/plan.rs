@@ -55,7 +55,7 @@ impl Plan {
     pub(crate) fn new(profile: Profile, nodes: Option<usize>, random: &mut Random) -> Self {
         let drawn = random.pick(&[1, 3, 3, 3, 4, 4, 5, 5]);
         // Short leases as often as long ones: each octave is as likely.
-        let lease = (20 * MILLI << random.below(5)) * random.between(10, 20) / 10;
+        let lease = ((20 * MILLI) << random.below(5)) * random.between(10, 20) / 10;
         let node_timeout = random.pick(&[lease / 20, lease / 4, lease / 2, lease]);
         let mut harms: Vec<Harm> = Harm::STRUCK.to_vec();
         harms.retain(|harm| profile == Profile::Outside || harm.is_inside());

@@ -107,14 +107,17 @@ impl Report {
         let violations: Vec<_> = violations
             .map(|(invariant, count)| format!("\"{}\":{count}", invariant.name()))
             .collect();
-        let first = self.told.first().map_or("null".to_owned(), |told| {
-            format!(
-                "{{\"history\":{},\"seed\":{},\"invariant\":\"{}\"}}",
-                told.index,
-                told.seed,
-                told.violation.invariant.name()
-            )
-        });
+        let first = self.told.first().map_or_else(
+            || "null".to_owned(),
+            |told| {
+                format!(
+                    "{{\"history\":{},\"seed\":{},\"invariant\":\"{}\"}}",
+                    told.index,
+                    told.seed,
+                    told.violation.invariant.name()
+                )
+            },
+        );
         let seconds = took.as_secs_f64();
         format!(
             "{{\"profile\":\"{}\",\"seed\":{},\"nodes\":\"{}\",\"histories\":{},\"replayed\":{},\
@@ -124,7 +127,7 @@ impl Report {
             settings.seed,
             settings
                 .nodes
-                .map_or("all".to_owned(), |nodes| nodes.to_string()),
+                .map_or_else(|| "all".to_owned(), |nodes| nodes.to_string()),
             self.histories,
             self.replayed,
             self.tally.acquisitions,

@@ -133,7 +133,7 @@ impl World {
             if self.now > end || !self.step() {
                 let (invariant, what) = self
                     .restless()
-                    .unwrap_or((Invariant::Rest, format!("{} messages", self.under_way)));
+                    .unwrap_or_else(|| (Invariant::Rest, format!("{} messages", self.under_way)));
                 return self.violation(invariant, what);
             }
         }
