@@ -27,7 +27,6 @@ pub(super) struct Attempt {
 #[derive(Debug)]
 struct Confirmation {
     token: Token,
-    started: Instant,
     ballot: Ballot,
 }
 
@@ -64,12 +63,9 @@ impl Attempt {
         self.ballot.votes().len()
     }
 
+    /// Both rounds share one node timeout, so that no caller waits for two.
     pub(super) fn closes_at(&self, terms: &Terms) -> Instant {
-        let round = match &self.confirmation {
-            None => self.started,
-            Some(confirmation) => confirmation.started,
-        };
-        round.after(terms.round_timeout())
+        self.started.after(terms.round_timeout())
     }
 
     pub(super) fn on_grant(&mut self, node: NodeId, counter: Token) {
@@ -89,7 +85,7 @@ impl Attempt {
     }
 
     /// Opens the second round: the token, and the nodes that may confirm it.
-    pub(super) fn begin_confirmation(&mut self, now: Instant) -> (Token, Vec<NodeId>) {
+    pub(super) fn begin_confirmation(&mut self) -> (Token, Vec<NodeId>) {
         let token = self.claim.seen;
         let nodes: Vec<NodeId> = self.grants.nodes().collect();
         let mut ballot = Ballot::new(self.node_count());
@@ -98,11 +94,7 @@ impl Attempt {
         for node in others.filter(|node| !nodes.contains(node)) {
             ballot.cast(node, Vote::NotOwner);
         }
-        self.confirmation = Some(Confirmation {
-            token,
-            started: now,
-            ballot,
-        });
+        self.confirmation = Some(Confirmation { token, ballot });
         (token, nodes)
     }
 
@@ -312,7 +304,7 @@ mod tests {
             attempt.on_grant(NodeId(node), Token(counter));
         }
         assert_eq!(attempt.verdict(&terms(), at(1)), Verdict::Confirm);
-        let (token, nodes) = attempt.begin_confirmation(at(1));
+        let (token, nodes) = attempt.begin_confirmation();
         assert_eq!(token, Token(9));
         assert_eq!(nodes, [0, 1, 2].map(NodeId));
         // Not one of those that were asked to confirm.
@@ -336,7 +328,7 @@ mod tests {
         for (node, counter) in [(0, 7), (1, 9), (2, 7)] {
             attempt.on_grant(NodeId(node), Token(counter));
         }
-        attempt.begin_confirmation(at(1));
+        attempt.begin_confirmation();
         attempt.on_confirmation(NodeId(2), Vote::NotOwner);
         assert_eq!(
             attempt.verdict(&terms(), at(2)),
@@ -350,7 +342,7 @@ mod tests {
         for (node, counter) in [(0, 7), (1, 9), (2, 7)] {
             attempt.on_grant(NodeId(node), Token(counter));
         }
-        attempt.begin_confirmation(at(1));
+        attempt.begin_confirmation();
         attempt.on_grant(NodeId(3), Token(7));
         assert!(matches!(
             attempt.verdict(&terms(), at(2)),

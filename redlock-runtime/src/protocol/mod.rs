@@ -299,7 +299,7 @@ impl Protocol {
             return;
         };
         let owner = attempt.claim.owner;
-        let (token, nodes) = attempt.begin_confirmation(now);
+        let (token, nodes) = attempt.begin_confirmation();
         for node in nodes {
             let body = Request::Confirm {
                 key: Arc::clone(&lease.key),
@@ -311,8 +311,6 @@ impl Protocol {
                 attempt.on_confirmation(node, Vote::Failed(fault));
             }
         }
-        let closes = attempt.closes_at(&lease.terms);
-        self.wire.timers.wake_by(Timer::Lease(id), closes);
         self.count_votes(id, now);
     }
 

@@ -39,6 +39,9 @@ pub(super) struct Releases {
 struct Owed {
     /// What is left of the claim: the nodes that have not confirmed.
     claim: Claim,
+    /// Nodes to which the release was sent a second time: if it was not ours then, it may be that
+    /// the first one has deleted it.
+    sent_again: Vec<NodeId>,
     /// The keys have expired by themselves after this.
     until: Instant,
     deleted: usize,
@@ -77,6 +80,7 @@ impl Releases {
         let owed = Owed {
             not_ours: wire.node_count() - claim.asked.len(),
             claim,
+            sent_again: Vec::new(),
             until,
             deleted: 0,
             report,
@@ -91,7 +95,7 @@ impl Releases {
         };
         match reply {
             Reply::Deleted => owed.deleted += 1,
-            Reply::NotOwner => owed.not_ours += 1,
+            Reply::NotOwner if !owed.sent_again.contains(&node) => owed.not_ours += 1,
             // An error reply: the node will not do it now or later; the key TTL must.
             _ => {}
         }
@@ -101,8 +105,9 @@ impl Releases {
 
     /// Sends again what the node still owes a confirmation for.
     pub(super) fn on_connected(&mut self, wire: &mut Wire, node: NodeId, now: Instant) {
-        for owed in self.owed.values() {
+        for owed in self.owed.values_mut() {
             if owed.claim.asked.contains(&node) {
+                owed.sent_again.push(node);
                 send(wire, node, &owed.claim, now);
             }
         }
