@@ -49,7 +49,12 @@ pub(crate) use validity::{
 };
 pub(crate) use wire::Settings;
 
-use std::{collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 
 use self::{
     acquire::{Attempt, Verdict},
@@ -81,6 +86,9 @@ pub(crate) struct Protocol {
     wire: Wire,
     leases: BTreeMap<LeaseId, Lease>,
     lines: BTreeMap<Arc<str>, Line>,
+    /// Heads of lines that are to make their first attempt before the event is done with. Not
+    /// made at once: where every attempt fails at once, each would come out of the one before.
+    next: VecDeque<LeaseId>,
     releases: Releases,
     /// One for each node.
     admissions: Vec<Admission>,
@@ -130,6 +138,7 @@ impl Protocol {
             wire: Wire::new(nodes, settings, now),
             leases: BTreeMap::new(),
             lines: BTreeMap::new(),
+            next: VecDeque::new(),
             releases: Releases::default(),
             admissions: (0..nodes).map(|_| Admission::default()).collect(),
             asked: 0,
@@ -164,6 +173,9 @@ impl Protocol {
             }
             Event::Disconnected { .. } => {}
             Event::Shutdown { timeout, cut_off } => self.on_shutdown(timeout, cut_off, now),
+        }
+        while let Some(head) = self.next.pop_front() {
+            self.attempt(head, now);
         }
         self.settle_shutdown(now);
         #[cfg(debug_assertions)]
@@ -336,7 +348,7 @@ impl Protocol {
             return;
         };
         if now >= lease.wait_until {
-            return self.refuse(id, refusal, now);
+            return self.refuse(id, refusal);
         }
         // The last attempt is made when the caller's patience ends, not given up before.
         let until = now
@@ -347,23 +359,23 @@ impl Protocol {
     }
 
     /// Forgets a lease that was not acquired.
-    fn refuse(&mut self, id: LeaseId, refusal: Refusal, now: Instant) {
+    fn refuse(&mut self, id: LeaseId, refusal: Refusal) {
         self.answer(id, Answer::Refused(refusal));
-        self.forget(id, now);
+        self.forget(id);
     }
 
     // ---- waiting
 
     /// Removes a lease, and lets the next in its line go on.
-    fn forget(&mut self, id: LeaseId, now: Instant) {
+    fn forget(&mut self, id: LeaseId) {
         self.wire.timers.cancel(Timer::Lease(id));
         if let Some(lease) = self.leases.remove(&id) {
-            self.step_out(id, &lease.key, lease.order, now);
+            self.step_out(id, &lease.key, lease.order);
         }
     }
 
     /// Takes a lease out of its line, wherever it stands.
-    fn step_out(&mut self, id: LeaseId, key: &Arc<str>, order: u64, now: Instant) {
+    fn step_out(&mut self, id: LeaseId, key: &Arc<str>, order: u64) {
         let Some(line) = self.lines.get_mut(key) else {
             return;
         };
@@ -372,7 +384,7 @@ impl Protocol {
             return;
         }
         match line.advance() {
-            Some(next) => self.attempt(next, now),
+            Some(next) => self.next.push_back(next),
             None => {
                 self.lines.remove(key);
             }
@@ -400,7 +412,7 @@ impl Protocol {
         match &lease.phase {
             Phase::Queued if now >= lease.wait_until => {
                 let refusal = self.refusal_in_line(&Arc::clone(&lease.key), now);
-                self.refuse(id, refusal, now);
+                self.refuse(id, refusal);
             }
             Phase::Queued => self.wire.timers.wake_by(Timer::Lease(id), lease.wait_until),
             Phase::Trying(attempt) => {
@@ -478,7 +490,7 @@ impl Protocol {
                         self.answer(id, Answer::NotExtended { votes });
                     }
                 }
-                Due::Over(loss) => return self.on_over(id, loss, now),
+                Due::Over(loss) => return self.on_over(id, loss),
             }
         }
     }
@@ -520,7 +532,7 @@ impl Protocol {
     }
 
     /// Ends a lease under its holder. Those in line may go on: the nodes decide when.
-    fn on_over(&mut self, id: LeaseId, loss: Loss, now: Instant) {
+    fn on_over(&mut self, id: LeaseId, loss: Loss) {
         self.answer(id, Answer::Over(loss));
         self.wire.timers.cancel(Timer::Lease(id));
         let Some(lease) = self.leases.get_mut(&id) else {
@@ -531,7 +543,7 @@ impl Protocol {
             other => lease.phase = other,
         }
         let (key, order) = (Arc::clone(&lease.key), lease.order);
-        self.step_out(id, &key, order, now);
+        self.step_out(id, &key, order);
     }
 
     // ---- releasing
@@ -546,7 +558,7 @@ impl Protocol {
         };
         let (claim, over) = match lease.phase {
             Phase::Queued | Phase::Resting { .. } => {
-                return self.step_out(id, &lease.key, lease.order, now);
+                return self.step_out(id, &lease.key, lease.order);
             }
             Phase::Trying(attempt) => (attempt.claim, false),
             Phase::Held(hold) => {
@@ -566,7 +578,7 @@ impl Protocol {
         self.releases
             .release(&mut self.wire, claim, until, report, now);
         // Behind the release, so that it finds the key free: requests keep their order.
-        self.step_out(id, &lease.key, lease.order, now);
+        self.step_out(id, &lease.key, lease.order);
     }
 
     // ---- nodes
@@ -736,7 +748,7 @@ impl Protocol {
     fn stop(&mut self, id: LeaseId, cut_off: bool, now: Instant) {
         match self.leases.get(&id).map(|lease| &lease.phase) {
             None | Some(Phase::Over(_)) => {}
-            Some(Phase::Held(_)) if cut_off => self.on_over(id, Loss::Stopped, now),
+            Some(Phase::Held(_)) if cut_off => self.on_over(id, Loss::Stopped),
             Some(Phase::Held(_)) => {}
             Some(Phase::Queued | Phase::Trying(_) | Phase::Resting { .. }) => {
                 self.answer(id, Answer::Refused(Refusal::without_votes(Cause::Stopped)));

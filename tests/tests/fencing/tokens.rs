@@ -60,7 +60,7 @@ async fn of_nodes_that_disagree_are_confirmed() {
 
     // Ahead of the clocks, so that no proposal brings them together.
     let ahead = |days: u64| first + days * 86_400_000_000;
-    set_counters(&nodes, [1, 2, 3, 4, 5].map(ahead));
+    set_counters(&nodes, [1, 2, 3, 4, 5].map(ahead)).await;
     let guard = acquire(&client, KEY).await;
     // At least a majority granted, and the token is the largest of their numbers.
     assert!(token(&guard) > ahead(3));
@@ -88,7 +88,7 @@ async fn grow_after_minorities_lost_their_memory() {
     let client = client(&nodes).await;
     let first = next_token(&client).await;
     // Ahead of the clocks, which would keep the tokens growing by themselves.
-    set_counters(&nodes, [first + 1_000_000_000_000; 5]);
+    set_counters(&nodes, [first + 1_000_000_000_000; 5]).await;
     let mut before = next_token(&client).await;
     for minority in [[0, 1], [2, 3], [4, 0]] {
         for node in minority {
@@ -215,9 +215,11 @@ async fn next_token(client: &Redlock) -> u64 {
     token
 }
 
-/// Sets the counters of the only key that was locked so far.
-fn set_counters(nodes: &Cluster, counters: [u64; 5]) {
+/// Sets the counters of the only key that was locked so far, once.
+async fn set_counters(nodes: &Cluster, counters: [u64; 5]) {
     for (node, counter) in nodes.iter().zip(counters) {
+        // A majority has told of the release; this may be another node.
+        node.await_event(KEY, "del", 1).await;
         let stripes: Vec<String> = node.query(&["HKEYS", FENCE]);
         assert_eq!(stripes.len(), 1);
         node.command(&["HSET", FENCE, &stripes[0], &counter.to_string()]);

@@ -475,6 +475,18 @@ fn one_of_a_process_talks_to_the_nodes_and_the_line_is_served_in_order() {
 }
 
 #[test]
+fn ten_thousand_that_give_up_at_once_are_no_deeper_than_one() {
+    let mut world = World::starting(&[Mood::Dead; 3]);
+    world.run_for(20 * HOP);
+    for lease in 1..=10_000 {
+        world.ask(lease, "k", waiting(LEASE));
+    }
+    world.now = world.now.after(2 * LEASE);
+    world.handle(Event::Wakeup);
+    assert_eq!(world.answers.len(), 10_000);
+}
+
+#[test]
 fn one_that_leaves_the_line_is_passed_over() {
     let mut world = World::new(3);
     for lease in 1..=3 {
