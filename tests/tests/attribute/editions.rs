@@ -1,18 +1,12 @@
-//! The same file in three editions, as three packages.
+//! The same file in three editions, as three packages: one after the other, because they lock the
+//! same keys.
 
 use super::support::install;
 
 #[tokio::test]
-async fn edition_2018_locks() {
-    redlock_edition_2018::run(&install().await).await;
-}
-
-#[tokio::test]
-async fn edition_2021_locks() {
-    redlock_edition_2021::run(&install().await).await;
-}
-
-#[tokio::test]
-async fn edition_2024_locks() {
-    redlock_edition_2024::run(&install().await).await;
+async fn every_edition_locks() {
+    let redlock = install().await;
+    redlock_edition_2018::run(&redlock).await;
+    redlock_edition_2021::run(&redlock).await;
+    redlock_edition_2024::run(&redlock).await;
 }
