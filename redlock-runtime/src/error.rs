@@ -101,6 +101,12 @@ pub enum Verdict {
         /// How long that takes.
         remaining: Duration,
     },
+    /// The node's clock has run ahead of ours by so much that it may drop locks early. Its vote is
+    /// set aside.
+    ClockAhead {
+        /// By how much, since the lock was acquired or last renewed.
+        by: Duration,
+    },
     /// There is no connection to the node.
     Unreachable {
         /// Why the last attempt to make one failed.
@@ -304,6 +310,7 @@ impl From<Vote> for Verdict {
             Vote::NotOwner => Self::NoLongerOurs,
             Vote::Failed(Fault::TimedOut) => Self::TimedOut,
             Vote::Failed(Fault::Quarantined(remaining)) => Self::Quarantined { remaining },
+            Vote::Failed(Fault::ClockAhead(by)) => Self::ClockAhead { by },
             Vote::Failed(Fault::Unreachable(reason)) => Self::Unreachable { reason },
             Vote::Failed(Fault::Disconnected(reason)) => Self::Disconnected { reason },
             Vote::Failed(Fault::Refused(message)) => Self::Refused { message },
@@ -388,6 +395,9 @@ impl fmt::Display for Verdict {
             Self::TimedOut => f.write_str("timed out"),
             Self::Quarantined { remaining } => {
                 write!(f, "quarantined, ready in {remaining:.1?}")
+            }
+            Self::ClockAhead { by } => {
+                write!(f, "has a clock that ran {by:.1?} ahead")
             }
             Self::Unreachable { reason } => write!(f, "unreachable ({reason})"),
             Self::Disconnected { reason } => write!(f, "disconnected ({reason})"),

@@ -119,6 +119,10 @@ impl Redlock {
             Some(NodeState::Quarantined(until)) => Connection::Quarantined {
                 remaining: until.since(self.shared.engine.now()),
             },
+            Some(NodeState::ClockAhead { by, until }) => Connection::ClockAhead {
+                by,
+                remaining: until.since(self.shared.engine.now()),
+            },
             Some(NodeState::Evicts(policy)) => Connection::Evicts { policy },
             Some(NodeState::SameServer(twin)) => Connection::SameServer {
                 address: Arc::clone(&self.shared.addresses[twin.0]),
@@ -171,6 +175,14 @@ pub enum Connection {
     /// out; see [`Builder::assume_fresh`](crate::Builder::assume_fresh).
     Quarantined {
         /// How long that takes.
+        remaining: Duration,
+    },
+    /// Its clock has run ahead by more than the guard band allows, so that it may have dropped
+    /// locks early. It does not vote until all of them have run out.
+    ClockAhead {
+        /// By how much, between two renewals of one lock.
+        by: Duration,
+        /// How long it does not vote.
         remaining: Duration,
     },
     /// It drops keys when memory runs out, so it does not vote; see

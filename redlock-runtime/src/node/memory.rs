@@ -3,9 +3,13 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, LazyLock, Mutex, PoisonError, Weak},
+    time::Duration,
 };
 
 use crate::protocol::{Instant, Owner, Reply, Request, Token, stripe};
+
+/// How long a note is believed that somebody waits, as in `acquire.lua`.
+const NOTE: Duration = Duration::from_millis(250);
 
 /// What `memory://name` means: the same store for the same name, for as long as any node set of
 /// this process uses it.
@@ -22,6 +26,8 @@ struct State {
     keys: BTreeMap<Arc<str>, Key>,
     /// By stripe. Proposals are not bounded here: they are this process's own clock.
     counters: BTreeMap<u64, Token>,
+    /// By stripe: somebody waits until then.
+    notes: BTreeMap<u64, Instant>,
 }
 
 #[derive(Debug)]
@@ -45,7 +51,11 @@ impl Memory {
 
     pub(crate) fn run(&self, request: &Request, now: Instant) -> Reply {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let State { keys, counters } = &mut *state;
+        let State {
+            keys,
+            counters,
+            notes,
+        } = &mut *state;
         let key = match request {
             // It lives no longer and no shorter than the process that asks.
             Request::Admit { .. } => return Reply::Admitted,
@@ -63,37 +73,56 @@ impl Memory {
         if keys.get(key).is_some_and(|held| held.expires <= now) {
             keys.remove(key);
         }
-        let counter = counters.entry(stripe(key)).or_default();
+        let stripe = stripe(key);
+        let counter = counters.entry(stripe).or_default();
         match (request, keys.get_mut(key)) {
-            (Request::Acquire { .. }, Some(held)) => Reply::Held {
-                remaining: Some(held.expires.since(now)),
-            },
+            (
+                Request::Acquire {
+                    instead_of, waits, ..
+                },
+                Some(held),
+            ) if *instead_of != Some(held.owner) => {
+                if *waits {
+                    notes.insert(stripe, now.after(NOTE));
+                }
+                Reply::Held {
+                    remaining: Some(held.expires.since(now)),
+                }
+            }
             (
                 Request::Acquire {
                     key,
                     owner,
                     ttl,
                     proposal,
+                    ..
                 },
-                None,
+                before,
             ) => {
+                let replaced = before.is_some();
                 let held = Key {
                     owner: *owner,
                     expires: now.after(*ttl),
                 };
                 keys.insert(Arc::clone(key), held);
                 *counter = Token(counter.0 + 1).max(*proposal);
-                Reply::Granted { counter: *counter }
+                Reply::Granted {
+                    counter: *counter,
+                    replaced,
+                    awaited: notes.get(&stripe).is_some_and(|&until| now < until),
+                }
             }
             (Request::Confirm { owner, token, .. }, Some(held)) if held.owner == *owner => {
                 *counter = (*counter).max(*token);
                 Reply::Confirmed
             }
             (Request::Extend { owner, ttl, .. }, Some(held)) if held.owner == *owner => {
+                let remaining = Some(held.expires.since(now));
                 held.expires = now.after(*ttl);
-                Reply::Extended
+                Reply::Extended { remaining }
             }
-            (Request::Watch { owner, .. }, Some(held)) if held.owner == *owner => Reply::Ours,
+            (Request::Watch { owner, .. }, Some(held)) if *owner == Some(held.owner) => Reply::Ours,
+            (Request::Watch { .. }, None) => Reply::Free,
             (Request::Release { owner, key, seen }, held) => {
                 *counter = (*counter).max(*seen);
                 if held.is_some_and(|held| held.owner == *owner) {

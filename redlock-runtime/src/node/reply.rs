@@ -30,8 +30,14 @@ pub(super) fn parse(request: &Request, answer: Value) -> Reply {
         },
         (Request::Acquire { .. } | Request::Extend { .. }, Value::Int(-3)) => Reply::NotAdmitted,
         (Request::Acquire { .. }, Value::Array(values)) => match values[..] {
-            [Value::Int(counter @ 1..)] => Reply::Granted {
+            [
+                Value::Int(counter @ 1..),
+                Value::Int(replaced @ 0..=1),
+                Value::Int(awaited @ 0..=1),
+            ] => Reply::Granted {
                 counter: Token(counter.unsigned_abs()),
+                replaced: replaced == 1,
+                awaited: awaited == 1,
             },
             _ => garbled(&values),
         },
@@ -40,15 +46,19 @@ pub(super) fn parse(request: &Request, answer: Value) -> Reply {
             remaining: Some(Duration::from_millis(millis.unsigned_abs())),
         },
         (Request::Watch { owner, .. }, Value::BulkString(value)) => {
-            if value == script::owner_value(*owner) {
-                Reply::Ours
-            } else {
-                Reply::NotOwner
+            match owner.map(script::owner_value) {
+                Some(owner) if value == owner => Reply::Ours,
+                _ => Reply::NotOwner,
             }
         }
-        (Request::Watch { .. }, Value::Nil) => Reply::NotOwner,
+        (Request::Watch { .. }, Value::Nil) => Reply::Free,
         (Request::Confirm { .. }, Value::Int(1)) => Reply::Confirmed,
-        (Request::Extend { .. }, Value::Int(1)) => Reply::Extended,
+        (Request::Extend { .. }, Value::Array(values)) => match values[..] {
+            [Value::Int(millis @ -1..)] => Reply::Extended {
+                remaining: u64::try_from(millis).ok().map(Duration::from_millis),
+            },
+            _ => garbled(&values),
+        },
         (Request::Release { .. }, Value::Int(1)) => Reply::Deleted,
         (
             Request::Confirm { .. } | Request::Extend { .. } | Request::Release { .. },
@@ -99,6 +109,8 @@ mod tests {
             owner: Owner(1),
             ttl: Duration::from_secs(1),
             proposal: Token(1),
+            instead_of: None,
+            waits: false,
         }
     }
 
@@ -123,7 +135,8 @@ mod tests {
             Value::Okay,
             Value::SimpleString("QUEUED".into()),
             Value::Array(vec![Value::Int(0)]),
-            Value::Array(vec![Value::Int(1), Value::Int(1)]),
+            Value::Array(vec![Value::Int(1)]),
+            Value::Array(vec![Value::Int(1), Value::Int(1), Value::Int(2)]),
             Value::Array(vec![Value::Okay; 1_000]),
         ] {
             let reply = parse(&acquire(), lie.clone());

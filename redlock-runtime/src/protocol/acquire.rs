@@ -21,6 +21,10 @@ pub(super) struct Attempt {
     ballot: Ballot,
     grants: Grants,
     confirmation: Option<Confirmation>,
+    /// The only node that has been asked so far: who wins it asks the others.
+    leader: Option<NodeId>,
+    /// A node that granted says that somebody else waits.
+    pub(super) is_awaited: bool,
 }
 
 /// The second round, of the few attempts whose grants do not agree on a number.
@@ -34,6 +38,8 @@ struct Confirmation {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Open,
+    /// The first node has granted, or will not answer in time: ask the others.
+    Broadcast,
     /// A majority has granted, but with different numbers: `begin_confirmation`.
     Confirm,
     Won {
@@ -56,7 +62,14 @@ impl Attempt {
             ballot: Ballot::new(nodes),
             grants: Grants::default(),
             confirmation: None,
+            leader: None,
+            is_awaited: false,
         }
+    }
+
+    /// The same, but one node is asked before the others.
+    pub(super) fn led_by(self, leader: Option<NodeId>) -> Self {
+        Self { leader, ..self }
     }
 
     pub(super) fn node_count(&self) -> usize {
@@ -66,6 +79,21 @@ impl Attempt {
     /// Both rounds share one node timeout, so that no caller waits for two.
     pub(super) fn closes_at(&self, terms: &Terms) -> Instant {
         self.started.after(terms.round_timeout())
+    }
+
+    /// When to look at it again at the latest.
+    pub(super) fn next_due(&self, terms: &Terms) -> Instant {
+        match self.leader {
+            Some(_) => self.started.after(patience(terms)),
+            None => self.closes_at(terms),
+        }
+    }
+
+    /// The nodes to be asked now that the first has been.
+    pub(super) fn open_to_all(&mut self) -> impl Iterator<Item = NodeId> + use<> {
+        let first = self.leader.take();
+        let all = (0..self.node_count()).map(NodeId);
+        all.filter(move |node| Some(*node) != first)
     }
 
     pub(super) fn on_grant(&mut self, node: NodeId, counter: Token) {
@@ -101,6 +129,9 @@ impl Attempt {
     /// Falls at quorum, at impossibility, or at the node timeout: never later.
     pub(super) fn verdict(&mut self, terms: &Terms, now: Instant) -> Verdict {
         let closed = now >= self.closes_at(terms);
+        if let Some(leader) = self.leader {
+            return self.verdict_of(leader, now >= self.next_due(terms));
+        }
         if !self.ballot.is_won() {
             return self.verdict_on_grants(closed);
         }
@@ -114,6 +145,16 @@ impl Attempt {
             return Verdict::Lost(Cause::TooSlow);
         }
         Verdict::Won { deadline, token }
+    }
+
+    fn verdict_of(&self, leader: NodeId, is_late: bool) -> Verdict {
+        match self.ballot.votes()[leader.0] {
+            Vote::Held { remaining } => Verdict::Lost(Cause::Contended {
+                retry_after: remaining,
+            }),
+            Vote::Pending if !is_late => Verdict::Open,
+            _ => Verdict::Broadcast,
+        }
     }
 
     fn verdict_on_grants(&mut self, closed: bool) -> Verdict {
@@ -198,6 +239,12 @@ impl Attempt {
         let last = self.ballot.missing().checked_sub(1)?;
         remaining.get(last).copied()
     }
+}
+
+/// How long the node that is asked first may take, and how long one may owe an answer to be asked
+/// first at all: a part of the node timeout, so that the others still have most of it.
+pub(super) fn patience(terms: &Terms) -> Duration {
+    terms.round_timeout() / 4
 }
 
 #[cfg(test)]

@@ -120,6 +120,9 @@ pub(crate) enum NodeState {
     Down(Arc<str>),
     /// Connected, but it may have lost its memory, and does not vote until then.
     Quarantined(Instant),
+    /// Connected, but its clock has run ahead by so much that it may have dropped locks early, and
+    /// it does not vote until then.
+    ClockAhead { by: Duration, until: Instant },
     /// It is the same server as another node, and must not vote twice.
     SameServer(NodeId),
     /// It may drop locks by this policy when memory runs out, and must not vote.
@@ -141,6 +144,9 @@ impl fmt::Display for NodeState {
             Self::Up => f.write_str("connected"),
             Self::Down(reason) => f.write_str(reason),
             Self::Quarantined(_) => f.write_str("may have lost its memory, and is quarantined"),
+            Self::ClockAhead { by, .. } => {
+                write!(f, "its clock has run {by:.1?} ahead, and it is set aside")
+            }
             Self::SameServer(twin) => write!(f, "is the same server as node {}", twin.0),
             Self::Evicts(policy) => write!(
                 f,

@@ -41,12 +41,17 @@ pub(super) struct Admission {
     /// This client has heard that its quarantine is over.
     has_served: bool,
     reseed: Option<Reseed>,
+    /// At the last renewal its clock had run ahead by too much to go on like this.
+    pub(super) clock_is_fast: bool,
+    /// It has no vote until then, because its clock has run so far ahead.
+    pub(super) set_aside: Option<(Duration, Instant)>,
 }
 
 /// Reading the counters of other nodes.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Reseed {
-    awaited: usize,
+    asked: Vec<NodeId>,
+    answered: usize,
     heard: usize,
     highest: Token,
 }
@@ -99,12 +104,12 @@ impl Protocol {
         let Some(reseed) = &mut self.admissions[of.0].reseed else {
             return;
         };
-        reseed.awaited -= 1;
+        reseed.answered += 1;
         if let Reply::Top { counter } = reply {
             reseed.heard += 1;
             reseed.highest = reseed.highest.max(*counter);
         }
-        self.settle_reseed(of, now);
+        self.look_at_reseed(of, now);
     }
 
     fn ask_admission(&mut self, node: NodeId, floor: Option<Token>, now: Instant) {
@@ -138,40 +143,58 @@ impl Protocol {
     }
 
     fn begin_reseed(&mut self, node: NodeId, now: Instant) {
-        let others: Vec<NodeId> = self.wire.nodes().filter(|&other| other != node).collect();
-        let up: Vec<NodeId> = others
-            .into_iter()
-            .filter(|&other| self.wire.is_up(other))
-            .collect();
         self.admissions[node.0].has_served = true;
-        self.admissions[node.0].reseed = Some(Reseed {
-            awaited: up.len(),
-            heard: 0,
-            highest: Token::default(),
-        });
-        for other in up {
-            let purpose = Purpose::Reseed { of: node };
-            self.wire.send(other, purpose, Request::Top, now);
-        }
-        self.settle_reseed(node, now);
+        self.admissions[node.0].reseed = Some(Reseed::default());
+        self.look_at_reseed(node, now);
     }
 
-    fn settle_reseed(&mut self, node: NodeId, now: Instant) {
-        let Some(reseed) = &self.admissions[node.0].reseed else {
+    /// Another node may have come up or gone, which those that wait for counters depend on.
+    pub(super) fn look_at_reseeds(&mut self, now: Instant) {
+        for node in self.wire.nodes() {
+            self.look_at_reseed(node, now);
+        }
+    }
+
+    fn look_at_reseed(&mut self, node: NodeId, now: Instant) {
+        let Some(reseed) = &mut self.admissions[node.0].reseed else {
             return;
         };
+        let others = self.wire.nodes().filter(|&other| other != node);
+        for other in others {
+            if self.wire.is_up(other) && !reseed.asked.contains(&other) {
+                reseed.asked.push(other);
+                let purpose = Purpose::Reseed { of: node };
+                self.wire.send(other, purpose, Request::Top, now);
+            }
+        }
         let nodes = self.wire.node_count();
         // So many others that one of them is in every quorum that this node was part of.
         let enough = nodes - quorum::majority(nodes) + 1;
-        if reseed.heard >= enough || reseed.awaited == 0 {
-            let floor = reseed.highest;
+        let highest = reseed.highest;
+        let may_hear_more = reseed.answered < reseed.asked.len();
+        if reseed.heard >= enough || !may_hear_more && !self.others_are_settling(node) {
             self.admissions[node.0].reseed = None;
-            self.ask_admission(node, Some(floor), now);
+            self.ask_admission(node, Some(highest), now);
         }
     }
 
+    /// True while another node may still turn out to have counters. One that has to start anew
+    /// itself has none: where all do, none waits for another.
+    fn others_are_settling(&self, node: NodeId) -> bool {
+        let starts_anew = |other: NodeId| self.admissions[other.0].has_served;
+        self.wire
+            .nodes()
+            .any(|other| other != node && !starts_anew(other) && self.wire.is_settling(other))
+    }
+
     fn admit(&mut self, node: NodeId, now: Instant) {
-        self.admissions[node.0].known_since.get_or_insert(now);
+        let admission = &mut self.admissions[node.0];
+        admission.known_since.get_or_insert(now);
+        if let Some((by, until)) = admission.set_aside.filter(|&(_, until)| now < until) {
+            self.wire.on_set_aside(node, by, until);
+            return self.turn_away(node, until, now);
+        }
+        admission.set_aside = None;
         self.wire.on_admitted(node);
         for sent in self.wire.take_kept_back(node) {
             self.send_if_wanted(node, sent, now);
@@ -192,6 +215,11 @@ impl Protocol {
 
     fn quarantine(&mut self, node: NodeId, until: Instant, now: Instant) {
         self.wire.on_quarantined(node, until);
+        self.turn_away(node, until, now);
+    }
+
+    /// Answers what was kept back for a node that does not vote.
+    fn turn_away(&mut self, node: NodeId, until: Instant, now: Instant) {
         let kept_back: Vec<Sent> = self.wire.take_kept_back(node);
         for sent in kept_back {
             let fault = Fault::Quarantined(until.since(now));
@@ -203,6 +231,11 @@ impl Protocol {
 impl Admission {
     pub(super) const fn tells_changes(&self) -> bool {
         self.facts.tells_changes
+    }
+
+    /// Its connection is gone, and with it the question.
+    pub(super) fn stop_reseed(&mut self) {
+        self.reseed = None;
     }
 
     /// A node that was admitted a while ago, or by somebody else, is one of a set that has been in

@@ -6,6 +6,7 @@ use super::{
     acquire::Attempt,
     action::{Loss, Vote},
     ballot::Ballot,
+    clock::Lead,
     message::NodeId,
     release::Claim,
     time::Instant,
@@ -16,6 +17,9 @@ use super::{
 /// A failed renewal is tried again after a quarter of what is left of the lease, but not sooner
 /// than this, so that a lease near its end does not turn into a busy loop.
 const RENEWAL_FLOOR: Duration = Duration::from_millis(10);
+
+/// A server's remaining time is in whole milliseconds, and so is the TTL.
+const ROUNDING: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
 pub(super) struct Hold {
@@ -28,6 +32,12 @@ pub(super) struct Hold {
     /// The votes of the last round that did not extend the lease: the reason if it expires.
     failed_votes: Vec<Vote>,
     watch: Watch,
+    /// For each node the earliest time at which it can have set the key's present TTL.
+    set_since: Vec<Instant>,
+    /// From the first send to the verdict.
+    pub(super) round: Duration,
+    /// Another process waits for the lock.
+    pub(super) is_awaited: bool,
 }
 
 #[derive(Debug)]
@@ -58,9 +68,12 @@ pub(super) enum Due {
 
 impl Hold {
     /// The lease that a won attempt leads to.
-    pub(super) fn new(won: Attempt, deadline: Instant, terms: &Terms) -> Self {
+    pub(super) fn new(won: Attempt, deadline: Instant, terms: &Terms, now: Instant) -> Self {
         Self {
             watch: Watch::new(won.node_count(), won.started),
+            set_since: vec![won.started; won.node_count()],
+            round: now.since(won.started),
+            is_awaited: won.is_awaited,
             claim: won.claim,
             deadline,
             acquired: won.started,
@@ -102,6 +115,28 @@ impl Hold {
     pub(super) fn on_vote(&mut self, node: NodeId, vote: Vote) {
         if let Some(open) = &mut self.extension {
             open.ballot.cast(node, vote);
+        }
+    }
+
+    /// A node has set the key's TTL anew, and says what was left of it. That should be no less than
+    /// by our clock, whenever within the round it was read.
+    pub(super) fn on_remaining(
+        &mut self,
+        node: NodeId,
+        remaining: Option<Duration>,
+        terms: &Terms,
+        now: Instant,
+    ) -> Lead {
+        let elapsed = now.since(self.set_since[node.0]);
+        if let Some(open) = &self.extension {
+            self.set_since[node.0] = open.started;
+        }
+        let expected = terms.key_ttl().saturating_sub(elapsed + ROUNDING);
+        Lead {
+            by: remaining.map_or(Duration::ZERO, |remaining| {
+                expected.saturating_sub(remaining)
+            }),
+            elapsed,
         }
     }
 
@@ -221,7 +256,7 @@ mod tests {
     /// A lease that has been read on all nodes once.
     fn hold(terms: &Terms) -> Hold {
         let won = Attempt::new("k".into(), Owner(1), 3, at(0));
-        let mut hold = Hold::new(won, terms.deadline(at(0), at(0)), terms);
+        let mut hold = Hold::new(won, terms.deadline(at(0), at(0)), terms, at(2));
         assert_eq!(hold.look(terms, at(20)), Due::Watch);
         hold
     }

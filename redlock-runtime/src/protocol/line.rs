@@ -9,6 +9,7 @@ use super::{
     action::{Cause, Refusal},
     link::spread,
     message::LeaseId,
+    time::Instant,
 };
 
 /// The pause after the first lost attempt; doubled with every further one.
@@ -16,6 +17,17 @@ const FIRST_PAUSE: Duration = Duration::from_millis(4);
 
 /// The longest pause between attempts: how long a lock may stand free unnoticed.
 const LONGEST_PAUSE: Duration = Duration::from_millis(64);
+
+/// How often a process may hand a lock on to itself while another one waits: so often that the
+/// cost of a change between processes is small beside the sections, and so seldom that nobody waits
+/// for long.
+const MOST_HAND_OVERS: u32 = 8;
+
+/// A process with long sections lets others have their turn after this time.
+const LONGEST_TURN: Duration = Duration::from_millis(50);
+
+/// The shortest pause of a process that has had its turn: one tick of the runtime's timer.
+const SHORTEST_YIELD: Duration = Duration::from_millis(1);
 
 /// A node drops an expired key on its own clock; asking a moment later finds it gone.
 const AFTER_EXPIRY: Duration = Duration::from_millis(1);
@@ -28,6 +40,39 @@ pub(super) struct Line {
     waiting: BTreeMap<u64, LeaseId>,
     /// Why the last attempt of a head failed: what a lease that gives up further back reports.
     pub(super) last_refusal: Option<Refusal>,
+    pub(super) turn: Turn,
+}
+
+/// How long this process has had the lock, from one of its leases to the next.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Turn {
+    hand_overs: u32,
+    since: Option<Instant>,
+}
+
+impl Turn {
+    /// A lease was acquired, be it in a turn that has begun before.
+    pub(super) fn begin(&mut self, now: Instant) {
+        self.since.get_or_insert(now);
+    }
+
+    pub(super) const fn go_on(&mut self) {
+        self.hand_overs += 1;
+    }
+
+    /// Other processes may have the lock now.
+    pub(super) const fn end(&mut self) {
+        *self = Self {
+            hand_overs: 0,
+            since: None,
+        };
+    }
+
+    /// True once another process that waits should have the lock.
+    pub(super) fn is_over(&self, now: Instant) -> bool {
+        let is_long = |since| now.since(since) >= LONGEST_TURN;
+        self.hand_overs >= MOST_HAND_OVERS || self.since.is_some_and(is_long)
+    }
 }
 
 impl Line {
@@ -36,6 +81,10 @@ impl Line {
             head,
             waiting: BTreeMap::new(),
             last_refusal: None,
+            turn: Turn {
+                hand_overs: 0,
+                since: None,
+            },
         }
     }
 
@@ -53,6 +102,12 @@ impl Line {
         self.head = next;
         Some(next)
     }
+}
+
+/// How long a process that has had its turn leaves the lock to the others, who have to hear that
+/// it is free and to ask for it: twice as long as a round of its own took.
+pub(super) fn yield_for(round: Duration) -> Duration {
+    (2 * round).max(SHORTEST_YIELD)
 }
 
 /// How long the head waits before its next attempt: longer each time and never twice the same,

@@ -68,6 +68,15 @@ impl Link {
         )
     }
 
+    /// Connecting for the first time since it was well, or being verified.
+    pub(super) const fn is_settling(&self) -> bool {
+        match self.state {
+            State::New | State::Verifying => true,
+            State::Connecting { .. } => self.failures == 0,
+            State::Quarantined { .. } | State::Up | State::Waiting { .. } => false,
+        }
+    }
+
     pub(super) const fn is_verifying(&self) -> bool {
         matches!(self.state, State::Verifying)
     }

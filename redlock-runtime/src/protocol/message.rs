@@ -59,13 +59,16 @@ pub(crate) enum Request {
     Identify,
     /// The highest of its counters.
     Top,
-    /// Set the key to the owner for `ttl`, unless it exists, and raise its counter: to the
-    /// proposal, or by one if it is there already.
+    /// Set the key to the owner for `ttl`, unless it carries another owner than `instead_of`, and
+    /// raise its counter: to the proposal, or by one if it is there already. If that is refused
+    /// and the client `waits`, leave a note for whoever hands the lock over inside a process.
     Acquire {
         key: Arc<str>,
         owner: Owner,
         ttl: Duration,
         proposal: Token,
+        instead_of: Option<Owner>,
+        waits: bool,
     },
     /// Raise the counter to the token, if the key still carries the owner.
     Confirm {
@@ -79,8 +82,8 @@ pub(crate) enum Request {
         owner: Owner,
         ttl: Duration,
     },
-    /// Does the key still carry the owner? And tell when that changes.
-    Watch { key: Arc<str>, owner: Owner },
+    /// Does the key carry the owner, or any? And tell when that changes.
+    Watch { key: Arc<str>, owner: Option<Owner> },
     /// Delete the key, if it still carries the owner; raise the counter in any case.
     Release {
         key: Arc<str>,
@@ -105,18 +108,28 @@ pub(crate) enum Reply {
     /// Acquire, extend: the process that holds the data is not the one that was admitted.
     NotAdmitted,
     /// Acquire: the key is ours, and its counter stands here now.
-    Granted { counter: Token },
+    Granted {
+        counter: Token,
+        /// The key carried the owner that it was asked for instead of.
+        replaced: bool,
+        /// Somebody was refused a moment ago, and waits.
+        awaited: bool,
+    },
     /// Acquire: the key exists; its remaining time, `None` if it never expires.
     Held { remaining: Option<Duration> },
     /// Confirm: the key is ours, and its counter is no lower than the token.
     Confirmed,
     /// Watch: the key is ours.
     Ours,
-    /// Extend: the key is ours for the new time.
-    Extended,
+    /// Extend: the key is ours for the new time; this was left of the one before, `None` if it
+    /// would never have expired.
+    Extended { remaining: Option<Duration> },
     /// Release: the key was ours and is gone.
     Deleted,
-    /// Confirm, extend, watch, release: the key is gone or carries another owner.
+    /// Watch: there is no such key.
+    Free,
+    /// Confirm, extend, release: the key is gone or carries another owner. Watch: it carries
+    /// another owner.
     NotOwner,
     /// The node does not know the script (its script cache was flushed); nothing was done.
     NoScript,
@@ -130,6 +143,8 @@ pub(crate) enum Reply {
 pub(crate) enum Fault {
     /// It may have forgotten locks, and does not vote for this long.
     Quarantined(Duration),
+    /// Its clock has run ahead of ours by so much that it may drop locks too early.
+    ClockAhead(Duration),
     /// There is no connection; the reason is the last failure to make one.
     Unreachable(Arc<str>),
     /// The connection broke before the answer came.

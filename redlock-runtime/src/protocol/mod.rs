@@ -19,6 +19,8 @@ mod acquire;
 mod action;
 mod admission;
 mod ballot;
+mod clock;
+mod contend;
 mod event;
 mod fence;
 mod hold;
@@ -59,6 +61,7 @@ use std::{
 use self::{
     acquire::{Attempt, Verdict},
     admission::Admission,
+    contend::Rest,
     hold::{Due, Hold},
     line::Line,
     release::{Releases, Report},
@@ -89,6 +92,8 @@ pub(crate) struct Protocol {
     /// Heads of lines that are to make their first attempt before the event is done with. Not
     /// made at once: where every attempt fails at once, each would come out of the one before.
     next: VecDeque<LeaseId>,
+    /// Keys that are left to other processes until then.
+    yields: BTreeMap<Arc<str>, Instant>,
     releases: Releases,
     /// One for each node.
     admissions: Vec<Admission>,
@@ -113,15 +118,26 @@ enum Phase {
     /// Behind another lease of this process.
     Queued,
     Trying(Attempt),
-    /// Between two attempts.
-    Resting {
-        until: Instant,
-        refusal: Refusal,
-    },
+    Resting(Rest),
     Held(Hold),
     /// Lost or expired, and its holder has not let go yet. Nothing is released before that: a
     /// holder that is stuck keeps what is left of the guard band.
     Over(Hold),
+}
+
+/// Whom an attempt asks, and for what.
+#[derive(Debug)]
+enum Opening {
+    All,
+    /// One node first, and the others once it has granted.
+    Leader,
+    /// All, and these to replace the present owner, which has handed the lock over.
+    InsteadOf {
+        owner: Owner,
+        /// The highest counter that it has seen.
+        seen: Token,
+        nodes: Vec<NodeId>,
+    },
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -139,6 +155,7 @@ impl Protocol {
             leases: BTreeMap::new(),
             lines: BTreeMap::new(),
             next: VecDeque::new(),
+            yields: BTreeMap::new(),
             releases: Releases::default(),
             admissions: (0..nodes).map(|_| Admission::default()).collect(),
             asked: 0,
@@ -174,8 +191,9 @@ impl Protocol {
             Event::Disconnected { .. } => {}
             Event::Shutdown { timeout, cut_off } => self.on_shutdown(timeout, cut_off, now),
         }
+        self.look_at_reseeds(now);
         while let Some(head) = self.next.pop_front() {
-            self.attempt(head, now);
+            self.step_up(head, now);
         }
         self.settle_shutdown(now);
         #[cfg(debug_assertions)]
@@ -230,7 +248,7 @@ impl Protocol {
         let Some(line) = self.lines.get_mut(&key) else {
             self.lines.insert(key, Line::new(id));
             self.leases.insert(id, lease);
-            return self.attempt(id, now);
+            return self.step_up(id, now);
         };
         if terms.wait.is_zero() {
             let refusal = self.refusal_in_line(&key, now);
@@ -241,21 +259,68 @@ impl Protocol {
         self.leases.insert(id, lease);
     }
 
-    /// Broadcasts to all nodes. The lease counts from `now`.
-    fn attempt(&mut self, id: LeaseId, now: Instant) {
+    /// Asks for the lock under a new owner. The lease counts from `now`.
+    fn attempt(&mut self, id: LeaseId, opening: Opening, now: Instant) {
         let owner = Owner((self.outside.random)());
-        let proposal = Token((self.outside.wall_micros)());
+        let Some(lease) = self.leases.get(&id) else {
+            return;
+        };
+        let leader = match opening {
+            Opening::Leader => self.leader(lease, now),
+            Opening::All | Opening::InsteadOf { .. } => None,
+        };
+        let nodes = self.wire.node_count();
+        let key = Arc::clone(&lease.key);
+        let attempt = Attempt::new(key, owner, nodes, now).led_by(leader);
+        let wake = attempt.next_due(&lease.terms);
+        self.wire.timers.wake_by(Timer::Lease(id), wake);
+        if let Some(lease) = self.leases.get_mut(&id) {
+            lease.phase = Phase::Trying(attempt);
+        }
+        match leader {
+            Some(leader) => self.ask_to_grant(id, [leader], &opening, now),
+            None => self.ask_to_grant(id, self.wire.nodes(), &opening, now),
+        }
+        self.count_votes(id, now);
+    }
+
+    fn ask_to_grant(
+        &mut self,
+        id: LeaseId,
+        nodes: impl IntoIterator<Item = NodeId>,
+        opening: &Opening,
+        now: Instant,
+    ) {
+        let wall = Token((self.outside.wall_micros)());
         let Some(lease) = self.leases.get_mut(&id) else {
             return;
         };
-        let key = Arc::clone(&lease.key);
-        let mut attempt = Attempt::new(key, owner, self.wire.node_count(), now);
-        for node in self.wire.nodes() {
+        let Phase::Trying(attempt) = &mut lease.phase else {
+            return;
+        };
+        let owner = attempt.claim.owner;
+        let (proposal, replaced) = match opening {
+            // As high as where it has been granted already, so that the nodes agree.
+            Opening::All | Opening::Leader if attempt.claim.seen > Token::default() => {
+                (attempt.claim.seen, None)
+            }
+            Opening::All | Opening::Leader => (wall, None),
+            // Beyond what the last holder has seen, so that the nodes agree again, as they would
+            // after its release.
+            Opening::InsteadOf { owner, seen, nodes } => {
+                (wall.max(Token(seen.0 + 1)), Some((*owner, nodes)))
+            }
+        };
+        for node in nodes {
             let body = Request::Acquire {
                 key: Arc::clone(&lease.key),
                 owner,
                 ttl: lease.terms.key_ttl(),
                 proposal,
+                instead_of: replaced
+                    .filter(|(_, nodes)| nodes.contains(&node))
+                    .map(|(owner, _)| owner),
+                waits: now < lease.wait_until,
             };
             let purpose = Purpose::Acquire { lease: id, owner };
             match self.wire.ask(node, purpose, body, now) {
@@ -263,10 +328,20 @@ impl Protocol {
                 Err(fault) => attempt.on_vote(node, Vote::Failed(fault)),
             }
         }
-        self.wire
-            .timers
-            .wake_by(Timer::Lease(id), attempt.closes_at(&lease.terms));
-        lease.phase = Phase::Trying(attempt);
+    }
+
+    /// Asks the nodes that an attempt has not asked yet.
+    fn open_to_all(&mut self, id: LeaseId, now: Instant) {
+        let Some(lease) = self.leases.get_mut(&id) else {
+            return;
+        };
+        let Phase::Trying(attempt) = &mut lease.phase else {
+            return;
+        };
+        let others = attempt.open_to_all();
+        let wake = attempt.next_due(&lease.terms);
+        self.wire.timers.wake_by(Timer::Lease(id), wake);
+        self.ask_to_grant(id, others, &Opening::All, now);
         self.count_votes(id, now);
     }
 
@@ -280,6 +355,7 @@ impl Protocol {
         let verdict = attempt.verdict(&lease.terms, now);
         match verdict {
             Verdict::Open => return,
+            Verdict::Broadcast => return self.open_to_all(id, now),
             Verdict::Confirm => return self.confirm(id, now),
             Verdict::Won { .. } | Verdict::Lost(_) => {}
         }
@@ -287,14 +363,15 @@ impl Protocol {
             return;
         };
         match verdict {
-            Verdict::Open | Verdict::Confirm => {}
+            Verdict::Open | Verdict::Broadcast | Verdict::Confirm => {}
             Verdict::Won { deadline, token } => {
-                let hold = Hold::new(attempt, deadline, &lease.terms);
+                let hold = Hold::new(attempt, deadline, &lease.terms, now);
                 let wake = hold.next_due(&lease.terms);
                 lease.phase = Phase::Held(hold);
                 self.wire.timers.wake_by(Timer::Lease(id), wake);
                 if let Some(line) = self.lines.get_mut(&lease.key) {
                     line.last_refusal = None;
+                    line.turn.begin(now);
                 }
                 self.answer(id, Answer::Granted { deadline, token });
             }
@@ -338,6 +415,7 @@ impl Protocol {
             .release(&mut self.wire, claim, now.after(ttl), None, now);
         if let Some(line) = self.lines.get_mut(&key) {
             line.last_refusal = Some(refusal.clone());
+            line.turn.end();
         }
         self.rest_or_refuse(id, refusal, now);
     }
@@ -354,8 +432,9 @@ impl Protocol {
         let until = now
             .after(line::pause(lease.lost_attempts, &refusal, random))
             .min(lease.wait_until);
-        lease.phase = Phase::Resting { until, refusal };
+        lease.phase = Phase::Resting(Rest::after(refusal, until));
         self.wire.timers.wake_by(Timer::Lease(id), until);
+        self.listen(id, now);
     }
 
     /// Forgets a lease that was not acquired.
@@ -383,6 +462,7 @@ impl Protocol {
             line.leave(order);
             return;
         }
+        line.turn.end();
         match line.advance() {
             Some(next) => self.next.push_back(next),
             None => {
@@ -416,14 +496,14 @@ impl Protocol {
             }
             Phase::Queued => self.wire.timers.wake_by(Timer::Lease(id), lease.wait_until),
             Phase::Trying(attempt) => {
-                let closes = attempt.closes_at(&lease.terms);
-                if now < closes {
-                    self.wire.timers.wake_by(Timer::Lease(id), closes);
+                let due = attempt.next_due(&lease.terms);
+                if now < due {
+                    self.wire.timers.wake_by(Timer::Lease(id), due);
                 }
                 self.count_votes(id, now);
             }
-            Phase::Resting { until, .. } if now >= *until => self.attempt(id, now),
-            Phase::Resting { until, .. } => self.wire.timers.wake_by(Timer::Lease(id), *until),
+            Phase::Resting(rest) if now >= rest.until => self.attempt(id, rest.opening(), now),
+            Phase::Resting(rest) => self.wire.timers.wake_by(Timer::Lease(id), rest.until),
             Phase::Held(_) => self.look_at_hold(id, now),
             Phase::Over(_) => {}
         }
@@ -507,7 +587,7 @@ impl Protocol {
         let owner = hold.claim.owner;
         let body = Request::Watch {
             key: Arc::clone(&lease.key),
-            owner,
+            owner: Some(owner),
         };
         // Not connected: the next renewal looks again.
         let _ = self
@@ -528,6 +608,7 @@ impl Protocol {
         };
         for head in heads {
             self.watch(node, head, now);
+            self.read(node, head, now);
         }
     }
 
@@ -550,33 +631,40 @@ impl Protocol {
 
     fn on_end(&mut self, id: LeaseId, report: bool, now: Instant) {
         self.wire.timers.cancel(Timer::Lease(id));
-        let Some(lease) = self.leases.remove(&id) else {
+        let Some(mut lease) = self.leases.remove(&id) else {
             if report {
                 self.answer(id, Answer::Released(Outcome::Unknown));
             }
             return;
         };
-        let (claim, over) = match lease.phase {
-            Phase::Queued | Phase::Resting { .. } => {
-                return self.step_out(id, &lease.key, lease.order);
-            }
-            Phase::Trying(attempt) => (attempt.claim, false),
-            Phase::Held(hold) => {
-                let over = now >= hold.deadline;
-                (hold.claim, over)
-            }
-            Phase::Over(hold) => (hold.claim, true),
-        };
-        if report && over {
-            self.answer(id, Answer::Released(Outcome::AlreadyExpired));
-        }
-        let report = (report && !over).then(|| Report {
+        let awaits = report.then(|| Report {
             lease: id,
             by: now.after(lease.terms.round_timeout()),
         });
+        let phase = std::mem::replace(&mut lease.phase, Phase::Queued);
+        let claim = match phase {
+            Phase::Held(hold) if now < hold.deadline => {
+                return self.pass_on(id, &lease, hold, awaits, now);
+            }
+            Phase::Held(hold) | Phase::Over(hold) => {
+                if report {
+                    self.answer(id, Answer::Released(Outcome::AlreadyExpired));
+                }
+                hold.claim
+            }
+            phase => {
+                if report {
+                    self.answer(id, Answer::Released(Outcome::Unknown));
+                }
+                match phase {
+                    Phase::Trying(attempt) => attempt.claim,
+                    _ => return self.step_out(id, &lease.key, lease.order),
+                }
+            }
+        };
         let until = now.after(lease.terms.key_ttl());
         self.releases
-            .release(&mut self.wire, claim, until, report, now);
+            .release(&mut self.wire, claim, until, None, now);
         // Behind the release, so that it finds the key free: requests keep their order.
         self.step_out(id, &lease.key, lease.order);
     }
@@ -588,6 +676,14 @@ impl Protocol {
         let Some(sent) = self.wire.on_reply(node, request) else {
             return;
         };
+        if let Request::Acquire {
+            instead_of: Some(owner),
+            ..
+        } = sent.body
+        {
+            self.releases
+                .on_replaced(&mut self.wire, node, owner, &reply, now);
+        }
         match (sent.purpose, reply) {
             (_, Reply::NoScript | Reply::NotAdmitted) => self.on_stranger(node, sent, now),
             (Purpose::Verify, reply) => self.on_verified(node, reply, now),
@@ -595,8 +691,16 @@ impl Protocol {
             (Purpose::Release { owner }, reply) => {
                 self.releases.on_reply(&mut self.wire, node, owner, &reply);
             }
-            (Purpose::Acquire { lease, owner }, Reply::Granted { counter }) => {
-                self.on_grant(node, (lease, owner), counter, now);
+            (Purpose::Await { lease }, reply) => self.on_word(lease, &reply, now),
+            (
+                Purpose::Acquire { lease, owner },
+                Reply::Granted {
+                    counter, awaited, ..
+                },
+            ) => self.on_grant(node, (lease, owner), (counter, awaited), now),
+            (Purpose::Extend { lease, extension }, Reply::Extended { remaining }) => {
+                let vote = self.vote_to_extend(node, (lease, extension), remaining, now);
+                self.on_vote(node, sent.purpose, vote, now);
             }
             (purpose, reply) => self.on_vote(node, purpose, Vote::from(reply), now),
         }
@@ -606,22 +710,43 @@ impl Protocol {
         &mut self,
         node: NodeId,
         (id, owner): (LeaseId, Owner),
-        counter: Token,
+        (counter, is_awaited): (Token, bool),
         now: Instant,
     ) {
         match self.leases.get_mut(&id).map(|lease| &mut lease.phase) {
             Some(Phase::Trying(attempt)) if attempt.claim.owner == owner => {
+                attempt.is_awaited |= is_awaited;
                 attempt.on_grant(node, counter);
                 self.count_votes(id, now);
             }
             Some(Phase::Held(hold)) if hold.claim.owner == owner => {
                 hold.claim.seen = hold.claim.seen.max(counter);
+                hold.is_awaited |= is_awaited;
             }
             // The verdict has fallen. A grant that arrives now is covered: by the release of a
             // lost attempt, which went out behind the request, or by the release that will
             // follow a held lease to every node that was asked.
             _ => {}
         }
+    }
+
+    /// An extension that a node has carried out, unless its clock is not to be trusted.
+    fn vote_to_extend(
+        &mut self,
+        node: NodeId,
+        (id, extension): (LeaseId, u32),
+        remaining: Option<Duration>,
+        now: Instant,
+    ) -> Vote {
+        let Some(terms) = self.leases.get(&id).map(|lease| lease.terms) else {
+            return Vote::Ours;
+        };
+        let Some(hold) = self.hold_of(id, extension) else {
+            return Vote::Ours;
+        };
+        let lead = hold.on_remaining(node, remaining, &terms, now);
+        self.on_lead(node, lead, &terms, now)
+            .map_or(Vote::Ours, Vote::Failed)
     }
 
     fn on_vote(&mut self, node: NodeId, purpose: Purpose, vote: Vote, now: Instant) {
@@ -650,7 +775,10 @@ impl Protocol {
                     self.look_at_hold(lease, now);
                 }
             }
-            Purpose::Verify | Purpose::Reseed { .. } | Purpose::Release { .. } => {}
+            Purpose::Verify
+            | Purpose::Reseed { .. }
+            | Purpose::Await { .. }
+            | Purpose::Release { .. } => {}
         }
     }
 
@@ -665,7 +793,8 @@ impl Protocol {
             Purpose::Acquire { .. }
             | Purpose::Confirm { .. }
             | Purpose::Extend { .. }
-            | Purpose::Watch { .. } => {
+            | Purpose::Watch { .. }
+            | Purpose::Await { .. } => {
                 self.wire.keep_back(node, sent);
                 if !self.wire.is_verifying(node) {
                     self.verify(node, now);
@@ -686,6 +815,7 @@ impl Protocol {
             Purpose::Confirm { lease, owner } => self.attempt_of(lease, owner).is_some(),
             Purpose::Extend { lease, extension } => self.hold_of(lease, extension).is_some(),
             Purpose::Watch { lease, owner } => self.held_by(lease, owner).is_some(),
+            Purpose::Await { lease } => self.leases.contains_key(&lease),
             Purpose::Verify | Purpose::Reseed { .. } | Purpose::Release { .. } => true,
         };
         if wanted {
@@ -711,13 +841,14 @@ impl Protocol {
             .filter(|head| self.is_starved(*head))
             .collect();
         for head in starved {
-            self.attempt(head, now);
+            self.attempt(head, Opening::All, now);
         }
     }
 
     fn on_disconnected(&mut self, node: NodeId, reason: &Arc<str>, now: Instant) {
         let random = (self.outside.random)();
         let unanswered = self.wire.on_disconnected(node, reason, random, now);
+        self.admissions[node.0].stop_reseed();
         for sent in unanswered {
             let fault = Fault::Disconnected(Arc::clone(reason));
             if let Purpose::Reseed { of } = sent.purpose {
@@ -750,7 +881,7 @@ impl Protocol {
             None | Some(Phase::Over(_)) => {}
             Some(Phase::Held(_)) if cut_off => self.on_over(id, Loss::Stopped),
             Some(Phase::Held(_)) => {}
-            Some(Phase::Queued | Phase::Trying(_) | Phase::Resting { .. }) => {
+            Some(Phase::Queued | Phase::Trying(_) | Phase::Resting(_)) => {
                 self.answer(id, Answer::Refused(Refusal::without_votes(Cause::Stopped)));
                 self.on_end(id, false, now);
             }
@@ -815,7 +946,7 @@ impl Protocol {
     fn is_starved(&self, lease: LeaseId) -> bool {
         matches!(
             self.leases.get(&lease).map(|lease| &lease.phase),
-            Some(Phase::Resting { refusal, .. })
+            Some(Phase::Resting(Rest { refusal, .. }))
                 if matches!(refusal.cause, Cause::NoQuorum | Cause::Quarantined { .. })
         )
     }
@@ -855,9 +986,11 @@ impl Refusal {
 impl From<Reply> for Vote {
     fn from(reply: Reply) -> Self {
         match reply {
-            Reply::Granted { .. } | Reply::Confirmed | Reply::Extended | Reply::Ours => Self::Ours,
+            Reply::Granted { .. } | Reply::Confirmed | Reply::Extended { .. } | Reply::Ours => {
+                Self::Ours
+            }
             Reply::Held { remaining } => Self::Held { remaining },
-            Reply::NotOwner => Self::NotOwner,
+            Reply::NotOwner | Reply::Free => Self::NotOwner,
             Reply::Failed(fault) => Self::Failed(fault),
             _ => Self::Failed(Fault::Garbled("an answer to another question".into())),
         }

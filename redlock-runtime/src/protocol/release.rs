@@ -68,10 +68,24 @@ impl Releases {
         report: Option<Report>,
         now: Instant,
     ) {
+        self.release_but(wire, claim, &[], until, report, now);
+    }
+
+    /// The same, but nothing is sent to nodes where the claim's owner is being replaced by the next
+    /// one. `on_replaced` brings their word.
+    pub(super) fn release_but(
+        &mut self,
+        wire: &mut Wire,
+        claim: Claim,
+        replaced: &[NodeId],
+        until: Instant,
+        report: Option<Report>,
+        now: Instant,
+    ) {
         if claim.asked.is_empty() {
             return;
         }
-        for &node in &claim.asked {
+        for &node in claim.asked.iter().filter(|node| !replaced.contains(node)) {
             send(wire, node, &claim, now);
         }
         let owner = claim.owner;
@@ -93,6 +107,9 @@ impl Releases {
         let Some(owed) = self.owed.get_mut(&owner) else {
             return;
         };
+        if !owed.claim.asked.contains(&node) {
+            return;
+        }
         match reply {
             Reply::Deleted => owed.deleted += 1,
             Reply::NotOwner if !owed.sent_again.contains(&node) => owed.not_ours += 1,
@@ -101,6 +118,29 @@ impl Releases {
         }
         owed.claim.asked.retain(|&owing| owing != node);
         self.settle(wire, owner);
+    }
+
+    /// A node's answer to the request that the next owner replaces this one. Where that says
+    /// nothing of this one's key, it is released like any other.
+    pub(super) fn on_replaced(
+        &mut self,
+        wire: &mut Wire,
+        node: NodeId,
+        owner: Owner,
+        reply: &Reply,
+        now: Instant,
+    ) {
+        let word = match reply {
+            Reply::Granted { replaced: true, .. } => Reply::Deleted,
+            Reply::Granted { .. } | Reply::Held { .. } => Reply::NotOwner,
+            _ => {
+                if let Some(owed) = self.owed.get(&owner) {
+                    send(wire, node, &owed.claim, now);
+                }
+                return;
+            }
+        };
+        self.on_reply(wire, node, owner, &word);
     }
 
     /// Sends again what the node still owes a confirmation for.

@@ -39,6 +39,10 @@ pub(super) enum Purpose {
         lease: LeaseId,
         owner: Owner,
     },
+    /// To find out whether a lock that somebody else held is free.
+    Await {
+        lease: LeaseId,
+    },
     Release {
         owner: Owner,
     },
@@ -118,6 +122,17 @@ impl Wire {
 
     pub(super) fn is_up(&self, node: NodeId) -> bool {
         self.links[node.0].is_up()
+    }
+
+    /// It votes, and owes no answer for longer than `patience`.
+    pub(super) fn is_prompt(&self, node: NodeId, patience: Duration, now: Instant) -> bool {
+        let is_late = |oldest| now.since(oldest) > patience;
+        self.is_up(node) && !self.oldest(node).is_some_and(is_late)
+    }
+
+    /// It has not come to anything yet.
+    pub(super) fn is_settling(&self, node: NodeId) -> bool {
+        self.links[node.0].is_settling()
     }
 
     pub(super) fn is_connected(&self, node: NodeId) -> bool {
@@ -257,6 +272,14 @@ impl Wire {
         self.links[node.0].on_quarantined(until);
         self.arm(node);
         let state = NodeState::Quarantined(until);
+        self.actions.push_back(Action::NodeChanged { node, state });
+    }
+
+    /// Its clock has run ahead: it keeps its connection and loses its vote.
+    pub(super) fn on_set_aside(&mut self, node: NodeId, by: Duration, until: Instant) {
+        self.links[node.0].on_quarantined(until);
+        self.arm(node);
+        let state = NodeState::ClockAhead { by, until };
         self.actions.push_back(Action::NodeChanged { node, state });
     }
 

@@ -1,13 +1,25 @@
--- KEYS: lock, fence, node   ARGV: owner, ttl in ms, stripe, proposed counter, process id
--- {counter}: granted, with the number that this grant has raised the stripe's counter to
+-- KEYS: lock, fence, node, note   ARGV: owner, ttl in ms, stripe, proposed counter, process id,
+--   owner to take over from or '', waits (1 or 0)
+-- {counter, replaced, awaited}: granted, with the number that this grant has raised the stripe's
+--   counter to, whether the key was taken over, and whether somebody else waits
 -- remaining time of the present holder's key in ms, -1 if it never expires: held
 -- -3: the process that holds this data has not been admitted
 local node = redis.call('HMGET', KEYS[3], 'run', 'floor')
 if node[1] ~= ARGV[5] then
   return -3
 end
+local replaced = 0
 if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
-  return redis.call('PTTL', KEYS[1])
+  if ARGV[6] == '' or redis.pcall('GET', KEYS[1]) ~= ARGV[6] then
+    local remaining = redis.call('PTTL', KEYS[1])
+    if ARGV[7] == '1' then
+      -- Renewed by every attempt of whoever waits, which is more often than this expires.
+      redis.pcall('SET', KEYS[4], '', 'PX', 250)
+    end
+    return remaining
+  end
+  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+  replaced = 1
 end
 local counter = tonumber(redis.call('HGET', KEYS[2], ARGV[3]) or '0')
 local floor = tonumber(node[2] or '0')
@@ -22,4 +34,4 @@ end
 if proposed > counter then counter = proposed else counter = counter + 1 end
 -- Not tostring: it prints 1.79e+15.
 redis.call('HSET', KEYS[2], ARGV[3], string.format('%.0f', counter))
-return {counter}
+return {counter, replaced, redis.call('EXISTS', KEYS[4])}

@@ -49,6 +49,9 @@ const NODE: &str = "redlock:node";
 /// Lives as long as the node is quarantined.
 const QUARANTINE: &str = "redlock:quarantine";
 
+/// With the stripe of a lock: there while somebody waits for one of its locks.
+const NOTE: &str = "redlock:waited:";
+
 /// The name of a process that does not tell its own: then a restart shows by its lost data, but
 /// not if it has brought old data back.
 const UNKNOWN: &str = "unknown";
@@ -77,10 +80,18 @@ pub(crate) fn command(request: &Request, server: Option<&str>, with_source: bool
             owner,
             ttl,
             proposal,
+            instead_of,
+            waits,
         } => {
-            let mut command = run(&ACQUIRE, &[key, FENCE, NODE]);
+            let stripe = stripe(key);
+            let mut command = run(&ACQUIRE, &[key, FENCE, NODE, &format!("{NOTE}{stripe}")]);
             command.arg(&owner_value(*owner)[..]).arg(millis(*ttl));
-            command.arg(stripe(key)).arg(proposal.0).arg(server);
+            command.arg(stripe).arg(proposal.0).arg(server);
+            match instead_of {
+                Some(owner) => command.arg(&owner_value(*owner)[..]),
+                None => command.arg(""),
+            };
+            command.arg(u8::from(*waits));
             command
         }
         Request::Confirm { key, owner, token } => {

@@ -1,5 +1,6 @@
 //! The protocol as a whole, in a world where nothing happens by chance.
 
+mod contention;
 mod world;
 
 use self::world::{HOP, LEASE, Mood, World, terms};
@@ -93,8 +94,13 @@ fn a_minority_of_bad_nodes_costs_no_time() {
         Mood::Mute,
         Mood::Slow(Duration::from_millis(900)),
     ] {
-        let mut world = World::starting(&[bad, Mood::Well, bad, Mood::Well, Mood::Well]);
-        world.run_for(20 * HOP);
+        let mut world = World::new(5);
+        for node in [0, 2] {
+            world.nodes[node].mood = bad;
+            if bad == Mood::Dead {
+                world.break_connection(node);
+            }
+        }
         let asked = world.now;
         world.ask(1, "k", terms());
         assert!(matches!(world.answer(1), Answer::Granted { .. }), "{bad:?}");
@@ -352,6 +358,77 @@ fn a_readmitted_node_counts_on_from_the_others() {
 }
 
 #[test]
+fn a_node_without_counters_waits_for_those_that_are_still_being_connected_to() {
+    let mut world = World::new(3);
+    for node in &mut world.nodes {
+        node.counter = Token(100);
+    }
+    // Its memory is gone, and it is admitted without delay, as one that has run all along.
+    world.nodes[0].forget();
+    let world = &mut world.restart_client(&[1, 2]);
+    world.run_for(2 * HOP + 2 * Duration::from_millis(40) + 4 * HOP);
+    world.nodes[2].mood = Mood::Mute;
+    world.ask(1, "k", terms());
+    assert_eq!(token(world.answer(1)), Token(101));
+}
+
+#[test]
+fn a_node_whose_clock_runs_ahead_has_no_vote_until_all_that_it_may_have_dropped_has_run_out() {
+    let mut world = World::new(3);
+    world.nodes[0].clock_ahead = Duration::from_millis(600);
+    world.ask(1, "k", renewing());
+    world.answer(1);
+    world.nodes[1].mood = Mood::Dead;
+    world.break_connection(1);
+    while world.sends(is_extend).is_empty() {
+        assert!(world.step());
+    }
+    world.run_for(ROUND_TRIP);
+    assert_eq!(world.answers, [], "its vote makes no majority");
+    world.nodes[1].mood = Mood::Well;
+    assert!(matches!(world.answer(1), Answer::Extended { .. }));
+    let end = world.log.iter().find_map(|(_, action)| match action {
+        Action::NodeChanged { node, state } if *node == NodeId(0) => match state {
+            NodeState::ClockAhead { until, .. } => Some(*until),
+            _ => None,
+        },
+        _ => None,
+    });
+    let end = end.expect("operators are told");
+    world.nodes[0].clock_ahead = Duration::ZERO;
+    let asked = |world: &World| {
+        let sends = world.sends(|request| is_acquire(request) || is_extend(request));
+        sends.iter().filter(|(_, node)| node.0 == 0).count()
+    };
+    let before = asked(&world);
+    world.break_connection(0);
+    while world.next().is_some_and(|next| next < end) {
+        assert_eq!(asked(&world), before, "nor by a new connection");
+        assert!(world.step());
+    }
+    world.run_for(LEASE);
+    assert!(asked(&world) > before);
+}
+
+#[test]
+fn a_clock_that_steps_within_the_guard_band_keeps_its_vote() {
+    let mut world = World::new(1);
+    world.ask(1, "k", renewing());
+    world.answer(1);
+    world.nodes[0].clock_ahead = Duration::from_millis(300);
+    assert!(matches!(world.answer(1), Answer::Extended { .. }));
+    world.nodes[0].clock_ahead = Duration::ZERO;
+    assert!(matches!(world.answer(1), Answer::Extended { .. }));
+    world.nodes[0].clock_ahead = Duration::from_millis(300);
+    assert!(matches!(world.answer(1), Answer::Extended { .. }));
+    // Once more in a row, and it is no step but the pace of the clock.
+    assert!(matches!(
+        world.answer(1),
+        Answer::Over(Loss::Expired { .. })
+    ));
+}
+
+#[test]
 fn a_flush_of_scripts_alone_costs_a_round_trip_or_two_and_no_quarantine() {
     let mut world = World::new(3);
     for node in &mut world.nodes {
@@ -472,6 +549,8 @@ fn one_of_a_process_talks_to_the_nodes_and_the_line_is_served_in_order() {
         world.end(lease);
     }
     assert_eq!(world.sends(is_acquire).len(), 20 * 3);
+    world.run_for(2 * HOP);
+    assert_eq!(world.holders("k"), []);
 }
 
 #[test]

@@ -35,6 +35,10 @@ pub(super) struct Node {
     pub(super) mood: Mood,
     pub(super) keys: BTreeMap<Arc<str>, (Owner, Instant)>,
     pub(super) counter: Token,
+    /// Somebody has left a note. It stays.
+    pub(super) is_awaited: bool,
+    /// How far its clock runs ahead within one renewal interval.
+    pub(super) clock_ahead: Duration,
     /// Another one after a restart.
     pub(super) process: Arc<str>,
     pub(super) uptime: Duration,
@@ -107,16 +111,7 @@ impl World {
         };
         let now = Instant::from_nanos(1_000_000_000);
         let mut world = Self {
-            protocol: Protocol::new(
-                moods.len(),
-                SETTINGS,
-                Outside {
-                    random: Box::new(random),
-                    // A clock that stands still, so that every token is a matter of counters.
-                    wall_micros: Box::new(|| 1),
-                },
-                now,
-            ),
+            protocol: client(moods.len(), random, now),
             now,
             nodes: moods
                 .iter()
@@ -125,6 +120,8 @@ impl World {
                     mood,
                     keys: BTreeMap::new(),
                     counter: Token(0),
+                    is_awaited: false,
+                    clock_ahead: Duration::ZERO,
                     process: format!("node {index}, first").into(),
                     uptime: Duration::from_secs(3_600),
                     memory: NodeMemory::default(),
@@ -139,6 +136,23 @@ impl World {
         };
         world.carry_out();
         world
+    }
+
+    /// Another client in the place of this one, which does not release anything. These nodes are
+    /// slow.
+    pub(super) fn restart_client(mut self, slow: &[usize]) -> Self {
+        for &node in slow {
+            self.nodes[node].mood = Mood::Slow(Duration::from_millis(40));
+        }
+        self.messages.clear();
+        let mut state = 1 << 64;
+        let random = move || {
+            state += 1;
+            state
+        };
+        self.protocol = client(self.nodes.len(), random, self.now);
+        self.carry_out();
+        self
     }
 
     pub(super) fn handle(&mut self, event: Event) {
@@ -230,7 +244,7 @@ impl World {
         sends.collect()
     }
 
-    fn next(&self) -> Option<Instant> {
+    pub(super) fn next(&self) -> Option<Instant> {
         let message = self.messages.first_key_value().map(|(&(at, _), _)| at);
         [message, self.protocol.next_wakeup()]
             .into_iter()
@@ -364,6 +378,15 @@ impl World {
     }
 }
 
+fn client(nodes: usize, random: impl FnMut() -> u128 + Send + 'static, now: Instant) -> Protocol {
+    let outside = Outside {
+        random: Box::new(random),
+        // A clock that stands still, so that every token is a matter of counters.
+        wall_micros: Box::new(|| 1),
+    };
+    Protocol::new(nodes, SETTINGS, outside, now)
+}
+
 impl Node {
     /// As the scripts do for an admitted process.
     fn run(&mut self, body: &Request, now: Instant) -> Reply {
@@ -373,23 +396,32 @@ impl Node {
                 owner,
                 ttl,
                 proposal,
+                instead_of,
+                waits,
             } => match self.keys.get(key) {
-                Some(&(_, expires)) => Reply::Held {
-                    remaining: Some(expires.since(now)),
-                },
-                None => {
+                Some(&(held_by, expires)) if *instead_of != Some(held_by) => {
+                    self.is_awaited |= waits;
+                    Reply::Held {
+                        remaining: Some(expires.since(now)),
+                    }
+                }
+                before => {
+                    let replaced = before.is_some();
                     self.keys.insert(Arc::clone(key), (*owner, now.after(*ttl)));
                     let counter = self.counter.max(self.memory.floor);
                     self.counter = Token(counter.0 + 1).max(*proposal);
                     Reply::Granted {
                         counter: self.counter,
+                        replaced,
+                        awaited: self.is_awaited,
                     }
                 }
             },
             Request::Extend { key, owner, ttl } => match self.keys.get_mut(key) {
                 Some((holder, expires)) if holder == owner => {
+                    let remaining = Some(expires.since(now).saturating_sub(self.clock_ahead));
                     *expires = now.after(*ttl);
-                    Reply::Extended
+                    Reply::Extended { remaining }
                 }
                 _ => Reply::NotOwner,
             },
@@ -401,8 +433,9 @@ impl Node {
                 _ => Reply::NotOwner,
             },
             Request::Watch { key, owner } => match self.keys.get(key) {
-                Some((holder, _)) if holder == owner => Reply::Ours,
-                _ => Reply::NotOwner,
+                Some((holder, _)) if *owner == Some(*holder) => Reply::Ours,
+                Some(_) => Reply::NotOwner,
+                None => Reply::Free,
             },
             Request::Release { key, owner, seen } => {
                 self.counter = self.counter.max(*seen);

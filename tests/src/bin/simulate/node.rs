@@ -20,6 +20,8 @@ pub(crate) struct Node {
     strict: bool,
     keys: [Option<Key>; KEYS],
     counters: [u64; KEYS],
+    /// Somebody waits for the key until then, in milliseconds of this node.
+    notes: [u64; KEYS],
     floor: u64,
     /// Another one after each restart that loses memory.
     process: u64,
@@ -43,6 +45,9 @@ pub(crate) struct Node {
 
 const SCRIPTS: usize = 6;
 
+/// How long a note is believed that somebody waits, in milliseconds: as in `acquire.lua`.
+const NOTE: u64 = 250;
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
     pub(crate) owner: Owner,
@@ -58,7 +63,10 @@ pub(crate) struct Key {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     Nothing,
-    Made,
+    /// Made a key, in the place of this attempt's.
+    Made {
+        replaced: Option<Tag>,
+    },
     /// Deleted or extended the key of this attempt.
     Touched(Tag),
 }
@@ -71,6 +79,7 @@ impl Node {
             strict,
             keys: [None; KEYS],
             counters: [0; KEYS],
+            notes: [0; KEYS],
             floor: 0,
             process: 0,
             run: None,
@@ -99,6 +108,7 @@ impl Node {
     pub(crate) const fn forget_all(&mut self) {
         self.keys = [None; KEYS];
         self.counters = [0; KEYS];
+        self.notes = [0; KEYS];
         self.floor = 0;
         self.process += 1;
         self.run = None;
@@ -138,9 +148,11 @@ impl Node {
             Request::Release { key, .. } => (2, index_of(key)),
             Request::Confirm { key, .. } => (3, index_of(key)),
             Request::Watch { key, owner } => {
-                let held = self.key(index_of(key), at);
-                let ours = held.is_some_and(|held| held.owner == *owner);
-                let reply = if ours { Reply::Ours } else { Reply::NotOwner };
+                let reply = match self.key(index_of(key), at) {
+                    Some(held) if *owner == Some(held.owner) => Reply::Ours,
+                    Some(_) => Reply::NotOwner,
+                    None => Reply::Free,
+                };
                 return (reply, Effect::Nothing);
             }
             Request::Admit { .. } => (4, 0),
@@ -208,9 +220,18 @@ impl Node {
         let now = self.clock.millis(at);
         let slot = &mut self.keys[index];
         let counter = &mut self.counters[index];
+        let note = &mut self.notes[index];
         match (request, slot.as_mut()) {
-            (Request::Acquire { .. }, Some(held)) => {
+            (
+                &Request::Acquire {
+                    instead_of, waits, ..
+                },
+                Some(held),
+            ) if instead_of != Some(held.owner) => {
                 let remaining = Some(Duration::from_millis(held.expires.saturating_sub(now)));
+                if waits {
+                    *note = now + NOTE;
+                }
                 (Reply::Held { remaining }, Effect::Nothing)
             }
             (
@@ -220,8 +241,9 @@ impl Node {
                     proposal,
                     ..
                 },
-                None,
+                before,
             ) => {
+                let replaced = before.map(|before| before.tag);
                 *slot = Some(Key {
                     owner,
                     expires: now + millis(ttl),
@@ -229,16 +251,21 @@ impl Node {
                     orphan: false,
                 });
                 *counter = ((*counter).max(self.floor) + 1).max(proposal.0);
-                let counter = Token(*counter);
-                (Reply::Granted { counter }, Effect::Made)
+                let granted = Reply::Granted {
+                    counter: Token(*counter),
+                    replaced: replaced.is_some(),
+                    awaited: now < *note,
+                };
+                (granted, Effect::Made { replaced })
             }
             (Request::Confirm { owner, token, .. }, Some(held)) if held.owner == *owner => {
                 *counter = (*counter).max(token.0);
                 (Reply::Confirmed, Effect::Nothing)
             }
             (Request::Extend { owner, ttl, .. }, Some(held)) if held.owner == *owner => {
+                let remaining = Some(Duration::from_millis(held.expires.saturating_sub(now)));
                 held.expires = now + millis(*ttl);
-                (Reply::Extended, Effect::Touched(held.tag))
+                (Reply::Extended { remaining }, Effect::Touched(held.tag))
             }
             (Request::Release { owner, seen, .. }, held) => {
                 *counter = (*counter).max(seen.0);

@@ -1,0 +1,182 @@
+//! Who has the lock next, when several want it.
+//!
+//! Within a process the leases of a key form a line, and the lock goes from one to the next in one
+//! round: each node replaces one owner by the other, with a fresh TTL and a new fencing token.
+//!
+//! Between processes nobody can be handed anything, so whoever wins the vote is next. What makes
+//! that fast and fair:
+//! - One lease of each process contends, the head of its line.
+//! - After a refusal it asks one node, which has the holder's key, to tell when that changes. All
+//!   processes choose the same node if they can, and when it tells them that the key is gone they
+//!   ask it before the others: one of them wins there, and then everywhere. So votes are split in
+//!   a first attempt at the most.
+//! - Word may be lost, and the node may know less than the others: the head asks all nodes anyway
+//!   after a while that grows to 64 ms.
+//! - Refusals leave a note on the nodes that somebody waits, and grants tell of it. A process that
+//!   is told so hands over to itself only so often, and then leaves the lock to the others for two
+//!   rounds.
+
+use std::sync::Arc;
+
+use super::{
+    Lease, Opening, Phase, Protocol,
+    acquire::patience,
+    action::{Cause, Refusal, Vote},
+    fence::stripe,
+    hold::Hold,
+    line,
+    message::{LeaseId, NodeId, Reply, Request},
+    release::Report,
+    time::Instant,
+    timer::Timer,
+    wire::Purpose,
+};
+
+/// Between two attempts.
+#[derive(Debug)]
+pub(super) struct Rest {
+    pub(super) until: Instant,
+    pub(super) refusal: Refusal,
+    /// The lock is left to others, whatever is heard of it.
+    yields: bool,
+}
+
+impl Rest {
+    /// After a refusal.
+    pub(super) const fn after(refusal: Refusal, until: Instant) -> Self {
+        Self {
+            until,
+            refusal,
+            yields: false,
+        }
+    }
+
+    /// Who has left the lock to others asks like one who has heard that it is free.
+    pub(super) const fn opening(&self) -> Opening {
+        if self.yields {
+            Opening::Leader
+        } else {
+            Opening::All
+        }
+    }
+
+    fn listens(&self) -> bool {
+        !self.yields && matches!(self.refusal.cause, Cause::Contended { .. })
+    }
+}
+
+impl Protocol {
+    /// Ends a lease that is held, and lets the next one have the lock: the next in line at once,
+    /// unless another process waits that should have it first.
+    pub(super) fn pass_on(
+        &mut self,
+        id: LeaseId,
+        lease: &Lease,
+        hold: Hold,
+        report: Option<Report>,
+        now: Instant,
+    ) {
+        let until = now.after(lease.terms.key_ttl());
+        let Some(line) = self
+            .lines
+            .get_mut(&lease.key)
+            .filter(|line| line.head == id)
+        else {
+            return self
+                .releases
+                .release(&mut self.wire, hold.claim, until, report, now);
+        };
+        let may_go_on = !hold.is_awaited || !line.turn.is_over(now);
+        if may_go_on && let Some(next) = line.advance() {
+            line.turn.go_on();
+            let (owner, seen) = (hold.claim.owner, hold.claim.seen);
+            let up = |node: &NodeId| self.wire.is_up(*node);
+            let nodes: Vec<NodeId> = hold.claim.asked.iter().copied().filter(up).collect();
+            self.releases
+                .release_but(&mut self.wire, hold.claim, &nodes, until, report, now);
+            return self.attempt(next, Opening::InsteadOf { owner, seen, nodes }, now);
+        }
+        if hold.is_awaited {
+            self.yields.retain(|_, until| now < *until);
+            let until = now.after(line::yield_for(hold.round));
+            self.yields.insert(Arc::clone(&lease.key), until);
+        }
+        self.releases
+            .release(&mut self.wire, hold.claim, until, report, now);
+        // Behind the release, so that it finds the key free: requests keep their order.
+        self.step_out(id, &lease.key, lease.order);
+    }
+
+    /// The first attempt of a lease that has come to the head of its line.
+    pub(super) fn step_up(&mut self, id: LeaseId, now: Instant) {
+        let Some(lease) = self.leases.get_mut(&id) else {
+            return;
+        };
+        let yields = self.yields.get(&lease.key).filter(|until| now < **until);
+        let Some(&until) = yields.filter(|_| !lease.terms.wait.is_zero()) else {
+            return self.attempt(id, Opening::All, now);
+        };
+        let until = until.min(lease.wait_until);
+        lease.phase = Phase::Resting(Rest {
+            until,
+            refusal: Refusal::without_votes(Cause::Contended { retry_after: None }),
+            yields: true,
+        });
+        self.wire.timers.wake_by(Timer::Lease(id), until);
+    }
+
+    /// The node to ask first: the same for all who contend for the key, if it is well.
+    pub(super) fn leader(&self, lease: &Lease, now: Instant) -> Option<NodeId> {
+        let patience = patience(&lease.terms);
+        self.in_order(&lease.key)
+            .find(|&node| self.wire.is_prompt(node, patience, now))
+    }
+
+    /// Asks a node that has the holder's key to tell when that changes.
+    pub(super) fn listen(&mut self, id: LeaseId, now: Instant) {
+        let Some(lease) = self.leases.get(&id) else {
+            return;
+        };
+        let Phase::Resting(rest) = &lease.phase else {
+            return;
+        };
+        let has_key = |node: &NodeId| {
+            let vote = rest.refusal.votes.get(node.0);
+            matches!(vote, Some(Vote::Held { .. })) && self.admissions[node.0].tells_changes()
+        };
+        if let Some(node) = self.in_order(&lease.key).find(has_key) {
+            self.read(node, id, now);
+        }
+    }
+
+    /// A node has told of a change to the key: is it free?
+    pub(super) fn read(&mut self, node: NodeId, id: LeaseId, now: Instant) {
+        let Some(lease) = self.leases.get(&id) else {
+            return;
+        };
+        if matches!(&lease.phase, Phase::Resting(rest) if rest.listens()) {
+            let body = Request::Watch {
+                key: Arc::clone(&lease.key),
+                owner: None,
+            };
+            // Not connected: the next attempt comes anyway.
+            let _ = self.wire.ask(node, Purpose::Await { lease: id }, body, now);
+        }
+    }
+
+    pub(super) fn on_word(&mut self, id: LeaseId, reply: &Reply, now: Instant) {
+        let phase = self.leases.get(&id).map(|lease| &lease.phase);
+        let listens = matches!(phase, Some(Phase::Resting(rest)) if rest.listens());
+        if listens && *reply == Reply::Free {
+            self.attempt(id, Opening::Leader, now);
+        }
+    }
+
+    /// All nodes, in an order that is the same for everybody and different for each key, so that
+    /// no node leads for all of them.
+    fn in_order(&self, key: &str) -> impl Iterator<Item = NodeId> + use<> {
+        let nodes = self.wire.node_count();
+        let first = stripe(key) as usize % nodes;
+        (first..first + nodes).map(move |node| NodeId(node % nodes))
+    }
+}

@@ -1,0 +1,260 @@
+//! Several who want the same lock: within this process, and another one.
+
+use super::*;
+
+const OTHER: Owner = Owner(99);
+
+/// Which node is asked first for `key`.
+fn leader(key: &str, nodes: usize) -> usize {
+    stripe(key) as usize % nodes
+}
+
+fn held_by_another(world: &mut World, key: &str) {
+    let expires = world.now.after(Duration::from_secs(60));
+    for node in &mut world.nodes {
+        node.keys.insert(key.into(), (OTHER, expires));
+    }
+}
+
+/// Lease 1 waits for a lock that another process holds, and has just begun a long pause.
+fn wait_for_another(world: &mut World, key: &str) {
+    held_by_another(world, key);
+    world.ask(1, key, waiting(LEASE));
+    world.run_for(Duration::from_secs(1));
+    let asked = world.sends(is_acquire).len();
+    while world.sends(is_acquire).len() == asked {
+        assert!(world.step());
+    }
+    world.run_for(5 * HOP);
+}
+
+/// The other process lets go, and the nodes tell.
+fn released_by_the_other(world: &mut World, key: &str) {
+    for node in 0..world.nodes.len() {
+        world.nodes[node].keys.clear();
+        let news = Event::Changed {
+            node: NodeId(node),
+            key: Some(key.into()),
+        };
+        world.handle(news);
+    }
+}
+
+fn release(world: &mut World, lease: u64) {
+    let (lease, report) = (LeaseId(lease), true);
+    world.handle(Event::End { lease, report });
+}
+
+#[test]
+fn a_lock_is_handed_on_in_one_round_and_its_last_holder_hears_that_it_was_released() {
+    let mut world = World::new(5);
+    world.ask(1, "k", terms());
+    world.ask(2, "k", waiting(LEASE));
+    let first = token(world.answer(1));
+    let ended = world.now;
+    release(&mut world, 1);
+    assert_eq!(
+        world.answer(1),
+        Answer::Released(Outcome::Released),
+        "by the nodes' word"
+    );
+    let Answer::Granted { deadline, token } = world.answer(2) else {
+        panic!("handed over")
+    };
+    assert_eq!(world.now.since(ended), ROUND_TRIP);
+    assert_eq!(deadline, ended.after(LEASE), "a fresh lease");
+    assert!(token > first);
+    assert_eq!(world.sends(is_release), []);
+    world.run_for(10 * HOP);
+    assert_eq!(world.sends(is_release), []);
+    release(&mut world, 2);
+    assert_eq!(world.answer(2), Answer::Released(Outcome::Released));
+    assert_eq!(world.holders("k"), []);
+}
+
+#[test]
+fn where_the_hand_over_fails_the_last_holders_key_is_released() {
+    let mut world = World::new(3);
+    world.ask(1, "k", terms());
+    world.ask(2, "k", waiting(LEASE));
+    world.answer(1);
+    // Knows no vote, but knows how to release.
+    world.nodes[1].forget();
+    world.nodes[1].keys.insert(
+        "k".into(),
+        (OTHER, world.now.after(Duration::from_secs(60))),
+    );
+    world.nodes[2].mood = Mood::WithoutScripts;
+    release(&mut world, 1);
+    world.run_for(20 * HOP);
+    assert!(matches!(world.answer(2), Answer::Granted { .. }));
+    world.end(2);
+    world.run_for(20 * HOP);
+    assert_eq!(world.holders("k"), [1], "which is another's");
+}
+
+#[test]
+fn a_broken_connection_during_a_hand_over_leaves_nothing_behind() {
+    let mut world = World::new(3);
+    world.ask(1, "k", terms());
+    world.ask(2, "k", waiting(LEASE));
+    world.answer(1);
+    world.nodes[2].mood = Mood::Mute;
+    world.end(1);
+    assert!(matches!(world.answer(2), Answer::Granted { .. }));
+    world.break_connection(2);
+    world.end(2);
+    world.nodes[2].mood = Mood::Well;
+    world.run_for(100 * HOP);
+    assert_eq!(world.holders("k"), []);
+}
+
+#[test]
+fn who_is_handed_a_lock_and_goes_away_leaves_nothing_behind() {
+    let mut world = World::new(3);
+    world.ask(1, "k", terms());
+    world.ask(2, "k", waiting(LEASE));
+    world.answer(1);
+    world.end(1);
+    world.end(2);
+    world.run_for(10 * HOP);
+    assert_eq!(world.holders("k"), []);
+}
+
+#[test]
+fn a_process_that_knows_of_no_other_never_pauses() {
+    let mut world = World::new(3);
+    for lease in 1..=100 {
+        world.ask(lease, "k", waiting(LEASE));
+    }
+    let began = world.now;
+    for lease in 1..=100 {
+        world.answer(lease);
+        world.end(lease);
+    }
+    assert_eq!(world.now.since(began), 100 * ROUND_TRIP);
+    assert_eq!(world.sends(is_release).len(), 3, "the last one's");
+}
+
+#[test]
+fn a_process_that_knows_of_another_gives_it_a_turn() {
+    let mut world = World::new(3);
+    for lease in 1..=12 {
+        world.ask(lease, "k", waiting(LEASE));
+    }
+    for node in &mut world.nodes {
+        node.is_awaited = true;
+    }
+    for lease in 1..=9 {
+        assert_eq!(world.sends(is_release), [], "lease {lease}");
+        world.answer(lease);
+        world.end(lease);
+    }
+    assert_eq!(world.sends(is_release).len(), 3);
+    let left = world.now;
+    world.answer(10);
+    let asked = world.sends(is_acquire)[9 * 3].0;
+    assert_eq!(asked.since(left), 2 * ROUND_TRIP);
+}
+
+#[test]
+fn a_long_section_is_a_turn() {
+    let mut world = World::new(3);
+    world.nodes[0].is_awaited = true;
+    world.ask(1, "k", terms());
+    world.ask(2, "k", waiting(LEASE));
+    world.answer(1);
+    world.run_for(Duration::from_secs(1));
+    world.end(1);
+    assert_eq!(world.sends(is_release).len(), 3);
+}
+
+#[test]
+fn a_single_caller_lets_another_process_have_a_lock_that_it_wants_again() {
+    let mut world = World::new(3);
+    world.nodes[2].is_awaited = true;
+    world.ask(1, "k", waiting(LEASE));
+    world.answer(1);
+    world.run_for(Duration::from_millis(50));
+    world.end(1);
+    let left = world.now;
+    world.ask(2, "k", waiting(LEASE));
+    world.ask(3, "other", waiting(LEASE));
+    world.answer(3);
+    world.answer(2);
+    let asked = world.sends(is_acquire)[6].0;
+    assert_eq!(asked.since(left), 2 * ROUND_TRIP);
+}
+
+#[test]
+fn word_that_a_lock_is_free_is_followed_at_once_and_one_node_is_asked_first() {
+    let mut world = World::new(5);
+    wait_for_another(&mut world, "k");
+    let (told, before) = (world.now, world.sends(is_acquire).len());
+    released_by_the_other(&mut world, "k");
+    assert!(matches!(world.answer(1), Answer::Granted { .. }));
+    // Read, ask one, ask the others.
+    assert_eq!(world.now.since(told), 3 * ROUND_TRIP);
+    let asked = world.sends(is_acquire).split_off(before);
+    assert_eq!(asked.len(), 5);
+    assert_eq!(asked[0].1, NodeId(leader("k", 5)));
+}
+
+#[test]
+fn word_of_a_renewal_asks_for_nothing() {
+    let mut world = World::new(5);
+    wait_for_another(&mut world, "k");
+    let asked = world.sends(is_acquire).len();
+    let node = NodeId(leader("k", 5));
+    let key = Some("k".into());
+    world.handle(Event::Changed { node, key });
+    world.run_for(ROUND_TRIP);
+    assert_eq!(world.sends(is_acquire).len(), asked);
+}
+
+#[test]
+fn who_loses_on_the_first_node_disturbs_no_other() {
+    let mut world = World::new(5);
+    wait_for_another(&mut world, "k");
+    let before = world.sends(is_acquire).len();
+    released_by_the_other(&mut world, "k");
+    world.run_for(ROUND_TRIP);
+    let node = leader("k", 5);
+    let expires = world.now.after(LEASE);
+    world.nodes[node].keys.insert("k".into(), (OTHER, expires));
+    world.run_for(ROUND_TRIP);
+    assert_eq!(world.sends(is_acquire).len(), before + 1);
+}
+
+#[test]
+fn a_first_node_that_does_not_answer_is_not_waited_for() {
+    let mut world = World::new(5);
+    wait_for_another(&mut world, "k");
+    let read = |request: &Request| matches!(request, Request::Watch { owner: None, .. });
+    let readers = world.sends(read).len();
+    released_by_the_other(&mut world, "k");
+    assert_ne!(world.sends(read).len(), readers);
+    world.run_for(HOP);
+    world.nodes[leader("k", 5)].mood = Mood::Mute;
+    let muted = world.now;
+    assert!(matches!(world.answer(1), Answer::Granted { .. }));
+    let waited = world.now.since(muted);
+    assert!(
+        waited <= acquire::patience(&terms()) + 2 * ROUND_TRIP,
+        "{waited:?}"
+    );
+}
+
+#[test]
+fn word_that_never_comes_costs_no_more_than_a_pause() {
+    let mut world = World::new(5);
+    held_by_another(&mut world, "k");
+    world.ask(1, "k", waiting(LEASE));
+    world.run_for(Duration::from_secs(1));
+    let freed = world.now;
+    for node in &mut world.nodes {
+        node.keys.clear();
+    }
+    assert!(matches!(world.answer(1), Answer::Granted { .. }));
+    assert!(world.now.since(freed) <= Duration::from_millis(64) + ROUND_TRIP);
+}
