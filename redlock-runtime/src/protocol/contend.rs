@@ -94,7 +94,7 @@ impl Protocol {
             let nodes: Vec<NodeId> = hold.claim.asked.iter().copied().filter(up).collect();
             self.releases
                 .release_but(&mut self.wire, hold.claim, &nodes, until, report, now);
-            return self.attempt(next, Opening::InsteadOf { owner, seen, nodes }, now);
+            return self.attempt(next, Opening::InsteadOf { owner, seen }, now);
         }
         if hold.is_awaited {
             self.yields.retain(|_, until| now < *until);

@@ -131,12 +131,11 @@ enum Opening {
     All,
     /// One node first, and the others once it has granted.
     Leader,
-    /// All, and these to replace the present owner, which has handed the lock over.
+    /// All, to replace the present owner, which has handed the lock over.
     InsteadOf {
         owner: Owner,
         /// The highest counter that it has seen.
         seen: Token,
-        nodes: Vec<NodeId>,
     },
 }
 
@@ -299,7 +298,7 @@ impl Protocol {
             return;
         };
         let owner = attempt.claim.owner;
-        let (proposal, replaced) = match opening {
+        let (proposal, instead_of) = match opening {
             // As high as where it has been granted already, so that the nodes agree.
             Opening::All | Opening::Leader if attempt.claim.seen > Token::default() => {
                 (attempt.claim.seen, None)
@@ -307,9 +306,7 @@ impl Protocol {
             Opening::All | Opening::Leader => (wall, None),
             // Beyond what the last holder has seen, so that the nodes agree again, as they would
             // after its release.
-            Opening::InsteadOf { owner, seen, nodes } => {
-                (wall.max(Token(seen.0 + 1)), Some((*owner, nodes)))
-            }
+            Opening::InsteadOf { owner, seen } => (wall.max(Token(seen.0 + 1)), Some(*owner)),
         };
         for node in nodes {
             let body = Request::Acquire {
@@ -317,9 +314,7 @@ impl Protocol {
                 owner,
                 ttl: lease.terms.key_ttl(),
                 proposal,
-                instead_of: replaced
-                    .filter(|(_, nodes)| nodes.contains(&node))
-                    .map(|(owner, _)| owner),
+                instead_of,
                 waits: now < lease.wait_until,
             };
             let purpose = Purpose::Acquire { lease: id, owner };

@@ -134,7 +134,9 @@ impl Releases {
             Reply::Granted { replaced: true, .. } => Reply::Deleted,
             Reply::Granted { .. } | Reply::Held { .. } => Reply::NotOwner,
             _ => {
-                if let Some(owed) = self.owed.get(&owner) {
+                if let Some(owed) = self.owed.get(&owner)
+                    && owed.claim.asked.contains(&node)
+                {
                     send(wire, node, &owed.claim, now);
                 }
                 return;

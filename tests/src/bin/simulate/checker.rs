@@ -239,14 +239,32 @@ impl Checker {
             Request::Acquire { key, owner, .. }
             | Request::Confirm { key, owner, .. }
             | Request::Extend { key, owner, .. }
-            | Request::Watch { key, owner }
+            | Request::Watch {
+                key,
+                owner: Some(owner),
+            }
             | Request::Release { key, owner, .. } => (key, owner),
-            // About the node, not about a lock.
-            Request::Admit { .. } | Request::Identify | Request::Top => {
+            // About the node, or about another client's lock.
+            Request::Admit { .. }
+            | Request::Identify
+            | Request::Top
+            | Request::Watch { owner: None, .. } => {
                 return (Tag(u32::MAX), None);
             }
         };
         let line = self.lines.entry((client, index_of(key))).or_default();
+        if let Request::Acquire {
+            instead_of: Some(before),
+            ..
+        } = request
+        {
+            if line.open.is_some_and(|(open, _)| open == *before) {
+                line.open = None;
+            }
+            if let Some(before) = self.owners.get_mut(&before.0) {
+                before.release_sent = true;
+            }
+        }
         let next = Tag(self.tags);
         let attempted = self.owners.entry(owner.0).or_insert_with(|| {
             self.tags += 1;
@@ -313,6 +331,15 @@ impl Checker {
     pub(crate) fn was_released(&self, node: usize, owner: Owner) -> bool {
         let attempted = self.owners.get(&owner.0);
         attempted.is_some_and(|attempted| attempted.release_ran & bit(node) != 0)
+    }
+
+    /// An owner may be replaced by its own process, and only itself.
+    pub(crate) fn may_replace(&self, owner: Owner, replaced: Tag, by: Tag) -> bool {
+        let attempted = |tag| self.owners.values().find(|owner| owner.tag == tag);
+        let before = self.owners.get(&owner.0);
+        before.is_some_and(|before| {
+            before.tag == replaced && attempted(by).is_some_and(|by| by.client == before.client)
+        })
     }
 
     pub(crate) fn release_ran(&mut self, node: usize, owner: Owner, reply: &Reply) {

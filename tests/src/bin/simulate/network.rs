@@ -401,7 +401,19 @@ impl World {
             self.hit(Harm::Overtaken, Some(client));
         }
         match (body, effect) {
-            (Request::Acquire { key, owner, .. }, Effect::Made)
+            (
+                Request::Acquire {
+                    instead_of: Some(owner),
+                    ..
+                },
+                Effect::Made {
+                    replaced: Some(replaced),
+                },
+            ) if !self.checker.may_replace(*owner, replaced, tag) => {
+                let what = format!("{body:?} of attempt {tag:?} replaced the key of {replaced:?}");
+                self.violation(Invariant::ForeignUnlock, what);
+            }
+            (Request::Acquire { key, owner, .. }, Effect::Made { .. })
                 if self.checker.was_released(node, *owner) =>
             {
                 self.nodes[node].mark_orphan(index_of(key));
@@ -412,8 +424,26 @@ impl World {
             }
             _ => {}
         }
-        if let Request::Release { owner, .. } = body {
-            self.checker.release_ran(node, *owner, &reply);
+        match (body, &reply) {
+            (Request::Release { owner, .. }, reply) => {
+                self.checker.release_ran(node, *owner, reply);
+            }
+            (
+                Request::Acquire {
+                    instead_of: Some(owner),
+                    ..
+                },
+                Reply::Granted { .. } | Reply::Held { .. },
+            ) => {
+                let deleted = matches!(reply, Reply::Granted { replaced: true, .. });
+                let word = if deleted {
+                    Reply::Deleted
+                } else {
+                    Reply::NotOwner
+                };
+                self.checker.release_ran(node, *owner, &word);
+            }
+            _ => {}
         }
         reply
     }
