@@ -114,7 +114,7 @@
 //! ```text
 //! ~lock:* ~redlock:* +hello +auth +eval +evalsha +script|load +info +config|get
 //! +client|tracking +client|caching +set +get +del +pttl +pexpire
-//! +hget +hset +hmget +hdel +hvals +time
+//! +exists +hget +hset +hmget +hdel +hvals +time
 //! ```
 //!
 //! It works without `INFO` (then a restart with old data, two URLs of one server, and eviction are

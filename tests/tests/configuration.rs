@@ -278,6 +278,7 @@ const RULES: &[&str] = &[
     "+del",
     "+pttl",
     "+pexpire",
+    "+exists",
     "+hget",
     "+hset",
     "+hmget",

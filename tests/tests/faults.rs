@@ -418,7 +418,7 @@ fn tell(lie: Lie, client: TcpStream) -> io::Result<()> {
     loop {
         let words = command(&mut commands)?;
         // Only the question for the lock has three keys.
-        let is_for_lock = words[0].starts_with("EVAL") && words[2] == "3";
+        let is_for_lock = words[0].starts_with("EVAL") && words[2] == "4";
         let answer = if is_for_lock { lie.grant } else { lie.answer };
         (&client).write_all(answer.as_bytes())?;
     }
