@@ -106,15 +106,15 @@
 //! replicas, no cluster. A server that drops keys when memory runs out gets
 //! [no vote](Builder::allow_eviction). On the wire a lock is what every Redlock client writes,
 //! `SET key owner NX PX ttl` and a compare-and-delete, so other libraries on the same key exclude
-//! this one and are excluded. Beside the locks a node holds `redlock:fence` (the counters of the
-//! tokens), `redlock:node` and `redlock:quarantine`.
+//! this one and are excluded. Beside the locks a node holds `redlock:node` (its admission, and the
+//! counters of the tokens) and `redlock:quarantine`.
 //!
 //! A server's user needs these rules, here with the [key prefix](Builder::key_prefix) `lock:`:
 //!
 //! ```text
 //! ~lock:* ~redlock:* +hello +auth +eval +evalsha +script|load +info +config|get
 //! +client|tracking +client|caching +set +get +del +pttl +pexpire
-//! +exists +hget +hset +hmget +hdel +hvals +time
+//! +hget +hset +hmget +hgetall +hdel +time
 //! ```
 //!
 //! It works without `INFO` (then a restart with old data, two URLs of one server, and eviction are

@@ -278,12 +278,11 @@ const RULES: &[&str] = &[
     "+del",
     "+pttl",
     "+pexpire",
-    "+exists",
     "+hget",
     "+hset",
     "+hmget",
     "+hdel",
-    "+hvals",
+    "+hgetall",
     "+time",
 ];
 

@@ -559,9 +559,9 @@ fn sent(proxy: &Proxy, word: &str) -> Vec<Vec<String>> {
 fn owners(proxy: &Proxy) -> Vec<String> {
     let scripts = sent(proxy, KEY).into_iter();
     scripts
-        // Only an acquisition names so many keys.
-        .filter(|words| words[2] == "4")
-        .map(|words| words[7].clone())
+        // Only an acquisition has so many arguments.
+        .filter(|words| words.len() == 12)
+        .map(|words| words[5].clone())
         .collect()
 }
 

@@ -204,8 +204,9 @@ async fn fencing_tokens_grow_through_restarts_of_one_node_after_the_other() {
     cluster.await_free("k").await;
     // Far ahead of the wall clocks, on which tokens could otherwise rest.
     for node in &cluster {
-        for stripe in node.query::<Vec<String>>(&["HKEYS", "redlock:fence"]) {
-            node.command(&["HINCRBY", "redlock:fence", &stripe, "1000000000000"]);
+        let fields: Vec<String> = node.query(&["HKEYS", "redlock:node"]);
+        for stripe in fields.iter().filter(|field| field.parse::<u64>().is_ok()) {
+            node.command(&["HINCRBY", "redlock:node", stripe, "1000000000000"]);
         }
     }
     let before = token(&redlock).await;

@@ -123,8 +123,15 @@ impl Memory {
             }
             (Request::Watch { owner, .. }, Some(held)) if *owner == Some(held.owner) => Reply::Ours,
             (Request::Watch { .. }, None) => Reply::Free,
-            (Request::Release { owner, key, seen }, held) => {
-                *counter = (*counter).max(*seen);
+            (
+                Request::Release {
+                    owner,
+                    key,
+                    catch_up,
+                },
+                held,
+            ) => {
+                *counter = (*counter).max(*catch_up);
                 if held.is_some_and(|held| held.owner == *owner) {
                     keys.remove(key);
                     return Reply::Deleted;

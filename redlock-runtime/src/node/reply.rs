@@ -118,7 +118,7 @@ mod tests {
         Request::Release {
             key: Arc::from("k"),
             owner: Owner(1),
-            seen: Token(1),
+            catch_up: Token(1),
         }
     }
 

@@ -57,6 +57,7 @@ impl Attempt {
                 owner,
                 asked: Vec::with_capacity(nodes),
                 seen: Token::default(),
+                differ: false,
             },
             started: now,
             ballot: Ballot::new(nodes),
@@ -98,7 +99,7 @@ impl Attempt {
 
     pub(super) fn on_grant(&mut self, node: NodeId, counter: Token) {
         self.grants.hear(node, counter);
-        self.claim.seen = self.claim.seen.max(counter);
+        self.claim.hear(counter);
         self.ballot.cast(node, Vote::Ours);
     }
 

@@ -84,11 +84,12 @@ pub(crate) enum Request {
     },
     /// Does the key carry the owner, or any? And tell when that changes.
     Watch { key: Arc<str>, owner: Option<Owner> },
-    /// Delete the key, if it still carries the owner; raise the counter in any case.
+    /// Delete the key, if it still carries the owner; in any case let the counter catch up with
+    /// this one, so that counters that differ agree again.
     Release {
         key: Arc<str>,
         owner: Owner,
-        seen: Token,
+        catch_up: Token,
     },
 }
 

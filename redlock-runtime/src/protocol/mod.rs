@@ -715,7 +715,7 @@ impl Protocol {
                 self.count_votes(id, now);
             }
             Some(Phase::Held(hold)) if hold.claim.owner == owner => {
-                hold.claim.seen = hold.claim.seen.max(counter);
+                hold.claim.hear(counter);
                 hold.is_awaited |= is_awaited;
             }
             // The verdict has fallen. A grant that arrives now is covered: by the release of a

@@ -25,9 +25,19 @@ pub(super) struct Claim {
     /// The nodes that were asked to grant, and so may hold a key, now or once the request
     /// reaches them.
     pub(super) asked: Vec<NodeId>,
-    /// The highest counter that any of them has reported. A release brings the others up to it,
-    /// so that the next grants agree.
+    /// The highest counter that any of them has reported.
     pub(super) seen: Token,
+    /// They have reported different ones. Then the release brings all up to the highest, so that
+    /// the next grants agree.
+    pub(super) differ: bool,
+}
+
+impl Claim {
+    /// A node has granted, and its counter stands here.
+    pub(super) fn hear(&mut self, counter: Token) {
+        self.differ |= self.seen != Token::default() && self.seen != counter;
+        self.seen = self.seen.max(counter);
+    }
 }
 
 #[derive(Debug, Default)]
@@ -211,7 +221,11 @@ fn send(wire: &mut Wire, node: NodeId, claim: &Claim, now: Instant) {
     let body = Request::Release {
         key: Arc::clone(&claim.key),
         owner: claim.owner,
-        seen: claim.seen,
+        catch_up: if claim.differ {
+            claim.seen
+        } else {
+            Token::default()
+        },
     };
     let purpose = Purpose::Release { owner: claim.owner };
     // Not connected: `on_connected` sends it.

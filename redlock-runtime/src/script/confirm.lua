@@ -1,4 +1,4 @@
--- KEYS: lock, fence   ARGV: owner, stripe, token
+-- KEYS: lock, node   ARGV: owner, stripe, token
 -- 1: the lock is the owner's, and the stripe's counter is at the token or beyond | 0: it is not
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return 0

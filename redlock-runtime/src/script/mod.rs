@@ -39,18 +39,13 @@ pub(crate) fn load_all(pipeline: &mut Pipeline) {
     }
 }
 
-/// The hash of counters behind the fencing tokens, one field a stripe, beside the locks on every
-/// node. It never expires.
-const FENCE: &str = "redlock:fence";
-
-/// The hash that names the admitted process.
+/// The hash of what a node knows beside the locks: which process was admitted, and by stripe the
+/// counters behind the fencing tokens and who waits. It never expires. It is one, so that whoever
+/// deletes the counters deletes the admission too.
 const NODE: &str = "redlock:node";
 
 /// Lives as long as the node is quarantined.
 const QUARANTINE: &str = "redlock:quarantine";
-
-/// With the stripe of a lock: there while somebody waits for one of its locks.
-const NOTE: &str = "redlock:waited:";
 
 /// The name of a process that does not tell its own: then a restart shows by its lost data, but
 /// not if it has brought old data back.
@@ -74,7 +69,7 @@ pub(crate) fn command(request: &Request, server: Option<&str>, with_source: bool
             command.arg(u8::from(*is_durable)).arg(floor);
             command
         }
-        Request::Top => run(&TOP, &[FENCE, NODE]),
+        Request::Top => run(&TOP, &[NODE]),
         Request::Acquire {
             key,
             owner,
@@ -83,10 +78,9 @@ pub(crate) fn command(request: &Request, server: Option<&str>, with_source: bool
             instead_of,
             waits,
         } => {
-            let stripe = stripe(key);
-            let mut command = run(&ACQUIRE, &[key, FENCE, NODE, &format!("{NOTE}{stripe}")]);
+            let mut command = run(&ACQUIRE, &[key, NODE]);
             command.arg(&owner_value(*owner)[..]).arg(millis(*ttl));
-            command.arg(stripe).arg(proposal.0).arg(server);
+            command.arg(stripe(key)).arg(proposal.0).arg(server);
             match instead_of {
                 Some(owner) => command.arg(&owner_value(*owner)[..]),
                 None => command.arg(""),
@@ -95,7 +89,7 @@ pub(crate) fn command(request: &Request, server: Option<&str>, with_source: bool
             command
         }
         Request::Confirm { key, owner, token } => {
-            let mut command = run(&CONFIRM, &[key, FENCE]);
+            let mut command = run(&CONFIRM, &[key, NODE]);
             command.arg(&owner_value(*owner)[..]);
             command.arg(stripe(key)).arg(token.0);
             command
@@ -107,10 +101,14 @@ pub(crate) fn command(request: &Request, server: Option<&str>, with_source: bool
             command
         }
         Request::Watch { key, .. } => redis::cmd("GET").arg(&**key).to_owned(),
-        Request::Release { key, owner, seen } => {
-            let mut command = run(&RELEASE, &[key, FENCE]);
+        Request::Release {
+            key,
+            owner,
+            catch_up,
+        } => {
+            let mut command = run(&RELEASE, &[key, NODE]);
             command.arg(&owner_value(*owner)[..]);
-            command.arg(stripe(key)).arg(seen.0);
+            command.arg(stripe(key)).arg(catch_up.0);
             command
         }
     }

@@ -1,7 +1,10 @@
--- KEYS: fence, node
+-- KEYS: node
 -- The highest counter of all stripes, or the floor.
-local top = tonumber(redis.call('HGET', KEYS[2], 'floor') or '0')
-for _, counter in ipairs(redis.call('HVALS', KEYS[1])) do
-  if tonumber(counter) > top then top = tonumber(counter) end
+local fields = redis.call('HGETALL', KEYS[1])
+local top = 0
+for i = 1, #fields, 2 do
+  if fields[i] == 'floor' or tonumber(fields[i]) then
+    top = math.max(top, tonumber(fields[i + 1]))
+  end
 end
 return top

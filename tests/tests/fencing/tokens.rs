@@ -220,10 +220,16 @@ async fn set_counters(nodes: &Cluster, counters: [u64; 5]) {
     for (node, counter) in nodes.iter().zip(counters) {
         // A majority has told of the release; this may be another node.
         node.await_event(KEY, "del", 1).await;
-        let stripes: Vec<String> = node.query(&["HKEYS", FENCE]);
+        let fields: Vec<String> = node.query(&["HKEYS", NODE]);
+        let stripes: Vec<_> = fields.iter().filter(|field| is_stripe(field)).collect();
         assert_eq!(stripes.len(), 1);
-        node.command(&["HSET", FENCE, &stripes[0], &counter.to_string()]);
+        node.command(&["HSET", NODE, stripes[0], &counter.to_string()]);
     }
+}
+
+/// Counters are named by numbers; nothing else is.
+fn is_stripe(field: &str) -> bool {
+    field.parse::<u64>().is_ok()
 }
 
 async fn await_up(client: &Redlock) {
@@ -399,7 +405,7 @@ fn confirmed_owners(proxies: &[Proxy]) -> usize {
 }
 
 /// The hash of counters on every node.
-const FENCE: &str = "redlock:fence";
+const NODE: &str = "redlock:node";
 
 /// Deletes the keys of locks on random nodes all the time.
 struct Vandal {

@@ -437,8 +437,12 @@ impl Node {
                 Some(_) => Reply::NotOwner,
                 None => Reply::Free,
             },
-            Request::Release { key, owner, seen } => {
-                self.counter = self.counter.max(*seen);
+            Request::Release {
+                key,
+                owner,
+                catch_up,
+            } => {
+                self.counter = self.counter.max(*catch_up);
                 match self.keys.get(key) {
                     Some((holder, _)) if holder == owner => {
                         self.keys.remove(key);

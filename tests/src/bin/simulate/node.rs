@@ -267,8 +267,13 @@ impl Node {
                 held.expires = now + millis(*ttl);
                 (Reply::Extended { remaining }, Effect::Touched(held.tag))
             }
-            (Request::Release { owner, seen, .. }, held) => {
-                *counter = (*counter).max(seen.0);
+            (
+                Request::Release {
+                    owner, catch_up, ..
+                },
+                held,
+            ) => {
+                *counter = (*counter).max(catch_up.0);
                 match held {
                     Some(held) if held.owner == *owner => {
                         let effect = Effect::Touched(held.tag);
