@@ -1,0 +1,237 @@
+//! What the rules alone cost, without network, runtime or clock: the protocol's own source, and
+//! nodes that answer at once.
+//!
+//! ```text
+//! cargo bench -p redlock-tests --bench core
+//! ```
+
+#[path = "../../redlock-runtime/src/protocol/mod.rs"]
+#[allow(
+    dead_code,
+    unused_imports,
+    reason = "the very source that ships, of which this does not use everything"
+)]
+mod protocol;
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use divan::{Bencher, counter::ItemsCount};
+
+use self::protocol::{
+    Action, Answer, Event, Facts, Instant, LeaseId, Outside, Protocol, Reply, Request, Settings,
+    Terms, default_guard_band, default_min_validity, default_node_timeout,
+};
+
+const LEASE: Duration = Duration::from_secs(5);
+
+fn main() {
+    divan::main();
+}
+
+/// One cycle on a free key: ask, grant, release.
+#[divan::bench(args = [1, 3, 5, 9])]
+fn free_lock(bencher: Bencher<'_, '_>, nodes: usize) {
+    let mut world = World::new(nodes);
+    let key: Arc<str> = "free".into();
+    bencher.bench_local(|| world.cycle(&key));
+}
+
+/// The same beside so many other locks that are held.
+#[divan::bench(args = [0, 1_000, 100_000])]
+fn free_lock_beside_held_ones(bencher: Bencher<'_, '_>, held: u64) {
+    let mut world = World::new(5);
+    for other in 0..held {
+        world.ask(&format!("held:{other}").into());
+    }
+    let key: Arc<str> = "free".into();
+    bencher.bench_local(|| world.cycle(&key));
+}
+
+/// One lock passed on along a line of so many waiting callers, to the last.
+#[divan::bench(args = [16, 1_024, 16_384])]
+fn line_of_waiters(bencher: Bencher<'_, '_>, waiters: u64) {
+    let key: Arc<str> = "one".into();
+    bencher
+        .counter(ItemsCount::new(waiters))
+        .with_inputs(|| World::new(5))
+        .bench_local_values(|mut world| {
+            let leases: Vec<LeaseId> = (0..waiters).map(|_| world.ask(&key)).collect();
+            for lease in leases {
+                world.end(lease);
+            }
+            assert_eq!(world.granted, waiters);
+            world
+        });
+}
+
+/// One attempt on a key that somebody else holds, to the refusal.
+#[divan::bench(args = [1, 3, 5, 9])]
+fn taken_lock(bencher: Bencher<'_, '_>, nodes: usize) {
+    let mut world = World::new(nodes);
+    world.is_taken = true;
+    let key: Arc<str> = "taken".into();
+    bencher.bench_local(|| {
+        let refused = world.refused;
+        world.ask_once(&key);
+        assert_eq!(world.refused, refused + 1);
+    });
+}
+
+/// The protocol and nodes that answer at once.
+struct World {
+    protocol: Protocol,
+    now: Instant,
+    asked: u64,
+    granted: u64,
+    refused: u64,
+    /// Somebody else holds every key.
+    is_taken: bool,
+    replies: VecDeque<Event>,
+}
+
+impl World {
+    /// All nodes connected and admitted.
+    fn new(nodes: usize) -> Self {
+        let mut random = 0_u128;
+        let outside = Outside {
+            random: Box::new(move || {
+                random = random.wrapping_add(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+                random
+            }),
+            wall_micros: Box::new(|| 1),
+        };
+        let settings = Settings {
+            silence_limit: Duration::from_secs(1),
+            may_evict: false,
+            quarantine: Duration::ZERO,
+            fresh_quarantine: Duration::ZERO,
+        };
+        let now = Instant::from_nanos(1_000_000_000);
+        let mut world = Self {
+            protocol: Protocol::new(nodes, settings, outside, now),
+            now,
+            asked: 0,
+            granted: 0,
+            refused: 0,
+            is_taken: false,
+            replies: VecDeque::new(),
+        };
+        world.handle(Event::Wakeup);
+        world
+    }
+
+    fn cycle(&mut self, key: &Arc<str>) {
+        let granted = self.granted;
+        let lease = self.ask(key);
+        assert_eq!(self.granted, granted + 1);
+        self.end(lease);
+    }
+
+    fn ask(&mut self, key: &Arc<str>) -> LeaseId {
+        self.ask_for(key, Duration::from_secs(60))
+    }
+
+    fn ask_once(&mut self, key: &Arc<str>) -> LeaseId {
+        self.ask_for(key, Duration::ZERO)
+    }
+
+    fn ask_for(&mut self, key: &Arc<str>, wait: Duration) -> LeaseId {
+        self.asked += 1;
+        let lease = LeaseId(self.asked);
+        let terms = Terms {
+            lease: LEASE,
+            guard_band: default_guard_band(LEASE),
+            node_timeout: default_node_timeout(LEASE),
+            min_validity: default_min_validity(LEASE),
+            wait,
+            renew: None,
+            max_hold: None,
+        };
+        let key = Arc::clone(key);
+        self.handle(Event::Ask { lease, key, terms });
+        lease
+    }
+
+    fn end(&mut self, lease: LeaseId) {
+        self.handle(Event::End {
+            lease,
+            report: false,
+        });
+    }
+
+    /// Hands in an event, and then every reply that comes of it. Time passes so slowly that no
+    /// lease runs out.
+    fn handle(&mut self, event: Event) {
+        self.replies.push_back(event);
+        while let Some(event) = self.replies.pop_front() {
+            self.now = self.now.after(Duration::from_nanos(1));
+            self.protocol.handle(event, self.now);
+            while let Some(action) = self.protocol.poll_action() {
+                self.carry_out(action);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, action: Action) {
+        match action {
+            Action::Connect { node, connection } => self.replies.push_back(Event::Connected {
+                node,
+                connection,
+                facts: Facts {
+                    server: Some(format!("server {}", node.0).into()),
+                    uptime: Some(Duration::from_secs(3_600)),
+                    tells_changes: true,
+                    ..Facts::default()
+                },
+            }),
+            Action::Send {
+                node,
+                request,
+                body,
+                ..
+            } => {
+                let reply = self.reply(body);
+                self.replies.push_back(Event::Reply {
+                    node,
+                    request,
+                    reply,
+                });
+            }
+            Action::Answer { answer, .. } => match answer {
+                Answer::Granted { .. } => self.granted += 1,
+                Answer::Refused(_) => self.refused += 1,
+                answer => unreachable!("nothing ends here but at its time: {answer:?}"),
+            },
+            Action::Disconnect { .. } | Action::NodeChanged { .. } | Action::Drained(_) => {}
+        }
+    }
+
+    fn reply(&self, body: Request) -> Reply {
+        match body {
+            Request::Admit { .. } => Reply::Admitted,
+            Request::Identify => Reply::Identity { server: None },
+            Request::Top => Reply::Top {
+                counter: protocol::Token(1),
+            },
+            Request::Acquire { .. } if self.is_taken => Reply::Held {
+                remaining: Some(LEASE),
+            },
+            Request::Acquire {
+                proposal,
+                instead_of,
+                ..
+            } => Reply::Granted {
+                counter: proposal,
+                replaced: instead_of.is_some(),
+                awaited: false,
+            },
+            Request::Confirm { .. } => Reply::Confirmed,
+            Request::Extend { .. } => Reply::Extended {
+                remaining: Some(LEASE),
+            },
+            Request::Watch { .. } => Reply::Ours,
+            Request::Release { .. } if self.is_taken => Reply::NotOwner,
+            Request::Release { .. } => Reply::Deleted,
+        }
+    }
+}

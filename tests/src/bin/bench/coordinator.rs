@@ -1,0 +1,145 @@
+//! Starts servers and worker processes, lets subjects take turns, and gathers their figures.
+
+use std::{env, error::Error, fs::File, io, path::Path, process::Command};
+
+use redlock_tests::{Cluster, Server, Worker};
+use serde_json::Value;
+use tempfile::NamedTempFile;
+
+use crate::{
+    figures::{Effort, Figures, Result as Measured},
+    options::Options,
+    subject::Subject,
+    workload::Workload,
+};
+
+pub(crate) struct Bench<'a> {
+    cluster: Cluster,
+    options: &'a Options,
+}
+
+impl<'a> Bench<'a> {
+    pub(crate) fn start(nodes: usize, options: &'a Options) -> Self {
+        // The harness records what happens to keys, which costs more than the lock does.
+        let quiet = Server::builder().args(["--notify-keyspace-events", ""]);
+        Self {
+            cluster: Cluster::start_with(nodes, &quiet),
+            options,
+        }
+    }
+
+    /// All workloads and subjects take turns, so that what else the machine does falls on all.
+    pub(crate) fn measure(&self) -> Result<Vec<Measured>, Box<dyn Error>> {
+        let mut results = self.plan();
+        for round in 1..=self.options.rounds {
+            for result in &mut results {
+                let (subject, workload) = (result.subject, result.workload);
+                eprint!("\r\x1b[Kround {round}: {} {subject}", workload.name());
+                result.rounds.push(self.run(subject, workload)?);
+                result.load = load();
+            }
+        }
+        eprint!("\r\x1b[K");
+        Ok(results)
+    }
+
+    fn plan(&self) -> Vec<Measured> {
+        let nodes = self.cluster.len();
+        let mut plan = Vec::new();
+        for &workload in &self.options.workloads {
+            for &subject in &self.options.subjects {
+                let matters = workload.is_contended() || !subject.way.is_about_pauses();
+                if matters && workload.is_possible(nodes) {
+                    plan.push(Measured::new(subject, workload, nodes));
+                }
+            }
+        }
+        plan
+    }
+
+    /// All processes of one subject, side by side.
+    fn run(&self, subject: Subject, workload: Workload) -> Result<Figures, Box<dyn Error>> {
+        for node in &self.cluster {
+            node.command(&["FLUSHALL"]);
+        }
+        let record = NamedTempFile::new()?;
+        record.as_file().set_len(16)?;
+        let workers: Vec<Worker> = (0..workload.processes())
+            .map(|process| self.spawn(subject, workload, process, record.path()))
+            .collect::<Result<_, _>>()?;
+        for worker in &workers {
+            worker.expect_line("ready");
+        }
+
+        let before = self.effort(workload);
+        let spoilt = &self.cluster[self.cluster.len() - 1];
+        match workload {
+            Workload::FreeOneDead => spoilt.kill(),
+            Workload::FreeOneSilent => spoilt.stop(),
+            _ => {}
+        }
+        for worker in &workers {
+            worker.send_line("go");
+        }
+        let reports: Vec<Value> = workers
+            .iter()
+            .map(|worker| serde_json::from_str(&worker.wait_line(|_| true)))
+            .collect::<Result<_, _>>()?;
+        let effort = self.effort(workload) - before;
+        for worker in &workers {
+            worker.wait_success();
+        }
+        match workload {
+            Workload::FreeOneDead => spoilt.restart(),
+            Workload::FreeOneSilent => spoilt.cont(),
+            _ => {}
+        }
+        Figures::of(&reports, &effort, self.options.window)
+    }
+
+    /// What the nodes have done so far; unknown where one of them cannot be asked.
+    fn effort(&self, workload: Workload) -> Effort {
+        if matches!(workload, Workload::FreeOneDead | Workload::FreeOneSilent) {
+            return Effort {
+                cpu_us: f64::NAN,
+                commands: f64::NAN,
+            };
+        }
+        let mut effort = Effort::default();
+        for node in &self.cluster {
+            let cpu = node.info("cpu");
+            for field in ["used_cpu_user", "used_cpu_sys"] {
+                let seconds: Option<f64> =
+                    cpu.get(field).and_then(|value| value.trim().parse().ok());
+                effort.cpu_us += seconds.unwrap_or(f64::NAN) * 1e6;
+            }
+            let counts = node.command_counts();
+            effort.commands += counts.values().sum::<u64>() as f64;
+        }
+        effort
+    }
+
+    fn spawn(
+        &self,
+        subject: Subject,
+        workload: Workload,
+        process: usize,
+        record: &Path,
+    ) -> io::Result<Worker> {
+        let mut command = Command::new(env::current_exe()?);
+        command
+            .args(["worker", &subject.to_string(), workload.name()])
+            .arg(self.options.window.as_millis().to_string())
+            .arg(process.to_string())
+            .arg(record)
+            .arg(self.cluster.url_list());
+        Ok(Worker::from_command(&mut command))
+    }
+}
+
+/// What else the machine has been doing: its load over one, five and fifteen minutes.
+pub(crate) fn load() -> String {
+    let load = io::read_to_string(File::open("/proc/loadavg").expect("this is Linux"));
+    let load = load.unwrap_or_default();
+    load.split(' ').take(3).collect::<Vec<_>>().join(" ")
+}

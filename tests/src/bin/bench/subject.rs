@@ -1,0 +1,117 @@
+//! What is measured: a way to lock, in a kind of runtime.
+
+use std::fmt;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Subject {
+    pub(crate) way: Way,
+    pub(crate) runtime: Kind,
+}
+
+/// A way to lock and to release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Plain commands; the pauses of the classic client.
+    Floor,
+    /// Plain commands; pauses as short as a section.
+    FloorTuned,
+    Rslock,
+    /// With pauses as short as a section.
+    RslockTuned,
+    /// The engine on its own thread; the release is awaited.
+    Ours,
+    /// The engine on its own thread; a closure, as in an annotated function, which sends the
+    /// release and returns.
+    OursClosure,
+    /// The engine on the caller's runtime; the release is awaited.
+    InRuntime,
+    /// The engine on the caller's runtime; a closure.
+    InRuntimeClosure,
+}
+
+/// A kind of runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    MultiThread,
+    CurrentThread,
+}
+
+impl Subject {
+    /// All that is measured unless told otherwise.
+    pub(crate) fn all() -> Vec<Self> {
+        let multi = Way::ALL.map(|way| Self::new(way, Kind::MultiThread));
+        let current = [Way::Floor, Way::Rslock, Way::Ours, Way::InRuntime]
+            .map(|way| Self::new(way, Kind::CurrentThread));
+        multi.into_iter().chain(current).collect()
+    }
+
+    pub(crate) const fn new(way: Way, runtime: Kind) -> Self {
+        Self { way, runtime }
+    }
+
+    pub(crate) fn parse(name: &str) -> Result<Self, String> {
+        let (way, runtime) = match name.strip_suffix(CURRENT_THREAD) {
+            Some(way) => (way, Kind::CurrentThread),
+            None => (name, Kind::MultiThread),
+        };
+        Way::ALL
+            .into_iter()
+            .find(|known| known.name() == way)
+            .map(|way| Self::new(way, runtime))
+            .ok_or_else(|| {
+                let names = Way::ALL.map(Way::name).join(", ");
+                format!("unknown subject {name}: {names}, each also with {CURRENT_THREAD}")
+            })
+    }
+}
+
+impl fmt::Display for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let suffix = match self.runtime {
+            Kind::MultiThread => "",
+            Kind::CurrentThread => CURRENT_THREAD,
+        };
+        f.pad(&format!("{}{suffix}", self.way.name()))
+    }
+}
+
+impl Way {
+    pub(crate) const ALL: [Self; 8] = [
+        Self::Floor,
+        Self::FloorTuned,
+        Self::Rslock,
+        Self::RslockTuned,
+        Self::Ours,
+        Self::OursClosure,
+        Self::InRuntime,
+        Self::InRuntimeClosure,
+    ];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Floor => "floor",
+            Self::FloorTuned => "floor-tuned",
+            Self::Rslock => "rslock",
+            Self::RslockTuned => "rslock-tuned",
+            Self::Ours => "ours",
+            Self::OursClosure => "ours-closure",
+            Self::InRuntime => "in-runtime",
+            Self::InRuntimeClosure => "in-runtime-closure",
+        }
+    }
+
+    /// Pauses make a difference only where there is somebody to wait for.
+    pub(crate) const fn is_about_pauses(self) -> bool {
+        matches!(self, Self::FloorTuned | Self::RslockTuned)
+    }
+
+    pub(crate) const fn is_in_runtime(self) -> bool {
+        matches!(self, Self::InRuntime | Self::InRuntimeClosure)
+    }
+
+    pub(crate) const fn is_ours(self) -> bool {
+        matches!(self, Self::Ours | Self::OursClosure) || self.is_in_runtime()
+    }
+}
+
+const CURRENT_THREAD: &str = "@ct";

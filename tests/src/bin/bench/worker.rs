@@ -1,0 +1,254 @@
+//! One process of a measurement: connects, says `ready`, waits for a line, works until its time is
+//! up, and says what came of it, in JSON.
+
+use std::{
+    error::Error,
+    fs::{self, File},
+    io,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::json;
+use tokio::{runtime, task::JoinSet};
+
+use crate::{
+    client::{Client, Clients, Cycle},
+    hold::{Sections, Seen, Sleeper},
+    stall::Watch,
+    subject::{Kind, Subject},
+    workload::Workload,
+};
+
+/// How many keys each worker goes through where keys are free.
+const KEYS: usize = 4_096;
+
+const WARM_UP: Duration = Duration::from_millis(200);
+
+/// The arguments of a worker process, in this order.
+struct Order {
+    subject: Subject,
+    workload: Workload,
+    window: Duration,
+    process: u64,
+    record: String,
+    urls: Vec<String>,
+}
+
+impl Order {
+    fn parse(arguments: &[String]) -> Result<Self, Box<dyn Error>> {
+        let [subject, workload, millis, process, record, urls] = arguments else {
+            return Err("a worker is started by the benchmark".into());
+        };
+        Ok(Self {
+            subject: Subject::parse(subject)?,
+            workload: Workload::parse(workload)?,
+            window: Duration::from_millis(millis.parse()?),
+            process: process.parse()?,
+            record: record.clone(),
+            urls: urls.split(',').map(str::to_owned).collect(),
+        })
+    }
+}
+
+pub(crate) fn main(arguments: &[String]) -> Result<(), Box<dyn Error>> {
+    let order = Order::parse(arguments)?;
+    let runtime = match order.subject.runtime {
+        Kind::MultiThread => runtime::Builder::new_multi_thread().enable_all().build()?,
+        Kind::CurrentThread => runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?,
+    };
+    runtime.block_on(work(&order))?;
+    // Not to wait for nodes that are silent.
+    runtime.shutdown_background();
+    Ok(())
+}
+
+async fn work(order: &Order) -> Result<(), Box<dyn Error>> {
+    let record = File::options().read(true).write(true).open(&order.record)?;
+    let record = Arc::new(record);
+    let clients = Clients::connect(order.subject.way, &order.urls).await?;
+    let sleeper = Sleeper::start();
+    let stalls = Watch::start();
+    let workers = (0..order.workload.workers())
+        .map(|number| Worker::new(order, &clients, &record, &sleeper, number))
+        .collect();
+
+    let warm = Instant::now() + WARM_UP;
+    let mut workers = all(workers, move |worker| worker.warm_up(warm)).await?;
+    println!("ready");
+    tokio::task::spawn_blocking(|| io::stdin().read_line(&mut String::new())).await??;
+
+    stalls.begin();
+    let cpu = cpu_time();
+    let until = Instant::now() + order.window;
+    for worker in &mut workers {
+        worker.begin();
+    }
+    let workers = all(workers, move |worker| worker.work(until)).await?;
+    let cpu = cpu_time().saturating_sub(cpu);
+    report(&workers, cpu, stalls.worst_us())?;
+    clients.finish().await;
+    Ok(())
+}
+
+/// Runs all workers as tasks, and returns them in their order.
+async fn all<F>(
+    workers: Vec<Worker>,
+    run: impl Fn(Worker) -> F,
+) -> Result<Vec<Worker>, tokio::task::JoinError>
+where
+    F: Future<Output = Worker> + Send + 'static,
+{
+    let mut tasks = JoinSet::new();
+    for worker in workers {
+        tasks.spawn(run(worker));
+    }
+    let mut workers = Vec::new();
+    while let Some(worker) = tasks.join_next().await {
+        workers.push(worker?);
+    }
+    Ok(workers)
+}
+
+struct Worker {
+    client: Client,
+    sections: Option<Sections>,
+    warm_up: Vec<String>,
+    keys: Vec<String>,
+    next: usize,
+    done: u64,
+    errors: u64,
+    /// In tenths of a microsecond.
+    waits: Vec<u32>,
+    cycles: Vec<u32>,
+}
+
+impl Worker {
+    fn new(
+        order: &Order,
+        clients: &Clients,
+        record: &Arc<File>,
+        sleeper: &Sleeper,
+        number: usize,
+    ) -> Self {
+        let name = format!("{}:{number}", order.process);
+        let is_contended = order.workload.is_contended();
+        let sections = || {
+            Sections::new(
+                Arc::clone(record),
+                order.process,
+                number as u64,
+                order.workload.hold(),
+                sleeper.clone(),
+            )
+        };
+        let keys = match is_contended {
+            true => vec!["one".to_owned()],
+            false => (0..KEYS).map(|key| format!("key:{name}:{key}")).collect(),
+        };
+        Self {
+            client: clients.client(name.clone()),
+            sections: is_contended.then(sections),
+            warm_up: (0..64).map(|key| format!("warm:{name}:{key}")).collect(),
+            keys,
+            next: 0,
+            done: 0,
+            errors: 0,
+            waits: Vec::new(),
+            cycles: Vec::new(),
+        }
+    }
+
+    /// On keys that nobody else wants, and without a section.
+    async fn warm_up(mut self, until: Instant) -> Self {
+        while Instant::now() < until {
+            let key = &self.warm_up[self.next % self.warm_up.len()];
+            self.next += 1;
+            // The measurement itself tells of errors.
+            let _ = self.client.cycle(key, None).await;
+        }
+        self
+    }
+
+    fn begin(&mut self) {
+        self.next = 0;
+        self.waits.reserve(1 << 14);
+        self.cycles.reserve(1 << 14);
+    }
+
+    /// A cycle that ends after the time is up does not count, but its wait does: the wait of one
+    /// that gets nothing is the longest of all.
+    async fn work(mut self, until: Instant) -> Self {
+        while Instant::now() < until {
+            let key = &self.keys[self.next % self.keys.len()];
+            self.next += 1;
+            match self.client.cycle(key, self.sections.as_mut()).await {
+                Ok(Cycle { wait, whole }) => {
+                    self.waits.push(tenths(wait));
+                    if Instant::now() < until {
+                        self.done += 1;
+                        self.cycles.push(tenths(whole));
+                    }
+                }
+                Err(error) => {
+                    if self.errors == 0 {
+                        eprintln!("{error}");
+                    }
+                    self.errors += 1;
+                }
+            }
+        }
+        self
+    }
+}
+
+fn tenths(time: Duration) -> u32 {
+    u32::try_from(time.as_nanos() / 100).unwrap_or(u32::MAX)
+}
+
+fn report(workers: &[Worker], cpu: Duration, stall_us: u64) -> io::Result<()> {
+    let seen = |field: fn(Seen) -> u64| -> u64 {
+        let seen = workers.iter().filter_map(|worker| worker.sections.as_ref());
+        seen.map(|sections| field(sections.seen)).sum()
+    };
+    let gather = |field: fn(&Worker) -> &Vec<u32>| -> Vec<u32> {
+        workers
+            .iter()
+            .flat_map(|worker| field(worker).clone())
+            .collect()
+    };
+    let report = json!({
+        "done": workers.iter().map(|worker| worker.done).collect::<Vec<_>>(),
+        "errors": workers.iter().map(|worker| worker.errors).sum::<u64>(),
+        "overlaps": seen(|seen| seen.overlaps),
+        "hand_overs": seen(|seen| seen.hand_overs),
+        "sections": seen(|seen| seen.sections),
+        "held_us": seen(|seen| seen.held.as_micros() as u64),
+        "stall_us": stall_us,
+        "cpu_us": cpu.as_micros() as u64,
+        // Before the figures themselves are put together.
+        "peak_kb": peak_kb()?,
+        "waits": gather(|worker| &worker.waits),
+        "cycles": gather(|worker| &worker.cycles),
+    });
+    println!("{report}");
+    Ok(())
+}
+
+/// Of all threads.
+fn cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+}
+
+fn peak_kb() -> io::Result<u64> {
+    let status = fs::read_to_string("/proc/self/status")?;
+    let peak = status.lines().find_map(|line| {
+        let words = line.strip_prefix("VmHWM:")?.split_whitespace().next()?;
+        words.parse().ok()
+    });
+    Ok(peak.unwrap_or(0))
+}

@@ -1,0 +1,95 @@
+//! What is done with locks.
+
+use std::time::Duration;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Workload {
+    /// One worker, free keys.
+    Free,
+    /// The same while one node is dead.
+    FreeOneDead,
+    /// The same while one node is connected and does not answer.
+    FreeOneSilent,
+    /// Many workers, free keys.
+    Many,
+    /// Many workers of one process, one key, nothing done under it.
+    OneKey,
+    /// Workers of several processes, one key, held for a while.
+    Processes,
+}
+
+impl Workload {
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Free,
+        Self::FreeOneDead,
+        Self::FreeOneSilent,
+        Self::Many,
+        Self::OneKey,
+        Self::Processes,
+    ];
+
+    pub(crate) fn parse(name: &str) -> Result<Self, String> {
+        let known = Self::ALL.into_iter();
+        let names = || Self::ALL.map(Self::name).join(", ");
+        known
+            .clone()
+            .find(|workload| workload.name() == name)
+            .ok_or_else(|| format!("unknown workload {name}: {}", names()))
+    }
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Free => "W1",
+            Self::FreeOneDead => "W1-dead",
+            Self::FreeOneSilent => "W1-silent",
+            Self::Many => "W2",
+            Self::OneKey => "W3",
+            Self::Processes => "W4",
+        }
+    }
+
+    pub(crate) const fn description(self) -> &'static str {
+        match self {
+            Self::Free => "one worker, free keys",
+            Self::FreeOneDead => "one worker, free keys, one node killed",
+            Self::FreeOneSilent => "one worker, free keys, one node connected and silent",
+            Self::Many => "64 workers, free keys",
+            Self::OneKey => "16 workers of one process, one key, no hold time",
+            Self::Processes => "4 processes of 8 workers, one key, held for 1 ms",
+        }
+    }
+
+    pub(crate) const fn processes(self) -> usize {
+        match self {
+            Self::Processes => 4,
+            _ => 1,
+        }
+    }
+
+    /// In each process.
+    pub(crate) const fn workers(self) -> usize {
+        match self {
+            Self::Free | Self::FreeOneDead | Self::FreeOneSilent => 1,
+            Self::Many => 64,
+            Self::OneKey => 16,
+            Self::Processes => 8,
+        }
+    }
+
+    pub(crate) const fn hold(self) -> Duration {
+        match self {
+            Self::Processes => Duration::from_millis(1),
+            _ => Duration::ZERO,
+        }
+    }
+
+    /// Whether all want the same key.
+    pub(crate) const fn is_contended(self) -> bool {
+        matches!(self, Self::OneKey | Self::Processes)
+    }
+
+    /// Whether a majority is left on `nodes` nodes.
+    pub(crate) const fn is_possible(self, nodes: usize) -> bool {
+        !matches!(self, Self::FreeOneDead | Self::FreeOneSilent) || nodes >= 3
+    }
+}
