@@ -9,7 +9,7 @@ use std::{
 use crate::protocol::{Instant, Owner, Reply, Request, Token, stripe};
 
 /// How long a note is believed that somebody waits, as in `acquire.lua`.
-const NOTE: Duration = Duration::from_millis(250);
+const NOTE: Duration = Duration::from_secs(1);
 
 /// What `memory://name` means: the same store for the same name, for as long as any node set of
 /// this process uses it.

@@ -29,7 +29,16 @@ pub(super) fn parse(request: &Request, answer: Value) -> Reply {
             counter: Token(counter.unsigned_abs()),
         },
         (Request::Acquire { .. } | Request::Extend { .. }, Value::Int(-3)) => Reply::NotAdmitted,
+        (Request::Acquire { proposal, .. }, Value::Int(1)) => Reply::Granted {
+            counter: *proposal,
+            replaced: false,
+            awaited: false,
+        },
         (Request::Acquire { .. }, Value::Array(values)) => match values[..] {
+            [Value::Int(-1)] => Reply::Held { remaining: None },
+            [Value::Int(millis @ 0..)] => Reply::Held {
+                remaining: Some(Duration::from_millis(millis.unsigned_abs())),
+            },
             [
                 Value::Int(counter @ 1..),
                 Value::Int(replaced @ 0..=1),
@@ -40,10 +49,6 @@ pub(super) fn parse(request: &Request, answer: Value) -> Reply {
                 awaited: awaited == 1,
             },
             _ => garbled(&values),
-        },
-        (Request::Acquire { .. }, Value::Int(-1)) => Reply::Held { remaining: None },
-        (Request::Acquire { .. }, Value::Int(millis @ 0..)) => Reply::Held {
-            remaining: Some(Duration::from_millis(millis.unsigned_abs())),
         },
         (Request::Watch { owner, .. }, Value::BulkString(value)) => {
             match owner.map(script::owner_value) {
@@ -130,12 +135,14 @@ mod tests {
     fn what_no_script_can_answer_is_no_vote() {
         for lie in [
             Value::Int(-2),
+            Value::Int(0),
+            Value::Int(2),
             Value::Nil,
             Value::Boolean(true),
             Value::Okay,
             Value::SimpleString("QUEUED".into()),
-            Value::Array(vec![Value::Int(0)]),
-            Value::Array(vec![Value::Int(1)]),
+            Value::Array(vec![Value::Int(-2)]),
+            Value::Array(vec![Value::Int(1), Value::Int(1)]),
             Value::Array(vec![Value::Int(1), Value::Int(1), Value::Int(2)]),
             Value::Array(vec![Value::Okay; 1_000]),
         ] {

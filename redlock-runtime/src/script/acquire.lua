@@ -1,48 +1,49 @@
 -- KEYS: lock, node   ARGV: owner, ttl in ms, stripe, proposed counter, process id, owner to take
 --   over from or '', waits (1 or 0)
--- {counter, replaced, awaited}: granted, with the number that this grant has raised the stripe's
---   counter to, whether the key was taken over, and whether somebody else waits
--- remaining time of the present holder's key in ms, -1 if it never expires: held
+-- 1: granted, and the stripe's counter is the proposed one; nothing more to say
+-- {counter, replaced, awaited}: granted; where the counter stands, whether the key was taken over,
+--   whether somebody else waits
+-- {remaining}: held by another, for so many ms, -1 if it never expires
 -- -3: the process that holds this data has not been admitted
 local note = 'awaited ' .. ARGV[3]
-local node = redis.call('HMGET', KEYS[2], 'run', ARGV[3], 'floor', note)
+local node = redis.call('HMGET', KEYS[2], 'run', ARGV[3], note)
 if node[1] ~= ARGV[5] then
   return -3
-end
-local now = function()
-  local time = redis.call('TIME')
-  return time[1] * 1000000 + time[2]
 end
 local replaced = 0
 if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
   if ARGV[6] == '' or redis.pcall('GET', KEYS[1]) ~= ARGV[6] then
     if ARGV[7] == '1' then
-      redis.pcall('HSET', KEYS[2], note, string.format('%.0f', now()))
+      redis.pcall('HSET', KEYS[2], note, redis.call('TIME')[1])
     end
-    return redis.call('PTTL', KEYS[1])
+    return {redis.call('PTTL', KEYS[1])}
   end
   redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
   replaced = 1
 end
-local counter = tonumber(node[2] or '0')
-local floor = tonumber(node[3] or '0')
-if floor > counter then counter = floor end
-local proposed = tonumber(ARGV[4])
-if proposed > counter + 5000000 then
-  -- Proposals are wall clocks in us. One that is far ahead must not use up the numbers of years.
-  local limit = now() + 5000000
-  if proposed > limit then proposed = limit end
+-- As text, as which it is kept and sent: making text of numbers is dear.
+local counter = ARGV[4]
+local before = tonumber(node[2] or redis.call('HGET', KEYS[2], 'floor') or '0')
+local ahead = counter - before
+if ahead <= 0 then
+  -- Not tostring: it prints 1.79e+15.
+  counter = string.format('%d', before + 1)
+elseif ahead > 5000000 then
+  -- Proposals are wall clocks in us. One far ahead must not use up the numbers of years.
+  local time = redis.call('TIME')
+  local limit = time[1] * 1000000 + time[2] + 5000000
+  counter = string.format('%d', math.max(before + 1, math.min(counter, limit)))
 end
-if proposed > counter then counter = proposed else counter = counter + 1 end
--- Not tostring: it prints 1.79e+15.
-redis.call('HSET', KEYS[2], ARGV[3], string.format('%.0f', counter))
+redis.call('HSET', KEYS[2], ARGV[3], counter)
 local awaited = 0
-if node[4] then
-  -- Renewed by every attempt of whoever waits, which come more often than this.
-  if math.abs(now() - tonumber(node[4])) < 250000 then
+if node[3] then
+  -- Whoever waits renews it more often than once in a second.
+  if math.abs(redis.call('TIME')[1] - node[3]) <= 1 then
     awaited = 1
   else
     redis.call('HDEL', KEYS[2], note)
   end
+elseif replaced == 0 and counter == ARGV[4] then
+  return 1
 end
-return {counter, replaced, awaited}
+return {tonumber(counter), replaced, awaited}

@@ -25,6 +25,15 @@ end
 if ARGV[4] == '' then
   return 0
 end
-redis.call('HSET', KEYS[1], 'run', ARGV[1], 'floor', ARGV[4])
+-- Its counters start again, from where none of them and none of the other nodes' has been.
+local floor = tonumber(ARGV[4])
+local fields = redis.call('HGETALL', KEYS[1])
+for i = 1, #fields, 2 do
+  if tonumber(fields[i]) then
+    floor = math.max(floor, tonumber(fields[i + 1]))
+    redis.call('HDEL', KEYS[1], fields[i])
+  end
+end
+redis.call('HSET', KEYS[1], 'run', ARGV[1], 'floor', string.format('%d', floor))
 redis.call('HDEL', KEYS[1], 'pending')
 return redis.status_reply('OK')
