@@ -45,6 +45,9 @@ pub(super) struct Admission {
     pub(super) clock_is_fast: bool,
     /// It has no vote until then, because its clock has run so far ahead.
     pub(super) set_aside: Option<(Duration, Instant)>,
+    /// This process, where it tells, is not to vote before then by our own clock: the node's may
+    /// have stepped since.
+    quarantined: Option<(Option<Arc<str>>, Instant)>,
 }
 
 /// Reading the counters of other nodes.
@@ -195,7 +198,13 @@ impl Protocol {
             return self.turn_away(node, until, now);
         }
         admission.set_aside = None;
+        if let Some((process, until)) = admission.quarantined.take_if(|(_, until)| now < *until)
+            && process == self.wire.server(node)
+        {
+            return self.quarantine(node, until, now);
+        }
         self.wire.on_admitted(node);
+        self.watch_again(node, now);
         for sent in self.wire.take_kept_back(node) {
             self.send_if_wanted(node, sent, now);
         }
@@ -214,6 +223,7 @@ impl Protocol {
     }
 
     fn quarantine(&mut self, node: NodeId, until: Instant, now: Instant) {
+        self.admissions[node.0].quarantined = Some((self.wire.server(node), until));
         self.wire.on_quarantined(node, until);
         self.turn_away(node, until, now);
     }

@@ -29,6 +29,8 @@ pub(super) struct Hold {
     renew_at: Option<Instant>,
     extension: Option<Extension>,
     extensions: u32,
+    /// When the last of them was asked for.
+    last_extension: Instant,
     /// The votes of the last round that did not extend the lease: the reason if it expires.
     failed_votes: Vec<Vote>,
     watch: Watch,
@@ -80,6 +82,7 @@ impl Hold {
             renew_at: terms.renew.map(|interval| won.started.after(interval)),
             extension: None,
             extensions: 0,
+            last_extension: won.started,
             failed_votes: Vec::new(),
         }
     }
@@ -87,6 +90,7 @@ impl Hold {
     /// Opens a round, and gives its number.
     pub(super) fn begin_extension(&mut self, nodes: usize, asked: bool, now: Instant) -> u32 {
         self.extensions += 1;
+        self.last_extension = now;
         self.renew_at = None;
         self.extension = Some(Extension {
             started: now,
@@ -109,7 +113,17 @@ impl Hold {
     }
 
     pub(super) fn is_current(&self, extension: u32) -> bool {
-        self.extension.is_some() && self.extensions == extension
+        self.extension.is_some() && self.is_last(extension)
+    }
+
+    /// The last one asked for, be it decided or not.
+    pub(super) const fn is_last(&self, extension: u32) -> bool {
+        self.extensions == extension
+    }
+
+    /// Its key has been read, so that the nodes tell of changes.
+    pub(super) fn is_watched(&self) -> bool {
+        self.watch.at.is_none()
     }
 
     pub(super) fn on_vote(&mut self, node: NodeId, vote: Vote) {
@@ -127,10 +141,8 @@ impl Hold {
         terms: &Terms,
         now: Instant,
     ) -> Lead {
-        let elapsed = now.since(self.set_since[node.0]);
-        if let Some(open) = &self.extension {
-            self.set_since[node.0] = open.started;
-        }
+        let since = std::mem::replace(&mut self.set_since[node.0], self.last_extension);
+        let elapsed = now.since(since);
         let expected = terms.key_ttl().saturating_sub(elapsed + ROUNDING);
         Lead {
             by: remaining.map_or(Duration::ZERO, |remaining| {

@@ -590,6 +590,23 @@ impl Protocol {
             .ask(node, Purpose::Watch { lease: id, owner }, body, now);
     }
 
+    /// A new connection tells of nothing that was read on the one before.
+    fn watch_again(&mut self, node: NodeId, now: Instant) {
+        let is_watched = |lease: &Lease| match &lease.phase {
+            Phase::Held(hold) => hold.is_watched() && hold.claim.asked.contains(&node),
+            _ => false,
+        };
+        let watched: Vec<LeaseId> = self
+            .leases
+            .iter()
+            .filter(|(_, lease)| is_watched(lease))
+            .map(|(&id, _)| id)
+            .collect();
+        for id in watched {
+            self.watch(node, id, now);
+        }
+    }
+
     /// A node's word that a key may have changed. It is read again before anything is believed.
     fn on_changed(&mut self, node: NodeId, key: Option<&Arc<str>>, now: Instant) {
         let heads: Vec<LeaseId> = match key {
@@ -733,12 +750,16 @@ impl Protocol {
         remaining: Option<Duration>,
         now: Instant,
     ) -> Vote {
-        let Some(terms) = self.leases.get(&id).map(|lease| lease.terms) else {
+        let Some(lease) = self.leases.get_mut(&id) else {
             return Vote::Ours;
         };
-        let Some(hold) = self.hold_of(id, extension) else {
+        let (terms, Phase::Held(hold)) = (lease.terms, &mut lease.phase) else {
             return Vote::Ours;
         };
+        // Also after the verdict: else the clock of a node that is always last went unseen.
+        if !hold.is_last(extension) {
+            return Vote::Ours;
+        }
         let lead = hold.on_remaining(node, remaining, &terms, now);
         self.on_lead(node, lead, &terms, now)
             .map_or(Vote::Ours, Vote::Failed)

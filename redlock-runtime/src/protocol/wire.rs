@@ -124,6 +124,11 @@ impl Wire {
         self.links[node.0].is_up()
     }
 
+    /// The process that it is, where it tells.
+    pub(super) fn server(&self, node: NodeId) -> Option<Arc<str>> {
+        self.links[node.0].server.clone()
+    }
+
     /// It votes, and owes no answer for longer than `patience`.
     pub(super) fn is_prompt(&self, node: NodeId, patience: Duration, now: Instant) -> bool {
         let is_late = |oldest| now.since(oldest) > patience;

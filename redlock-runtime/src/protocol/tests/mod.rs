@@ -332,6 +332,24 @@ fn a_node_that_lost_its_memory_does_not_vote_before_the_longest_key_has_expired(
 }
 
 #[test]
+fn neither_the_nodes_clock_nor_a_new_connection_shortens_a_quarantine() {
+    let mut world = World::new(3);
+    world.run_for(Duration::from_secs(60));
+    world.nodes[0].restart_empty();
+    world.break_connection(0);
+    let began = world.now;
+    world.run_for(Duration::from_secs(1));
+    world.nodes[0].skip_quarantine();
+    world.break_connection(0);
+    world.run_for(Duration::from_secs(1));
+    world.nodes[1].mood = Mood::Dead;
+    world.break_connection(1);
+    world.ask(1, "k", waiting(2 * world::SETTINGS.quarantine));
+    assert!(matches!(world.answer(1), Answer::Granted { .. }));
+    assert!(world.now.since(began) >= world::SETTINGS.quarantine);
+}
+
+#[test]
 fn one_restarted_node_of_five_delays_nobody() {
     let mut world = World::new(5);
     world.nodes[0].restart_empty();
@@ -502,6 +520,22 @@ fn a_deletion_that_the_nodes_tell_of_is_a_loss_within_a_round_trip() {
     }
     assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
     assert_eq!(world.now.since(told), ROUND_TRIP);
+}
+
+#[test]
+fn a_new_connection_reads_what_is_watched_again() {
+    let mut world = World::new(3);
+    world.ask(1, "k", terms());
+    world.answer(1);
+    world.run_for(Duration::from_millis(100));
+    world.nodes[1].keys.clear();
+    world.nodes[2].keys.clear();
+    for node in [1, 2] {
+        world.break_connection(node);
+    }
+    let broken = world.now;
+    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    assert!(world.now.since(broken) < Duration::from_millis(100));
 }
 
 #[test]
