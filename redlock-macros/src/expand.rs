@@ -130,13 +130,15 @@ fn new_section(args: &Args, key: &Template, function: &Function) -> TokenStream 
     }
 }
 
-/// Before: `{ body }`, after: `async move { prelude match () { () => { body } } }`.
+/// Before: `{ body }`, after: `async move { prelude return if true { body } else { .. }; }`.
 ///
 /// The prelude tells rustc the type of the block before it sees the body, so that a mismatch is the
 /// body's and coercions work. It also mentions the arguments that the body mentions: an async block
 /// would otherwise take only the fields in use, and the others would outlive the lock. The body has
 /// a block of its own because its items may not come after statements (`items_after_statements`),
-/// and as the arm of a `match` it may be on one line (`unused_braces`).
+/// and as the branch of an `if` it may be on one line (`unused_braces`). `return` is there for
+/// `clippy::implicit_return`, as at the end of the function, and `else` so that a body that never
+/// comes to its end leaves something to return (`unreachable_code`).
 ///
 /// The outer block has the user's place and hygiene: where rustc takes it for that of a macro, it
 /// does not call the arguments by their names. Its keywords are at the brace alone, because an
@@ -154,7 +156,7 @@ fn body(function: &Function) -> TokenStream {
             return #output;
         }
         #(#whole)*
-        match () { () => #body }
+        return if true #body else { __redis_lock::Returns::conjure(&__returns) };
     };
     let block = regrouped(body, block);
     quote_spanned!(body.span_open()=> async move #block)

@@ -138,8 +138,12 @@ mod tokens;
 ///
 /// Measured on two cores with `cargo run --release -p redlock-tests --bin attribute_cost`: the
 /// future is about 450 bytes larger than that of the plain function, and stores every argument
-/// once. The body is polled exactly as often; each poll costs about 0.2 µs more, for a look at the
+/// once. The body is polled exactly as often; each poll costs less than 0.1 µs more, for a look at the
 /// clock. A call takes as long as one that is written by hand with `Lock::hold`.
+///
+/// Compiling takes, per function of a thousand and in processor time (the same command with
+/// `-- --compile`): `cargo check` 8 ms, where the one by hand takes 5 ms and the plain one 1 ms; a
+/// debug build 23 ms, 20 ms and 3 ms.
 ///
 /// # Limits
 ///
@@ -151,6 +155,9 @@ mod tokens;
 ///   `cargo check`.
 /// - Locks are not re-entrant: a body that calls its own function with the same key finds the lock
 ///   taken.
+/// - A transaction that was begun outside of the function and is committed after it has returned is
+///   committed without the lock. Begin and commit it within the body, so that the lock is taken
+///   before it and released after it.
 /// - Width and precision, as in `{id:.2}`, can make one text of two values, and so can a type's own
 ///   `Display`.
 /// - Renaming an argument in an editor reaches the key where all its placeholders are plain names.

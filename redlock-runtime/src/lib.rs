@@ -53,6 +53,8 @@
 //! 9. **A loss is known early**: a holder watches its key, and learns of a deletion, a flush or
 //!    somebody else's grant within a round trip or two.
 //!
+//! [`guarantees`] has the assumptions behind these, what checks each, and the tests.
+//!
 //! # What is not guaranteed
 //!
 //! - A holder that is *paused in the middle of a poll*, by the operating system or by blocking
@@ -62,8 +64,9 @@
 //!   others delete. Both are found out, but afterwards.
 //! - After a crash, `SIGKILL` or power loss nothing is released; the keys expire.
 //! - Locks are not re-entrant: a task that locks the same key twice waits for itself.
-//! - Tasks of one process are served in order of asking; processes are not, and a process whose
-//!   own line for a lock never ends can keep others from it.
+//! - Tasks of one process are served in order of asking; processes are not. One whose line for a
+//!   lock never ends leaves it to others after a few of its own, but who of them is next, nobody
+//!   says.
 //!
 //! # Restarts
 //!
@@ -141,6 +144,9 @@ mod protocol;
 mod redlock;
 mod script;
 mod section;
+
+#[doc = include_str!("guarantees.md")]
+pub mod guarantees {}
 
 #[doc(hidden)]
 #[path = "macro_support.rs"]

@@ -27,7 +27,8 @@ async fn pay(order: Order, id: u64) -> Result<(), LockError> {
     let mut __body = __redis_lock::std::pin::pin!(
         __redis_lock::std::option::Option::Some(async move { if false { let __output =
         __redis_lock::Returns::conjure(& __returns); return __output; } let _ = & order;
-        let _ = & id; match () { () => { order.pay(id). await } } })
+        let _ = & id; return if true { order.pay(id). await } else {
+        __redis_lock::Returns::conjure(& __returns) }; })
     );
     let __acquired = __redis_lock::Section::acquire(&mut __section).await;
     let __outcome = match __acquired {

@@ -21,8 +21,9 @@ async fn report() -> Option<impl Display> {
     let lease = __redis_lock::Section::lease(&__section);
     let mut __body = __redis_lock::std::pin::pin!(
         __redis_lock::std::option::Option::Some(async move { if false { let __output =
-        __redis_lock::Returns::conjure(& __returns); return __output; } match () { () =>
-        { let fence = lease.key().len(); Some(fence) } } })
+        __redis_lock::Returns::conjure(& __returns); return __output; } return if true {
+        let fence = lease.key().len(); Some(fence) } else {
+        __redis_lock::Returns::conjure(& __returns) }; })
     );
     let __acquired = __redis_lock::Section::acquire(&mut __section).await;
     let __outcome = match __acquired {

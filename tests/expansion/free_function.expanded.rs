@@ -23,7 +23,8 @@ pub async fn pay(id: u64, unused: u64) -> Result<u64, LockError> {
     let mut __body = __redis_lock::std::pin::pin!(
         __redis_lock::std::option::Option::Some(async move { if false { let __output =
         __redis_lock::Returns::conjure(& __returns); return __output; } let _ = & id;
-        match () { () => { Ok(id) } } })
+        return if true { Ok(id) } else { __redis_lock::Returns::conjure(& __returns) };
+        })
     );
     let __acquired = __redis_lock::Section::acquire(&mut __section).await;
     let __outcome = match __acquired {

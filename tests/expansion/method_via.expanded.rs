@@ -34,8 +34,9 @@ impl Shop {
         let mut __body = __redis_lock::std::pin::pin!(
             __redis_lock::std::option::Option::Some(async move { if false { let __output
             = __redis_lock::Returns::conjure(& __returns); return __output; } let _ = &
-            self; let _ = & sku; let _ = & count; let _ = & price; match () { () => {
-            self.stock.take(sku, count). await; Ok(count * price) } } })
+            self; let _ = & sku; let _ = & count; let _ = & price; return if true { self
+            .stock.take(sku, count). await; Ok(count * price) } else {
+            __redis_lock::Returns::conjure(& __returns) }; })
         );
         let __acquired = __redis_lock::Section::acquire(&mut __section).await;
         let __outcome = match __acquired {

@@ -25,8 +25,8 @@ async fn reserve(shop: &str, sku: u64) -> Result<(), LockError> {
     );
     let mut __body = __redis_lock::std::pin::pin!(
         __redis_lock::std::option::Option::Some(async move { if false { let __output =
-        __redis_lock::Returns::conjure(& __returns); return __output; } match () { () =>
-        { Ok(()) } } })
+        __redis_lock::Returns::conjure(& __returns); return __output; } return if true {
+        Ok(()) } else { __redis_lock::Returns::conjure(& __returns) }; })
     );
     let __acquired = __redis_lock::Section::acquire(&mut __section).await;
     let __outcome = match __acquired {

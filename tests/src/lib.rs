@@ -30,7 +30,7 @@ pub use cluster::Cluster;
 pub use counter::{Counter, Tally};
 pub use postgres::Postgres;
 pub use proxy::{Command, Mode, Proxy, Traffic};
-pub use server::{Server, ServerBuilder};
+pub use server::{Clock, Server, ServerBuilder};
 pub use wait::PATIENCE;
 pub use worker::Worker;
 

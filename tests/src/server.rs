@@ -1,5 +1,6 @@
 //! One real `redis-server` process.
 
+mod clock;
 mod history;
 mod launch;
 mod link;
@@ -14,6 +15,7 @@ use std::{
 use redis::{FromRedisValue, RedisResult, Value};
 use tempfile::TempDir;
 
+pub use self::clock::Clock;
 use self::{launch::Running, link::Link};
 use crate::{PATIENCE, Proxy, port::Port, wait::off_thread};
 
@@ -33,6 +35,13 @@ impl Server {
     #[must_use]
     pub fn start() -> Self {
         ServerBuilder::default().start()
+    }
+
+    /// Starts a server that has a wall clock of its own, [`Server::clock`], and waits until it
+    /// serves.
+    #[must_use]
+    pub fn start_with_clock() -> Self {
+        Self::builder().own_clock().start()
     }
 
     /// A server that needs a password or settings of its own.
@@ -115,6 +124,26 @@ impl Server {
         self.0.kill();
         let running = self.0.launch();
         *self.0.running() = Some(running);
+    }
+
+    /// The server's wall clock, to be stepped and to be made to drift.
+    ///
+    /// # Panics
+    ///
+    /// If it has none of its own; see [`ServerBuilder::own_clock`].
+    #[track_caller]
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        let clock = self.0.clock.as_ref();
+        clock.expect("the server goes by the machine's clock")
+    }
+
+    /// What time it is by the server's wall clock, since 1970.
+    #[track_caller]
+    #[must_use]
+    pub fn time(&self) -> Duration {
+        let (seconds, micros): (u64, u64) = self.query(&["TIME"]);
+        Duration::from_secs(seconds) + Duration::from_micros(micros)
     }
 
     /// Sends a command.
@@ -356,6 +385,7 @@ impl Drop for Server {
 pub struct ServerBuilder {
     password: Option<String>,
     args: Vec<String>,
+    own_clock: bool,
 }
 
 impl ServerBuilder {
@@ -375,6 +405,13 @@ impl ServerBuilder {
         I::Item: Into<String>,
     {
         self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// The server gets a wall clock of its own, [`Server::clock`].
+    #[must_use]
+    pub fn own_clock(mut self) -> Self {
+        self.own_clock = true;
         self
     }
 
@@ -412,6 +449,7 @@ struct Inner {
     builder: ServerBuilder,
     port: Port,
     dir: TempDir,
+    clock: Option<Clock>,
     link: Link,
     running: Mutex<Option<Running>>,
 }
@@ -419,9 +457,11 @@ struct Inner {
 impl Inner {
     fn start(builder: ServerBuilder) -> Result<Self, String> {
         let port = Port::reserve();
+        let dir = tempfile::tempdir().expect("a temporary directory can be made");
         let inner = Self {
             link: Link::new(&builder.url(port.number())),
-            dir: tempfile::tempdir().expect("a temporary directory can be made"),
+            clock: builder.own_clock.then(|| Clock::new(dir.path())),
+            dir,
             running: Mutex::new(None),
             builder,
             port,
@@ -441,6 +481,7 @@ impl Inner {
             &self.builder,
             self.port.number(),
             self.dir.path(),
+            self.clock.as_ref(),
             &self.link,
         )
     }

@@ -195,6 +195,67 @@ mod server {
     }
 
     #[test]
+    fn a_clock_can_be_stepped_both_ways_and_keys_follow() {
+        let (server, other) = (Server::start_with_clock(), Server::start_with_clock());
+        let day = Duration::from_secs(86_400);
+        let begin = server.time();
+        assert!(server.set_nx_px("key", "value", 2 * day));
+
+        server.clock().step(day);
+        let ahead = server.time();
+        assert!(ahead >= begin + day, "{begin:?} {ahead:?}");
+        assert!(server.pttl("key").unwrap() <= day);
+        assert!(other.time() < begin + day);
+
+        server.clock().step_back(3 * day);
+        assert!(server.time() < begin);
+        assert!(server.pttl("key").unwrap() > 3 * day);
+
+        server.clock().step(5 * day);
+        assert_eq!(server.pttl("key"), None);
+    }
+
+    #[test]
+    fn a_clock_can_be_made_to_drift() {
+        let machine = Server::start();
+        let (slow, fast) = (Server::start_with_clock(), Server::start_with_clock());
+        slow.clock().drift(-50);
+        fast.clock().drift(100);
+
+        // Each reading lies within the next, so that it does not matter how long they take.
+        let times = || [fast.time(), machine.time(), slow.time()];
+        let begin = times();
+        while machine.time() < begin[1] + Duration::from_millis(100) {}
+        let mut end = [slow.time(), machine.time(), fast.time()];
+        end.reverse();
+        let [fast_took, took, slow_took] = [0, 1, 2].map(|clock| end[clock] - begin[clock]);
+        let grain = Duration::from_micros(2);
+        assert!(slow_took * 2 <= took + grain, "{slow_took:?} {took:?}");
+        assert!(fast_took + grain >= took * 2, "{fast_took:?} {took:?}");
+
+        // What was gained stays.
+        fast.clock().drift(-100);
+        let stopped = fast.time();
+        assert!(stopped >= begin[0] + fast_took);
+        assert_eq!(fast.time(), stopped);
+    }
+
+    #[test]
+    fn a_clock_goes_on_through_a_restart() {
+        let server = Server::start_with_clock();
+        let begin = server.time();
+        server.clock().step(LONG);
+        server.restart();
+        assert!(server.time() >= begin + LONG);
+    }
+
+    #[test]
+    #[should_panic = "goes by the machine's clock"]
+    fn a_server_that_was_given_no_clock_has_none() {
+        let _ = Server::start().clock();
+    }
+
+    #[test]
     fn parallel_servers_do_not_meet() {
         let cluster = Cluster::start(4);
         let ports: BTreeSet<u16> = cluster.iter().map(Server::port).collect();

@@ -80,3 +80,21 @@ async fn await_watched(cluster: &Cluster) {
         await_state("a watched key", || node.count("client|caching") > 0).await;
     }
 }
+
+#[tokio::test]
+async fn a_new_connection_does_not_make_the_alarm_deaf() {
+    let cluster = Cluster::start(3);
+    let redlock = connect(&cluster).await;
+    let mut call = hold(&redlock).await;
+    await_watched(&cluster).await;
+    for node in &cluster {
+        node.kill_clients();
+    }
+    await_state("down", || redlock.nodes().iter().all(|node| !node.is_up())).await;
+    common::await_up(&redlock).await;
+    for node in &cluster {
+        node.command(&["DEL", "k"]);
+    }
+    let lost = timeout(redlock_tests::PATIENCE, &mut call).await;
+    lost.expect("the call returns").unwrap();
+}

@@ -47,6 +47,28 @@ fn mistakes_in_the_body_are_reported_as_without_the_attribute() {
     assert!(cases > 10, "found only {cases} cases");
 }
 
+/// As the attribute's documentation says of durations `Self::LEASE`.
+#[test]
+fn a_duration_of_self_is_checked_by_building() {
+    let function = |lease: &str| {
+        format!(
+            "use redlock_runtime::{{LockError, redis_lock}};
+             use std::time::Duration;
+             pub struct Job;
+             impl Job {{
+                 const LEASE: Duration = Duration::from_secs({lease});
+                 #[redis_lock(key = \"job\", expire = Self::LEASE)]
+                 pub async fn run() -> Result<(), LockError> {{ Ok(()) }}
+             }}
+             fn main() {{ drop(Box::pin(Job::run()) as std::pin::Pin<Box<dyn Future<Output = _>>>); }}"
+        )
+    };
+    let [checked, built] = ["metadata", "link"];
+    assert_eq!(errors_when(checked, &function("0")), BTreeSet::new());
+    assert_eq!(errors_when(built, &function("1")), BTreeSet::new());
+    assert!(!errors_when(built, &function("0")).is_empty());
+}
+
 fn is_expected_rustc() -> bool {
     let version = Command::new(rustc()).arg("--version").output().unwrap();
     let version = String::from_utf8(version.stdout).unwrap();
@@ -71,15 +93,20 @@ fn without_attribute(source: &str) -> String {
         .replace("use redlock_runtime::redis_lock;", "")
 }
 
-/// The messages and the places that they point at.
 fn errors(source: &str) -> BTreeSet<String> {
+    errors_when("metadata", source)
+}
+
+/// The messages and the places that they point at, where `emit` is what rustc is to make.
+fn errors_when(emit: &str, source: &str) -> BTreeSet<String> {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("case.rs");
     fs::write(&path, source).unwrap();
     let dependencies = env::current_exe().unwrap();
     let dependencies = dependencies.parent().unwrap();
     let output = Command::new(rustc())
-        .args(["--edition=2024", "--emit=metadata", "--error-format=json"])
+        .args(["--edition=2024", "--error-format=json"])
+        .arg(format!("--emit={emit}"))
         .args([OsStr::new("--out-dir"), directory.path().as_os_str()])
         .arg(format!("-Ldependency={}", dependencies.display()))
         .arg("--extern")

@@ -8,7 +8,7 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::{ServerBuilder, history::History, link::Link};
+use super::{Clock, ServerBuilder, history::History, link::Link};
 use crate::{log::Log, process::Process};
 
 /// One life of a server, from start to kill.
@@ -26,6 +26,7 @@ impl Running {
         builder: &ServerBuilder,
         port: u16,
         dir: &Path,
+        clock: Option<&Clock>,
         link: &Link,
     ) -> Result<Self, String> {
         let (output, input) = io::pipe().expect("a pipe can be made");
@@ -34,6 +35,9 @@ impl Running {
             .stdin(Stdio::null())
             .stdout(input.try_clone().expect("a pipe can be cloned"))
             .stderr(input);
+        if let Some(clock) = clock {
+            clock.rule(&mut command);
+        }
         let process = Process::spawn(&mut command);
         // It holds the writing ends; the log must end with the process.
         drop(command);

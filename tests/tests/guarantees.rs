@@ -1,0 +1,80 @@
+//! The page of guarantees names tests, rules and mutants that exist.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Beside this crate.
+const PAGE: &str = "../redlock-runtime/src/guarantees.md";
+
+#[test]
+fn every_test_that_is_named_exists() {
+    for name in column(1) {
+        let (file, test) = name.split_once("::").unwrap();
+        let definition = format!("fn {test}(");
+        let is_there = |path: &PathBuf| fs::read_to_string(path).unwrap().contains(&definition);
+        assert!(files(file).iter().any(is_there), "there is no test {name}");
+    }
+}
+
+#[test]
+fn every_rule_that_is_named_exists() {
+    let checker = fs::read_to_string("src/bin/simulate/checker.rs").unwrap();
+    for name in column(2) {
+        let is_there = checker.contains(&format!("\"{name}\""));
+        assert!(is_there, "there is no rule {name}");
+    }
+}
+
+#[test]
+fn every_mutant_that_is_named_exists() {
+    for name in column(3) {
+        let file = Path::new("mutants").join(&name).with_extension("mutant");
+        assert!(file.exists(), "there is no mutant {name}");
+    }
+}
+
+/// The names in one column of the table of promises.
+fn column(column: usize) -> Vec<String> {
+    let page = fs::read_to_string(PAGE).unwrap();
+    let is_promise = |line: &&str| {
+        let first = line.strip_prefix("| ");
+        first.is_some_and(|first| first.starts_with(|first: char| first.is_ascii_digit()))
+    };
+    let cells = page.lines().filter(is_promise);
+    let cells = cells.map(|line| line.split('|').nth(1 + column).unwrap());
+    let names: Vec<String> = cells
+        .flat_map(|cell| cell.split(','))
+        .map(|name| name.trim().trim_matches('`').to_owned())
+        .filter(|name| !name.is_empty())
+        .collect();
+    assert!(names.len() > 10, "the table is not found: {names:?}");
+    names
+}
+
+/// The sources that a file of tests consists of.
+fn files(name: &str) -> Vec<PathBuf> {
+    match name {
+        "protocol" => files_in(Path::new("../redlock-runtime/src/protocol")),
+        name => {
+            let file = Path::new("tests").join(name);
+            if file.is_dir() {
+                files_in(&file)
+            } else {
+                vec![file.with_extension("rs")]
+            }
+        }
+    }
+}
+
+fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap();
+    let paths = entries.map(|entry| entry.unwrap().path());
+    paths
+        .flat_map(|path| match path.is_dir() {
+            true => files_in(&path),
+            false => vec![path],
+        })
+        .collect()
+}
