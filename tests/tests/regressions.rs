@@ -305,9 +305,8 @@ async fn redisson_1626_renewals_end_with_the_task_that_held() {
         let mut commands = proxy.traffic().commands;
         commands.retain(|command| command.words.contains(&owner));
         let last = commands.pop().unwrap().words;
-        let release = redis::Script::new(include_str!(
-            "../../redlock-runtime/src/script/release.lua"
-        ));
+        let release =
+            redis::Script::new(include_str!("../../redlock-runtime/src/script/release.lua"));
         assert_eq!(last[1], release.get_hash(), "{last:?}");
     }
 }

@@ -406,10 +406,10 @@ fn a_node_whose_clock_runs_ahead_has_no_vote_until_all_that_it_may_have_dropped_
     world.nodes[1].mood = Mood::Well;
     assert!(matches!(world.answer(1), Answer::Extended { .. }));
     let end = world.log.iter().find_map(|(_, action)| match action {
-        Action::NodeChanged { node, state } if *node == NodeId(0) => match state {
-            NodeState::ClockAhead { until, .. } => Some(*until),
-            _ => None,
-        },
+        Action::NodeChanged {
+            node: NodeId(0),
+            state: NodeState::ClockAhead { until, .. },
+        } => Some(*until),
         _ => None,
     });
     let end = end.expect("operators are told");
