@@ -2,6 +2,8 @@
 //! embedded nodes and on real servers. Several node sets over the same nodes stand for several
 //! processes.
 
+mod common;
+
 use std::{
     future::poll_fn,
     ops::Range,
@@ -68,7 +70,7 @@ async fn a_free_lock_is_granted(start: Start) {
     assert!(guard.is_held());
     assert_eq!(guard.key(), "k");
     assert!(!guard.remaining().is_zero() && guard.remaining() <= LONG);
-    nodes.assert_keys("k", 3);
+    nodes.assert_keys("k", 3).await;
 }
 
 async fn a_held_lock_is_contended_for_no_longer_than_its_keys_live(start: Start) {
@@ -157,7 +159,7 @@ async fn an_expired_holder_does_not_release_the_next_ones_lock(start: Start) {
     assert_eq!(later.release().await, Release::Released);
 
     assert!(next.is_held());
-    nodes.assert_keys("k", 3);
+    nodes.assert_keys("k", 3).await;
     let error = one.lock("k").acquire().await.unwrap_err();
     assert!(matches!(error, LockError::Contended(_)), "{error}");
     assert_eq!(next.release().await, Release::Released);
@@ -200,7 +202,7 @@ async fn any_text_is_a_key(start: Start) {
         &long,
     ] {
         let guard = one.lock(key).expire(LONG).acquire().await.unwrap();
-        nodes.assert_keys(key, 3);
+        nodes.assert_keys(key, 3).await;
         let error = two.lock(key).acquire().await.unwrap_err();
         assert!(matches!(error, LockError::Contended(_)), "{key:?}: {error}");
         assert_eq!(error.key(), Some(key));
@@ -215,7 +217,7 @@ async fn a_majority_decides_and_half_is_none(start: Start) {
         let nodes = start(size);
         let redlock = nodes.process().await;
         let free = redlock.lock("free").expire(LONG).acquire().await.unwrap();
-        nodes.assert_keys("free", size);
+        nodes.assert_keys("free", size).await;
         assert_eq!(free.release().await, Release::Released);
 
         for taken in 1..=size {
@@ -318,11 +320,10 @@ impl Nodes {
     }
 
     /// On servers that can be asked: `count` of them have this very key, with an expiry.
-    #[track_caller]
-    fn assert_keys(&self, key: &str, count: usize) {
+    /// The caller may have heard of a majority's grants only.
+    async fn assert_keys(&self, key: &str, count: usize) {
         if let Some(servers) = &self.servers {
-            let held = servers.iter().filter(|server| server.pttl(key).is_some());
-            assert_eq!(held.count(), count, "{key:?}");
+            common::await_state("keys on all nodes", || servers.held_on(key) == count).await;
         }
     }
 

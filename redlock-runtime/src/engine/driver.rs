@@ -3,15 +3,21 @@
 
 use std::{
     collections::{HashMap, VecDeque},
+    future::poll_fn,
+    pin::{Pin, pin},
     sync::Arc,
+    task::{Context, Poll},
     time::Duration,
 };
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::{
+    sync::{mpsc, oneshot, watch},
+    time::Sleep,
+};
 
-use super::{Command, Input, Status, clock::Clock};
+use super::{Command, Status, clock::Clock};
 use crate::{
-    node::{self, Memory, Order, Target},
+    node::{Memory, Order, Server, Target},
     protocol::{
         Action, Answer, Drained, Event, Facts, LeaseId, Loss, NodeId, NodeState, Outcome, Protocol,
         Refusal, Vote,
@@ -25,13 +31,18 @@ const LARGEST_INTAKE: usize = 256;
 /// so after a resume the clock is looked at this soon.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
+/// The sleep of an engine that has nothing to wake for.
+const FOREVER: Duration = Duration::from_secs(1 << 30);
+
 pub(super) struct Driver {
     protocol: Protocol,
     clock: Clock,
-    inbox: mpsc::UnboundedReceiver<Input>,
+    inbox: mpsc::UnboundedReceiver<Command>,
     nodes: Vec<Node>,
     board: watch::Sender<Vec<Option<NodeState>>>,
     callers: HashMap<LeaseId, Caller>,
+    /// What has happened at the nodes.
+    events: Vec<Event>,
     /// What memory nodes have answered.
     answered: VecDeque<Event>,
     shutdowns: Vec<Box<dyn FnOnce(Drained) + Send>>,
@@ -39,7 +50,7 @@ pub(super) struct Driver {
 }
 
 enum Node {
-    Redis(mpsc::UnboundedSender<Order>),
+    Redis(Server),
     Memory(Arc<Memory>),
 }
 
@@ -52,25 +63,16 @@ struct Caller {
 }
 
 impl Driver {
-    /// Must be called within the runtime that is to run it and the nodes.
     pub(super) fn new(
         protocol: Protocol,
         clock: Clock,
-        inbox: mpsc::UnboundedReceiver<Input>,
-        events: mpsc::UnboundedSender<Input>,
+        inbox: mpsc::UnboundedReceiver<Command>,
         nodes: Vec<Target>,
         board: watch::Sender<Vec<Option<NodeState>>>,
     ) -> Self {
         let start = |(index, target)| match target {
             Target::Memory(memory) => Node::Memory(memory),
-            Target::Redis(info) => {
-                let (orders, received) = mpsc::unbounded_channel();
-                let events = events.clone();
-                tokio::spawn(node::serve(NodeId(index), info, received, move |batch| {
-                    let _ = events.send(Input::Nodes(batch));
-                }));
-                Node::Redis(orders)
-            }
+            Target::Redis(info) => Node::Redis(Server::new(NodeId(index), info)),
         };
         Self {
             protocol,
@@ -79,6 +81,7 @@ impl Driver {
             nodes: nodes.into_iter().enumerate().map(start).collect(),
             board,
             callers: HashMap::new(),
+            events: Vec::new(),
             answered: VecDeque::new(),
             shutdowns: Vec::new(),
             drained: false,
@@ -88,30 +91,51 @@ impl Driver {
     /// Runs until it is shut down and everything that can be released is.
     pub(super) async fn run(mut self) {
         let mut intake = Vec::with_capacity(LARGEST_INTAKE);
+        let mut sleep = pin!(tokio::time::sleep(Duration::ZERO));
         self.carry_out();
         while !self.drained {
-            let sleep = self.until_wakeup();
-            let received = self.inbox.recv_many(&mut intake, LARGEST_INTAKE);
-            if tokio::time::timeout(sleep, received).await.is_ok() {
-                intake.drain(..).for_each(|input| self.take(input));
+            let until = tokio::time::Instant::now() + self.until_wakeup();
+            // A timer that is early wakes for nothing once; one that is never moved costs less.
+            if until < sleep.deadline() || sleep.is_elapsed() {
+                sleep.as_mut().reset(until);
             }
+            poll_fn(|cx| self.poll_inputs(cx, &mut intake, sleep.as_mut())).await;
+            for event in std::mem::take(&mut self.events) {
+                self.handle(event);
+            }
+            intake
+                .drain(..)
+                .for_each(|command| self.on_command(command));
             if self.until_wakeup().is_zero() {
                 self.handle(Event::Wakeup);
             }
         }
     }
 
+    /// Sends what is to be sent, and waits for something to happen.
+    fn poll_inputs(
+        &mut self,
+        cx: &mut Context<'_>,
+        intake: &mut Vec<Command>,
+        sleep: Pin<&mut Sleep>,
+    ) -> Poll<()> {
+        for node in &mut self.nodes {
+            if let Node::Redis(server) = node {
+                server.flush();
+                server.poll(cx, &mut self.events);
+            }
+        }
+        let commands = self.inbox.poll_recv_many(cx, intake, LARGEST_INTAKE);
+        if commands.is_ready() || !self.events.is_empty() {
+            return Poll::Ready(());
+        }
+        sleep.poll(cx)
+    }
+
     fn until_wakeup(&self) -> Duration {
         match self.protocol.next_wakeup() {
             Some(at) => at.since(self.clock.now()).min(LONGEST_SLEEP),
-            None => Duration::MAX,
-        }
-    }
-
-    fn take(&mut self, input: Input) {
-        match input {
-            Input::Nodes(events) => events.into_iter().for_each(|event| self.handle(event)),
-            Input::Command(command) => self.on_command(command),
+            None => FOREVER,
         }
     }
 
@@ -182,8 +206,8 @@ impl Driver {
 
     fn act(&mut self, action: Action) {
         match action {
-            Action::Connect { node, connection } => match &self.nodes[node.0] {
-                Node::Redis(orders) => drop(orders.send(Order::Connect(connection))),
+            Action::Connect { node, connection } => match &mut self.nodes[node.0] {
+                Node::Redis(server) => server.connect(connection),
                 Node::Memory(memory) => self.answered.push_back(Event::Connected {
                     node,
                     connection,
@@ -194,8 +218,8 @@ impl Driver {
                 }),
             },
             Action::Disconnect { node } => {
-                if let Node::Redis(orders) = &self.nodes[node.0] {
-                    let _ = orders.send(Order::Disconnect);
+                if let Node::Redis(server) = &mut self.nodes[node.0] {
+                    server.disconnect();
                 }
             }
             Action::Send {
@@ -204,13 +228,13 @@ impl Driver {
                 body,
                 server,
                 with_source,
-            } => match &self.nodes[node.0] {
-                Node::Redis(orders) => drop(orders.send(Order::Send {
+            } => match &mut self.nodes[node.0] {
+                Node::Redis(redis) => redis.send(Order {
                     request,
                     body,
                     server,
                     with_source,
-                })),
+                }),
                 Node::Memory(memory) => {
                     let reply = memory.run(&body, self.clock.now());
                     self.answered.push_back(Event::Reply {

@@ -23,8 +23,8 @@ use self::{clock::Clock, driver::Driver};
 use crate::{
     node::Target,
     protocol::{
-        Drained, Event, Instant, LeaseId, NodeState, Outcome, Outside, Protocol, Refusal, Settings,
-        Terms, Vote,
+        Drained, Instant, LeaseId, NodeState, Outcome, Outside, Protocol, Refusal, Settings, Terms,
+        Vote,
     },
 };
 
@@ -43,7 +43,7 @@ pub(crate) struct Config {
 /// The way to ask an engine for something. Dropping it ends the engine, releases first.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    inbox: mpsc::UnboundedSender<Input>,
+    inbox: mpsc::UnboundedSender<Command>,
     clock: Clock,
     nodes: watch::Receiver<Vec<Option<NodeState>>>,
     next_lease: AtomicU64,
@@ -55,13 +55,6 @@ pub(crate) struct Engine {
 /// The engine is gone: shut down, its runtime dropped, or left behind by a fork.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopped;
-
-/// All that reaches the engine, in the order in which it came.
-#[derive(Debug)]
-enum Input {
-    Command(Command),
-    Nodes(Vec<Event>),
-}
 
 /// What callers ask, and where the answer goes.
 enum Command {
@@ -109,19 +102,8 @@ impl Engine {
             },
             clock.now(),
         );
-        let events = inbox.clone();
         let driver_clock = clock.clone();
-        let run = move || {
-            Driver::new(
-                protocol,
-                driver_clock,
-                received,
-                events,
-                config.nodes,
-                board,
-            )
-            .run()
-        };
+        let run = move || Driver::new(protocol, driver_clock, received, config.nodes, board).run();
         match config.runtime {
             Some(runtime) => {
                 let _guard = runtime.enter();
@@ -245,9 +227,7 @@ impl Engine {
         if std::process::id() != self.process {
             return Err(Stopped);
         }
-        self.inbox
-            .send(Input::Command(command))
-            .map_err(|_| Stopped)
+        self.inbox.send(command).map_err(|_| Stopped)
     }
 }
 

@@ -51,17 +51,18 @@ impl Memory {
 
     pub(crate) fn run(&self, request: &Request, now: Instant) -> Reply {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let State {
-            keys,
-            counters,
-            notes,
-        } = &mut *state;
+        state.run(request, now)
+    }
+}
+
+impl State {
+    fn run(&mut self, request: &Request, now: Instant) -> Reply {
         let key = match request {
             // It lives no longer and no shorter than the process that asks.
             Request::Admit { .. } => return Reply::Admitted,
             Request::Identify => return Reply::Identity { server: None },
             Request::Top => {
-                let counter = counters.values().copied().max().unwrap_or_default();
+                let counter = self.counters.values().copied().max().unwrap_or_default();
                 return Reply::Top { counter };
             }
             Request::Acquire { key, .. }
@@ -70,48 +71,14 @@ impl Memory {
             | Request::Watch { key, .. }
             | Request::Release { key, .. } => key,
         };
-        if keys.get(key).is_some_and(|held| held.expires <= now) {
-            keys.remove(key);
+        if self.keys.get(key).is_some_and(|held| held.expires <= now) {
+            self.keys.remove(key);
         }
-        let stripe = stripe(key);
-        let counter = counters.entry(stripe).or_default();
-        match (request, keys.get_mut(key)) {
-            (
-                Request::Acquire {
-                    instead_of, waits, ..
-                },
-                Some(held),
-            ) if *instead_of != Some(held.owner) => {
-                if *waits {
-                    notes.insert(stripe, now.after(NOTE));
-                }
-                Reply::Held {
-                    remaining: Some(held.expires.since(now)),
-                }
-            }
-            (
-                Request::Acquire {
-                    key,
-                    owner,
-                    ttl,
-                    proposal,
-                    ..
-                },
-                before,
-            ) => {
-                let replaced = before.is_some();
-                let held = Key {
-                    owner: *owner,
-                    expires: now.after(*ttl),
-                };
-                keys.insert(Arc::clone(key), held);
-                *counter = Token(counter.0 + 1).max(*proposal);
-                Reply::Granted {
-                    counter: *counter,
-                    replaced,
-                    awaited: notes.get(&stripe).is_some_and(|&until| now < until),
-                }
-            }
+        if let Request::Acquire { .. } = request {
+            return self.acquire(request, now);
+        }
+        let counter = self.counters.entry(stripe(key)).or_default();
+        match (request, self.keys.get_mut(key)) {
             (Request::Confirm { owner, token, .. }, Some(held)) if held.owner == *owner => {
                 *counter = (*counter).max(*token);
                 Reply::Confirmed
@@ -133,12 +100,50 @@ impl Memory {
             ) => {
                 *counter = (*counter).max(*catch_up);
                 if held.is_some_and(|held| held.owner == *owner) {
-                    keys.remove(key);
+                    self.keys.remove(key);
                     return Reply::Deleted;
                 }
                 Reply::NotOwner
             }
             (_, _) => Reply::NotOwner,
+        }
+    }
+
+    fn acquire(&mut self, request: &Request, now: Instant) -> Reply {
+        let Request::Acquire {
+            key,
+            owner,
+            ttl,
+            proposal,
+            instead_of,
+            waits,
+        } = request
+        else {
+            return Reply::NotOwner;
+        };
+        let stripe = stripe(key);
+        let before = self.keys.get(key);
+        if let Some(held) = before.filter(|held| *instead_of != Some(held.owner)) {
+            if *waits {
+                self.notes.insert(stripe, now.after(NOTE));
+            }
+            return Reply::Held {
+                remaining: Some(held.expires.since(now)),
+            };
+        }
+        let replaced = before.is_some();
+        let held = Key {
+            owner: *owner,
+            expires: now.after(*ttl),
+        };
+        self.keys.insert(Arc::clone(key), held);
+        let counter = self.counters.entry(stripe).or_default();
+        *counter = Token(counter.0 + 1).max(*proposal);
+        let note = self.notes.get(&stripe);
+        Reply::Granted {
+            counter: *counter,
+            replaced,
+            awaited: note.is_some_and(|&until| now < until),
         }
     }
 }

@@ -1,15 +1,21 @@
 //! One node: requests out in their order, answers in as events. Decides nothing, and has no
 //! clock: what takes too long is given up by the protocol.
+//!
+//! A node is no task of its own. The engine polls it, so that a request takes one wake-up less on
+//! its way out, and an answer one less on its way back.
 
 mod connection;
 mod memory;
 mod reply;
 
-use std::sync::Arc;
+use std::{
+    pin::Pin,
+    sync::Arc,
+    task::{Context, Poll},
+};
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
+use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use redis::{ConnectionInfo, Pipeline, PushInfo, RedisError, Value};
-use tokio::sync::mpsc;
 
 use self::connection::Connection;
 pub(crate) use self::{connection::with_protocol, memory::Memory};
@@ -29,174 +35,185 @@ pub(crate) enum Target {
     Memory(Arc<Memory>),
 }
 
-/// What a Redis node is told.
-#[derive(Debug)]
-pub(crate) enum Order {
-    Connect(ConnectionId),
-    /// Give up the connection, or the attempt to make one.
-    Disconnect,
-    Send {
-        request: RequestId,
-        body: Request,
-        server: Option<Arc<str>>,
-        with_source: bool,
-    },
-}
-
-/// Serves one Redis node until nobody can give it orders any more. Needs a tokio runtime around
-/// it, because the connection runs as a task of its own.
-pub(crate) async fn serve(
+/// A Redis server.
+pub(crate) struct Server {
     node: NodeId,
     info: Box<ConnectionInfo>,
-    mut orders: mpsc::UnboundedReceiver<Order>,
-    events: impl Fn(Vec<Event>),
-) {
-    // Orders to send without a connection are passed over: the protocol learns of the broken
-    // connection and counts whatever was on it as unanswered.
-    while let Some(order) = orders.recv().await {
-        let Order::Connect(connection) = order else {
-            continue;
-        };
-        let mut session = Session {
-            node,
-            connection,
-            orders: &mut orders,
-            events: &events,
-        };
-        if let Err(reason) = session.run(&info).await {
-            events(vec![Event::Disconnected {
-                node,
-                connection,
-                reason,
-            }]);
-        }
-    }
+    state: State,
+    /// Goes out with the next [`flush`](Self::flush).
+    queue: Vec<Order>,
+}
+
+/// A request, and the process that it is meant for.
+#[derive(Debug)]
+pub(crate) struct Order {
+    pub(crate) request: RequestId,
+    pub(crate) body: Request,
+    pub(crate) server: Option<Arc<str>>,
+    pub(crate) with_source: bool,
+}
+
+enum State {
+    Idle,
+    Opening(ConnectionId, BoxFuture<Result<Connection, Arc<str>>>),
+    Open(ConnectionId, Session),
 }
 
 /// The life of one connection.
-struct Session<'a, E> {
-    node: NodeId,
-    connection: ConnectionId,
-    orders: &'a mut mpsc::UnboundedReceiver<Order>,
-    events: &'a E,
+struct Session {
+    connection: Connection,
+    in_flight: FuturesUnordered<BoxFuture<Answered>>,
 }
 
-impl<E: Fn(Vec<Event>)> Session<'_, E> {
-    /// Ends well when it is told to, and with a reason when the connection breaks.
-    async fn run(&mut self, info: &ConnectionInfo) -> Result<(), Arc<str>> {
-        let connection = tokio::select! {
-            opened = Connection::open(info) => opened?,
-            () = told_to_stop(self.orders) => return Ok(()),
-        };
-        (self.events)(vec![Event::Connected {
-            node: self.node,
-            connection: self.connection,
-            facts: connection.facts.clone(),
-        }]);
-        self.exchange(connection).await
+type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// What each answer is for: nothing, where a command only goes before another.
+type Asked = Vec<Option<(RequestId, Request)>>;
+
+type Answered = (Asked, Result<Vec<Value>, RedisError>);
+
+impl Server {
+    pub(crate) const fn new(node: NodeId, info: Box<ConnectionInfo>) -> Self {
+        Self {
+            node,
+            info,
+            state: State::Idle,
+            queue: Vec::new(),
+        }
     }
 
-    async fn exchange(&mut self, mut connection: Connection) -> Result<(), Arc<str>> {
-        let mut in_flight = FuturesUnordered::new();
-        let mut orders = Vec::with_capacity(LARGEST_BATCH);
-        loop {
-            // Futures in flight are polled first, and in the order in which they were added:
-            // so a batch is on its way before the next one is made.
-            tokio::select! {
-                biased;
-                Some((requests, answers)) = in_flight.next() => {
-                    self.report(requests, answers)?;
+    /// Makes a connection, which comes out of [`poll`](Self::poll).
+    pub(crate) fn connect(&mut self, connection: ConnectionId) {
+        let info = self.info.clone();
+        let opening = async move { Connection::open(&info).await };
+        self.state = State::Opening(connection, Box::pin(opening));
+    }
+
+    /// Gives up the connection, or the attempt to make one.
+    pub(crate) fn disconnect(&mut self) {
+        self.state = State::Idle;
+        self.queue.clear();
+    }
+
+    /// Takes a request on. Without a connection it is passed over: the protocol learns of the
+    /// broken connection and counts whatever was on it as unanswered.
+    pub(crate) fn send(&mut self, order: Order) {
+        if matches!(self.state, State::Open(..)) {
+            self.queue.push(order);
+        }
+    }
+
+    /// Sends all that has been taken on, once the node is polled.
+    pub(crate) fn flush(&mut self) {
+        let State::Open(_, session) = &mut self.state else {
+            return;
+        };
+        while !self.queue.is_empty() {
+            let count = self.queue.len().min(LARGEST_BATCH);
+            let (pipeline, asked) = batch(self.queue.drain(..count));
+            let mut wire = session.connection.wire.clone();
+            session.in_flight.push(Box::pin(async move {
+                let answers = wire.send_packed_commands(&pipeline, 0, asked.len()).await;
+                (asked, answers)
+            }));
+        }
+    }
+
+    /// Collects what has happened. Where nothing more has, `cx` is woken by the next thing.
+    pub(crate) fn poll(&mut self, cx: &mut Context<'_>, events: &mut Vec<Event>) {
+        let node = self.node;
+        if let State::Opening(connection, opening) = &mut self.state {
+            let connection = *connection;
+            let Poll::Ready(opened) = opening.poll_unpin(cx) else {
+                return;
+            };
+            match opened {
+                Ok(opened) => {
+                    events.push(Event::Connected {
+                        node,
+                        connection,
+                        facts: opened.facts.clone(),
+                    });
+                    self.state = State::Open(connection, Session::new(opened));
                 }
-                Some(push) = connection.pushes.recv() => {
-                    if connection::is_disconnection(&push) {
-                        return Err("the server closed the connection".into());
-                    }
-                    self.report_changes(push);
-                }
-                count = self.orders.recv_many(&mut orders, LARGEST_BATCH) => {
-                    let (pipeline, requests, stop) = batch(&mut orders);
-                    if !requests.is_empty() {
-                        let mut wire = connection.wire.clone();
-                        in_flight.push(async move {
-                            let sent = wire.send_packed_commands(&pipeline, 0, requests.len());
-                            let answers = sent.await;
-                            (requests, answers)
-                        });
-                    }
-                    if stop || count == 0 {
-                        return Ok(());
-                    }
-                }
+                Err(reason) => return self.break_off(connection, reason, events),
+            }
+        }
+        if let State::Open(connection, session) = &mut self.state {
+            let connection = *connection;
+            if let Err(reason) = session.poll(node, cx, events) {
+                self.break_off(connection, reason, events);
             }
         }
     }
 
-    fn report_changes(&self, push: PushInfo) {
-        let keys = connection::changed_keys(push).unwrap_or_default();
-        let node = self.node;
-        let events: Vec<Event> = keys
-            .into_iter()
-            .map(|key| Event::Changed { node, key })
-            .collect();
-        if !events.is_empty() {
-            (self.events)(events);
+    fn break_off(&mut self, connection: ConnectionId, reason: Arc<str>, events: &mut Vec<Event>) {
+        self.disconnect();
+        events.push(Event::Disconnected {
+            node: self.node,
+            connection,
+            reason,
+        });
+    }
+}
+
+impl Session {
+    fn new(connection: Connection) -> Self {
+        Self {
+            connection,
+            in_flight: FuturesUnordered::new(),
         }
     }
 
-    fn report(
-        &self,
-        requests: Vec<Option<(RequestId, Request)>>,
-        answers: Result<Vec<Value>, RedisError>,
+    /// Fails with a reason when the connection has broken. Futures in flight are polled in the
+    /// order in which they were added, and so are the requests sent.
+    fn poll(
+        &mut self,
+        node: NodeId,
+        cx: &mut Context<'_>,
+        events: &mut Vec<Event>,
     ) -> Result<(), Arc<str>> {
-        let answers = answers.map_err(|error| connection::reason(&error))?;
-        let replies = requests.into_iter().zip(answers);
-        let events = replies.filter_map(|(request, answer)| {
-            let (request, body) = request?;
-            Some(Event::Reply {
-                node: self.node,
-                request,
-                reply: reply::parse(&body, answer),
-            })
-        });
-        (self.events)(events.collect());
+        while let Poll::Ready(Some((asked, answers))) = self.in_flight.poll_next_unpin(cx) {
+            let answers = answers.map_err(|error| connection::reason(&error))?;
+            let replies = asked.into_iter().zip(answers);
+            events.extend(replies.filter_map(|(asked, answer)| {
+                let (request, body) = asked?;
+                let reply = reply::parse(&body, answer);
+                Some(Event::Reply {
+                    node,
+                    request,
+                    reply,
+                })
+            }));
+        }
+        while let Poll::Ready(Some(push)) = self.connection.pushes.poll_recv(cx) {
+            if connection::is_disconnection(&push) {
+                return Err("the server closed the connection".into());
+            }
+            events.extend(changes(node, push));
+        }
         Ok(())
     }
 }
 
-/// Makes one pipeline of all that has queued up, with what each answer is for: nothing, where a
-/// command only goes before another.
-fn batch(orders: &mut Vec<Order>) -> (Pipeline, Vec<Option<(RequestId, Request)>>, bool) {
-    let mut pipeline = Pipeline::with_capacity(orders.len());
-    let mut requests = Vec::with_capacity(orders.len());
-    let mut stop = false;
-    for order in orders.drain(..) {
-        match order {
-            Order::Send {
-                request,
-                body,
-                server,
-                with_source,
-            } => {
-                if let Some(preface) = script::preface(&body) {
-                    pipeline.add_command(preface);
-                    requests.push(None);
-                }
-                pipeline.add_command(script::command(&body, server.as_deref(), with_source));
-                requests.push(Some((request, body)));
-            }
-            Order::Disconnect => stop = true,
-            // The protocol connects only after a disconnection.
-            Order::Connect(_) => {}
-        }
-    }
-    (pipeline, requests, stop)
+fn changes(node: NodeId, push: PushInfo) -> impl Iterator<Item = Event> {
+    let keys = connection::changed_keys(push).unwrap_or_default();
+    keys.into_iter()
+        .map(move |key| Event::Changed { node, key })
 }
 
-/// Waits, while a connection is made, for the order to give it up.
-async fn told_to_stop(orders: &mut mpsc::UnboundedReceiver<Order>) {
-    while let Some(order) = orders.recv().await {
-        if matches!(order, Order::Disconnect) {
-            return;
+/// Makes one pipeline, with what each answer is for.
+fn batch(orders: impl ExactSizeIterator<Item = Order>) -> (Pipeline, Asked) {
+    let mut pipeline = Pipeline::with_capacity(orders.len());
+    let mut asked = Vec::with_capacity(orders.len());
+    for order in orders {
+        if let Some(preface) = script::preface(&order.body) {
+            pipeline.add_command(preface);
+            asked.push(None);
         }
+        let server = order.server.as_deref();
+        pipeline.add_command(script::command(&order.body, server, order.with_source));
+        asked.push(Some((order.request, order.body)));
     }
+    (pipeline, asked)
 }

@@ -2,7 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use redis::Value;
+use redis::{ServerError, Value};
 
 use super::connection;
 use crate::{
@@ -17,6 +17,7 @@ pub(super) fn parse(request: &Request, answer: Value) -> Reply {
         (Request::Identify, answer) => Reply::Identity {
             server: connection::run_id(answer),
         },
+        (request, Value::ServerError(error)) => refused(request, &error),
         (Request::Admit { .. }, Value::Okay) => Reply::Admitted,
         (Request::Admit { .. }, Value::Int(0)) => Reply::Served,
         (Request::Admit { .. }, Value::Array(values)) => match values[..] {
@@ -29,27 +30,7 @@ pub(super) fn parse(request: &Request, answer: Value) -> Reply {
             counter: Token(counter.unsigned_abs()),
         },
         (Request::Acquire { .. } | Request::Extend { .. }, Value::Int(-3)) => Reply::NotAdmitted,
-        (Request::Acquire { proposal, .. }, Value::Int(1)) => Reply::Granted {
-            counter: *proposal,
-            replaced: false,
-            awaited: false,
-        },
-        (Request::Acquire { .. }, Value::Array(values)) => match values[..] {
-            [Value::Int(-1)] => Reply::Held { remaining: None },
-            [Value::Int(millis @ 0..)] => Reply::Held {
-                remaining: Some(Duration::from_millis(millis.unsigned_abs())),
-            },
-            [
-                Value::Int(counter @ 1..),
-                Value::Int(replaced @ 0..=1),
-                Value::Int(awaited @ 0..=1),
-            ] => Reply::Granted {
-                counter: Token(counter.unsigned_abs()),
-                replaced: replaced == 1,
-                awaited: awaited == 1,
-            },
-            _ => garbled(&values),
-        },
+        (Request::Acquire { proposal, .. }, answer) => granted_or_held(*proposal, answer),
         (Request::Watch { owner, .. }, Value::BulkString(value)) => {
             match owner.map(script::owner_value) {
                 Some(owner) if value == owner => Reply::Ours,
@@ -69,22 +50,56 @@ pub(super) fn parse(request: &Request, answer: Value) -> Reply {
             Request::Confirm { .. } | Request::Extend { .. } | Request::Release { .. },
             Value::Int(0),
         ) => Reply::NotOwner,
-        (_, Value::ServerError(error)) => match (error.code(), request) {
-            ("NOSCRIPT", _) => Reply::NoScript,
-            // Something else stands under the key now, so it is not ours.
-            (
-                "WRONGTYPE",
-                Request::Watch { .. }
-                | Request::Confirm { .. }
-                | Request::Extend { .. }
-                | Request::Release { .. },
-            ) => Reply::NotOwner,
-            (code, _) => {
-                let detail = error.details().unwrap_or_default();
-                Reply::Failed(Fault::Refused(format!("{code} {detail}").trim_end().into()))
-            }
-        },
         (_, other) => garbled(&other),
+    }
+}
+
+fn refused(request: &Request, error: &ServerError) -> Reply {
+    match (error.code(), request) {
+        ("NOSCRIPT", _) => Reply::NoScript,
+        // Something else stands under the key now, so it is not ours.
+        (
+            "WRONGTYPE",
+            Request::Watch { .. }
+            | Request::Confirm { .. }
+            | Request::Extend { .. }
+            | Request::Release { .. },
+        ) => Reply::NotOwner,
+        (code, _) => {
+            let detail = error.details().unwrap_or_default();
+            Reply::Failed(Fault::Refused(format!("{code} {detail}").trim_end().into()))
+        }
+    }
+}
+
+/// What `acquire.lua` says of an admitted process.
+fn granted_or_held(proposal: Token, answer: Value) -> Reply {
+    let values = match answer {
+        Value::Int(1) => {
+            return Reply::Granted {
+                counter: proposal,
+                replaced: false,
+                awaited: false,
+            };
+        }
+        Value::Array(values) => values,
+        other => return garbled(&other),
+    };
+    match values[..] {
+        [Value::Int(-1)] => Reply::Held { remaining: None },
+        [Value::Int(millis @ 0..)] => Reply::Held {
+            remaining: Some(Duration::from_millis(millis.unsigned_abs())),
+        },
+        [
+            Value::Int(counter @ 1..),
+            Value::Int(replaced @ 0..=1),
+            Value::Int(awaited @ 0..=1),
+        ] => Reply::Granted {
+            counter: Token(counter.unsigned_abs()),
+            replaced: replaced == 1,
+            awaited: awaited == 1,
+        },
+        _ => garbled(&values),
     }
 }
 
