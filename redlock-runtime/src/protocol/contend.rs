@@ -13,8 +13,8 @@
 //! - Word may be lost, and the node may know less than the others: the head asks all nodes anyway
 //!   after a while that grows to 64 ms.
 //! - Refusals leave a note on the nodes that somebody waits, and grants tell of it. A process that
-//!   is told so hands over to itself only so often, and then leaves the lock to the others for two
-//!   rounds.
+//!   is told so hands over to itself only so often, and then leaves the lock to the others until
+//!   one of them has had it, or nobody has come for it in a while.
 
 use std::sync::Arc;
 
@@ -37,7 +37,8 @@ use super::{
 pub(super) struct Rest {
     pub(super) until: Instant,
     pub(super) refusal: Refusal,
-    /// The lock is left to others, whatever is heard of it.
+    /// The lock is left to others: that it is free is no reason to ask for it, until one of them
+    /// has had it.
     yields: bool,
 }
 
@@ -60,8 +61,8 @@ impl Rest {
         }
     }
 
-    fn listens(&self) -> bool {
-        !self.yields && matches!(self.refusal.cause, Cause::Contended { .. })
+    const fn listens(&self) -> bool {
+        matches!(self.refusal.cause, Cause::Contended { .. })
     }
 }
 
@@ -123,6 +124,12 @@ impl Protocol {
             yields: true,
         });
         self.wire.timers.wake_by(Timer::Lease(id), until);
+        if let Some(lease) = self.leases.get(&id)
+            && let Some(leader) = self.leader(lease, now)
+            && self.admissions[leader.0].tells_changes()
+        {
+            self.read(leader, id, now);
+        }
     }
 
     /// The node to ask first: the same for all who contend for the key, if it is well.
@@ -165,10 +172,16 @@ impl Protocol {
     }
 
     pub(super) fn on_word(&mut self, id: LeaseId, reply: &Reply, now: Instant) {
-        let phase = self.leases.get(&id).map(|lease| &lease.phase);
-        let listens = matches!(phase, Some(Phase::Resting(rest)) if rest.listens());
-        if listens && *reply == Reply::Free {
-            self.attempt(id, Opening::Leader, now);
+        let Some(Phase::Resting(rest)) = self.leases.get_mut(&id).map(|lease| &mut lease.phase)
+        else {
+            return;
+        };
+        match reply {
+            Reply::NotOwner => rest.yields = false,
+            Reply::Free if rest.listens() && !rest.yields => {
+                self.attempt(id, Opening::Leader, now);
+            }
+            _ => {}
         }
     }
 

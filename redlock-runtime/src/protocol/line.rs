@@ -26,8 +26,9 @@ const MOST_HAND_OVERS: u32 = 8;
 /// A process with long sections lets others have their turn after this time.
 const LONGEST_TURN: Duration = Duration::from_millis(50);
 
-/// The shortest pause of a process that has had its turn: one tick of the runtime's timer.
-const SHORTEST_YIELD: Duration = Duration::from_millis(1);
+/// The shortest pause of a process that has had its turn: others may have to be scheduled first. It
+/// costs nothing where one of them takes the lock, because that ends it.
+const SHORTEST_YIELD: Duration = Duration::from_millis(5);
 
 /// A node drops an expired key on its own clock; asking a moment later finds it gone.
 const AFTER_EXPIRY: Duration = Duration::from_millis(1);
@@ -105,9 +106,9 @@ impl Line {
 }
 
 /// How long a process that has had its turn leaves the lock to the others, who have to hear that
-/// it is free and to ask for it: twice as long as a round of its own took.
+/// it is free, to read it, and to ask for it: four times as long as a round of its own took.
 pub(super) fn yield_for(round: Duration) -> Duration {
-    (2 * round).max(SHORTEST_YIELD)
+    (4 * round).max(SHORTEST_YIELD)
 }
 
 /// How long the head waits before its next attempt: longer each time and never twice the same,

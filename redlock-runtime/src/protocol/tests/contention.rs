@@ -154,7 +154,7 @@ fn a_process_that_knows_of_another_gives_it_a_turn() {
     let left = world.now;
     world.answer(10);
     let asked = world.sends(is_acquire)[9 * 3].0;
-    assert_eq!(asked.since(left), 2 * ROUND_TRIP);
+    assert_eq!(asked.since(left), 4 * ROUND_TRIP);
 }
 
 #[test]
@@ -183,7 +183,34 @@ fn a_single_caller_lets_another_process_have_a_lock_that_it_wants_again() {
     world.answer(3);
     world.answer(2);
     let asked = world.sends(is_acquire)[6].0;
-    assert_eq!(asked.since(left), 2 * ROUND_TRIP);
+    assert_eq!(asked.since(left), 4 * ROUND_TRIP);
+}
+
+#[test]
+fn a_turn_of_another_process_ends_the_pause() {
+    let mut world = World::new(3);
+    world.nodes[leader("k", 3)].is_awaited = true;
+    world.ask(1, "k", waiting(LEASE));
+    world.answer(1);
+    world.run_for(Duration::from_millis(50));
+    world.end(1);
+    world.ask(2, "k", waiting(LEASE));
+    world.run_for(ROUND_TRIP);
+    let tell = |world: &mut World| {
+        let node = NodeId(leader("k", 3));
+        let key = Some("k".into());
+        world.handle(Event::Changed { node, key });
+        world.run_for(ROUND_TRIP);
+    };
+    let asked = world.sends(is_acquire).len();
+    held_by_another(&mut world, "k");
+    tell(&mut world);
+    assert_eq!(world.sends(is_acquire).len(), asked);
+    for node in &mut world.nodes {
+        node.keys.clear();
+    }
+    tell(&mut world);
+    assert_eq!(world.sends(is_acquire).len(), asked + 1, "one node first");
 }
 
 #[test]
