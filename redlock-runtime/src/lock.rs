@@ -60,7 +60,8 @@ impl Lock {
     }
 
     /// Renews the lease this often, for as long as the lock is held. Must be shorter than the
-    /// lease.
+    /// lease. Each lock is renewed up to an eighth sooner than that, so that many which were
+    /// acquired together are not renewed together.
     pub const fn renew_every(mut self, interval: Duration) -> Self {
         self.options.renew = Renew::Every(interval);
         self

@@ -7,6 +7,7 @@ use super::{
     action::{Loss, Vote},
     ballot::Ballot,
     clock::Lead,
+    link::spread,
     message::NodeId,
     release::Claim,
     time::Instant,
@@ -26,6 +27,8 @@ pub(super) struct Hold {
     pub(super) claim: Claim,
     pub(super) deadline: Instant,
     acquired: Instant,
+    /// From one renewal to the next.
+    renew_every: Option<Duration>,
     renew_at: Option<Instant>,
     extension: Option<Extension>,
     extensions: u32,
@@ -71,7 +74,13 @@ pub(super) enum Due {
 impl Hold {
     /// The lease that a won attempt leads to.
     pub(super) fn new(won: Attempt, deadline: Instant, terms: &Terms, now: Instant) -> Self {
+        // Up to an eighth sooner than asked for, each lock by its own part: so that thousands which
+        // were acquired at once are not for ever renewed at once.
+        let renew_every = terms
+            .renew
+            .map(|interval| interval - spread(interval / 8, won.claim.owner.0));
         Self {
+            renew_every,
             watch: Watch::new(won.node_count(), won.started),
             set_since: vec![won.started; won.node_count()],
             round: now.since(won.started),
@@ -79,7 +88,7 @@ impl Hold {
             claim: won.claim,
             deadline,
             acquired: won.started,
-            renew_at: terms.renew.map(|interval| won.started.after(interval)),
+            renew_at: renew_every.map(|interval| won.started.after(interval)),
             extension: None,
             extensions: 0,
             last_extension: won.started,
@@ -211,7 +220,7 @@ impl Hold {
     fn on_extended(&mut self, started: Instant, terms: &Terms) -> Due {
         // Never shorter than before: a cap by `max_hold` may have left nothing to add.
         self.deadline = self.deadline.max(terms.deadline(started, self.acquired));
-        self.renew_at = terms.renew.map(|interval| started.after(interval));
+        self.renew_at = self.renew_every.map(|interval| started.after(interval));
         self.failed_votes.clear();
         Due::Extended {
             deadline: self.deadline,

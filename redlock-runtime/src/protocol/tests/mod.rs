@@ -491,6 +491,26 @@ fn renewals_hold_a_lock_until_max_hold() {
 }
 
 #[test]
+fn locks_that_were_acquired_at_once_are_not_renewed_at_once() {
+    let mut world = World::new(1);
+    let began = world.now;
+    for lease in 1..=100 {
+        world.ask(lease, &lease.to_string(), renewing());
+    }
+    world.run_for(default_renewal(LEASE) + ROUND_TRIP);
+    let sent = world.sends(is_extend).into_iter();
+    let mut times: Vec<Duration> = sent.map(|(at, _)| at.since(began)).collect();
+    assert_eq!(times.len(), 100);
+    assert!(
+        times
+            .iter()
+            .all(|&time| time >= default_renewal(LEASE) * 7 / 8)
+    );
+    times.dedup();
+    assert!(times.len() > 90, "{}", times.len());
+}
+
+#[test]
 fn a_majority_of_deleted_keys_is_a_loss_and_no_renewal_makes_them_again() {
     let mut world = World::new(3);
     world.ask(1, "k", renewing());
