@@ -701,7 +701,8 @@ impl Protocol {
             (Purpose::Verify, reply) => self.on_verified(node, reply, now),
             (Purpose::Reseed { of }, reply) => self.on_top(of, &reply, now),
             (Purpose::Release { owner }, reply) => {
-                self.releases.on_reply(&mut self.wire, node, owner, &reply);
+                self.releases
+                    .on_reply(&mut self.wire, node, owner, &reply, now);
             }
             (Purpose::Await { lease }, reply) => self.on_word(lease, &reply, now),
             (

@@ -6,7 +6,7 @@
 //! took with it is sent again on the next one, until the node has confirmed it or must have
 //! forgotten the key by itself.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
     action::{Action, Answer, Outcome},
@@ -16,6 +16,9 @@ use super::{
     timer::Timer,
     wire::{Purpose, Wire},
 };
+
+/// The pause before a node is asked again that has answered a release with an error.
+const RETRY: Duration = Duration::from_millis(250);
 
 /// What one owner may have on the nodes.
 #[derive(Debug)]
@@ -52,6 +55,9 @@ struct Owed {
     /// Nodes to which the release was sent a second time: if it was not ours then, it may be that
     /// the first one has deleted it.
     sent_again: Vec<NodeId>,
+    /// Nodes that answered with an error, and when they are asked again.
+    refused: Vec<NodeId>,
+    retry_at: Option<Instant>,
     /// The keys have expired by themselves after this.
     until: Instant,
     deleted: usize,
@@ -105,6 +111,8 @@ impl Releases {
             not_ours: wire.node_count() - claim.asked.len(),
             claim,
             sent_again: Vec::new(),
+            refused: Vec::new(),
+            retry_at: None,
             until,
             deleted: 0,
             report,
@@ -113,7 +121,14 @@ impl Releases {
         self.settle(wire, owner);
     }
 
-    pub(super) fn on_reply(&mut self, wire: &mut Wire, node: NodeId, owner: Owner, reply: &Reply) {
+    pub(super) fn on_reply(
+        &mut self,
+        wire: &mut Wire,
+        node: NodeId,
+        owner: Owner,
+        reply: &Reply,
+        now: Instant,
+    ) {
         let Some(owed) = self.owed.get_mut(&owner) else {
             return;
         };
@@ -123,7 +138,8 @@ impl Releases {
         match reply {
             Reply::Deleted => owed.deleted += 1,
             Reply::NotOwner if !owed.sent_again.contains(&node) => owed.not_ours += 1,
-            // An error reply: the node will not do it now or later; the key TTL must.
+            // What keeps it from releasing may pass, as a script that blocks the server does.
+            Reply::Failed(_) => return owed.on_error(wire, node, now),
             _ => {}
         }
         owed.claim.asked.retain(|&owing| owing != node);
@@ -152,7 +168,7 @@ impl Releases {
                 return;
             }
         };
-        self.on_reply(wire, node, owner, &word);
+        self.on_reply(wire, node, owner, &word, now);
     }
 
     /// Sends again what the node still owes a confirmation for.
@@ -174,9 +190,18 @@ impl Releases {
         }
         if now >= owed.until {
             self.owed.remove(&owner);
-        } else {
-            wire.timers.wake_by(Timer::Release(owner), owed.until);
+            return;
         }
+        if owed.retry_at.take_if(|at| *at <= now).is_some() {
+            for node in std::mem::take(&mut owed.refused) {
+                owed.sent_again.push(node);
+                send(wire, node, &owed.claim, now);
+            }
+        }
+        let report = owed.report.as_ref().map(|report| report.by);
+        let wake = [report, owed.retry_at].into_iter().flatten();
+        let wake = wake.fold(owed.until, Instant::min);
+        wire.timers.wake_by(Timer::Release(owner), wake);
     }
 
     /// True once every connected node has confirmed every release.
@@ -213,7 +238,16 @@ impl Releases {
 
 impl Owed {
     fn can_still_be_confirmed(&self, wire: &Wire) -> bool {
-        self.claim.asked.iter().any(|&node| wire.is_connected(node))
+        let can = |node: &NodeId| wire.is_connected(*node) && !self.refused.contains(node);
+        self.claim.asked.iter().any(can)
+    }
+
+    fn on_error(&mut self, wire: &mut Wire, node: NodeId, now: Instant) {
+        if !self.refused.contains(&node) {
+            self.refused.push(node);
+        }
+        let at = *self.retry_at.get_or_insert(now.after(RETRY));
+        wire.timers.wake_by(Timer::Release(self.claim.owner), at);
     }
 }
 

@@ -204,6 +204,24 @@ fn a_release_that_a_broken_connection_took_along_is_sent_again() {
 }
 
 #[test]
+fn a_release_that_a_node_refused_is_sent_again() {
+    let mut world = World::new(3);
+    world.ask(1, "k", terms());
+    world.answer(1);
+    world.run_for(2 * HOP);
+    world.nodes[0].mood = Mood::Busy;
+    let report = true;
+    let lease = LeaseId(1);
+    world.handle(Event::End { lease, report });
+    assert_eq!(world.answer(1), Answer::Released(Outcome::Released));
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(world.holders("k"), [0]);
+    world.nodes[0].mood = Mood::Well;
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(world.holders("k"), []);
+}
+
+#[test]
 fn a_node_that_owes_an_answer_for_too_long_is_given_up() {
     let mut world = World::new(3);
     world.nodes[0].mood = Mood::Mute;

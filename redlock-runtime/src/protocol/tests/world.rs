@@ -29,6 +29,8 @@ pub(super) enum Mood {
     Slow(Duration),
     /// Has lost its script cache.
     WithoutScripts,
+    /// Somebody's script does not end.
+    Busy,
 }
 
 pub(super) struct Node {
@@ -357,6 +359,9 @@ impl World {
         if *body == Request::Identify {
             let server = Some(Arc::clone(&node.process));
             return Reply::Identity { server };
+        }
+        if node.mood == Mood::Busy {
+            return Reply::Failed(Fault::Refused("BUSY".into()));
         }
         if node.mood == Mood::WithoutScripts && !with_source {
             return Reply::NoScript;
