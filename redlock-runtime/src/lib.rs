@@ -128,7 +128,8 @@
 //!
 //! None is on by default.
 //!
-//! - `tls`: `rediss://` nodes, by rustls with the operating system's root certificates.
+//! - `tls`: `rediss://` nodes, by rustls with the operating system's root certificates, and by
+//!   ring where the application has not installed another provider of cryptography.
 
 mod builder;
 mod config;

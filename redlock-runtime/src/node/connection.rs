@@ -72,6 +72,8 @@ pub(super) fn reason(error: &RedisError) -> Arc<str> {
 }
 
 async fn open_once(info: ConnectionInfo) -> Result<Connection, RedisError> {
+    #[cfg(feature = "tls")]
+    choose_cryptography();
     let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
     let (sender, pushes) = mpsc::unbounded_channel();
     let mut config = AsyncConnectionConfig::new()
@@ -91,6 +93,16 @@ async fn open_once(info: ConnectionInfo) -> Result<Connection, RedisError> {
         pushes,
         facts,
     })
+}
+
+/// Without a choice rustls panics where an application's other crates bring several providers or
+/// none.
+#[cfg(feature = "tls")]
+fn choose_cryptography() {
+    if rustls::crypto::CryptoProvider::get_default().is_none() {
+        // Somebody else has been faster, which is as good.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+    }
 }
 
 /// Loads the scripts, and asks who the server is and what it does with keys. A server that

@@ -21,6 +21,7 @@ async fn main() {
         Some("nodes") => nodes().await,
         Some("nodes_or_embedded") => nodes_or_embedded().await,
         Some("install") => install().await,
+        Some("lock") => lock().await,
         other => panic!("no such set-up: {other:?}"),
     }
 }
@@ -36,6 +37,15 @@ async fn nodes() {
 async fn nodes_or_embedded() {
     let builder = Redlock::builder().nodes_from_env_or(["memory://a"]);
     print_addresses(&builder.build().await.unwrap());
+}
+
+/// Locks on the nodes of the environment.
+async fn lock() {
+    let redlock = Redlock::builder().assume_fresh(true).build().await.unwrap();
+    match section_of(&redlock).await {
+        Ok(()) => println!("locked"),
+        Err(error) => println!("{error}"),
+    }
 }
 
 fn print_addresses(redlock: &Redlock) {
