@@ -246,7 +246,7 @@ impl Owed {
         if !self.refused.contains(&node) {
             self.refused.push(node);
         }
-        let at = *self.retry_at.get_or_insert(now.after(RETRY));
+        let at = *self.retry_at.get_or_insert_with(|| now.after(RETRY));
         wire.timers.wake_by(Timer::Release(self.claim.owner), at);
     }
 }
