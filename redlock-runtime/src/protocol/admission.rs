@@ -121,6 +121,8 @@ impl Protocol {
             is_durable: self.admissions[node.0].facts.is_durable,
             floor,
         };
+        // What it has told of itself is out of date by the next time.
+        self.admissions[node.0].facts.uptime = None;
         self.wire.send(node, Purpose::Verify, body, now);
     }
 

@@ -339,6 +339,7 @@ impl Wire {
         let reason = if limit.is_some_and(|limit| now >= limit) {
             "no answer for"
         } else if link.has_served_quarantine(now) {
+            limit.inspect(|&limit| self.timers.wake_by(Timer::Node(node), limit));
             return Some(Due::Verify);
         } else if link.may_connect(now) {
             self.connect(node, now);
