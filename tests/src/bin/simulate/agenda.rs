@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use crate::network::Arrival;
+use crate::{network::Arrival, protocol::Token, store::Holder};
 
 #[derive(Debug)]
 pub(crate) enum Happening {
@@ -24,6 +24,13 @@ pub(crate) enum Happening {
     Resume { client: usize },
     /// A node's silence is over, if it is.
     Speak { node: usize },
+    /// What a holder has written arrives at the store, wherever the holder is by now.
+    Written {
+        key: usize,
+        holder: Holder,
+        token: Token,
+        read: u64,
+    },
     /// A node that was down is up.
     Up { node: usize },
 }

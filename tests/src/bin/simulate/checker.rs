@@ -6,7 +6,8 @@ use crate::{
     clock::Clock,
     node::index_of,
     plan::{KEYS, Profile},
-    protocol::{Instant, LeaseId, Owner, Reply, Request, Token},
+    protocol::{Instant, LeaseId, NodeId, Owner, Reply, Request, Token},
+    store::Fenced,
 };
 
 /// A rule.
@@ -39,6 +40,8 @@ pub(crate) enum Invariant {
     /// No two acquisitions of a key have one token, and who asks after another was granted gets a
     /// larger one.
     Token,
+    /// What the fenced store accepts is serial by holder, and no update is lost there.
+    FencedStore,
     /// After the last fault everything comes to rest.
     Rest,
     /// A seed gives the same history again.
@@ -47,7 +50,7 @@ pub(crate) enum Invariant {
 }
 
 impl Invariant {
-    pub(crate) const ALL: [Self; 16] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Exclusion,
         Self::LostUpdate,
         Self::ForeignUnlock,
@@ -61,6 +64,7 @@ impl Invariant {
         Self::Line,
         Self::Connections,
         Self::Token,
+        Self::FencedStore,
         Self::Rest,
         Self::Replay,
         Self::Panic,
@@ -77,6 +81,7 @@ impl Invariant {
             Self::AfterRelease => "after_release",
             Self::Validity => "validity",
             Self::Token => "token",
+            Self::FencedStore => "fenced_store",
             Self::Revival => "revival",
             Self::Outcome => "outcome",
             Self::Line => "line",
@@ -92,9 +97,7 @@ impl Invariant {
     pub(crate) const fn is_required(self, profile: Profile) -> bool {
         match profile {
             Profile::Inside => true,
-            // There, a majority of nodes may lose its counters within one history, and the wall clocks
-            // behind proposals say nothing.
-            Profile::Outside => !matches!(self, Self::Exclusion | Self::LostUpdate | Self::Token),
+            Profile::Outside => !matches!(self, Self::Exclusion | Self::LostUpdate),
         }
     }
 }
@@ -110,6 +113,23 @@ pub(crate) struct Violation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tag(u32);
 
+impl Tag {
+    /// Of requests about the node, or about another client's lock.
+    const NONE: Self = Self(u32::MAX);
+    /// Of the word that a node may vote again, with the counters of so many others that one of
+    /// them is in every quorum that the node was part of.
+    pub(crate) const RESEED: Self = Self(u32::MAX - 1);
+}
+
+/// A grant, in true times.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grant {
+    pub(crate) token: Token,
+    pub(crate) at: u64,
+    /// From the first request.
+    pub(crate) took: u64,
+}
+
 /// Who believes to hold a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Belief {
@@ -121,14 +141,19 @@ pub(crate) struct Belief {
 
 #[derive(Debug, Default)]
 pub(crate) struct Checker {
-    /// The tokens of each key, with the true times of their grants.
-    tokens: [Vec<(Token, u64)>; KEYS],
+    /// Those of each key.
+    grants: [Vec<Grant>; KEYS],
     owners: BTreeMap<u128, Attempted>,
     believers: [Vec<Belief>; KEYS],
     /// The unfenced store: one number for each key.
     pub(crate) store: [u64; KEYS],
+    pub(crate) fenced: [Fenced; KEYS],
+    /// For each client and node: the other nodes that have told their counters since it said that
+    /// its quarantine is over, and remembered them.
+    tops: BTreeMap<(usize, usize), u8>,
     lines: BTreeMap<(usize, usize), Line>,
     tags: u32,
+    nodes: usize,
 }
 
 /// What is known of an owner. The masks have a bit for each node.
@@ -137,6 +162,8 @@ pub(crate) struct Attempted {
     pub(crate) client: usize,
     pub(crate) incarnation: u32,
     tag: Tag,
+    /// The true time of the first request.
+    pub(crate) began: u64,
     asked: u8,
     /// By the client's clock: when the key of the last request has expired at the latest.
     pub(crate) expires: u64,
@@ -160,6 +187,13 @@ const fn bit(node: usize) -> u8 {
 }
 
 impl Checker {
+    pub(crate) fn new(nodes: usize) -> Self {
+        Self {
+            nodes,
+            ..Self::default()
+        }
+    }
+
     // ---- belief
 
     /// The other lease that is believed in at the same time, if there is one.
@@ -207,16 +241,45 @@ impl Checker {
             believers.retain(|belief| belief.client != client);
         }
         self.lines.retain(|&(owner, _), _| owner != client);
+        self.tops.retain(|&(owner, _), _| owner != client);
     }
 
-    /// Looks at the token of a grant to a question that was asked at the true time `asked`.
-    pub(crate) fn on_token(&mut self, key: usize, token: Token, asked: u64, now: u64) -> bool {
-        let tokens = &mut self.tokens[key];
-        let in_order = tokens
-            .iter()
-            .all(|&(earlier, granted)| earlier != token && (granted >= asked || earlier < token));
-        tokens.push((token, now));
-        in_order
+    /// Looks at the token of a grant to a question that was asked at the true time `asked`. The
+    /// other grants with which it is out of order.
+    pub(crate) fn on_token(&mut self, key: usize, grant: Grant, asked: u64) -> Vec<Grant> {
+        let grants = &mut self.grants[key];
+        let is_wrong = |other: &&Grant| {
+            other.token == grant.token || other.at < asked && other.token > grant.token
+        };
+        let wrong = grants.iter().filter(is_wrong).copied().collect();
+        grants.push(grant);
+        wrong
+    }
+
+    /// Looks at what a node has told a client about itself and others.
+    pub(crate) fn on_reply(&mut self, client: usize, node: NodeId, reply: &Reply, remembers: bool) {
+        match reply {
+            Reply::Served => {
+                self.tops.insert((client, node.0), 0);
+            }
+            Reply::Top { .. } if remembers => {
+                for (_, heard) in self.tops.range_mut((client, 0)..(client + 1, 0)) {
+                    *heard |= bit(node.0);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn reseed(&self, client: usize, node: usize) -> Tag {
+        let heard = self.tops.get(&(client, node)).copied().unwrap_or(0) & !bit(node);
+        // Of an even set one more than a majority lacks.
+        let enough = self.nodes - (self.nodes / 2 + 1) + 1;
+        if heard.count_ones() as usize >= enough {
+            Tag::RESEED
+        } else {
+            Tag::NONE
+        }
     }
 
     pub(crate) fn believes(&self, client: usize, now: u64) -> bool {
@@ -226,14 +289,15 @@ impl Checker {
 
     // ---- requests
 
-    /// Looks at a request that is about to be sent. `now` is the client's clock.
+    /// Looks at a request that is about to be sent. `now` is the client's clock, and `at` the true
+    /// time.
     pub(crate) fn on_send(
         &mut self,
         (client, incarnation): (usize, u32),
         node: usize,
         request: &Request,
         with_source: bool,
-        now: u64,
+        (now, at): (u64, u64),
     ) -> (Tag, Option<(Invariant, String)>) {
         let (key, owner) = match request {
             Request::Acquire { key, owner, .. }
@@ -245,11 +309,12 @@ impl Checker {
             }
             | Request::Release { key, owner, .. } => (key, owner),
             // About the node, or about another client's lock.
+            Request::Admit { floor: Some(_), .. } => return (self.reseed(client, node), None),
             Request::Admit { .. }
             | Request::Identify
             | Request::Top
             | Request::Watch { owner: None, .. } => {
-                return (Tag(u32::MAX), None);
+                return (Tag::NONE, None);
             }
         };
         let line = self.lines.entry((client, index_of(key))).or_default();
@@ -268,7 +333,7 @@ impl Checker {
         let next = Tag(self.tags);
         let attempted = self.owners.entry(owner.0).or_insert_with(|| {
             self.tags += 1;
-            Attempted::new((client, incarnation), next)
+            Attempted::new((client, incarnation), next, at)
         });
         let mut broken = None;
         match request {
@@ -282,7 +347,7 @@ impl Checker {
                     // Another attempt under the same owner.
                     let next = Tag(self.tags);
                     self.tags += 1;
-                    *attempted = Attempted::new((client, incarnation), next);
+                    *attempted = Attempted::new((client, incarnation), next, at);
                 }
                 attempted.expires = expires;
             }
@@ -401,11 +466,12 @@ impl Checker {
 }
 
 impl Attempted {
-    const fn new((client, incarnation): (usize, u32), tag: Tag) -> Self {
+    const fn new((client, incarnation): (usize, u32), tag: Tag, began: u64) -> Self {
         Self {
             client,
             incarnation,
             tag,
+            began,
             asked: 0,
             expires: 0,
             release_sent: false,

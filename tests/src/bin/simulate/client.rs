@@ -1,7 +1,10 @@
 //! A process: one engine with its protocol, and callers that ask it for locks, work under them,
 //! and let go or forget to.
 
-use std::{collections::VecDeque, time::Duration};
+use std::{
+    collections::VecDeque,
+    sync::{Arc, atomic::Ordering},
+};
 
 use crate::{
     MICRO, MILLI, SECOND,
@@ -10,18 +13,23 @@ use crate::{
     clock::Clock,
     faults::Harm,
     network::{Arrival, Link},
-    plan::{Plan, nanos},
+    node::{NAMES, Node},
+    plan::{Plan, Profile, nanos},
     protocol::{
         Action, Answer, Drained, Event, Instant, LeaseId, Loss, Outcome, Outside, Owner, Protocol,
-        Refusal, Settings, Terms,
+        Refusal, Settings, Terms, Token,
     },
     random::Random,
+    store::Holder,
     trace,
     world::{Phase, World},
 };
 
 /// How much later than it should an engine wakes, and how much time work in it takes.
 const SLACK: u64 = 5 * MILLI;
+
+/// When histories begin by the wall, in microseconds.
+const EPOCH: u64 = 1_800_000_000_000_000;
 
 pub(crate) struct Client {
     protocol: Protocol,
@@ -75,8 +83,18 @@ struct Task {
     extending: Option<Limit>,
     /// What it has read from the store and not written yet.
     read: Option<u64>,
+    token: Token,
+    fenced: AtStore,
     /// The keys it still has to ask for while all is calm.
     errands: usize,
+}
+
+/// How far a holder is at the fenced store.
+#[derive(Clone, Copy, Debug)]
+enum AtStore {
+    ToRead,
+    ToWrite { read: u64 },
+    Done,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -148,16 +166,28 @@ impl World {
         let settings = Settings {
             silence_limit: nanos(self.plan.silence_limit),
             may_evict: false,
-            quarantine: self.plan.longest_life(),
-            // All nodes are new when a history begins.
-            fresh_quarantine: Duration::ZERO,
+            quarantine: self.plan.quarantine(),
+            fresh_quarantine: self.plan.quarantine(),
         };
-        // Of no weight: tokens must be right whatever the wall clocks say.
-        let skew = self.random.below(1_000);
-        let mut proposals = Random::new(self.random.next());
+        let skew = self.plan.skew / MICRO;
+        let behind = self.random.below(2 * skew);
+        let mut chance = Random::new(self.random.next());
+        let wall = Arc::clone(&self.wall);
+        let timeless = self.plan.timeless;
+        let wall_micros = move || {
+            if timeless {
+                return behind % 1_000 + chance.below(1_000);
+            }
+            // Always off by the same, but for steps.
+            let behind = match chance.below(8) {
+                0 => chance.below(2 * skew),
+                _ => behind,
+            };
+            EPOCH + wall.load(Ordering::Relaxed) + skew - behind
+        };
         let outside = Outside {
             random: Box::new(random),
-            wall_micros: Box::new(move || skew + proposals.below(1_000)),
+            wall_micros: Box::new(wall_micros),
         };
         let protocol = Protocol::new(self.plan.nodes, settings, outside, now);
         let tasks = (0..self.plan.tasks).map(|task| Task {
@@ -171,6 +201,8 @@ impl World {
             granted: 0,
             extending: None,
             read: None,
+            token: Token::default(),
+            fenced: AtStore::Done,
             errands: 0,
         });
         let tasks = tasks.collect();
@@ -243,7 +275,10 @@ impl World {
                 } => {
                     let now = self.clients[client].clock.read(self.now);
                     let from = (client, incarnation);
-                    let seen = self.checker.on_send(from, node.0, &body, with_source, now);
+                    let times = (now, self.now);
+                    let seen = self
+                        .checker
+                        .on_send(from, node.0, &body, with_source, times);
                     let (tag, broken) = seen;
                     if let Some((invariant, what)) = broken {
                         self.violation(invariant, what);
@@ -396,8 +431,7 @@ impl World {
             let after = self.random.below(after);
             self.schedule(client, task, after);
         }
-        let name = ["a", "b"][key];
-        let key = name.into();
+        let key = NAMES[key].into();
         self.handle(client, Event::Ask { lease, key, terms });
     }
 
@@ -408,7 +442,7 @@ impl World {
         let key = one.key;
         if now >= deadline.as_nanos() {
             // Not polled any more.
-            let slower = |node: &crate::node::Node| {
+            let slower = |node: &Node| {
                 self.clients[client]
                     .clock
                     .is_slower_by_percent(&node.clock, 5)
@@ -429,6 +463,7 @@ impl World {
             }
             None => one.read = Some(self.checker.store[key]),
         }
+        self.use_fenced(client, task);
         if self.now >= until {
             let report = self.phase == Phase::Calm || self.random.chance(500);
             return self.let_go(client, task, report);
@@ -436,6 +471,61 @@ impl World {
         self.schedule_step(client, task);
         if self.phase == Phase::Faulty && self.random.chance(self.plan.extend) {
             self.extend(client, task);
+        }
+    }
+
+    /// The same at the fenced store, where a write may arrive at any time, also long after the
+    /// lease.
+    fn use_fenced(&mut self, client: usize, task: usize) {
+        let one = &self.clients[client].tasks[task];
+        let (key, token) = (one.key, one.token);
+        let holder = self.holder(client, task);
+        let after = match one.fenced {
+            AtStore::Done => return,
+            AtStore::ToRead => match self.checker.fenced[key].read(holder, token) {
+                Some(read) => {
+                    self.tally.fenced[0] += 1;
+                    if let Err(wrong) = read {
+                        self.on_fenced(holder, wrong);
+                    }
+                    read.map_or(AtStore::Done, |read| AtStore::ToWrite { read })
+                }
+                None => {
+                    self.tally.fenced[1] += 1;
+                    AtStore::Done
+                }
+            },
+            AtStore::ToWrite { read } if self.random.chance(100) => {
+                self.write_late(client, task, read);
+                // It does nothing more before it has heard of this.
+                AtStore::Done
+            }
+            AtStore::ToWrite { read } => {
+                self.written(key, holder, token, read);
+                AtStore::ToRead
+            }
+        };
+        self.clients[client].tasks[task].fenced = after;
+    }
+
+    fn write_late(&mut self, client: usize, task: usize, read: u64) {
+        let after = self.random.below(2 * self.plan.lease);
+        let holder = self.holder(client, task);
+        let one = &self.clients[client].tasks[task];
+        let written = Happening::Written {
+            key: one.key,
+            holder,
+            token: one.token,
+            read,
+        };
+        self.agenda.at(self.now + after, written);
+    }
+
+    fn holder(&self, client: usize, task: usize) -> Holder {
+        Holder {
+            client,
+            incarnation: self.clients[client].incarnation,
+            lease: self.clients[client].tasks[task].lease,
         }
     }
 
@@ -475,6 +565,10 @@ impl World {
         let one = &mut self.clients[client].tasks[task];
         one.stage = Stage::Stuck;
         one.read = None;
+        if let AtStore::ToWrite { read } = std::mem::replace(&mut one.fenced, AtStore::Done) {
+            self.write_late(client, task, read);
+        }
+        let one = &self.clients[client].tasks[task];
         let (key, lease) = (one.key, one.lease);
         self.checker.disbelieve(key, client, lease);
         let mut after = self.random.below(200 * MICRO);
@@ -541,10 +635,8 @@ impl World {
         match (answer, stage) {
             (Answer::Granted { deadline, token }, Stage::Asking { by }) => {
                 let (key, asked) = (one.key, one.asked);
-                if !self.checker.on_token(key, token, asked, self.now) {
-                    let what = format!("client {client} gets {token:?} for key {key}");
-                    self.violation(Invariant::Token, what);
-                }
+                self.clients[client].tasks[task].token = token;
+                self.on_token(client, key, token, asked);
                 self.in_time(client, by, "of a grant");
                 self.granted(client, task, deadline);
             }
@@ -560,6 +652,7 @@ impl World {
                     self.violation(Invariant::Revival, what);
                 }
                 self.extended(client, task);
+                self.check_cover(client, task, deadline);
                 let one = &mut self.clients[client].tasks[task];
                 one.stage = Stage::Holding { deadline, until };
                 if let Some(most) = one.terms.max_hold
@@ -616,12 +709,14 @@ impl World {
         one.stage = Stage::Holding { deadline, until };
         one.owner = self.checker.open_owner(client, key);
         one.read = None;
+        one.fenced = AtStore::ToRead;
         one.granted = now.as_nanos();
         one.extending = None;
         if deadline.since(now) < one.terms.min_validity {
             let what = format!("client {client} is granted {:?}", deadline.since(now));
             self.violation(Invariant::Validity, what);
         }
+        self.check_cover(client, task, deadline);
         if !self.checker.leave(client, key, lease) {
             let what = format!("client {client}'s {lease:?} is granted before its turn");
             self.violation(Invariant::Line, what);
@@ -639,6 +734,26 @@ impl World {
             self.violation(Invariant::Exclusion, what);
         }
         self.schedule_step(client, task);
+    }
+
+    /// A majority of nodes keeps the key for at least as long as its holder believes in it.
+    fn check_cover(&mut self, client: usize, task: usize, deadline: Instant) {
+        let one = &self.clients[client].tasks[task];
+        if self.plan.profile == Profile::Outside || self.losses {
+            return;
+        }
+        let until = self.clients[client].clock.when(deadline.as_nanos());
+        let keeps = |node: &&Node| {
+            let key = node.key(one.key, self.now);
+            key.is_some_and(|key| {
+                one.owner == Some(key.owner) && node.clock.millis(until) <= key.expires
+            })
+        };
+        let nodes = self.nodes.iter().filter(keeps).count();
+        if nodes <= self.nodes.len() / 2 {
+            let what = format!("only {nodes} nodes keep {:?} until {deadline:?}", one.owner);
+            self.violation(Invariant::Validity, what);
+        }
     }
 
     fn refused(&mut self, client: usize, task: usize, refusal: Refusal) {

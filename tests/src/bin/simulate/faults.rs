@@ -4,6 +4,8 @@ use crate::{
     MILLI, SECOND,
     agenda::Happening,
     network::Notice,
+    node::Left,
+    plan::Profile,
     trace,
     world::{Phase, World},
 };
@@ -19,6 +21,7 @@ pub(crate) enum Harm {
     NodeSlow,
     NodeCrash,
     EmptyRestart,
+    Flushed,
     ClientPaused,
     ClientClockStep,
     NodeClockStep,
@@ -39,7 +42,7 @@ pub(crate) enum Harm {
 }
 
 impl Harm {
-    pub(crate) const STRUCK: [Self; 14] = [
+    pub(crate) const STRUCK: [Self; 15] = [
         Self::ConnectionBroken,
         Self::HalfOpen,
         Self::Partition,
@@ -47,6 +50,7 @@ impl Harm {
         Self::NodeSlow,
         Self::NodeCrash,
         Self::EmptyRestart,
+        Self::Flushed,
         Self::ClientPaused,
         Self::ClientClockStep,
         Self::NodeClockStep,
@@ -56,7 +60,7 @@ impl Harm {
         Self::ErrorReplies,
     ];
 
-    pub(crate) const NAMES: [&str; 21] = [
+    pub(crate) const NAMES: [&str; 22] = [
         "connection_broken",
         "half_open",
         "partition",
@@ -64,6 +68,7 @@ impl Harm {
         "node_slow",
         "node_crash",
         "empty_restart",
+        "flushed",
         "client_paused",
         "client_clock_step",
         "node_clock_step",
@@ -81,11 +86,16 @@ impl Harm {
     ];
 
     /// False for what breaks the assumptions of the protocol.
-    pub(crate) const fn is_inside(self) -> bool {
-        !matches!(
-            self,
-            Self::EmptyRestart | Self::ClientClockStep | Self::NodeClockStep
-        )
+    pub(crate) const fn is_inside(self, guard_band: u64) -> bool {
+        match self {
+            Self::ClientClockStep => false,
+            Self::NodeClockStep => guard_band > 0,
+            _ => true,
+        }
+    }
+
+    pub(crate) const fn loses_memory(self) -> bool {
+        matches!(self, Self::EmptyRestart | Self::Flushed)
     }
 }
 
@@ -116,6 +126,10 @@ impl World {
         let harm = self.plan.harms[self.random.index(self.plan.harms.len())];
         let node = self.random.index(self.nodes.len());
         let client = self.victim();
+        if self.random.chance(200) {
+            let saved = self.random.index(self.nodes.len());
+            self.nodes[saved].save();
+        }
         trace!(self, "!! {harm:?} (client {client}, node {node})");
         match harm {
             Harm::ConnectionBroken => {
@@ -138,10 +152,12 @@ impl World {
                 self.nodes[node].slow_until = self.now + self.a_while();
                 self.nodes[node].slow_by = self.random.below(self.plan.lease / 2);
             }
-            Harm::NodeCrash | Harm::EmptyRestart => {
+            Harm::NodeCrash => {
                 self.hit(harm, None);
-                self.crash(node, harm == Harm::EmptyRestart);
+                self.crash(node, None);
             }
+            Harm::EmptyRestart => self.restart_nodes(node),
+            Harm::Flushed => self.flush(node),
             Harm::ClientPaused => self.pause(client),
             Harm::ClientClockStep => self.step_client(client),
             Harm::NodeClockStep => self.step_node(node),
@@ -198,7 +214,38 @@ impl World {
         self.hit(Harm::Partition, Some(client));
     }
 
-    fn crash(&mut self, node: usize, empty: bool) {
+    /// One, or several at once, lose their memory.
+    fn restart_nodes(&mut self, first: usize) {
+        let nodes = self.nodes.len();
+        let several = self.random.chance(300);
+        let count = if several {
+            1 + self.random.index(nodes)
+        } else {
+            1
+        };
+        self.losses = true;
+        for node in first..first + count {
+            self.hit(Harm::EmptyRestart, None);
+            let left = self.random.pick(&[Left::Nothing, Left::Snapshot]);
+            self.crash(node % nodes, Some(left));
+        }
+    }
+
+    /// A client that has never known the node takes its word that it has not been flushed, for as
+    /// long as its first question is on the way, also from a connection that is gone: outside of
+    /// the assumptions.
+    fn flush(&mut self, node: usize) {
+        let is_trusted = !self.nodes[node].introduced.is_empty();
+        if is_trusted && self.plan.profile == Profile::Inside {
+            return;
+        }
+        self.hit(Harm::Flushed, None);
+        self.losses = true;
+        self.nodes[node].flush(self.now);
+        self.tell_all(node);
+    }
+
+    fn crash(&mut self, node: usize, left: Option<Left>) {
         if self.nodes[node].down {
             return;
         }
@@ -207,8 +254,8 @@ impl World {
         dead.down = true;
         dead.silent_until = 0;
         dead.flush_scripts();
-        if empty {
-            dead.forget_all();
+        if let Some(left) = left {
+            dead.restart(left, self.now);
         }
         let lost = std::mem::take(&mut dead.backlog);
         self.under_way -= lost.len();
@@ -260,6 +307,10 @@ impl World {
 
     fn step_node(&mut self, node: usize) {
         self.hit(Harm::NodeClockStep, None);
+        if self.plan.profile == Profile::Inside {
+            let ahead = self.random.below(self.plan.guard_band);
+            return self.nodes[node].set_ahead(self.now, ahead);
+        }
         let step = self.random.below(3 * SECOND);
         let stepped = &mut self.nodes[node];
         match step.checked_sub(SECOND) {

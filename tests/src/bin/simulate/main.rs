@@ -28,6 +28,7 @@ mod plan;
 mod protocol;
 mod random;
 mod report;
+mod store;
 mod tally;
 mod world;
 

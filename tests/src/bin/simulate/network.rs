@@ -7,9 +7,9 @@ use crate::{
     agenda::Happening,
     checker::{Invariant, Tag},
     faults::Harm,
-    node::{Effect, index_of},
-    plan::Plan,
-    protocol::{ConnectionId, Event, Facts, NodeId, Reply, Request, RequestId},
+    node::{Effect, Node, index_of},
+    plan::{Plan, Profile},
+    protocol::{ConnectionId, Event, Facts, Fault, NodeId, Reply, Request, RequestId},
     trace,
     world::{Phase, World},
 };
@@ -83,8 +83,10 @@ pub(crate) enum Message {
         id: RequestId,
         reply: Reply,
     },
-    Up,
+    Up(Facts),
     Down,
+    /// A key may have changed; without one, any.
+    Changed(Option<Arc<str>>),
 }
 
 impl Link {
@@ -235,7 +237,7 @@ impl World {
         match arrival.message {
             Message::Request { .. } => self.hit(Harm::RequestLost, Some(client)),
             Message::Reply { .. } => self.hit(Harm::ReplyLost, Some(client)),
-            Message::Hello | Message::Up | Message::Down => {}
+            Message::Hello | Message::Up(_) | Message::Down | Message::Changed(_) => {}
         }
     }
 
@@ -298,8 +300,9 @@ impl World {
     pub(crate) fn half_open(&mut self, client: usize, node: usize) {
         if let Some(connection) = self.clients[client].links[node].current {
             let half_open = &mut self.connections[connection];
-            half_open.replies_vanish = true;
-            half_open.requests_vanish = self.random.chance(500);
+            // Requests, replies, or both. Those replies still come that are on their way.
+            half_open.requests_vanish = self.random.chance(600);
+            half_open.replies_vanish = !half_open.requests_vanish || self.random.chance(500);
         }
     }
 
@@ -363,7 +366,8 @@ impl World {
         let answer = match arrival.message {
             Message::Hello => {
                 self.nodes[node].load_scripts();
-                Message::Up
+                self.nodes[node].introduced.push(connection);
+                Message::Up(self.nodes[node].facts(node, self.now))
             }
             Message::Request {
                 id,
@@ -376,14 +380,35 @@ impl World {
                 id,
                 reply: self.run_script(node, connection, &body, (server, with_source), tag),
             },
-            Message::Reply { .. } | Message::Up | Message::Down => return,
+            Message::Reply { .. } | Message::Up(_) | Message::Down | Message::Changed(_) => return,
         };
+        for (reader, key) in std::mem::take(&mut self.nodes[node].told) {
+            self.tell(reader, Some(key.into()));
+        }
         let way = &self.connections[connection];
         if way.broken || way.replies_vanish {
             let client = way.client;
             return self.hit(Harm::ReplyLost, Some(client));
         }
         self.send_to_client(connection, answer);
+    }
+
+    /// The word that a key has changed, which comes late or not at all like any message.
+    pub(crate) fn tell(&mut self, connection: usize, key: Option<Arc<str>>) {
+        let way = &self.connections[connection];
+        if !way.broken && !way.replies_vanish {
+            self.tally.words += 1;
+            self.send_to_client(connection, Message::Changed(key));
+        }
+    }
+
+    /// The same to everybody who is connected to a node.
+    pub(crate) fn tell_all(&mut self, node: usize) {
+        for connection in 0..self.connections.len() {
+            if self.connections[connection].node == node {
+                self.tell(connection, None);
+            }
+        }
     }
 
     fn run_script(
@@ -394,7 +419,14 @@ impl World {
         how: (Option<Arc<str>>, bool),
         tag: Tag,
     ) -> Reply {
-        let (reply, effect) = self.nodes[node].run(node, body, how, tag, self.now);
+        if matches!(body, Request::Admit { .. }) {
+            self.nodes[node].introduced.retain(|&one| one != connection);
+        }
+        let voted = self.nodes[node].votes();
+        let (reply, effect) = self.nodes[node].run((node, connection), body, how, tag, self.now);
+        if !voted && self.nodes[node].votes() {
+            self.on_reseed(node, tag);
+        }
         trace!(self, "   node {node} <- {body:?} = {reply:?}");
         if self.connections[connection].broken {
             let client = self.connections[connection].client;
@@ -443,9 +475,42 @@ impl World {
                 };
                 self.checker.release_ran(node, *owner, &word);
             }
+            (
+                Request::Acquire {
+                    instead_of: Some(owner),
+                    ..
+                },
+                Reply::Failed(_) | Reply::NoScript | Reply::NotAdmitted,
+            ) => {
+                let client = self.connections[connection].client;
+                let now = self.clients[client].clock.read(self.now);
+                let attempted = self.checker.attempted(*owner);
+                if attempted.is_some_and(|attempted| now >= attempted.expires) {
+                    // Nobody comes any more for a key that should be gone by now.
+                    let refused = Reply::Failed(Fault::TimedOut);
+                    self.checker.release_ran(node, *owner, &refused);
+                }
+            }
             _ => {}
         }
         reply
+    }
+
+    /// A node votes again.
+    fn on_reseed(&mut self, node: usize, tag: Tag) {
+        let now = self.now;
+        let Node {
+            remembers, lost_at, ..
+        } = &mut self.nodes[node];
+        if *remembers {
+            return;
+        }
+        // A node's clock that steps can end its quarantine.
+        let in_time =
+            self.plan.profile == Profile::Outside && now - *lost_at < self.plan.least_quarantine();
+        *remembers = tag == Tag::RESEED && !in_time;
+        self.tally.reseeds[usize::from(!*remembers)] += 1;
+        self.short_reseeds |= !*remembers;
     }
 
     // ---- at the client
@@ -483,12 +548,17 @@ impl World {
         }
         let current = self.clients[client].links[node.0].current == Some(arrival.connection);
         let event = match arrival.message {
-            Message::Reply { id, reply } => Event::Reply {
-                node,
-                request: id,
-                reply,
-            },
-            Message::Up => {
+            Message::Reply { id, reply } => {
+                let remembers = self.nodes[node.0].remembers;
+                self.checker.on_reply(client, node, &reply, remembers);
+                Event::Reply {
+                    node,
+                    request: id,
+                    reply,
+                }
+            }
+            Message::Changed(key) => Event::Changed { node, key },
+            Message::Up(facts) => {
                 let now = self.clients[client].clock.read(self.now);
                 let link = &mut self.clients[client].links[node.0];
                 if current {
@@ -498,12 +568,7 @@ impl World {
                 Event::Connected {
                     node,
                     connection,
-                    facts: Facts {
-                        server: Some(self.nodes[node.0].identity(node.0)),
-                        was_flushed: true,
-                        tells_changes: true,
-                        ..Facts::default()
-                    },
+                    facts,
                 }
             }
             Message::Down => {

@@ -8,7 +8,7 @@ use crate::{
     clock::Clock,
     network::Arrival,
     plan::KEYS,
-    protocol::{Fault, Owner, Reply, Request, Token},
+    protocol::{Facts, Fault, Owner, Reply, Request, Token},
 };
 
 #[derive(Debug)]
@@ -18,18 +18,26 @@ pub(crate) struct Node {
     pub(crate) stepped_back: u64,
     /// Drops a key at the very millisecond of its expiry, and not the one after as Redis does.
     strict: bool,
-    keys: [Option<Key>; KEYS],
-    counters: [u64; KEYS],
-    /// Somebody waits for the key until then, in milliseconds of this node.
-    notes: [u64; KEYS],
-    floor: u64,
+    /// By how much its clock is ahead of itself without its steps.
+    ahead: u64,
+    memory: Memory,
+    /// What it has on disk.
+    snapshot: Memory,
     /// Another one after each restart that loses memory.
     process: u64,
-    /// The process that may vote.
-    run: Option<u64>,
-    pending: Option<u64>,
-    /// In milliseconds of this node.
-    quarantined_until: u64,
+    /// By its own clock.
+    booted: u64,
+    was_flushed: bool,
+    /// The connections that have read each key, and are told when it changes.
+    readers: [Vec<usize>; KEYS],
+    /// What those of them have to be told that the last request was not from.
+    pub(crate) told: Vec<(usize, &'static str)>,
+    /// The connections on which it has told its facts, and was not asked for a vote yet.
+    pub(crate) introduced: Vec<usize>,
+    /// It has voted without interruption, or with counters that make up for what it has lost.
+    pub(crate) remembers: bool,
+    /// The true time at which it last lost its memory.
+    pub(crate) lost_at: u64,
     /// Which of the scripts its cache holds.
     scripts: [bool; SCRIPTS],
     pub(crate) down: bool,
@@ -43,7 +51,33 @@ pub(crate) struct Node {
     pub(crate) errors: u32,
 }
 
+/// What Redis holds.
+#[derive(Clone, Debug, Default)]
+struct Memory {
+    keys: [Option<Key>; KEYS],
+    counters: [u64; KEYS],
+    /// Somebody waits for the key until then, in milliseconds of this node.
+    notes: [u64; KEYS],
+    floor: u64,
+    /// The process that may vote.
+    run: Option<u64>,
+    pending: Option<u64>,
+    /// In milliseconds of this node.
+    quarantined_until: u64,
+}
+
+/// What is left of a node's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    Nothing,
+    /// What it had on disk.
+    Snapshot,
+}
+
 const SCRIPTS: usize = 6;
+
+/// The names of keys.
+pub(crate) const NAMES: [&str; KEYS] = ["a", "b"];
 
 /// How long a note is believed that somebody waits, in milliseconds: as in `acquire.lua`.
 const NOTE: u64 = 250;
@@ -72,19 +106,22 @@ pub(crate) enum Effect {
 }
 
 impl Node {
-    pub(crate) const fn new(clock: Clock, strict: bool) -> Self {
+    pub(crate) fn new(clock: Clock, strict: bool) -> Self {
         Self {
             clock,
             stepped_back: 0,
             strict,
-            keys: [None; KEYS],
-            counters: [0; KEYS],
-            notes: [0; KEYS],
-            floor: 0,
+            ahead: 0,
+            memory: Memory::default(),
+            snapshot: Memory::default(),
             process: 0,
-            run: None,
-            pending: None,
-            quarantined_until: 0,
+            booted: 0,
+            was_flushed: false,
+            readers: Default::default(),
+            told: Vec::new(),
+            introduced: Vec::new(),
+            remembers: true,
+            lost_at: 0,
             scripts: [false; SCRIPTS],
             down: false,
             silent_until: 0,
@@ -104,29 +141,81 @@ impl Node {
         self.scripts = [false; SCRIPTS];
     }
 
-    /// A new process with nothing in memory.
-    pub(crate) const fn forget_all(&mut self) {
-        self.keys = [None; KEYS];
-        self.counters = [0; KEYS];
-        self.notes = [0; KEYS];
-        self.floor = 0;
+    /// Ends the process. The next one's memory is what is left of this one's.
+    pub(crate) fn restart(&mut self, left: Left, at: u64) {
+        self.memory = match left {
+            Left::Nothing => Memory::default(),
+            Left::Snapshot => self.snapshot.clone(),
+        };
+        for key in self.memory.keys.iter_mut().flatten() {
+            // Its owner may have released it since.
+            key.orphan = true;
+        }
         self.process += 1;
-        self.run = None;
-        self.pending = None;
+        self.introduced.clear();
+        self.booted = self.clock.read(at);
+        self.was_flushed = false;
+        self.lose_memory(at);
     }
 
-    pub(crate) fn identity(&self, number: usize) -> Arc<str> {
+    /// `FLUSHALL`: the process, its scripts and connections are the same.
+    pub(crate) fn flush(&mut self, at: u64) {
+        self.memory = Memory::default();
+        self.was_flushed = true;
+        self.lose_memory(at);
+    }
+
+    fn lose_memory(&mut self, at: u64) {
+        self.readers = Default::default();
+        self.remembers = false;
+        self.lost_at = at;
+    }
+
+    /// A step of its clock that leaves it ahead by so much.
+    pub(crate) fn set_ahead(&mut self, at: u64, ahead: u64) {
+        match ahead.checked_sub(self.ahead) {
+            Some(forward) => self.clock.step_forward(at, forward),
+            None => {
+                self.clock.step_back(at, self.ahead - ahead);
+                self.stepped_back = self.stepped_back.max(self.ahead - ahead);
+            }
+        }
+        self.ahead = ahead;
+    }
+
+    pub(crate) fn save(&mut self) {
+        self.snapshot = self.memory.clone();
+    }
+
+    pub(crate) fn votes(&self) -> bool {
+        self.memory.run == Some(self.process)
+    }
+
+    /// What it tells of itself when a connection is made.
+    pub(crate) fn facts(&self, number: usize, at: u64) -> Facts {
+        let uptime = self.clock.read(at).saturating_sub(self.booted);
+        Facts {
+            server: Some(self.identity(number)),
+            uptime: Some(Duration::from_nanos(uptime)),
+            was_flushed: self.was_flushed,
+            tells_changes: true,
+            ..Facts::default()
+        }
+    }
+
+    fn identity(&self, number: usize) -> Arc<str> {
         format!("node {number}, process {}", self.process).into()
     }
 
     pub(crate) fn key(&self, index: usize, at: u64) -> Option<Key> {
         let now = self.clock.millis(at);
-        self.keys[index].filter(|key| now < key.expires || !self.strict && now == key.expires)
+        self.memory.keys[index]
+            .filter(|key| now < key.expires || !self.strict && now == key.expires)
     }
 
     pub(crate) fn run(
         &mut self,
-        number: usize,
+        (number, connection): (usize, usize),
         request: &Request,
         (server, with_source): (Option<Arc<str>>, bool),
         tag: Tag,
@@ -148,7 +237,12 @@ impl Node {
             Request::Release { key, .. } => (2, index_of(key)),
             Request::Confirm { key, .. } => (3, index_of(key)),
             Request::Watch { key, owner } => {
-                let reply = match self.key(index_of(key), at) {
+                let index = index_of(key);
+                self.expire(index, at);
+                if !self.readers[index].contains(&connection) {
+                    self.readers[index].push(connection);
+                }
+                let reply = match self.key(index, at) {
                     Some(held) if *owner == Some(held.owner) => Reply::Ours,
                     Some(_) => Reply::NotOwner,
                     None => Reply::Free,
@@ -173,7 +267,10 @@ impl Node {
                 return (reply, Effect::Nothing);
             }
             Request::Top => {
-                let top = self.counters.iter().copied().fold(self.floor, u64::max);
+                let top = {
+                    let memory = &self.memory;
+                    memory.counters.iter().copied().fold(memory.floor, u64::max)
+                };
                 return (
                     Reply::Top {
                         counter: Token(top),
@@ -181,15 +278,34 @@ impl Node {
                     Effect::Nothing,
                 );
             }
-            Request::Acquire { .. } | Request::Extend { .. }
-                if !meant || self.run != Some(self.process) =>
-            {
+            Request::Acquire { .. } | Request::Extend { .. } if !meant || !self.votes() => {
                 return (Reply::NotAdmitted, Effect::Nothing);
             }
             _ => {}
         }
-        self.keys[index] = self.key(index, at);
-        self.execute(request, index, tag, at)
+        self.expire(index, at);
+        let (reply, effect) = self.execute(request, index, tag, at);
+        if effect != Effect::Nothing {
+            self.tell(index, Some(connection));
+        }
+        (reply, effect)
+    }
+
+    /// Redis drops a key that has expired when it is asked for it, and then tells everybody.
+    fn expire(&mut self, index: usize, at: u64) {
+        let left = self.key(index, at);
+        if left.is_none() && self.memory.keys[index].is_some() {
+            self.memory.keys[index] = None;
+            self.tell(index, None);
+        }
+    }
+
+    /// Who has read a key is told once, but not of its own changes.
+    fn tell(&mut self, index: usize, by: Option<usize>) {
+        let readers = self.readers[index].drain(..);
+        let others = readers.filter(|&reader| Some(reader) != by);
+        self.told
+            .extend(others.map(|reader| (reader, NAMES[index])));
     }
 
     /// As `admit.lua`. A client that means another process starts a quarantine of its own, which
@@ -197,30 +313,33 @@ impl Node {
     fn admit(&mut self, meant: bool, quarantine: Duration, floor: Option<Token>, at: u64) -> Reply {
         let now = self.clock.millis(at);
         let process = if meant { self.process } else { u64::MAX };
-        if self.run == Some(process) {
+        let memory = &mut self.memory;
+        if memory.run == Some(process) {
             return Reply::Admitted;
         }
-        if self.pending != Some(process) {
-            self.pending = Some(process);
-            self.quarantined_until = now + millis(quarantine);
+        if memory.pending != Some(process) {
+            memory.pending = Some(process);
+            memory.quarantined_until = now + millis(quarantine);
         }
-        if now < self.quarantined_until {
-            let remaining = Duration::from_millis(self.quarantined_until - now);
+        if now < memory.quarantined_until {
+            let remaining = Duration::from_millis(memory.quarantined_until - now);
             return Reply::Quarantined { remaining };
         }
         let Some(floor) = floor else {
             return Reply::Served;
         };
-        self.run = Some(process);
-        self.floor = floor.0;
+        memory.run = Some(process);
+        memory.pending = None;
+        memory.floor = floor.0;
         Reply::Admitted
     }
 
     fn execute(&mut self, request: &Request, index: usize, tag: Tag, at: u64) -> (Reply, Effect) {
         let now = self.clock.millis(at);
-        let slot = &mut self.keys[index];
-        let counter = &mut self.counters[index];
-        let note = &mut self.notes[index];
+        let memory = &mut self.memory;
+        let slot = &mut memory.keys[index];
+        let counter = &mut memory.counters[index];
+        let note = &mut memory.notes[index];
         match (request, slot.as_mut()) {
             (
                 &Request::Acquire {
@@ -250,7 +369,7 @@ impl Node {
                     tag,
                     orphan: false,
                 });
-                *counter = ((*counter).max(self.floor) + 1).max(proposal.0);
+                *counter = ((*counter).max(memory.floor) + 1).max(proposal.0);
                 let granted = Reply::Granted {
                     counter: Token(*counter),
                     replaced: replaced.is_some(),
@@ -288,7 +407,7 @@ impl Node {
     }
 
     pub(crate) const fn mark_orphan(&mut self, index: usize) {
-        if let Some(key) = &mut self.keys[index] {
+        if let Some(key) = &mut self.memory.keys[index] {
             key.orphan = true;
         }
     }

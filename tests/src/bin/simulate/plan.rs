@@ -2,7 +2,12 @@
 
 use std::{fmt::Write, time::Duration};
 
-use crate::{MICRO, MILLI, SECOND, faults::Harm, protocol::Terms, random::Random};
+use crate::{
+    MICRO, MILLI, SECOND,
+    faults::Harm,
+    protocol::{Terms, key_ttl},
+    random::Random,
+};
 
 /// The most keys that a history has.
 pub(crate) const KEYS: usize = 2;
@@ -10,24 +15,30 @@ pub(crate) const KEYS: usize = 2;
 /// Whether the assumptions under which the protocol is safe hold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profile {
-    /// Clocks within 0.4 % of the true time, and nodes that forget nothing.
+    /// Clocks within 0.4 % of the true time, whose steps the guard band absorbs; wall clocks of
+    /// clients that are close together for as long as nodes forget.
     Inside,
-    /// Clocks that step, and nodes that come back empty.
+    /// Clocks that step as they like.
     Outside,
 }
 
 /// Everything that is the same for the whole of a history. Nanoseconds, and per mille.
 #[derive(Debug)]
 pub(crate) struct Plan {
+    pub(crate) profile: Profile,
     pub(crate) nodes: usize,
     pub(crate) clients: usize,
     pub(crate) tasks: usize,
     pub(crate) keys: usize,
     pub(crate) lease: u64,
-    guard_band: u64,
+    pub(crate) guard_band: u64,
     node_timeout: u64,
     min_validity: u64,
     pub(crate) silence_limit: u64,
+    /// How far a client's wall clock can be from the true time.
+    pub(crate) skew: u64,
+    /// What clients propose has nothing to do with the time.
+    pub(crate) timeless: bool,
     /// When faults end.
     pub(crate) active: u64,
     /// The time between two faults, on average.
@@ -58,15 +69,25 @@ impl Plan {
         let lease = ((20 * MILLI) << random.below(5)) * random.between(10, 20) / 10;
         let node_timeout = random.pick(&[lease / 20, lease / 4, lease / 2, lease]);
         let mut harms: Vec<Harm> = Harm::STRUCK.to_vec();
-        harms.retain(|harm| profile == Profile::Outside || harm.is_inside());
+        let guard_band = random.pick(&[0, 0, 5 * MILLI, lease / 10]);
+        harms.retain(|harm| profile == Profile::Outside || harm.is_inside(guard_band));
+        let keeps_memory = random.chance(500);
+        harms.retain(|harm| !(keeps_memory && harm.loses_memory()));
         harms.retain(|_| random.chance(400));
+        let forget = harms.iter().any(|harm| harm.loses_memory());
+        // Where nothing is forgotten, tokens need no clock.
+        let bounded = profile == Profile::Inside && forget;
+        let skews = [lease / 16, if bounded { lease / 16 } else { 3 * SECOND }];
         Self {
+            profile,
+            skew: random.pick(&skews),
+            timeless: !bounded && random.chance(750),
             nodes: nodes.unwrap_or(drawn),
             clients: random.pick(&[2, 2, 2, 3, 3, 4]),
             tasks: random.pick(&[1, 1, 2, 3]),
             keys: random.pick(&[1, 1, 1, KEYS]),
             lease,
-            guard_band: random.pick(&[0, 0, 0, 5 * MILLI, lease / 10]),
+            guard_band,
             node_timeout: node_timeout.max(5 * MILLI),
             min_validity: random.pick(&[lease / 10, lease / 10, lease / 4, MILLI]),
             silence_limit: random.pick(&[50 * MILLI, 200 * MILLI, SECOND]),
@@ -89,7 +110,7 @@ impl Plan {
     /// What one caller asks for.
     pub(crate) fn terms(&self, random: &mut Random) -> Terms {
         let lease = self.lease / random.pick(&[1, 1, 1, 2]);
-        let renew = random.pick(&[None, None, Some(lease / 3), Some(lease / 8)]);
+        let renew = random.pick(&[None, Some(lease / 3), Some(lease / 8)]);
         let most = lease * random.between(10, 30) / 10;
         let max_hold = random.pick(&[None, None, Some(most)]);
         Terms {
@@ -123,6 +144,16 @@ impl Plan {
             wait: 2 * self.longest_life() + nanos(stepped_back + 3 * SECOND + turns),
             ..terms
         }
+    }
+
+    /// How long a node that has lost its memory does not vote: as long as the longest key lives.
+    pub(crate) fn quarantine(&self) -> Duration {
+        key_ttl(nanos(self.lease), nanos(self.guard_band))
+    }
+
+    /// The same by the true time, whatever the node's clock does inside of the assumptions.
+    pub(crate) const fn least_quarantine(&self) -> u64 {
+        self.lease
     }
 
     /// Of a key, by the true time, from the arrival of the last request for it.

@@ -42,6 +42,8 @@ impl Report {
     ) -> bool {
         self.histories += 1;
         self.tally.add(&history.tally);
+        let overlaps = |one: &Violation| one.invariant == Invariant::Exclusion;
+        self.tally.overlapping_histories += u64::from(history.violations.iter().any(overlaps));
         for violation in &history.violations {
             self.violations[violation.invariant as usize] += 1;
         }
@@ -121,7 +123,9 @@ impl Report {
         let seconds = took.as_secs_f64();
         format!(
             "{{\"profile\":\"{}\",\"seed\":{},\"nodes\":\"{}\",\"histories\":{},\"replayed\":{},\
-             \"acquisitions\":{},\"faults\":{{{}}},\"violations\":{{{}}},\"first\":{first},\
+             \"acquisitions\":{},\"overlapping_histories\":{},\"excused_tokens\":{},\
+             \"excused_histories\":{},\"reseeds\":{{\"full\":{},\"short\":{}}},\
+             \"fenced_store\":{{\"accepted\":{},\"rejected\":{}}},\"words\":{},\"faults\":{{{}}},\"violations\":{{{}}},\"first\":{first},\
              \"seconds\":{seconds:.1},\"histories_per_second\":{:.0}}}",
             settings.profile.name(),
             settings.seed,
@@ -131,6 +135,14 @@ impl Report {
             self.histories,
             self.replayed,
             self.tally.acquisitions,
+            self.tally.overlapping_histories,
+            self.tally.excused,
+            self.tally.excused_histories,
+            self.tally.reseeds[0],
+            self.tally.reseeds[1],
+            self.tally.fenced[0],
+            self.tally.fenced[1],
+            self.tally.words,
             faults.join(","),
             violations.join(","),
             self.histories as f64 / seconds

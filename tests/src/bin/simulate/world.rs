@@ -1,15 +1,22 @@
 //! One history: clients, nodes and what is between them, in virtual time.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
 use crate::{
-    MILLI, SECOND,
+    MICRO, MILLI, SECOND,
     agenda::{Agenda, Happening},
-    checker::{Checker, Invariant, Violation},
+    checker::{Checker, Grant, Invariant, Violation},
     client::Client,
     log::Log,
     network::{Connection, Link},
     node::Node,
     plan::{Plan, Profile},
+    protocol::Token,
     random::Random,
+    store::{Holder, Wrong},
     tally::Tally,
     trace,
 };
@@ -20,6 +27,8 @@ const REST: u64 = 60 * SECOND;
 pub(crate) struct World {
     /// True time, in nanoseconds, as everywhere where nothing else is said.
     pub(crate) now: u64,
+    /// The same in microseconds, for the wall clocks of clients.
+    pub(crate) wall: Arc<AtomicU64>,
     pub(crate) plan: Plan,
     pub(crate) random: Random,
     pub(crate) phase: Phase,
@@ -33,6 +42,10 @@ pub(crate) struct World {
     pub(crate) checker: Checker,
     pub(crate) tally: Tally,
     pub(crate) violations: Vec<Violation>,
+    /// A node has lost its memory.
+    pub(crate) losses: bool,
+    /// A node that had has voted again, without the counters of so many others as it takes.
+    pub(crate) short_reseeds: bool,
     pub(crate) log: Log,
 }
 
@@ -58,6 +71,7 @@ impl World {
     pub(crate) fn new(seed: u64, profile: Profile, nodes: Option<usize>, log: Log) -> Self {
         let mut random = Random::new(seed);
         let plan = Plan::new(profile, nodes, &mut random);
+        let plan_nodes = plan.nodes;
         let new_node = |_| {
             let clock = Plan::clock(&mut random);
             Node::new(clock, random.chance(500))
@@ -65,6 +79,7 @@ impl World {
         Self {
             now: 0,
             nodes: (0..plan.nodes).map(new_node).collect(),
+            wall: Arc::default(),
             plan,
             random,
             phase: Phase::Faulty,
@@ -72,9 +87,11 @@ impl World {
             connections: Vec::new(),
             agenda: Agenda::default(),
             under_way: 0,
-            checker: Checker::default(),
+            checker: Checker::new(plan_nodes),
             tally: Tally::default(),
             violations: Vec::new(),
+            losses: false,
+            short_reseeds: false,
             log,
         }
     }
@@ -120,6 +137,70 @@ impl World {
         });
     }
 
+    // ---- tokens
+
+    pub(crate) fn on_token(&mut self, client: usize, key: usize, token: Token, asked: u64) {
+        let owner = self.checker.open_owner(client, key);
+        let attempted = owner.and_then(|owner| self.checker.attempted(owner));
+        let grant = Grant {
+            token,
+            at: self.now,
+            took: attempted.map_or(0, |attempted| self.now - attempted.began),
+        };
+        let mut excused = true;
+        let wrong = self.checker.on_token(key, grant, asked);
+        for other in &wrong {
+            excused &= self.promises_no_order(grant.took, other.took);
+        }
+        if wrong.is_empty() {
+            return;
+        }
+        if excused {
+            self.excuse();
+        } else {
+            let what =
+                format!("client {client} gets {grant:?} for key {key}, and {wrong:?} before");
+            self.violation(Invariant::Token, what);
+        }
+    }
+
+    /// True if memory was lost such that nothing is promised about the tokens of two acquisitions
+    /// that took so long.
+    ///
+    /// Nothing is needed where nodes that lost their memory have got counters of so many nodes
+    /// that remember theirs that one of them is in every quorum of before, after all that had
+    /// counted a grant of before have come to an end. Where they have not, clients' wall clocks
+    /// must not be further apart than what a quarantine leaves, beside the two acquisitions.
+    fn promises_no_order(&self, one: u64, other: u64) -> bool {
+        let quarantine = self.plan.least_quarantine();
+        match self.plan.profile {
+            Profile::Inside => self.short_reseeds && one + other + 3 * self.plan.skew >= quarantine,
+            Profile::Outside => self.short_reseeds || self.losses && one.max(other) >= quarantine,
+        }
+    }
+
+    fn excuse(&mut self) {
+        self.tally.excused += 1;
+        self.tally.excused_histories = 1;
+    }
+
+    /// What is wrong at the fenced store.
+    pub(crate) fn on_fenced(&mut self, holder: Holder, wrong: Wrong) {
+        if self.tally.excused > 0 {
+            return self.excuse();
+        }
+        self.violation(Invariant::FencedStore, format!("{wrong:?} by {holder:?}"));
+    }
+
+    /// A write has arrived at the fenced store.
+    pub(crate) fn written(&mut self, key: usize, holder: Holder, token: Token, read: u64) {
+        let written = self.checker.fenced[key].write(holder, token, read);
+        self.tally.fenced[usize::from(written.is_none())] += 1;
+        if let Some(Err(wrong)) = written {
+            self.on_fenced(holder, wrong);
+        }
+    }
+
     fn run_until(&mut self, end: u64) {
         while self.agenda.next().is_some_and(|next| next <= end) {
             self.step();
@@ -144,6 +225,7 @@ impl World {
             return false;
         };
         self.now = at;
+        self.wall.store(at / MICRO, Ordering::Relaxed);
         match happening {
             Happening::AtNode(arrival) => self.at_node(arrival),
             Happening::AtClient(arrival) => self.at_client(arrival),
@@ -152,6 +234,12 @@ impl World {
             Happening::Strike => self.strike(),
             Happening::Resume { client } => self.resume(client),
             Happening::Speak { node } => self.speak(node),
+            Happening::Written {
+                key,
+                holder,
+                token,
+                read,
+            } => self.written(key, holder, token, read),
             Happening::Up { node } => self.up(node),
         }
         true
