@@ -80,7 +80,7 @@ const SCRIPTS: usize = 6;
 pub(crate) const NAMES: [&str; KEYS] = ["a", "b"];
 
 /// How long a note is believed that somebody waits, in milliseconds: as in `acquire.lua`.
-const NOTE: u64 = 250;
+const NOTE: u64 = 1_000;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Key {
