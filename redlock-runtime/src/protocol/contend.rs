@@ -9,7 +9,9 @@
 //! - After a refusal it asks one node, which has the holder's key, to tell when that changes. All
 //!   processes choose the same node if they can, and when it tells them that the key is gone they
 //!   ask it before the others: one of them wins there, and then everywhere. So votes are split in
-//!   a first attempt at the most.
+//!   a first attempt at the most. (Letting whoever has most votes keep them would settle that one a
+//!   round sooner. It takes the holder's name in each refusal and a second question within an
+//!   attempt, which is much for something that happens once.)
 //! - Word may be lost, and the node may know less than the others: the head asks all nodes anyway
 //!   after a while that grows to 64 ms.
 //! - Refusals leave a note on the nodes that somebody waits, and grants tell of it. A process that
