@@ -170,6 +170,8 @@ pub(crate) struct Attempted {
     release_sent: bool,
     release_ran: u8,
     release_refused: u8,
+    /// Told so by a node, be it after a refusal.
+    not_found: u8,
     deleted: u8,
 }
 
@@ -415,7 +417,7 @@ impl Checker {
             Reply::Deleted => attempted.deleted |= bit(node),
             Reply::NoScript => return,
             Reply::Failed(_) => attempted.release_refused |= bit(node),
-            _ => {}
+            _ => attempted.not_found |= bit(node),
         }
         attempted.release_ran |= bit(node);
     }
@@ -426,8 +428,7 @@ impl Checker {
         let Some(attempted) = self.owners.get(&owner.0) else {
             return (0, nodes);
         };
-        let refused = attempted.release_refused;
-        let missing = (attempted.release_ran | !attempted.asked) & !attempted.deleted & !refused;
+        let missing = (attempted.not_found | !attempted.asked) & !attempted.deleted;
         let all = (1_u16 << nodes) as u8 - 1;
         let count = |mask: u8| (mask & all).count_ones() as usize;
         (count(attempted.deleted), count(missing))
@@ -477,6 +478,7 @@ impl Attempted {
             release_sent: false,
             release_ran: 0,
             release_refused: 0,
+            not_found: 0,
             deleted: 0,
         }
     }
