@@ -41,8 +41,6 @@ pub(super) struct Driver {
     nodes: Vec<Node>,
     board: watch::Sender<Vec<Option<NodeState>>>,
     callers: HashMap<LeaseId, Caller>,
-    /// What has happened at the nodes.
-    events: Vec<Event>,
     /// What memory nodes have answered.
     answered: VecDeque<Event>,
     shutdowns: Vec<Box<dyn FnOnce(Drained) + Send>>,
@@ -81,7 +79,6 @@ impl Driver {
             nodes: nodes.into_iter().enumerate().map(start).collect(),
             board,
             callers: HashMap::new(),
-            events: Vec::new(),
             answered: VecDeque::new(),
             shutdowns: Vec::new(),
             drained: false,
@@ -91,6 +88,7 @@ impl Driver {
     /// Runs until it is shut down and everything that can be released is.
     pub(super) async fn run(mut self) {
         let mut intake = Vec::with_capacity(LARGEST_INTAKE);
+        let mut events = Vec::new();
         let mut sleep = pin!(tokio::time::sleep(Duration::ZERO));
         self.carry_out();
         while !self.drained {
@@ -99,10 +97,8 @@ impl Driver {
             if until < sleep.deadline() || sleep.is_elapsed() {
                 sleep.as_mut().reset(until);
             }
-            poll_fn(|cx| self.poll_inputs(cx, &mut intake, sleep.as_mut())).await;
-            for event in std::mem::take(&mut self.events) {
-                self.handle(event);
-            }
+            poll_fn(|cx| self.poll_inputs(cx, &mut events, &mut intake, sleep.as_mut())).await;
+            events.drain(..).for_each(|event| self.handle(event));
             intake
                 .drain(..)
                 .for_each(|command| self.on_command(command));
@@ -116,17 +112,18 @@ impl Driver {
     fn poll_inputs(
         &mut self,
         cx: &mut Context<'_>,
+        events: &mut Vec<Event>,
         intake: &mut Vec<Command>,
         sleep: Pin<&mut Sleep>,
     ) -> Poll<()> {
         for node in &mut self.nodes {
             if let Node::Redis(server) = node {
                 server.flush();
-                server.poll(cx, &mut self.events);
+                server.poll(cx, events);
             }
         }
         let commands = self.inbox.poll_recv_many(cx, intake, LARGEST_INTAKE);
-        if commands.is_ready() || !self.events.is_empty() {
+        if commands.is_ready() || !events.is_empty() {
             return Poll::Ready(());
         }
         sleep.poll(cx)

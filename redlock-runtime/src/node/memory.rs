@@ -65,18 +65,32 @@ impl State {
                 let counter = self.counters.values().copied().max().unwrap_or_default();
                 return Reply::Top { counter };
             }
-            Request::Acquire { key, .. }
-            | Request::Confirm { key, .. }
+            Request::Acquire {
+                key,
+                owner,
+                ttl,
+                proposal,
+                instead_of,
+                waits,
+            } => {
+                self.expire(key, now);
+                if let Some(held) = self.keys.get(key)
+                    && *instead_of != Some(held.owner)
+                {
+                    return self.refuse(key, held.expires.since(now), *waits, now);
+                }
+                let held = Key {
+                    owner: *owner,
+                    expires: now.after(*ttl),
+                };
+                return self.grant(key, held, *proposal, now);
+            }
+            Request::Confirm { key, .. }
             | Request::Extend { key, .. }
             | Request::Watch { key, .. }
             | Request::Release { key, .. } => key,
         };
-        if self.keys.get(key).is_some_and(|held| held.expires <= now) {
-            self.keys.remove(key);
-        }
-        if let Request::Acquire { .. } = request {
-            return self.acquire(request, now);
-        }
+        self.expire(key, now);
         let counter = self.counters.entry(stripe(key)).or_default();
         match (request, self.keys.get_mut(key)) {
             (Request::Confirm { owner, token, .. }, Some(held)) if held.owner == *owner => {
@@ -109,41 +123,31 @@ impl State {
         }
     }
 
-    fn acquire(&mut self, request: &Request, now: Instant) -> Reply {
-        let Request::Acquire {
-            key,
-            owner,
-            ttl,
-            proposal,
-            instead_of,
-            waits,
-        } = request
-        else {
-            return Reply::NotOwner;
-        };
-        let stripe = stripe(key);
-        let before = self.keys.get(key);
-        if let Some(held) = before.filter(|held| *instead_of != Some(held.owner)) {
-            if *waits {
-                self.notes.insert(stripe, now.after(NOTE));
-            }
-            return Reply::Held {
-                remaining: Some(held.expires.since(now)),
-            };
+    fn refuse(&mut self, key: &str, remaining: Duration, waits: bool, now: Instant) -> Reply {
+        if waits {
+            self.notes.insert(stripe(key), now.after(NOTE));
         }
-        let replaced = before.is_some();
-        let held = Key {
-            owner: *owner,
-            expires: now.after(*ttl),
-        };
-        self.keys.insert(Arc::clone(key), held);
+        Reply::Held {
+            remaining: Some(remaining),
+        }
+    }
+
+    fn grant(&mut self, key: &Arc<str>, held: Key, proposal: Token, now: Instant) -> Reply {
+        let stripe = stripe(key);
+        let replaced = self.keys.insert(Arc::clone(key), held).is_some();
         let counter = self.counters.entry(stripe).or_default();
-        *counter = Token(counter.0 + 1).max(*proposal);
+        *counter = Token(counter.0 + 1).max(proposal);
         let note = self.notes.get(&stripe);
         Reply::Granted {
             counter: *counter,
             replaced,
             awaited: note.is_some_and(|&until| now < until),
+        }
+    }
+
+    fn expire(&mut self, key: &str, now: Instant) {
+        if self.keys.get(key).is_some_and(|held| held.expires <= now) {
+            self.keys.remove(key);
         }
     }
 }

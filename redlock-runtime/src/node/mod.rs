@@ -9,12 +9,11 @@ mod memory;
 mod reply;
 
 use std::{
-    pin::Pin,
     sync::Arc,
     task::{Context, Poll},
 };
 
-use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
+use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use redis::{ConnectionInfo, Pipeline, PushInfo, RedisError, Value};
 
 use self::connection::Connection;
@@ -55,17 +54,18 @@ pub(crate) struct Order {
 
 enum State {
     Idle,
-    Opening(ConnectionId, BoxFuture<Result<Connection, Arc<str>>>),
+    Opening(
+        ConnectionId,
+        BoxFuture<'static, Result<Connection, Arc<str>>>,
+    ),
     Open(ConnectionId, Session),
 }
 
 /// The life of one connection.
 struct Session {
     connection: Connection,
-    in_flight: FuturesUnordered<BoxFuture<Answered>>,
+    in_flight: FuturesUnordered<BoxFuture<'static, Answered>>,
 }
-
-type BoxFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// What each answer is for: nothing, where a command only goes before another.
 type Asked = Vec<Option<(RequestId, Request)>>;

@@ -250,23 +250,12 @@ pub(super) fn patience(terms: &Terms) -> Duration {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::validity::{default_guard_band, default_min_validity, default_node_timeout},
-        *,
-    };
+    use super::*;
 
     const LEASE: Duration = Duration::from_secs(5);
 
     fn terms() -> Terms {
-        Terms {
-            lease: LEASE,
-            guard_band: default_guard_band(LEASE),
-            node_timeout: default_node_timeout(LEASE),
-            min_validity: default_min_validity(LEASE),
-            wait: Duration::ZERO,
-            renew: None,
-            max_hold: None,
-        }
+        Terms::of(LEASE)
     }
 
     fn at(millis: u64) -> Instant {

@@ -20,7 +20,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Action, Protocol, Vote,
+    Action, NodeState, Protocol, Vote,
     message::{Facts, Fault, NodeId, Reply, Request, Token},
     quorum,
     time::Instant,
@@ -94,7 +94,7 @@ impl Protocol {
             }
             Reply::Failed(fault) => self.give_up(node, &fault, now),
             Reply::Quarantined { remaining } => self.quarantine(node, now.after(remaining), now),
-            Reply::Served => self.begin_reseed(node, now),
+            Reply::Served => self.begin_reseed(node),
             _ => self.give_up(
                 node,
                 &Fault::Garbled("an answer to another question".into()),
@@ -103,7 +103,7 @@ impl Protocol {
         }
     }
 
-    pub(super) fn on_top(&mut self, of: NodeId, reply: &Reply, now: Instant) {
+    pub(super) fn on_top(&mut self, of: NodeId, reply: &Reply) {
         let Some(reseed) = &mut self.admissions[of.0].reseed else {
             return;
         };
@@ -112,7 +112,6 @@ impl Protocol {
             reseed.heard += 1;
             reseed.highest = reseed.highest.max(*counter);
         }
-        self.look_at_reseed(of, now);
     }
 
     fn ask_admission(&mut self, node: NodeId, floor: Option<Token>, now: Instant) {
@@ -147,13 +146,13 @@ impl Protocol {
         settings.fresh_quarantine
     }
 
-    fn begin_reseed(&mut self, node: NodeId, now: Instant) {
+    fn begin_reseed(&mut self, node: NodeId) {
         self.admissions[node.0].has_served = true;
         self.admissions[node.0].reseed = Some(Reseed::default());
-        self.look_at_reseed(node, now);
     }
 
-    /// Another node may have come up or gone, which those that wait for counters depend on.
+    /// After each event, because nodes that wait for counters depend on every other that comes up,
+    /// goes or answers.
     pub(super) fn look_at_reseeds(&mut self, now: Instant) {
         for node in self.wire.nodes() {
             self.look_at_reseed(node, now);
@@ -196,7 +195,8 @@ impl Protocol {
         let admission = &mut self.admissions[node.0];
         admission.known_since.get_or_insert(now);
         if let Some((by, until)) = admission.set_aside.filter(|&(_, until)| now < until) {
-            self.wire.on_set_aside(node, by, until);
+            let state = NodeState::ClockAhead { by, until };
+            self.wire.on_barred(node, until, state);
             return self.turn_away(node, until, now);
         }
         admission.set_aside = None;
@@ -226,7 +226,8 @@ impl Protocol {
 
     fn quarantine(&mut self, node: NodeId, until: Instant, now: Instant) {
         self.admissions[node.0].quarantined = Some((self.wire.server(node), until));
-        self.wire.on_quarantined(node, until);
+        self.wire
+            .on_barred(node, until, NodeState::Quarantined(until));
         self.turn_away(node, until, now);
     }
 

@@ -11,7 +11,7 @@
 use std::time::Duration;
 
 use super::{
-    Protocol,
+    NodeState, Protocol,
     message::{Fault, NodeId},
     time::Instant,
     validity::Terms,
@@ -56,7 +56,9 @@ impl Protocol {
         let until = now.after(self.wire.settings.quarantine);
         admission.set_aside = Some((lead.by, until));
         if self.wire.is_up(node) {
-            self.wire.on_set_aside(node, lead.by, until);
+            let by = lead.by;
+            let state = NodeState::ClockAhead { by, until };
+            self.wire.on_barred(node, until, state);
         }
         Some(Fault::ClockAhead(lead.by))
     }
@@ -64,23 +66,12 @@ impl Protocol {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::validity::{default_guard_band, default_min_validity, default_node_timeout},
-        *,
-    };
+    use super::*;
 
     const LEASE: Duration = Duration::from_secs(6);
 
     fn terms() -> Terms {
-        Terms {
-            lease: LEASE,
-            guard_band: default_guard_band(LEASE),
-            node_timeout: default_node_timeout(LEASE),
-            min_validity: default_min_validity(LEASE),
-            wait: Duration::ZERO,
-            renew: None,
-            max_hold: None,
-        }
+        Terms::of(LEASE)
     }
 
     fn lead(by: u64, elapsed: u64) -> Lead {

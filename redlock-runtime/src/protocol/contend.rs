@@ -80,17 +80,10 @@ impl Protocol {
         now: Instant,
     ) {
         let until = now.after(lease.terms.key_ttl());
-        let Some(line) = self
-            .lines
-            .get_mut(&lease.key)
-            .filter(|line| line.head == id)
-        else {
-            return self
-                .releases
-                .release(&mut self.wire, hold.claim, until, report, now);
-        };
-        let may_go_on = !hold.is_awaited || !line.turn.is_over(now);
-        if may_go_on && let Some(next) = line.advance() {
+        if let Some(line) = self.lines.get_mut(&lease.key)
+            && (!hold.is_awaited || !line.turn.is_over(now))
+            && let Some(next) = line.advance()
+        {
             line.turn.go_on();
             let (owner, seen) = (hold.claim.owner, hold.claim.seen);
             let up = |node: &NodeId| self.wire.is_up(*node);

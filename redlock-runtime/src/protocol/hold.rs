@@ -249,10 +249,7 @@ impl Hold {
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{
-            message::{Fault, Owner},
-            validity::{default_guard_band, default_min_validity, default_node_timeout},
-        },
+        super::message::{Fault, Owner},
         *,
     };
 
@@ -260,13 +257,8 @@ mod tests {
 
     fn terms() -> Terms {
         Terms {
-            lease: LEASE,
-            guard_band: default_guard_band(LEASE),
-            node_timeout: default_node_timeout(LEASE),
-            min_validity: default_min_validity(LEASE),
-            wait: Duration::ZERO,
             renew: Some(Duration::from_secs(1)),
-            max_hold: None,
+            ..Terms::of(LEASE)
         }
     }
 

@@ -699,7 +699,7 @@ impl Protocol {
         match (sent.purpose, reply) {
             (_, Reply::NoScript | Reply::NotAdmitted) => self.on_stranger(node, sent, now),
             (Purpose::Verify, reply) => self.on_verified(node, reply, now),
-            (Purpose::Reseed { of }, reply) => self.on_top(of, &reply, now),
+            (Purpose::Reseed { of }, reply) => self.on_top(of, &reply),
             (Purpose::Release { owner }, reply) => {
                 self.releases
                     .on_reply(&mut self.wire, node, owner, &reply, now);
@@ -869,7 +869,7 @@ impl Protocol {
         for sent in unanswered {
             let fault = Fault::Disconnected(Arc::clone(reason));
             if let Purpose::Reseed { of } = sent.purpose {
-                self.on_top(of, &Reply::Failed(fault), now);
+                self.on_top(of, &Reply::Failed(fault));
             } else {
                 self.on_vote(node, sent.purpose, Vote::Failed(fault), now);
             }

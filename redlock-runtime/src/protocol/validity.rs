@@ -92,11 +92,10 @@ pub(crate) const fn outlasts_drift(lease: Duration) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn terms(lease: Duration) -> Terms {
-        Terms {
+impl Terms {
+    /// What a lock has that names nothing but its lease.
+    pub(super) fn of(lease: Duration) -> Self {
+        Self {
             lease,
             guard_band: default_guard_band(lease),
             node_timeout: default_node_timeout(lease),
@@ -106,11 +105,16 @@ mod tests {
             max_hold: None,
         }
     }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
 
     #[test]
     fn a_node_forgets_only_after_the_holder_stopped_even_with_clocks_half_a_percent_apart() {
         for millis in [3, 10, 100, 1_000, 5_000, 60_000, 86_400_000] {
-            let terms = terms(Duration::from_millis(millis));
+            let terms = Terms::of(Duration::from_millis(millis));
             // Theorem M of the design: D(1 + rho) <= PX(1 - rho) - guard, rho = 0.5 %.
             let slowest_holder = terms.lease.as_nanos() * 1_005;
             let fastest_node = terms.key_ttl().as_nanos() * 995;
@@ -124,7 +128,7 @@ mod tests {
     #[test]
     fn max_hold_ends_a_lease_that_renewals_would_carry_on() {
         let start = Instant::from_nanos(0);
-        let mut terms = terms(Duration::from_secs(5));
+        let mut terms = Terms::of(Duration::from_secs(5));
         terms.max_hold = Some(Duration::from_secs(7));
         let renewed = start.after(Duration::from_secs(4));
         assert_eq!(
@@ -135,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_round_ends_while_the_lease_is_still_worth_having() {
-        let terms = terms(Duration::from_millis(20));
+        let terms = Terms::of(Duration::from_millis(20));
         assert!(terms.round_timeout() + terms.min_validity <= terms.lease);
     }
 }

@@ -273,18 +273,10 @@ impl Wire {
         self.links[node.0].server = server;
     }
 
-    pub(super) fn on_quarantined(&mut self, node: NodeId, until: Instant) {
+    /// It keeps its connection and has no vote until then, for the reason that `state` tells.
+    pub(super) fn on_barred(&mut self, node: NodeId, until: Instant, state: NodeState) {
         self.links[node.0].on_quarantined(until);
         self.arm(node);
-        let state = NodeState::Quarantined(until);
-        self.actions.push_back(Action::NodeChanged { node, state });
-    }
-
-    /// Its clock has run ahead: it keeps its connection and loses its vote.
-    pub(super) fn on_set_aside(&mut self, node: NodeId, by: Duration, until: Instant) {
-        self.links[node.0].on_quarantined(until);
-        self.arm(node);
-        let state = NodeState::ClockAhead { by, until };
         self.actions.push_back(Action::NodeChanged { node, state });
     }
 

@@ -84,15 +84,7 @@ enum Message {
 }
 
 pub(super) fn terms() -> Terms {
-    Terms {
-        lease: LEASE,
-        guard_band: default_guard_band(LEASE),
-        node_timeout: default_node_timeout(LEASE),
-        min_validity: default_min_validity(LEASE),
-        wait: Duration::ZERO,
-        renew: None,
-        max_hold: None,
-    }
+    Terms::of(LEASE)
 }
 
 impl World {
