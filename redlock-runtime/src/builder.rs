@@ -180,6 +180,7 @@ impl Builder {
                 may_evict: self.settings.may_evict,
                 quarantine: self.settings.quarantine(),
                 fresh_quarantine: self.settings.fresh_quarantine(),
+                busy_from: protocol::BUSY_FROM,
             },
             runtime: self.runtime,
         })

@@ -93,6 +93,8 @@ pub enum Verdict {
     NoLongerOurs,
     /// The node had not answered when the others decided.
     NoAnswerYet,
+    /// The node was not asked, because others had decided.
+    NotAsked,
     /// The node did not answer within the node timeout.
     TimedOut,
     /// The node may have lost its memory, and does not vote until what it may have forgotten has
@@ -305,6 +307,7 @@ impl From<Vote> for Verdict {
     fn from(vote: Vote) -> Self {
         match vote {
             Vote::Pending => Self::NoAnswerYet,
+            Vote::NotAsked => Self::NotAsked,
             Vote::Ours => Self::Ours,
             Vote::Held { remaining } => Self::HeldByAnother { remaining },
             Vote::NotOwner => Self::NoLongerOurs,
@@ -392,6 +395,7 @@ impl fmt::Display for Verdict {
             }
             Self::NoLongerOurs => f.write_str("no longer ours"),
             Self::NoAnswerYet => f.write_str("had not answered yet"),
+            Self::NotAsked => f.write_str("was not asked, because others had decided"),
             Self::TimedOut => f.write_str("timed out"),
             Self::Quarantined { remaining } => {
                 write!(f, "quarantined, ready in {remaining:.1?}")

@@ -18,8 +18,8 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use divan::{Bencher, counter::ItemsCount};
 
 use self::protocol::{
-    Action, Answer, Event, Facts, Instant, LeaseId, Outside, Protocol, Reply, Request, Settings,
-    Terms, default_guard_band, default_min_validity, default_node_timeout,
+    Action, Answer, BUSY_FROM, Event, Facts, Instant, LeaseId, Outside, Protocol, Reply, Request,
+    Settings, Terms, default_guard_band, default_min_validity, default_node_timeout,
 };
 
 const LEASE: Duration = Duration::from_secs(5);
@@ -105,6 +105,7 @@ impl World {
             may_evict: false,
             quarantine: Duration::ZERO,
             fresh_quarantine: Duration::ZERO,
+            busy_from: BUSY_FROM,
         };
         let now = Instant::from_nanos(1_000_000_000);
         let mut world = Self {

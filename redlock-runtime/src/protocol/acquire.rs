@@ -21,10 +21,19 @@ pub(super) struct Attempt {
     ballot: Ballot,
     grants: Grants,
     confirmation: Option<Confirmation>,
-    /// The only node that has been asked so far: who wins it asks the others.
-    leader: Option<NodeId>,
+    asks: Asks,
     /// A node that granted says that somebody else waits.
     pub(super) is_awaited: bool,
+}
+
+/// Who is asked when: the first `reached` of `order` have been. The others are asked too where
+/// those cannot or do not decide it.
+#[derive(Debug)]
+struct Asks {
+    order: Vec<NodeId>,
+    reached: usize,
+    /// For how long only a part of the nodes is asked.
+    patience: Duration,
 }
 
 /// The second round, of the few attempts whose grants do not agree on a number.
@@ -38,8 +47,8 @@ struct Confirmation {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Open,
-    /// The first node has granted, or will not answer in time: ask the others.
-    Broadcast,
+    /// Those that were asked do not decide it, or not in time: ask more, see `widen`.
+    Widen,
     /// A majority has granted, but with different numbers: `begin_confirmation`.
     Confirm,
     Won {
@@ -50,7 +59,15 @@ pub(super) enum Verdict {
 }
 
 impl Attempt {
-    pub(super) fn new(key: Arc<str>, owner: Owner, nodes: usize, now: Instant) -> Self {
+    /// Is to ask the first of `order`, and the others of it later if need be. Nodes that are not in
+    /// it have no vote, and the reason is to be handed in at once.
+    pub(super) fn new(
+        key: Arc<str>,
+        owner: Owner,
+        nodes: usize,
+        (order, patience): (Vec<NodeId>, Duration),
+        now: Instant,
+    ) -> Self {
         Self {
             claim: Claim {
                 key,
@@ -63,14 +80,31 @@ impl Attempt {
             ballot: Ballot::new(nodes),
             grants: Grants::default(),
             confirmation: None,
-            leader: None,
+            asks: Asks {
+                order,
+                reached: 0,
+                patience,
+            },
             is_awaited: false,
         }
     }
 
-    /// The same, but one node is asked before the others.
-    pub(super) fn led_by(self, leader: Option<NodeId>) -> Self {
-        Self { leader, ..self }
+    /// The nodes to ask next, so that `count` have been asked, or all there are.
+    pub(super) fn reach(&mut self, count: usize) -> Vec<NodeId> {
+        let count = count.min(self.asks.order.len());
+        let before = std::mem::replace(&mut self.asks.reached, count);
+        self.asks.order[before..count].to_vec()
+    }
+
+    /// The nodes to ask next: so that there are as `many`, or all that are left where some of those
+    /// that were asked have not granted.
+    pub(super) fn widen(&mut self, many: usize) -> Vec<NodeId> {
+        let all_granted = self.ballot.ours() == self.asks.reached;
+        self.reach(if all_granted && self.asks.reached < many {
+            many
+        } else {
+            self.node_count()
+        })
     }
 
     pub(super) fn node_count(&self) -> usize {
@@ -84,17 +118,13 @@ impl Attempt {
 
     /// When to look at it again at the latest.
     pub(super) fn next_due(&self, terms: &Terms) -> Instant {
-        match self.leader {
-            Some(_) => self.started.after(patience(terms)),
-            None => self.closes_at(terms),
+        let closes_at = self.closes_at(terms);
+        let undecided = !self.ballot.is_won();
+        if undecided && self.asks.reached < self.asks.order.len() {
+            self.started.after(self.asks.patience).min(closes_at)
+        } else {
+            closes_at
         }
-    }
-
-    /// The nodes to be asked now that the first has been.
-    pub(super) fn open_to_all(&mut self) -> impl Iterator<Item = NodeId> + use<> {
-        let first = self.leader.take();
-        let all = (0..self.node_count()).map(NodeId);
-        all.filter(move |node| Some(*node) != first)
     }
 
     pub(super) fn on_grant(&mut self, node: NodeId, counter: Token) {
@@ -104,6 +134,10 @@ impl Attempt {
     }
 
     pub(super) fn on_vote(&mut self, node: NodeId, vote: Vote) {
+        if matches!(vote, Vote::Held { .. }) {
+            // Nothing of ours is there, nor will be.
+            self.claim.asked.retain(|&asked| asked != node);
+        }
         self.ballot.cast(node, vote);
     }
 
@@ -130,11 +164,8 @@ impl Attempt {
     /// Falls at quorum, at impossibility, or at the node timeout: never later.
     pub(super) fn verdict(&mut self, terms: &Terms, now: Instant) -> Verdict {
         let closed = now >= self.closes_at(terms);
-        if let Some(leader) = self.leader {
-            return self.verdict_of(leader, now >= self.next_due(terms));
-        }
         if !self.ballot.is_won() {
-            return self.verdict_on_grants(closed);
+            return self.verdict_on_grants(terms, now);
         }
         let Some(token) = self.token() else {
             return self.verdict_on_confirmation(closed);
@@ -148,22 +179,12 @@ impl Attempt {
         Verdict::Won { deadline, token }
     }
 
-    fn verdict_of(&self, leader: NodeId, is_late: bool) -> Verdict {
-        match self.ballot.votes()[leader.0] {
-            Vote::Held { remaining } => Verdict::Lost(Cause::Contended {
-                retry_after: remaining,
-            }),
-            Vote::Pending if !is_late => Verdict::Open,
-            _ => Verdict::Broadcast,
-        }
-    }
-
-    fn verdict_on_grants(&mut self, closed: bool) -> Verdict {
-        if closed {
+    fn verdict_on_grants(&mut self, terms: &Terms, now: Instant) -> Verdict {
+        if now >= self.closes_at(terms) {
             self.ballot.close();
         }
         if !self.ballot.is_out_of_reach() {
-            return Verdict::Open;
+            return self.verdict_on_part(terms, now);
         }
         if self.ballot.is_starved() {
             return Verdict::Lost(self.outage());
@@ -171,6 +192,30 @@ impl Attempt {
         Verdict::Lost(Cause::Contended {
             retry_after: self.retry_after(),
         })
+    }
+
+    /// Not decided yet. Do those that were asked still decide it?
+    fn verdict_on_part(&self, terms: &Terms, now: Instant) -> Verdict {
+        let Asks { order, reached, .. } = &self.asks;
+        if *reached == order.len() {
+            return Verdict::Open;
+        }
+        // Where one node is asked before all others, who loses there disturbs no other.
+        if let (1, Vote::Held { remaining }) = (reached, &self.ballot.votes()[order[0].0]) {
+            return Verdict::Lost(Cause::Contended {
+                retry_after: *remaining,
+            });
+        }
+        let not_asked = order.len() - reached;
+        let pending = self.ballot.pending() - not_asked;
+        let has_failed = |node: &NodeId| matches!(self.ballot.votes()[node.0], Vote::Failed(_));
+        let any_failed = order[..*reached].iter().any(has_failed);
+        // Who refuses is not made up for at once: most likely the others refuse too.
+        if pending > 0 && !any_failed && now < self.next_due(terms) {
+            Verdict::Open
+        } else {
+            Verdict::Widen
+        }
     }
 
     fn verdict_on_confirmation(&mut self, closed: bool) -> Verdict {
@@ -220,7 +265,10 @@ impl Attempt {
 
     /// What is to be released, and what the caller is told.
     pub(super) fn into_refusal(self, cause: Cause) -> (Claim, Refusal) {
-        let votes = self.ballot.into_votes();
+        let mut votes = self.ballot.into_votes();
+        for node in &self.asks.order[self.asks.reached..] {
+            votes[node.0] = Vote::NotAsked;
+        }
         (self.claim, Refusal { cause, votes })
     }
 
@@ -242,10 +290,16 @@ impl Attempt {
     }
 }
 
-/// How long the node that is asked first may take, and how long one may owe an answer to be asked
-/// first at all: a part of the node timeout, so that the others still have most of it.
-pub(super) fn patience(terms: &Terms) -> Duration {
-    terms.round_timeout() / 4
+#[cfg(test)]
+impl Attempt {
+    /// One that has asked all nodes.
+    pub(super) fn broadcast(nodes: usize, now: Instant) -> Self {
+        let order = (0..nodes).map(NodeId).collect();
+        let asks = (order, Duration::ZERO);
+        let mut attempt = Self::new("k".into(), Owner(1), nodes, asks, now);
+        attempt.reach(nodes);
+        attempt
+    }
 }
 
 #[cfg(test)]
@@ -269,7 +323,7 @@ mod tests {
     }
 
     fn attempt(votes: &[Vote]) -> Attempt {
-        let mut attempt = Attempt::new("k".into(), Owner(1), 5, at(0));
+        let mut attempt = Attempt::broadcast(5, at(0));
         for (node, vote) in votes.iter().enumerate() {
             match vote {
                 Vote::Ours => attempt.on_grant(NodeId(node), Token(7)),
@@ -336,7 +390,7 @@ mod tests {
 
     #[test]
     fn grants_that_disagree_are_confirmed_by_the_nodes_that_were_heard() {
-        let mut attempt = Attempt::new("k".into(), Owner(1), 5, at(0));
+        let mut attempt = Attempt::broadcast(5, at(0));
         for (node, counter) in [(0, 7), (1, 9), (2, 7)] {
             attempt.on_grant(NodeId(node), Token(counter));
         }
@@ -361,7 +415,7 @@ mod tests {
 
     #[test]
     fn one_node_of_the_few_that_granted_can_undo_a_confirmation() {
-        let mut attempt = Attempt::new("k".into(), Owner(1), 5, at(0));
+        let mut attempt = Attempt::broadcast(5, at(0));
         for (node, counter) in [(0, 7), (1, 9), (2, 7)] {
             attempt.on_grant(NodeId(node), Token(counter));
         }
@@ -375,7 +429,7 @@ mod tests {
 
     #[test]
     fn a_late_grant_can_spare_the_confirmation() {
-        let mut attempt = Attempt::new("k".into(), Owner(1), 5, at(0));
+        let mut attempt = Attempt::broadcast(5, at(0));
         for (node, counter) in [(0, 7), (1, 9), (2, 7)] {
             attempt.on_grant(NodeId(node), Token(counter));
         }

@@ -90,6 +90,8 @@ pub(crate) enum Loss {
 pub(crate) enum Vote {
     /// No answer when the verdict fell.
     Pending,
+    /// No answer was needed for the verdict.
+    NotAsked,
     /// The key is, or still is, ours.
     Ours,
     /// The key is somebody else's, for this long where known.

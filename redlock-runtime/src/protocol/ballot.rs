@@ -32,12 +32,21 @@ impl Ballot {
             return;
         }
         match vote {
-            Vote::Pending => return,
+            Vote::Pending | Vote::NotAsked => return,
             Vote::Ours => self.ours += 1,
             Vote::Held { .. } | Vote::NotOwner => self.refused += 1,
             Vote::Failed(_) => self.failed += 1,
         }
         *cast = vote;
+    }
+
+    pub(super) const fn ours(&self) -> usize {
+        self.ours
+    }
+
+    /// How many have not voted.
+    pub(super) fn pending(&self) -> usize {
+        self.votes.len() - self.ours - self.refused - self.failed
     }
 
     /// Gives up on the nodes that have not voted.

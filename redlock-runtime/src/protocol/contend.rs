@@ -18,19 +18,20 @@
 //!   is told so hands over to itself only so often, and then leaves the lock to the others until
 //!   one of them has had it, or nobody has come for it in a while.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     Lease, Opening, Phase, Protocol,
-    acquire::patience,
     action::{Cause, Refusal, Vote},
     fence::stripe,
     hold::Hold,
     line,
     message::{LeaseId, NodeId, Reply, Request},
+    quorum,
     release::Report,
     time::Instant,
     timer::Timer,
+    validity::Terms,
     wire::Purpose,
 };
 
@@ -54,12 +55,13 @@ impl Rest {
         }
     }
 
-    /// Who has left the lock to others asks like one who has heard that it is free.
-    pub(super) const fn opening(&self) -> Opening {
-        if self.yields {
+    /// Who has left the lock to others asks like one who has heard that it is free. The last
+    /// attempt of all should not fail by the word of one node.
+    pub(super) fn opening(&self, wait_until: Instant, now: Instant) -> Opening {
+        if self.yields && now < wait_until {
             Opening::Leader
         } else {
-            Opening::All
+            Opening::Many
         }
     }
 
@@ -86,11 +88,13 @@ impl Protocol {
         {
             line.turn.go_on();
             let (owner, seen) = (hold.claim.owner, hold.claim.seen);
+            let order = self.order(lease, &hold.claim.asked, now);
             let up = |node: &NodeId| self.wire.is_up(*node);
-            let nodes: Vec<NodeId> = hold.claim.asked.iter().copied().filter(up).collect();
+            let first = order.iter().take(quorum::majority(self.wire.node_count()));
+            let replaced: Vec<NodeId> = first.copied().filter(up).collect();
             self.releases
-                .release_but(&mut self.wire, hold.claim, &nodes, until, report, now);
-            return self.attempt(next, Opening::InsteadOf { owner, seen }, now);
+                .release_but(&mut self.wire, hold.claim, &replaced, until, report, now);
+            return self.attempt(next, Opening::InsteadOf { owner, seen, order }, now);
         }
         if hold.is_awaited {
             self.yields.retain(|_, until| now < *until);
@@ -110,7 +114,7 @@ impl Protocol {
         };
         let yields = self.yields.get(&lease.key).filter(|until| now < **until);
         let Some(&until) = yields.filter(|_| !lease.terms.wait.is_zero()) else {
-            return self.attempt(id, Opening::All, now);
+            return self.attempt(id, Opening::Many, now);
         };
         let until = until.min(lease.wait_until);
         lease.phase = Phase::Resting(Rest {
@@ -120,18 +124,45 @@ impl Protocol {
         });
         self.wire.timers.wake_by(Timer::Lease(id), until);
         if let Some(lease) = self.leases.get(&id)
-            && let Some(leader) = self.leader(lease, now)
+            && let Some(&leader) = self.order(lease, &[], now).first()
             && self.admissions[leader.0].tells_changes()
         {
             self.read(leader, id, now);
         }
     }
 
-    /// The node to ask first: the same for all who contend for the key, if it is well.
-    pub(super) fn leader(&self, lease: &Lease, now: Instant) -> Option<NodeId> {
-        let patience = patience(&lease.terms);
-        self.in_order(&lease.key)
-            .find(|&node| self.wire.is_prompt(node, patience, now))
+    /// The nodes that can be asked, in the order in which to ask them: prompt ones first, and of
+    /// these the ones that hold the key already. Beyond that it is the same for all who contend for
+    /// the key.
+    pub(super) fn order(&self, lease: &Lease, holders: &[NodeId], now: Instant) -> Vec<NodeId> {
+        let patience = self.patience(&lease.terms, now);
+        let all = self.in_order(&lease.key);
+        let mut order: Vec<NodeId> = all
+            .filter(|&node| self.wire.fault(node, now).is_none())
+            .collect();
+        order.sort_by_key(|&node| {
+            let is_prompt = self.wire.is_prompt(node, patience, now);
+            (!is_prompt, !holders.contains(&node))
+        });
+        order
+    }
+
+    /// How many nodes to ask at first. All of an idle set: the fastest majority of them decides, and
+    /// one that is silent costs no time. Of a busy one a majority, because what the others need not
+    /// do they can do for somebody else.
+    pub(super) fn many(&self) -> usize {
+        let nodes = self.wire.node_count();
+        if self.wire.is_busy() {
+            quorum::majority(nodes)
+        } else {
+            nodes
+        }
+    }
+
+    /// How long nodes may take that are asked before the others, who must still have most of the
+    /// time that there is.
+    pub(super) fn patience(&self, terms: &Terms, now: Instant) -> Duration {
+        self.wire.patience(now).min(terms.round_timeout() / 4)
     }
 
     /// Asks a node that has the holder's key to tell when that changes.

@@ -248,10 +248,7 @@ impl Hold {
 
 #[cfg(test)]
 mod tests {
-    use super::{
-        super::message::{Fault, Owner},
-        *,
-    };
+    use super::{super::message::Fault, *};
 
     const LEASE: Duration = Duration::from_secs(3);
 
@@ -268,7 +265,7 @@ mod tests {
 
     /// A lease that has been read on all nodes once.
     fn hold(terms: &Terms) -> Hold {
-        let won = Attempt::new("k".into(), Owner(1), 3, at(0));
+        let won = Attempt::broadcast(3, at(0));
         let mut hold = Hold::new(won, terms.deadline(at(0), at(0)), terms, at(2));
         assert_eq!(hold.look(terms, at(20)), Due::Watch);
         hold

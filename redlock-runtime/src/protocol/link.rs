@@ -14,6 +14,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 /// more than one connection attempt in this time.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// A node that was slow is tried again after this time without an answer from it.
+const PACE_LASTS: Duration = Duration::from_secs(1);
+
 #[derive(Debug)]
 pub(super) struct Link {
     state: State,
@@ -23,7 +26,16 @@ pub(super) struct Link {
     failures: u32,
     /// Requests without an answer yet.
     pub(super) outstanding: usize,
+    pace: Option<Pace>,
     pub(super) server: Option<Arc<str>>,
+}
+
+/// How long the node takes to answer.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    /// Of the last answers; older ones count for less and less.
+    mean: Duration,
+    heard: Instant,
 }
 
 #[derive(Debug)]
@@ -53,8 +65,15 @@ impl Link {
             connection: None,
             failures: 0,
             outstanding: 0,
+            pace: None,
             server: None,
         }
+    }
+
+    /// How long it takes to answer as a rule, where that was seen lately.
+    pub(super) fn usual_delay(&self, now: Instant) -> Option<Duration> {
+        let pace = self.pace?;
+        (now.since(pace.heard) < PACE_LASTS).then_some(pace.mean)
     }
 
     pub(super) const fn is_up(&self) -> bool {
@@ -143,9 +162,14 @@ impl Link {
 
     /// A connection is worth something once it has answered: only then is the pause short again,
     /// so that a server that accepts and drops connections is not asked in a busy loop.
-    pub(super) fn on_answer(&mut self) {
+    pub(super) fn on_answer(&mut self, delay: Duration, now: Instant) {
         self.failures = 0;
         self.outstanding = self.outstanding.saturating_sub(1);
+        let before = self.usual_delay(now).unwrap_or(delay);
+        self.pace = Some(Pace {
+            mean: (7 * before + delay) / 8,
+            heard: now,
+        });
     }
 
     /// Starts the pause before the next attempt: doubled each time, and spread by half of
@@ -157,6 +181,7 @@ impl Link {
         let spread = spread(pause / 2, random);
         self.failures = self.failures.saturating_add(1);
         self.outstanding = 0;
+        self.pace = None;
         self.server = None;
         self.connection = None;
         self.state = State::Waiting {
@@ -188,7 +213,7 @@ mod tests {
         assert_eq!(pause(&link), LONGEST_PAUSE);
         link.on_connecting(ConnectionId(1), now);
         assert!(link.on_connected(None));
-        link.on_answer();
+        link.on_answer(Duration::ZERO, now);
         link.on_down("reset".into(), u128::MAX, now);
         assert_eq!(pause(&link), FIRST_PAUSE);
     }

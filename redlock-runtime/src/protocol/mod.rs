@@ -49,7 +49,7 @@ pub(crate) use validity::{
     Terms, default_guard_band, default_min_validity, default_node_timeout, default_renewal,
     key_ttl, outlasts_drift,
 };
-pub(crate) use wire::Settings;
+pub(crate) use wire::{BUSY_FROM, Settings};
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -125,18 +125,30 @@ enum Phase {
     Over(Hold),
 }
 
-/// Whom an attempt asks, and for what.
+/// Whom an attempt asks first, and for what.
 #[derive(Debug)]
 enum Opening {
-    All,
-    /// One node first, and the others once it has granted.
+    /// All nodes, or of a busy set as many as a majority needs.
+    Many,
+    /// One node, and more once it has granted.
     Leader,
-    /// All, to replace the present owner, which has handed the lock over.
+    /// A majority, to replace the present owner, which has handed the lock over.
     InsteadOf {
         owner: Owner,
         /// The highest counter that it has seen.
         seen: Token,
+        /// As [`Protocol::order`] has it.
+        order: Vec<NodeId>,
     },
+}
+
+/// What nodes are asked to grant.
+#[derive(Clone, Copy, Debug)]
+enum Grant {
+    /// A key that is free.
+    Free,
+    /// One that this owner has, which has seen no counter that is higher.
+    InsteadOf(Owner, Token),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -264,32 +276,34 @@ impl Protocol {
         let Some(lease) = self.leases.get(&id) else {
             return;
         };
-        let leader = match opening {
-            Opening::Leader => self.leader(lease, now),
-            Opening::All | Opening::InsteadOf { .. } => None,
+        let majority = quorum::majority(self.wire.node_count());
+        let (count, grant, order) = match opening {
+            Opening::Leader => (1, Grant::Free, self.order(lease, &[], now)),
+            Opening::Many => (self.many(), Grant::Free, self.order(lease, &[], now)),
+            Opening::InsteadOf { owner, seen, order } => {
+                (majority, Grant::InsteadOf(owner, seen), order)
+            }
         };
-        let nodes = self.wire.node_count();
         let key = Arc::clone(&lease.key);
-        let attempt = Attempt::new(key, owner, nodes, now).led_by(leader);
+        let patience = self.patience(&lease.terms, now);
+        let nodes = self.wire.node_count();
+        let mut attempt = Attempt::new(key, owner, nodes, (order, patience), now);
+        for node in self.wire.nodes() {
+            if let Some(fault) = self.wire.fault(node, now) {
+                attempt.on_vote(node, Vote::Failed(fault));
+            }
+        }
+        let first = attempt.reach(count);
         let wake = attempt.next_due(&lease.terms);
         self.wire.timers.wake_by(Timer::Lease(id), wake);
         if let Some(lease) = self.leases.get_mut(&id) {
             lease.phase = Phase::Trying(attempt);
         }
-        match leader {
-            Some(leader) => self.ask_to_grant(id, [leader], &opening, now),
-            None => self.ask_to_grant(id, self.wire.nodes(), &opening, now),
-        }
+        self.ask_to_grant(id, first, grant, now);
         self.count_votes(id, now);
     }
 
-    fn ask_to_grant(
-        &mut self,
-        id: LeaseId,
-        nodes: impl IntoIterator<Item = NodeId>,
-        opening: &Opening,
-        now: Instant,
-    ) {
+    fn ask_to_grant(&mut self, id: LeaseId, nodes: Vec<NodeId>, grant: Grant, now: Instant) {
         let wall = Token((self.outside.wall_micros)());
         let Some(lease) = self.leases.get_mut(&id) else {
             return;
@@ -298,15 +312,13 @@ impl Protocol {
             return;
         };
         let owner = attempt.claim.owner;
-        let (proposal, instead_of) = match opening {
+        let (proposal, instead_of) = match grant {
             // As high as where it has been granted already, so that the nodes agree.
-            Opening::All | Opening::Leader if attempt.claim.seen > Token::default() => {
-                (attempt.claim.seen, None)
-            }
-            Opening::All | Opening::Leader => (wall, None),
+            Grant::Free if attempt.claim.seen > Token::default() => (attempt.claim.seen, None),
+            Grant::Free => (wall, None),
             // Beyond what the last holder has seen, so that the nodes agree again, as they would
             // after its release.
-            Opening::InsteadOf { owner, seen } => (wall.max(Token(seen.0 + 1)), Some(*owner)),
+            Grant::InsteadOf(owner, seen) => (wall.max(Token(seen.0 + 1)), Some(owner)),
         };
         for node in nodes {
             let body = Request::Acquire {
@@ -325,19 +337,49 @@ impl Protocol {
         }
     }
 
-    /// Asks the nodes that an attempt has not asked yet.
-    fn open_to_all(&mut self, id: LeaseId, now: Instant) {
+    /// Asks nodes that an attempt has not asked yet.
+    fn widen(&mut self, id: LeaseId, now: Instant) {
+        let many = self.many();
         let Some(lease) = self.leases.get_mut(&id) else {
             return;
         };
         let Phase::Trying(attempt) = &mut lease.phase else {
             return;
         };
-        let others = attempt.open_to_all();
+        let more = attempt.widen(many);
         let wake = attempt.next_due(&lease.terms);
         self.wire.timers.wake_by(Timer::Lease(id), wake);
-        self.ask_to_grant(id, others, &Opening::All, now);
+        self.ask_to_grant(id, more, Grant::Free, now);
         self.count_votes(id, now);
+    }
+
+    /// Asks the nodes that have not granted a lock that is held: it should not rest on a bare
+    /// majority for longer than it must.
+    fn spread(&mut self, id: LeaseId, now: Instant) {
+        let Some(lease) = self.leases.get_mut(&id) else {
+            return;
+        };
+        let Phase::Held(hold) = &mut lease.phase else {
+            return;
+        };
+        let owner = hold.claim.owner;
+        for node in self.wire.nodes() {
+            if hold.claim.asked.contains(&node) {
+                continue;
+            }
+            let body = Request::Acquire {
+                key: Arc::clone(&lease.key),
+                owner,
+                ttl: lease.terms.key_ttl(),
+                proposal: hold.claim.seen,
+                instead_of: None,
+                waits: false,
+            };
+            let purpose = Purpose::Acquire { lease: id, owner };
+            if self.wire.ask(node, purpose, body, now).is_ok() {
+                hold.claim.asked.push(node);
+            }
+        }
     }
 
     fn count_votes(&mut self, id: LeaseId, now: Instant) {
@@ -350,7 +392,7 @@ impl Protocol {
         let verdict = attempt.verdict(&lease.terms, now);
         match verdict {
             Verdict::Open => return,
-            Verdict::Broadcast => return self.open_to_all(id, now),
+            Verdict::Widen => return self.widen(id, now),
             Verdict::Confirm => return self.confirm(id, now),
             Verdict::Won { .. } | Verdict::Lost(_) => {}
         }
@@ -358,7 +400,7 @@ impl Protocol {
             return;
         };
         match verdict {
-            Verdict::Open | Verdict::Broadcast | Verdict::Confirm => {}
+            Verdict::Open | Verdict::Widen | Verdict::Confirm => {}
             Verdict::Won { deadline, token } => {
                 let hold = Hold::new(attempt, deadline, &lease.terms, now);
                 let wake = hold.next_due(&lease.terms);
@@ -497,7 +539,10 @@ impl Protocol {
                 }
                 self.count_votes(id, now);
             }
-            Phase::Resting(rest) if now >= rest.until => self.attempt(id, rest.opening(), now),
+            Phase::Resting(rest) if now >= rest.until => {
+                let opening = rest.opening(lease.wait_until, now);
+                self.attempt(id, opening, now);
+            }
             Phase::Resting(rest) => self.wire.timers.wake_by(Timer::Lease(id), rest.until),
             Phase::Held(_) => self.look_at_hold(id, now),
             Phase::Over(_) => {}
@@ -521,6 +566,7 @@ impl Protocol {
 
     /// Broadcasts an extension to all nodes.
     fn extend(&mut self, id: LeaseId, asked: bool, now: Instant) {
+        self.spread(id, now);
         let Some(lease) = self.leases.get_mut(&id) else {
             return;
         };
@@ -558,7 +604,10 @@ impl Protocol {
                     return self.wire.timers.wake_by(Timer::Lease(id), wake);
                 }
                 Due::Renew => self.extend(id, false, now),
-                Due::Watch => self.wire.nodes().for_each(|node| self.watch(node, id, now)),
+                Due::Watch => {
+                    self.spread(id, now);
+                    self.wire.nodes().for_each(|node| self.watch(node, id, now));
+                }
                 Due::Extended { deadline } => self.answer(id, Answer::Extended { deadline }),
                 Due::NotExtended { votes } => {
                     if let Some(votes) = votes {
@@ -685,7 +734,7 @@ impl Protocol {
 
     fn on_reply(&mut self, node: NodeId, request: RequestId, reply: Reply, now: Instant) {
         // A reply from a connection that was given up: its request was counted as failed.
-        let Some(sent) = self.wire.on_reply(node, request) else {
+        let Some(sent) = self.wire.on_reply(node, request, now) else {
             return;
         };
         if let Request::Acquire {
@@ -858,7 +907,7 @@ impl Protocol {
             .filter(|head| self.is_starved(*head))
             .collect();
         for head in starved {
-            self.attempt(head, Opening::All, now);
+            self.attempt(head, Opening::Many, now);
         }
     }
 

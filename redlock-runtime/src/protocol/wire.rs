@@ -10,9 +10,13 @@ use super::{
     action::{Action, NodeState},
     link::Link,
     message::{ConnectionId, Facts, Fault, LeaseId, NodeId, Owner, Request, RequestId},
+    quorum,
     time::Instant,
     timer::{Timer, Timers},
 };
+
+/// Timers are no finer than this, and a pause so short costs nobody a vote.
+const SHORTEST_PATIENCE: Duration = Duration::from_millis(10);
 
 /// What an answer is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +73,9 @@ pub(super) struct Wire {
     pub(super) settings: Settings,
 }
 
+/// From here on a set counts as busy. One worker, or one line of them, never makes it so.
+pub(crate) const BUSY_FROM: usize = 2;
+
 /// What is asked of nodes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settings {
@@ -82,6 +89,8 @@ pub(crate) struct Settings {
     pub(crate) quarantine: Duration,
     /// The same for nodes of which nobody knows anything, all of them being new.
     pub(crate) fresh_quarantine: Duration,
+    /// From how many owed answers of each node on the set counts as busy.
+    pub(crate) busy_from: usize,
 }
 
 /// What a look at a node finds to do.
@@ -120,6 +129,11 @@ impl Wire {
         self.links.len()
     }
 
+    /// Why no vote can be asked for, if it cannot.
+    pub(super) fn fault(&self, node: NodeId, now: Instant) -> Option<Fault> {
+        self.links[node.0].fault(now)
+    }
+
     pub(super) fn is_up(&self, node: NodeId) -> bool {
         self.links[node.0].is_up()
     }
@@ -129,10 +143,31 @@ impl Wire {
         self.links[node.0].server.clone()
     }
 
-    /// It votes, and owes no answer for longer than `patience`.
+    /// It votes, and answers within `patience`, both as a rule and at present.
     pub(super) fn is_prompt(&self, node: NodeId, patience: Duration, now: Instant) -> bool {
         let is_late = |oldest| now.since(oldest) > patience;
-        self.is_up(node) && !self.oldest(node).is_some_and(is_late)
+        let is_slow = |usual| usual > patience;
+        self.is_up(node)
+            && !self.oldest(node).is_some_and(is_late)
+            && !self.links[node.0].usual_delay(now).is_some_and(is_slow)
+    }
+
+    /// The nodes have enough to do, so that they should not be asked what need not be asked.
+    pub(super) fn is_busy(&self) -> bool {
+        let outstanding = self.links.iter().map(|link| link.outstanding);
+        outstanding.sum::<usize>() / self.links.len() >= self.settings.busy_from
+    }
+
+    /// How long nodes that are asked before the others may take: several times as long as a
+    /// majority does as a rule.
+    pub(super) fn patience(&self, now: Instant) -> Duration {
+        let delays = self.links.iter().filter_map(|link| link.usual_delay(now));
+        let mut delays: Vec<Duration> = delays.collect();
+        delays.sort_unstable();
+        let last = delays.get(quorum::majority(self.node_count()) - 1);
+        last.map_or(SHORTEST_PATIENCE, |&delay| {
+            (4 * delay).max(SHORTEST_PATIENCE)
+        })
     }
 
     /// It has not come to anything yet.
@@ -161,7 +196,7 @@ impl Wire {
         body: Request,
         now: Instant,
     ) -> Result<(), Fault> {
-        if let Some(fault) = self.links[node.0].fault(now) {
+        if let Some(fault) = self.fault(node, now) {
             return Err(fault);
         }
         if self.is_verifying(node) {
@@ -234,9 +269,14 @@ impl Wire {
     }
 
     /// Takes the request that was answered; `None` if its connection has been given up.
-    pub(super) fn on_reply(&mut self, node: NodeId, request: RequestId) -> Option<Sent> {
+    pub(super) fn on_reply(
+        &mut self,
+        node: NodeId,
+        request: RequestId,
+        now: Instant,
+    ) -> Option<Sent> {
         let sent = self.sent.remove(&(node, request))?;
-        self.links[node.0].on_answer();
+        self.links[node.0].on_answer(now.since(sent.at), now);
         Some(sent)
     }
 

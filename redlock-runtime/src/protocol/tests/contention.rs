@@ -64,9 +64,10 @@ fn a_lock_is_handed_on_in_one_round_and_its_last_holder_hears_that_it_was_releas
     assert_eq!(world.now.since(ended), ROUND_TRIP);
     assert_eq!(deadline, ended.after(LEASE), "a fresh lease");
     assert!(token > first);
-    assert_eq!(world.sends(is_release), []);
+    // A majority replaces the owner, and the two others drop its key.
+    assert_eq!(world.holders("k").len(), 3);
     world.run_for(10 * HOP);
-    assert_eq!(world.sends(is_release), []);
+    assert_eq!(world.sends(is_release).len(), 2);
     release(&mut world, 2);
     assert_eq!(world.answer(2), Answer::Released(Outcome::Released));
     assert_eq!(world.holders("k"), []);
@@ -146,14 +147,16 @@ fn a_process_that_knows_of_another_gives_it_a_turn() {
         node.is_awaited = true;
     }
     for lease in 1..=9 {
-        assert_eq!(world.sends(is_release), [], "lease {lease}");
+        // Of the first lease, on the node that is not needed any more.
+        let released = usize::from(lease > 1);
+        assert_eq!(world.sends(is_release).len(), released, "lease {lease}");
         world.answer(lease);
         world.end(lease);
     }
-    assert_eq!(world.sends(is_release).len(), 3);
+    assert_eq!(world.sends(is_release).len(), 1 + 2);
     let left = world.now;
     world.answer(10);
-    let asked = world.sends(is_acquire)[9 * 3].0;
+    let asked = world.sends(is_acquire)[3 + 8 * 2].0;
     assert_eq!(asked.since(left), 4 * ROUND_TRIP);
 }
 
@@ -267,7 +270,7 @@ fn a_first_node_that_does_not_answer_is_not_waited_for() {
     assert!(matches!(world.answer(1), Answer::Granted { .. }));
     let waited = world.now.since(muted);
     assert!(
-        waited <= acquire::patience(&terms()) + 2 * ROUND_TRIP,
+        waited <= Duration::from_millis(10) + 2 * ROUND_TRIP,
         "{waited:?}"
     );
 }

@@ -13,6 +13,7 @@ pub(super) const SETTINGS: Settings = Settings {
     may_evict: false,
     quarantine: Duration::from_secs(60),
     fresh_quarantine: Duration::from_secs(6),
+    busy_from: BUSY_FROM,
 };
 
 pub(super) const LEASE: Duration = Duration::from_secs(5);
@@ -92,6 +93,13 @@ impl World {
     pub(super) fn new(nodes: usize) -> Self {
         let mut world = Self::starting(&vec![Mood::Well; nodes]);
         world.run_for(10 * HOP);
+        world
+    }
+
+    /// The same, and it has much to do.
+    pub(super) fn busy(nodes: usize) -> Self {
+        let mut world = Self::new(nodes);
+        world.protocol.wire.settings.busy_from = 0;
         world
     }
 

@@ -384,6 +384,21 @@ impl Checker {
         (attempted.tag, broken)
     }
 
+    /// A client hears that a node has nothing of an owner: there is nothing to release.
+    pub(crate) fn denied(&mut self, node: usize, owner: Owner) {
+        if let Some(attempted) = self.owners.get_mut(&owner.0) {
+            attempted.not_found |= bit(node);
+        }
+        for line in self.lines.values_mut() {
+            if let Some((open, nodes)) = line.open
+                && open == owner
+            {
+                let left = nodes & !bit(node);
+                line.open = (left != 0).then_some((open, left));
+            }
+        }
+    }
+
     /// A node does not hear of the requests of a connection that is gone: its release has to
     /// wait, and nobody in the line waits for that.
     pub(crate) fn link_down(&mut self, client: usize, node: usize) {

@@ -168,6 +168,7 @@ impl World {
             may_evict: false,
             quarantine: self.plan.quarantine(),
             fresh_quarantine: self.plan.quarantine(),
+            busy_from: self.plan.busy_from,
         };
         let skew = self.plan.skew / MICRO;
         let behind = self.random.below(2 * skew);

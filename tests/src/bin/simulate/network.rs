@@ -9,7 +9,7 @@ use crate::{
     faults::Harm,
     node::{Effect, Node, index_of},
     plan::{Plan, Profile},
-    protocol::{ConnectionId, Event, Facts, Fault, NodeId, Reply, Request, RequestId},
+    protocol::{ConnectionId, Event, Facts, Fault, NodeId, Owner, Reply, Request, RequestId},
     trace,
     world::{Phase, World},
 };
@@ -81,6 +81,8 @@ pub(crate) enum Message {
     },
     Reply {
         id: RequestId,
+        /// The owner that asked to be granted a lock, where it did.
+        asked: Option<Owner>,
         reply: Reply,
     },
     Up(Facts),
@@ -378,6 +380,10 @@ impl World {
                 ..
             } => Message::Reply {
                 id,
+                asked: match body {
+                    Request::Acquire { owner, .. } => Some(owner),
+                    _ => None,
+                },
                 reply: self.run_script(node, connection, &body, (server, with_source), tag),
             },
             Message::Reply { .. } | Message::Up(_) | Message::Down | Message::Changed(_) => return,
@@ -548,9 +554,12 @@ impl World {
         }
         let current = self.clients[client].links[node.0].current == Some(arrival.connection);
         let event = match arrival.message {
-            Message::Reply { id, reply } => {
+            Message::Reply { id, asked, reply } => {
                 let remembers = self.nodes[node.0].remembers;
                 self.checker.on_reply(client, node, &reply, remembers);
+                if let (Some(owner), Reply::Held { .. }) = (asked, &reply) {
+                    self.checker.denied(node.0, owner);
+                }
                 Event::Reply {
                     node,
                     request: id,

@@ -35,6 +35,8 @@ pub(crate) struct Plan {
     node_timeout: u64,
     min_validity: u64,
     pub(crate) silence_limit: u64,
+    /// From never to always.
+    pub(crate) busy_from: usize,
     /// How far a client's wall clock can be from the true time.
     pub(crate) skew: u64,
     /// What clients propose has nothing to do with the time.
@@ -91,6 +93,7 @@ impl Plan {
             node_timeout: node_timeout.max(5 * MILLI),
             min_validity: random.pick(&[lease / 10, lease / 10, lease / 4, MILLI]),
             silence_limit: random.pick(&[50 * MILLI, 200 * MILLI, SECOND]),
+            busy_from: random.pick(&[usize::MAX, 1, 0]),
             active: (lease * random.between(3, 6)).min(SECOND),
             fault_pause: lease / random.pick(&[6, 2, 1]),
             harms,

@@ -33,7 +33,10 @@ pub(crate) enum Decision {
 
 pub(crate) fn decide(heard: &[Heard]) -> Decision {
     let begin = Instant::from_nanos(0);
-    let mut attempt = Attempt::new(Arc::from(""), Owner(1), heard.len(), begin);
+    let all = (0..heard.len()).map(NodeId).collect();
+    let asks = (all, Duration::ZERO);
+    let mut attempt = Attempt::new(Arc::from(""), Owner(1), heard.len(), asks, begin);
+    attempt.reach(heard.len());
     let nodes = || {
         heard
             .iter()
@@ -60,7 +63,7 @@ pub(crate) fn decide(heard: &[Heard]) -> Decision {
     match attempt.verdict(&timeless(), begin) {
         Verdict::Won { token, .. } => Decision::Won(token.0),
         Verdict::Confirm => Decision::Confirm(attempt.begin_confirmation().0.0),
-        Verdict::Open | Verdict::Broadcast | Verdict::Lost(_) => Decision::Open,
+        Verdict::Open | Verdict::Widen | Verdict::Lost(_) => Decision::Open,
     }
 }
 
