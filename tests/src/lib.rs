@@ -28,7 +28,9 @@ mod worker;
 
 pub use cluster::Cluster;
 pub use counter::{Counter, Tally};
+pub use port::Port;
 pub use postgres::Postgres;
+pub use process::processor_time;
 pub use proxy::{Command, Mode, Proxy, Traffic};
 pub use server::{Clock, Server, ServerBuilder};
 pub use wait::PATIENCE;

@@ -18,13 +18,16 @@ use socket2::{Domain, Socket, Type};
 /// `bind(0)` and outgoing connections, and a locked file keeps it from other users of this harness
 /// in this process and in others. The kernel drops the lock when the process dies.
 #[derive(Debug)]
-pub(crate) struct Port {
+pub struct Port {
     number: u16,
     _lock: File,
 }
 
 impl Port {
-    pub(crate) fn reserve() -> Self {
+    /// # Panics
+    /// If none is left.
+    #[must_use]
+    pub fn reserve() -> Self {
         let directory = lock_directory();
         candidates()
             .find_map(|number| {
@@ -43,7 +46,9 @@ impl Port {
             .expect("no free loopback port")
     }
 
-    pub(crate) fn number(&self) -> u16 {
+    /// Its number.
+    #[must_use]
+    pub const fn number(&self) -> u16 {
         self.number
     }
 }

@@ -1,8 +1,14 @@
-//! A child process that dies with its owner.
+//! A child process that dies with its owner, and what this one has used.
 
-use std::process::{Child, Command, ExitStatus};
+use std::{
+    process::{Child, Command, ExitStatus},
+    time::Duration,
+};
 
-use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid};
+use rustix::{
+    process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, waitid},
+    time::{ClockId, clock_gettime},
+};
 
 use crate::reaper;
 
@@ -93,4 +99,11 @@ impl Drop for Process {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// The processor time that this process has used, all its threads together.
+#[must_use]
+pub fn processor_time() -> Duration {
+    let time = clock_gettime(ClockId::ProcessCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }

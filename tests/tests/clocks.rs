@@ -8,7 +8,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{NEVER, await_state, await_up, connect, unhurried};
+use common::{NEVER, acquire_on_all, await_state, await_up, await_watched, connect, unhurried};
 use redlock_runtime::{Connection, LockError, Redlock, Release, Verdict};
 use redlock_tests::{Cluster, PATIENCE, Server};
 use tokio::time::timeout;
@@ -27,7 +27,7 @@ async fn a_minority_that_is_set_far_forward_lets_nobody_else_in() {
     for stepped in 1..=2 {
         let cluster = clocked(5);
         let (holder, rival) = (connect(&cluster).await, connect(&cluster).await);
-        let guard = acquire_on_all(&holder, &cluster).await;
+        let guard = acquire_on_all(&holder, &cluster, KEY).await;
 
         for node in cluster.iter().take(stepped) {
             node.clock().step(FAR);
@@ -68,7 +68,7 @@ async fn clocks_that_are_all_set_forward_within_the_guard_band_let_nobody_in_ear
 async fn clocks_that_are_all_set_far_back_hold_nobody_up() {
     let cluster = clocked(5);
     let (one, two) = (connect(&cluster).await, connect(&cluster).await);
-    let guard = acquire_on_all(&one, &cluster).await;
+    let guard = acquire_on_all(&one, &cluster, KEY).await;
     let before = guard.fencing_token().unwrap();
 
     for node in &cluster {
@@ -157,7 +157,7 @@ async fn a_quarantine_is_not_shortened_by_a_clock_that_is_set_forward() {
 async fn a_node_whose_clock_ran_ahead_of_the_guard_band_loses_its_vote() {
     let cluster = clocked(3);
     let redlock = careful(&cluster).await;
-    let guard = acquire_on_all(&redlock, &cluster).await;
+    let guard = acquire_on_all(&redlock, &cluster, KEY).await;
 
     cluster[2].kill();
     await_state("a node down", || {
@@ -189,7 +189,7 @@ async fn a_node_whose_clock_ran_ahead_of_the_guard_band_loses_its_vote() {
 async fn a_node_whose_clock_stepped_within_the_guard_band_keeps_its_vote() {
     let cluster = clocked(3);
     let redlock = careful(&cluster).await;
-    let guard = acquire_on_all(&redlock, &cluster).await;
+    let guard = acquire_on_all(&redlock, &cluster, KEY).await;
     cluster[2].kill();
 
     cluster[1].clock().step(NEVER / 20);
@@ -205,7 +205,7 @@ async fn a_node_whose_clock_stepped_within_the_guard_band_keeps_its_vote() {
 async fn a_holder_hears_that_clocks_were_set_beyond_the_guard_band() {
     let cluster = clocked(5);
     let redlock = connect(&cluster).await;
-    let guard = acquire_on_all(&redlock, &cluster).await;
+    let guard = acquire_on_all(&redlock, &cluster, KEY).await;
     await_watched(&cluster).await;
 
     for node in &cluster {
@@ -221,7 +221,7 @@ async fn a_holder_hears_that_clocks_were_set_beyond_the_guard_band() {
 async fn who_gets_in_by_clocks_that_were_set_too_far_has_the_larger_token() {
     let cluster = clocked(5);
     let (holder, intruder) = (connect(&cluster).await, connect(&cluster).await);
-    let guard = acquire_on_all(&holder, &cluster).await;
+    let guard = acquire_on_all(&holder, &cluster, KEY).await;
     let token = guard.fencing_token().unwrap();
     await_watched(&cluster).await;
 
@@ -294,21 +294,6 @@ async fn careful(cluster: &Cluster) -> Redlock {
 }
 
 // ---- the steps
-
-async fn acquire_on_all(redlock: &Redlock, cluster: &Cluster) -> redlock_runtime::Guard {
-    let guard = redlock.lock(KEY).acquire().await.unwrap();
-    for node in cluster {
-        node.await_event(KEY, "set", 1).await;
-    }
-    guard
-}
-
-/// Waits until the holder has read its key on every node.
-async fn await_watched(cluster: &Cluster) {
-    for node in cluster {
-        await_state("a watched key", || node.count("client|caching") > 0).await;
-    }
-}
 
 fn is_quarantined(redlock: &Redlock, node: usize) -> bool {
     let nodes = redlock.nodes();

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use common::{NEVER, await_state, await_up, connect, connect_by, unhurried};
+use common::{NEVER, asks_for_a_lock, await_state, await_up, connect, connect_by, unhurried};
 use redlock_runtime::{Connection, LockError, Redlock, Release, Verdict};
 use redlock_tests::{Cluster, Mode, Proxy, Server};
 
@@ -417,9 +417,11 @@ fn tell(lie: Lie, client: TcpStream) -> io::Result<()> {
     let mut commands = BufReader::new(client.try_clone()?);
     loop {
         let words = command(&mut commands)?;
-        // Only the question for the lock has so many arguments.
-        let is_for_lock = words[0].starts_with("EVAL") && words.len() == 12;
-        let answer = if is_for_lock { lie.grant } else { lie.answer };
+        let answer = if asks_for_a_lock(&words) {
+            lie.grant
+        } else {
+            lie.answer
+        };
         (&client).write_all(answer.as_bytes())?;
     }
 }

@@ -15,7 +15,9 @@ use std::{
     time::Duration,
 };
 
-use common::{NEVER, await_sent, await_state, connect, connect_by, unhurried};
+use common::{
+    NEVER, acquire_on_all, asks_for_a_lock, await_sent, await_state, connect, connect_by, unhurried,
+};
 use redlock_runtime::{Guard, LockError, Redlock, Release};
 use redlock_tests::{Cluster, PATIENCE, Proxy, Server};
 use tokio::task::{JoinSet, yield_now};
@@ -163,7 +165,7 @@ async fn nothing_of_an_owner_follows_its_release() {
 async fn an_extension_gives_the_keys_their_full_life_again() {
     let cluster = Cluster::start(3);
     let redlock = connect(&cluster).await;
-    let guard = acquire_on_all(&redlock, &cluster).await;
+    let guard = acquire_on_all(&redlock, &cluster, KEY).await;
     // Less than a full life, but not so much less that the nodes' clocks would be doubted.
     let less = NEVER + Duration::from_secs(100);
     let millis = less.as_millis().to_string();
@@ -188,7 +190,7 @@ async fn an_extension_never_makes_a_key_again() {
         let cluster = deaf_cluster();
         let proxies = cluster.proxies();
         let redlock = connect_by(&proxies).await;
-        let guard = acquire_on_all(&redlock, &cluster).await;
+        let guard = acquire_on_all(&redlock, &cluster, KEY).await;
         delete(cluster.iter().take(gone));
         proxies.iter().for_each(Proxy::clear);
 
@@ -272,7 +274,7 @@ async fn a_lock_that_somebody_else_took_over_is_lost_and_stays_theirs() {
 async fn a_release_of_a_held_lock_says_so() {
     let cluster = Cluster::start(3);
     let redlock = connect(&cluster).await;
-    let guard = acquire_on_all(&redlock, &cluster).await;
+    let guard = acquire_on_all(&redlock, &cluster, KEY).await;
     // A minority does not matter.
     delete(cluster.iter().take(1));
 
@@ -294,7 +296,7 @@ async fn a_release_of_a_lock_whose_keys_are_gone_says_so() {
     // Of the one it is known before the release, of the other by the release.
     for cluster in [Cluster::start(3), deaf_cluster()] {
         let redlock = connect(&cluster).await;
-        let guard = acquire_on_all(&redlock, &cluster).await;
+        let guard = acquire_on_all(&redlock, &cluster, KEY).await;
         delete(cluster.iter().take(2));
 
         assert_eq!(in_time(guard.release()).await, Release::AlreadyExpired);
@@ -307,7 +309,7 @@ async fn a_release_that_no_majority_answers_is_unknown_and_done_all_the_same() {
     let proxies = cluster.proxies();
     let urls = proxies.iter().map(Proxy::url);
     let redlock = unhurried(urls).node_timeout(BRIEF).build().await.unwrap();
-    let guard = acquire_on_all(&redlock, &cluster).await;
+    let guard = acquire_on_all(&redlock, &cluster, KEY).await;
     proxies[..2].iter().for_each(Proxy::hold_replies);
 
     assert_eq!(in_time(guard.release()).await, Release::Unknown);
@@ -319,7 +321,7 @@ async fn a_release_that_no_majority_answers_is_unknown_and_done_all_the_same() {
 async fn a_release_after_a_shutdown_is_unknown() {
     let cluster = Cluster::start(3);
     let redlock = connect(&cluster).await;
-    let guard = acquire_on_all(&redlock, &cluster).await;
+    let guard = acquire_on_all(&redlock, &cluster, KEY).await;
     let left = redlock.shutdown(Duration::ZERO).await.unwrap_err();
     assert_eq!(left.held(), 1);
 
@@ -339,7 +341,7 @@ async fn keys_live_for_lease_drift_and_guard_band() {
         }
         let redlock = builder.build().await.unwrap();
 
-        let _guard = acquire_on_all(&redlock, &cluster).await;
+        let _guard = acquire_on_all(&redlock, &cluster, KEY).await;
 
         let with_drift = NEVER * 101 / 100 + Duration::from_millis(2);
         for node in &cluster {
@@ -381,7 +383,7 @@ async fn each_attempt_has_an_owner_of_its_own() {
     let last = owners(&proxies[0]).pop();
     drop(guard);
     cluster.await_free(KEY).await;
-    let _again = acquire_on_all(&redlock, &cluster).await;
+    let _again = acquire_on_all(&redlock, &cluster, KEY).await;
     assert_ne!(cluster[0].get(KEY), last);
 }
 
@@ -510,20 +512,6 @@ fn deaf_cluster() -> Cluster {
     cluster
 }
 
-async fn acquire_on_all(redlock: &Redlock, cluster: &Cluster) -> Guard {
-    let before: Vec<usize> = cluster.iter().map(sets).collect();
-    let guard = redlock.lock(KEY).acquire().await.unwrap();
-    for (node, before) in cluster.iter().zip(before) {
-        node.await_event(KEY, "set", before + 1).await;
-    }
-    guard
-}
-
-fn sets(node: &Server) -> usize {
-    let events = node.events(KEY);
-    events.iter().filter(|event| *event == "set").count()
-}
-
 async fn await_renewals(cluster: &Cluster, key: &str, count: usize) {
     await_event_everywhere(cluster, key, "expire", 1 + count).await;
 }
@@ -559,8 +547,7 @@ fn sent(proxy: &Proxy, word: &str) -> Vec<Vec<String>> {
 fn owners(proxy: &Proxy) -> Vec<String> {
     let scripts = sent(proxy, KEY).into_iter();
     scripts
-        // Only an acquisition has so many arguments.
-        .filter(|words| words.len() == 12)
+        .filter(|words| asks_for_a_lock(words))
         .map(|words| words[5].clone())
         .collect()
 }

@@ -5,7 +5,7 @@ mod common;
 
 use std::future::pending;
 
-use common::{await_state, connect};
+use common::{await_state, await_up, await_watched, connect};
 use redlock_runtime::{LockError, Redlock};
 use redlock_tests::{Cluster, Server};
 use tokio::{sync::oneshot, task::JoinHandle, time::timeout};
@@ -74,13 +74,6 @@ async fn come_and_go(redlock: &Redlock, key: &str, cluster: &Cluster) {
     }
 }
 
-/// Waits until the holder has read its key on every node.
-async fn await_watched(cluster: &Cluster) {
-    for node in cluster {
-        await_state("a watched key", || node.count("client|caching") > 0).await;
-    }
-}
-
 #[tokio::test]
 async fn a_new_connection_does_not_make_the_alarm_deaf() {
     let cluster = Cluster::start(3);
@@ -91,7 +84,7 @@ async fn a_new_connection_does_not_make_the_alarm_deaf() {
         node.kill_clients();
     }
     await_state("down", || redlock.nodes().iter().all(|node| !node.is_up())).await;
-    common::await_up(&redlock).await;
+    await_up(&redlock).await;
     for node in &cluster {
         node.command(&["DEL", "k"]);
     }

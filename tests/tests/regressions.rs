@@ -20,8 +20,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{NEVER, await_sent, await_state, await_up, connect, connect_by, unhurried};
-use redlock_runtime::{Connection, Guard, LockError, Redlock, Release, Verdict};
+use common::{
+    NEVER, acquire_on_all, await_sent, await_state, await_up, connect, connect_by, unhurried,
+};
+use redlock_runtime::{Connection, LockError, Redlock, Release, Verdict};
 use redlock_tests::{Cluster, PATIENCE, Proxy, Server};
 use tokio::{runtime::Runtime, task::JoinSet};
 
@@ -144,7 +146,7 @@ async fn redlock_rb_36_an_extension_that_comes_late_does_not_make_the_key_again(
     let cluster = Cluster::start(3);
     let proxies = cluster.proxies();
     let (one, two) = (connect_by(&proxies).await, connect(&cluster).await);
-    let guard = acquire_on_all(&one, &cluster).await;
+    let guard = acquire_on_all(&one, &cluster, KEY).await;
     proxies.iter().for_each(Proxy::hold_requests);
     proxies.iter().for_each(Proxy::clear);
     let lease = guard.lease();
@@ -224,7 +226,7 @@ async fn redsync_186_a_bare_majority_that_loses_a_node_leaves_no_room_for_anothe
 async fn redsync_147_an_extension_counts_no_node_that_has_lost_the_key() {
     let cluster = Cluster::start(3);
     let redlock = connect(&cluster).await;
-    let guard = acquire_on_all(&redlock, &cluster).await;
+    let guard = acquire_on_all(&redlock, &cluster, KEY).await;
     for restarted in 0..2 {
         cluster[restarted].kill();
         await_state("the node down", || !redlock.nodes()[restarted].is_up()).await;
@@ -344,7 +346,7 @@ fn pottery_274_a_guard_may_be_the_last_thing_that_is_dropped() {
     let runtime = Runtime::new().unwrap();
     let (redlock, guard) = runtime.block_on(async {
         let redlock = connect(&cluster).await;
-        let guard = acquire_on_all(&redlock, &cluster).await;
+        let guard = acquire_on_all(&redlock, &cluster, KEY).await;
         (redlock, guard)
     });
 
@@ -379,7 +381,7 @@ fn pottery_274_nor_does_it_matter_that_its_engine_is_gone() {
 async fn rslock_a_guard_dropped_under_tokio_is_released() {
     let cluster = Cluster::start(3);
     let redlock = connect(&cluster).await;
-    let guard = acquire_on_all(&redlock, &cluster).await;
+    let guard = acquire_on_all(&redlock, &cluster, KEY).await;
 
     drop(guard);
 
@@ -440,7 +442,7 @@ async fn aiocache_979_tasks_that_come_as_others_go_do_not_release_each_other() {
 async fn redis_rs_514_a_release_that_nobody_polls_is_sent() {
     let cluster = Cluster::start(3);
     let redlock = connect(&cluster).await;
-    let guard = acquire_on_all(&redlock, &cluster).await;
+    let guard = acquire_on_all(&redlock, &cluster, KEY).await;
 
     drop(guard.release());
 
@@ -510,14 +512,6 @@ async fn careful(cluster: &Cluster) -> Redlock {
 }
 
 // ---- the steps
-
-async fn acquire_on_all(redlock: &Redlock, cluster: &Cluster) -> Guard {
-    let guard = redlock.lock(KEY).acquire().await.unwrap();
-    for node in cluster {
-        node.await_event(KEY, "set", 1).await;
-    }
-    guard
-}
 
 /// Waits until the key has been renewed, from now on, this often on every node.
 async fn await_renewals(cluster: &Cluster, count: usize) {

@@ -1,9 +1,9 @@
 //! Nodes whose URL is `rediss://`.
 
-use std::{fs, net::TcpListener, path::Path, process::Command};
+use std::{fs, path::Path, process::Command};
 
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
-use redlock_tests::Server;
+use redlock_tests::{Port, Server};
 
 #[test]
 fn a_node_with_a_certificate_that_is_trusted_locks() {
@@ -59,7 +59,8 @@ fn authority() -> CertifiedIssuer<'static, KeyPair> {
 
 /// What becomes of a lock in a process that trusts `authority` and nobody else.
 fn lock(server: &Server, authority: &Path) -> String {
-    let port = free_port();
+    let reserved = Port::reserve();
+    let port = reserved.number();
     server.command(&["CONFIG", "SET", "tls-port", &port.to_string()]);
     let output = Command::new(env!("CARGO_BIN_EXE_configured"))
         .arg("lock")
@@ -70,10 +71,4 @@ fn lock(server: &Server, authority: &Path) -> String {
         .unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
-}
-
-/// A port that nobody uses at the moment.
-fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port()
 }

@@ -1,4 +1,9 @@
 //! One attempt to win a majority.
+//!
+//! An attempt on nodes that have time asks all of them at once: the fastest majority decides. One on
+//! a busy set, and a hand-over, asks only as many as a majority needs, which spares two of five nodes
+//! the request and its release; it asks the others as soon as one of the first fails, once they have
+//! answered without a majority, or when they take several times as long as usual.
 
 use std::{sync::Arc, time::Duration};
 

@@ -14,7 +14,7 @@ use std::{
 };
 
 use redlock_runtime::{Guard, Redlock};
-use redlock_tests::Cluster;
+use redlock_tests::{Cluster, processor_time};
 use serde_json::json;
 use tokio::task::JoinSet;
 
@@ -56,9 +56,9 @@ async fn measure(redlock: &Redlock, count: usize) -> Result<serde_json::Value, B
     let acquired = began.elapsed();
     let held_memory = resident()?.saturating_sub(memory);
 
-    let processor = processor_time()?;
+    let processor = processor_time();
     tokio::time::sleep(WATCHED).await;
-    let renewing = processor_time()? - processor;
+    let renewing = processor_time() - processor;
     let still_held = held.iter().filter(|guard| guard.is_held()).count();
 
     let memory = resident()?;
@@ -115,20 +115,4 @@ fn resident() -> Result<u64, Box<dyn Error>> {
     let statm = fs::read_to_string("/proc/self/statm")?;
     let pages: u64 = statm.split(' ').nth(1).ok_or("statm")?.parse()?;
     Ok(pages * rustix::param::page_size() as u64)
-}
-
-/// What this process has used, all its threads together.
-fn processor_time() -> Result<Duration, Box<dyn Error>> {
-    let stat = fs::read_to_string("/proc/self/stat")?;
-    let (_, fields) = stat.rsplit_once(')').ok_or("stat")?;
-    let ticks: Vec<u64> = fields
-        .split_whitespace()
-        .skip(11)
-        .take(2)
-        .map(str::parse)
-        .collect::<Result<_, _>>()?;
-    let per_second = rustix::param::clock_ticks_per_second();
-    Ok(Duration::from_secs_f64(
-        ticks.iter().sum::<u64>() as f64 / per_second as f64,
-    ))
 }

@@ -8,8 +8,8 @@
 
 use std::time::{Duration, Instant};
 
-use redlock_runtime::{Builder, Redlock};
-use redlock_tests::{Cluster, PATIENCE, Proxy};
+use redlock_runtime::{Builder, Guard, Redlock};
+use redlock_tests::{Cluster, PATIENCE, Proxy, Server};
 
 /// Longer than any test. What has to wait for it fails its test instead of passing late.
 pub const NEVER: Duration = Duration::from_secs(3_600);
@@ -49,7 +49,7 @@ pub async fn connect_by(proxies: &[Proxy]) -> Redlock {
 /// Requests to a node keep their order, so it is enough to see that a later lock has come and gone.
 pub async fn await_sent(redlock: &Redlock, cluster: &Cluster) {
     const FENCE: &str = "fence";
-    let seen = |node: &redlock_tests::Server| {
+    let seen = |node: &Server| {
         let events = node.events(FENCE);
         events.iter().filter(|event| *event == "del").count()
     };
@@ -82,4 +82,30 @@ pub async fn await_up(redlock: &Redlock) {
             .all(redlock_runtime::NodeStatus::is_up)
     })
     .await;
+}
+
+/// Acquires `key`, and waits until every node has it.
+pub async fn acquire_on_all(redlock: &Redlock, cluster: &Cluster, key: &str) -> Guard {
+    let sets = |node: &Server| {
+        let events = node.events(key);
+        events.iter().filter(|event| *event == "set").count()
+    };
+    let before: Vec<usize> = cluster.iter().map(sets).collect();
+    let guard = redlock.lock(key).acquire().await.unwrap();
+    for (node, before) in cluster.iter().zip(before) {
+        node.await_event(key, "set", before + 1).await;
+    }
+    guard
+}
+
+/// Waits until the holder has read its key on every node.
+pub async fn await_watched(cluster: &Cluster) {
+    for node in cluster {
+        await_state("a watched key", || node.count("client|caching") > 0).await;
+    }
+}
+
+/// Only the question for a lock has so many arguments.
+pub fn asks_for_a_lock(words: &[String]) -> bool {
+    words[0].starts_with("EVAL") && words.len() == 12
 }

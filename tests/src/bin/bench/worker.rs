@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use rustix::time::{ClockId, clock_gettime};
+use redlock_tests::processor_time;
 use serde_json::json;
 use tokio::{runtime, task::JoinSet};
 
@@ -82,13 +82,13 @@ async fn work(order: &Order) -> Result<(), Box<dyn Error>> {
     tokio::task::spawn_blocking(|| io::stdin().read_line(&mut String::new())).await??;
 
     stalls.begin();
-    let cpu = cpu_time();
+    let cpu = processor_time();
     let until = Instant::now() + order.window;
     for worker in &mut workers {
         worker.begin();
     }
     let workers = all(workers, move |worker| worker.work(until)).await?;
-    let cpu = cpu_time().saturating_sub(cpu);
+    let cpu = processor_time().saturating_sub(cpu);
     report(&workers, cpu, stalls.worst_us())?;
     clients.finish().await;
     Ok(())
@@ -236,12 +236,6 @@ fn report(workers: &[Worker], cpu: Duration, stall_us: u64) -> io::Result<()> {
     });
     println!("{report}");
     Ok(())
-}
-
-/// Of all threads.
-fn cpu_time() -> Duration {
-    let time = clock_gettime(ClockId::ProcessCPUTime);
-    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
 fn peak_kb() -> io::Result<u64> {
