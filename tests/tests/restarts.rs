@@ -55,6 +55,27 @@ async fn a_flushed_node_is_quarantined() {
     assert_no_vote_of_1(&redlock, &cluster).await;
 }
 
+/// By a client that has never seen them vote.
+#[tokio::test]
+async fn servers_that_have_run_for_long_vote_at_once_but_for_one_that_was_flushed() {
+    let cluster = Cluster::start_with(3, &Server::builder().own_clock());
+    for node in &cluster {
+        node.clock().step(24 * NEVER);
+        let has_run = || node.info("server")["uptime_in_days"] != "0";
+        await_state("a long time", has_run).await;
+    }
+    cluster[1].command(&["FLUSHALL"]);
+
+    let redlock = careful(cluster.urls()).build().await.unwrap();
+
+    await_quarantine(&redlock, 1).await;
+    await_state("the others vote", || {
+        let nodes = redlock.nodes();
+        nodes[0].is_up() && nodes[2].is_up()
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn a_node_with_swapped_databases_is_quarantined() {
     let cluster = founded(3).await;

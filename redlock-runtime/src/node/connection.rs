@@ -112,7 +112,6 @@ async fn prepare(wire: &mut MultiplexedConnection, has_pushes: bool) -> Result<F
     let mut pipeline = Pipeline::new();
     pipeline.cmd("INFO").arg("server");
     pipeline.cmd("INFO").arg("memory");
-    pipeline.cmd("INFO").arg("commandstats");
     pipeline.cmd("CONFIG").arg("GET").arg("*append*");
     // Only keys that are read on purpose, and no news of what this connection does itself.
     pipeline
@@ -125,14 +124,10 @@ async fn prepare(wire: &mut MultiplexedConnection, has_pushes: bool) -> Result<F
     let mut answers = answers.into_iter();
     let server = info(answers.next())?;
     let memory = info(answers.next())?;
-    let commands = info(answers.next())?;
     let uptime = field(&server, "uptime_in_seconds").and_then(|seconds| seconds.parse().ok());
-    let flushes = ["flushall", "flushdb", "swapdb"].map(|name| format!("cmdstat_{name}"));
     Ok(Facts {
         server: field(&server, "run_id").map(Arc::from),
         uptime: uptime.map(Duration::from_secs),
-        was_flushed: commands.is_none()
-            || flushes.iter().any(|name| field(&commands, name).is_some()),
         is_durable: is_durable(answers.next()),
         tells_changes: matches!(answers.next(), Some(Value::Okay)) && has_pushes,
         evicts: field(&memory, "maxmemory_policy")

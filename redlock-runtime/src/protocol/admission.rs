@@ -115,8 +115,10 @@ impl Protocol {
     }
 
     fn ask_admission(&mut self, node: NodeId, floor: Option<Token>, now: Instant) {
+        let (quarantine, unless_flushed) = self.quarantine_for(node, now);
         let body = Request::Admit {
-            quarantine: self.quarantine_for(node, now),
+            quarantine,
+            unless_flushed,
             is_durable: self.admissions[node.0].facts.is_durable,
             floor,
         };
@@ -127,8 +129,8 @@ impl Protocol {
 
     /// As long as any lock lives that the node may have forgotten. Where no majority has ever
     /// voted, this is most likely the first start of all; a client that has seen this very node
-    /// vote knows better.
-    fn quarantine_for(&self, node: NodeId, now: Instant) -> Duration {
+    /// vote knows better. True where the quarantine is not needed unless there was a flush.
+    fn quarantine_for(&self, node: NodeId, now: Instant) -> (Duration, bool) {
         let settings = &self.wire.settings;
         let old = self
             .admissions
@@ -137,13 +139,11 @@ impl Protocol {
             .count();
         let this = &self.admissions[node.0];
         if this.known_since.is_some() || old >= quorum::majority(self.wire.node_count()) {
-            return settings.quarantine;
+            return (settings.quarantine, false);
         }
         let ran_all_along = |uptime| uptime > 2 * settings.fresh_quarantine;
-        if this.facts.uptime.is_some_and(ran_all_along) && !this.facts.was_flushed {
-            return Duration::ZERO;
-        }
-        settings.fresh_quarantine
+        let is_seasoned = this.facts.uptime.is_some_and(ran_all_along);
+        (settings.fresh_quarantine, is_seasoned)
     }
 
     fn begin_reseed(&mut self, node: NodeId) {

@@ -34,8 +34,6 @@ pub(crate) struct Facts {
     pub(crate) server: Option<Arc<str>>,
     /// How long it says that it has been running.
     pub(crate) uptime: Option<Duration>,
-    /// It says that its keys have been flushed or swapped away at some time.
-    pub(crate) was_flushed: bool,
     /// It writes every change to disk before it answers, so it forgets nothing in a crash.
     pub(crate) is_durable: bool,
     /// It tells of changes to keys that were read.
@@ -52,6 +50,9 @@ pub(crate) enum Request {
     /// admitted with a floor below which its counters must not start again.
     Admit {
         quarantine: Duration,
+        /// There is no need for a quarantine, unless keys have been flushed or swapped away since
+        /// the server's start. That it says at the same moment, so that nothing comes between.
+        unless_flushed: bool,
         is_durable: bool,
         floor: Option<Token>,
     },

@@ -60,6 +60,7 @@ pub(crate) fn command(request: &Request, server: Option<&str>, with_source: bool
         Request::Identify => redis::cmd("INFO").arg("server").to_owned(),
         Request::Admit {
             quarantine,
+            unless_flushed,
             is_durable,
             floor,
         } => {
@@ -67,6 +68,7 @@ pub(crate) fn command(request: &Request, server: Option<&str>, with_source: bool
             let floor = floor.map_or_else(String::new, |floor| floor.0.to_string());
             command.arg(server).arg(millis(*quarantine));
             command.arg(u8::from(*is_durable)).arg(floor);
+            command.arg(u8::from(*unless_flushed));
             command
         }
         Request::Top => run(&TOP, &[NODE]),

@@ -351,6 +351,19 @@ fn a_node_that_lost_its_memory_does_not_vote_before_the_longest_key_has_expired(
 }
 
 #[test]
+fn a_flush_before_the_first_question_is_seen_also_by_a_client_that_knows_no_node() {
+    let mut world = World::starting(&[Mood::Well; 3]);
+    // The nodes have told of themselves, and the question is on its way.
+    world.run_for(2 * HOP);
+    for node in &mut world.nodes {
+        node.forget();
+    }
+    world.run_for(10 * HOP);
+    world.ask(1, "k", terms());
+    assert_eq!(quarantined(world.answer(1)), 3);
+}
+
+#[test]
 fn neither_the_nodes_clock_nor_a_new_connection_shortens_a_quarantine() {
     let mut world = World::new(3);
     world.run_for(Duration::from_secs(60));
@@ -400,8 +413,10 @@ fn a_node_without_counters_waits_for_those_that_are_still_being_connected_to() {
     for node in &mut world.nodes {
         node.counter = Token(100);
     }
-    // Its memory is gone, and it is admitted without delay, as one that has run all along.
+    // Its memory is gone, without a flush, and it is admitted without delay, as one that has run
+    // all along.
     world.nodes[0].forget();
+    world.nodes[0].was_flushed = false;
     let world = &mut world.restart_client(&[1, 2]);
     world.run_for(2 * HOP + 2 * Duration::from_millis(40) + 4 * HOP);
     world.nodes[2].mood = Mood::Mute;

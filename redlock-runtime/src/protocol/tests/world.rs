@@ -45,6 +45,7 @@ pub(super) struct Node {
     /// Another one after a restart.
     pub(super) process: Arc<str>,
     pub(super) uptime: Duration,
+    pub(super) was_flushed: bool,
     /// The marker and its like.
     pub(super) memory: NodeMemory,
     connection: Option<ConnectionId>,
@@ -126,6 +127,7 @@ impl World {
                     clock_ahead: Duration::ZERO,
                     process: format!("node {index}, first").into(),
                     uptime: Duration::from_secs(3_600),
+                    was_flushed: false,
                     memory: NodeMemory::default(),
                     connection: None,
                 })
@@ -372,9 +374,20 @@ impl World {
             return Reply::NotAdmitted;
         }
         match body {
-            Request::Admit {
-                quarantine, floor, ..
-            } => node.memory.admit(server, *quarantine, *floor, now),
+            &Request::Admit {
+                quarantine,
+                unless_flushed,
+                floor,
+                ..
+            } => {
+                let is_needed = !unless_flushed || node.was_flushed;
+                let quarantine = if is_needed {
+                    quarantine
+                } else {
+                    Duration::ZERO
+                };
+                node.memory.admit(server, quarantine, floor, now)
+            }
             Request::Top => Reply::Top {
                 counter: node.counter.max(node.memory.floor),
             },
@@ -466,6 +479,7 @@ impl Node {
     pub(super) fn restart_empty(&mut self) {
         self.process = format!("{}, again", self.process).into();
         self.uptime = Duration::ZERO;
+        self.was_flushed = false;
         self.forget();
     }
 
@@ -476,6 +490,7 @@ impl Node {
 
     /// What `FLUSHALL` does.
     pub(super) fn forget(&mut self) {
+        self.was_flushed = true;
         self.keys.clear();
         self.counter = Token(0);
         self.memory = NodeMemory::default();

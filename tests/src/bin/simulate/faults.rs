@@ -231,14 +231,7 @@ impl World {
         }
     }
 
-    /// A client that has never known the node takes its word that it has not been flushed, for as
-    /// long as its first question is on the way, also from a connection that is gone: outside of
-    /// the assumptions.
     fn flush(&mut self, node: usize) {
-        let is_trusted = !self.nodes[node].introduced.is_empty();
-        if is_trusted && self.plan.profile == Profile::Inside {
-            return;
-        }
         self.hit(Harm::Flushed, None);
         self.losses = true;
         self.nodes[node].flush(self.now);

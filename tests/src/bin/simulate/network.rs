@@ -368,7 +368,6 @@ impl World {
         let answer = match arrival.message {
             Message::Hello => {
                 self.nodes[node].load_scripts();
-                self.nodes[node].introduced.push(connection);
                 Message::Up(self.nodes[node].facts(node, self.now))
             }
             Message::Request {
@@ -425,9 +424,6 @@ impl World {
         how: (Option<Arc<str>>, bool),
         tag: Tag,
     ) -> Reply {
-        if matches!(body, Request::Admit { .. }) {
-            self.nodes[node].introduced.retain(|&one| one != connection);
-        }
         let voted = self.nodes[node].votes();
         let (reply, effect) = self.nodes[node].run((node, connection), body, how, tag, self.now);
         if !voted && self.nodes[node].votes() {

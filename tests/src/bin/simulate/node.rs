@@ -32,8 +32,6 @@ pub(crate) struct Node {
     readers: [Vec<usize>; KEYS],
     /// What those of them have to be told that the last request was not from.
     pub(crate) told: Vec<(usize, &'static str)>,
-    /// The connections on which it has told its facts, and was not asked for a vote yet.
-    pub(crate) introduced: Vec<usize>,
     /// It has voted without interruption, or with counters that make up for what it has lost.
     pub(crate) remembers: bool,
     /// The true time at which it last lost its memory.
@@ -119,7 +117,6 @@ impl Node {
             was_flushed: false,
             readers: Default::default(),
             told: Vec::new(),
-            introduced: Vec::new(),
             remembers: true,
             lost_at: 0,
             scripts: [false; SCRIPTS],
@@ -152,7 +149,6 @@ impl Node {
             key.orphan = true;
         }
         self.process += 1;
-        self.introduced.clear();
         self.booted = self.clock.read(at);
         self.was_flushed = false;
         self.lose_memory(at);
@@ -197,7 +193,6 @@ impl Node {
         Facts {
             server: Some(self.identity(number)),
             uptime: Some(Duration::from_nanos(uptime)),
-            was_flushed: self.was_flushed,
             tells_changes: true,
             ..Facts::default()
         }
@@ -260,10 +255,19 @@ impl Node {
         // The client's word for the process, which may be out of date.
         let meant = server.as_ref() == Some(&identity);
         match request {
-            Request::Admit {
-                quarantine, floor, ..
+            &Request::Admit {
+                quarantine,
+                unless_flushed,
+                floor,
+                ..
             } => {
-                let reply = self.admit(meant, *quarantine, *floor, at);
+                let is_needed = !unless_flushed || self.was_flushed;
+                let quarantine = if is_needed {
+                    quarantine
+                } else {
+                    Duration::ZERO
+                };
+                let reply = self.admit(meant, quarantine, floor, at);
                 return (reply, Effect::Nothing);
             }
             Request::Top => {
