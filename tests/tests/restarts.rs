@@ -126,6 +126,22 @@ async fn what_forgets_no_lock_is_no_reason_for_a_quarantine() {
     assert_serves(&later).await;
 }
 
+/// Or else whoever gives up before a script has been sent again leaves the next one where it was.
+#[tokio::test]
+async fn a_node_that_has_lost_its_scripts_is_told_all_of_them_again() {
+    let cluster = founded(3).await;
+    let redlock = careful(cluster.urls()).build().await.unwrap();
+    cluster[2].kill();
+    let loads = || cluster[1].count("script|load");
+    let at_once = loads();
+
+    cluster[1].command(&["SCRIPT", "FLUSH"]);
+    assert_serves(&redlock).await;
+
+    // Two clients had connected, and each had told it them.
+    assert_eq!(loads() - at_once, at_once / 2);
+}
+
 #[tokio::test]
 async fn a_node_that_has_all_on_disk_votes_at_once_after_a_restart() {
     let durable = Server::builder().args(["--appendonly", "yes", "--appendfsync", "always"]);

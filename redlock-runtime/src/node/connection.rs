@@ -117,7 +117,9 @@ async fn prepare(wire: &mut MultiplexedConnection, has_pushes: bool) -> Result<F
     pipeline
         .cmd("CLIENT")
         .arg(&["TRACKING", "ON", "OPTIN", "NOLOOP"]);
-    script::load_all(&mut pipeline);
+    for load in script::load_all() {
+        pipeline.add_command(load);
+    }
     let answers = wire
         .send_packed_commands(&pipeline, 0, pipeline.len())
         .await?;

@@ -207,7 +207,7 @@ fn batch(orders: impl ExactSizeIterator<Item = Order>) -> (Pipeline, Asked) {
     let mut pipeline = Pipeline::with_capacity(orders.len());
     let mut asked = Vec::with_capacity(orders.len());
     for order in orders {
-        if let Some(preface) = script::preface(&order.body) {
+        for preface in script::preface(&order.body) {
             pipeline.add_command(preface);
             asked.push(None);
         }

@@ -56,7 +56,7 @@ pub(crate) enum Request {
         is_durable: bool,
         floor: Option<Token>,
     },
-    /// Which process is it?
+    /// Which process is it? It is told all scripts again.
     Identify,
     /// The highest of its counters.
     Top,

@@ -5,7 +5,7 @@
 
 use std::{sync::LazyLock, time::Duration};
 
-use redis::{Cmd, Pipeline, Script};
+use redis::{Cmd, Script};
 use uuid::Uuid;
 
 use crate::protocol::{Owner, Request, stripe};
@@ -32,11 +32,15 @@ impl Source {
     }
 }
 
-/// Adds to a pipeline what makes a server know all scripts.
-pub(crate) fn load_all(pipeline: &mut Pipeline) {
-    for script in [&ADMIT, &TOP, &ACQUIRE, &CONFIRM, &EXTEND, &RELEASE] {
-        pipeline.add_command(redis::cmd("SCRIPT").arg("LOAD").arg(script.text).to_owned());
-    }
+/// What makes a server know all scripts.
+pub(crate) fn load_all() -> Vec<Cmd> {
+    let scripts = [&ADMIT, &TOP, &ACQUIRE, &CONFIRM, &EXTEND, &RELEASE];
+    let load = |script: &LazyLock<Source>| {
+        let mut command = redis::cmd("SCRIPT");
+        command.arg("LOAD").arg(script.text);
+        command
+    };
+    scripts.map(load).into()
 }
 
 /// The hash of what a node knows beside the locks: which process was admitted, and by stripe the
@@ -131,11 +135,16 @@ fn run(script: &Source, with_source: bool, keys: &[&str]) -> Cmd {
     command
 }
 
-/// What must go before a request, in the same pipeline; its answer is of no interest.
-pub(crate) fn preface(request: &Request) -> Option<Cmd> {
-    // The next command, and no other, reads keys whose changes are told.
-    let caching = || redis::cmd("CLIENT").arg("CACHING").arg("YES").to_owned();
-    matches!(request, Request::Watch { .. }).then(caching)
+/// What must go before a request, in the same pipeline; its answers are of no interest.
+pub(crate) fn preface(request: &Request) -> Vec<Cmd> {
+    match request {
+        // The next command, and no other, reads keys whose changes are told.
+        Request::Watch { .. } => vec![redis::cmd("CLIENT").arg("CACHING").arg("YES").to_owned()],
+        // Asked of a server that has lost a script. What was to be run may not be wanted any more
+        // by the time that it votes again, and whoever asks next should not meet the same.
+        Request::Identify => load_all(),
+        _ => Vec::new(),
+    }
 }
 
 /// What stands under the lock key: the owner's random id, as text that people can compare.

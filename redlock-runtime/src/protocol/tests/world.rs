@@ -359,6 +359,9 @@ impl World {
         let now = self.now;
         let node = &mut self.nodes[node.0];
         if *body == Request::Identify {
+            if node.mood == Mood::WithoutScripts {
+                node.mood = Mood::Well;
+            }
             let server = Some(Arc::clone(&node.process));
             return Reply::Identity { server };
         }

@@ -182,6 +182,8 @@ struct Line {
     waiting: Vec<LeaseId>,
     /// The owner that the nodes may know, and those of them that were asked and not released.
     open: Option<(Owner, u8)>,
+    /// The last that a lock was asked for.
+    latest: Option<Owner>,
 }
 
 const fn bit(node: usize) -> u8 {
@@ -356,6 +358,7 @@ impl Checker {
             Request::Acquire { ttl, .. } => {
                 attempted.expires = now + ttl.as_nanos() as u64;
                 attempted.asked |= bit(node);
+                line.latest = Some(*owner);
                 match &mut line.open {
                     Some((open, nodes)) if open == owner => *nodes |= bit(node),
                     Some((open, _)) => {
@@ -468,9 +471,8 @@ impl Checker {
         first
     }
 
-    pub(crate) fn open_owner(&self, client: usize, key: usize) -> Option<Owner> {
-        let line = self.lines.get(&(client, key))?;
-        line.open.map(|(owner, _)| owner)
+    pub(crate) fn latest_owner(&self, client: usize, key: usize) -> Option<Owner> {
+        self.lines.get(&(client, key))?.latest
     }
 
     /// A lease was lost under its holder, who has not let go yet: the line goes on.

@@ -708,7 +708,7 @@ impl World {
         let one = &mut self.clients[client].tasks[task];
         let (key, lease) = (one.key, one.lease);
         one.stage = Stage::Holding { deadline, until };
-        one.owner = self.checker.open_owner(client, key);
+        one.owner = self.checker.latest_owner(client, key);
         one.read = None;
         one.fenced = AtStore::ToRead;
         one.granted = now.as_nanos();

@@ -129,7 +129,7 @@ impl Node {
         }
     }
 
-    /// What a client does on each new connection.
+    /// What a client does on each new connection, and when it asks who the node is.
     pub(crate) const fn load_scripts(&mut self) {
         self.scripts = [true; SCRIPTS];
     }
@@ -218,6 +218,7 @@ impl Node {
     ) -> (Reply, Effect) {
         let identity = self.identity(number);
         if *request == Request::Identify {
+            self.load_scripts();
             let server = Some(identity);
             return (Reply::Identity { server }, Effect::Nothing);
         }

@@ -140,7 +140,7 @@ impl World {
     // ---- tokens
 
     pub(crate) fn on_token(&mut self, client: usize, key: usize, token: Token, asked: u64) {
-        let owner = self.checker.open_owner(client, key);
+        let owner = self.checker.latest_owner(client, key);
         let attempted = owner.and_then(|owner| self.checker.attempted(owner));
         let grant = Grant {
             token,
