@@ -93,7 +93,7 @@ pub enum Verdict {
     NoLongerOurs,
     /// The node had not answered when the others decided.
     NoAnswerYet,
-    /// The node was not asked, because others had decided.
+    /// The node was not asked: the others decided first, or took too long.
     NotAsked,
     /// The node did not answer within the node timeout.
     TimedOut,
@@ -395,7 +395,7 @@ impl fmt::Display for Verdict {
             }
             Self::NoLongerOurs => f.write_str("no longer ours"),
             Self::NoAnswerYet => f.write_str("had not answered yet"),
-            Self::NotAsked => f.write_str("was not asked, because others had decided"),
+            Self::NotAsked => f.write_str("was not asked"),
             Self::TimedOut => f.write_str("timed out"),
             Self::Quarantined { remaining } => {
                 write!(f, "quarantined, ready in {remaining:.1?}")

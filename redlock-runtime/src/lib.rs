@@ -37,14 +37,14 @@
 //!    each other and step by less than the [guard band](Builder::guard_band), and nobody else
 //!    deletes the keys. A node that may have lost its memory does not vote: see
 //!    [below](#restarts).
-//! 3. **Everything that was sent is released, on all nodes**, also on those that refused, failed
-//!    or timed out, whatever ended the attempt. The release is the engine's work: it needs
+//! 3. **Everything that was sent is released, on all nodes** that have not refused it, also on those
+//!    that failed or timed out, whatever ended the attempt. The release is the engine's work: it needs
 //!    neither the caller's future nor its runtime, and it cannot be cancelled.
 //! 4. **A release deletes only its own key**, no renewal follows it, and it never replaces the
 //!    body's result.
 //! 5. **An extension never makes a key again** that somebody else could have held in between.
-//! 6. **A failed node costs nothing**: the verdict falls when a majority has granted, or as soon
-//!    as none can, and never waits for the slowest. A majority is one of all configured nodes.
+//! 6. **A failed node costs no acquisition**, and at the most some milliseconds until it is known:
+//!    the verdict falls when a majority has granted, or as soon as none can. A majority is one of all configured nodes.
 //! 7. **Waiting is bounded**: a call returns within `wait` and one node timeout, and what an
 //!    interrupted one leaves behind lives no longer than the key does.
 //! 8. **[Fencing tokens](Lease::fencing_token) are unique and grow** with every acquisition of a

@@ -27,6 +27,8 @@ pub(super) struct Attempt {
     grants: Grants,
     confirmation: Option<Confirmation>,
     asks: Asks,
+    /// The number that nodes are asked to grant.
+    pub(super) proposal: Token,
     /// A node that granted says that somebody else waits.
     pub(super) is_awaited: bool,
 }
@@ -90,6 +92,7 @@ impl Attempt {
                 reached: 0,
                 patience,
             },
+            proposal: Token::default(),
             is_awaited: false,
         }
     }

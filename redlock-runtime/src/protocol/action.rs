@@ -90,7 +90,7 @@ pub(crate) enum Loss {
 pub(crate) enum Vote {
     /// No answer when the verdict fell.
     Pending,
-    /// No answer was needed for the verdict.
+    /// Not asked, for the others have decided, or taken too long.
     NotAsked,
     /// The key is, or still is, ours.
     Ours,

@@ -1,7 +1,8 @@
 //! Who has the lock next, when several want it.
 //!
 //! Within a process the leases of a key form a line, and the lock goes from one to the next in one
-//! round: each node replaces one owner by the other, with a fresh TTL and a new fencing token.
+//! round: a majority of nodes replaces one owner by the other, with a fresh TTL and a new fencing
+//! token, and the others are sent a release.
 //!
 //! Between processes nobody can be handed anything, so whoever wins the vote is next. What makes
 //! that fast and fair:
@@ -12,7 +13,7 @@
 //!   a first attempt at the most. (Letting whoever has most votes keep them would settle that one a
 //!   round sooner. It takes the holder's name in each refusal and a second question within an
 //!   attempt, which is much for something that happens once.)
-//! - Word may be lost, and the node may know less than the others: the head asks all nodes anyway
+//! - Word may be lost, and the node may know less than the others: the head asks for votes anyway
 //!   after a while that grows to 64 ms.
 //! - Refusals leave a note on the nodes that somebody waits, and grants tell of it. A process that
 //!   is told so hands over to itself only so often, and then leaves the lock to the others until
@@ -55,8 +56,8 @@ impl Rest {
         }
     }
 
-    /// Who has left the lock to others asks like one who has heard that it is free. The last
-    /// attempt of all should not fail by the word of one node.
+    /// Who has left the lock to others asks like one who has heard that it is free; but what is known
+    /// to be the last attempt asks more than one node.
     pub(super) fn opening(&self, wait_until: Instant, now: Instant) -> Opening {
         if self.yields && now < wait_until {
             Opening::Leader

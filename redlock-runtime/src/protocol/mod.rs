@@ -142,15 +142,6 @@ enum Opening {
     },
 }
 
-/// What nodes are asked to grant.
-#[derive(Clone, Copy, Debug)]
-enum Grant {
-    /// A key that is free.
-    Free,
-    /// One that this owner has, which has seen no counter that is higher.
-    InsteadOf(Owner, Token),
-}
-
 #[derive(Debug, Clone, Copy)]
 struct Shutdown {
     until: Instant,
@@ -277,12 +268,10 @@ impl Protocol {
             return;
         };
         let majority = quorum::majority(self.wire.node_count());
-        let (count, grant, order) = match opening {
-            Opening::Leader => (1, Grant::Free, self.order(lease, &[], now)),
-            Opening::Many => (self.many(), Grant::Free, self.order(lease, &[], now)),
-            Opening::InsteadOf { owner, seen, order } => {
-                (majority, Grant::InsteadOf(owner, seen), order)
-            }
+        let (count, instead_of, order) = match opening {
+            Opening::Leader => (1, None, self.order(lease, &[], now)),
+            Opening::Many => (self.many(), None, self.order(lease, &[], now)),
+            Opening::InsteadOf { owner, seen, order } => (majority, Some((owner, seen)), order),
         };
         let key = Arc::clone(&lease.key);
         let patience = self.patience(&lease.terms, now);
@@ -296,15 +285,24 @@ impl Protocol {
         let first = attempt.reach(count);
         let wake = attempt.next_due(&lease.terms);
         self.wire.timers.wake_by(Timer::Lease(id), wake);
+        // Beyond what the last holder has seen, so that the nodes agree again, as they would after
+        // its release.
+        let least = instead_of.map_or(Token::default(), |(_, seen)| Token(seen.0 + 1));
+        attempt.proposal = least.max(Token((self.outside.wall_micros)()));
         if let Some(lease) = self.leases.get_mut(&id) {
             lease.phase = Phase::Trying(attempt);
         }
-        self.ask_to_grant(id, first, grant, now);
+        self.ask_to_grant(id, first, instead_of.map(|(owner, _)| owner), now);
         self.count_votes(id, now);
     }
 
-    fn ask_to_grant(&mut self, id: LeaseId, nodes: Vec<NodeId>, grant: Grant, now: Instant) {
-        let wall = Token((self.outside.wall_micros)());
+    fn ask_to_grant(
+        &mut self,
+        id: LeaseId,
+        nodes: Vec<NodeId>,
+        instead_of: Option<Owner>,
+        now: Instant,
+    ) {
         let Some(lease) = self.leases.get_mut(&id) else {
             return;
         };
@@ -312,14 +310,8 @@ impl Protocol {
             return;
         };
         let owner = attempt.claim.owner;
-        let (proposal, instead_of) = match grant {
-            // As high as where it has been granted already, so that the nodes agree.
-            Grant::Free if attempt.claim.seen > Token::default() => (attempt.claim.seen, None),
-            Grant::Free => (wall, None),
-            // Beyond what the last holder has seen, so that the nodes agree again, as they would
-            // after its release.
-            Grant::InsteadOf(owner, seen) => (wall.max(Token(seen.0 + 1)), Some(owner)),
-        };
+        // As high as where it has been granted already, so that the nodes agree.
+        let proposal = attempt.claim.seen.max(attempt.proposal);
         for node in nodes {
             let body = Request::Acquire {
                 key: Arc::clone(&lease.key),
@@ -349,12 +341,13 @@ impl Protocol {
         let more = attempt.widen(many);
         let wake = attempt.next_due(&lease.terms);
         self.wire.timers.wake_by(Timer::Lease(id), wake);
-        self.ask_to_grant(id, more, Grant::Free, now);
+        self.ask_to_grant(id, more, None, now);
         self.count_votes(id, now);
     }
 
-    /// Asks the nodes that have not granted a lock that is held: it should not rest on a bare
-    /// majority for longer than it must.
+    /// Asks the nodes that have nothing of a lock that is held: it should not rest on a bare majority
+    /// for longer than it must. Always behind the question who still has it: that a majority had
+    /// lost it in between must not go unseen because others have it now.
     fn spread(&mut self, id: LeaseId, now: Instant) {
         let Some(lease) = self.leases.get_mut(&id) else {
             return;
@@ -426,6 +419,9 @@ impl Protocol {
         };
         let owner = attempt.claim.owner;
         let (token, nodes) = attempt.begin_confirmation();
+        // Those that were not asked yet are, beside it: their grants may settle it as well, also if
+        // one of the first fails now.
+        let others = attempt.reach(self.wire.node_count());
         for node in nodes {
             let body = Request::Confirm {
                 key: Arc::clone(&lease.key),
@@ -437,6 +433,7 @@ impl Protocol {
                 attempt.on_confirmation(node, Vote::Failed(fault));
             }
         }
+        self.ask_to_grant(id, others, None, now);
         self.count_votes(id, now);
     }
 
@@ -566,7 +563,6 @@ impl Protocol {
 
     /// Broadcasts an extension to all nodes.
     fn extend(&mut self, id: LeaseId, asked: bool, now: Instant) {
-        self.spread(id, now);
         let Some(lease) = self.leases.get_mut(&id) else {
             return;
         };
@@ -588,6 +584,7 @@ impl Protocol {
                 hold.on_vote(node, Vote::Failed(fault));
             }
         }
+        self.spread(id, now);
     }
 
     fn look_at_hold(&mut self, id: LeaseId, now: Instant) {
@@ -605,8 +602,8 @@ impl Protocol {
                 }
                 Due::Renew => self.extend(id, false, now),
                 Due::Watch => {
-                    self.spread(id, now);
                     self.wire.nodes().for_each(|node| self.watch(node, id, now));
+                    self.spread(id, now);
                 }
                 Due::Extended { deadline } => self.answer(id, Answer::Extended { deadline }),
                 Due::NotExtended { votes } => {
@@ -784,6 +781,10 @@ impl Protocol {
             Some(Phase::Held(hold)) if hold.claim.owner == owner => {
                 hold.claim.hear(counter);
                 hold.is_awaited |= is_awaited;
+                if hold.is_watched() {
+                    // It may have said that it has nothing, and tells of no change that is ours.
+                    self.watch(node, id, now);
+                }
             }
             // The verdict has fallen. A grant that arrives now is covered: by the release of a
             // lost attempt, which went out behind the request, or by the release that will
@@ -821,6 +822,11 @@ impl Protocol {
                 if let Some(attempt) = self.attempt_of(lease, owner) {
                     attempt.on_vote(node, vote);
                     self.count_votes(lease, now);
+                } else if matches!(vote, Vote::Held { .. })
+                    && let Some(hold) = self.held_by(lease, owner)
+                {
+                    // To be asked again.
+                    hold.claim.asked.retain(|&asked| asked != node);
                 }
             }
             Purpose::Confirm { lease, owner } => {

@@ -1,8 +1,8 @@
 //! What is still owed to the nodes: the release of every owner that was ever sent to them.
 //!
 //! A release outlives the caller, the lease and the connection. It is owed to every node that an
-//! acquisition was sent to, whatever that node answered, because a grant may still be on its
-//! way: on the same connection the release arrives behind it. A release that a broken connection
+//! acquisition was sent to, unless that has refused, because a grant may still be on its way: on
+//! the same connection the release arrives behind it. A release that a broken connection
 //! took with it is sent again on the next one, until the node has confirmed it or must have
 //! forgotten the key by itself.
 
@@ -25,8 +25,8 @@ const RETRY: Duration = Duration::from_millis(250);
 pub(super) struct Claim {
     pub(super) key: Arc<str>,
     pub(super) owner: Owner,
-    /// The nodes that were asked to grant, and so may hold a key, now or once the request
-    /// reaches them.
+    /// The nodes that were asked to grant and have not refused, and so may hold a key, now or once
+    /// the request reaches them.
     pub(super) asked: Vec<NodeId>,
     /// The highest counter that any of them has reported.
     pub(super) seen: Token,
@@ -61,7 +61,7 @@ struct Owed {
     /// The keys have expired by themselves after this.
     until: Instant,
     deleted: usize,
-    /// Nodes that say the key was not ours, or were never asked to grant it.
+    /// Nodes that say the key was not ours, have refused it, or were never asked to grant it.
     not_ours: usize,
     report: Option<Report>,
 }

@@ -15,7 +15,7 @@ use super::{
     timer::{Timer, Timers},
 };
 
-/// Timers are no finer than this, and a pause so short costs nobody a vote.
+/// Timers that are much shorter cost more than the requests that they save.
 const SHORTEST_PATIENCE: Duration = Duration::from_millis(10);
 
 /// What an answer is for.
@@ -73,7 +73,7 @@ pub(super) struct Wire {
     pub(super) settings: Settings,
 }
 
-/// From here on a set counts as busy. One worker, or one line of them, never makes it so.
+/// A node that owes so many answers is busy. One worker, or one line of them, makes none so.
 pub(crate) const BUSY_FROM: usize = 2;
 
 /// What is asked of nodes.
@@ -89,7 +89,7 @@ pub(crate) struct Settings {
     pub(crate) quarantine: Duration,
     /// The same for nodes of which nobody knows anything, all of them being new.
     pub(crate) fresh_quarantine: Duration,
-    /// From how many owed answers of each node on the set counts as busy.
+    /// From how many owed answers on a node counts as busy.
     pub(crate) busy_from: usize,
 }
 
@@ -152,10 +152,11 @@ impl Wire {
             && !self.links[node.0].usual_delay(now).is_some_and(is_slow)
     }
 
-    /// The nodes have enough to do, so that they should not be asked what need not be asked.
+    /// Most nodes have enough to do, so that they should not be asked what need not be asked. Not
+    /// so where only some owe answers, because they are slow.
     pub(super) fn is_busy(&self) -> bool {
-        let outstanding = self.links.iter().map(|link| link.outstanding);
-        outstanding.sum::<usize>() / self.links.len() >= self.settings.busy_from
+        let busy = |link: &&Link| link.outstanding >= self.settings.busy_from;
+        self.links.iter().filter(busy).count() >= quorum::majority(self.links.len())
     }
 
     /// How long nodes that are asked before the others may take: several times as long as a

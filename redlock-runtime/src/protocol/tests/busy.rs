@@ -133,3 +133,85 @@ fn a_refusal_tells_who_was_not_asked() {
     let not_asked = |vote: &&Vote| **vote == Vote::NotAsked;
     assert_eq!(refusal.votes.iter().filter(not_asked).count(), 2);
 }
+
+/// The nodes that have granted nothing yet are asked who has the lock before they are asked for it.
+#[test]
+fn that_a_majority_has_lost_a_lock_is_not_hidden_by_those_it_is_spread_to() {
+    for extends in [false, true] {
+        let mut world = World::busy(5);
+        world.ask(1, "k", renewing());
+        world.answer(1);
+        for node in &world.holders("k")[..2] {
+            world.nodes[*node].keys.clear();
+        }
+        if extends {
+            world.handle(Event::Extend { lease: LeaseId(1) });
+        }
+        assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    }
+}
+
+#[test]
+fn nor_by_nodes_that_come_back() {
+    let mut world = World::new(5);
+    for node in [3, 4] {
+        world.nodes[node].mood = Mood::Dead;
+        world.break_connection(node);
+    }
+    world.ask(1, "k", renewing());
+    world.answer(1);
+    world.run_for(SPREAD);
+    for node in [1, 2] {
+        world.nodes[node].keys.clear();
+    }
+    for node in [3, 4] {
+        world.nodes[node].mood = Mood::Well;
+    }
+    world.run_for(Duration::from_secs(1));
+    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+}
+
+#[test]
+fn a_node_that_refuses_a_lock_that_is_held_is_asked_again() {
+    let mut world = World::busy(5);
+    world.ask(1, "k", renewing());
+    world.answer(1);
+    let holders = world.holders("k");
+    let expires = world.now.after(2 * SPREAD);
+    let others = (0..5).filter(|node| !holders.contains(node));
+    for node in others {
+        let key = (Owner(7), expires);
+        world.nodes[node].keys.insert("k".into(), key);
+    }
+    world.run_for(LEASE);
+    assert_eq!(world.holders("k"), [0, 1, 2, 3, 4]);
+    assert!(world.nodes.iter().all(|node| node.keys["k"].0 != Owner(7)));
+}
+
+#[test]
+fn a_node_that_falls_silent_in_the_second_round_is_made_up_for() {
+    let mut world = World::busy(5);
+    let first = stripe("k") as usize % 5;
+    world.nodes[first].counter = Token(30);
+    let asked = world.now;
+    world.ask(1, "k", terms());
+    let confirms = |request: &Request| matches!(request, Request::Confirm { .. });
+    while world.sends(confirms).is_empty() {
+        assert!(world.step());
+    }
+    world.nodes[(first + 1) % 5].mood = Mood::Mute;
+    assert_eq!(token(world.answer(1)), Token(31));
+    assert_eq!(world.now.since(asked), 2 * ROUND_TRIP);
+}
+
+#[test]
+fn a_silent_node_makes_no_set_busy() {
+    let mut world = World::new(5);
+    world.nodes[2].mood = Mood::Mute;
+    for lease in 1..=20 {
+        world.ask(lease, "k", terms());
+        world.answer(lease);
+        world.end(lease);
+    }
+    assert_eq!(world.sends(is_acquire).len(), 20 * 5);
+}
