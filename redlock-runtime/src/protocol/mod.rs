@@ -287,7 +287,7 @@ impl Protocol {
         self.wire.timers.wake_by(Timer::Lease(id), wake);
         // Beyond what the last holder has seen, so that the nodes agree again, as they would after
         // its release.
-        let least = instead_of.map_or(Token::default(), |(_, seen)| Token(seen.0 + 1));
+        let least = instead_of.map_or(Token(0), |(_, seen)| Token(seen.0 + 1));
         attempt.proposal = least.max(Token((self.outside.wall_micros)()));
         if let Some(lease) = self.leases.get_mut(&id) {
             lease.phase = Phase::Trying(attempt);
