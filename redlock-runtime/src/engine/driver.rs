@@ -99,11 +99,17 @@ impl Driver {
             }
             poll_fn(|cx| self.poll_inputs(cx, &mut events, &mut intake, sleep.as_mut())).await;
             events.drain(..).for_each(|event| self.handle(event));
+            let is_flood = intake.len() == LARGEST_INTAKE;
             intake
                 .drain(..)
                 .for_each(|command| self.on_command(command));
             if self.until_wakeup().is_zero() {
                 self.handle(Event::Wakeup);
+            }
+            if is_flood {
+                // Connections are tasks of the same thread, and a node whose answers nobody reads
+                // would be given up.
+                tokio::task::yield_now().await;
             }
         }
     }
