@@ -127,8 +127,7 @@ impl Attempt {
     /// When to look at it again at the latest.
     pub(super) fn next_due(&self, terms: &Terms) -> Instant {
         let closes_at = self.closes_at(terms);
-        let undecided = !self.ballot.is_won();
-        if undecided && self.asks.reached < self.asks.order.len() {
+        if self.asks.reached < self.asks.order.len() {
             self.started.after(self.asks.patience).min(closes_at)
         } else {
             closes_at
