@@ -36,11 +36,22 @@ pub(super) struct Attempt {
 /// Who is asked when: the first `reached` of `order` have been. The others are asked too where
 /// those cannot or do not decide it.
 #[derive(Debug)]
-struct Asks {
-    order: Vec<NodeId>,
+pub(super) struct Asks {
+    pub(super) order: Vec<NodeId>,
     reached: usize,
     /// For how long only a part of the nodes is asked.
     patience: Duration,
+}
+
+impl Asks {
+    /// Nobody has been asked.
+    pub(super) const fn new(order: Vec<NodeId>, patience: Duration) -> Self {
+        Self {
+            order,
+            reached: 0,
+            patience,
+        }
+    }
 }
 
 /// The second round, of the few attempts whose grants do not agree on a number.
@@ -66,15 +77,9 @@ pub(super) enum Verdict {
 }
 
 impl Attempt {
-    /// Is to ask the first of `order`, and the others of it later if need be. Nodes that are not in
-    /// it have no vote, and the reason is to be handed in at once.
-    pub(super) fn new(
-        key: Arc<str>,
-        owner: Owner,
-        nodes: usize,
-        (order, patience): (Vec<NodeId>, Duration),
-        now: Instant,
-    ) -> Self {
+    /// Is to ask the first of those in order, and the others later if need be. Nodes that are not
+    /// among them have no vote, and the reason is to be handed in at once.
+    pub(super) fn new(key: Arc<str>, owner: Owner, nodes: usize, asks: Asks, now: Instant) -> Self {
         Self {
             claim: Claim {
                 key,
@@ -87,11 +92,7 @@ impl Attempt {
             ballot: Ballot::new(nodes),
             grants: Grants::default(),
             confirmation: None,
-            asks: Asks {
-                order,
-                reached: 0,
-                patience,
-            },
+            asks,
             proposal: Token::default(),
             is_awaited: false,
         }
@@ -302,7 +303,7 @@ impl Attempt {
     /// One that has asked all nodes.
     pub(super) fn broadcast(nodes: usize, now: Instant) -> Self {
         let order = (0..nodes).map(NodeId).collect();
-        let asks = (order, Duration::ZERO);
+        let asks = Asks::new(order, Duration::ZERO);
         let mut attempt = Self::new("k".into(), Owner(1), nodes, asks, now);
         attempt.reach(nodes);
         attempt

@@ -23,6 +23,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     Lease, Opening, Phase, Protocol,
+    acquire::Asks,
     action::{Cause, Refusal, Vote},
     fence::stripe,
     hold::Hold,
@@ -89,13 +90,16 @@ impl Protocol {
         {
             line.turn.go_on();
             let (owner, seen) = (hold.claim.owner, hold.claim.seen);
-            let order = self.order(lease, &hold.claim.asked, now);
+            let asks = self.asks(&self.leases[&next], &hold.claim.asked, now);
             let up = |node: &NodeId| self.wire.is_up(*node);
-            let first = order.iter().take(quorum::majority(self.wire.node_count()));
+            let first = asks
+                .order
+                .iter()
+                .take(quorum::majority(self.wire.node_count()));
             let replaced: Vec<NodeId> = first.copied().filter(up).collect();
             self.releases
                 .release_but(&mut self.wire, hold.claim, &replaced, until, report, now);
-            return self.attempt(next, Opening::InsteadOf { owner, seen, order }, now);
+            return self.attempt(next, Opening::InsteadOf { owner, seen, asks }, now);
         }
         if hold.is_awaited {
             self.yields.retain(|_, until| now < *until);
@@ -125,7 +129,7 @@ impl Protocol {
         });
         self.wire.timers.wake_by(Timer::Lease(id), until);
         if let Some(lease) = self.leases.get(&id)
-            && let Some(&leader) = self.order(lease, &[], now).first()
+            && let Some(&leader) = self.asks(lease, &[], now).order.first()
             && self.admissions[leader.0].tells_changes()
         {
             self.read(leader, id, now);
@@ -135,17 +139,17 @@ impl Protocol {
     /// The nodes that can be asked, in the order in which to ask them: prompt ones first, and of
     /// these the ones that hold the key already. Beyond that it is the same for all who contend for
     /// the key.
-    pub(super) fn order(&self, lease: &Lease, holders: &[NodeId], now: Instant) -> Vec<NodeId> {
+    pub(super) fn asks(&self, lease: &Lease, holders: &[NodeId], now: Instant) -> Asks {
         let patience = self.patience(&lease.terms, now);
         let all = self.in_order(&lease.key);
         let mut order: Vec<NodeId> = all
             .filter(|&node| self.wire.fault(node, now).is_none())
             .collect();
-        order.sort_by_key(|&node| {
+        order.sort_by_cached_key(|&node| {
             let is_prompt = self.wire.is_prompt(node, patience, now);
             (!is_prompt, !holders.contains(&node))
         });
-        order
+        Asks::new(order, patience)
     }
 
     /// How many nodes to ask at first. All of an idle set: the fastest majority of them decides, and
@@ -162,7 +166,7 @@ impl Protocol {
 
     /// How long nodes may take that are asked before the others, who must still have most of the
     /// time that there is.
-    pub(super) fn patience(&self, terms: &Terms, now: Instant) -> Duration {
+    fn patience(&self, terms: &Terms, now: Instant) -> Duration {
         self.wire.patience(now).min(terms.round_timeout() / 4)
     }
 

@@ -59,7 +59,7 @@ use std::{
 };
 
 use self::{
-    acquire::{Attempt, Verdict},
+    acquire::{Asks, Attempt, Verdict},
     admission::Admission,
     contend::Rest,
     hold::{Due, Hold},
@@ -137,8 +137,7 @@ enum Opening {
         owner: Owner,
         /// The highest counter that it has seen.
         seen: Token,
-        /// As [`Protocol::order`] has it.
-        order: Vec<NodeId>,
+        asks: Asks,
     },
 }
 
@@ -268,15 +267,14 @@ impl Protocol {
             return;
         };
         let majority = quorum::majority(self.wire.node_count());
-        let (count, instead_of, order) = match opening {
-            Opening::Leader => (1, None, self.order(lease, &[], now)),
-            Opening::Many => (self.many(), None, self.order(lease, &[], now)),
-            Opening::InsteadOf { owner, seen, order } => (majority, Some((owner, seen)), order),
+        let (count, instead_of, asks) = match opening {
+            Opening::Leader => (1, None, self.asks(lease, &[], now)),
+            Opening::Many => (self.many(), None, self.asks(lease, &[], now)),
+            Opening::InsteadOf { owner, seen, asks } => (majority, Some((owner, seen)), asks),
         };
         let key = Arc::clone(&lease.key);
-        let patience = self.patience(&lease.terms, now);
         let nodes = self.wire.node_count();
-        let mut attempt = Attempt::new(key, owner, nodes, (order, patience), now);
+        let mut attempt = Attempt::new(key, owner, nodes, asks, now);
         for node in self.wire.nodes() {
             if let Some(fault) = self.wire.fault(node, now) {
                 attempt.on_vote(node, Vote::Failed(fault));
@@ -309,19 +307,15 @@ impl Protocol {
         let Phase::Trying(attempt) = &mut lease.phase else {
             return;
         };
-        let owner = attempt.claim.owner;
+        let purpose = Purpose::Acquire {
+            lease: id,
+            owner: attempt.claim.owner,
+        };
+        let (ttl, waits) = (lease.terms.key_ttl(), now < lease.wait_until);
         // As high as where it has been granted already, so that the nodes agree.
         let proposal = attempt.claim.seen.max(attempt.proposal);
         for node in nodes {
-            let body = Request::Acquire {
-                key: Arc::clone(&lease.key),
-                owner,
-                ttl: lease.terms.key_ttl(),
-                proposal,
-                instead_of,
-                waits: now < lease.wait_until,
-            };
-            let purpose = Purpose::Acquire { lease: id, owner };
+            let body = attempt.claim.question(ttl, proposal, instead_of, waits);
             match self.wire.ask(node, purpose, body, now) {
                 Ok(()) => attempt.claim.asked.push(node),
                 Err(fault) => attempt.on_vote(node, Vote::Failed(fault)),
@@ -355,20 +349,14 @@ impl Protocol {
         let Phase::Held(hold) = &mut lease.phase else {
             return;
         };
-        let owner = hold.claim.owner;
+        let (owner, seen) = (hold.claim.owner, hold.claim.seen);
+        let purpose = Purpose::Acquire { lease: id, owner };
         for node in self.wire.nodes() {
             if hold.claim.asked.contains(&node) {
                 continue;
             }
-            let body = Request::Acquire {
-                key: Arc::clone(&lease.key),
-                owner,
-                ttl: lease.terms.key_ttl(),
-                proposal: hold.claim.seen,
-                instead_of: None,
-                waits: false,
-            };
-            let purpose = Purpose::Acquire { lease: id, owner };
+            let ttl = lease.terms.key_ttl();
+            let body = hold.claim.question(ttl, seen, None, false);
             if self.wire.ask(node, purpose, body, now).is_ok() {
                 hold.claim.asked.push(node);
             }

@@ -36,6 +36,24 @@ pub(super) struct Claim {
 }
 
 impl Claim {
+    /// What a node is asked to grant.
+    pub(super) fn question(
+        &self,
+        ttl: Duration,
+        proposal: Token,
+        instead_of: Option<Owner>,
+        waits: bool,
+    ) -> Request {
+        Request::Acquire {
+            key: Arc::clone(&self.key),
+            owner: self.owner,
+            ttl,
+            proposal,
+            instead_of,
+            waits,
+        }
+    }
+
     /// A node has granted, and its counter stands here.
     pub(super) fn hear(&mut self, counter: Token) {
         self.differ |= self.seen != Token::default() && self.seen != counter;

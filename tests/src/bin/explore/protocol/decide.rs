@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    acquire::{Attempt, Verdict},
+    acquire::{Asks, Attempt, Verdict},
     action::Vote,
     message::{NodeId, Owner, Token},
     time::Instant,
@@ -34,7 +34,7 @@ pub(crate) enum Decision {
 pub(crate) fn decide(heard: &[Heard]) -> Decision {
     let begin = Instant::from_nanos(0);
     let all = (0..heard.len()).map(NodeId).collect();
-    let asks = (all, Duration::ZERO);
+    let asks = Asks::new(all, Duration::ZERO);
     let mut attempt = Attempt::new(Arc::from(""), Owner(1), heard.len(), asks, begin);
     attempt.reach(heard.len());
     let nodes = || {
