@@ -219,11 +219,11 @@ impl World {
             },
             Request::Acquire {
                 proposal,
-                instead_of,
+                handed_over,
                 ..
             } => Reply::Granted {
                 counter: proposal,
-                replaced: instead_of.is_some(),
+                was_ours: handed_over.is_some(),
                 awaited: false,
             },
             Request::Confirm { .. } => Reply::Confirmed,

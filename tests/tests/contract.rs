@@ -188,6 +188,39 @@ async fn who_waits_gets_the_lock_after_its_expiry(start: Start) {
     assert!(!guard.is_held(), "the leases of two holders overlap");
 }
 
+async fn a_lock_that_is_handed_over_is_kept_for_its_own_lease(start: Start) {
+    let nodes = start(3);
+    let (one, two) = (nodes.process().await, nodes.process().await);
+    let guard = brief(&one, "k").await;
+    let mut waiting = asked(one.lock("k").expire(LONG).wait(LONG)).await;
+
+    guard.release().await;
+    let next = waiting.as_mut().await.unwrap();
+
+    // For longer than the first lease's key would live.
+    let wait = key_life(BRIEF);
+    let error = two.lock("k").wait(wait).acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::Contended(_)), "{error}");
+    assert_eq!(next.release().await, Release::Released);
+}
+
+async fn a_lock_that_is_handed_over_is_kept_for_no_longer_than_its_own_lease(start: Start) {
+    let nodes = start(3);
+    let (one, two) = (nodes.process().await, nodes.process().await);
+    let guard = one.lock("k").expire(LONG).acquire().await.unwrap();
+    let mut waiting = asked(one.lock("k").expire(BRIEF).wait(LONG)).await;
+
+    guard.release().await;
+    let next = waiting.as_mut().await;
+    if let Ok(next) = &next {
+        next.lost().await;
+    }
+
+    let wait = key_life(BRIEF) + LONG / 2;
+    let other = two.lock("k").expire(LONG).wait(wait).acquire().await;
+    assert!(other.unwrap().is_held());
+}
+
 async fn any_text_is_a_key(start: Start) {
     let nodes = start(3);
     let (one, two) = (nodes.process().await, nodes.process().await);

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    ops::RangeInclusive,
     sync::{Arc, LazyLock, Mutex, PoisonError, Weak},
     time::Duration,
 };
@@ -70,20 +71,15 @@ impl State {
                 owner,
                 ttl,
                 proposal,
-                instead_of,
+                handed_over,
                 waits,
             } => {
                 self.expire(key, now);
-                if let Some(held) = self.keys.get(key)
-                    && *instead_of != Some(held.owner)
-                {
-                    return self.refuse(key, held.expires.since(now), *waits, now);
-                }
-                let held = Key {
-                    owner: *owner,
-                    expires: now.after(*ttl),
+                let life = now.after(*ttl)..=now.after(*ttl + handed_over.unwrap_or_default());
+                return match self.take(key, *owner, life, handed_over.is_some()) {
+                    Ok(was_ours) => self.grant(key, *proposal, was_ours, now),
+                    Err(expires) => self.refuse(key, expires.since(now), *waits, now),
                 };
-                return self.grant(key, held, *proposal, now);
             }
             Request::Confirm { key, .. }
             | Request::Extend { key, .. }
@@ -99,7 +95,7 @@ impl State {
             }
             (Request::Extend { owner, ttl, .. }, Some(held)) if held.owner == *owner => {
                 let remaining = Some(held.expires.since(now));
-                held.expires = now.after(*ttl);
+                held.expires = held.expires.max(now.after(*ttl));
                 Reply::Extended { remaining }
             }
             (Request::Watch { owner, .. }, Some(held)) if *owner == Some(held.owner) => Reply::Ours,
@@ -123,6 +119,31 @@ impl State {
         }
     }
 
+    /// Lets a key live for so long as this owner's. True if it was that before, as it may be if it is
+    /// handed over; fails with the end of another's life.
+    fn take(
+        &mut self,
+        key: &Arc<str>,
+        owner: Owner,
+        life: RangeInclusive<Instant>,
+        is_handed_over: bool,
+    ) -> Result<bool, Instant> {
+        match self.keys.get_mut(key) {
+            Some(held) if !is_handed_over || held.owner != owner => Err(held.expires),
+            Some(held) => {
+                if !life.contains(&held.expires) {
+                    held.expires = *life.end();
+                }
+                Ok(true)
+            }
+            None => {
+                let expires = *life.start();
+                self.keys.insert(Arc::clone(key), Key { owner, expires });
+                Ok(false)
+            }
+        }
+    }
+
     fn refuse(&mut self, key: &str, remaining: Duration, waits: bool, now: Instant) -> Reply {
         if waits {
             self.notes.insert(stripe(key), now.after(NOTE));
@@ -132,15 +153,14 @@ impl State {
         }
     }
 
-    fn grant(&mut self, key: &Arc<str>, held: Key, proposal: Token, now: Instant) -> Reply {
+    fn grant(&mut self, key: &str, proposal: Token, was_ours: bool, now: Instant) -> Reply {
         let stripe = stripe(key);
-        let replaced = self.keys.insert(Arc::clone(key), held).is_some();
         let counter = self.counters.entry(stripe).or_default();
         *counter = Token(counter.0 + 1).max(proposal);
         let note = self.notes.get(&stripe);
         Reply::Granted {
             counter: *counter,
-            replaced,
+            was_ours,
             awaited: note.is_some_and(|&until| now < until),
         }
     }

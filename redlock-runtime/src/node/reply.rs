@@ -78,7 +78,7 @@ fn granted_or_held(proposal: Token, answer: Value) -> Reply {
         Value::Int(1) => {
             return Reply::Granted {
                 counter: proposal,
-                replaced: false,
+                was_ours: false,
                 awaited: false,
             };
         }
@@ -92,11 +92,11 @@ fn granted_or_held(proposal: Token, answer: Value) -> Reply {
         },
         [
             Value::Int(counter @ 1..),
-            Value::Int(replaced @ 0..=1),
+            Value::Int(was_ours @ 0..=1),
             Value::Int(awaited @ 0..=1),
         ] => Reply::Granted {
             counter: Token(counter.unsigned_abs()),
-            replaced: replaced == 1,
+            was_ours: was_ours == 1,
             awaited: awaited == 1,
         },
         _ => garbled(&values),
@@ -129,7 +129,7 @@ mod tests {
             owner: Owner(1),
             ttl: Duration::from_secs(1),
             proposal: Token(1),
-            instead_of: None,
+            handed_over: None,
             waits: false,
         }
     }

@@ -5,13 +5,14 @@
 //! the request and its release; it asks the others as soon as one of the first fails, once they have
 //! answered without a majority, or when they take several times as long as usual.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use super::{
     action::{Cause, Refusal, Vote},
     ballot::Ballot,
     fence::Grants,
-    message::{Fault, NodeId, Owner, Token},
+    line::LONGEST_TURN,
+    message::{Fault, NodeId, Token},
     quorum,
     release::Claim,
     time::Instant,
@@ -29,6 +30,8 @@ pub(super) struct Attempt {
     asks: Asks,
     /// The number that nodes are asked to grant.
     pub(super) proposal: Token,
+    /// The lock was handed over by another lease of this process.
+    is_handed_over: bool,
     /// A node that granted says that somebody else waits.
     pub(super) is_awaited: bool,
 }
@@ -79,22 +82,30 @@ pub(super) enum Verdict {
 impl Attempt {
     /// Is to ask the first of those in order, and the others later if need be. Nodes that are not
     /// among them have no vote, and the reason is to be handed in at once.
-    pub(super) fn new(key: Arc<str>, owner: Owner, nodes: usize, asks: Asks, now: Instant) -> Self {
+    pub(super) fn new(claim: Claim, asks: Asks, proposal: Token, now: Instant) -> Self {
+        let nodes = claim.written.len();
         Self {
-            claim: Claim {
-                key,
-                owner,
-                asked: Vec::with_capacity(nodes),
-                seen: Token::default(),
-                differ: false,
-            },
+            claim,
             started: now,
             ballot: Ballot::new(nodes),
             grants: Grants::default(),
             confirmation: None,
             asks,
-            proposal: Token::default(),
+            proposal,
+            is_handed_over: false,
             is_awaited: false,
+        }
+    }
+
+    /// The same for the next lease of the process that has the lock.
+    pub(super) fn handed_over(mut claim: Claim, asks: Asks, proposal: Token, now: Instant) -> Self {
+        // Beyond what the last holder has seen, so that the nodes agree again, as they would after
+        // its release.
+        let least = Token(std::mem::take(&mut claim.seen).0 + 1);
+        claim.differ = false;
+        Self {
+            is_handed_over: true,
+            ..Self::new(claim, asks, proposal.max(least), now)
         }
     }
 
@@ -141,6 +152,12 @@ impl Attempt {
         self.ballot.cast(node, Vote::Ours);
     }
 
+    /// The key may carry the owner already, and should then be kept for so much longer than is
+    /// needed.
+    pub(super) fn spare(&self) -> Option<Duration> {
+        self.is_handed_over.then_some(LONGEST_TURN)
+    }
+
     pub(super) fn on_vote(&mut self, node: NodeId, vote: Vote) {
         if matches!(vote, Vote::Held { .. }) {
             // Nothing of ours is there, nor will be.
@@ -176,7 +193,11 @@ impl Attempt {
             return self.verdict_on_grants(terms, now);
         }
         let Some(token) = self.token() else {
-            return self.verdict_on_confirmation(closed);
+            return if self.is_handed_over {
+                self.verdict_on_numbers(closed)
+            } else {
+                self.verdict_on_confirmation(closed)
+            };
         };
         let deadline = terms.deadline(self.started, self.started);
         // Measured from the first send to this moment, after the replies: a reply that took long
@@ -220,6 +241,20 @@ impl Attempt {
         let any_failed = order[..*reached].iter().any(has_failed);
         // Who refuses is not made up for at once: most likely the others refuse too.
         if pending > 0 && !any_failed && now < self.next_due(terms) {
+            Verdict::Open
+        } else {
+            Verdict::Widen
+        }
+    }
+
+    /// A majority has granted a lock that was handed over, with different numbers. A key that carries
+    /// the owner says nothing of who had the lock in between, because a request of a lease before can
+    /// have made it; so there is no confirmation, but the others are asked for the highest number.
+    fn verdict_on_numbers(&self, closed: bool) -> Verdict {
+        let all_reached = self.asks.reached == self.asks.order.len();
+        if closed || all_reached && self.ballot.pending() == 0 {
+            Verdict::Lost(Cause::TooSlow)
+        } else if all_reached {
             Verdict::Open
         } else {
             Verdict::Widen
@@ -304,7 +339,8 @@ impl Attempt {
     pub(super) fn broadcast(nodes: usize, now: Instant) -> Self {
         let order = (0..nodes).map(NodeId).collect();
         let asks = Asks::new(order, Duration::ZERO);
-        let mut attempt = Self::new("k".into(), Owner(1), nodes, asks, now);
+        let claim = Claim::new("k".into(), super::message::Owner(1), nodes);
+        let mut attempt = Self::new(claim, asks, Token::default(), now);
         attempt.reach(nodes);
         attempt
     }

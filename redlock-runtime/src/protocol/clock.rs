@@ -18,7 +18,7 @@ use super::{
 };
 
 /// By how much a node's clock has gained on ours, at the least.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lead {
     pub(super) by: Duration,
     /// Since the key's TTL was set.

@@ -1,8 +1,10 @@
 //! Who has the lock next, when several want it.
 //!
 //! Within a process the leases of a key form a line, and the lock goes from one to the next in one
-//! round: a majority of nodes replaces one owner by the other, with a fresh TTL and a new fencing
-//! token, and the others are sent a release.
+//! round: a majority of nodes says that it still has the key, makes it live long enough for the new
+//! lease, and gives it a new fencing token. The owner stays the same, and a key that lives long
+//! enough is not written, so that those in other processes who listen are not woken by every
+//! hand-over, but by the release after the last one.
 //!
 //! Between processes nobody can be handed anything, so whoever wins the vote is next. What makes
 //! that fast and fair:
@@ -30,7 +32,6 @@ use super::{
     line,
     message::{LeaseId, NodeId, Reply, Request},
     quorum,
-    release::Report,
     time::Instant,
     timer::Timer,
     validity::Terms,
@@ -75,39 +76,21 @@ impl Rest {
 impl Protocol {
     /// Ends a lease that is held, and lets the next one have the lock: the next in line at once,
     /// unless another process waits that should have it first.
-    pub(super) fn pass_on(
-        &mut self,
-        id: LeaseId,
-        lease: &Lease,
-        hold: Hold,
-        report: Option<Report>,
-        now: Instant,
-    ) {
-        let until = now.after(lease.terms.key_ttl());
+    pub(super) fn pass_on(&mut self, id: LeaseId, lease: &Lease, hold: Hold, now: Instant) {
+        let claim = hold.claim;
         if let Some(line) = self.lines.get_mut(&lease.key)
             && (!hold.is_awaited || !line.turn.is_over(now))
             && let Some(next) = line.advance()
         {
             line.turn.go_on();
-            let (owner, seen) = (hold.claim.owner, hold.claim.seen);
-            let asks = self.asks(&self.leases[&next], &hold.claim.asked, now);
-            let up = |node: &NodeId| self.wire.is_up(*node);
-            let first = asks
-                .order
-                .iter()
-                .take(quorum::majority(self.wire.node_count()));
-            let replaced: Vec<NodeId> = first.copied().filter(up).collect();
-            self.releases
-                .release_but(&mut self.wire, hold.claim, &replaced, until, report, now);
-            return self.attempt(next, Opening::InsteadOf { owner, seen, asks }, now);
+            return self.attempt(next, Opening::HandedOver(claim), now);
         }
         if hold.is_awaited {
             self.yields.retain(|_, until| now < *until);
             let until = now.after(line::yield_for(hold.round));
             self.yields.insert(Arc::clone(&lease.key), until);
         }
-        self.releases
-            .release(&mut self.wire, hold.claim, until, report, now);
+        self.releases.release(&mut self.wire, claim, now);
         // Behind the release, so that it finds the key free: requests keep their order.
         self.step_out(id, &lease.key, lease.order);
     }
@@ -161,6 +144,18 @@ impl Protocol {
             quorum::majority(nodes)
         } else {
             nodes
+        }
+    }
+
+    /// How many nodes to ask at first for a lock that is handed over: a majority where all of it may
+    /// have the key, because what the others say of it is needed where some have not.
+    pub(super) fn few(&self, asks: &Asks, holders: &[NodeId]) -> usize {
+        let majority = quorum::majority(self.wire.node_count());
+        let mut first = asks.order.iter().take(majority);
+        if first.all(|node| holders.contains(node)) {
+            majority
+        } else {
+            self.wire.node_count()
         }
     }
 

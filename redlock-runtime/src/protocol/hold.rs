@@ -9,7 +9,7 @@ use super::{
     clock::Lead,
     link::spread,
     message::NodeId,
-    release::Claim,
+    release::{Claim, Written},
     time::Instant,
     validity::Terms,
     watch::Watch,
@@ -26,7 +26,7 @@ const ROUNDING: Duration = Duration::from_millis(2);
 pub(super) struct Hold {
     pub(super) claim: Claim,
     pub(super) deadline: Instant,
-    acquired: Instant,
+    pub(super) acquired: Instant,
     /// From one renewal to the next.
     renew_every: Option<Duration>,
     renew_at: Option<Instant>,
@@ -37,8 +37,6 @@ pub(super) struct Hold {
     /// The votes of the last round that did not extend the lease: the reason if it expires.
     failed_votes: Vec<Vote>,
     watch: Watch,
-    /// For each node the earliest time at which it can have set the key's present TTL.
-    set_since: Vec<Instant>,
     /// From the first send to the verdict.
     pub(super) round: Duration,
     /// Another process waits for the lock.
@@ -82,7 +80,6 @@ impl Hold {
         Self {
             renew_every,
             watch: Watch::new(won.node_count(), won.started),
-            set_since: vec![won.started; won.node_count()],
             round: now.since(won.started),
             is_awaited: won.is_awaited,
             claim: won.claim,
@@ -121,6 +118,17 @@ impl Hold {
         }
     }
 
+    /// How many rounds there have been.
+    pub(super) const fn extensions(&self) -> u32 {
+        self.extensions
+    }
+
+    /// A node may have what the lease before has left there, and has not done anything for this one.
+    pub(super) fn is_left_on(&self, node: NodeId) -> bool {
+        let is_new = |key: Written| key.since >= self.acquired;
+        self.claim.asked.contains(&node) && !self.claim.written[node.0].is_some_and(is_new)
+    }
+
     pub(super) fn is_current(&self, extension: u32) -> bool {
         self.extension.is_some() && self.is_last(extension)
     }
@@ -150,13 +158,18 @@ impl Hold {
         terms: &Terms,
         now: Instant,
     ) -> Lead {
-        let since = std::mem::replace(&mut self.set_since[node.0], self.last_extension);
-        let elapsed = now.since(since);
-        let expected = terms.key_ttl().saturating_sub(elapsed + ROUNDING);
+        let written = Written {
+            since: self.last_extension,
+            ttl: terms.key_ttl(),
+        };
+        let before = self.claim.written[node.0].replace(written);
+        let (Some(before), Some(remaining)) = (before, remaining) else {
+            return Lead::default();
+        };
+        let elapsed = now.since(before.since);
+        let expected = before.ttl.saturating_sub(elapsed + ROUNDING);
         Lead {
-            by: remaining.map_or(Duration::ZERO, |remaining| {
-                expected.saturating_sub(remaining)
-            }),
+            by: expected.saturating_sub(remaining),
             elapsed,
         }
     }

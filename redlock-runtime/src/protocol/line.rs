@@ -24,7 +24,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 const MOST_HAND_OVERS: u32 = 8;
 
 /// A process with long sections lets others have their turn after this time.
-const LONGEST_TURN: Duration = Duration::from_millis(50);
+pub(super) const LONGEST_TURN: Duration = Duration::from_millis(50);
 
 /// The shortest pause of a process that has had its turn: others may have to be scheduled first. It
 /// costs nothing where one of them takes the lock, because that ends it.

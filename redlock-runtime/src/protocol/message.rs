@@ -19,7 +19,8 @@ pub(crate) struct RequestId(pub(crate) u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ConnectionId(pub(crate) u64);
 
-/// The random value under the lock key; a new one for every attempt.
+/// The random value under the lock key; a new one for every attempt, but for one that is handed the
+/// lock by another lease of its process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Owner(pub(crate) u128);
 
@@ -60,15 +61,19 @@ pub(crate) enum Request {
     Identify,
     /// The highest of its counters.
     Top,
-    /// Set the key to the owner for `ttl`, unless it carries another owner than `instead_of`, and
-    /// raise its counter: to the proposal, or by one if it is there already. If that is refused
-    /// and the client `waits`, leave a note for whoever hands the lock over inside a process.
+    /// Set the key to the owner for `ttl`, unless there is one, and raise its counter: to the
+    /// proposal, or by one if it is there already. If that is refused and the client `waits`, leave
+    /// a note for whoever hands the lock over inside a process.
     Acquire {
         key: Arc<str>,
         owner: Owner,
         ttl: Duration,
         proposal: Token,
-        instead_of: Option<Owner>,
+        /// The key may carry the owner already, because the lock is handed over inside a process.
+        /// Then it stays as it is if it lives for `ttl` and up to this much longer, and is else made
+        /// to live for both, so that the next hand-overs need not write it: that would wake all who
+        /// listen.
+        handed_over: Option<Duration>,
         waits: bool,
     },
     /// Raise the counter to the token, if the key still carries the owner.
@@ -77,7 +82,7 @@ pub(crate) enum Request {
         owner: Owner,
         token: Token,
     },
-    /// Give the key `ttl` from now, if it still carries the owner.
+    /// Let the key live for `ttl` from now at least, if it still carries the owner.
     Extend {
         key: Arc<str>,
         owner: Owner,
@@ -112,8 +117,8 @@ pub(crate) enum Reply {
     /// Acquire: the key is ours, and its counter stands here now.
     Granted {
         counter: Token,
-        /// The key carried the owner that it was asked for instead of.
-        replaced: bool,
+        /// The key carried the owner already.
+        was_ours: bool,
         /// Somebody was refused a moment ago, and waits.
         awaited: bool,
     },

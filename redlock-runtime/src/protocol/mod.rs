@@ -29,6 +29,7 @@ mod link;
 mod message;
 mod quorum;
 mod release;
+mod report;
 #[cfg(test)]
 mod tests;
 mod time;
@@ -59,12 +60,12 @@ use std::{
 };
 
 use self::{
-    acquire::{Asks, Attempt, Verdict},
+    acquire::{Attempt, Verdict},
     admission::Admission,
     contend::Rest,
     hold::{Due, Hold},
     line::Line,
-    release::{Releases, Report},
+    release::{Claim, Releases, Written},
     timer::Timer,
     wire::{Purpose, Sent, Wire},
 };
@@ -132,13 +133,8 @@ enum Opening {
     Many,
     /// One node, and more once it has granted.
     Leader,
-    /// A majority, to replace the present owner, which has handed the lock over.
-    InsteadOf {
-        owner: Owner,
-        /// The highest counter that it has seen.
-        seen: Token,
-        asks: Asks,
-    },
+    /// A majority that has the key, for a lock that another lease of this process hands over.
+    HandedOver(Claim),
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -260,21 +256,30 @@ impl Protocol {
         self.leases.insert(id, lease);
     }
 
-    /// Asks for the lock under a new owner. The lease counts from `now`.
+    /// Asks for the lock: under a new owner, or under that of the lease that hands it over. The new
+    /// lease counts from `now`.
     fn attempt(&mut self, id: LeaseId, opening: Opening, now: Instant) {
-        let owner = Owner((self.outside.random)());
         let Some(lease) = self.leases.get(&id) else {
             return;
         };
-        let majority = quorum::majority(self.wire.node_count());
-        let (count, instead_of, asks) = match opening {
-            Opening::Leader => (1, None, self.asks(lease, &[], now)),
-            Opening::Many => (self.many(), None, self.asks(lease, &[], now)),
-            Opening::InsteadOf { owner, seen, asks } => (majority, Some((owner, seen)), asks),
+        let holders = match &opening {
+            Opening::HandedOver(claim) => &claim.asked[..],
+            Opening::Leader | Opening::Many => &[],
         };
-        let key = Arc::clone(&lease.key);
-        let nodes = self.wire.node_count();
-        let mut attempt = Attempt::new(key, owner, nodes, asks, now);
+        let asks = self.asks(lease, holders, now);
+        let count = match &opening {
+            Opening::Leader => 1,
+            Opening::Many => self.many(),
+            Opening::HandedOver(claim) => self.few(&asks, &claim.asked),
+        };
+        let proposal = Token((self.outside.wall_micros)());
+        let mut attempt = if let Opening::HandedOver(claim) = opening {
+            Attempt::handed_over(claim, asks, proposal, now)
+        } else {
+            let owner = Owner((self.outside.random)());
+            let claim = Claim::new(Arc::clone(&lease.key), owner, self.wire.node_count());
+            Attempt::new(claim, asks, proposal, now)
+        };
         for node in self.wire.nodes() {
             if let Some(fault) = self.wire.fault(node, now) {
                 attempt.on_vote(node, Vote::Failed(fault));
@@ -283,24 +288,14 @@ impl Protocol {
         let first = attempt.reach(count);
         let wake = attempt.next_due(&lease.terms);
         self.wire.timers.wake_by(Timer::Lease(id), wake);
-        // Beyond what the last holder has seen, so that the nodes agree again, as they would after
-        // its release.
-        let least = instead_of.map_or(Token(0), |(_, seen)| Token(seen.0 + 1));
-        attempt.proposal = least.max(Token((self.outside.wall_micros)()));
         if let Some(lease) = self.leases.get_mut(&id) {
             lease.phase = Phase::Trying(attempt);
         }
-        self.ask_to_grant(id, first, instead_of.map(|(owner, _)| owner), now);
+        self.ask_to_grant(id, first, now);
         self.count_votes(id, now);
     }
 
-    fn ask_to_grant(
-        &mut self,
-        id: LeaseId,
-        nodes: Vec<NodeId>,
-        instead_of: Option<Owner>,
-        now: Instant,
-    ) {
+    fn ask_to_grant(&mut self, id: LeaseId, nodes: Vec<NodeId>, now: Instant) {
         let Some(lease) = self.leases.get_mut(&id) else {
             return;
         };
@@ -314,9 +309,11 @@ impl Protocol {
         let (ttl, waits) = (lease.terms.key_ttl(), now < lease.wait_until);
         // As high as where it has been granted already, so that the nodes agree.
         let proposal = attempt.claim.seen.max(attempt.proposal);
+        let spare = attempt.spare();
         for node in nodes {
-            let body = attempt.claim.question(ttl, proposal, instead_of, waits);
+            let body = attempt.claim.question(ttl, proposal, spare, waits);
             match self.wire.ask(node, purpose, body, now) {
+                Ok(()) if attempt.claim.asked.contains(&node) => {}
                 Ok(()) => attempt.claim.asked.push(node),
                 Err(fault) => attempt.on_vote(node, Vote::Failed(fault)),
             }
@@ -335,7 +332,7 @@ impl Protocol {
         let more = attempt.widen(many);
         let wake = attempt.next_due(&lease.terms);
         self.wire.timers.wake_by(Timer::Lease(id), wake);
-        self.ask_to_grant(id, more, None, now);
+        self.ask_to_grant(id, more, now);
         self.count_votes(id, now);
     }
 
@@ -363,6 +360,30 @@ impl Protocol {
         }
     }
 
+    /// Extends what the lease before has left on nodes that were not asked to hand the lock over, so
+    /// that they keep it for as long as the others.
+    fn refresh(&mut self, id: LeaseId, now: Instant) {
+        let Some(lease) = self.leases.get(&id) else {
+            return;
+        };
+        let Phase::Held(hold) = &lease.phase else {
+            return;
+        };
+        for node in self.wire.nodes().filter(|node| hold.is_left_on(*node)) {
+            let body = Request::Extend {
+                key: Arc::clone(&lease.key),
+                owner: hold.claim.owner,
+                ttl: lease.terms.key_ttl(),
+            };
+            let purpose = Purpose::Extend {
+                lease: id,
+                extension: hold.extensions(),
+            };
+            // Not connected: the next renewal extends it.
+            let _ = self.wire.ask(node, purpose, body, now);
+        }
+    }
+
     fn count_votes(&mut self, id: LeaseId, now: Instant) {
         let Some(lease) = self.leases.get_mut(&id) else {
             return;
@@ -380,6 +401,7 @@ impl Protocol {
         let Phase::Trying(attempt) = std::mem::replace(&mut lease.phase, Phase::Queued) else {
             return;
         };
+        let owner = attempt.claim.owner;
         match verdict {
             Verdict::Open | Verdict::Widen | Verdict::Confirm => {}
             Verdict::Won { deadline, token } => {
@@ -392,6 +414,10 @@ impl Protocol {
                     line.turn.begin(now);
                 }
                 self.answer(id, Answer::Granted { deadline, token });
+                if self.releases.is_awaited(owner) {
+                    // The lease before has not heard from a majority yet that had its key.
+                    self.refresh(id, now);
+                }
             }
             Verdict::Lost(cause) => self.on_lost_attempt(id, attempt, cause, now),
         }
@@ -421,7 +447,7 @@ impl Protocol {
                 attempt.on_confirmation(node, Vote::Failed(fault));
             }
         }
-        self.ask_to_grant(id, others, None, now);
+        self.ask_to_grant(id, others, now);
         self.count_votes(id, now);
     }
 
@@ -431,10 +457,9 @@ impl Protocol {
             return;
         };
         lease.lost_attempts += 1;
-        let (key, ttl) = (Arc::clone(&lease.key), lease.terms.key_ttl());
+        let key = Arc::clone(&lease.key);
         let (claim, refusal) = attempt.into_refusal(cause);
-        self.releases
-            .release(&mut self.wire, claim, now.after(ttl), None, now);
+        self.releases.release(&mut self.wire, claim, now);
         if let Some(line) = self.lines.get_mut(&key) {
             line.last_refusal = Some(refusal.clone());
             line.turn.end();
@@ -591,6 +616,7 @@ impl Protocol {
                 Due::Renew => self.extend(id, false, now),
                 Due::Watch => {
                     self.wire.nodes().for_each(|node| self.watch(node, id, now));
+                    self.refresh(id, now);
                     self.spread(id, now);
                 }
                 Due::Extended { deadline } => self.answer(id, Answer::Extended { deadline }),
@@ -683,14 +709,14 @@ impl Protocol {
             }
             return;
         };
-        let awaits = report.then(|| Report {
-            lease: id,
-            by: now.after(lease.terms.round_timeout()),
-        });
         let phase = std::mem::replace(&mut lease.phase, Phase::Queued);
         let claim = match phase {
             Phase::Held(hold) if now < hold.deadline => {
-                return self.pass_on(id, &lease, hold, awaits, now);
+                if report {
+                    let by = now.after(lease.terms.round_timeout());
+                    self.releases.report(&mut self.wire, &hold.claim, id, by);
+                }
+                return self.pass_on(id, &lease, hold, now);
             }
             Phase::Held(hold) | Phase::Over(hold) => {
                 if report {
@@ -708,9 +734,7 @@ impl Protocol {
                 }
             }
         };
-        let until = now.after(lease.terms.key_ttl());
-        self.releases
-            .release(&mut self.wire, claim, until, None, now);
+        self.releases.release(&mut self.wire, claim, now);
         // Behind the release, so that it finds the key free: requests keep their order.
         self.step_out(id, &lease.key, lease.order);
     }
@@ -722,21 +746,15 @@ impl Protocol {
         let Some(sent) = self.wire.on_reply(node, request, now) else {
             return;
         };
-        if let Request::Acquire {
-            instead_of: Some(owner),
-            ..
-        } = sent.body
-        {
-            self.releases
-                .on_replaced(&mut self.wire, node, owner, &reply, now);
-        }
+        self.hear_of_key(node, request, sent.purpose, &reply);
         match (sent.purpose, reply) {
             (_, Reply::NoScript | Reply::NotAdmitted) => self.on_stranger(node, sent, now),
             (Purpose::Verify, reply) => self.on_verified(node, reply, now),
             (Purpose::Reseed { of }, reply) => self.on_top(of, &reply),
             (Purpose::Release { owner }, reply) => {
+                let from = (node, owner);
                 self.releases
-                    .on_reply(&mut self.wire, node, owner, &reply, now);
+                    .on_reply(&mut self.wire, from, request, &reply, now);
             }
             (Purpose::Await { lease }, reply) => self.on_word(lease, &reply, now),
             (
@@ -753,6 +771,29 @@ impl Protocol {
         }
     }
 
+    /// What an answer tells those who have let go of the lock, beside what it was asked for.
+    fn hear_of_key(&mut self, node: NodeId, request: RequestId, purpose: Purpose, reply: &Reply) {
+        let owner = match purpose {
+            Purpose::Acquire { owner, .. } | Purpose::Watch { owner, .. } => owner,
+            Purpose::Extend { lease, .. } => {
+                let Some(Phase::Held(hold)) = self.leases.get(&lease).map(|lease| &lease.phase)
+                else {
+                    return;
+                };
+                hold.claim.owner
+            }
+            _ => return,
+        };
+        let had_it = match *reply {
+            Reply::Granted { was_ours, .. } => was_ours,
+            Reply::Extended { .. } | Reply::Ours => true,
+            Reply::Held { .. } | Reply::NotOwner | Reply::Free => false,
+            _ => return,
+        };
+        self.releases
+            .on_word(&mut self.wire, (node, owner), request, had_it);
+    }
+
     fn on_grant(
         &mut self,
         node: NodeId,
@@ -760,13 +801,20 @@ impl Protocol {
         (counter, is_awaited): (Token, bool),
         now: Instant,
     ) {
-        match self.leases.get_mut(&id).map(|lease| &mut lease.phase) {
-            Some(Phase::Trying(attempt)) if attempt.claim.owner == owner => {
+        let Some(lease) = self.leases.get_mut(&id) else {
+            return;
+        };
+        let ttl = lease.terms.key_ttl();
+        let written = |since| Some(Written { since, ttl });
+        match &mut lease.phase {
+            Phase::Trying(attempt) if attempt.claim.owner == owner => {
+                attempt.claim.written[node.0] = written(attempt.started);
                 attempt.is_awaited |= is_awaited;
                 attempt.on_grant(node, counter);
                 self.count_votes(id, now);
             }
-            Some(Phase::Held(hold)) if hold.claim.owner == owner => {
+            Phase::Held(hold) if hold.claim.owner == owner => {
+                hold.claim.written[node.0] = written(hold.acquired);
                 hold.claim.hear(counter);
                 hold.is_awaited |= is_awaited;
                 if hold.is_watched() {

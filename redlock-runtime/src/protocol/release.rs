@@ -1,4 +1,5 @@
-//! What is still owed to the nodes: the release of every owner that was ever sent to them.
+//! What is still owed to the nodes, the release of every owner that was ever sent to them, and to
+//! whoever wants to hear of it.
 //!
 //! A release outlives the caller, the lease and the connection. It is owed to every node that an
 //! acquisition was sent to, unless that has refused, because a grant may still be on its way: on
@@ -9,9 +10,8 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{
-    action::{Action, Answer, Outcome},
-    message::{LeaseId, NodeId, Owner, Reply, Request, Token},
-    quorum,
+    message::{LeaseId, NodeId, Owner, Reply, Request, RequestId, Token},
+    report::{Report, Reports},
     time::Instant,
     timer::Timer,
     wire::{Purpose, Wire},
@@ -20,7 +20,8 @@ use super::{
 /// The pause before a node is asked again that has answered a release with an error.
 const RETRY: Duration = Duration::from_millis(250);
 
-/// What one owner may have on the nodes.
+/// What one owner may have on the nodes. It goes from one lease of a process to the next together
+/// with the lock.
 #[derive(Debug)]
 pub(super) struct Claim {
     pub(super) key: Arc<str>,
@@ -28,6 +29,10 @@ pub(super) struct Claim {
     /// The nodes that were asked to grant and have not refused, and so may hold a key, now or once
     /// the request reaches them.
     pub(super) asked: Vec<NodeId>,
+    /// For each node what it is known to have done last for the key's life.
+    pub(super) written: Vec<Option<Written>>,
+    /// No node was asked to keep the key for longer than this.
+    ttl: Duration,
     /// The highest counter that any of them has reported.
     pub(super) seen: Token,
     /// They have reported different ones. Then the release brings all up to the highest, so that
@@ -35,21 +40,42 @@ pub(super) struct Claim {
     pub(super) differ: bool,
 }
 
+/// A node has seen to it that a key lives for at least `ttl`, not before `since`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Written {
+    pub(super) since: Instant,
+    pub(super) ttl: Duration,
+}
+
 impl Claim {
-    /// What a node is asked to grant.
+    /// Nobody has been asked.
+    pub(super) fn new(key: Arc<str>, owner: Owner, nodes: usize) -> Self {
+        Self {
+            key,
+            owner,
+            asked: Vec::with_capacity(nodes),
+            written: vec![None; nodes],
+            ttl: Duration::ZERO,
+            seen: Token::default(),
+            differ: false,
+        }
+    }
+
+    /// What a node is asked to grant, which may hold it for this owner already if that is `handed_over`.
     pub(super) fn question(
-        &self,
+        &mut self,
         ttl: Duration,
         proposal: Token,
-        instead_of: Option<Owner>,
+        handed_over: Option<Duration>,
         waits: bool,
     ) -> Request {
+        self.ttl = self.ttl.max(ttl + handed_over.unwrap_or_default());
         Request::Acquire {
             key: Arc::clone(&self.key),
             owner: self.owner,
             ttl,
             proposal,
-            instead_of,
+            handed_over,
             waits,
         }
     }
@@ -64,6 +90,7 @@ impl Claim {
 #[derive(Debug, Default)]
 pub(super) struct Releases {
     owed: BTreeMap<Owner, Owed>,
+    reports: Reports,
 }
 
 #[derive(Debug)]
@@ -78,62 +105,53 @@ struct Owed {
     retry_at: Option<Instant>,
     /// The keys have expired by themselves after this.
     until: Instant,
-    deleted: usize,
-    /// Nodes that say the key was not ours, have refused it, or were never asked to grant it.
-    not_ours: usize,
-    report: Option<Report>,
-}
-
-/// Somebody waits to hear what became of it.
-#[derive(Debug)]
-pub(super) struct Report {
-    pub(super) lease: LeaseId,
-    /// Then the answer is `Unknown`.
-    pub(super) by: Instant,
 }
 
 impl Releases {
-    /// Releases a claim: at once on the nodes that are connected, else when they are.
-    pub(super) fn release(
-        &mut self,
-        wire: &mut Wire,
-        claim: Claim,
-        until: Instant,
-        report: Option<Report>,
-        now: Instant,
-    ) {
-        self.release_but(wire, claim, &[], until, report, now);
+    /// A lease that has let go wants to hear by then what became of the lock.
+    pub(super) fn report(&mut self, wire: &mut Wire, claim: &Claim, lease: LeaseId, by: Instant) {
+        let report = Report {
+            lease,
+            by,
+            after: wire.next_request(),
+            may_have: claim.asked.clone(),
+            had_it: 0,
+            nodes: wire.node_count(),
+        };
+        self.reports.open(claim.owner, report);
+        wire.timers.wake_by(Timer::Release(claim.owner), by);
     }
 
-    /// The same, but nothing is sent to nodes where the claim's owner is being replaced by the next
-    /// one. `on_replaced` brings their word.
-    pub(super) fn release_but(
+    /// Somebody wants to hear what became of a lock that this owner had.
+    pub(super) fn is_awaited(&self, owner: Owner) -> bool {
+        self.reports.by(owner).is_some()
+    }
+
+    /// A node has said whether it still had the owner's key, in its answer to the request `asked`.
+    pub(super) fn on_word(
         &mut self,
         wire: &mut Wire,
-        claim: Claim,
-        replaced: &[NodeId],
-        until: Instant,
-        report: Option<Report>,
-        now: Instant,
+        from: (NodeId, Owner),
+        asked: RequestId,
+        had_it: bool,
     ) {
-        if claim.asked.is_empty() {
-            return;
-        }
-        for &node in claim.asked.iter().filter(|node| !replaced.contains(node)) {
+        self.reports.on_word(&mut wire.actions, from, asked, had_it);
+    }
+
+    /// Releases a claim: at once on the nodes that are connected, else when they are.
+    pub(super) fn release(&mut self, wire: &mut Wire, claim: Claim, now: Instant) {
+        for &node in &claim.asked {
             send(wire, node, &claim, now);
         }
         let owner = claim.owner;
-        let wake = report.as_ref().map_or(until, |report| report.by);
-        wire.timers.wake_by(Timer::Release(owner), wake);
+        let until = now.after(claim.ttl);
+        wire.timers.wake_by(Timer::Release(owner), until);
         let owed = Owed {
-            not_ours: wire.node_count() - claim.asked.len(),
             claim,
             sent_again: Vec::new(),
             refused: Vec::new(),
             retry_at: None,
             until,
-            deleted: 0,
-            report,
         };
         self.owed.insert(owner, owed);
         self.settle(wire, owner);
@@ -142,8 +160,8 @@ impl Releases {
     pub(super) fn on_reply(
         &mut self,
         wire: &mut Wire,
-        node: NodeId,
-        owner: Owner,
+        (node, owner): (NodeId, Owner),
+        asked: RequestId,
         reply: &Reply,
         now: Instant,
     ) {
@@ -154,39 +172,18 @@ impl Releases {
             return;
         }
         match reply {
-            Reply::Deleted => owed.deleted += 1,
-            Reply::NotOwner if !owed.sent_again.contains(&node) => owed.not_ours += 1,
+            Reply::NotOwner if owed.sent_again.contains(&node) => {}
+            Reply::Deleted | Reply::NotOwner => {
+                let had_it = *reply == Reply::Deleted;
+                self.reports
+                    .on_word(&mut wire.actions, (node, owner), asked, had_it);
+            }
             // What keeps it from releasing may pass, as a script that blocks the server does.
             Reply::Failed(_) => return owed.on_error(wire, node, now),
             _ => {}
         }
         owed.claim.asked.retain(|&owing| owing != node);
         self.settle(wire, owner);
-    }
-
-    /// A node's answer to the request that the next owner replaces this one. Where that says
-    /// nothing of this one's key, it is released like any other.
-    pub(super) fn on_replaced(
-        &mut self,
-        wire: &mut Wire,
-        node: NodeId,
-        owner: Owner,
-        reply: &Reply,
-        now: Instant,
-    ) {
-        let word = match reply {
-            Reply::Granted { replaced: true, .. } => Reply::Deleted,
-            Reply::Granted { .. } | Reply::Held { .. } => Reply::NotOwner,
-            _ => {
-                if let Some(owed) = self.owed.get(&owner)
-                    && owed.claim.asked.contains(&node)
-                {
-                    send(wire, node, &owed.claim, now);
-                }
-                return;
-            }
-        };
-        self.on_reply(wire, node, owner, &word, now);
     }
 
     /// Sends again what the node still owes a confirmation for.
@@ -200,12 +197,12 @@ impl Releases {
     }
 
     pub(super) fn on_due(&mut self, wire: &mut Wire, owner: Owner, now: Instant) {
+        self.reports.on_due(&mut wire.actions, owner, now);
+        let report_by = self.reports.by(owner);
+        report_by.inspect(|&by| wire.timers.wake_by(Timer::Release(owner), by));
         let Some(owed) = self.owed.get_mut(&owner) else {
             return;
         };
-        if owed.report.as_ref().is_some_and(|report| now >= report.by) {
-            answer(wire, owed, Outcome::Unknown);
-        }
         if now >= owed.until {
             self.owed.remove(&owner);
             return;
@@ -216,9 +213,7 @@ impl Releases {
                 send(wire, node, &owed.claim, now);
             }
         }
-        let report = owed.report.as_ref().map(|report| report.by);
-        let wake = [report, owed.retry_at].into_iter().flatten();
-        let wake = wake.fold(owed.until, Instant::min);
+        let wake = owed.retry_at.unwrap_or(owed.until).min(owed.until);
         wire.timers.wake_by(Timer::Release(owner), wake);
     }
 
@@ -240,14 +235,8 @@ impl Releases {
         let Some(owed) = self.owed.get_mut(&owner) else {
             return;
         };
-        let nodes = wire.node_count();
-        if owed.deleted >= quorum::majority(nodes) {
-            answer(wire, owed, Outcome::Released);
-        } else if quorum::out_of_reach(nodes, owed.not_ours) {
-            answer(wire, owed, Outcome::AlreadyExpired);
-        }
         if owed.claim.asked.is_empty() {
-            answer(wire, owed, Outcome::Unknown);
+            self.reports.close(&mut wire.actions, owner);
             wire.timers.cancel(Timer::Release(owner));
             self.owed.remove(&owner);
         }
@@ -282,14 +271,4 @@ fn send(wire: &mut Wire, node: NodeId, claim: &Claim, now: Instant) {
     let purpose = Purpose::Release { owner: claim.owner };
     // Not connected: `on_connected` sends it.
     wire.send(node, purpose, body, now);
-}
-
-/// Answers whoever waits, once.
-fn answer(wire: &mut Wire, owed: &mut Owed, outcome: Outcome) {
-    if let Some(report) = owed.report.take() {
-        wire.actions.push_back(Action::Answer {
-            lease: report.lease,
-            answer: Answer::Released(outcome),
-        });
-    }
 }

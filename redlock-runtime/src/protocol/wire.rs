@@ -269,6 +269,11 @@ impl Wire {
         self.sent.insert((node, request), sent);
     }
 
+    /// What the next request that is sent will be called.
+    pub(super) const fn next_request(&self) -> RequestId {
+        RequestId(self.next_request)
+    }
+
     /// Takes the request that was answered; `None` if its connection has been given up.
     pub(super) fn on_reply(
         &mut self,

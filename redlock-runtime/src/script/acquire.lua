@@ -1,8 +1,8 @@
--- KEYS: lock, node   ARGV: owner, ttl in ms, stripe, proposed counter, process id, owner to take
---   over from or '', waits (1 or 0)
+-- KEYS: lock, node   ARGV: owner, ttl in ms, stripe, proposed counter, process id, how much longer
+--   a key may live that is handed over within a process, in ms, or '' if it is not, waits (1 or 0)
 -- 1: granted, and the stripe's counter is the proposed one; nothing more to say
--- {counter, replaced, awaited}: granted; where the counter stands, whether the key was taken over,
---   whether somebody else waits
+-- {counter, was ours, awaited}: granted; where the counter stands, whether the key carried the owner
+--   already, whether somebody else waits
 -- {remaining}: held by another, for so many ms, -1 if it never expires
 -- -3: the process that holds this data has not been admitted
 local note = 'awaited ' .. ARGV[3]
@@ -10,16 +10,19 @@ local node = redis.call('HMGET', KEYS[2], 'run', ARGV[3], note)
 if node[1] ~= ARGV[5] then
   return -3
 end
-local replaced = 0
-if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
-  if ARGV[6] == '' or redis.pcall('GET', KEYS[1]) ~= ARGV[6] then
-    if ARGV[7] == '1' then
-      redis.pcall('HSET', KEYS[2], note, redis.call('TIME')[1])
-    end
-    return {redis.call('PTTL', KEYS[1])}
+local was_ours = 0
+if ARGV[6] ~= '' and redis.pcall('GET', KEYS[1]) == ARGV[1] then
+  -- Written seldom: every time wakes those who listen for its release.
+  local spare = redis.call('PTTL', KEYS[1]) - ARGV[2]
+  if spare < 0 or spare > tonumber(ARGV[6]) then
+    redis.call('PEXPIRE', KEYS[1], ARGV[2] + ARGV[6])
   end
-  redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
-  replaced = 1
+  was_ours = 1
+elseif not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
+  if ARGV[7] == '1' then
+    redis.pcall('HSET', KEYS[2], note, redis.call('TIME')[1])
+  end
+  return {redis.call('PTTL', KEYS[1])}
 end
 -- As text, as which it is kept and sent: making text of numbers is dear.
 local counter = ARGV[4]
@@ -43,7 +46,7 @@ if node[3] then
   else
     redis.call('HDEL', KEYS[2], note)
   end
-elseif replaced == 0 and counter == ARGV[4] then
+elseif was_ours == 0 and counter == ARGV[4] then
   return 1
 end
-return {tonumber(counter), replaced, awaited}
+return {tonumber(counter), was_ours, awaited}

@@ -81,14 +81,14 @@ pub(crate) fn command(request: &Request, server: Option<&str>, with_source: bool
             owner,
             ttl,
             proposal,
-            instead_of,
+            handed_over,
             waits,
         } => {
             let mut command = run(&ACQUIRE, &[key, NODE]);
             command.arg(&owner_value(*owner)[..]).arg(millis(*ttl));
             command.arg(stripe(key)).arg(proposal.0).arg(server);
-            match instead_of {
-                Some(owner) => command.arg(&owner_value(*owner)[..]),
+            match handed_over {
+                Some(spare) => command.arg(millis(*spare)),
                 None => command.arg(""),
             };
             command.arg(u8::from(*waits));

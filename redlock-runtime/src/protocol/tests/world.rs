@@ -1,7 +1,7 @@
 //! A world of nodes in virtual time for the protocol to live in: every message takes one
 //! millisecond each way, and nothing happens by chance.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::RangeInclusive};
 
 use super::super::*;
 
@@ -408,6 +408,15 @@ fn client(nodes: usize, random: impl FnMut() -> u128 + Send + 'static, now: Inst
     Protocol::new(nodes, SETTINGS, outside, now)
 }
 
+/// Until when a key that may be there already is to live.
+fn lives_until(before: Option<Instant>, life: RangeInclusive<Instant>) -> Instant {
+    match before {
+        None => *life.start(),
+        Some(expires) if life.contains(&expires) => expires,
+        Some(_) => *life.end(),
+    }
+}
+
 impl Node {
     /// As the scripts do for an admitted process.
     fn run(&mut self, body: &Request, now: Instant) -> Reply {
@@ -417,23 +426,25 @@ impl Node {
                 owner,
                 ttl,
                 proposal,
-                instead_of,
+                handed_over,
                 waits,
             } => match self.keys.get(key) {
-                Some(&(held_by, expires)) if *instead_of != Some(held_by) => {
+                Some(&(held_by, expires)) if handed_over.is_none() || held_by != *owner => {
                     self.is_awaited |= waits;
                     Reply::Held {
                         remaining: Some(expires.since(now)),
                     }
                 }
                 before => {
-                    let replaced = before.is_some();
-                    self.keys.insert(Arc::clone(key), (*owner, now.after(*ttl)));
+                    let was_ours = before.is_some();
+                    let life = now.after(*ttl)..=now.after(*ttl + handed_over.unwrap_or_default());
+                    let expires = lives_until(before.map(|&(_, expires)| expires), life);
+                    self.keys.insert(Arc::clone(key), (*owner, expires));
                     let counter = self.counter.max(self.memory.floor);
                     self.counter = Token(counter.0 + 1).max(*proposal);
                     Reply::Granted {
                         counter: self.counter,
-                        replaced,
+                        was_ours,
                         awaited: self.is_awaited,
                     }
                 }
@@ -441,7 +452,7 @@ impl Node {
             Request::Extend { key, owner, ttl } => match self.keys.get_mut(key) {
                 Some((holder, expires)) if holder == owner => {
                     let remaining = Some(expires.since(now).saturating_sub(self.clock_ahead));
-                    *expires = now.after(*ttl);
+                    *expires = now.after(*ttl).max(*expires);
                     Reply::Extended { remaining }
                 }
                 _ => Reply::NotOwner,

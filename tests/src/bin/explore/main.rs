@@ -6,8 +6,8 @@
 //! ```
 //!
 //! There is no clock: any key may be gone at any moment, any message may arrive at any later time
-//! or never, a lock may be handed on to an acquisition that replaces its owner, and nodes may lose
-//! their memory. What an acquisition makes of the replies is decided by the protocol's own source;
+//! or never, a lock may be handed on to an acquisition that goes on under its owner, and nodes may
+//! lose their memory. What an acquisition makes of the replies is decided by the protocol's own source;
 //! nodes and messages are models. The last line is JSON. The exit status is 1 if a token is wrong,
 //! or, with `--mutants`, if a model with a deliberate fault has none that is.
 

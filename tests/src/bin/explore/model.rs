@@ -13,7 +13,7 @@ pub(crate) const ACQUIRERS: usize = 3;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rules {
     pub(crate) acquirers: usize,
-    /// An acquisition may replace the owner of one that has succeeded.
+    /// An acquisition may go on under the owner of one that has succeeded.
     pub(crate) hand_over: bool,
     /// Acquisitions end with releases, which bring the nodes' counters together.
     pub(crate) releases: bool,
@@ -35,6 +35,8 @@ pub(crate) enum Mutant {
     ConfirmWithoutOwner,
     /// Nodes confirm whose grant was not heard.
     ConfirmUnheard,
+    /// Nodes confirm a lock that was handed over.
+    ConfirmHandedOver,
     /// The middle one of the numbers is confirmed instead of the highest.
     Median,
     /// The lowest one.
@@ -43,7 +45,7 @@ pub(crate) enum Mutant {
     QuorumOfOne,
     /// A grant reports the counter and does not raise it.
     CounterNotRaised,
-    /// A grant that replaces an owner does not raise the counter.
+    /// A grant of a key that carries the owner already does not raise the counter.
     HandOverNotRaised,
     /// A grant sets the counter to the proposal, also if that is lower.
     ProposalAsItIs,
@@ -62,10 +64,11 @@ pub(crate) enum Mutant {
 }
 
 impl Mutant {
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 16] = [
         Self::Unconfirmed,
         Self::ConfirmWithoutOwner,
         Self::ConfirmUnheard,
+        Self::ConfirmHandedOver,
         Self::Median,
         Self::Lowest,
         Self::QuorumOfOne,
@@ -106,8 +109,8 @@ pub(crate) struct State {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Node {
-    /// Whom it has granted the key last: by number, from one; zero is nobody. That one may have it
-    /// still, or not: as the next request comes out.
+    /// The owner to which it has granted the key last: by the number of its first acquisition, from
+    /// one; zero is nobody. That one may have it still, or not: as the next request comes out.
     owner: u8,
     counter: u8,
     vote: Voting,
@@ -165,8 +168,8 @@ pub(crate) struct Acquirer {
     /// The highest token of those that had returned when it began.
     floor: u8,
     proposal: u8,
-    /// The owner that it replaces.
-    instead_of: u8,
+    /// Its own number, or that of the one that has handed the lock over.
+    owner: u8,
     /// The highest counter that it has heard of.
     seen: u8,
 }
@@ -229,12 +232,12 @@ impl State {
             .filter(returned)
             .map(|other| other.token);
         let floor = tokens.max().unwrap_or(0);
-        let mut start = |mut next: Self, proposal: u8, instead_of: u8| {
+        let mut start = |mut next: Self, proposal: u8, owner: u8| {
             next.acquirers[one] = Acquirer {
                 phase: Phase::Trying,
                 floor,
                 proposal,
-                instead_of,
+                owner,
                 ..Acquirer::default()
             };
             for node in &mut next.nodes {
@@ -242,15 +245,17 @@ impl State {
             }
             step(next);
         };
-        start(*self, 0, 0);
+        let own = one as u8 + 1;
+        start(*self, 0, own);
         if rules.proposals {
-            start(*self, 2, 0);
+            start(*self, 2, own);
         }
         for holder in 0..rules.acquirers {
             if rules.hand_over && self.acquirers[holder].phase == Phase::Won {
                 let mut next = *self;
                 next.acquirers[holder].phase = Phase::Done;
-                start(next, self.acquirers[holder].seen + 1, holder as u8 + 1);
+                let Acquirer { seen, owner, .. } = self.acquirers[holder];
+                start(next, seen + 1, owner);
             }
         }
     }
@@ -350,7 +355,6 @@ impl State {
     /// A request arrives.
     fn arrive(&self, rules: &Rules, node: usize, one: usize, step: &mut impl FnMut(Self)) {
         let between = &self.nodes[node].between[one];
-        let owner = one as u8 + 1;
         let acquirer = &self.acquirers[one];
         if between.acquire == Message::Out {
             let mut next = *self;
@@ -360,7 +364,7 @@ impl State {
         if between.confirm == Message::Out {
             let mut next = *self;
             let this = &mut next.nodes[node];
-            let ours = this.owner == owner || rules.has(Mutant::ConfirmWithoutOwner);
+            let ours = this.owner == acquirer.owner || rules.has(Mutant::ConfirmWithoutOwner);
             this.between[one].confirm = if ours { Message::Back } else { Message::Dead };
             if ours {
                 let lowers = rules.has(Mutant::ConfirmLowers);
@@ -476,7 +480,9 @@ impl State {
             }
             _ => {}
         }
-        match (decide(&heard), rules.mutant) {
+        let is_handed_over = self.acquirers[one].owner != one as u8 + 1;
+        let is_handed_over = is_handed_over && !rules.has(Mutant::ConfirmHandedOver);
+        match (decide(&heard, is_handed_over), rules.mutant) {
             (Decision::Confirm(token), Some(Mutant::Unconfirmed)) => Decision::Won(token),
             (Decision::Confirm(_), Some(mutant @ (Mutant::Median | Mutant::Lowest))) => {
                 let mut grants: Vec<u64> = grants.collect();
@@ -555,14 +561,14 @@ impl Node {
     }
 
     fn grant(&mut self, rules: &Rules, acquirer: &Acquirer, one: usize) {
-        let replaces = self.owner != 0 && self.owner == acquirer.instead_of;
+        let was_ours = self.owner == acquirer.owner;
         if !self.votes() {
             self.between[one].acquire = Message::Dead;
             return;
         }
-        self.owner = one as u8 + 1;
+        self.owner = acquirer.owner;
         let stays =
-            rules.has(Mutant::CounterNotRaised) || replaces && rules.has(Mutant::HandOverNotRaised);
+            rules.has(Mutant::CounterNotRaised) || was_ours && rules.has(Mutant::HandOverNotRaised);
         self.counter = match acquirer.proposal {
             0 if rules.has(Mutant::ProposalAsItIs) => self.counter + 1,
             proposal if rules.has(Mutant::ProposalAsItIs) => proposal,

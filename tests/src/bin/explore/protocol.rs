@@ -15,6 +15,8 @@ mod ballot;
 pub(crate) mod decide;
 #[path = "../../../../redlock-runtime/src/protocol/fence.rs"]
 mod fence;
+#[path = "../../../../redlock-runtime/src/protocol/line.rs"]
+mod line;
 #[path = "../../../../redlock-runtime/src/protocol/link.rs"]
 mod link;
 #[path = "../../../../redlock-runtime/src/protocol/message.rs"]
@@ -23,6 +25,8 @@ mod message;
 mod quorum;
 #[path = "../../../../redlock-runtime/src/protocol/release.rs"]
 mod release;
+#[path = "../../../../redlock-runtime/src/protocol/report.rs"]
+mod report;
 #[path = "../../../../redlock-runtime/src/protocol/time.rs"]
 mod time;
 #[path = "../../../../redlock-runtime/src/protocol/timer.rs"]

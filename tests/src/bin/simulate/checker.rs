@@ -1,12 +1,12 @@
 //! What must be true of every history.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     clock::Clock,
     node::index_of,
     plan::{KEYS, Profile},
-    protocol::{Instant, LeaseId, NodeId, Owner, Reply, Request, Token},
+    protocol::{Instant, LeaseId, NodeId, Owner, Reply, Request, RequestId, Token},
     store::Fenced,
 };
 
@@ -144,6 +144,12 @@ pub(crate) struct Checker {
     /// Those of each key.
     grants: [Vec<Grant>; KEYS],
     owners: BTreeMap<u128, Attempted>,
+    /// Leases of a client that have ended, and what became of their keys.
+    ended: BTreeMap<(usize, LeaseId), Ended>,
+    /// The last request of each client.
+    sent: BTreeMap<usize, RequestId>,
+    /// For how much longer than a lease needs it a key was asked for at the most.
+    pub(crate) spare: Duration,
     believers: [Vec<Belief>; KEYS],
     /// The unfenced store: one number for each key.
     pub(crate) store: [u64; KEYS],
@@ -162,7 +168,7 @@ pub(crate) struct Attempted {
     pub(crate) client: usize,
     pub(crate) incarnation: u32,
     tag: Tag,
-    /// The true time of the first request.
+    /// The true time of the first request, or of the hand-over.
     pub(crate) began: u64,
     asked: u8,
     /// By the client's clock: when the key of the last request has expired at the latest.
@@ -170,9 +176,22 @@ pub(crate) struct Attempted {
     release_sent: bool,
     release_ran: u8,
     release_refused: u8,
-    /// Told so by a node, be it after a refusal.
-    not_found: u8,
-    deleted: u8,
+    /// Have told the client that they have nothing of it.
+    denied: u8,
+    /// The last request to grant of each node.
+    requests: [RequestId; 8],
+    /// The last one that each has refused.
+    refused: [RequestId; 8],
+}
+
+/// What nodes have said of the key of a lease since its end, by a mask each.
+#[derive(Clone, Copy, Debug)]
+struct Ended {
+    owner: Owner,
+    /// The last request that was sent before.
+    after: Option<RequestId>,
+    had_it: u8,
+    did_not: u8,
 }
 
 /// The leases of one key in one process.
@@ -245,6 +264,8 @@ impl Checker {
             believers.retain(|belief| belief.client != client);
         }
         self.lines.retain(|&(owner, _), _| owner != client);
+        self.ended.retain(|&(owner, _), _| owner != client);
+        self.sent.remove(&client);
         self.tops.retain(|&(owner, _), _| owner != client);
     }
 
@@ -299,10 +320,11 @@ impl Checker {
         &mut self,
         (client, incarnation): (usize, u32),
         node: usize,
-        request: &Request,
+        (id, request): (RequestId, &Request),
         with_source: bool,
         (now, at): (u64, u64),
     ) -> (Tag, Option<(Invariant, String)>) {
+        self.sent.insert(client, id);
         let (key, owner) = match request {
             Request::Acquire { key, owner, .. }
             | Request::Confirm { key, owner, .. }
@@ -322,18 +344,6 @@ impl Checker {
             }
         };
         let line = self.lines.entry((client, index_of(key))).or_default();
-        if let Request::Acquire {
-            instead_of: Some(before),
-            ..
-        } = request
-        {
-            if line.open.is_some_and(|(open, _)| open == *before) {
-                line.open = None;
-            }
-            if let Some(before) = self.owners.get_mut(&before.0) {
-                before.release_sent = true;
-            }
-        }
         let next = Tag(self.tags);
         let attempted = self.owners.entry(owner.0).or_insert_with(|| {
             self.tags += 1;
@@ -355,9 +365,15 @@ impl Checker {
                 }
                 attempted.expires = expires;
             }
-            Request::Acquire { ttl, .. } => {
-                attempted.expires = now + ttl.as_nanos() as u64;
+            Request::Acquire {
+                ttl, handed_over, ..
+            } => {
+                let spare = handed_over.unwrap_or_default();
+                self.spare = self.spare.max(spare);
+                attempted.expires = now + (*ttl + spare).as_nanos() as u64;
                 attempted.asked |= bit(node);
+                attempted.denied &= !bit(node);
+                attempted.requests[node] = id;
                 line.latest = Some(*owner);
                 match &mut line.open {
                     Some((open, nodes)) if open == owner => *nodes |= bit(node),
@@ -388,10 +404,14 @@ impl Checker {
     }
 
     /// A client hears that a node has nothing of an owner: there is nothing to release.
-    pub(crate) fn denied(&mut self, node: usize, owner: Owner) {
-        if let Some(attempted) = self.owners.get_mut(&owner.0) {
-            attempted.not_found |= bit(node);
+    pub(crate) fn denied(&mut self, node: usize, owner: Owner, asked: RequestId) {
+        let Some(attempted) = self.owners.get_mut(&owner.0) else {
+            return;
+        };
+        if attempted.requests[node] != asked {
+            return;
         }
+        attempted.denied |= bit(node);
         for line in self.lines.values_mut() {
             if let Some((open, nodes)) = line.open
                 && open == owner
@@ -413,43 +433,78 @@ impl Checker {
         }
     }
 
-    pub(crate) fn was_released(&self, node: usize, owner: Owner) -> bool {
-        let attempted = self.owners.get(&owner.0);
-        attempted.is_some_and(|attempted| attempted.release_ran & bit(node) != 0)
+    /// A node refuses.
+    pub(crate) fn refused(&mut self, node: usize, owner: Owner, request: RequestId) {
+        if let Some(attempted) = self.owners.get_mut(&owner.0) {
+            attempted.refused[node] = request;
+        }
     }
 
-    /// An owner may be replaced by its own process, and only itself.
-    pub(crate) fn may_replace(&self, owner: Owner, replaced: Tag, by: Tag) -> bool {
-        let attempted = |tag| self.owners.values().find(|owner| owner.tag == tag);
-        let before = self.owners.get(&owner.0);
-        before.is_some_and(|before| {
-            before.tag == replaced && attempted(by).is_some_and(|by| by.client == before.client)
+    /// A request to grant comes when a later one, for the same owner, has been refused, or when the
+    /// release has been there.
+    pub(crate) fn is_overtaken(&self, node: usize, owner: Owner, request: RequestId) -> bool {
+        self.owners.get(&owner.0).is_some_and(|attempted| {
+            attempted.release_ran & bit(node) != 0 || request < attempted.refused[node]
         })
     }
 
-    pub(crate) fn release_ran(&mut self, node: usize, owner: Owner, reply: &Reply) {
+    /// A node says whether it had the key of this owner still, to a release or to a request for a
+    /// lock that is handed over.
+    pub(crate) fn on_word(&mut self, node: usize, owner: Owner, asked: RequestId, had_it: bool) {
+        let is_meant = |ended: &&mut Ended| ended.owner == owner && ended.after < Some(asked);
+        for ended in self.ended.values_mut().filter(is_meant) {
+            // A node may say both, if a request comes late on another connection.
+            let mask = if had_it {
+                &mut ended.had_it
+            } else {
+                &mut ended.did_not
+            };
+            *mask |= bit(node);
+        }
+    }
+
+    /// A lease ends. Its owner may be that of another one next.
+    pub(crate) fn end(&mut self, client: usize, lease: LeaseId, owner: Owner, at: u64) {
+        if let Some(attempted) = self.owners.get_mut(&owner.0) {
+            attempted.began = at;
+            let ended = Ended {
+                owner,
+                after: self.sent.get(&client).copied(),
+                had_it: 0,
+                did_not: attempted.denied | !attempted.asked,
+            };
+            self.ended.insert((client, lease), ended);
+        }
+    }
+
+    pub(crate) fn release_ran(
+        &mut self,
+        node: usize,
+        owner: Owner,
+        asked: RequestId,
+        reply: &Reply,
+    ) {
         let Some(attempted) = self.owners.get_mut(&owner.0) else {
             return;
         };
         match reply {
-            Reply::Deleted => attempted.deleted |= bit(node),
             Reply::NoScript => return,
             Reply::Failed(_) => attempted.release_refused |= bit(node),
-            _ => attempted.not_found |= bit(node),
+            _ => {}
         }
         attempted.release_ran |= bit(node);
+        if !matches!(reply, Reply::Failed(_)) {
+            self.on_word(node, owner, asked, *reply == Reply::Deleted);
+        }
     }
 
-    /// On how many nodes the key was deleted by this owner's release, and on how many it was
-    /// not there to be deleted. The rest is not known yet.
-    pub(crate) fn release_in_truth(&self, owner: Owner, nodes: usize) -> (usize, usize) {
-        let Some(attempted) = self.owners.get(&owner.0) else {
-            return (0, nodes);
-        };
-        let missing = (attempted.not_found | !attempted.asked) & !attempted.deleted;
-        let all = (1_u16 << nodes) as u8 - 1;
+    /// How many nodes have said that the key was still there after the end of a lease, and how many
+    /// that it was not.
+    pub(crate) fn end_in_truth(&mut self, client: usize, lease: LeaseId) -> Option<(usize, usize)> {
+        let ended = self.ended.remove(&(client, lease))?;
+        let all = (1_u16 << self.nodes) as u8 - 1;
         let count = |mask: u8| (mask & all).count_ones() as usize;
-        (count(attempted.deleted), count(missing))
+        Some((count(ended.had_it), count(ended.did_not)))
     }
 
     pub(crate) fn attempted(&self, owner: Owner) -> Option<&Attempted> {
@@ -495,8 +550,9 @@ impl Attempted {
             release_sent: false,
             release_ran: 0,
             release_refused: 0,
-            not_found: 0,
-            deleted: 0,
+            denied: 0,
+            requests: [RequestId(0); 8],
+            refused: [RequestId(0); 8],
         }
     }
 

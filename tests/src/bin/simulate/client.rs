@@ -277,9 +277,8 @@ impl World {
                     let now = self.clients[client].clock.read(self.now);
                     let from = (client, incarnation);
                     let times = (now, self.now);
-                    let seen = self
-                        .checker
-                        .on_send(from, node.0, &body, with_source, times);
+                    let what = (request, &body);
+                    let seen = self.checker.on_send(from, node.0, what, with_source, times);
                     let (tag, broken) = seen;
                     if let Some((invariant, what)) = broken {
                         self.violation(invariant, what);
@@ -604,6 +603,9 @@ impl World {
         self.checker.leave(client, key, lease);
         self.checker.disbelieve(key, client, lease);
         let one = &mut self.clients[client].tasks[task];
+        if let Some(owner) = one.owner.filter(|_| over == Over::No) {
+            self.checker.end(client, lease, owner, self.now);
+        }
         one.read = None;
         one.stage = if report {
             Stage::Releasing { by, over }
@@ -782,10 +784,12 @@ impl World {
         let nodes = self.nodes.len();
         let owner = self.clients[client].tasks[task].owner;
         let majority = nodes / 2 + 1;
+        let lease = self.clients[client].tasks[task].lease;
+        let known = self.checker.end_in_truth(client, lease);
         if let Some(owner) = owner {
-            let (deleted, missing) = self.checker.release_in_truth(owner, nodes);
+            let (had_it, missing) = known.unwrap_or((0, nodes));
             let truth = match outcome {
-                Outcome::Released => over == Over::No && deleted >= majority,
+                Outcome::Released => over == Over::No && had_it >= majority,
                 Outcome::AlreadyExpired => over == Over::Yes || nodes - missing < majority,
                 Outcome::Unknown => {
                     let calm = self.phase == Phase::Calm && !self.plan.half_open_at_last;
@@ -794,8 +798,8 @@ impl World {
             };
             if !truth {
                 let what = format!(
-                    "client {client} hears {outcome:?} of {owner:?}: {deleted} of {nodes} deleted \
-                     it, {missing} did not have it, its lease was over: {over:?}"
+                    "client {client} hears {outcome:?} of {owner:?}: {had_it} of {nodes} had it, \
+                     {missing} did not have it, its lease was over: {over:?}"
                 );
                 self.violation(Invariant::Outcome, what);
             }

@@ -9,7 +9,7 @@ use crate::{
     faults::Harm,
     node::{Effect, Node, index_of},
     plan::{Plan, Profile},
-    protocol::{ConnectionId, Event, Facts, Fault, NodeId, Owner, Reply, Request, RequestId},
+    protocol::{ConnectionId, Event, Facts, NodeId, Owner, Reply, Request, RequestId},
     trace,
     world::{Phase, World},
 };
@@ -383,7 +383,7 @@ impl World {
                     Request::Acquire { owner, .. } => Some(owner),
                     _ => None,
                 },
-                reply: self.run_script(node, connection, &body, (server, with_source), tag),
+                reply: self.run_script(node, connection, (id, &body), (server, with_source), tag),
             },
             Message::Reply { .. } | Message::Up(_) | Message::Down | Message::Changed(_) => return,
         };
@@ -420,7 +420,7 @@ impl World {
         &mut self,
         node: usize,
         connection: usize,
-        body: &Request,
+        (id, body): (RequestId, &Request),
         how: (Option<Arc<str>>, bool),
         tag: Tag,
     ) -> Reply {
@@ -435,63 +435,41 @@ impl World {
             self.hit(Harm::Overtaken, Some(client));
         }
         match (body, effect) {
-            (
-                Request::Acquire {
-                    instead_of: Some(owner),
-                    ..
-                },
-                Effect::Made {
-                    replaced: Some(replaced),
-                },
-            ) if !self.checker.may_replace(*owner, replaced, tag) => {
-                let what = format!("{body:?} of attempt {tag:?} replaced the key of {replaced:?}");
-                self.violation(Invariant::ForeignUnlock, what);
-            }
-            (Request::Acquire { key, owner, .. }, Effect::Made { .. })
-                if self.checker.was_released(node, *owner) =>
+            (Request::Acquire { key, owner, .. }, Effect::Made)
+                if self.checker.is_overtaken(node, *owner, id) =>
             {
                 self.nodes[node].mark_orphan(index_of(key));
             }
-            (_, Effect::Touched(owned)) if owned != tag => {
+            (_, Effect::Touched(owned) | Effect::Kept(owned)) if owned != tag => {
                 let what = format!("{body:?} of attempt {tag:?} hit the key of {owned:?}");
                 self.violation(Invariant::ForeignUnlock, what);
             }
             _ => {}
         }
+        if let (Request::Acquire { owner, .. }, Reply::Held { .. }) = (body, &reply) {
+            self.checker.refused(node, *owner, id);
+        }
         match (body, &reply) {
             (Request::Release { owner, .. }, reply) => {
-                self.checker.release_ran(node, *owner, reply);
+                self.checker.release_ran(node, *owner, id, reply);
+            }
+            (Request::Acquire { owner, .. }, Reply::Granted { was_ours, .. }) => {
+                self.checker.on_word(node, *owner, id, *was_ours);
             }
             (
-                Request::Acquire {
-                    instead_of: Some(owner),
-                    ..
+                Request::Acquire { owner, .. }
+                | Request::Extend { owner, .. }
+                | Request::Watch {
+                    owner: Some(owner), ..
                 },
-                Reply::Granted { .. } | Reply::Held { .. },
+                Reply::Held { .. }
+                | Reply::Extended { .. }
+                | Reply::Ours
+                | Reply::NotOwner
+                | Reply::Free,
             ) => {
-                let deleted = matches!(reply, Reply::Granted { replaced: true, .. });
-                let word = if deleted {
-                    Reply::Deleted
-                } else {
-                    Reply::NotOwner
-                };
-                self.checker.release_ran(node, *owner, &word);
-            }
-            (
-                Request::Acquire {
-                    instead_of: Some(owner),
-                    ..
-                },
-                Reply::Failed(_) | Reply::NoScript | Reply::NotAdmitted,
-            ) => {
-                let client = self.connections[connection].client;
-                let now = self.clients[client].clock.read(self.now);
-                let attempted = self.checker.attempted(*owner);
-                if attempted.is_some_and(|attempted| now >= attempted.expires) {
-                    // Nobody comes any more for a key that should be gone by now.
-                    let refused = Reply::Failed(Fault::TimedOut);
-                    self.checker.release_ran(node, *owner, &refused);
-                }
+                let had_it = matches!(reply, Reply::Extended { .. } | Reply::Ours);
+                self.checker.on_word(node, *owner, id, had_it);
             }
             _ => {}
         }
@@ -554,7 +532,7 @@ impl World {
                 let remembers = self.nodes[node.0].remembers;
                 self.checker.on_reply(client, node, &reply, remembers);
                 if let (Some(owner), Reply::Held { .. }) = (asked, &reply) {
-                    self.checker.denied(node.0, owner);
+                    self.checker.denied(node.0, owner, id);
                 }
                 Event::Reply {
                     node,

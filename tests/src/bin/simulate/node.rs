@@ -95,12 +95,12 @@ pub(crate) struct Key {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     Nothing,
-    /// Made a key, in the place of this attempt's.
-    Made {
-        replaced: Option<Tag>,
-    },
+    /// Made a key.
+    Made,
     /// Deleted or extended the key of this attempt.
     Touched(Tag),
+    /// Granted the key of this attempt once more, and left it as it is.
+    Kept(Tag),
 }
 
 impl Node {
@@ -290,7 +290,7 @@ impl Node {
         }
         self.expire(index, at);
         let (reply, effect) = self.execute(request, index, tag, at);
-        if effect != Effect::Nothing {
+        if matches!(effect, Effect::Made | Effect::Touched(_)) {
             self.tell(index, Some(connection));
         }
         (reply, effect)
@@ -348,10 +348,13 @@ impl Node {
         match (request, slot.as_mut()) {
             (
                 &Request::Acquire {
-                    instead_of, waits, ..
+                    owner,
+                    handed_over,
+                    waits,
+                    ..
                 },
                 Some(held),
-            ) if instead_of != Some(held.owner) => {
+            ) if handed_over.is_none() || held.owner != owner => {
                 let remaining = Some(Duration::from_millis(held.expires.saturating_sub(now)));
                 if waits {
                     *note = now + NOTE;
@@ -363,24 +366,37 @@ impl Node {
                     owner,
                     ttl,
                     proposal,
+                    handed_over,
                     ..
                 },
                 before,
             ) => {
-                let replaced = before.map(|before| before.tag);
-                *slot = Some(Key {
-                    owner,
-                    expires: now + millis(ttl),
-                    tag,
-                    orphan: false,
-                });
+                let was_ours = before.is_some();
+                let least = now + millis(ttl);
+                let most = least + millis(handed_over.unwrap_or_default());
+                let effect = match before {
+                    Some(held) if (least..=most).contains(&held.expires) => Effect::Kept(held.tag),
+                    Some(held) => {
+                        held.expires = most;
+                        Effect::Touched(held.tag)
+                    }
+                    None => {
+                        *slot = Some(Key {
+                            owner,
+                            expires: least,
+                            tag,
+                            orphan: false,
+                        });
+                        Effect::Made
+                    }
+                };
                 *counter = ((*counter).max(memory.floor) + 1).max(proposal.0);
                 let granted = Reply::Granted {
                     counter: Token(*counter),
-                    replaced: replaced.is_some(),
+                    was_ours,
                     awaited: now < *note,
                 };
-                (granted, Effect::Made { replaced })
+                (granted, effect)
             }
             (Request::Confirm { owner, token, .. }, Some(held)) if held.owner == *owner => {
                 *counter = (*counter).max(token.0);
@@ -388,8 +404,13 @@ impl Node {
             }
             (Request::Extend { owner, ttl, .. }, Some(held)) if held.owner == *owner => {
                 let remaining = Some(Duration::from_millis(held.expires.saturating_sub(now)));
-                held.expires = now + millis(*ttl);
-                (Reply::Extended { remaining }, Effect::Touched(held.tag))
+                let effect = if held.expires < now + millis(*ttl) {
+                    held.expires = now + millis(*ttl);
+                    Effect::Touched(held.tag)
+                } else {
+                    Effect::Kept(held.tag)
+                };
+                (Reply::Extended { remaining }, effect)
             }
             (
                 Request::Release {

@@ -288,7 +288,8 @@ impl World {
     }
 
     fn check_that_everything_expires(&mut self) {
-        let life = self.plan.longest_life().as_nanos() as u64 + self.stepped_back();
+        let life = self.plan.longest_life() + self.checker.spare;
+        let life = life.as_nanos() as u64 + self.stepped_back();
         self.run_until(self.now + life + MILLI);
         for node in 0..self.nodes.len() {
             for index in 0..self.plan.keys {

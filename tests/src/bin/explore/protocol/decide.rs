@@ -6,6 +6,7 @@ use super::{
     acquire::{Asks, Attempt, Verdict},
     action::Vote,
     message::{NodeId, Owner, Token},
+    release::Claim,
     time::Instant,
     validity::Terms,
 };
@@ -31,11 +32,17 @@ pub(crate) enum Decision {
     Won(u64),
 }
 
-pub(crate) fn decide(heard: &[Heard]) -> Decision {
+pub(crate) fn decide(heard: &[Heard], is_handed_over: bool) -> Decision {
     let begin = Instant::from_nanos(0);
     let all = (0..heard.len()).map(NodeId).collect();
     let asks = Asks::new(all, Duration::ZERO);
-    let mut attempt = Attempt::new(Arc::from(""), Owner(1), heard.len(), asks, begin);
+    let claim = Claim::new(Arc::from(""), Owner(1), heard.len());
+    let begin_attempt = if is_handed_over {
+        Attempt::handed_over
+    } else {
+        Attempt::new
+    };
+    let mut attempt = begin_attempt(claim, asks, Token::default(), begin);
     attempt.reach(heard.len());
     let nodes = || {
         heard
