@@ -55,6 +55,8 @@ on_both_kinds_of_nodes! {
     an_expired_holder_does_not_release_the_next_ones_lock
     who_waits_gets_the_lock_after_its_release
     who_waits_gets_the_lock_after_its_expiry
+    a_lock_that_is_handed_over_is_kept_for_its_own_lease
+    a_lock_that_is_handed_over_is_kept_for_no_longer_than_its_own_lease
     any_text_is_a_key
     a_majority_decides_and_half_is_none
     tasks_of_one_process_are_served_in_the_order_of_asking
@@ -371,6 +373,11 @@ impl Nodes {
 // ---- the steps
 
 type Asked = Pin<Box<dyn Future<Output = Result<Guard, LockError>> + Send>>;
+
+/// For longer than this no node keeps a key of this lease.
+fn key_life(lease: Duration) -> Duration {
+    2 * lease + Duration::from_secs(1)
+}
 
 /// Asks for a lock that is not free: when this returns, the question is on its way.
 async fn asked(lock: Lock) -> Asked {
