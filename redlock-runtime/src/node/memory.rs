@@ -99,6 +99,9 @@ impl State {
                 Reply::Extended { remaining }
             }
             (Request::Watch { owner, .. }, Some(held)) if *owner == Some(held.owner) => Reply::Ours,
+            (Request::Watch { .. }, Some(held)) => Reply::Taken {
+                owner: Some(held.owner),
+            },
             (Request::Watch { .. }, None) => Reply::Free,
             (
                 Request::Release {

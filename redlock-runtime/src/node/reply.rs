@@ -31,12 +31,10 @@ pub(super) fn parse(request: &Request, answer: Value) -> Reply {
         },
         (Request::Acquire { .. } | Request::Extend { .. }, Value::Int(-3)) => Reply::NotAdmitted,
         (Request::Acquire { proposal, .. }, answer) => granted_or_held(*proposal, answer),
-        (Request::Watch { owner, .. }, Value::BulkString(value)) => {
-            match owner.map(script::owner_value) {
-                Some(owner) if value == owner => Reply::Ours,
-                _ => Reply::NotOwner,
-            }
-        }
+        (Request::Watch { owner, .. }, Value::BulkString(value)) => match script::owner(&value) {
+            Some(holder) if *owner == Some(holder) => Reply::Ours,
+            holder => Reply::Taken { owner: holder },
+        },
         (Request::Watch { .. }, Value::Nil) => Reply::Free,
         (Request::Confirm { .. }, Value::Int(1)) => Reply::Confirmed,
         (Request::Extend { .. }, Value::Array(values)) => match values[..] {
@@ -58,12 +56,10 @@ fn refused(request: &Request, error: &ServerError) -> Reply {
     match (error.code(), request) {
         ("NOSCRIPT", _) => Reply::NoScript,
         // Something else stands under the key now, so it is not ours.
+        ("WRONGTYPE", Request::Watch { .. }) => Reply::Taken { owner: None },
         (
             "WRONGTYPE",
-            Request::Watch { .. }
-            | Request::Confirm { .. }
-            | Request::Extend { .. }
-            | Request::Release { .. },
+            Request::Confirm { .. } | Request::Extend { .. } | Request::Release { .. },
         ) => Reply::NotOwner,
         (code, _) => {
             let detail = error.details().unwrap_or_default();

@@ -15,8 +15,11 @@
 //!   a first attempt at the most. (Letting whoever has most votes keep them would settle that one a
 //!   round sooner. It takes the holder's name in each refusal and a second question within an
 //!   attempt, which is much for something that happens once.)
+//! - Those go first that have waited for the most turns of others. Nobody knows who they are, but
+//!   each process knows how many turns of others it sees between its own as a rule, and leaves a free
+//!   lock alone for a moment if it has seen fewer. So turns go round.
 //! - Word may be lost, and the node may know less than the others: the head asks for votes anyway
-//!   after a while that grows to 64 ms.
+//!   every 64 ms, and more often at first where it can hear from no node.
 //! - Refusals leave a note on the nodes that somebody waits, and grants tell of it. A process that
 //!   is told so hands over to itself only so often, and then leaves the lock to the others until
 //!   one of them has had it, or nobody has come for it in a while.
@@ -46,6 +49,8 @@ pub(super) struct Rest {
     /// The lock is left to others: that it is free is no reason to ask for it, until one of them
     /// has had it.
     yields: bool,
+    /// When to ask for a lock that is free, and that those may have first who have waited longer.
+    ask_at: Option<Instant>,
 }
 
 impl Rest {
@@ -55,13 +60,20 @@ impl Rest {
             until,
             refusal,
             yields: false,
+            ask_at: None,
         }
     }
 
-    /// Who has left the lock to others asks like one who has heard that it is free; but what is known
+    /// When to make the next attempt.
+    pub(super) fn due(&self) -> Instant {
+        self.ask_at.unwrap_or(self.until).min(self.until)
+    }
+
+    /// Who has left the lock to others asks like one who has just heard that it is free; but what is known
     /// to be the last attempt asks more than one node.
     pub(super) fn opening(&self, wait_until: Instant, now: Instant) -> Opening {
-        if self.yields && now < wait_until {
+        let hears = self.ask_at.is_some_and(|at| at <= now);
+        if (self.yields || hears) && now < wait_until {
             Opening::Leader
         } else {
             Opening::Many
@@ -109,6 +121,7 @@ impl Protocol {
             until,
             refusal: Refusal::without_votes(Cause::Contended { retry_after: None }),
             yields: true,
+            ask_at: None,
         });
         self.wire.timers.wake_by(Timer::Lease(id), until);
         if let Some(lease) = self.leases.get(&id)
@@ -165,21 +178,15 @@ impl Protocol {
         self.wire.patience(now).min(terms.round_timeout() / 4)
     }
 
-    /// Asks a node that has the holder's key to tell when that changes.
-    pub(super) fn listen(&mut self, id: LeaseId, now: Instant) {
-        let Some(lease) = self.leases.get(&id) else {
-            return;
-        };
-        let Phase::Resting(rest) = &lease.phase else {
-            return;
-        };
-        let has_key = |node: &NodeId| {
-            let vote = rest.refusal.votes.get(node.0);
-            matches!(vote, Some(Vote::Held { .. })) && self.admissions[node.0].tells_changes()
-        };
-        if let Some(node) = self.in_order(&lease.key).find(has_key) {
-            self.read(node, id, now);
+    /// A node that has the holder's key and tells when that changes.
+    pub(super) fn listening_post(&self, key: &str, refusal: &Refusal) -> Option<NodeId> {
+        if !matches!(refusal.cause, Cause::Contended { .. }) {
+            return None;
         }
+        self.in_order(key).find(|node| {
+            let vote = refusal.votes.get(node.0);
+            matches!(vote, Some(Vote::Held { .. })) && self.admissions[node.0].tells_changes()
+        })
     }
 
     /// A node has told of a change to the key: is it free?
@@ -197,15 +204,31 @@ impl Protocol {
         }
     }
 
-    pub(super) fn on_word(&mut self, id: LeaseId, reply: &Reply, now: Instant) {
-        let Some(Phase::Resting(rest)) = self.leases.get_mut(&id).map(|lease| &mut lease.phase)
-        else {
+    pub(super) fn on_word(&mut self, node: NodeId, id: LeaseId, reply: &Reply, now: Instant) {
+        let Some(lease) = self.leases.get_mut(&id) else {
+            return;
+        };
+        let Phase::Resting(rest) = &mut lease.phase else {
             return;
         };
         match reply {
-            Reply::NotOwner => rest.yields = false,
-            Reply::Free if rest.listens() && !rest.yields => {
-                self.attempt(id, Opening::Leader, now);
+            Reply::Taken { owner } => {
+                rest.yields = false;
+                rest.ask_at = None;
+                if let Some(line) = self.lines.get_mut(&lease.key) {
+                    line.patience.on_turn_of(*owner);
+                }
+            }
+            Reply::Free if rest.listens() && !rest.yields && rest.ask_at.is_none() => {
+                let round = self.wire.usual_delay(node, now);
+                let line = self.lines.get(&lease.key);
+                let pause = line.map_or(Duration::ZERO, |line| line.patience.pause(round));
+                if pause.is_zero() {
+                    return self.attempt(id, Opening::Leader, now);
+                }
+                let ask_at = now.after(pause);
+                rest.ask_at = Some(ask_at);
+                self.wire.timers.wake_by(Timer::Lease(id), ask_at);
             }
             _ => {}
         }

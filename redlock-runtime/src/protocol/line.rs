@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, time::Duration};
 use super::{
     action::{Cause, Refusal},
     link::spread,
-    message::LeaseId,
+    message::{LeaseId, Owner},
     time::Instant,
 };
 
@@ -30,6 +30,13 @@ pub(super) const LONGEST_TURN: Duration = Duration::from_millis(50);
 /// costs nothing where one of them takes the lock, because that ends it.
 const SHORTEST_YIELD: Duration = Duration::from_millis(5);
 
+/// For how long a process leaves a free lock to those that have waited longer, for each turn that it is
+/// behind them, at the least. Timers are no finer.
+const SHORTEST_PLACE: Duration = Duration::from_millis(1);
+
+/// And for how many turns at the most.
+const MOST_PLACES: u32 = 8;
+
 /// A node drops an expired key on its own clock; asking a moment later finds it gone.
 const AFTER_EXPIRY: Duration = Duration::from_millis(1);
 
@@ -42,6 +49,7 @@ pub(super) struct Line {
     /// Why the last attempt of a head failed: what a lease that gives up further back reports.
     pub(super) last_refusal: Option<Refusal>,
     pub(super) turn: Turn,
+    pub(super) patience: Patience,
 }
 
 /// How long this process has had the lock, from one of its leases to the next.
@@ -52,9 +60,11 @@ pub(super) struct Turn {
 }
 
 impl Turn {
-    /// A lease was acquired, be it in a turn that has begun before.
-    pub(super) fn begin(&mut self, now: Instant) {
+    /// A lease was acquired. False if the turn has begun before.
+    pub(super) fn begin(&mut self, now: Instant) -> bool {
+        let begins = self.since.is_none();
         self.since.get_or_insert(now);
+        begins
     }
 
     pub(super) const fn go_on(&mut self) {
@@ -76,6 +86,48 @@ impl Turn {
     }
 }
 
+/// Lets those processes have the lock first that have waited for longer. No process knows how many
+/// others there are, but each sees how many turns of others there are between its own, and where all
+/// get theirs it is one of each.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Patience {
+    /// Turns of others since the last of this process.
+    seen: u32,
+    /// Whose was the last of them.
+    last: Option<Owner>,
+    /// How many there are as a rule, in quarters.
+    usual: u32,
+}
+
+impl Patience {
+    const NEW: Self = Self {
+        seen: 0,
+        last: None,
+        usual: 0,
+    };
+
+    /// A turn keeps its owner, however many leases of its process have the lock one after another.
+    pub(super) fn on_turn_of(&mut self, owner: Option<Owner>) {
+        if self.seen == 0 || owner != self.last {
+            self.seen += 1;
+            self.last = owner;
+        }
+    }
+
+    /// The lock is free: how long others may ask before this process. Each place is as long as it
+    /// takes to ask, and for the next one to hear that somebody has it.
+    pub(super) fn pause(&self, round: Duration) -> Duration {
+        let ahead = (self.usual / 4).saturating_sub(self.seen);
+        (2 * round).max(SHORTEST_PLACE) * ahead.min(MOST_PLACES)
+    }
+
+    /// This process has its turn.
+    pub(super) const fn on_own_turn(&mut self) {
+        self.usual = self.usual - self.usual / 4 + self.seen;
+        self.seen = 0;
+    }
+}
+
 impl Line {
     pub(super) const fn new(head: LeaseId) -> Self {
         Self {
@@ -86,6 +138,7 @@ impl Line {
                 hand_overs: 0,
                 since: None,
             },
+            patience: Patience::NEW,
         }
     }
 
@@ -95,6 +148,11 @@ impl Line {
 
     pub(super) fn leave(&mut self, order: u64) {
         self.waiting.remove(&order);
+    }
+
+    /// Somebody waits behind the head.
+    pub(super) fn has_next(&self) -> bool {
+        !self.waiting.is_empty()
     }
 
     /// Makes the next in line the head.
@@ -113,11 +171,15 @@ pub(super) fn yield_for(round: Duration) -> Duration {
 
 /// How long the head waits before its next attempt: longer each time and never twice the same,
 /// so that processes that collided do not collide again, but not beyond the moment at which the
-/// present holder's key expires.
-pub(super) fn pause(lost_attempts: u32, refusal: &Refusal, random: u128) -> Duration {
-    let longest = FIRST_PAUSE
-        .saturating_mul(1 << lost_attempts.saturating_sub(1).min(10))
-        .min(LONGEST_PAUSE);
+/// present holder's key expires. One that hears from a node when the lock is free asks seldom.
+pub(super) fn pause(lost_attempts: u32, refusal: &Refusal, hears: bool, random: u128) -> Duration {
+    let longest = if hears {
+        LONGEST_PAUSE
+    } else {
+        FIRST_PAUSE
+            .saturating_mul(1 << lost_attempts.saturating_sub(1).min(10))
+            .min(LONGEST_PAUSE)
+    };
     let pause = longest / 2 + spread(longest / 2, random);
     match refusal.cause {
         Cause::Contended {

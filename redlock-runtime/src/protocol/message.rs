@@ -135,8 +135,9 @@ pub(crate) enum Reply {
     Deleted,
     /// Watch: there is no such key.
     Free,
-    /// Confirm, extend, release: the key is gone or carries another owner. Watch: it carries
-    /// another owner.
+    /// Watch: the key carries another owner; `None` if that is no client of ours.
+    Taken { owner: Option<Owner> },
+    /// Confirm, extend, release: the key is gone or carries another owner.
     NotOwner,
     /// The node does not know the script (its script cache was flushed); nothing was done.
     NoScript,

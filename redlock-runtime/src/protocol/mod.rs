@@ -306,10 +306,15 @@ impl Protocol {
             lease: id,
             owner: attempt.claim.owner,
         };
-        let (ttl, waits) = (lease.terms.key_ttl(), now < lease.wait_until);
+        let spare = attempt.spare();
+        let mut ttl = lease.terms.key_ttl();
+        if spare.is_none() && self.lines.get(&lease.key).is_some_and(Line::has_next) {
+            // Then the first hand-over need not write the key either.
+            ttl += line::LONGEST_TURN;
+        }
+        let waits = now < lease.wait_until;
         // As high as where it has been granted already, so that the nodes agree.
         let proposal = attempt.claim.seen.max(attempt.proposal);
-        let spare = attempt.spare();
         for node in nodes {
             let body = attempt.claim.question(ttl, proposal, spare, waits);
             match self.wire.ask(node, purpose, body, now) {
@@ -411,7 +416,9 @@ impl Protocol {
                 self.wire.timers.wake_by(Timer::Lease(id), wake);
                 if let Some(line) = self.lines.get_mut(&lease.key) {
                     line.last_refusal = None;
-                    line.turn.begin(now);
+                    if line.turn.begin(now) {
+                        line.patience.on_own_turn();
+                    }
                 }
                 self.answer(id, Answer::Granted { deadline, token });
                 if self.releases.is_awaited(owner) {
@@ -475,13 +482,19 @@ impl Protocol {
         if now >= lease.wait_until {
             return self.refuse(id, refusal);
         }
+        let (key, lost_attempts) = (Arc::clone(&lease.key), lease.lost_attempts);
+        let post = self.listening_post(&key, &refusal);
+        let pause = line::pause(lost_attempts, &refusal, post.is_some(), random);
+        let Some(lease) = self.leases.get_mut(&id) else {
+            return;
+        };
         // The last attempt is made when the caller's patience ends, not given up before.
-        let until = now
-            .after(line::pause(lease.lost_attempts, &refusal, random))
-            .min(lease.wait_until);
+        let until = now.after(pause).min(lease.wait_until);
         lease.phase = Phase::Resting(Rest::after(refusal, until));
         self.wire.timers.wake_by(Timer::Lease(id), until);
-        self.listen(id, now);
+        if let Some(node) = post {
+            self.read(node, id, now);
+        }
     }
 
     /// Forgets a lease that was not acquired.
@@ -549,11 +562,11 @@ impl Protocol {
                 }
                 self.count_votes(id, now);
             }
-            Phase::Resting(rest) if now >= rest.until => {
+            Phase::Resting(rest) if now >= rest.due() => {
                 let opening = rest.opening(lease.wait_until, now);
                 self.attempt(id, opening, now);
             }
-            Phase::Resting(rest) => self.wire.timers.wake_by(Timer::Lease(id), rest.until),
+            Phase::Resting(rest) => self.wire.timers.wake_by(Timer::Lease(id), rest.due()),
             Phase::Held(_) => self.look_at_hold(id, now),
             Phase::Over(_) => {}
         }
@@ -756,7 +769,7 @@ impl Protocol {
                 self.releases
                     .on_reply(&mut self.wire, from, request, &reply, now);
             }
-            (Purpose::Await { lease }, reply) => self.on_word(lease, &reply, now),
+            (Purpose::Await { lease }, reply) => self.on_word(node, lease, &reply, now),
             (
                 Purpose::Acquire { lease, owner },
                 Reply::Granted {
@@ -787,7 +800,7 @@ impl Protocol {
         let had_it = match *reply {
             Reply::Granted { was_ours, .. } => was_ours,
             Reply::Extended { .. } | Reply::Ours => true,
-            Reply::Held { .. } | Reply::NotOwner | Reply::Free => false,
+            Reply::Held { .. } | Reply::NotOwner | Reply::Taken { .. } | Reply::Free => false,
             _ => return,
         };
         self.releases
@@ -1098,7 +1111,7 @@ impl From<Reply> for Vote {
                 Self::Ours
             }
             Reply::Held { remaining } => Self::Held { remaining },
-            Reply::NotOwner | Reply::Free => Self::NotOwner,
+            Reply::NotOwner | Reply::Taken { .. } | Reply::Free => Self::NotOwner,
             Reply::Failed(fault) => Self::Failed(fault),
             _ => Self::Failed(Fault::Garbled("an answer to another question".into())),
         }

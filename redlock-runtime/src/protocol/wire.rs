@@ -152,6 +152,11 @@ impl Wire {
             && !self.links[node.0].usual_delay(now).is_some_and(is_slow)
     }
 
+    /// How long a node takes to answer as a rule; nothing where that was not seen lately.
+    pub(super) fn usual_delay(&self, node: NodeId, now: Instant) -> Duration {
+        self.links[node.0].usual_delay(now).unwrap_or_default()
+    }
+
     /// Most nodes have enough to do, so that they should not be asked what need not be asked. Not
     /// so where only some owe answers, because they are slow.
     pub(super) fn is_busy(&self) -> bool {

@@ -156,6 +156,13 @@ pub(crate) fn owner_value(owner: Owner) -> [u8; 36] {
     text
 }
 
+/// The owner whose value this is.
+pub(crate) fn owner(value: &[u8]) -> Option<Owner> {
+    let owner = Owner(Uuid::try_parse_ascii(value).ok()?.as_u128());
+    // Other spellings of it are somebody else's.
+    (owner_value(owner) == *value).then_some(owner)
+}
+
 /// Rounded up: a key must not be dropped before its time.
 fn millis(ttl: Duration) -> u64 {
     u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
@@ -175,5 +182,9 @@ mod tests {
     fn the_value_of_a_lock_is_a_uuid() {
         let text = owner_value(Owner(0x67e5_5044_10b1_426f_9247_bb68_0e5f_e0c8));
         assert_eq!(&text[..], b"67e55044-10b1-426f-9247-bb680e5fe0c8");
+        let id = Some(Owner(0x67e5_5044_10b1_426f_9247_bb68_0e5f_e0c8));
+        assert_eq!(owner(&text), id);
+        assert_eq!(owner(b"67E55044-10B1-426F-9247-BB680E5FE0C8"), None);
+        assert_eq!(owner(b"somebody"), None);
     }
 }

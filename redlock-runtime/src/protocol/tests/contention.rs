@@ -4,6 +4,9 @@ use super::*;
 
 const OTHER: Owner = Owner(99);
 
+/// For how long one leaves a free lock to another who has waited for longer by a turn.
+const PLACE: Duration = Duration::from_millis(4);
+
 /// Which node is asked first for `key`.
 fn leader(key: &str, nodes: usize) -> usize {
     stripe(key) as usize % nodes
@@ -280,6 +283,77 @@ fn a_process_that_knows_of_another_gives_it_a_turn() {
     world.answer(10);
     let asked = world.sends(is_acquire)[3 + 8 * 2].0;
     assert_eq!(asked.since(left), 4 * ROUND_TRIP);
+}
+
+/// Another process has the lock, or nobody, and the nodes tell.
+fn taken_by(world: &mut World, key: &str, owner: Option<Owner>) {
+    let expires = world.now.after(Duration::from_secs(60));
+    for node in 0..world.nodes.len() {
+        let keys = &mut world.nodes[node].keys;
+        match owner {
+            Some(owner) => keys.insert(key.into(), (owner, expires)),
+            None => keys.remove(key),
+        };
+        world.handle(Event::Changed {
+            node: NodeId(node),
+            key: Some(key.into()),
+        });
+    }
+    world.run_for(3 * HOP);
+}
+
+/// A world where three other processes have had their turns between any two of this one's, and
+/// lease 9 waits after such a turn.
+fn with_three_others() -> World {
+    let mut world = World::new(3);
+    world
+        .nodes
+        .iter_mut()
+        .for_each(|node| node.is_awaited = true);
+    world.ask(1, "k", waiting(LEASE));
+    for lease in 1..9 {
+        world.ask(lease + 1, "k", waiting(10 * LEASE));
+        world.answer(lease);
+        world.run_for(line::LONGEST_TURN);
+        world.end(lease);
+        if lease < 8 {
+            for other in 1..=3 {
+                taken_by(&mut world, "k", Some(Owner(other)));
+            }
+            taken_by(&mut world, "k", None);
+        }
+    }
+    world
+}
+
+#[test]
+fn a_free_lock_is_left_to_those_who_have_waited_longer() {
+    let mut world = with_three_others();
+    // It was the turn of one only, so two may come first.
+    taken_by(&mut world, "k", Some(Owner(7)));
+    let asked = world.sends(is_acquire).len();
+    taken_by(&mut world, "k", None);
+    // One of them does, and is followed by the other.
+    taken_by(&mut world, "k", Some(Owner(8)));
+    taken_by(&mut world, "k", Some(Owner(8)));
+    taken_by(&mut world, "k", Some(Owner(9)));
+    assert_eq!(world.sends(is_acquire).len(), asked);
+    let free = world.now;
+    taken_by(&mut world, "k", None);
+    let (at, _) = world.sends(is_acquire)[asked];
+    assert!(at.since(free) <= ROUND_TRIP, "as soon as it is known");
+    assert!(matches!(world.answer(9), Answer::Granted { .. }));
+}
+
+#[test]
+fn a_free_lock_that_nobody_else_wants_is_not_left_for_long() {
+    let mut world = with_three_others();
+    taken_by(&mut world, "k", Some(Owner(7)));
+    let free = world.now;
+    taken_by(&mut world, "k", None);
+    assert!(matches!(world.answer(9), Answer::Granted { .. }));
+    // It asks one node, and then the others.
+    assert_eq!(world.now.since(free), 2 * PLACE + 3 * ROUND_TRIP);
 }
 
 #[test]

@@ -464,9 +464,9 @@ impl Node {
                 }
                 _ => Reply::NotOwner,
             },
-            Request::Watch { key, owner } => match self.keys.get(key) {
-                Some((holder, _)) if *owner == Some(*holder) => Reply::Ours,
-                Some(_) => Reply::NotOwner,
+            Request::Watch { key, owner } => match self.keys.get(key).map(|key| Some(key.0)) {
+                Some(holder) if *owner == holder => Reply::Ours,
+                Some(holder) => Reply::Taken { owner: holder },
                 None => Reply::Free,
             },
             Request::Release {

@@ -466,6 +466,7 @@ impl World {
                 | Reply::Extended { .. }
                 | Reply::Ours
                 | Reply::NotOwner
+                | Reply::Taken { .. }
                 | Reply::Free,
             ) => {
                 let had_it = matches!(reply, Reply::Extended { .. } | Reply::Ours);

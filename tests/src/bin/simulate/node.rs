@@ -240,7 +240,9 @@ impl Node {
                 }
                 let reply = match self.key(index, at) {
                     Some(held) if *owner == Some(held.owner) => Reply::Ours,
-                    Some(_) => Reply::NotOwner,
+                    Some(key) => Reply::Taken {
+                        owner: Some(key.owner),
+                    },
                     None => Reply::Free,
                 };
                 return (reply, Effect::Nothing);
