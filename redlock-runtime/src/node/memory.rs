@@ -2,7 +2,6 @@
 
 use std::{
     collections::BTreeMap,
-    ops::RangeInclusive,
     sync::{Arc, LazyLock, Mutex, PoisonError, Weak},
     time::Duration,
 };
@@ -75,8 +74,8 @@ impl State {
                 waits,
             } => {
                 self.expire(key, now);
-                let life = now.after(*ttl)..=now.after(*ttl + handed_over.unwrap_or_default());
-                return match self.take(key, *owner, life, handed_over.is_some()) {
+                let least = now.after(*ttl);
+                return match self.take(key, *owner, least, *handed_over) {
                     Ok(was_ours) => self.grant(key, *proposal, was_ours, now),
                     Err(expires) => self.refuse(key, expires.since(now), *waits, now),
                 };
@@ -122,25 +121,25 @@ impl State {
         }
     }
 
-    /// Lets a key live for so long as this owner's. True if it was that before, as it may be if it is
-    /// handed over; fails with the end of another's life.
+    /// Lets a key live for so long as this owner's, as `acquire.lua` does. True if it was that before;
+    /// fails with the end of another's life.
     fn take(
         &mut self,
         key: &Arc<str>,
         owner: Owner,
-        life: RangeInclusive<Instant>,
-        is_handed_over: bool,
+        least: Instant,
+        handed_over: Option<Duration>,
     ) -> Result<bool, Instant> {
-        match self.keys.get_mut(key) {
-            Some(held) if !is_handed_over || held.owner != owner => Err(held.expires),
-            Some(held) => {
-                if !life.contains(&held.expires) {
-                    held.expires = *life.end();
+        match (self.keys.get_mut(key), handed_over) {
+            (Some(held), Some(spare)) if held.owner == owner => {
+                if held.expires < least {
+                    held.expires = least.after(spare);
                 }
                 Ok(true)
             }
-            None => {
-                let expires = *life.start();
+            (Some(held), _) => Err(held.expires),
+            (None, _) => {
+                let expires = least;
                 self.keys.insert(Arc::clone(key), Key { owner, expires });
                 Ok(false)
             }

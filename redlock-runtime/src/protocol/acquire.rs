@@ -72,6 +72,10 @@ pub(super) enum Verdict {
     Widen,
     /// A majority has granted, but with different numbers: `begin_confirmation`.
     Confirm,
+    /// The same for a lock that was handed over. That a key carries the owner says nothing of who had
+    /// the lock in between, because a request of a lease before can have made it. So there is no
+    /// confirmation: it is asked for under an owner of its own.
+    Anew,
     Won {
         deadline: Instant,
         token: Token,
@@ -83,7 +87,7 @@ impl Attempt {
     /// Is to ask the first of those in order, and the others later if need be. Nodes that are not
     /// among them have no vote, and the reason is to be handed in at once.
     pub(super) fn new(claim: Claim, asks: Asks, proposal: Token, now: Instant) -> Self {
-        let nodes = claim.written.len();
+        let nodes = claim.kept_since.len();
         Self {
             claim,
             started: now,
@@ -101,8 +105,8 @@ impl Attempt {
     pub(super) fn handed_over(mut claim: Claim, asks: Asks, proposal: Token, now: Instant) -> Self {
         // Beyond what the last holder has seen, so that the nodes agree again, as they would after
         // its release.
-        let least = Token(std::mem::take(&mut claim.seen).0 + 1);
-        claim.differ = false;
+        let least = Token(claim.seen.0 + 1);
+        claim.hand_over();
         Self {
             is_handed_over: true,
             ..Self::new(claim, asks, proposal.max(least), now)
@@ -160,8 +164,7 @@ impl Attempt {
 
     pub(super) fn on_vote(&mut self, node: NodeId, vote: Vote) {
         if matches!(vote, Vote::Held { .. }) {
-            // Nothing of ours is there, nor will be.
-            self.claim.asked.retain(|&asked| asked != node);
+            self.claim.on_refused(node);
         }
         self.ballot.cast(node, vote);
     }
@@ -194,7 +197,7 @@ impl Attempt {
         }
         let Some(token) = self.token() else {
             return if self.is_handed_over {
-                self.verdict_on_numbers(closed)
+                Verdict::Anew
             } else {
                 self.verdict_on_confirmation(closed)
             };
@@ -241,20 +244,6 @@ impl Attempt {
         let any_failed = order[..*reached].iter().any(has_failed);
         // Who refuses is not made up for at once: most likely the others refuse too.
         if pending > 0 && !any_failed && now < self.next_due(terms) {
-            Verdict::Open
-        } else {
-            Verdict::Widen
-        }
-    }
-
-    /// A majority has granted a lock that was handed over, with different numbers. A key that carries
-    /// the owner says nothing of who had the lock in between, because a request of a lease before can
-    /// have made it; so there is no confirmation, but the others are asked for the highest number.
-    fn verdict_on_numbers(&self, closed: bool) -> Verdict {
-        let all_reached = self.asks.reached == self.asks.order.len();
-        if closed || all_reached && self.ballot.pending() == 0 {
-            Verdict::Lost(Cause::TooSlow)
-        } else if all_reached {
             Verdict::Open
         } else {
             Verdict::Widen

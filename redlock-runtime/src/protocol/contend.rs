@@ -87,13 +87,16 @@ impl Rest {
 
 impl Protocol {
     /// Ends a lease that is held, and lets the next one have the lock: the next in line at once,
-    /// unless another process waits that should have it first.
+    /// unless another process waits that should have it first. One whose key is to live for another
+    /// time begins anew, because what is asked for one lease may come late, in the next.
     pub(super) fn pass_on(&mut self, id: LeaseId, lease: &Lease, hold: Hold, now: Instant) {
         let claim = hold.claim;
         if let Some(line) = self.lines.get_mut(&lease.key)
             && (!hold.is_awaited || !line.turn.is_over(now))
-            && let Some(next) = line.advance()
+            && let Some(next) = line.next()
+            && self.leases[&next].terms.key_ttl() == lease.terms.key_ttl()
         {
+            line.advance();
             line.turn.go_on();
             return self.attempt(next, Opening::HandedOver(claim), now);
         }

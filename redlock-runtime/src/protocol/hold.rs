@@ -9,7 +9,7 @@ use super::{
     clock::Lead,
     link::spread,
     message::NodeId,
-    release::{Claim, Written},
+    release::Claim,
     time::Instant,
     validity::Terms,
     watch::Watch,
@@ -118,17 +118,6 @@ impl Hold {
         }
     }
 
-    /// How many rounds there have been.
-    pub(super) const fn extensions(&self) -> u32 {
-        self.extensions
-    }
-
-    /// A node may have what the lease before has left there, and has not done anything for this one.
-    pub(super) fn is_left_on(&self, node: NodeId) -> bool {
-        let is_new = |key: Written| key.since >= self.acquired;
-        self.claim.asked.contains(&node) && !self.claim.written[node.0].is_some_and(is_new)
-    }
-
     pub(super) fn is_current(&self, extension: u32) -> bool {
         self.extension.is_some() && self.is_last(extension)
     }
@@ -158,16 +147,12 @@ impl Hold {
         terms: &Terms,
         now: Instant,
     ) -> Lead {
-        let written = Written {
-            since: self.last_extension,
-            ttl: terms.key_ttl(),
-        };
-        let before = self.claim.written[node.0].replace(written);
-        let (Some(before), Some(remaining)) = (before, remaining) else {
+        let since = self.claim.kept_since[node.0].replace(self.last_extension);
+        let (Some(since), Some(remaining)) = (since, remaining) else {
             return Lead::default();
         };
-        let elapsed = now.since(before.since);
-        let expected = before.ttl.saturating_sub(elapsed + ROUNDING);
+        let elapsed = now.since(since);
+        let expected = terms.key_ttl().saturating_sub(elapsed + ROUNDING);
         Lead {
             by: expected.saturating_sub(remaining),
             elapsed,

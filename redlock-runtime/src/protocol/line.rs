@@ -150,9 +150,9 @@ impl Line {
         self.waiting.remove(&order);
     }
 
-    /// Somebody waits behind the head.
-    pub(super) fn has_next(&self) -> bool {
-        !self.waiting.is_empty()
+    /// The first behind the head.
+    pub(super) fn next(&self) -> Option<LeaseId> {
+        self.waiting.values().next().copied()
     }
 
     /// Makes the next in line the head.

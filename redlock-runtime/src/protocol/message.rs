@@ -70,9 +70,9 @@ pub(crate) enum Request {
         ttl: Duration,
         proposal: Token,
         /// The key may carry the owner already, because the lock is handed over inside a process.
-        /// Then it stays as it is if it lives for `ttl` and up to this much longer, and is else made
-        /// to live for both, so that the next hand-overs need not write it: that would wake all who
-        /// listen.
+        /// Then it stays as it is if it lives for `ttl`, and else is made to live for this much
+        /// longer, so that the next hand-overs need not write it: that would wake all who listen. It
+        /// is never made to live for less, since a request may come late.
         handed_over: Option<Duration>,
         waits: bool,
     },

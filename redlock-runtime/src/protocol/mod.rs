@@ -65,7 +65,7 @@ use self::{
     contend::Rest,
     hold::{Due, Hold},
     line::Line,
-    release::{Claim, Releases, Written},
+    release::{Claim, Releases},
     timer::Timer,
     wire::{Purpose, Sent, Wire},
 };
@@ -308,7 +308,7 @@ impl Protocol {
         };
         let spare = attempt.spare();
         let mut ttl = lease.terms.key_ttl();
-        if spare.is_none() && self.lines.get(&lease.key).is_some_and(Line::has_next) {
+        if spare.is_none() && self.lines.get(&lease.key).and_then(Line::next).is_some() {
             // Then the first hand-over need not write the key either.
             ttl += line::LONGEST_TURN;
         }
@@ -318,8 +318,7 @@ impl Protocol {
         for node in nodes {
             let body = attempt.claim.question(ttl, proposal, spare, waits);
             match self.wire.ask(node, purpose, body, now) {
-                Ok(()) if attempt.claim.asked.contains(&node) => {}
-                Ok(()) => attempt.claim.asked.push(node),
+                Ok(()) => attempt.claim.on_asked(node),
                 Err(fault) => attempt.on_vote(node, Vote::Failed(fault)),
             }
         }
@@ -341,8 +340,8 @@ impl Protocol {
         self.count_votes(id, now);
     }
 
-    /// Asks the nodes that have nothing of a lock that is held: it should not rest on a bare majority
-    /// for longer than it must. Always behind the question who still has it: that a majority had
+    /// Asks the nodes that a lease has not asked yet: it should not rest on a bare majority for longer
+    /// than it must. Always behind the question who still has it: that a majority had
     /// lost it in between must not go unseen because others have it now.
     fn spread(&mut self, id: LeaseId, now: Instant) {
         let Some(lease) = self.leases.get_mut(&id) else {
@@ -354,38 +353,16 @@ impl Protocol {
         let (owner, seen) = (hold.claim.owner, hold.claim.seen);
         let purpose = Purpose::Acquire { lease: id, owner };
         for node in self.wire.nodes() {
-            if hold.claim.asked.contains(&node) {
+            if hold.claim.asked_now.contains(&node) {
                 continue;
             }
             let ttl = lease.terms.key_ttl();
-            let body = hold.claim.question(ttl, seen, None, false);
+            // It may have the key, from a lease before.
+            let spare = Some(Duration::ZERO);
+            let body = hold.claim.question(ttl, seen, spare, false);
             if self.wire.ask(node, purpose, body, now).is_ok() {
-                hold.claim.asked.push(node);
+                hold.claim.on_asked(node);
             }
-        }
-    }
-
-    /// Extends what the lease before has left on nodes that were not asked to hand the lock over, so
-    /// that they keep it for as long as the others.
-    fn refresh(&mut self, id: LeaseId, now: Instant) {
-        let Some(lease) = self.leases.get(&id) else {
-            return;
-        };
-        let Phase::Held(hold) = &lease.phase else {
-            return;
-        };
-        for node in self.wire.nodes().filter(|node| hold.is_left_on(*node)) {
-            let body = Request::Extend {
-                key: Arc::clone(&lease.key),
-                owner: hold.claim.owner,
-                ttl: lease.terms.key_ttl(),
-            };
-            let purpose = Purpose::Extend {
-                lease: id,
-                extension: hold.extensions(),
-            };
-            // Not connected: the next renewal extends it.
-            let _ = self.wire.ask(node, purpose, body, now);
         }
     }
 
@@ -401,7 +378,7 @@ impl Protocol {
             Verdict::Open => return,
             Verdict::Widen => return self.widen(id, now),
             Verdict::Confirm => return self.confirm(id, now),
-            Verdict::Won { .. } | Verdict::Lost(_) => {}
+            Verdict::Won { .. } | Verdict::Anew | Verdict::Lost(_) => {}
         }
         let Phase::Trying(attempt) = std::mem::replace(&mut lease.phase, Phase::Queued) else {
             return;
@@ -421,11 +398,16 @@ impl Protocol {
                     }
                 }
                 self.answer(id, Answer::Granted { deadline, token });
-                if self.releases.is_awaited(owner) {
+                if self.releases.reports.by(owner).is_some() {
                     // The lease before has not heard from a majority yet that had its key.
-                    self.refresh(id, now);
+                    self.wire.nodes().for_each(|node| self.watch(node, id, now));
                 }
             }
+            Verdict::Anew if now < lease.wait_until => {
+                self.releases.release(&mut self.wire, attempt.claim, now);
+                self.attempt(id, Opening::Many, now);
+            }
+            Verdict::Anew => self.on_lost_attempt(id, attempt, Cause::TooSlow, now),
             Verdict::Lost(cause) => self.on_lost_attempt(id, attempt, cause, now),
         }
     }
@@ -629,7 +611,6 @@ impl Protocol {
                 Due::Renew => self.extend(id, false, now),
                 Due::Watch => {
                     self.wire.nodes().for_each(|node| self.watch(node, id, now));
-                    self.refresh(id, now);
                     self.spread(id, now);
                 }
                 Due::Extended { deadline } => self.answer(id, Answer::Extended { deadline }),
@@ -784,27 +765,27 @@ impl Protocol {
         }
     }
 
-    /// What an answer tells those who have let go of the lock, beside what it was asked for.
+    /// What an answer tells of the key, beside what it was asked for.
     fn hear_of_key(&mut self, node: NodeId, request: RequestId, purpose: Purpose, reply: &Reply) {
-        let owner = match purpose {
-            Purpose::Acquire { owner, .. } | Purpose::Watch { owner, .. } => owner,
-            Purpose::Extend { lease, .. } => {
-                let Some(Phase::Held(hold)) = self.leases.get(&lease).map(|lease| &lease.phase)
-                else {
-                    return;
-                };
-                hold.claim.owner
-            }
+        let (lease, owner) = match purpose {
+            Purpose::Acquire { lease, owner } | Purpose::Watch { lease, owner } => (lease, owner),
             _ => return,
         };
         let had_it = match *reply {
-            Reply::Granted { was_ours, .. } => was_ours,
-            Reply::Extended { .. } | Reply::Ours => true,
-            Reply::Held { .. } | Reply::NotOwner | Reply::Taken { .. } | Reply::Free => false,
+            Reply::Granted { was_ours, .. } => Some(was_ours),
+            Reply::Ours => Some(true),
+            Reply::Held { .. } | Reply::Taken { .. } | Reply::Free => Some(false),
+            Reply::Failed(_) if matches!(purpose, Purpose::Acquire { .. }) => None,
             _ => return,
         };
-        self.releases
-            .on_word(&mut self.wire, (node, owner), request, had_it);
+        if *reply == Reply::Ours
+            && let Some(hold) = self.held_by(lease, owner)
+        {
+            hold.claim.may_be_on(node);
+        }
+        let from = (node, owner);
+        let reports = &mut self.releases.reports;
+        reports.on_word(&mut self.wire, from, request, had_it);
     }
 
     fn on_grant(
@@ -817,17 +798,15 @@ impl Protocol {
         let Some(lease) = self.leases.get_mut(&id) else {
             return;
         };
-        let ttl = lease.terms.key_ttl();
-        let written = |since| Some(Written { since, ttl });
         match &mut lease.phase {
             Phase::Trying(attempt) if attempt.claim.owner == owner => {
-                attempt.claim.written[node.0] = written(attempt.started);
+                attempt.claim.kept_since[node.0] = Some(attempt.started);
                 attempt.is_awaited |= is_awaited;
                 attempt.on_grant(node, counter);
                 self.count_votes(id, now);
             }
             Phase::Held(hold) if hold.claim.owner == owner => {
-                hold.claim.written[node.0] = written(hold.acquired);
+                hold.claim.kept_since[node.0] = Some(hold.acquired);
                 hold.claim.hear(counter);
                 hold.is_awaited |= is_awaited;
                 if hold.is_watched() {
@@ -875,7 +854,7 @@ impl Protocol {
                     && let Some(hold) = self.held_by(lease, owner)
                 {
                     // To be asked again.
-                    hold.claim.asked.retain(|&asked| asked != node);
+                    hold.claim.on_refused(node);
                 }
             }
             Purpose::Confirm { lease, owner } => {
@@ -974,9 +953,14 @@ impl Protocol {
             let fault = Fault::Disconnected(Arc::clone(reason));
             if let Purpose::Reseed { of } = sent.purpose {
                 self.on_top(of, &Reply::Failed(fault));
-            } else {
-                self.on_vote(node, sent.purpose, Vote::Failed(fault), now);
+                continue;
             }
+            if let Purpose::Acquire { owner, .. } = sent.purpose {
+                let (from, last) = ((node, owner), self.wire.next_request());
+                let reports = &mut self.releases.reports;
+                reports.on_word(&mut self.wire, from, last, None);
+            }
+            self.on_vote(node, sent.purpose, Vote::Failed(fault), now);
         }
     }
 

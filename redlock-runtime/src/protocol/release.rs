@@ -29,8 +29,10 @@ pub(super) struct Claim {
     /// The nodes that were asked to grant and have not refused, and so may hold a key, now or once
     /// the request reaches them.
     pub(super) asked: Vec<NodeId>,
-    /// For each node what it is known to have done last for the key's life.
-    pub(super) written: Vec<Option<Written>>,
+    /// Those of them that the present lease has asked.
+    pub(super) asked_now: Vec<NodeId>,
+    /// Since when each node is known to keep the key for the present lease, at the earliest.
+    pub(super) kept_since: Vec<Option<Instant>>,
     /// No node was asked to keep the key for longer than this.
     ttl: Duration,
     /// The highest counter that any of them has reported.
@@ -40,13 +42,6 @@ pub(super) struct Claim {
     pub(super) differ: bool,
 }
 
-/// A node has seen to it that a key lives for at least `ttl`, not before `since`.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Written {
-    pub(super) since: Instant,
-    pub(super) ttl: Duration,
-}
-
 impl Claim {
     /// Nobody has been asked.
     pub(super) fn new(key: Arc<str>, owner: Owner, nodes: usize) -> Self {
@@ -54,7 +49,8 @@ impl Claim {
             key,
             owner,
             asked: Vec::with_capacity(nodes),
-            written: vec![None; nodes],
+            asked_now: Vec::with_capacity(nodes),
+            kept_since: vec![None; nodes],
             ttl: Duration::ZERO,
             seen: Token::default(),
             differ: false,
@@ -80,6 +76,33 @@ impl Claim {
         }
     }
 
+    /// The next lease of the process has it. What is true of the key on the nodes stays so; what they
+    /// have done for the lease before does not concern this one.
+    pub(super) fn hand_over(&mut self) {
+        self.asked_now.clear();
+        self.kept_since.fill(None);
+        self.seen = Token::default();
+        self.differ = false;
+    }
+
+    /// A node may have the key, or get it once a request reaches it.
+    pub(super) fn may_be_on(&mut self, node: NodeId) {
+        if !self.asked.contains(&node) {
+            self.asked.push(node);
+        }
+    }
+
+    pub(super) fn on_asked(&mut self, node: NodeId) {
+        self.may_be_on(node);
+        self.asked_now.push(node);
+    }
+
+    /// A node has refused: nothing of ours is there, nor will be.
+    pub(super) fn on_refused(&mut self, node: NodeId) {
+        self.asked.retain(|&asked| asked != node);
+        self.asked_now.retain(|&asked| asked != node);
+    }
+
     /// A node has granted, and its counter stands here.
     pub(super) fn hear(&mut self, counter: Token) {
         self.differ |= self.seen != Token::default() && self.seen != counter;
@@ -90,7 +113,7 @@ impl Claim {
 #[derive(Debug, Default)]
 pub(super) struct Releases {
     owed: BTreeMap<Owner, Owed>,
-    reports: Reports,
+    pub(super) reports: Reports,
 }
 
 #[derive(Debug)]
@@ -116,26 +139,10 @@ impl Releases {
             after: wire.next_request(),
             may_have: claim.asked.clone(),
             had_it: 0,
-            nodes: wire.node_count(),
+            did_not: wire.node_count() - claim.asked.len(),
         };
         self.reports.open(claim.owner, report);
         wire.timers.wake_by(Timer::Release(claim.owner), by);
-    }
-
-    /// Somebody wants to hear what became of a lock that this owner had.
-    pub(super) fn is_awaited(&self, owner: Owner) -> bool {
-        self.reports.by(owner).is_some()
-    }
-
-    /// A node has said whether it still had the owner's key, in its answer to the request `asked`.
-    pub(super) fn on_word(
-        &mut self,
-        wire: &mut Wire,
-        from: (NodeId, Owner),
-        asked: RequestId,
-        had_it: bool,
-    ) {
-        self.reports.on_word(&mut wire.actions, from, asked, had_it);
     }
 
     /// Releases a claim: at once on the nodes that are connected, else when they are.
@@ -174,9 +181,8 @@ impl Releases {
         match reply {
             Reply::NotOwner if owed.sent_again.contains(&node) => {}
             Reply::Deleted | Reply::NotOwner => {
-                let had_it = *reply == Reply::Deleted;
-                self.reports
-                    .on_word(&mut wire.actions, (node, owner), asked, had_it);
+                let had_it = Some(*reply == Reply::Deleted);
+                self.reports.on_word(wire, (node, owner), asked, had_it);
             }
             // What keeps it from releasing may pass, as a script that blocks the server does.
             Reply::Failed(_) => return owed.on_error(wire, node, now),

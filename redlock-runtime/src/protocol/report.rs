@@ -12,6 +12,7 @@ use super::{
     message::{LeaseId, NodeId, Owner, RequestId},
     quorum,
     time::Instant,
+    wire::Wire,
 };
 
 #[derive(Debug, Default)]
@@ -31,17 +32,18 @@ pub(super) struct Report {
     pub(super) may_have: Vec<NodeId>,
     /// How many have said that they had it.
     pub(super) had_it: usize,
-    pub(super) nodes: usize,
+    /// How many have said that they had not, or were never asked to have it.
+    pub(super) did_not: usize,
 }
 
 impl Report {
     /// `None` while it is open.
-    fn outcome(&self) -> Option<Outcome> {
-        if self.had_it >= quorum::majority(self.nodes) {
-            return Some(Outcome::Released);
+    fn outcome(&self, nodes: usize) -> Option<Outcome> {
+        if self.had_it >= quorum::majority(nodes) {
+            Some(Outcome::Released)
+        } else {
+            quorum::out_of_reach(nodes, self.did_not).then_some(Outcome::AlreadyExpired)
         }
-        let can_have = self.had_it + self.may_have.len();
-        quorum::out_of_reach(self.nodes, self.nodes - can_have).then_some(Outcome::AlreadyExpired)
     }
 }
 
@@ -55,21 +57,24 @@ impl Reports {
         self.open.get(&owner)?.iter().map(|report| report.by).min()
     }
 
-    /// A node has said whether it still had the owner's key.
+    /// A node has said whether it still had the owner's key, in its answer to the request `asked`; or,
+    /// where that is `None`, it may have made the key anew, so that what it says later tells nothing.
     pub(super) fn on_word(
         &mut self,
-        actions: &mut VecDeque<Action>,
+        wire: &mut Wire,
         (node, owner): (NodeId, Owner),
         asked: RequestId,
-        had_it: bool,
+        had_it: Option<bool>,
     ) {
-        self.retain(actions, owner, |report| {
+        let nodes = wire.node_count();
+        self.retain(&mut wire.actions, owner, |report| {
             let said = report.may_have.iter().position(|&other| other == node);
             if let Some(said) = said.filter(|_| report.after <= asked) {
                 report.may_have.swap_remove(said);
-                report.had_it += usize::from(had_it);
+                report.had_it += usize::from(had_it == Some(true));
+                report.did_not += usize::from(had_it == Some(false));
             }
-            report.outcome()
+            report.outcome(nodes)
         });
     }
 

@@ -13,8 +13,7 @@ end
 local was_ours = 0
 if ARGV[6] ~= '' and redis.pcall('GET', KEYS[1]) == ARGV[1] then
   -- Written seldom: every time wakes those who listen for its release.
-  local spare = redis.call('PTTL', KEYS[1]) - ARGV[2]
-  if spare < 0 or spare > tonumber(ARGV[6]) then
+  if redis.call('PTTL', KEYS[1]) < tonumber(ARGV[2]) then
     redis.call('PEXPIRE', KEYS[1], ARGV[2] + ARGV[6])
   end
   was_ours = 1
@@ -32,9 +31,9 @@ if ahead <= 0 then
   -- Not tostring: it prints 1.79e+15.
   counter = string.format('%d', before + 1)
 elseif ahead > 5000000 then
-  -- Proposals are wall clocks in us. One far ahead must not use up the numbers of years.
-  local time = redis.call('TIME')
-  local limit = time[1] * 1000000 + time[2] + 5000000
+  -- Proposals are wall clocks in us. One far ahead must not use up the numbers of years. In whole
+  -- seconds, so that nodes agree.
+  local limit = (redis.call('TIME')[1] + 5) * 1000000
   counter = string.format('%d', math.max(before + 1, math.min(counter, limit)))
 end
 redis.call('HSET', KEYS[2], ARGV[3], counter)

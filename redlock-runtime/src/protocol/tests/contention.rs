@@ -106,25 +106,197 @@ fn a_hand_over_leaves_a_key_alone_that_lives_long_enough() {
     assert_eq!(written.len(), 1, "the first hand-over's is enough for all");
 }
 
+/// The nodes in the order in which they are asked for `key`.
+fn order(key: &str, nodes: usize) -> Vec<usize> {
+    let first = leader(key, nodes);
+    (first..first + nodes).map(|node| node % nodes).collect()
+}
+
+/// Waits for long, for a lease of this length.
+fn lasting(lease: Duration) -> Terms {
+    Terms {
+        wait: Duration::from_secs(600),
+        ..Terms::of(lease)
+    }
+}
+
+fn is_clock_ahead(action: &Action) -> bool {
+    let Action::NodeChanged { state, .. } = action else {
+        return false;
+    };
+    matches!(state, NodeState::ClockAhead { .. })
+}
+
 #[test]
-fn a_key_lives_for_as_long_as_the_present_lease_wants_it() {
+fn a_lease_of_another_length_begins_with_a_key_of_its_own() {
     let mut world = World::new(3);
     world.ask(1, "k", terms());
     world.answer(1);
     for (lease, seconds) in [(2, 60), (3, 1)] {
-        let terms = Terms {
-            wait: LEASE,
-            ..Terms::of(Duration::from_secs(seconds))
-        };
+        let terms = lasting(Duration::from_secs(seconds));
         world.ask(lease, "k", terms);
-        let least = world.now.after(terms.key_ttl());
         world.end(lease - 1);
+        let expected = world.now.after(HOP + terms.key_ttl());
         world.answer(lease);
-        let most = least.after(line::LONGEST_TURN + ROUND_TRIP);
-        let mut expiries = expiries(&world, "k");
-        expiries.retain(|at| (least..=most).contains(at));
-        assert_eq!(expiries.len(), 2, "a majority was asked");
+        world.run_for(ROUND_TRIP);
+        assert_eq!(expiries(&world, "k"), [expected; 3]);
     }
+}
+
+#[test]
+fn what_comes_late_of_a_shorter_lease_takes_the_lock_from_nobody() {
+    let mut world = World::new(3);
+    let [_, slow, dead] = order("k", 3)[..] else {
+        unreachable!()
+    };
+    world.ask(1, "k", terms());
+    world.ask(2, "k", lasting(Duration::from_secs(1)));
+    world.ask(3, "k", lasting(Duration::from_secs(60)));
+    world.answer(1);
+    world.run_for(4 * HOP);
+    world.nodes[slow].mood = Mood::Slow(Duration::from_millis(400));
+    world.end(1);
+    assert!(matches!(world.answer(2), Answer::Granted { .. }));
+    world.break_connection(slow);
+    world.nodes[slow].mood = Mood::Well;
+    world.run_for(Duration::from_millis(50));
+    world.nodes[dead].mood = Mood::Dead;
+    world.break_connection(dead);
+    world.end(2);
+    assert!(matches!(world.answer(3), Answer::Granted { .. }));
+    world.run_for(Duration::from_secs(2));
+    world.nodes[dead].mood = Mood::Well;
+    world.run_for(Duration::from_secs(2));
+    assert!(world.answers.is_empty(), "the holder has heard nothing");
+    let mut other = world.restart_client(&[]);
+    other.run_for(Duration::from_millis(20));
+    other.ask(9, "k", terms());
+    assert!(matches!(other.answer(9), Answer::Refused(_)));
+}
+
+#[test]
+fn grants_that_come_after_the_end_of_their_lease_are_no_fast_clock() {
+    let mut world = World::new(3);
+    let slow = order("k", 3)[1];
+    world.ask(1, "k", lasting(Duration::from_secs(60)));
+    for lease in 2..=5 {
+        world.ask(lease, "k", lasting(Duration::from_secs(1)));
+    }
+    world.answer(1);
+    world.run_for(Duration::from_millis(800));
+    world.nodes[slow].mood = Mood::Slow(Duration::from_millis(30));
+    for lease in 2..=5 {
+        world.end(lease - 1);
+        assert!(matches!(world.answer(lease), Answer::Granted { .. }));
+        world.run_for(Duration::from_millis(lease * 10));
+    }
+    world.run_for(Duration::from_millis(200));
+    assert!(!world.log.iter().any(|(_, action)| is_clock_ahead(action)));
+}
+
+#[test]
+fn a_key_that_the_next_lease_has_made_anew_was_not_released() {
+    let mut world = World::new(3);
+    let [_, mute, gone] = order("k", 3)[..] else {
+        unreachable!()
+    };
+    world.ask(1, "k", terms());
+    world.ask(2, "k", lasting(LEASE));
+    world.answer(1);
+    world.run_for(4 * HOP);
+    world.nodes[mute].keys.clear();
+    world.nodes[gone].keys.clear();
+    world.nodes[mute].mood = Mood::Mute;
+    release(&mut world, 1);
+    world.run_for(HOP);
+    world.break_connection(mute);
+    world.nodes[mute].mood = Mood::Well;
+    assert!(matches!(world.answer(2), Answer::Granted { .. }));
+    assert_ne!(world.answer(1), Answer::Released(Outcome::Released));
+}
+
+#[test]
+fn a_node_that_is_known_to_have_the_key_is_owed_its_release() {
+    let mut world = World::new(3);
+    let slow = order("k", 3)[0];
+    let renewing_too = Terms {
+        wait: LEASE,
+        ..renewing()
+    };
+    world.nodes[slow].mood = Mood::Slow(Duration::from_millis(300));
+    world.ask(1, "k", renewing());
+    world.ask(2, "k", renewing_too);
+    world.answer(1);
+    world.break_connection(slow);
+    world.nodes[slow].mood = Mood::Well;
+    world.run_for(Duration::from_millis(100));
+    let others = (OTHER, world.now.after(Duration::from_millis(50)));
+    world.nodes[slow].keys.insert("k".into(), others);
+    world.end(1);
+    world.answer(2);
+    world.run_for(Duration::from_millis(15));
+    world.nodes[slow].mood = Mood::Slow(Duration::from_millis(300));
+    world.run_for(Duration::from_millis(400));
+    world.nodes[slow].mood = Mood::Well;
+    world.run_for(Duration::from_secs(10));
+    world.end(2);
+    world.run_for(Duration::from_millis(200));
+    assert_eq!(world.holders("k"), []);
+}
+
+#[test]
+fn what_was_left_on_a_node_without_scripts_is_kept_too() {
+    let mut world = World::new(3);
+    let without = order("k", 3)[2];
+    world.ask(1, "k", terms());
+    world.ask(2, "k", lasting(LEASE));
+    world.answer(1);
+    world.run_for(Duration::from_secs(1));
+    world.nodes[without].mood = Mood::WithoutScripts;
+    world.end(1);
+    let Answer::Granted { deadline, .. } = world.answer(2) else {
+        panic!("handed over")
+    };
+    world.run_for(Duration::from_millis(200));
+    assert!(
+        expiries(&world, "k")
+            .iter()
+            .all(|&expires| expires >= deadline)
+    );
+}
+
+#[test]
+fn a_node_that_has_lost_its_key_gets_it_back_from_the_leases_that_follow() {
+    let mut world = World::new(3);
+    let lost = order("k", 3)[2];
+    world.ask(1, "k", terms());
+    world.answer(1);
+    world.run_for(Duration::from_millis(100));
+    world.nodes[lost].keys.clear();
+    world.ask(2, "k", lasting(LEASE));
+    world.end(1);
+    world.answer(2);
+    world.run_for(Duration::from_millis(100));
+    assert_eq!(world.holders("k").len(), 3);
+}
+
+#[test]
+fn numbers_that_differ_cost_no_timeout_where_a_node_is_silent() {
+    let mut world = World::new(3);
+    let [ahead, _, silent] = order("k", 3)[..] else {
+        unreachable!()
+    };
+    world.ask(1, "k", terms());
+    world.ask(2, "k", lasting(LEASE));
+    let first = token(world.answer(1));
+    world.run_for(4 * HOP);
+    world.nodes[ahead].counter = Token(1_000);
+    world.nodes[silent].mood = Mood::Mute;
+    let ended = world.now;
+    world.end(1);
+    assert!(token(world.answer(2)) > first);
+    // The hand-over, and another attempt.
+    assert_eq!(world.now.since(ended), 2 * ROUND_TRIP);
 }
 
 #[test]

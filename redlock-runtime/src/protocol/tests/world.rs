@@ -1,7 +1,7 @@
 //! A world of nodes in virtual time for the protocol to live in: every message takes one
 //! millisecond each way, and nothing happens by chance.
 
-use std::{collections::BTreeMap, ops::RangeInclusive};
+use std::collections::BTreeMap;
 
 use super::super::*;
 
@@ -408,15 +408,6 @@ fn client(nodes: usize, random: impl FnMut() -> u128 + Send + 'static, now: Inst
     Protocol::new(nodes, SETTINGS, outside, now)
 }
 
-/// Until when a key that may be there already is to live.
-fn lives_until(before: Option<Instant>, life: RangeInclusive<Instant>) -> Instant {
-    match before {
-        None => *life.start(),
-        Some(expires) if life.contains(&expires) => expires,
-        Some(_) => *life.end(),
-    }
-}
-
 impl Node {
     /// As the scripts do for an admitted process.
     fn run(&mut self, body: &Request, now: Instant) -> Reply {
@@ -437,8 +428,11 @@ impl Node {
                 }
                 before => {
                     let was_ours = before.is_some();
-                    let life = now.after(*ttl)..=now.after(*ttl + handed_over.unwrap_or_default());
-                    let expires = lives_until(before.map(|&(_, expires)| expires), life);
+                    let spare = handed_over.filter(|_| was_ours).unwrap_or_default();
+                    let expires = match before {
+                        Some(&(_, expires)) if expires >= now.after(*ttl) => expires,
+                        _ => now.after(*ttl + spare),
+                    };
                     self.keys.insert(Arc::clone(key), (*owner, expires));
                     let counter = self.counter.max(self.memory.floor);
                     self.counter = Token(counter.0 + 1).max(*proposal);

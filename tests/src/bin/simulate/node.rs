@@ -377,7 +377,7 @@ impl Node {
                 let least = now + millis(ttl);
                 let most = least + millis(handed_over.unwrap_or_default());
                 let effect = match before {
-                    Some(held) if (least..=most).contains(&held.expires) => Effect::Kept(held.tag),
+                    Some(held) if held.expires >= least => Effect::Kept(held.tag),
                     Some(held) => {
                         held.expires = most;
                         Effect::Touched(held.tag)

@@ -70,7 +70,7 @@ pub(crate) fn decide(heard: &[Heard], is_handed_over: bool) -> Decision {
     match attempt.verdict(&timeless(), begin) {
         Verdict::Won { token, .. } => Decision::Won(token.0),
         Verdict::Confirm => Decision::Confirm(attempt.begin_confirmation().0.0),
-        Verdict::Open | Verdict::Widen | Verdict::Lost(_) => Decision::Open,
+        Verdict::Open | Verdict::Widen | Verdict::Anew | Verdict::Lost(_) => Decision::Open,
     }
 }
 
