@@ -412,37 +412,7 @@ impl Node {
     /// As the scripts do for an admitted process.
     fn run(&mut self, body: &Request, now: Instant) -> Reply {
         match body {
-            Request::Acquire {
-                key,
-                owner,
-                ttl,
-                proposal,
-                handed_over,
-                waits,
-            } => match self.keys.get(key) {
-                Some(&(held_by, expires)) if handed_over.is_none() || held_by != *owner => {
-                    self.is_awaited |= waits;
-                    Reply::Held {
-                        remaining: Some(expires.since(now)),
-                    }
-                }
-                before => {
-                    let was_ours = before.is_some();
-                    let spare = handed_over.filter(|_| was_ours).unwrap_or_default();
-                    let expires = match before {
-                        Some(&(_, expires)) if expires >= now.after(*ttl) => expires,
-                        _ => now.after(*ttl + spare),
-                    };
-                    self.keys.insert(Arc::clone(key), (*owner, expires));
-                    let counter = self.counter.max(self.memory.floor);
-                    self.counter = Token(counter.0 + 1).max(*proposal);
-                    Reply::Granted {
-                        counter: self.counter,
-                        was_ours,
-                        awaited: self.is_awaited,
-                    }
-                }
-            },
+            Request::Acquire { .. } => self.acquire(body, now),
             Request::Extend { key, owner, ttl } => match self.keys.get_mut(key) {
                 Some((holder, expires)) if holder == owner => {
                     let remaining = Some(expires.since(now).saturating_sub(self.clock_ahead));
@@ -480,6 +450,40 @@ impl Node {
             Request::Identify | Request::Admit { .. } | Request::Top => {
                 unreachable!("not about a lock")
             }
+        }
+    }
+
+    fn acquire(&mut self, body: &Request, now: Instant) -> Reply {
+        let Request::Acquire {
+            key,
+            owner,
+            ttl,
+            proposal,
+            handed_over,
+            waits,
+        } = body
+        else {
+            unreachable!("not a request to grant")
+        };
+        let before = self.keys.get(key).copied();
+        let was_ours = before.is_some();
+        let expires = match before {
+            Some((holder, expires)) if handed_over.is_none() || holder != *owner => {
+                self.is_awaited |= waits;
+                let remaining = Some(expires.since(now));
+                return Reply::Held { remaining };
+            }
+            Some((_, expires)) if expires >= now.after(*ttl) => expires,
+            Some(_) => now.after(*ttl + handed_over.unwrap_or_default()),
+            None => now.after(*ttl),
+        };
+        self.keys.insert(Arc::clone(key), (*owner, expires));
+        let counter = self.counter.max(self.memory.floor);
+        self.counter = Token(counter.0 + 1).max(*proposal);
+        Reply::Granted {
+            counter: self.counter,
+            was_ours,
+            awaited: self.is_awaited,
         }
     }
 
