@@ -30,8 +30,12 @@ pub(super) struct Attempt {
     asks: Asks,
     /// The number that nodes are asked to grant.
     pub(super) proposal: Token,
-    /// The lock was handed over by another lease of this process.
+    /// The lock is, or will be, handed over by another lease of this process.
     is_handed_over: bool,
+    /// The number of the lease before.
+    pub(super) after: Token,
+    /// When a node last granted.
+    heard: Instant,
     /// A node that granted says that somebody else waits.
     pub(super) is_awaited: bool,
 }
@@ -43,7 +47,7 @@ pub(super) struct Asks {
     pub(super) order: Vec<NodeId>,
     reached: usize,
     /// For how long only a part of the nodes is asked.
-    patience: Duration,
+    pub(super) patience: Duration,
 }
 
 impl Asks {
@@ -97,6 +101,8 @@ impl Attempt {
             asks,
             proposal,
             is_handed_over: false,
+            after: Token::default(),
+            heard: now,
             is_awaited: false,
         }
     }
@@ -150,7 +156,13 @@ impl Attempt {
         }
     }
 
-    pub(super) fn on_grant(&mut self, node: NodeId, counter: Token) {
+    /// From the first send to the last grant.
+    pub(super) fn round(&self) -> Duration {
+        self.heard.since(self.started)
+    }
+
+    pub(super) fn on_grant(&mut self, node: NodeId, counter: Token, now: Instant) {
+        self.heard = now;
         self.grants.hear(node, counter);
         self.claim.hear(counter);
         self.ballot.cast(node, Vote::Ours);
@@ -163,9 +175,6 @@ impl Attempt {
     }
 
     pub(super) fn on_vote(&mut self, node: NodeId, vote: Vote) {
-        if matches!(vote, Vote::Held { .. }) {
-            self.claim.on_refused(node);
-        }
         self.ballot.cast(node, vote);
     }
 
@@ -202,6 +211,10 @@ impl Attempt {
                 self.verdict_on_confirmation(closed)
             };
         };
+        if token <= self.after {
+            // Asked for before the lease was that has had it in between.
+            return Verdict::Anew;
+        }
         let deadline = terms.deadline(self.started, self.started);
         // Measured from the first send to this moment, after the replies: a reply that took long
         // has used up the lease it grants.
@@ -359,7 +372,7 @@ mod tests {
         let mut attempt = Attempt::broadcast(5, at(0));
         for (node, vote) in votes.iter().enumerate() {
             match vote {
-                Vote::Ours => attempt.on_grant(NodeId(node), Token(7)),
+                Vote::Ours => attempt.on_grant(NodeId(node), Token(7), at(0)),
                 vote => attempt.on_vote(NodeId(node), vote.clone()),
             }
         }
@@ -425,7 +438,7 @@ mod tests {
     fn grants_that_disagree_are_confirmed_by_the_nodes_that_were_heard() {
         let mut attempt = Attempt::broadcast(5, at(0));
         for (node, counter) in [(0, 7), (1, 9), (2, 7)] {
-            attempt.on_grant(NodeId(node), Token(counter));
+            attempt.on_grant(NodeId(node), Token(counter), at(0));
         }
         assert_eq!(attempt.verdict(&terms(), at(1)), Verdict::Confirm);
         let (token, nodes) = attempt.begin_confirmation();
@@ -450,7 +463,7 @@ mod tests {
     fn one_node_of_the_few_that_granted_can_undo_a_confirmation() {
         let mut attempt = Attempt::broadcast(5, at(0));
         for (node, counter) in [(0, 7), (1, 9), (2, 7)] {
-            attempt.on_grant(NodeId(node), Token(counter));
+            attempt.on_grant(NodeId(node), Token(counter), at(0));
         }
         attempt.begin_confirmation();
         attempt.on_confirmation(NodeId(2), Vote::NotOwner);
@@ -464,10 +477,10 @@ mod tests {
     fn a_late_grant_can_spare_the_confirmation() {
         let mut attempt = Attempt::broadcast(5, at(0));
         for (node, counter) in [(0, 7), (1, 9), (2, 7)] {
-            attempt.on_grant(NodeId(node), Token(counter));
+            attempt.on_grant(NodeId(node), Token(counter), at(0));
         }
         attempt.begin_confirmation();
-        attempt.on_grant(NodeId(3), Token(7));
+        attempt.on_grant(NodeId(3), Token(7), at(0));
         assert!(matches!(
             attempt.verdict(&terms(), at(2)),
             Verdict::Won {

@@ -90,7 +90,10 @@ impl Protocol {
     /// unless another process waits that should have it first. One whose key is to live for another
     /// time begins anew, because what is asked for one lease may come late, in the next.
     pub(super) fn pass_on(&mut self, id: LeaseId, lease: &Lease, hold: Hold, now: Instant) {
-        let claim = hold.claim;
+        let (claim, token) = (hold.claim, hold.token);
+        if let Some(line) = self.lines.get_mut(&lease.key) {
+            line.on_section(now.since(hold.granted));
+        }
         if let Some(line) = self.lines.get_mut(&lease.key)
             && (!hold.is_awaited || !line.turn.is_over(now))
             && let Some(next) = line.next()
@@ -98,7 +101,10 @@ impl Protocol {
         {
             line.advance();
             line.turn.go_on();
-            return self.attempt(next, Opening::HandedOver(claim), now);
+            if let Some(claim) = self.take_up(next, claim, token, now) {
+                self.attempt(next, Opening::HandedOver(claim), now);
+            }
+            return;
         }
         if hold.is_awaited {
             self.yields.retain(|_, until| now < *until);
@@ -163,16 +169,11 @@ impl Protocol {
         }
     }
 
-    /// How many nodes to ask at first for a lock that is handed over: a majority where all of it may
-    /// have the key, because what the others say of it is needed where some have not.
-    pub(super) fn few(&self, asks: &Asks, holders: &[NodeId]) -> usize {
+    /// All of the majority that is asked first may have the key.
+    pub(super) fn holders_decide(&self, asks: &Asks, holders: &[NodeId]) -> bool {
         let majority = quorum::majority(self.wire.node_count());
         let mut first = asks.order.iter().take(majority);
-        if first.all(|node| holders.contains(node)) {
-            majority
-        } else {
-            self.wire.node_count()
-        }
+        asks.order.len() >= majority && first.all(|node| holders.contains(node))
     }
 
     /// How long nodes may take that are asked before the others, who must still have most of the

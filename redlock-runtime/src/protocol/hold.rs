@@ -8,7 +8,7 @@ use super::{
     ballot::Ballot,
     clock::Lead,
     link::spread,
-    message::NodeId,
+    message::{NodeId, Token},
     release::Claim,
     time::Instant,
     validity::Terms,
@@ -27,6 +27,9 @@ pub(super) struct Hold {
     pub(super) claim: Claim,
     pub(super) deadline: Instant,
     pub(super) acquired: Instant,
+    /// When its holder had it.
+    pub(super) granted: Instant,
+    pub(super) token: Token,
     /// From one renewal to the next.
     renew_every: Option<Duration>,
     renew_at: Option<Instant>,
@@ -37,7 +40,7 @@ pub(super) struct Hold {
     /// The votes of the last round that did not extend the lease: the reason if it expires.
     failed_votes: Vec<Vote>,
     watch: Watch,
-    /// From the first send to the verdict.
+    /// From the first send to the last grant.
     pub(super) round: Duration,
     /// Another process waits for the lock.
     pub(super) is_awaited: bool,
@@ -71,7 +74,12 @@ pub(super) enum Due {
 
 impl Hold {
     /// The lease that a won attempt leads to.
-    pub(super) fn new(won: Attempt, deadline: Instant, terms: &Terms, now: Instant) -> Self {
+    pub(super) fn new(
+        won: Attempt,
+        (deadline, token): (Instant, Token),
+        terms: &Terms,
+        now: Instant,
+    ) -> Self {
         // Up to an eighth sooner than asked for, each lock by its own part: so that thousands which
         // were acquired at once are not for ever renewed at once.
         let renew_every = terms
@@ -80,11 +88,13 @@ impl Hold {
         Self {
             renew_every,
             watch: Watch::new(won.node_count(), won.started),
-            round: now.since(won.started),
+            round: won.round(),
             is_awaited: won.is_awaited,
             claim: won.claim,
             deadline,
             acquired: won.started,
+            granted: now,
+            token,
             renew_at: renew_every.map(|interval| won.started.after(interval)),
             extension: None,
             extensions: 0,
@@ -264,7 +274,8 @@ mod tests {
     /// A lease that has been read on all nodes once.
     fn hold(terms: &Terms) -> Hold {
         let won = Attempt::broadcast(3, at(0));
-        let mut hold = Hold::new(won, terms.deadline(at(0), at(0)), terms, at(2));
+        let deadline = terms.deadline(at(0), at(0));
+        let mut hold = Hold::new(won, (deadline, Token(1)), terms, at(2));
         assert_eq!(hold.look(terms, at(20)), Due::Watch);
         hold
     }

@@ -21,7 +21,10 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 /// How often a process may hand a lock on to itself while another one waits: so often that the
 /// cost of a change between processes is small beside the sections, and so seldom that nobody waits
 /// for long.
-const MOST_HAND_OVERS: u32 = 8;
+pub(super) const MOST_HAND_OVERS: u32 = 8;
+
+/// A section that is no longer than this is short.
+const BRISK: Duration = Duration::from_millis(10);
 
 /// A process with long sections lets others have their turn after this time.
 pub(super) const LONGEST_TURN: Duration = Duration::from_millis(50);
@@ -50,6 +53,8 @@ pub(super) struct Line {
     pub(super) last_refusal: Option<Refusal>,
     pub(super) turn: Turn,
     pub(super) patience: Patience,
+    /// The last section was short, and so the next ones will be.
+    pub(super) is_brisk: bool,
 }
 
 /// How long this process has had the lock, from one of its leases to the next.
@@ -65,6 +70,10 @@ impl Turn {
         let begins = self.since.is_none();
         self.since.get_or_insert(now);
         begins
+    }
+
+    pub(super) const fn hand_overs(&self) -> u32 {
+        self.hand_overs
     }
 
     pub(super) const fn go_on(&mut self) {
@@ -139,6 +148,7 @@ impl Line {
                 since: None,
             },
             patience: Patience::NEW,
+            is_brisk: false,
         }
     }
 
@@ -150,9 +160,19 @@ impl Line {
         self.waiting.remove(&order);
     }
 
+    /// Those behind the head.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = LeaseId> {
+        self.waiting.values().copied()
+    }
+
     /// The first behind the head.
     pub(super) fn next(&self) -> Option<LeaseId> {
-        self.waiting.values().next().copied()
+        self.waiting().next()
+    }
+
+    /// A section has ended that took so long.
+    pub(super) fn on_section(&mut self, took: Duration) {
+        self.is_brisk = took <= BRISK;
     }
 
     /// Makes the next in line the head.

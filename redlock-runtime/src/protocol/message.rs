@@ -11,7 +11,7 @@ pub(crate) struct NodeId(pub(crate) usize);
 pub(crate) struct LeaseId(pub(crate) u64);
 
 /// One request to one node. Never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RequestId(pub(crate) u64);
 
 /// One connection to one node, or the attempt to make it. Never reused, so that news of a

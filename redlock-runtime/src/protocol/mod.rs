@@ -18,6 +18,7 @@
 mod acquire;
 mod action;
 mod admission;
+mod ahead;
 mod ballot;
 mod clock;
 mod contend;
@@ -118,6 +119,8 @@ struct Lease {
 enum Phase {
     /// Behind another lease of this process.
     Queued,
+    /// The same, and the lock has been asked for.
+    Ahead(Attempt),
     Trying(Attempt),
     Resting(Rest),
     Held(Hold),
@@ -270,7 +273,11 @@ impl Protocol {
         let count = match &opening {
             Opening::Leader => 1,
             Opening::Many => self.many(),
-            Opening::HandedOver(claim) => self.few(&asks, &claim.asked),
+            // Where some of the majority have not, what the others say of the key is needed too.
+            Opening::HandedOver(claim) if self.holders_decide(&asks, &claim.asked) => {
+                quorum::majority(self.wire.node_count())
+            }
+            Opening::HandedOver(_) => self.wire.node_count(),
         };
         let proposal = Token((self.outside.wall_micros)());
         let mut attempt = if let Opening::HandedOver(claim) = opening {
@@ -299,7 +306,7 @@ impl Protocol {
         let Some(lease) = self.leases.get_mut(&id) else {
             return;
         };
-        let Phase::Trying(attempt) = &mut lease.phase else {
+        let (Phase::Trying(attempt) | Phase::Ahead(attempt)) = &mut lease.phase else {
             return;
         };
         let purpose = Purpose::Acquire {
@@ -315,11 +322,33 @@ impl Protocol {
         let waits = now < lease.wait_until;
         // As high as where it has been granted already, so that the nodes agree.
         let proposal = attempt.claim.seen.max(attempt.proposal);
+        let owner = attempt.claim.owner;
+        let mut asked = Vec::with_capacity(nodes.len());
         for node in nodes {
             let body = attempt.claim.question(ttl, proposal, spare, waits);
+            let request = self.wire.next_request();
             match self.wire.ask(node, purpose, body, now) {
-                Ok(()) => attempt.claim.on_asked(node),
+                Ok(()) => {
+                    attempt.claim.asked_now.push(node);
+                    asked.push((node, request));
+                }
                 Err(fault) => attempt.on_vote(node, Vote::Failed(fault)),
+            }
+        }
+        for (node, request) in asked {
+            self.on_question(id, owner, node, request);
+        }
+    }
+
+    /// A request to grant goes to a node: also for the claim of a lease before that has the lock, if it
+    /// is asked for ahead.
+    fn on_question(&mut self, id: LeaseId, owner: Owner, node: NodeId, request: RequestId) {
+        let lease = self.leases.get(&id);
+        let line = lease.and_then(|lease| self.lines.get(&lease.key));
+        let head = line.map(|line| line.head).filter(|&head| head != id);
+        for id in [Some(id), head].into_iter().flatten() {
+            if let Some(claim) = self.claim_of(id, owner) {
+                claim.on_question(node, request);
             }
         }
     }
@@ -360,8 +389,10 @@ impl Protocol {
             // It may have the key, from a lease before.
             let spare = Some(Duration::ZERO);
             let body = hold.claim.question(ttl, seen, spare, false);
+            let request = self.wire.next_request();
             if self.wire.ask(node, purpose, body, now).is_ok() {
-                hold.claim.on_asked(node);
+                hold.claim.asked_now.push(node);
+                hold.claim.on_question(node, request);
             }
         }
     }
@@ -387,7 +418,7 @@ impl Protocol {
         match verdict {
             Verdict::Open | Verdict::Widen | Verdict::Confirm => {}
             Verdict::Won { deadline, token } => {
-                let hold = Hold::new(attempt, deadline, &lease.terms, now);
+                let hold = Hold::new(attempt, (deadline, token), &lease.terms, now);
                 let wake = hold.next_due(&lease.terms);
                 lease.phase = Phase::Held(hold);
                 self.wire.timers.wake_by(Timer::Lease(id), wake);
@@ -402,8 +433,11 @@ impl Protocol {
                     // The lease before has not heard from a majority yet that had its key.
                     self.wire.nodes().for_each(|node| self.watch(node, id, now));
                 }
+                self.ask_ahead(id, now);
             }
             Verdict::Anew if now < lease.wait_until => {
+                let key = Arc::clone(&lease.key);
+                self.forget_ahead(&key);
                 self.releases.release(&mut self.wire, attempt.claim, now);
                 self.attempt(id, Opening::Many, now);
             }
@@ -447,6 +481,7 @@ impl Protocol {
         };
         lease.lost_attempts += 1;
         let key = Arc::clone(&lease.key);
+        self.forget_ahead(&key);
         let (claim, refusal) = attempt.into_refusal(cause);
         self.releases.release(&mut self.wire, claim, now);
         if let Some(line) = self.lines.get_mut(&key) {
@@ -504,6 +539,10 @@ impl Protocol {
             line.leave(order);
             return;
         }
+        self.forget_ahead(key);
+        let Some(line) = self.lines.get_mut(key) else {
+            return;
+        };
         line.turn.end();
         match line.advance() {
             Some(next) => self.next.push_back(next),
@@ -532,11 +571,13 @@ impl Protocol {
             return;
         };
         match &lease.phase {
-            Phase::Queued if now >= lease.wait_until => {
+            Phase::Queued | Phase::Ahead(_) if now >= lease.wait_until => {
                 let refusal = self.refusal_in_line(&Arc::clone(&lease.key), now);
                 self.refuse(id, refusal);
             }
-            Phase::Queued => self.wire.timers.wake_by(Timer::Lease(id), lease.wait_until),
+            Phase::Queued | Phase::Ahead(_) => {
+                self.wire.timers.wake_by(Timer::Lease(id), lease.wait_until);
+            }
             Phase::Trying(attempt) => {
                 let due = attempt.next_due(&lease.terms);
                 if now < due {
@@ -778,10 +819,12 @@ impl Protocol {
             Reply::Failed(_) if matches!(purpose, Purpose::Acquire { .. }) => None,
             _ => return,
         };
-        if *reply == Reply::Ours
-            && let Some(hold) = self.held_by(lease, owner)
-        {
-            hold.claim.may_be_on(node);
+        if let Some(claim) = self.claim_of(lease, owner) {
+            match reply {
+                Reply::Ours => claim.may_be_on(node),
+                Reply::Held { .. } => claim.on_refused(node, request),
+                _ => {}
+            }
         }
         let from = (node, owner);
         let reports = &mut self.releases.reports;
@@ -799,10 +842,10 @@ impl Protocol {
             return;
         };
         match &mut lease.phase {
-            Phase::Trying(attempt) if attempt.claim.owner == owner => {
+            Phase::Trying(attempt) | Phase::Ahead(attempt) if attempt.claim.owner == owner => {
                 attempt.claim.kept_since[node.0] = Some(attempt.started);
                 attempt.is_awaited |= is_awaited;
-                attempt.on_grant(node, counter);
+                attempt.on_grant(node, counter, now);
                 self.count_votes(id, now);
             }
             Phase::Held(hold) if hold.claim.owner == owner => {
@@ -850,11 +893,6 @@ impl Protocol {
                 if let Some(attempt) = self.attempt_of(lease, owner) {
                     attempt.on_vote(node, vote);
                     self.count_votes(lease, now);
-                } else if matches!(vote, Vote::Held { .. })
-                    && let Some(hold) = self.held_by(lease, owner)
-                {
-                    // To be asked again.
-                    hold.claim.on_refused(node);
                 }
             }
             Purpose::Confirm { lease, owner } => {
@@ -918,9 +956,14 @@ impl Protocol {
             Purpose::Await { lease } => self.leases.contains_key(&lease),
             Purpose::Verify | Purpose::Reseed { .. } | Purpose::Release { .. } => true,
         };
-        if wanted {
-            self.wire.send_with_source(node, sent, now);
+        if !wanted {
+            return;
         }
+        if let Purpose::Acquire { lease, owner } = sent.purpose {
+            let request = self.wire.next_request();
+            self.on_question(lease, owner, node, request);
+        }
+        self.wire.send_with_source(node, sent, now);
     }
 
     fn on_connected(&mut self, node: NodeId, connection: ConnectionId, facts: Facts, now: Instant) {
@@ -975,7 +1018,7 @@ impl Protocol {
         let (queued, heads): (Vec<LeaseId>, _) = self
             .leases
             .keys()
-            .partition(|id| matches!(self.leases[id].phase, Phase::Queued));
+            .partition(|id| matches!(self.leases[id].phase, Phase::Queued | Phase::Ahead(_)));
         for id in queued.into_iter().chain(heads) {
             self.stop(id, cut_off, now);
         }
@@ -986,7 +1029,7 @@ impl Protocol {
             None | Some(Phase::Over(_)) => {}
             Some(Phase::Held(_)) if cut_off => self.on_over(id, Loss::Stopped),
             Some(Phase::Held(_)) => {}
-            Some(Phase::Queued | Phase::Trying(_) | Phase::Resting(_)) => {
+            Some(Phase::Queued | Phase::Ahead(_) | Phase::Trying(_) | Phase::Resting(_)) => {
                 self.answer(id, Answer::Refused(Refusal::without_votes(Cause::Stopped)));
                 self.on_end(id, false, now);
             }
@@ -1029,9 +1072,21 @@ impl Protocol {
 
     fn attempt_of(&mut self, lease: LeaseId, owner: Owner) -> Option<&mut Attempt> {
         match &mut self.leases.get_mut(&lease)?.phase {
-            Phase::Trying(attempt) if attempt.claim.owner == owner => Some(attempt),
+            Phase::Trying(attempt) | Phase::Ahead(attempt) if attempt.claim.owner == owner => {
+                Some(attempt)
+            }
             _ => None,
         }
+    }
+
+    /// What a lease may have on nodes under this owner.
+    fn claim_of(&mut self, lease: LeaseId, owner: Owner) -> Option<&mut Claim> {
+        let claim = match &mut self.leases.get_mut(&lease)?.phase {
+            Phase::Trying(attempt) | Phase::Ahead(attempt) => &mut attempt.claim,
+            Phase::Held(hold) => &mut hold.claim,
+            _ => return None,
+        };
+        (claim.owner == owner).then_some(claim)
     }
 
     fn hold_of(&mut self, lease: LeaseId, extension: u32) -> Option<&mut Hold> {
@@ -1063,7 +1118,7 @@ impl Protocol {
             let head = &self.leases[&line.head];
             assert_eq!(&head.key, key);
             assert!(
-                !matches!(head.phase, Phase::Queued | Phase::Over(_)),
+                !matches!(head.phase, Phase::Queued | Phase::Ahead(_) | Phase::Over(_)),
                 "the head of a line is trying, resting or holding"
             );
         }

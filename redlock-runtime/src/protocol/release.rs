@@ -31,6 +31,8 @@ pub(super) struct Claim {
     pub(super) asked: Vec<NodeId>,
     /// Those of them that the present lease has asked.
     pub(super) asked_now: Vec<NodeId>,
+    /// The last request of each, be it for the present lease or for one that comes after it.
+    last_request: Vec<RequestId>,
     /// Since when each node is known to keep the key for the present lease, at the earliest.
     pub(super) kept_since: Vec<Option<Instant>>,
     /// No node was asked to keep the key for longer than this.
@@ -50,6 +52,7 @@ impl Claim {
             owner,
             asked: Vec::with_capacity(nodes),
             asked_now: Vec::with_capacity(nodes),
+            last_request: vec![RequestId::default(); nodes],
             kept_since: vec![None; nodes],
             ttl: Duration::ZERO,
             seen: Token::default(),
@@ -65,7 +68,7 @@ impl Claim {
         handed_over: Option<Duration>,
         waits: bool,
     ) -> Request {
-        self.ttl = self.ttl.max(ttl + handed_over.unwrap_or_default());
+        self.lives_for(ttl + handed_over.unwrap_or_default());
         Request::Acquire {
             key: Arc::clone(&self.key),
             owner: self.owner,
@@ -85,6 +88,20 @@ impl Claim {
         self.differ = false;
     }
 
+    /// The claim of the lease before, for one that has asked for the lock ahead.
+    pub(super) fn take_over(&mut self, before: Self) {
+        before.asked.iter().for_each(|&node| self.may_be_on(node));
+        for (last, before) in self.last_request.iter_mut().zip(before.last_request) {
+            *last = before.max(*last);
+        }
+        self.lives_for(before.ttl);
+    }
+
+    /// Nodes may keep the key for so long.
+    pub(super) fn lives_for(&mut self, ttl: Duration) {
+        self.ttl = self.ttl.max(ttl);
+    }
+
     /// A node may have the key, or get it once a request reaches it.
     pub(super) fn may_be_on(&mut self, node: NodeId) {
         if !self.asked.contains(&node) {
@@ -92,15 +109,18 @@ impl Claim {
         }
     }
 
-    pub(super) fn on_asked(&mut self, node: NodeId) {
+    /// A request to grant goes to a node.
+    pub(super) fn on_question(&mut self, node: NodeId, request: RequestId) {
         self.may_be_on(node);
-        self.asked_now.push(node);
+        self.last_request[node.0] = request;
     }
 
-    /// A node has refused: nothing of ours is there, nor will be.
-    pub(super) fn on_refused(&mut self, node: NodeId) {
-        self.asked.retain(|&asked| asked != node);
-        self.asked_now.retain(|&asked| asked != node);
+    /// A node has refused: nothing of ours is there, nor will be, unless it has been asked again.
+    pub(super) fn on_refused(&mut self, node: NodeId, request: RequestId) {
+        if self.last_request[node.0] <= request {
+            self.asked.retain(|&asked| asked != node);
+            self.asked_now.retain(|&asked| asked != node);
+        }
     }
 
     /// A node has granted, and its counter stands here.

@@ -432,7 +432,8 @@ fn a_process_that_knows_of_no_other_never_pauses() {
         world.answer(lease);
         world.end(lease);
     }
-    assert_eq!(world.now.since(began), 100 * ROUND_TRIP);
+    // Several are granted in one round, once it is known that sections are short.
+    assert!(world.now.since(began) < 20 * ROUND_TRIP);
     assert_eq!(world.sends(is_release).len(), 3, "the last one's");
 }
 

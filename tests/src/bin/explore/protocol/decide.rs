@@ -53,7 +53,7 @@ pub(crate) fn decide(heard: &[Heard], is_handed_over: bool) -> Decision {
     let confirming = heard.iter().any(|heard| heard.asked);
     for (node, heard) in nodes().filter(|(_, heard)| heard.asked || !confirming) {
         if let Some(counter) = heard.grant {
-            attempt.on_grant(node, Token(counter));
+            attempt.on_grant(node, Token(counter), begin);
         }
     }
     if confirming {
@@ -63,7 +63,7 @@ pub(crate) fn decide(heard: &[Heard], is_handed_over: bool) -> Decision {
                 attempt.on_confirmation(node, Vote::Ours);
             }
             if let Some(counter) = heard.grant.filter(|_| !heard.asked) {
-                attempt.on_grant(node, Token(counter));
+                attempt.on_grant(node, Token(counter), begin);
             }
         }
     }
