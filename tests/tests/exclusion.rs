@@ -151,6 +151,8 @@ async fn clients_of_other_libraries_exclude_us_and_are_excluded() {
     let guard = redlock.lock("k").acquire().await.unwrap();
     assert!(!one.acquire("k") && !two.acquire("k"));
     guard.release().await;
+    // A majority has confirmed that.
+    cluster.await_free("k").await;
 
     assert!(two.acquire("k"));
     assert_eq!(cluster.held_on("k"), 5);

@@ -95,13 +95,11 @@ impl Protocol {
         for waiting in line.waiting().take(most.min(MOST_AHEAD)) {
             let lease = &self.leases[&waiting];
             match &lease.phase {
-                Phase::Ahead(attempt) if attempt.claim.owner == hold.claim.owner => {
+                Phase::Ahead(attempt) => {
                     last = last.max(attempt.proposal);
                     asked += 1;
                 }
-                Phase::Ahead(_) | Phase::Queued
-                    if lease.terms.key_ttl() == self.leases[&id].terms.key_ttl() =>
-                {
+                Phase::Queued if lease.terms.key_ttl() == self.leases[&id].terms.key_ttl() => {
                     next.push(waiting);
                 }
                 _ => break,
@@ -141,12 +139,11 @@ impl Protocol {
         let Phase::Ahead(mut attempt) = std::mem::replace(&mut lease.phase, Phase::Queued) else {
             return Some(claim);
         };
-        let is_same = attempt.claim.owner == claim.owner;
         let is_stale = is_stale(&terms, now.since(attempt.started));
         // Whoever wants to hear whether the key was still there at the end is told by a question
         // that is asked after it.
         let is_awaited = self.releases.reports.by(claim.owner).is_some();
-        if !is_same || is_stale || is_awaited {
+        if is_stale || is_awaited {
             claim.seen = claim.seen.max(attempt.proposal);
             return Some(claim);
         }

@@ -1,5 +1,6 @@
 //! The protocol as a whole, in a world where nothing happens by chance.
 
+mod ahead;
 mod busy;
 mod contention;
 mod world;

@@ -37,8 +37,8 @@ pub(crate) enum Invariant {
     Line,
     /// Requests go out on connections that are up, and a connection is made where there is none.
     Connections,
-    /// No two acquisitions of a key have one token, and who asks after another was granted gets a
-    /// larger one.
+    /// No two acquisitions of a key have one token, who asks after another was granted gets a larger
+    /// one, and within a process so does whoever is granted later.
     Token,
     /// What the fenced store accepts is serial by holder, and no update is lost there.
     FencedStore,
@@ -124,6 +124,7 @@ impl Tag {
 /// A grant, in true times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grant {
+    pub(crate) client: usize,
     pub(crate) token: Token,
     pub(crate) at: u64,
     /// From the first request.
@@ -273,8 +274,10 @@ impl Checker {
     /// other grants with which it is out of order.
     pub(crate) fn on_token(&mut self, key: usize, grant: Grant, asked: u64) -> Vec<Grant> {
         let grants = &mut self.grants[key];
+        // In a process also of those who asked before: its line hands the lock on in order.
         let is_wrong = |other: &&Grant| {
-            other.token == grant.token || other.at < asked && other.token > grant.token
+            let came_before = other.at < asked || other.client == grant.client;
+            other.token == grant.token || came_before && other.token > grant.token
         };
         let wrong = grants.iter().filter(is_wrong).copied().collect();
         grants.push(grant);

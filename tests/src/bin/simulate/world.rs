@@ -143,6 +143,7 @@ impl World {
         let owner = self.checker.latest_owner(client, key);
         let attempted = owner.and_then(|owner| self.checker.attempted(owner));
         let grant = Grant {
+            client,
             token,
             at: self.now,
             took: attempted.map_or(0, |attempted| self.now - attempted.began),
