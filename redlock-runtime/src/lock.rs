@@ -40,7 +40,9 @@ impl Lock {
     }
 
     /// The lease: how long the lock can be trusted, counted from before the first request is
-    /// sent. Default: that of the node set, 5 s.
+    /// sent. Of a lock that tasks of this process have one after another for short times, that may
+    /// be up to 50 ms before its turn, and a twentieth of the lease at the most. Default: that of the
+    /// node set, 5 s.
     pub const fn expire(mut self, lease: Duration) -> Self {
         self.options.expire = Some(lease);
         self

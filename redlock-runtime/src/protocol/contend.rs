@@ -4,7 +4,8 @@
 //! round: a majority of nodes says that it still has the key, makes it live long enough for the new
 //! lease, and gives it a new fencing token. The owner stays the same, and a key that lives long
 //! enough is not written, so that those in other processes who listen are not woken by every
-//! hand-over, but by the release after the last one.
+//! hand-over, but by the release after the last one. Where sections are short, that round is for
+//! several leases, and before their turn: see `ahead`.
 //!
 //! Between processes nobody can be handed anything, so whoever wins the vote is next. What makes
 //! that fast and fair:

@@ -6,7 +6,9 @@
 //! *the nodes whose grants are known* has confirmed, still owned, that its counter is no lower.
 //! Any two majorities share a node, on which one acquisition came first and the other got a larger
 //! number. That needs no clock: a key may expire at any time. A node that owns the key but whose
-//! grant was not heard must not confirm, because its counter may be above the token already.
+//! grant was not heard must not confirm, because its counter may be above the token already. Nor is
+//! there a confirmation for a lock that is handed over: its owner was that of other leases before, so
+//! that it still owns the key does not tell that nobody else had it in between.
 
 use super::{
     message::{NodeId, Token},
