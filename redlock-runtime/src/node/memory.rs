@@ -94,7 +94,7 @@ impl State {
             }
             (Request::Extend { owner, ttl, .. }, Some(held)) if held.owner == *owner => {
                 let remaining = Some(held.expires.since(now));
-                held.expires = held.expires.max(now.after(*ttl));
+                held.expires = now.after(*ttl);
                 Reply::Extended { remaining }
             }
             (Request::Watch { owner, .. }, Some(held)) if *owner == Some(held.owner) => Reply::Ours,

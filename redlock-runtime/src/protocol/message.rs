@@ -82,7 +82,7 @@ pub(crate) enum Request {
         owner: Owner,
         token: Token,
     },
-    /// Let the key live for `ttl` from now at least, if it still carries the owner.
+    /// Give the key `ttl` from now, if it still carries the owner.
     Extend {
         key: Arc<str>,
         owner: Owner,

@@ -7,10 +7,7 @@ if redis.call('HGET', KEYS[2], 'run') ~= ARGV[3] then
 end
 if redis.call('GET', KEYS[1]) == ARGV[1] then
   local remaining = redis.call('PTTL', KEYS[1])
-  -- Never shortened: what a lease before has asked for may come late, on another connection.
-  if remaining < tonumber(ARGV[2]) then
-    redis.call('PEXPIRE', KEYS[1], ARGV[2])
-  end
+  redis.call('PEXPIRE', KEYS[1], ARGV[2])
   return {remaining}
 end
 return 0

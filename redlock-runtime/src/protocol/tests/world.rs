@@ -416,7 +416,7 @@ impl Node {
             Request::Extend { key, owner, ttl } => match self.keys.get_mut(key) {
                 Some((holder, expires)) if holder == owner => {
                     let remaining = Some(expires.since(now).saturating_sub(self.clock_ahead));
-                    *expires = now.after(*ttl).max(*expires);
+                    *expires = now.after(*ttl);
                     Reply::Extended { remaining }
                 }
                 _ => Reply::NotOwner,

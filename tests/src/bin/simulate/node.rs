@@ -406,13 +406,8 @@ impl Node {
             }
             (Request::Extend { owner, ttl, .. }, Some(held)) if held.owner == *owner => {
                 let remaining = Some(Duration::from_millis(held.expires.saturating_sub(now)));
-                let effect = if held.expires < now + millis(*ttl) {
-                    held.expires = now + millis(*ttl);
-                    Effect::Touched(held.tag)
-                } else {
-                    Effect::Kept(held.tag)
-                };
-                (Reply::Extended { remaining }, effect)
+                held.expires = now + millis(*ttl);
+                (Reply::Extended { remaining }, Effect::Touched(held.tag))
             }
             (
                 Request::Release {
