@@ -12,7 +12,7 @@ use super::{
     ballot::Ballot,
     fence::Grants,
     line::LONGEST_TURN,
-    message::{Fault, NodeId, Token},
+    message::{AttemptId, Fault, NodeId, Token},
     quorum,
     release::Claim,
     time::Instant,
@@ -21,6 +21,7 @@ use super::{
 
 #[derive(Debug)]
 pub(super) struct Attempt {
+    pub(super) id: AttemptId,
     pub(super) claim: Claim,
     /// Read before the first send; the lease counts from here.
     pub(super) started: Instant,
@@ -93,6 +94,7 @@ impl Attempt {
     pub(super) fn new(claim: Claim, asks: Asks, proposal: Token, now: Instant) -> Self {
         let nodes = claim.kept_since.len();
         Self {
+            id: AttemptId::default(),
             claim,
             started: now,
             ballot: Ballot::new(nodes),
@@ -154,6 +156,11 @@ impl Attempt {
         } else {
             closes_at
         }
+    }
+
+    /// The highest number that it has asked for or heard of.
+    pub(super) fn highest(&self) -> Token {
+        self.claim.seen.max(self.proposal)
     }
 
     /// From the first send to the last grant.

@@ -12,21 +12,29 @@ use std::{sync::Arc, time::Duration};
 use super::{
     LeaseId, Phase, Protocol,
     acquire::{Asks, Attempt, Verdict},
-    line::{LONGEST_TURN, MOST_HAND_OVERS},
-    message::{NodeId, Token},
+    action::Vote,
+    line::LONGEST_TURN,
+    message::{NodeId, Reply, Token},
     quorum,
     release::Claim,
     time::Instant,
     timer::Timer,
     validity::Terms,
+    wire::Purpose,
 };
 
 /// For how many leases the lock is asked for ahead. As many as have their turn while a round takes.
 const MOST_AHEAD: usize = 8;
 
-/// A lease that was asked for so long ago is asked for again: most of it should be left.
-fn is_stale(terms: &Terms, age: Duration) -> bool {
-    age > LONGEST_TURN.min(terms.lease / 20)
+/// A lease that was asked for longer ago is asked for again: most of it should be left.
+fn longest_age(terms: &Terms) -> Duration {
+    LONGEST_TURN.min(terms.lease / 20)
+}
+
+/// How many sections fit into a time, one being longer than it should.
+fn fit(time: Duration, section: Duration) -> usize {
+    let sections = time.as_nanos() / section.as_nanos().max(1);
+    usize::try_from(sections).map_or(MOST_AHEAD, |sections| sections.saturating_sub(1))
 }
 
 impl Protocol {
@@ -35,7 +43,7 @@ impl Protocol {
         let Some((order, patience)) = self.witnesses(id, now) else {
             return;
         };
-        let Some((next, mut last)) = self.next_in_line(id) else {
+        let Some((next, mut last)) = self.next_in_line(id, now) else {
             return;
         };
         let lease = &self.leases[&id];
@@ -50,6 +58,7 @@ impl Protocol {
             let claim = Claim::new(Arc::clone(&key), owner, nodes);
             let asks = Asks::new(order.clone(), patience);
             let mut attempt = Attempt::handed_over(claim, asks, last, now);
+            self.prepare(&mut attempt, now);
             let first = attempt.reach(quorum::majority(nodes));
             if let Some(lease) = self.leases.get_mut(&next) {
                 lease.phase = Phase::Ahead(attempt);
@@ -70,9 +79,7 @@ impl Protocol {
         let Phase::Held(hold) = &lease.phase else {
             return None;
         };
-        if !line.is_brisk || line.next().is_none() {
-            return None;
-        }
+        line.section.filter(|_| line.next().is_some())?;
         let asks = self.asks(lease, &hold.claim.asked, now);
         self.holders_decide(&asks, &hold.claim.asked)
             .then_some((asks.order, asks.patience))
@@ -80,19 +87,20 @@ impl Protocol {
 
     /// The leases to ask for, and the last number that was proposed. None as long as half of those
     /// that may be asked for ahead have been: several are asked for at once.
-    fn next_in_line(&self, id: LeaseId) -> Option<(Vec<LeaseId>, Token)> {
+    fn next_in_line(&self, id: LeaseId, now: Instant) -> Option<(Vec<LeaseId>, Token)> {
         let lease = &self.leases[&id];
         let line = self.lines.get(&lease.key)?;
         let Phase::Held(hold) = &lease.phase else {
             return None;
         };
-        let most = if hold.is_awaited {
-            MOST_HAND_OVERS.saturating_sub(line.turn.hand_overs()) as usize
-        } else {
-            MOST_AHEAD
-        };
+        let section = line.section?;
+        let mut most = MOST_AHEAD.min(fit(longest_age(&lease.terms), section));
+        if hold.is_awaited {
+            let (hand_overs, time) = line.turn.left(now);
+            most = most.min(hand_overs as usize).min(fit(time, section));
+        }
         let (mut last, mut asked, mut next) = (hold.claim.seen, 0, Vec::new());
-        for waiting in line.waiting().take(most.min(MOST_AHEAD)) {
+        for waiting in line.waiting().take(most) {
             let lease = &self.leases[&waiting];
             match &lease.phase {
                 Phase::Ahead(attempt) => {
@@ -105,21 +113,62 @@ impl Protocol {
                 _ => break,
             }
         }
-        (asked <= MOST_AHEAD / 2 && !next.is_empty()).then_some((next, last))
+        (asked <= most / 2 && !next.is_empty()).then_some((next, last))
     }
 
     /// What was asked for ahead is of no use without the claim of the lease that has the lock, which
-    /// answers for it on the nodes.
-    pub(super) fn forget_ahead(&mut self, key: &str) {
+    /// answers for it on the nodes. The highest number that was asked for.
+    pub(super) fn forget_ahead(&mut self, key: &str) -> Token {
         let is_ahead = |id: &LeaseId| matches!(self.leases[id].phase, Phase::Ahead(_));
         let line = self.lines.get(key);
         // They come first.
         let waiting = line.iter().flat_map(|line| line.waiting());
         let ahead: Vec<LeaseId> = waiting.take_while(is_ahead).collect();
+        let mut highest = Token::default();
         for id in ahead {
-            if let Some(lease) = self.leases.get_mut(&id) {
-                lease.phase = Phase::Queued;
+            if let Some(lease) = self.leases.get_mut(&id)
+                && let Phase::Ahead(attempt) = std::mem::replace(&mut lease.phase, Phase::Queued)
+            {
+                highest = highest.max(attempt.highest());
             }
+        }
+        highest
+    }
+
+    /// What a node has said to a lease that is asked for ahead, of the one that has the lock.
+    pub(super) fn hear_ahead(
+        &mut self,
+        node: NodeId,
+        purpose: Purpose,
+        reply: &Reply,
+        now: Instant,
+    ) {
+        let Purpose::Acquire { lease, owner, .. } = purpose else {
+            return;
+        };
+        let (is_lost, awaited) = match *reply {
+            Reply::Granted {
+                was_ours, awaited, ..
+            } => (!was_ours, awaited),
+            Reply::Held { .. } => (true, false),
+            _ => return,
+        };
+        let lease = self
+            .leases
+            .get(&lease)
+            .filter(|lease| matches!(lease.phase, Phase::Ahead(_)));
+        let line = lease.and_then(|lease| self.lines.get(&lease.key));
+        let Some(head) = line.map(|line| line.head) else {
+            return;
+        };
+        let Some(hold) = self.held_by(head, owner) else {
+            return;
+        };
+        hold.is_awaited |= awaited;
+        if is_lost && hold.claim.kept_since[node.0].is_some() {
+            // Seen now, because the node has the key again where it has granted.
+            hold.on_word(node, Vote::NotOwner);
+            self.look_at_hold(head, now);
         }
     }
 
@@ -139,19 +188,17 @@ impl Protocol {
         let Phase::Ahead(mut attempt) = std::mem::replace(&mut lease.phase, Phase::Queued) else {
             return Some(claim);
         };
-        let is_stale = is_stale(&terms, now.since(attempt.started));
-        // Whoever wants to hear whether the key was still there at the end is told by a question
-        // that is asked after it.
-        let is_awaited = self.releases.reports.by(claim.owner).is_some();
-        if is_stale || is_awaited {
-            claim.seen = claim.seen.max(attempt.proposal);
+        if now.since(attempt.started) > longest_age(&terms)
+            || self.releases.reports.by(claim.owner).is_some()
+        {
+            claim.seen = claim.seen.max(attempt.highest());
             return Some(claim);
         }
         attempt.after = after;
         match attempt.verdict(&terms, now) {
             Verdict::Won { .. } | Verdict::Open | Verdict::Widen => {}
             Verdict::Confirm | Verdict::Anew | Verdict::Lost(_) => {
-                claim.seen = claim.seen.max(attempt.proposal);
+                claim.seen = claim.seen.max(attempt.highest());
                 return Some(claim);
             }
         }

@@ -92,8 +92,10 @@ impl Protocol {
     /// time begins anew, because what is asked for one lease may come late, in the next.
     pub(super) fn pass_on(&mut self, id: LeaseId, lease: &Lease, hold: Hold, now: Instant) {
         let (claim, token) = (hold.claim, hold.token);
+        // What becomes of this release is only known from what nodes are asked after it.
+        let is_reported = self.releases.reports.by(claim.owner).is_some();
         if let Some(line) = self.lines.get_mut(&lease.key) {
-            line.on_section(now.since(hold.granted));
+            line.section = (!is_reported).then_some(now.since(hold.granted));
         }
         if let Some(line) = self.lines.get_mut(&lease.key)
             && (!hold.is_awaited || !line.turn.is_over(now))
@@ -102,7 +104,9 @@ impl Protocol {
         {
             line.advance();
             line.turn.go_on();
-            if let Some(claim) = self.take_up(next, claim, token, now) {
+            if let Some(mut claim) = self.take_up(next, claim, token, now) {
+                // Its number is to be above those that were asked for ahead.
+                claim.seen = claim.seen.max(self.forget_ahead(&lease.key));
                 self.attempt(next, Opening::HandedOver(claim), now);
             }
             return;

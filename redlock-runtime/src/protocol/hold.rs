@@ -8,7 +8,7 @@ use super::{
     ballot::Ballot,
     clock::Lead,
     link::spread,
-    message::{NodeId, Token},
+    message::{AttemptId, NodeId, Token},
     release::Claim,
     time::Instant,
     validity::Terms,
@@ -24,6 +24,8 @@ const ROUNDING: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
 pub(super) struct Hold {
+    /// The one that has won it.
+    pub(super) attempt: AttemptId,
     pub(super) claim: Claim,
     pub(super) deadline: Instant,
     pub(super) acquired: Instant,
@@ -87,9 +89,10 @@ impl Hold {
             .map(|interval| interval - spread(interval / 8, won.claim.owner.0));
         Self {
             renew_every,
-            watch: Watch::new(won.node_count(), won.started),
+            watch: Watch::new(won.node_count(), now),
             round: won.round(),
             is_awaited: won.is_awaited,
+            attempt: won.id,
             claim: won.claim,
             deadline,
             acquired: won.started,
@@ -276,7 +279,7 @@ mod tests {
         let won = Attempt::broadcast(3, at(0));
         let deadline = terms.deadline(at(0), at(0));
         let mut hold = Hold::new(won, (deadline, Token(1)), terms, at(2));
-        assert_eq!(hold.look(terms, at(20)), Due::Watch);
+        assert_eq!(hold.look(terms, at(22)), Due::Watch);
         hold
     }
 

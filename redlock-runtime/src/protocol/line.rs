@@ -21,10 +21,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 /// How often a process may hand a lock on to itself while another one waits: so often that the
 /// cost of a change between processes is small beside the sections, and so seldom that nobody waits
 /// for long.
-pub(super) const MOST_HAND_OVERS: u32 = 8;
-
-/// A section that is no longer than this is short.
-const BRISK: Duration = Duration::from_millis(10);
+const MOST_HAND_OVERS: u32 = 8;
 
 /// A process with long sections lets others have their turn after this time.
 pub(super) const LONGEST_TURN: Duration = Duration::from_millis(50);
@@ -53,8 +50,8 @@ pub(super) struct Line {
     pub(super) last_refusal: Option<Refusal>,
     pub(super) turn: Turn,
     pub(super) patience: Patience,
-    /// The last section was short, and so the next ones will be.
-    pub(super) is_brisk: bool,
+    /// How long the last section took, if those behind it may be asked for ahead.
+    pub(super) section: Option<Duration>,
 }
 
 /// How long this process has had the lock, from one of its leases to the next.
@@ -72,8 +69,13 @@ impl Turn {
         begins
     }
 
-    pub(super) const fn hand_overs(&self) -> u32 {
-        self.hand_overs
+    /// How many hand-overs are left of it, and how much time.
+    pub(super) fn left(&self, now: Instant) -> (u32, Duration) {
+        let began = self.since.unwrap_or(now);
+        (
+            MOST_HAND_OVERS.saturating_sub(self.hand_overs),
+            LONGEST_TURN.saturating_sub(now.since(began)),
+        )
     }
 
     pub(super) const fn go_on(&mut self) {
@@ -148,7 +150,7 @@ impl Line {
                 since: None,
             },
             patience: Patience::NEW,
-            is_brisk: false,
+            section: None,
         }
     }
 
@@ -168,11 +170,6 @@ impl Line {
     /// The first behind the head.
     pub(super) fn next(&self) -> Option<LeaseId> {
         self.waiting().next()
-    }
-
-    /// A section has ended that took so long.
-    pub(super) fn on_section(&mut self, took: Duration) {
-        self.is_brisk = took <= BRISK;
     }
 
     /// Makes the next in line the head.

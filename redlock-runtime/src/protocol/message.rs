@@ -10,6 +10,10 @@ pub(crate) struct NodeId(pub(crate) usize);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct LeaseId(pub(crate) u64);
 
+/// One attempt of a lease to get the lock. Never reused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AttemptId(pub(crate) u64);
+
 /// One request to one node. Never reused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RequestId(pub(crate) u64);

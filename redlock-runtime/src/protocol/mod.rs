@@ -66,6 +66,7 @@ use self::{
     contend::Rest,
     hold::{Due, Hold},
     line::Line,
+    message::AttemptId,
     release::{Claim, Releases},
     timer::Timer,
     wire::{Purpose, Sent, Wire},
@@ -100,6 +101,7 @@ pub(crate) struct Protocol {
     /// One for each node.
     admissions: Vec<Admission>,
     asked: u64,
+    attempts: u64,
     shutdown: Option<Shutdown>,
 }
 
@@ -159,6 +161,7 @@ impl Protocol {
             releases: Releases::default(),
             admissions: (0..nodes).map(|_| Admission::default()).collect(),
             asked: 0,
+            attempts: 0,
             shutdown: None,
         }
     }
@@ -287,19 +290,27 @@ impl Protocol {
             let claim = Claim::new(Arc::clone(&lease.key), owner, self.wire.node_count());
             Attempt::new(claim, asks, proposal, now)
         };
-        for node in self.wire.nodes() {
-            if let Some(fault) = self.wire.fault(node, now) {
-                attempt.on_vote(node, Vote::Failed(fault));
-            }
-        }
+        let terms = lease.terms;
+        self.prepare(&mut attempt, now);
         let first = attempt.reach(count);
-        let wake = attempt.next_due(&lease.terms);
+        let wake = attempt.next_due(&terms);
         self.wire.timers.wake_by(Timer::Lease(id), wake);
         if let Some(lease) = self.leases.get_mut(&id) {
             lease.phase = Phase::Trying(attempt);
         }
         self.ask_to_grant(id, first, now);
         self.count_votes(id, now);
+    }
+
+    /// Gives an attempt its name, and the votes of nodes that have none.
+    fn prepare(&mut self, attempt: &mut Attempt, now: Instant) {
+        self.attempts += 1;
+        attempt.id = AttemptId(self.attempts);
+        for node in self.wire.nodes() {
+            if let Some(fault) = self.wire.fault(node, now) {
+                attempt.on_vote(node, Vote::Failed(fault));
+            }
+        }
     }
 
     fn ask_to_grant(&mut self, id: LeaseId, nodes: Vec<NodeId>, now: Instant) {
@@ -312,6 +323,7 @@ impl Protocol {
         let purpose = Purpose::Acquire {
             lease: id,
             owner: attempt.claim.owner,
+            attempt: attempt.id,
         };
         let spare = attempt.spare();
         let mut ttl = lease.terms.key_ttl();
@@ -380,7 +392,11 @@ impl Protocol {
             return;
         };
         let (owner, seen) = (hold.claim.owner, hold.claim.seen);
-        let purpose = Purpose::Acquire { lease: id, owner };
+        let purpose = Purpose::Acquire {
+            lease: id,
+            owner,
+            attempt: hold.attempt,
+        };
         for node in self.wire.nodes() {
             if hold.claim.asked_now.contains(&node) {
                 continue;
@@ -465,7 +481,10 @@ impl Protocol {
                 owner,
                 token,
             };
-            let purpose = Purpose::Confirm { lease: id, owner };
+            let purpose = Purpose::Confirm {
+                lease: id,
+                attempt: attempt.id,
+            };
             if let Err(fault) = self.wire.ask(node, purpose, body, now) {
                 attempt.on_confirmation(node, Vote::Failed(fault));
             }
@@ -731,6 +750,9 @@ impl Protocol {
             other => lease.phase = other,
         }
         let (key, order) = (Arc::clone(&lease.key), lease.order);
+        if let Some(line) = self.lines.get_mut(&key) {
+            line.section = None;
+        }
         self.step_out(id, &key, order);
     }
 
@@ -782,6 +804,7 @@ impl Protocol {
             return;
         };
         self.hear_of_key(node, request, sent.purpose, &reply);
+        self.hear_ahead(node, sent.purpose, &reply, now);
         match (sent.purpose, reply) {
             (_, Reply::NoScript | Reply::NotAdmitted) => self.on_stranger(node, sent, now),
             (Purpose::Verify, reply) => self.on_verified(node, reply, now),
@@ -793,11 +816,11 @@ impl Protocol {
             }
             (Purpose::Await { lease }, reply) => self.on_word(node, lease, &reply, now),
             (
-                Purpose::Acquire { lease, owner },
+                Purpose::Acquire { lease, attempt, .. },
                 Reply::Granted {
                     counter, awaited, ..
                 },
-            ) => self.on_grant(node, (lease, owner), (counter, awaited), now),
+            ) => self.on_grant(node, (lease, attempt), (counter, awaited), now),
             (Purpose::Extend { lease, extension }, Reply::Extended { remaining }) => {
                 let vote = self.vote_to_extend(node, (lease, extension), remaining, now);
                 self.on_vote(node, sent.purpose, vote, now);
@@ -809,7 +832,9 @@ impl Protocol {
     /// What an answer tells of the key, beside what it was asked for.
     fn hear_of_key(&mut self, node: NodeId, request: RequestId, purpose: Purpose, reply: &Reply) {
         let (lease, owner) = match purpose {
-            Purpose::Acquire { lease, owner } | Purpose::Watch { lease, owner } => (lease, owner),
+            Purpose::Acquire { lease, owner, .. } | Purpose::Watch { lease, owner } => {
+                (lease, owner)
+            }
             _ => return,
         };
         let had_it = match *reply {
@@ -834,7 +859,7 @@ impl Protocol {
     fn on_grant(
         &mut self,
         node: NodeId,
-        (id, owner): (LeaseId, Owner),
+        (id, number): (LeaseId, AttemptId),
         (counter, is_awaited): (Token, bool),
         now: Instant,
     ) {
@@ -842,13 +867,13 @@ impl Protocol {
             return;
         };
         match &mut lease.phase {
-            Phase::Trying(attempt) | Phase::Ahead(attempt) if attempt.claim.owner == owner => {
+            Phase::Trying(attempt) | Phase::Ahead(attempt) if attempt.id == number => {
                 attempt.claim.kept_since[node.0] = Some(attempt.started);
                 attempt.is_awaited |= is_awaited;
                 attempt.on_grant(node, counter, now);
                 self.count_votes(id, now);
             }
-            Phase::Held(hold) if hold.claim.owner == owner => {
+            Phase::Held(hold) if hold.attempt == number => {
                 hold.claim.kept_since[node.0] = Some(hold.acquired);
                 hold.claim.hear(counter);
                 hold.is_awaited |= is_awaited;
@@ -889,14 +914,14 @@ impl Protocol {
 
     fn on_vote(&mut self, node: NodeId, purpose: Purpose, vote: Vote, now: Instant) {
         match purpose {
-            Purpose::Acquire { lease, owner } => {
-                if let Some(attempt) = self.attempt_of(lease, owner) {
+            Purpose::Acquire { lease, attempt, .. } => {
+                if let Some(attempt) = self.attempt_of(lease, attempt) {
                     attempt.on_vote(node, vote);
                     self.count_votes(lease, now);
                 }
             }
-            Purpose::Confirm { lease, owner } => {
-                if let Some(attempt) = self.attempt_of(lease, owner) {
+            Purpose::Confirm { lease, attempt } => {
+                if let Some(attempt) = self.attempt_of(lease, attempt) {
                     attempt.on_confirmation(node, vote);
                     self.count_votes(lease, now);
                 }
@@ -947,10 +972,12 @@ impl Protocol {
         let wanted = match sent.purpose {
             // Also of a lock that the other nodes have granted meanwhile: it should not rest on a
             // bare majority.
-            Purpose::Acquire { lease, owner } => {
-                self.attempt_of(lease, owner).is_some() || self.held_by(lease, owner).is_some()
+            Purpose::Acquire { lease, attempt, .. } => {
+                let hold = self.leases.get(&lease).map(|lease| &lease.phase);
+                let is_held = matches!(hold, Some(Phase::Held(hold)) if hold.attempt == attempt);
+                is_held || self.attempt_of(lease, attempt).is_some()
             }
-            Purpose::Confirm { lease, owner } => self.attempt_of(lease, owner).is_some(),
+            Purpose::Confirm { lease, attempt } => self.attempt_of(lease, attempt).is_some(),
             Purpose::Extend { lease, extension } => self.hold_of(lease, extension).is_some(),
             Purpose::Watch { lease, owner } => self.held_by(lease, owner).is_some(),
             Purpose::Await { lease } => self.leases.contains_key(&lease),
@@ -959,7 +986,7 @@ impl Protocol {
         if !wanted {
             return;
         }
-        if let Purpose::Acquire { lease, owner } = sent.purpose {
+        if let Purpose::Acquire { lease, owner, .. } = sent.purpose {
             let request = self.wire.next_request();
             self.on_question(lease, owner, node, request);
         }
@@ -1070,11 +1097,9 @@ impl Protocol {
             .push_back(Action::Answer { lease, answer });
     }
 
-    fn attempt_of(&mut self, lease: LeaseId, owner: Owner) -> Option<&mut Attempt> {
+    fn attempt_of(&mut self, lease: LeaseId, id: AttemptId) -> Option<&mut Attempt> {
         match &mut self.leases.get_mut(&lease)?.phase {
-            Phase::Trying(attempt) | Phase::Ahead(attempt) if attempt.claim.owner == owner => {
-                Some(attempt)
-            }
+            Phase::Trying(attempt) | Phase::Ahead(attempt) if attempt.id == id => Some(attempt),
             _ => None,
         }
     }

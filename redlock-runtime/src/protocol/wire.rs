@@ -9,7 +9,7 @@ use std::{
 use super::{
     action::{Action, NodeState},
     link::Link,
-    message::{ConnectionId, Facts, Fault, LeaseId, NodeId, Owner, Request, RequestId},
+    message::{AttemptId, ConnectionId, Facts, Fault, LeaseId, NodeId, Owner, Request, RequestId},
     quorum,
     time::Instant,
     timer::{Timer, Timers},
@@ -30,10 +30,12 @@ pub(super) enum Purpose {
     Acquire {
         lease: LeaseId,
         owner: Owner,
+        /// A lease may make several under one owner: ahead of its turn, and in it.
+        attempt: AttemptId,
     },
     Confirm {
         lease: LeaseId,
-        owner: Owner,
+        attempt: AttemptId,
     },
     Extend {
         lease: LeaseId,
@@ -73,7 +75,8 @@ pub(super) struct Wire {
     pub(super) settings: Settings,
 }
 
-/// A node that owes so many answers is busy. One worker, or one line of them, makes none so.
+/// A node that owes so many answers is busy. One worker makes none so, and of a line of them only one
+/// with short sections, which are asked for ahead.
 pub(crate) const BUSY_FROM: usize = 2;
 
 /// What is asked of nodes.

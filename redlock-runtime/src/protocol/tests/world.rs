@@ -28,6 +28,8 @@ pub(super) enum Mood {
     Mute,
     /// Carries out nothing before this time has passed.
     Slow(Duration),
+    /// Carries out what it is asked, and answers after this time.
+    Late(Duration),
     /// Has lost its script cache.
     WithoutScripts,
     /// Somebody's script does not end.
@@ -343,7 +345,11 @@ impl World {
                         request,
                         reply,
                     };
-                    self.send(HOP, Message::ToProtocol(news));
+                    let delay = match self.nodes[node.0].mood {
+                        Mood::Late(delay) => delay,
+                        _ => HOP,
+                    };
+                    self.send(delay, Message::ToProtocol(news));
                 }
             }
         }
