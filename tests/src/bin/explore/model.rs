@@ -251,7 +251,8 @@ impl State {
             start(*self, 2, own);
         }
         for holder in 0..rules.acquirers {
-            if rules.hand_over && self.acquirers[holder].phase == Phase::Won {
+            // Also while another one that is asked for ahead has not succeeded.
+            if rules.hand_over && returned(&&self.acquirers[holder]) {
                 let mut next = *self;
                 next.acquirers[holder].phase = Phase::Done;
                 let Acquirer { seen, owner, .. } = self.acquirers[holder];
