@@ -47,6 +47,7 @@ pub async fn connect_by(proxies: &[Proxy]) -> Redlock {
 /// be connected.
 ///
 /// Requests to a node keep their order, so it is enough to see that a later lock has come and gone.
+/// A busy set is asked for a majority first, and the others get a lock that is held for a while.
 pub async fn await_sent(redlock: &Redlock, cluster: &Cluster) {
     const FENCE: &str = "fence";
     let seen = |node: &Server| {
@@ -54,7 +55,11 @@ pub async fn await_sent(redlock: &Redlock, cluster: &Cluster) {
         events.iter().filter(|event| *event == "del").count()
     };
     let before: Vec<usize> = cluster.iter().map(seen).collect();
-    redlock.lock(FENCE).acquire().await.unwrap().release().await;
+    let guard = redlock.lock(FENCE).acquire().await.unwrap();
+    for (node, before) in cluster.iter().zip(&before) {
+        node.await_event(FENCE, "set", before + 1).await;
+    }
+    guard.release().await;
     for (node, before) in cluster.iter().zip(before) {
         node.await_event(FENCE, "del", before + 1).await;
     }
