@@ -40,9 +40,6 @@ fn fit(time: Duration, section: Duration) -> usize {
 impl Protocol {
     /// Asks for the leases that come after one that holds the lock, where their turn will come soon.
     pub(super) fn ask_ahead(&mut self, id: LeaseId, now: Instant) {
-        let Some((order, patience)) = self.witnesses(id, now) else {
-            return;
-        };
         let Some((next, mut last)) = self.next_in_line(id, now) else {
             return;
         };
@@ -50,6 +47,13 @@ impl Protocol {
         let Phase::Held(hold) = &lease.phase else {
             return;
         };
+        let asks = self.asks(lease, &hold.claim.asked, now);
+        if !self.holders_decide(&asks, &hold.claim.asked) {
+            return;
+        }
+        let Asks {
+            order, patience, ..
+        } = asks;
         let (key, owner) = (Arc::clone(&lease.key), hold.claim.owner);
         let nodes = self.wire.node_count();
         for next in next {
@@ -70,19 +74,6 @@ impl Protocol {
         {
             hold.claim.lives_for(lease.terms.key_ttl() + LONGEST_TURN);
         }
-    }
-
-    /// The nodes to ask, if a majority of them may have the key, and for how long they may take.
-    fn witnesses(&self, id: LeaseId, now: Instant) -> Option<(Vec<NodeId>, Duration)> {
-        let lease = &self.leases[&id];
-        let line = self.lines.get(&lease.key)?;
-        let Phase::Held(hold) = &lease.phase else {
-            return None;
-        };
-        line.section.filter(|_| line.next().is_some())?;
-        let asks = self.asks(lease, &hold.claim.asked, now);
-        self.holders_decide(&asks, &hold.claim.asked)
-            .then_some((asks.order, asks.patience))
     }
 
     /// The leases to ask for, and the last number that was proposed. None as long as half of those
@@ -188,19 +179,18 @@ impl Protocol {
         let Phase::Ahead(mut attempt) = std::mem::replace(&mut lease.phase, Phase::Queued) else {
             return Some(claim);
         };
-        if now.since(attempt.started) > longest_age(&terms)
-            || self.releases.reports.by(claim.owner).is_some()
-        {
+        attempt.after = after;
+        let is_fresh = now.since(attempt.started) <= longest_age(&terms);
+        let is_reported = self.releases.reports.by(claim.owner).is_some();
+        let is_of_use = is_fresh
+            && !is_reported
+            && matches!(
+                attempt.verdict(&terms, now),
+                Verdict::Won { .. } | Verdict::Open | Verdict::Widen
+            );
+        if !is_of_use {
             claim.seen = claim.seen.max(attempt.highest());
             return Some(claim);
-        }
-        attempt.after = after;
-        match attempt.verdict(&terms, now) {
-            Verdict::Won { .. } | Verdict::Open | Verdict::Widen => {}
-            Verdict::Confirm | Verdict::Anew | Verdict::Lost(_) => {
-                claim.seen = claim.seen.max(attempt.highest());
-                return Some(claim);
-            }
         }
         attempt.claim.take_over(claim);
         let wake = attempt.next_due(&terms);

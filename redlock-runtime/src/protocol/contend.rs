@@ -82,7 +82,7 @@ impl Rest {
     }
 
     const fn listens(&self) -> bool {
-        matches!(self.refusal.cause, Cause::Contended { .. })
+        self.refusal.is_contended()
     }
 }
 
@@ -189,7 +189,7 @@ impl Protocol {
 
     /// A node that has the holder's key and tells when that changes.
     pub(super) fn listening_post(&self, key: &str, refusal: &Refusal) -> Option<NodeId> {
-        if !matches!(refusal.cause, Cause::Contended { .. }) {
+        if !refusal.is_contended() {
             return None;
         }
         self.in_order(key).find(|node| {

@@ -1160,6 +1160,11 @@ impl fmt::Debug for Protocol {
 }
 
 impl Refusal {
+    /// Somebody has the lock, and so will let go of it.
+    const fn is_contended(&self) -> bool {
+        matches!(self.cause, Cause::Contended { .. })
+    }
+
     const fn without_votes(cause: Cause) -> Self {
         Self {
             cause,

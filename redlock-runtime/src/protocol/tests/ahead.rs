@@ -2,13 +2,18 @@
 
 use super::*;
 
+fn with_line(nodes: usize, leases: u64, terms: Terms) -> World {
+    let mut world = World::new(nodes);
+    for lease in 1..=leases {
+        world.ask(lease, "k", terms);
+    }
+    world
+}
+
 /// Sections are known to be short: lease 2 holds the lock, and those up to `last` have been asked for
 /// ahead.
 fn brisk(nodes: usize, last: u64) -> World {
-    let mut world = World::new(nodes);
-    for lease in 1..=last {
-        world.ask(lease, "k", waiting(LEASE));
-    }
+    let mut world = with_line(nodes, last, waiting(LEASE));
     world.answer(1);
     world.end(1);
     world.answer(2);
@@ -64,10 +69,7 @@ fn what_was_asked_for_long_ago_is_asked_for_anew() {
 
 #[test]
 fn nothing_is_asked_ahead_where_sections_are_long() {
-    let mut world = World::new(3);
-    for lease in 1..=4 {
-        world.ask(lease, "k", waiting(LEASE));
-    }
+    let mut world = with_line(3, 4, waiting(LEASE));
     for lease in 1..=3 {
         world.answer(lease);
         world.run_for(Duration::from_millis(15));
@@ -126,8 +128,7 @@ fn who_wants_to_hear_of_its_release_hears_what_was_said_after_it() {
     for node in 0..3 {
         world.nodes[node].keys.clear();
     }
-    let (lease, report) = (LeaseId(2), true);
-    world.handle(Event::End { lease, report });
+    world.release(2);
     assert_eq!(world.answer(2), Answer::Released(Outcome::AlreadyExpired));
 }
 
@@ -136,11 +137,10 @@ fn a_number_from_before_the_last_one_is_not_used() {
     let mut world = brisk(3, 4);
     // Lease 3 wants to hear of the release of lease 2, and so is asked for after it: its number is
     // larger than that of lease 4, which was asked for ahead.
-    let (lease, report) = (LeaseId(2), true);
     for node in &mut world.nodes {
         node.counter = Token(node.counter.0 + 100);
     }
-    world.handle(Event::End { lease, report });
+    world.release(2);
     let (_, third) = granted(&mut world, 3);
     world.end(3);
     let (_, fourth) = granted(&mut world, 4);
@@ -162,14 +162,6 @@ fn begin_at_once(
         world.end(lease);
     }
     at_once
-}
-
-fn with_line(nodes: usize, leases: u64, terms: Terms) -> World {
-    let mut world = World::new(nodes);
-    for lease in 1..=leases {
-        world.ask(lease, "k", terms);
-    }
-    world
 }
 
 /// Lease 2 has just been granted, and the next ones have just been asked for.
@@ -212,8 +204,7 @@ fn who_is_asked_for_once_more_is_not_granted_before_a_node_has_heard_that() {
         node.mood = Mood::Slow(100 * HOP);
     }
     let ended = world.now;
-    let (lease, report) = (LeaseId(2), true);
-    world.handle(Event::End { lease, report });
+    world.release(2);
     granted(&mut world, 3);
     assert!(world.now.since(ended) > 100 * HOP);
 }
@@ -221,7 +212,9 @@ fn who_is_asked_for_once_more_is_not_granted_before_a_node_has_heard_that() {
 #[test]
 fn a_node_that_was_down_is_not_waited_for() {
     let mut world = World::new(3);
-    let [_, second, down] = [0, 1, 2].map(|node| (node + stripe("k") as usize) % 3);
+    let [_, second, down] = order("k", 3)[..] else {
+        unreachable!()
+    };
     world.nodes[down].mood = Mood::Dead;
     world.break_connection(down);
     for lease in 1..=4 {
@@ -257,8 +250,7 @@ fn who_awaits_releases_is_not_asked_for_ahead() {
     for lease in 1..=20 {
         granted(&mut world, lease);
         world.run_for(HOP);
-        let (lease, report) = (LeaseId(lease), true);
-        world.handle(Event::End { lease, report });
+        world.release(lease);
     }
     assert_eq!(world.sends(is_acquire).len(), 3 + 19 * 2);
 }
@@ -277,8 +269,7 @@ fn after_one_that_awaits_its_release_the_others_are_asked_for_ahead_again() {
     let mut world = with_line(3, 40, waiting(10 * LEASE));
     begin_at_once(&mut world, 1..=9, HOP);
     granted(&mut world, 10);
-    let (lease, report) = (LeaseId(10), true);
-    world.handle(Event::End { lease, report });
+    world.release(10);
     let at_once = begin_at_once(&mut world, 11..=40, HOP);
     assert!(at_once >= 26, "{at_once}");
 }

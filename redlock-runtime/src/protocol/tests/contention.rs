@@ -7,11 +7,6 @@ const OTHER: Owner = Owner(99);
 /// For how long one leaves a free lock to another who has waited for longer by a turn.
 const PLACE: Duration = Duration::from_millis(4);
 
-/// Which node is asked first for `key`.
-fn leader(key: &str, nodes: usize) -> usize {
-    stripe(key) as usize % nodes
-}
-
 fn held_by_another(world: &mut World, key: &str) {
     let expires = world.now.after(Duration::from_secs(60));
     for node in &mut world.nodes {
@@ -43,11 +38,6 @@ fn released_by_the_other(world: &mut World, key: &str) {
     }
 }
 
-fn release(world: &mut World, lease: u64) {
-    let (lease, report) = (LeaseId(lease), true);
-    world.handle(Event::End { lease, report });
-}
-
 #[test]
 fn a_lock_is_handed_on_in_one_round_and_its_last_holder_hears_that_it_was_released() {
     let mut world = World::new(5);
@@ -55,7 +45,7 @@ fn a_lock_is_handed_on_in_one_round_and_its_last_holder_hears_that_it_was_releas
     world.ask(2, "k", waiting(LEASE));
     let first = token(world.answer(1));
     let ended = world.now;
-    release(&mut world, 1);
+    world.release(1);
     assert_eq!(
         world.answer(1),
         Answer::Released(Outcome::Released),
@@ -71,7 +61,7 @@ fn a_lock_is_handed_on_in_one_round_and_its_last_holder_hears_that_it_was_releas
     assert_eq!(world.sends(is_acquire).len(), 5 + 3);
     assert_eq!(world.sends(is_release), []);
     assert_eq!(world.holders("k").len(), 5);
-    release(&mut world, 2);
+    world.release(2);
     assert_eq!(world.answer(2), Answer::Released(Outcome::Released));
     assert_eq!(world.holders("k"), []);
 }
@@ -104,12 +94,6 @@ fn a_hand_over_leaves_a_key_alone_that_lives_long_enough() {
     }
     written.dedup();
     assert_eq!(written.len(), 1, "the first hand-over's is enough for all");
-}
-
-/// The nodes in the order in which they are asked for `key`.
-fn order(key: &str, nodes: usize) -> Vec<usize> {
-    let first = leader(key, nodes);
-    (first..first + nodes).map(|node| node % nodes).collect()
 }
 
 /// Waits for long, for a lease of this length.
@@ -207,7 +191,7 @@ fn a_key_that_the_next_lease_has_made_anew_was_not_released() {
     world.nodes[mute].keys.clear();
     world.nodes[gone].keys.clear();
     world.nodes[mute].mood = Mood::Mute;
-    release(&mut world, 1);
+    world.release(1);
     world.run_for(HOP);
     world.break_connection(mute);
     world.nodes[mute].mood = Mood::Well;
@@ -310,21 +294,10 @@ fn who_keeps_a_lock_that_was_handed_over_has_it_on_all_nodes_for_its_own_time() 
     world.end(1);
     world.answer(2);
     let is_long = |expires: &Instant| *expires >= asked.after(terms().key_ttl());
-    assert_eq!(
-        expiries(&world, "k")
-            .iter()
-            .filter(|at| is_long(at))
-            .count(),
-        3
-    );
+    let long = |world: &World| expiries(world, "k").iter().filter(|at| is_long(at)).count();
+    assert_eq!(long(&world), 3);
     world.run_for(Duration::from_millis(30));
-    assert_eq!(
-        expiries(&world, "k")
-            .iter()
-            .filter(|at| is_long(at))
-            .count(),
-        5
-    );
+    assert_eq!(long(&world), 5);
 }
 
 #[test]
@@ -334,7 +307,7 @@ fn who_hands_over_what_was_lost_meanwhile_hears_that_it_was() {
     world.ask(2, "k", waiting(LEASE));
     let first = token(world.answer(1));
     world.nodes.iter_mut().for_each(|node| node.keys.clear());
-    release(&mut world, 1);
+    world.release(1);
     assert_eq!(world.answer(1), Answer::Released(Outcome::AlreadyExpired));
     assert!(token(world.answer(2)) > first);
 }
@@ -345,7 +318,7 @@ fn who_hands_over_to_one_that_goes_away_hears_of_the_release() {
     world.ask(1, "k", terms());
     world.ask(2, "k", waiting(LEASE));
     world.answer(1);
-    release(&mut world, 1);
+    world.release(1);
     world.end(2);
     assert_eq!(world.answer(1), Answer::Released(Outcome::Released));
     world.run_for(10 * HOP);
@@ -367,7 +340,7 @@ fn who_hands_over_to_silent_nodes_does_not_wait_for_longer_than_its_own_timeout(
         .iter_mut()
         .for_each(|node| node.mood = Mood::Mute);
     let ended = world.now;
-    release(&mut world, 1);
+    world.release(1);
     assert_eq!(world.answer(1), Answer::Released(Outcome::Unknown));
     assert_eq!(world.now.since(ended), terms().round_timeout());
 }
@@ -385,7 +358,7 @@ fn where_the_hand_over_fails_the_last_holders_key_is_released() {
         (OTHER, world.now.after(Duration::from_secs(60))),
     );
     world.nodes[2].mood = Mood::WithoutScripts;
-    release(&mut world, 1);
+    world.release(1);
     world.run_for(20 * HOP);
     assert!(matches!(world.answer(2), Answer::Granted { .. }));
     world.end(2);

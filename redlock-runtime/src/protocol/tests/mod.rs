@@ -50,6 +50,17 @@ fn a_free_lock_takes_one_round_trip_and_counts_from_before_the_first_send() {
     assert_eq!(world.now.since(asked), ROUND_TRIP);
 }
 
+/// Which node is asked first for `key`.
+fn leader(key: &str, nodes: usize) -> usize {
+    stripe(key) as usize % nodes
+}
+
+/// The nodes in the order in which they are asked for `key`.
+fn order(key: &str, nodes: usize) -> Vec<usize> {
+    let first = leader(key, nodes);
+    (first..first + nodes).map(|node| node % nodes).collect()
+}
+
 fn token(answer: Answer) -> Token {
     match answer {
         Answer::Granted { token, .. } => token,
@@ -741,8 +752,7 @@ fn the_outcome_of_a_release_is_what_the_nodes_say() {
         world.answer(1);
         world.run_for(2 * HOP);
         spoil(&mut world);
-        let (lease, report) = (LeaseId(1), true);
-        world.handle(Event::End { lease, report });
+        world.release(1);
         world.answer(1)
     };
     assert_eq!(release(|_| {}), Answer::Released(Outcome::Released));

@@ -176,6 +176,12 @@ impl World {
         self.handle(Event::End { lease, report });
     }
 
+    /// The same, by a holder that wants to hear what became of it.
+    pub(super) fn release(&mut self, lease: u64) {
+        let (lease, report) = (LeaseId(lease), true);
+        self.handle(Event::End { lease, report });
+    }
+
     /// Lets one message arrive, or one timer wake, whichever is next. False when the world has
     /// come to rest.
     pub(super) fn step(&mut self) -> bool {
