@@ -6,11 +6,12 @@
 mod common;
 
 use std::{
-    future::pending,
+    future::{pending, poll_fn},
     sync::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    task::Poll,
     thread,
     time::Duration,
 };
@@ -458,6 +459,33 @@ async fn ten_thousand_locks_are_held_at_once() {
     assert_held(0);
 }
 
+/// Every write would wake all processes that listen.
+#[tokio::test]
+async fn a_hand_over_within_a_process_leaves_the_key_alone() {
+    const HAND_OVERS: usize = 50;
+    let cluster = Cluster::start(3);
+    let redlock = connect(&cluster).await;
+    let first = acquire_on_all(&redlock, &cluster, KEY).await;
+    let mut waiting = JoinSet::new();
+    for _ in 0..HAND_OVERS {
+        let mut asked = Box::pin(redlock.lock(KEY).wait(PATIENCE).acquire());
+        let poll = poll_fn(|cx| Poll::Ready(asked.as_mut().poll(cx)));
+        assert!(poll.await.is_pending(), "it stands in line");
+        waiting.spawn(async { drop(asked.await.unwrap()) });
+    }
+    drop(first);
+    waiting.join_all().await;
+    cluster.await_free(KEY).await;
+
+    for node in &cluster {
+        let events = node.events(KEY);
+        let count = |name| events.iter().filter(|event| *event == name).count();
+        assert_eq!((count("set"), count("del")), (1, 1), "{events:?}");
+        // Its life is made longer once in a while.
+        assert!(count("expire") < HAND_OVERS, "{events:?}");
+    }
+}
+
 // ---- the steps
 
 const KEY: &str = "lease";
@@ -479,7 +507,7 @@ impl Body {
     async fn run<T>(&self, work: impl Future<Output = T>) -> T {
         let _dropped = Dropped(&self.0.dropped);
         let mut work = std::pin::pin!(work);
-        std::future::poll_fn(|context| {
+        poll_fn(|context| {
             self.0.polls.fetch_add(1, Ordering::Relaxed);
             work.as_mut().poll(context)
         })
