@@ -1,0 +1,385 @@
+//! The rules of Redlock with fencing tokens, as a state machine: what is sent when, what counts,
+//! who holds a lock and until when.
+//!
+//! There is no I/O here, no clock, no randomness of its own, no async and no locks: time comes in
+//! with every event, random numbers through [`Env`], and everything that the protocol wants done
+//! comes out as an [`Action`]. `redlock-runtime` drives it with tokio and Redis, a simulation drives
+//! the same code in virtual time.
+//!
+//! To drive it:
+//! 1. Read the clock, then hand in one event with [`Protocol::handle`]. `now` never decreases.
+//! 2. Take out and carry out every action with [`Protocol::poll_action`], in order, to the end.
+//! 3. Hand in [`Event::Wakeup`] at [`Protocol::next_wakeup`]; earlier, later or more often does
+//!    no harm.
+//!
+//! A lease counts from the `now` of the `handle` that produced its requests, never from a reply.
+//!
+//! | what | where |
+//! |---|---|
+//! | one server: connection, latency, requests without a reply, may it vote? | `node/` |
+//! | one key in this process: queue, turn, rounds, releases | `key/` |
+//! | values and pure functions: majority, lease arithmetic, tokens, back-off | `rules/` |
+//! | what a node does with a request | [`model`] |
+
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+mod action;
+mod event;
+mod key;
+mod message;
+pub mod model;
+mod node;
+mod rules;
+mod time;
+mod timer;
+
+pub use self::{
+    action::{
+        Action, Answer, Cause, Loss, NodeState, Order, QuarantineReason, Refusal, Release,
+        ShutdownError, Verdict,
+    },
+    event::Event,
+    message::{
+        AdmissionId, BlockRequest, ConnectionId, Evidence, Facts, LossId, LossRecord, Marker,
+        NodeId, Owner, Process, Record, Reply, Request, RequestId, SectionId,
+    },
+    node::BUSY_FROM,
+    rules::{
+        quorum::{majority, out_of_reach},
+        token::{Token, fingerprint, stripe},
+        validity::{
+            LONGEST_ROUND, LockParams, default_guard_band, default_min_validity,
+            default_node_timeout, default_renewal, key_ttl, outlasts_drift,
+        },
+    },
+    time::Instant,
+};
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
+
+use self::{
+    key::{Cx, Key, KeyId},
+    node::{Nodes, Notice, Out},
+    timer::{Timer, Timers},
+};
+
+/// What the protocol cannot know by itself, as functions of the driver.
+pub struct Env {
+    /// Random numbers, never the same twice.
+    pub random: Box<dyn FnMut() -> u128 + Send>,
+    /// Microseconds since 1970 on the wall clock. No rule relies on it: it only makes nodes likely to
+    /// agree on a fencing token.
+    pub wall_micros: Box<dyn FnMut() -> u64 + Send>,
+}
+
+/// What holds for all locks of one node set.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// A connection must be made within this time, and a connected node that owes an answer for as
+    /// long is disconnected.
+    pub silence_limit: Duration,
+    /// Whether a node may vote that drops keys when memory runs out.
+    pub may_evict: bool,
+    /// The longest key TTL that the fleet may ask for: the key TTL of its longest lease. The same for
+    /// all clients of the nodes.
+    pub max_ttl: Duration,
+    /// How long new nodes stay out if all of them are new: the key TTL of the default lease.
+    pub default_ttl: Duration,
+    /// Lets a node vote at once that has lost its memory. For development and tests.
+    pub assume_fresh: bool,
+    /// A node that owes so many answers is busy. While a majority is, an attempt asks no more nodes
+    /// at first than it needs.
+    pub busy_from: usize,
+    /// Clients of other libraries use the same keys, and cannot leave a waiter hint: every section
+    /// has a turn of its own, after which the process stands back for a random time.
+    pub mixed_fleet: bool,
+}
+
+/// The whole state.
+pub struct Protocol {
+    settings: Settings,
+    env: Env,
+    actions: VecDeque<Action>,
+    nodes: Nodes,
+    keys: BTreeMap<KeyId, Key>,
+    names: BTreeMap<Arc<str>, KeyId>,
+    /// The key of every section that has not ended.
+    sections: BTreeMap<SectionId, KeyId>,
+    next_key: u64,
+    timers: Timers,
+    shutdown: Option<Shutdown>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Shutdown {
+    until: Instant,
+    is_drained: bool,
+}
+
+impl Protocol {
+    /// Starts to connect to all nodes.
+    #[must_use]
+    pub fn new(nodes: usize, settings: Settings, mut env: Env, now: Instant) -> Self {
+        let process = Process(((env.random)() >> 64) as u64);
+        let mut protocol = Self {
+            settings,
+            env,
+            actions: VecDeque::new(),
+            nodes: Nodes::new(nodes, process),
+            keys: BTreeMap::new(),
+            names: BTreeMap::new(),
+            sections: BTreeMap::new(),
+            next_key: 0,
+            timers: Timers::default(),
+            shutdown: None,
+        };
+        protocol.with_nodes(now, |nodes, out| nodes.connect_all(out));
+        protocol.settle(now);
+        protocol
+    }
+
+    /// Takes in one event. Never fails: a refusal is an answer.
+    pub fn handle(&mut self, event: Event, now: Instant) {
+        match event {
+            Event::Wakeup => self.on_wakeup(now),
+            Event::Ask {
+                section,
+                key,
+                params,
+            } => self.on_ask(section, key, params, now),
+            Event::Extend { section } => {
+                if let Some(&key) = self.sections.get(&section) {
+                    self.with_key(key, now, |key, cx| key.on_extend(section, cx));
+                }
+            }
+            Event::End { section, report } => self.on_end(section, report, now),
+            Event::Changed { node, key: None } => {
+                self.with_nodes(now, |nodes, out| nodes.on_flushed(node, out));
+                self.for_all_keys(now, |key, cx| key.on_changed(node, cx));
+            }
+            Event::Changed {
+                node,
+                key: Some(name),
+            } => {
+                if let Some(&key) = self.names.get(&name) {
+                    self.with_key(key, now, |key, cx| key.on_changed(node, cx));
+                }
+            }
+            Event::Reply {
+                node,
+                request,
+                reply,
+            } => self.with_nodes(now, |nodes, out| nodes.on_reply(node, request, reply, out)),
+            Event::Connected {
+                node,
+                connection,
+                facts,
+            } => self.with_nodes(now, |nodes, out| {
+                nodes.on_connected(node, connection, facts, out);
+            }),
+            Event::Disconnected {
+                node,
+                connection,
+                reason,
+            } => self.with_nodes(now, |nodes, out| {
+                nodes.on_disconnected(node, connection, &reason, out);
+            }),
+            Event::Shutdown {
+                timeout,
+                abort_holders,
+            } => self.on_shutdown(timeout, abort_holders, now),
+        }
+        self.settle(now);
+    }
+
+    /// The next thing to do; `None` once all is done.
+    #[must_use]
+    pub fn poll_action(&mut self) -> Option<Action> {
+        self.actions.pop_front()
+    }
+
+    /// When to hand in the next wake-up.
+    #[must_use]
+    pub fn next_wakeup(&self) -> Option<Instant> {
+        self.timers.next()
+    }
+
+    fn on_wakeup(&mut self, now: Instant) {
+        while let Some(timer) = self.timers.pop_due(now) {
+            match timer {
+                Timer::Key(key) => self.with_key(key, now, Key::advance),
+                Timer::Node(node) => self.with_nodes(now, |nodes, out| nodes.on_due(node, out)),
+                // Looked at after every event.
+                Timer::Shutdown => {}
+            }
+        }
+    }
+
+    fn on_ask(&mut self, section: SectionId, name: Arc<str>, params: LockParams, now: Instant) {
+        if self.shutdown.is_some() {
+            let answer = Answer::Refused(Refusal::without_verdicts(Cause::Stopped));
+            return self.actions.push_back(Action::Answer { section, answer });
+        }
+        let key = match self.names.get(&name) {
+            Some(&key) => key,
+            None => {
+                let key = KeyId(self.next_key);
+                self.next_key += 1;
+                self.keys.insert(key, Key::new(key, Arc::clone(&name)));
+                self.names.insert(name, key);
+                key
+            }
+        };
+        self.sections.insert(section, key);
+        self.with_key(key, now, |key, cx| key.on_ask(section, params, cx));
+    }
+
+    fn on_end(&mut self, section: SectionId, report: bool, now: Instant) {
+        if let Some(key) = self.sections.remove(&section) {
+            self.with_key(key, now, |key, cx| key.on_end(section, report, cx));
+        } else if report {
+            let answer = Answer::Released(Release::Unknown);
+            self.actions.push_back(Action::Answer { section, answer });
+        }
+    }
+
+    /// Passes on what the nodes have for the keys, until there is nothing more, and sets the
+    /// timers.
+    fn settle(&mut self, now: Instant) {
+        while let Some(notice) = self.nodes.poll_notice() {
+            match notice {
+                Notice::Answered {
+                    node,
+                    request,
+                    key,
+                    ask,
+                    reply,
+                } => self.with_key(key, now, |key, cx| {
+                    key.on_reply((node, request), ask, reply, cx);
+                }),
+                Notice::Unanswered {
+                    node,
+                    key,
+                    ask,
+                    verdict,
+                } => self.with_key(key, now, |key, cx| {
+                    key.on_unanswered(node, ask, verdict, cx);
+                }),
+                Notice::Deferred(sent) => {
+                    if let Some(key) = self.keys.get(&sent.key)
+                        && key.wants(&sent.ask)
+                    {
+                        self.with_nodes(now, |nodes, out| nodes.send_deferred(sent, out));
+                    }
+                }
+                Notice::Connected(node) => {
+                    self.for_all_keys(now, |key, cx| key.on_connected(node, cx));
+                }
+                Notice::Admitted(node) => {
+                    self.for_all_keys(now, |key, cx| key.on_admitted(node, cx));
+                }
+            }
+        }
+        for (node, at) in self.nodes.take_due() {
+            self.timers.wake_by(Timer::Node(node), at);
+        }
+        self.settle_shutdown(now);
+    }
+
+    fn with_nodes(&mut self, now: Instant, act: impl FnOnce(&mut Nodes, &mut Out<'_>)) {
+        let mut out = Out {
+            actions: &mut self.actions,
+            env: &mut self.env,
+            settings: &self.settings,
+            now,
+        };
+        act(&mut self.nodes, &mut out);
+    }
+
+    /// Lets one key act, arms its timer, and forgets it once nothing is left of it.
+    fn with_key(&mut self, id: KeyId, now: Instant, act: impl FnOnce(&mut Key, &mut Cx<'_>)) {
+        let Some(key) = self.keys.get_mut(&id) else {
+            return;
+        };
+        let mut cx = Cx {
+            nodes: &mut self.nodes,
+            sections: &mut self.sections,
+            out: Out {
+                actions: &mut self.actions,
+                env: &mut self.env,
+                settings: &self.settings,
+                now,
+            },
+        };
+        act(key, &mut cx);
+        #[cfg(debug_assertions)]
+        key.invariants();
+        match key.next_due() {
+            Some(at) => self.timers.wake_by(Timer::Key(id), at),
+            None if key.is_idle() => {
+                self.timers.cancel(Timer::Key(id));
+                self.names.remove(key.name());
+                self.keys.remove(&id);
+            }
+            None => {}
+        }
+    }
+
+    fn for_all_keys(&mut self, now: Instant, mut act: impl FnMut(&mut Key, &mut Cx<'_>)) {
+        let keys: Vec<KeyId> = self.keys.keys().copied().collect();
+        for key in keys {
+            self.with_key(key, now, &mut act);
+        }
+    }
+
+    fn on_shutdown(&mut self, timeout: Duration, abort_holders: bool, now: Instant) {
+        let mut until = now.after(timeout);
+        if let Some(earlier) = self.shutdown {
+            until = until.min(earlier.until);
+        }
+        let is_drained = self.shutdown.is_some_and(|earlier| earlier.is_drained);
+        self.shutdown = Some(Shutdown { until, is_drained });
+        self.for_all_keys(now, |key, cx| key.stop(abort_holders, cx));
+    }
+
+    fn settle_shutdown(&mut self, now: Instant) {
+        let Some(shutdown) = self.shutdown else {
+            return;
+        };
+        let held = self.sections.len();
+        let unconfirmed = || {
+            let of_key = |key: &Key| key.unconfirmed_releases(&self.nodes);
+            self.keys.values().map(of_key).sum()
+        };
+        if !shutdown.is_drained && now < shutdown.until && (held > 0 || unconfirmed() > 0) {
+            return self.timers.wake_by(Timer::Shutdown, shutdown.until);
+        }
+        if shutdown.is_drained {
+            return;
+        }
+        let left = ShutdownError {
+            held,
+            unconfirmed: unconfirmed(),
+        };
+        self.shutdown = Some(Shutdown {
+            is_drained: true,
+            ..shutdown
+        });
+        self.for_all_keys(now, |key, cx| key.stop(true, cx));
+        self.actions.push_back(Action::Drained(left));
+    }
+}
+
+impl fmt::Debug for Protocol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Protocol")
+            .field("nodes", &self.nodes)
+            .field("keys", &self.keys)
+            .finish_non_exhaustive()
+    }
+}

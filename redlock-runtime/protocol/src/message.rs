@@ -1,0 +1,316 @@
+//! What one node is asked, and what it can answer.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::rules::token::Token;
+
+/// A configured node, by its position in the node set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct NodeId(pub usize);
+
+/// One critical section from the caller's side, from the question to the release. Never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SectionId(pub u64);
+
+/// One request to one node. Never reused, and larger than the ids of all requests before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RequestId(pub u64);
+
+/// One connection to one node, or the attempt to make it. Never reused, so that news of a
+/// connection that was given up cannot be taken for news of its successor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ConnectionId(pub u64);
+
+/// One client process: the upper half of every [`Owner`] that it makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Process(pub u64);
+
+/// The random value under the lock key; a new one for every attempt to get the lock. It stays the
+/// same for the turn that a won attempt begins, whoever of the process has the lock within it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Owner(pub u128);
+
+impl Owner {
+    /// The process that made it.
+    #[must_use]
+    pub const fn process(self) -> Process {
+        Process((self.0 >> 64) as u64)
+    }
+}
+
+/// One admission of one node to the vote: a random number, drawn anew by each admission. Votes
+/// name it, so that no vote counts that a node gives with another memory than the one that was
+/// admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct AdmissionId(pub u64);
+
+/// One loss of a node's memory: a random number, drawn by the client that finds the loss.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LossId(pub u64);
+
+/// What a server tells of itself when a connection is made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Facts {
+    /// Identifies the server's process (`run_id`); `None` if the client may not read it.
+    pub server: Option<Arc<str>>,
+    /// How long it says that it has been running.
+    pub uptime: Option<Duration>,
+    /// It writes every change to disk before it answers, is a master, and has never been a
+    /// replica: so it forgets nothing in a crash.
+    pub is_durable: bool,
+    /// It tells of changes to keys that were read.
+    pub tells_changes: bool,
+    /// The policy by which it drops keys when memory runs out; `None` if it keeps them.
+    pub evicts: Option<Arc<str>>,
+}
+
+/// What a node keeps about its own vote, all of it in one hash.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Record {
+    /// The admission that stands. `None` on a node that has never voted, or has lost its memory.
+    pub marker: Option<Marker>,
+    /// The loss of memory that was found last and that no admission has settled.
+    pub loss: Option<LossRecord>,
+    /// The longest key TTL that the node has granted in this period and the one before, each of
+    /// them as long as the longest TTL that the fleet may ask for. Nothing from before its
+    /// admission.
+    pub longest: Duration,
+    /// The highest of its counters, or the floor below which none of them starts.
+    pub top: Token,
+    /// The longest key TTL that the fleet may ask for, as the client said that admitted the node
+    /// or reported its loss. It must be the same for all.
+    pub max_ttl: Option<Duration>,
+}
+
+/// Who was admitted to the vote.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Marker {
+    /// The server's process; `None` if the client that admitted it could not tell.
+    pub server: Option<Arc<str>>,
+    /// The admission itself.
+    pub admission: AdmissionId,
+    /// The process was durable when it was admitted.
+    pub was_durable: bool,
+}
+
+/// A loss of memory that somebody has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LossRecord {
+    /// Which one.
+    pub id: LossId,
+    /// How long ago it was found, by the node's clock.
+    pub age: Duration,
+    /// When it was found, another node had a marker: so this is no first start.
+    pub beside_marker: bool,
+    /// No keys had been flushed or swapped away since the process was started when the loss was
+    /// found.
+    pub is_unflushed: bool,
+    /// All nodes were found new together, and this one is to wait for so long.
+    pub first_start: Option<Duration>,
+}
+
+/// Why a node that has lost its memory may vote again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// `wait` after this loss was found nothing that was forgotten can count any more.
+    Waited {
+        /// The loss. If it is not the last one any more, nothing is admitted.
+        loss: LossId,
+        /// How long the node must have waited, by its own clock.
+        wait: Duration,
+    },
+    /// All nodes are new, and the client would wait for so long. The longest time that any client
+    /// has named for this loss is kept and counts.
+    FirstStart {
+        /// The loss. If it is not the last one any more, nothing is admitted.
+        loss: LossId,
+        /// How long the node must have waited, by its own clock.
+        wait: Duration,
+    },
+    /// Everything of this admission was on disk: another process goes on with it.
+    Durable {
+        /// What the marker must still say.
+        admission: AdmissionId,
+    },
+}
+
+/// The fencing tokens that a request asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockRequest {
+    /// The number to begin with, if the counter stands below it.
+    pub proposal: Token,
+    /// How many tokens; at least one.
+    pub length: u64,
+}
+
+/// One request to one node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Which process is it? It is told all scripts again. Answered by `Identity`.
+    Identify,
+    /// Read the record. Writes nothing. Answered by `Record`.
+    Probe,
+    /// Note that the memory was lost, unless a marker names this `server` or the loss has been
+    /// noted already. A marker that names another server is deleted. Answered by `Record`.
+    ReportLoss {
+        /// The process that the client speaks to; with `None`, any marker is accepted.
+        server: Option<Arc<str>>,
+        /// The name of the loss, if nobody has noted it before.
+        loss: LossId,
+        /// Another node has a marker.
+        beside_marker: bool,
+        /// The longest key TTL that the fleet may ask for.
+        max_ttl: Duration,
+    },
+    /// Let the node vote, if the evidence is good. Answered by `Admitted`, or by `Record` if it is
+    /// not.
+    Admit {
+        /// The process that the client speaks to.
+        server: Option<Arc<str>>,
+        /// Why it may.
+        evidence: Evidence,
+        /// The name of this admission.
+        admission: AdmissionId,
+        /// No counter starts below this one, nor below those that the node has.
+        floor: Token,
+        /// It is durable.
+        is_durable: bool,
+        /// The longest key TTL that the fleet may ask for.
+        max_ttl: Duration,
+    },
+    /// Set the key to the owner, unless there is one, and take a block of tokens: the counter `c`
+    /// becomes `max(c + 1, proposal) + length - 1`, and the first number of the block is told.
+    /// Answered by `Granted`, `Held` or `NotAdmitted`.
+    Acquire {
+        /// The lock.
+        key: Arc<str>,
+        /// Who asks.
+        owner: Owner,
+        /// How long the node keeps the key.
+        ttl: Duration,
+        /// The tokens.
+        block: BlockRequest,
+        /// The admission that the vote counts for.
+        admission: AdmissionId,
+        /// If another owner holds the key, leave a waiter hint for it.
+        waits: bool,
+    },
+    /// If the key carries the owner, let it live for `ttl` from now, and take a block of tokens as
+    /// `Acquire` does, if one is wanted. A key that lives for longer is left as it is. Answered by
+    /// `Extended`, `NotOwner` or `NotAdmitted`.
+    Extend {
+        /// The lock.
+        key: Arc<str>,
+        /// Who asks.
+        owner: Owner,
+        /// How long the node keeps the key at the least.
+        ttl: Duration,
+        /// If the key is written at all, it lives for so much longer: every write wakes the clients
+        /// that watch the key.
+        spare: Duration,
+        /// The tokens.
+        block: Option<BlockRequest>,
+        /// The admission that the vote counts for.
+        admission: AdmissionId,
+    },
+    /// Set the key to the owner, unless there is one. Gives no vote and no token. Answered by
+    /// `PutBack`, `Held` or `NotAdmitted`.
+    PutBack {
+        /// The lock.
+        key: Arc<str>,
+        /// Who asks.
+        owner: Owner,
+        /// How long the node keeps the key.
+        ttl: Duration,
+        /// The admission that the client knows of.
+        admission: AdmissionId,
+    },
+    /// Does the key carry the owner, or any? And tell when that changes. Answered by `Ours`, `Taken`
+    /// or `Free`.
+    Watch {
+        /// The lock.
+        key: Arc<str>,
+        /// Whom it may carry.
+        owner: Option<Owner>,
+    },
+    /// Delete the key, if it still carries the owner. Answered by `Deleted` or `NotOwner`.
+    Release {
+        /// The lock.
+        key: Arc<str>,
+        /// Who asks.
+        owner: Owner,
+    },
+}
+
+/// What came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Identify: the process, if the server tells.
+    Identity {
+        /// Its `run_id`.
+        server: Option<Arc<str>>,
+    },
+    /// Probe, report of a loss, admit: the record as it stands after the request.
+    Record(Record),
+    /// Admit: it votes, under this admission. That is the one that the request named, unless the
+    /// marker named this server already.
+    Admitted {
+        /// The admission that stands now.
+        admission: AdmissionId,
+    },
+    /// Acquire, extend, put back: another admission stands than the one that was named, or none.
+    NotAdmitted,
+    /// Acquire: the key is ours.
+    Granted {
+        /// The first number of the block.
+        first: Token,
+        /// Another process was refused this very key a moment ago, and waits.
+        has_remote_waiter: bool,
+    },
+    /// Acquire, put back: the key exists.
+    Held {
+        /// Whose it is; `None` if it was not made by a client of this library.
+        owner: Option<Owner>,
+        /// How long it still lives; `None` if it never expires.
+        remaining: Option<Duration>,
+    },
+    /// Extend: the key is ours, and lives at least for the TTL that was named.
+    Extended {
+        /// How long it would have lived; `None` if it would never have expired.
+        remaining: Option<Duration>,
+        /// The first number of the block, if one was wanted.
+        first: Option<Token>,
+        /// Another process was refused this very key a moment ago, and waits.
+        has_remote_waiter: bool,
+    },
+    /// Put back: the key is ours, now or as before.
+    PutBack,
+    /// Watch: the key is ours.
+    Ours,
+    /// Watch: the key carries another owner.
+    Taken {
+        /// Whose it is; `None` if it was not made by a client of this library.
+        owner: Option<Owner>,
+    },
+    /// Watch: there is no such key.
+    Free,
+    /// Release: the key was ours and is gone.
+    Deleted,
+    /// Extend, release: the key is gone or carries another owner.
+    NotOwner,
+    /// The node does not know the script (its script cache was flushed); nothing was done.
+    NoScript,
+    /// The server answered with an error.
+    Refused {
+        /// Its words.
+        message: Arc<str>,
+        /// The error came before anything could be written: nothing was done.
+        is_untouched: bool,
+    },
+    /// The server answered with something that is no answer to the question; what it did is not
+    /// known.
+    Garbled {
+        /// What it said, shortened.
+        answer: Arc<str>,
+    },
+}

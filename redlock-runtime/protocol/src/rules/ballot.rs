@@ -1,0 +1,132 @@
+//! The verdicts of one round, and what they add up to.
+
+use super::quorum;
+use crate::{action::Verdict, message::NodeId};
+
+/// One verdict per node.
+#[derive(Debug)]
+pub(crate) struct Ballot {
+    verdicts: Vec<Verdict>,
+    ours: usize,
+    refused: usize,
+    failed: usize,
+}
+
+impl Ballot {
+    pub(crate) fn new(nodes: usize) -> Self {
+        Self {
+            verdicts: vec![Verdict::NoAnswerYet; nodes],
+            ours: 0,
+            refused: 0,
+            failed: 0,
+        }
+    }
+
+    /// Counts a node's verdict. Its first one stands. False if it had one.
+    pub(crate) fn cast(&mut self, node: NodeId, verdict: Verdict) -> bool {
+        let cast = &mut self.verdicts[node.0];
+        if *cast != Verdict::NoAnswerYet || verdict.is_open() {
+            return false;
+        }
+        if verdict == Verdict::Ours {
+            self.ours += 1;
+        } else if verdict.is_refusal() {
+            self.refused += 1;
+        } else {
+            self.failed += 1;
+        }
+        *cast = verdict;
+        true
+    }
+
+    pub(crate) const fn ours(&self) -> usize {
+        self.ours
+    }
+
+    /// How many have given no verdict.
+    pub(crate) fn pending(&self) -> usize {
+        self.verdicts.len() - self.ours - self.refused - self.failed
+    }
+
+    /// Gives up on the nodes that have given no verdict.
+    pub(crate) fn close(&mut self) {
+        for verdict in &mut self.verdicts {
+            if *verdict == Verdict::NoAnswerYet {
+                *verdict = Verdict::TimedOut;
+                self.failed += 1;
+            }
+        }
+    }
+
+    pub(crate) fn is_won(&self) -> bool {
+        self.ours >= quorum::majority(self.verdicts.len())
+    }
+
+    pub(crate) fn is_out_of_reach(&self) -> bool {
+        quorum::out_of_reach(self.verdicts.len(), self.refused + self.failed)
+    }
+
+    /// True when the nodes that said nothing already rule out a majority.
+    pub(crate) fn lacks_quorum(&self) -> bool {
+        quorum::out_of_reach(self.verdicts.len(), self.failed)
+    }
+
+    /// How many of the refusing nodes must change their mind for a majority.
+    pub(crate) fn missing(&self) -> usize {
+        let reachable = self.verdicts.len() - self.refused - self.failed;
+        quorum::majority(self.verdicts.len()).saturating_sub(reachable)
+    }
+
+    pub(crate) fn verdicts(&self) -> &[Verdict] {
+        &self.verdicts
+    }
+
+    pub(crate) fn into_verdicts(self) -> Vec<Verdict> {
+        self.verdicts
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ballot(nodes: usize, verdicts: &[Verdict]) -> Ballot {
+        let mut ballot = Ballot::new(nodes);
+        for (node, verdict) in verdicts.iter().enumerate() {
+            ballot.cast(NodeId(node), verdict.clone());
+        }
+        ballot
+    }
+
+    #[test]
+    fn a_node_has_one_verdict() {
+        let mut ballot = ballot(3, &[Verdict::Ours]);
+        assert!(!ballot.cast(NodeId(0), Verdict::Ours));
+        assert!(!ballot.is_won());
+    }
+
+    #[test]
+    fn a_majority_decides_without_the_last_node() {
+        use Verdict::{NoLongerOurs, Ours, TimedOut};
+        assert!(ballot(5, &[Ours, Ours, Ours]).is_won());
+        assert!(ballot(5, &[NoLongerOurs, TimedOut, NoLongerOurs]).is_out_of_reach());
+        assert!(!ballot(5, &[NoLongerOurs, TimedOut]).is_out_of_reach());
+    }
+
+    #[test]
+    fn half_of_an_even_set_is_no_majority() {
+        use Verdict::{Ours, TimedOut};
+        let half = ballot(4, &[Ours, Ours, TimedOut, TimedOut]);
+        assert!(!half.is_won());
+        assert!(half.is_out_of_reach());
+    }
+
+    #[test]
+    fn closing_fails_the_nodes_without_a_verdict() {
+        use Verdict::{Ours, TimedOut};
+        let mut ballot = ballot(3, &[Ours]);
+        ballot.close();
+        assert_eq!(ballot.verdicts(), [Ours, TimedOut, TimedOut]);
+        assert!(ballot.lacks_quorum());
+    }
+}

@@ -1,0 +1,8 @@
+//! Rules that are values and pure functions: what a majority is, how long a lease may be believed,
+//! which tokens a round yields, what its verdicts add up to, how long to pause.
+
+pub(crate) mod backoff;
+pub(crate) mod ballot;
+pub mod quorum;
+pub mod token;
+pub mod validity;

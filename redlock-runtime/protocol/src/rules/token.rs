@@ -1,0 +1,178 @@
+//! Fencing tokens: which block of numbers a round yields, so that no two sections of a key ever get
+//! the same number.
+//!
+//! A grant or refresh takes a block of `length` numbers from the node's counter `c`: it becomes
+//! `max(c + 1, proposal) + length - 1`, and the node reports the first number of the block. A round
+//! has won the block that begins with `first` if a majority reported `first` *to that round*. If
+//! the numbers differ, the round is asked again, with a higher proposal.
+//!
+//! Why no two blocks share a number: a vote for `first` finds the counter below `first` and leaves
+//! it at the end of the block or above. Any two majorities share a node, on which one vote came
+//! before the other; so the later block lies wholly above the earlier one. Nothing about clocks,
+//! owners, expiry, or late and repeated requests is used: only that a node keeps its counters.
+//!
+//! What a poisoned counter can do: nothing but silence its own node. Scripts and replies refuse
+//! numbers above [`Token::LARGEST`], and [`Numbers::next_proposal`] goes by the numbers of a
+//! majority, so that one node that is far ahead does not pull the others along.
+
+use std::fmt;
+
+use super::quorum;
+use crate::message::NodeId;
+
+/// Counters are kept for so many groups of keys: few enough that they never need to expire, and a
+/// shared one leaves gaps in the tokens of a key but keeps their order.
+const STRIPES: u64 = 1_024;
+
+/// How far above the numbers that disagreed the next proposal is: a millisecond's worth of
+/// proposals, so that other clients' blocks of the same moment do not reach it.
+const PROPOSAL_LEAD: u64 = 1_000;
+
+/// A number that grows with every acquisition of a key. Zero is none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Token(pub u64);
+
+impl Token {
+    /// No counter of a sound node is above it: microseconds since 1970 reach it in the year 2112.
+    /// Below 2^53, so that Lua and databases can count with it exactly.
+    pub const LARGEST: Self = Self(1 << 52);
+
+    /// True for numbers that a node can report.
+    #[must_use]
+    pub const fn is_plausible(self) -> bool {
+        self.0 >= 1 && self.0 <= Self::LARGEST.0
+    }
+}
+
+impl fmt::Display for Token {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A hash of a key that all clients agree on (FNV-1a, 64 bits): part of the wire format.
+#[must_use]
+pub fn fingerprint(key: &str) -> u64 {
+    key.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+/// The group of a key, whose counter it shares.
+#[must_use]
+pub fn stripe(key: &str) -> u64 {
+    fingerprint(key) % STRIPES
+}
+
+/// Tokens that a process has won and not handed out yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Block {
+    next: u64,
+    end: u64,
+}
+
+impl Block {
+    /// The block of `length` tokens that begins with `first`.
+    pub(crate) const fn new(first: Token, length: u64) -> Self {
+        Self {
+            next: first.0,
+            end: first.0.saturating_add(length),
+        }
+    }
+
+    /// Hands out the next token; `None` once all are gone.
+    pub(crate) fn take(&mut self) -> Option<Token> {
+        (self.next < self.end).then(|| {
+            self.next += 1;
+            Token(self.next - 1)
+        })
+    }
+
+    /// Whether its next token is above this one.
+    pub(crate) const fn lies_above(&self, token: Token) -> bool {
+        self.next > token.0
+    }
+}
+
+/// The first numbers of the blocks that nodes report to one round.
+#[derive(Debug, Default)]
+pub(crate) struct Numbers {
+    heard: Vec<(NodeId, Token)>,
+}
+
+impl Numbers {
+    pub(crate) fn hear(&mut self, node: NodeId, first: Token) {
+        if self.heard.iter().all(|&(other, _)| other != node) {
+            self.heard.push((node, first));
+        }
+    }
+
+    /// The number that a majority of `nodes` reports.
+    pub(crate) fn agreed(&self, nodes: usize) -> Option<Token> {
+        let reports = |token| self.heard.iter().filter(|heard| heard.1 == token).count();
+        let mut tokens = self.heard.iter().map(|&(_, token)| token);
+        tokens.find(|&token| reports(token) >= quorum::majority(nodes))
+    }
+
+    /// What to propose when they differ: above the numbers of a majority. Not above all of them:
+    /// one node that is far ahead is outvoted, and does not pull the others along.
+    pub(crate) fn next_proposal(&self, nodes: usize) -> Token {
+        let mut tokens: Vec<Token> = self.heard.iter().map(|&(_, token)| token).collect();
+        tokens.sort_unstable();
+        let among = tokens.get(quorum::majority(nodes) - 1).or(tokens.last());
+        let highest = among.copied().unwrap_or_default();
+        Token((highest.0 + PROPOSAL_LEAD).min(Token::LARGEST.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(counters: &[u64]) -> Numbers {
+        let mut numbers = Numbers::default();
+        for (node, counter) in counters.iter().enumerate() {
+            numbers.hear(NodeId(node), Token(*counter));
+        }
+        numbers
+    }
+
+    #[test]
+    fn only_a_majority_of_all_nodes_agrees() {
+        assert_eq!(numbers(&[7, 7, 7]).agreed(5), Some(Token(7)));
+        assert_eq!(numbers(&[9, 7, 7, 7]).agreed(5), Some(Token(7)));
+        assert_eq!(numbers(&[9, 7, 7]).agreed(5), None);
+        assert_eq!(numbers(&[7, 7]).agreed(4), None);
+    }
+
+    #[test]
+    fn a_node_reports_once_to_a_round() {
+        let mut numbers = numbers(&[7]);
+        numbers.hear(NodeId(0), Token(7));
+        assert_eq!(numbers.agreed(3), None);
+    }
+
+    #[test]
+    fn a_proposal_goes_by_a_majority_and_not_by_the_node_that_is_far_ahead() {
+        let poisoned = numbers(&[3, 1 << 51, 5, 4]);
+        assert_eq!(poisoned.next_proposal(5), Token(5 + PROPOSAL_LEAD));
+        let few = numbers(&[3, 9]);
+        assert_eq!(few.next_proposal(5), Token(9 + PROPOSAL_LEAD));
+    }
+
+    #[test]
+    fn a_block_is_handed_out_once_from_its_first_token_to_its_last() {
+        let mut block = Block::new(Token(7), 2);
+        assert!(block.lies_above(Token(6)) && !block.lies_above(Token(7)));
+        assert_eq!(block.take(), Some(Token(7)));
+        assert_eq!(block.take(), Some(Token(8)));
+        assert_eq!(block.take(), None);
+    }
+
+    #[test]
+    fn stripes_are_the_same_for_every_client() {
+        assert_eq!(stripe(""), 0xcbf2_9ce4_8422_2325 % STRIPES);
+        assert_eq!(stripe("a"), 0xaf63_dc4c_8601_ec8c % STRIPES);
+        assert_eq!(stripe("foobar"), 0x8594_4171_f739_67e8 % STRIPES);
+    }
+}
