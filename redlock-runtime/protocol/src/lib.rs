@@ -29,7 +29,8 @@ mod key;
 mod message;
 pub mod model;
 mod node;
-mod rules;
+#[doc(hidden)]
+pub mod rules;
 mod time;
 mod timer;
 

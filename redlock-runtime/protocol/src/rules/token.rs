@@ -66,14 +66,15 @@ pub fn stripe(key: &str) -> u64 {
 
 /// Tokens that a process has won and not handed out yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Block {
+pub struct Block {
     next: u64,
     end: u64,
 }
 
 impl Block {
     /// The block of `length` tokens that begins with `first`.
-    pub(crate) const fn new(first: Token, length: u64) -> Self {
+    #[must_use]
+    pub const fn new(first: Token, length: u64) -> Self {
         Self {
             next: first.0,
             end: first.0.saturating_add(length),
@@ -81,7 +82,7 @@ impl Block {
     }
 
     /// Hands out the next token; `None` once all are gone.
-    pub(crate) fn take(&mut self) -> Option<Token> {
+    pub fn take(&mut self) -> Option<Token> {
         (self.next < self.end).then(|| {
             self.next += 1;
             Token(self.next - 1)
@@ -89,26 +90,29 @@ impl Block {
     }
 
     /// Whether its next token is above this one.
-    pub(crate) const fn lies_above(&self, token: Token) -> bool {
+    #[must_use]
+    pub const fn lies_above(&self, token: Token) -> bool {
         self.next > token.0
     }
 }
 
 /// The first numbers of the blocks that nodes report to one round.
 #[derive(Debug, Default)]
-pub(crate) struct Numbers {
+pub struct Numbers {
     heard: Vec<(NodeId, Token)>,
 }
 
 impl Numbers {
-    pub(crate) fn hear(&mut self, node: NodeId, first: Token) {
+    /// Takes in what a node reports; its first report stands.
+    pub fn hear(&mut self, node: NodeId, first: Token) {
         if self.heard.iter().all(|&(other, _)| other != node) {
             self.heard.push((node, first));
         }
     }
 
     /// The number that a majority of `nodes` reports.
-    pub(crate) fn agreed(&self, nodes: usize) -> Option<Token> {
+    #[must_use]
+    pub fn agreed(&self, nodes: usize) -> Option<Token> {
         let reports = |token| self.heard.iter().filter(|heard| heard.1 == token).count();
         let mut tokens = self.heard.iter().map(|&(_, token)| token);
         tokens.find(|&token| reports(token) >= quorum::majority(nodes))
@@ -116,7 +120,8 @@ impl Numbers {
 
     /// What to propose when they differ: above the numbers of a majority. Not above all of them:
     /// one node that is far ahead is outvoted, and does not pull the others along.
-    pub(crate) fn next_proposal(&self, nodes: usize) -> Token {
+    #[must_use]
+    pub fn next_proposal(&self, nodes: usize) -> Token {
         let mut tokens: Vec<Token> = self.heard.iter().map(|&(_, token)| token).collect();
         tokens.sort_unstable();
         let among = tokens.get(quorum::majority(nodes) - 1).or(tokens.last());
