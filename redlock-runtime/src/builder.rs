@@ -6,8 +6,9 @@ use crate::{
     config::{ConfigError, ConfigProblem, NODES_VARIABLE, Settings, parse_nodes},
     engine::{Config, Engine},
     install::{self, Installed},
+    node_set::Shared,
     protocol::{self, NodeState},
-    redlock::{Redlock, Shared},
+    redlock::Redlock,
 };
 
 /// Describes a node set. Every mistake is reported at once, by [`build`](Self::build) or
@@ -41,14 +42,6 @@ enum Nodes {
 }
 
 impl Builder {
-    pub(crate) fn new() -> Self {
-        Self {
-            nodes: Nodes::FromEnvironmentOr(Vec::new()),
-            settings: Settings::default(),
-            runtime: None,
-        }
-    }
-
     /// The nodes, as URLs. Without this call they are taken from the environment variable
     /// `REDLOCK_NODES`, with commas between them.
     ///
@@ -234,6 +227,15 @@ fn nodes_of_environment() -> Option<Vec<String>> {
 }
 
 impl Redlock {
+    /// Starts to describe a node set.
+    pub fn builder() -> Builder {
+        Builder {
+            nodes: Nodes::FromEnvironmentOr(Vec::new()),
+            settings: Settings::default(),
+            runtime: None,
+        }
+    }
+
     /// What only the servers themselves can tell about a configuration.
     async fn check_servers(&self) -> Result<(), ConfigError> {
         if self.shared.engine.settled().await.is_err() {

@@ -139,8 +139,10 @@ pub mod fence;
 mod guard;
 mod install;
 mod key;
+mod lease;
 mod lock;
 mod node;
+mod node_set;
 mod protocol;
 mod redlock;
 mod script;
@@ -161,8 +163,9 @@ pub use self::{
     builder::Builder,
     config::{ConfigError, ConfigProblem, NODES_VARIABLE},
     error::{FromLockError, LockError, NodeVerdict, Report, Verdict},
-    guard::{FencingToken, Guard, Lease, Release},
+    guard::Guard,
     install::Installed,
+    lease::{FencingToken, Lease, Release},
     lock::Lock,
     redlock::{Connection, NodeStatus, Redlock, ShutdownError},
 };

@@ -9,8 +9,9 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     config::{Options, Renew},
     error::LockError,
-    guard::{Guard, Lease},
-    redlock::Shared,
+    guard::Guard,
+    lease::Lease,
+    node_set::Shared,
     section::Section,
 };
 

@@ -8,9 +8,9 @@ pub use std;
 use crate::{
     config::Options,
     error::{FromLockError, LockError},
-    guard::Lease,
-    install,
-    redlock::{Redlock, Shared},
+    lease::Lease,
+    node_set::Shared,
+    redlock::Redlock,
     section,
 };
 pub use crate::{
@@ -61,7 +61,7 @@ impl Section {
     /// Never fails: that nothing is installed is the error of `acquire`, and so is a key with
     /// nothing in it.
     pub fn installed(key: impl Into<Key>, spec: Spec) -> Self {
-        let shared = install::installed().map(|redlock| redlock.shared);
+        let shared = Redlock::installed().map(|redlock| redlock.shared);
         Self::new(shared, key.into(), spec)
     }
 

@@ -5,11 +5,9 @@ use std::{error, fmt, sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 
 use crate::{
-    builder::Builder,
-    config::{Options, Settings},
-    engine::Engine,
-    install,
+    config::Options,
     lock::Lock,
+    node_set::Shared,
     protocol::{Drained, NodeState},
 };
 
@@ -18,8 +16,8 @@ use crate::{
 /// A handle is cheap to clone; all clones share one engine. When the last one and the last lock
 /// made of it are gone, the engine releases what is left to release and ends.
 ///
-/// Most applications have one node set, made by [`Builder::install`] and used by annotated
-/// functions without being named. Others are made by [`Builder::build`] and named by
+/// Most applications have one node set, made by [`Builder::install`](crate::Builder::install) and used by annotated
+/// functions without being named. Others are made by [`Builder::build`](crate::Builder::build) and named by
 /// `via = ...`, or used directly:
 ///
 /// ```
@@ -43,27 +41,7 @@ pub struct Redlock {
     pub(crate) shared: Arc<Shared>,
 }
 
-/// What all clones of a handle, and all its locks, share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) engine: Engine,
-    pub(crate) settings: Settings,
-    /// The nodes' addresses, in order, without user and password.
-    pub(crate) addresses: Vec<Arc<str>>,
-}
-
 impl Redlock {
-    /// Starts to describe a node set.
-    pub fn builder() -> Builder {
-        Builder::new()
-    }
-
-    /// The node set that [`Builder::install`] made the global one, if there is one.
-    #[must_use]
-    pub fn installed() -> Option<Self> {
-        install::installed()
-    }
-
     /// A lock on `key`, with the defaults of this node set. Nothing is sent before
     /// [`Lock::acquire`].
     pub fn lock(&self, key: impl Into<Arc<str>>) -> Lock {

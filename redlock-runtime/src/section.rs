@@ -6,16 +6,15 @@ use std::{
     pin::{Pin, pin},
     sync::Arc,
     task::Poll,
-    time::Duration,
 };
 
 use crate::{
     config::Options,
-    engine::{Status, Stopped},
-    error::{Context, LockError},
-    guard::{Lease, Release},
-    protocol::{Instant, LeaseId, Loss, Outcome},
-    redlock::Shared,
+    engine::Stopped,
+    error::LockError,
+    lease::{Asked, Lease, Release},
+    node_set::Shared,
+    protocol::Outcome,
 };
 
 /// Owns one lease. Dropping it ends the lease in whatever phase it is, with one message to the
@@ -28,16 +27,6 @@ pub(crate) struct Section {
     asked: Result<Asked, LockError>,
     /// True from the moment a request may be sent until the end is told.
     begun: bool,
-}
-
-/// What a section and its views know of their lease.
-#[derive(Clone, Debug)]
-pub(crate) struct Asked {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) lease: LeaseId,
-    pub(crate) status: Arc<Status>,
-    name: Option<&'static str>,
-    since: Instant,
 }
 
 impl Section {
@@ -155,33 +144,6 @@ impl Drop for Section {
         if let (true, Ok(asked)) = (self.begun, &self.asked) {
             asked.status.release();
             asked.shared.engine.end(asked.lease);
-        }
-    }
-}
-
-impl Asked {
-    pub(crate) fn remaining(&self) -> Duration {
-        let now = self.shared.engine.now();
-        if self.status.is_held(now) {
-            self.status.deadline().since(now)
-        } else {
-            Duration::ZERO
-        }
-    }
-
-    /// The error for a lease that is over.
-    pub(crate) fn over_error(&self, key: &Arc<str>) -> LockError {
-        let expired = Loss::Expired { votes: Vec::new() };
-        let loss = self.status.loss().unwrap_or(&expired);
-        LockError::over(loss, &self.context(key))
-    }
-
-    pub(crate) fn context<'a>(&'a self, key: &'a Arc<str>) -> Context<'a> {
-        Context {
-            name: self.name,
-            key,
-            elapsed: self.shared.engine.now().since(self.since),
-            nodes: &self.shared.addresses,
         }
     }
 }

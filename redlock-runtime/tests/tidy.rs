@@ -2,7 +2,7 @@
 //! how long a function may get.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
@@ -17,26 +17,30 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("config", &["node", "protocol"]),
     ("error", &["config", "protocol"]),
     ("fence", &[]),
-    (
-        "redlock",
-        &["builder", "config", "engine", "install", "lock", "protocol"],
-    ),
-    (
-        "builder",
-        &["config", "engine", "install", "protocol", "redlock"],
-    ),
-    ("install", &["config", "redlock"]),
+    ("key", &[]),
+    ("node_set", &["config", "engine"]),
+    ("lease", &["engine", "error", "node_set", "protocol"]),
     (
         "section",
-        &["config", "engine", "error", "guard", "protocol", "redlock"],
+        &["config", "engine", "error", "lease", "node_set", "protocol"],
     ),
-    ("key", &[]),
-    ("guard", &["engine", "error", "section"]),
-    ("lock", &["config", "error", "guard", "redlock", "section"]),
+    ("guard", &["lease", "section"]),
+    (
+        "lock",
+        &["config", "error", "guard", "lease", "node_set", "section"],
+    ),
+    ("redlock", &["config", "lock", "node_set", "protocol"]),
+    ("install", &["config", "redlock"]),
+    (
+        "builder",
+        &[
+            "config", "engine", "install", "node_set", "protocol", "redlock",
+        ],
+    ),
     (
         "macro_support",
         &[
-            "config", "error", "guard", "install", "key", "protocol", "redlock", "section",
+            "config", "error", "key", "lease", "node_set", "protocol", "redlock", "section",
         ],
     ),
 ];
@@ -83,6 +87,16 @@ fn every_module_imports_only_what_its_layer_allows() {
         }
     }
     assert!(violations.is_empty(), "{violations:#?}");
+}
+
+/// Who reads a file needs to have read only those below it.
+#[test]
+fn no_file_needs_itself_by_way_of_others() {
+    let mut sources = sources();
+    sources.retain(|path, _| layer_of(path) != "protocol" || path.ends_with("protocol/mod.rs"));
+    sources.insert("protocol/mod.rs".into(), String::new());
+    let needs = needs(&sources);
+    assert!(circle(&needs).is_empty(), "{:#?}", circle(&needs));
 }
 
 #[test]
@@ -153,12 +167,55 @@ fn imports_are_seen_however_they_are_written() {
             config::{Settings, Options},
             node::Target, // crate::comment
         };
+        use super::{self as parent, deep::{self, nested::Thing}};
         fn f() { crate::script::load_all() }
         pub(crate) fn g() {}
+        #[cfg(test)]
+        mod tests {
+            use crate::only_in_tests;
+        }
     ";
-    let mut seen = imports(text);
-    seen.sort();
-    assert_eq!(seen, ["config", "engine", "node", "script"]);
+    assert_eq!(
+        paths(text),
+        [
+            "crate::config::Options",
+            "crate::config::Settings",
+            "crate::engine::Engine",
+            "crate::node::Target",
+            "crate::script::load_all",
+            "super::deep::nested::Thing",
+            "super::deep::self",
+            "super::self",
+        ]
+    );
+    assert_eq!(imports(text), ["config", "engine", "node", "script"]);
+}
+
+#[test]
+fn circles_are_seen_however_long() {
+    let files = |second: &str| {
+        BTreeMap::from([
+            ("lib.rs".into(), "mod engine; mod node;".to_owned()),
+            (
+                "engine/mod.rs".into(),
+                "mod driver; use crate::node::Node;".to_owned(),
+            ),
+            ("engine/driver.rs".into(), second.to_owned()),
+            (
+                "node.rs".into(),
+                "use crate::{engine::driver::Driver};".to_owned(),
+            ),
+        ])
+    };
+    let straight = files("use std::fmt;");
+    assert!(circle(&needs(&straight)).is_empty());
+    for back in [
+        "use super::Engine;",
+        "use crate::node;",
+        "fn f() { super::super::node::g() }",
+    ] {
+        assert!(!circle(&needs(&files(back))).is_empty(), "{back}");
+    }
 }
 
 fn sources() -> BTreeMap<PathBuf, String> {
@@ -192,20 +249,118 @@ fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .map(|(index, line)| (index + 1, line.split("//").next().unwrap_or_default()))
 }
 
-/// The modules of this crate that a text names: after `crate::`, or at the top level of the
-/// braces after `crate::`.
+/// The modules of this crate that a text names after `crate::`.
 fn imports(text: &str) -> Vec<String> {
-    let code: String = code_lines(text)
-        .map(|(_, line)| line)
-        .collect::<Vec<_>>()
-        .join("\n");
+    let paths = paths(text);
+    let mut modules: Vec<String> = paths
+        .iter()
+        .filter_map(|path| path.strip_prefix("crate::"))
+        .map(leading_name)
+        .collect();
+    modules.dedup();
+    modules
+}
+
+/// Which files each file needs: those that it names, and those of the modules that it declares.
+fn needs(sources: &BTreeMap<PathBuf, String>) -> BTreeMap<&Path, BTreeSet<&Path>> {
+    let modules: BTreeMap<Vec<String>, &Path> = sources
+        .keys()
+        .map(|path| (module_of(path), path.as_path()))
+        .collect();
+    let mut needs = BTreeMap::new();
+    for (path, text) in sources {
+        let here = module_of(path);
+        let mut needed = BTreeSet::new();
+        for named in paths(text) {
+            let named = absolute(&here, &named);
+            // The longest beginning that is a file; the rest is what that file has inside.
+            let file = (0..=named.len())
+                .rev()
+                .find_map(|n| modules.get(&named[..n]));
+            needed.extend(file.copied());
+        }
+        for child in children(text) {
+            let child: Vec<String> = here.iter().cloned().chain([child]).collect();
+            needed.extend(modules.get(&child).copied());
+        }
+        needed.remove(path.as_path());
+        needs.insert(path.as_path(), needed);
+    }
+    needs
+}
+
+/// What is left once every file is taken away that needs none of the rest.
+fn circle<'a>(needs: &BTreeMap<&'a Path, BTreeSet<&'a Path>>) -> BTreeMap<&'a Path, Vec<&'a Path>> {
+    let mut rest: BTreeMap<&Path, Vec<&Path>> = needs
+        .iter()
+        .map(|(path, needed)| (*path, needed.iter().copied().collect()))
+        .collect();
+    loop {
+        let before = rest.len();
+        let left: BTreeSet<&Path> = rest.keys().copied().collect();
+        for needed in rest.values_mut() {
+            needed.retain(|path| left.contains(path));
+        }
+        rest.retain(|_, needed| !needed.is_empty());
+        if rest.len() == before {
+            return rest;
+        }
+    }
+}
+
+/// `engine/driver.rs` is `["engine", "driver"]`, `engine/mod.rs` is `["engine"]`, `lib.rs` is `[]`.
+fn module_of(path: &Path) -> Vec<String> {
+    let path = path.with_extension("");
+    let mut names: Vec<String> = path
+        .components()
+        .map(|name| name.as_os_str().to_string_lossy().into_owned())
+        .collect();
+    if matches!(names.last().map(String::as_str), Some("mod" | "lib")) {
+        names.pop();
+    }
+    names
+}
+
+fn absolute(here: &[String], path: &str) -> Vec<String> {
+    let mut names: Vec<String> = here.to_vec();
+    for name in path.split("::") {
+        match name {
+            "crate" => names.clear(),
+            "super" => drop(names.pop()),
+            "self" => {}
+            name => names.push(name.to_owned()),
+        }
+    }
+    names
+}
+
+/// The modules that a text declares.
+fn children(text: &str) -> Vec<String> {
+    let declared = |line: &str| {
+        let line = line.trim_start();
+        let line = line.strip_prefix("pub(crate) ").unwrap_or(line);
+        let line = line.strip_prefix("pub ").unwrap_or(line);
+        let name = line.strip_prefix("mod ")?;
+        name.contains(';').then(|| leading_name(name))
+    };
+    let code = code(text);
+    code.split_inclusive(['\n', ';'])
+        .filter_map(declared)
+        .collect()
+}
+
+/// Every path in a text that begins with `crate`, `super` or `self`, in order and once.
+fn paths(text: &str) -> Vec<String> {
+    let code = code(text);
     let mut found = Vec::new();
-    for (at, _) in code.match_indices("crate::") {
-        let rest = code[at + "crate::".len()..].trim_start();
-        if let Some(list) = rest.strip_prefix('{') {
-            found.extend(top_level_names(list));
-        } else {
-            found.push(leading_name(rest));
+    for (at, _) in code.match_indices("::") {
+        let before = &code[..at];
+        let start = before
+            .rfind(|character: char| !character.is_alphanumeric() && character != '_')
+            .map_or(0, |at| at + 1);
+        let is_first = !before[..start].ends_with("::");
+        if is_first && matches!(&before[start..], "crate" | "super" | "self") {
+            branches(&before[start..], &code[at + 2..], &mut found);
         }
     }
     found.sort();
@@ -213,24 +368,41 @@ fn imports(text: &str) -> Vec<String> {
     found
 }
 
-fn top_level_names(list: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    let mut depth = 0;
-    let mut expects_name = true;
-    for (at, character) in list.char_indices() {
-        match character {
-            '{' => depth += 1,
-            '}' if depth == 0 => break,
-            '}' => depth -= 1,
-            ',' if depth == 0 => expects_name = true,
-            character if expects_name && !character.is_whitespace() => {
-                names.push(leading_name(&list[at..]));
-                expects_name = false;
+/// Adds the paths that go on from `stem` at the beginning of `rest`: one, or those in braces.
+/// Returns what follows them.
+fn branches<'a>(stem: &str, rest: &'a str, found: &mut Vec<String>) -> &'a str {
+    let Some(mut list) = rest.strip_prefix('{') else {
+        let name = leading_name(rest);
+        let path = format!("{stem}::{name}");
+        let after = &rest[name.len()..];
+        return match after.strip_prefix("::") {
+            Some(deeper) => branches(&path, deeper, found),
+            None => {
+                found.push(path);
+                after
             }
-            _ => {}
+        };
+    };
+    loop {
+        list = list
+            .trim_start_matches(|character: char| character.is_whitespace() || character == ',');
+        if list.is_empty() || list.starts_with('}') {
+            return list.get(1..).unwrap_or_default();
         }
+        list = branches(stem, list, found);
+        // `as name`
+        list = list.trim_start_matches(|character| !matches!(character, ',' | '}'));
     }
-    names
+}
+
+/// The text without comments, and without the tests at its end.
+fn code(text: &str) -> String {
+    let lines: Vec<&str> = code_lines(text).map(|(_, line)| line).collect();
+    let begins_tests = |pair: &[&str]| {
+        pair[0].trim() == "#[cfg(test)]" && pair[1].trim_start().starts_with("mod tests {")
+    };
+    let end = lines.windows(2).position(begins_tests);
+    lines[..end.unwrap_or(lines.len())].join("\n")
 }
 
 fn leading_name(text: &str) -> String {

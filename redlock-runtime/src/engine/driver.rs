@@ -15,7 +15,7 @@ use tokio::{
     time::Sleep,
 };
 
-use super::{Command, Status, clock::Clock};
+use super::{clock::Clock, command::Command, status::Status};
 use crate::{
     node::{Memory, Order, Server, Target},
     protocol::{

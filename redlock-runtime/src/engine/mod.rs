@@ -3,6 +3,7 @@
 //! protocol.
 
 mod clock;
+mod command;
 mod driver;
 mod status;
 
@@ -19,7 +20,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
 pub(crate) use self::status::Status;
-use self::{clock::Clock, driver::Driver};
+use self::{clock::Clock, command::Command, driver::Driver};
 use crate::{
     node::Target,
     protocol::{
@@ -55,30 +56,6 @@ pub(crate) struct Engine {
 /// The engine is gone: shut down, its runtime dropped, or left behind by a fork.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopped;
-
-/// What callers ask, and where the answer goes.
-enum Command {
-    Acquire {
-        lease: LeaseId,
-        key: Arc<str>,
-        terms: Terms,
-        status: Arc<Status>,
-        answer: oneshot::Sender<Result<(), Refusal>>,
-    },
-    Extend {
-        lease: LeaseId,
-        answer: oneshot::Sender<Result<(), Vec<Vote>>>,
-    },
-    End {
-        lease: LeaseId,
-        answer: Option<oneshot::Sender<Outcome>>,
-    },
-    Shutdown {
-        timeout: Duration,
-        cut_off: bool,
-        done: Box<dyn FnOnce(Drained) + Send>,
-    },
-}
 
 impl Engine {
     /// Starts an engine. Fails if the operating system gives it no thread.
@@ -235,16 +212,5 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         let _ = self.shutdown(LAST_RELEASES, true, drop);
-    }
-}
-
-impl std::fmt::Debug for Command {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Acquire { .. } => "Acquire",
-            Self::Extend { .. } => "Extend",
-            Self::End { .. } => "End",
-            Self::Shutdown { .. } => "Shutdown",
-        })
     }
 }
