@@ -14,7 +14,7 @@ mod expand;
 mod function;
 mod key;
 mod mistakes;
-mod spec;
+mod options;
 mod suggest;
 mod tokens;
 
@@ -109,7 +109,7 @@ mod tokens;
 ///
 /// ```ignore
 /// async fn pay(order: &Order, amount: u64) -> Result<u64, LockError> {
-///     let mut section = Section::installed(key, spec); // `key` is made from `order.id`
+///     let mut section = Section::installed(key, options); // `key` is made from `order.id`
 ///     let mut body = pin!(Some(async move { Ok(amount) }));
 ///     let outcome = match section.acquire().await {
 ///         Ok(()) => section.hold(body.as_mut()).await,

@@ -101,13 +101,17 @@ impl Settings {
 
 /// What one lock asks for, as the caller said it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Options {
+pub struct Options {
     /// What the section is called in errors.
-    pub(crate) name: Option<&'static str>,
-    pub(crate) expire: Option<Duration>,
-    pub(crate) wait: Duration,
-    pub(crate) renew: Renew,
-    pub(crate) max_hold: Option<Duration>,
+    pub name: Option<&'static str>,
+    /// The lease; `None` for that of the node set.
+    pub expire: Option<Duration>,
+    /// How long to wait for the lock; zero is one attempt.
+    pub wait: Duration,
+    /// Whether and how often the lease is renewed.
+    pub renew: Renew,
+    /// The longest time that renewals may keep the lock.
+    pub max_hold: Option<Duration>,
 }
 
 /// Whether and how often a lease is renewed.

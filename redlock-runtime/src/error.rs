@@ -213,9 +213,9 @@ impl LockError {
         }
     }
 
-    pub(crate) fn not_installed(key: &Arc<str>, name: &'static str) -> Self {
+    pub(crate) fn not_installed(key: &Arc<str>, name: Option<&'static str>) -> Self {
         let context = Context {
-            name: Some(name),
+            name,
             key,
             elapsed: Duration::ZERO,
             nodes: &[],

@@ -21,7 +21,7 @@ mod hostile {
     pub(super) struct Ok;
     pub(super) struct Err;
     pub(super) struct Section;
-    pub(super) struct Spec;
+    pub(super) struct Options;
     pub(super) struct Returns;
     pub(super) struct Renew;
     pub(super) mod core {}
@@ -46,7 +46,7 @@ mod hostile {
         fn acquire(&self) {}
         fn hold(&self) {}
         fn lease(&self) {}
-        fn conjure(&self) {}
+        fn fake_return(&self) {}
         fn as_mut(&self) {}
         fn from_lock_error(&self) {}
     }
