@@ -82,7 +82,7 @@ impl Builder {
         self
     }
 
-    /// The lease of locks that name none. Default: 5 s.
+    /// The lease of locks that name none, [`max_lease`](Self::max_lease) at most. Default: 5 s.
     pub const fn expire(mut self, lease: Duration) -> Self {
         self.settings.expire = lease;
         self
@@ -90,28 +90,31 @@ impl Builder {
 
     /// How much longer than lease and drift a node keeps a key. It absorbs clock steps at the
     /// nodes, and costs time only after a crash, because a release is immediate. Default: the
-    /// longer of 500 ms and a tenth of the lease.
+    /// longer of 500 ms and a tenth of the lease. At most 2.4 hours, a tenth of the longest
+    /// possible lease.
     pub const fn guard_band(mut self, band: Duration) -> Self {
         self.settings.guard_band = Some(band);
         self
     }
 
     /// How long one round waits for nodes that do not answer; a verdict falls sooner wherever
-    /// the other nodes allow. Default: the longer of 50 ms and a twentieth of the lease.
+    /// the other nodes allow. Default: the longer of 50 ms and a twentieth of the lease. At most 72
+    /// minutes, a twentieth of the longest possible lease.
     pub const fn node_timeout(mut self, timeout: Duration) -> Self {
         self.settings.node_timeout = Some(timeout);
         self
     }
 
     /// How long a connection may take to be made, and how long a connected node may owe an
-    /// answer before its connection is given up. No lock waits for it. Default: 1 s.
+    /// answer before its connection is given up. No lock waits for it. Default: 1 s. At most 1
+    /// minute.
     pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.settings.connect_timeout = timeout;
         self
     }
 
     /// The longest lease that a lock of this node set may ask for. Longer work renews its lease.
-    /// Default: 60 s.
+    /// Default: 60 s. At most 24 hours.
     pub const fn max_lease(mut self, lease: Duration) -> Self {
         self.settings.max_lease = lease;
         self

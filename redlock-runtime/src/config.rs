@@ -23,6 +23,23 @@ const MOST_NODES: usize = 32;
 /// A lease is for work in progress. What runs longer renews it.
 const LONGEST_MAX_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// What the longest lease has by default. The guard band prolongs every key and every quarantine,
+/// so a mistaken unit must not make it a matter of days.
+const LONGEST_GUARD_BAND: Duration = Duration::from_secs(LONGEST_MAX_LEASE.as_secs() / 10);
+
+/// What the longest lease has by default. A round ends with nine tenths of its lease anyway.
+const LONGEST_NODE_TIMEOUT: Duration = Duration::from_secs(LONGEST_MAX_LEASE.as_secs() / 20);
+
+/// [`Builder::build`](crate::Builder::build) takes this long if a server does not answer. A
+/// connection that broke unnoticed is also replaced only after this long.
+const LONGEST_CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Each renewal sends one request to every node: at this interval, one lock on three nodes sends
+/// 300 requests a second, whatever its lease is. The bound does not grow with the lease, because
+/// frequent renewals of a long lease have a use: if servers refuse `CLIENT TRACKING`, the holder
+/// learns of a loss at the next renewal.
+pub(crate) const SHORTEST_RENEWAL: Duration = Duration::from_millis(10);
+
 /// What holds for every lock of one node set.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -77,15 +94,31 @@ impl Settings {
     pub(crate) fn problems(&self) -> Vec<ConfigProblem> {
         let mut problems = Vec::new();
         let named = [
-            ("expire", Some(self.expire)),
-            ("max_lease", Some(self.max_lease)),
-            ("connect_timeout", Some(self.connect_timeout)),
-            ("guard_band", self.guard_band),
-            ("node_timeout", self.node_timeout),
+            ("expire", Some(self.expire), None),
+            ("max_lease", Some(self.max_lease), None),
+            (
+                "connect_timeout",
+                Some(self.connect_timeout),
+                Some(LONGEST_CONNECT_TIMEOUT),
+            ),
+            ("guard_band", self.guard_band, Some(LONGEST_GUARD_BAND)),
+            (
+                "node_timeout",
+                self.node_timeout,
+                Some(LONGEST_NODE_TIMEOUT),
+            ),
         ];
-        for (setting, value) in named {
-            if value.is_some_and(|value| value.is_zero()) {
+        for (setting, value, longest) in named {
+            let Some(value) = value else { continue };
+            if value.is_zero() {
                 problems.push(ConfigProblem::ZeroDuration { setting });
+            }
+            if let Some(longest) = longest.filter(|longest| value > *longest) {
+                problems.push(ConfigProblem::DurationTooLong {
+                    setting,
+                    value,
+                    longest,
+                });
             }
         }
         if self.max_lease > LONGEST_MAX_LEASE {
@@ -145,6 +178,12 @@ impl Options {
                 renew,
                 expire: lease,
             }),
+            Some(renew) if renew < SHORTEST_RENEWAL => {
+                problems.push(ConfigProblem::RenewTooOften {
+                    renew,
+                    shortest: SHORTEST_RENEWAL,
+                });
+            }
             _ => {}
         }
         match self.max_hold {

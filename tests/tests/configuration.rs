@@ -7,17 +7,27 @@ use std::{process::Command, time::Duration};
 
 use common::unhurried;
 use redlock_runtime::{
-    Builder, ConfigError, ConfigProblem, Connection, LockError, NODES_VARIABLE, Redlock,
+    Builder, ConfigError, ConfigProblem, Connection, Guard, Lock, LockError, NODES_VARIABLE,
+    Redlock,
 };
-use redlock_tests::{Cluster, Server};
+use redlock_tests::{Cluster, PATIENCE, Server};
+use tokio::time::timeout;
 
 const SECOND: Duration = Duration::from_secs(1);
+
+/// Durations that arithmetic is most likely to stumble over.
+const EXTREMES: [Duration; 3] = [Duration::ZERO, Duration::from_nanos(1), Duration::MAX];
 
 async fn refused(builder: Builder) -> ConfigError {
     match builder.build().await {
         Ok(redlock) => panic!("{redlock:?} was built"),
         Err(error) => error,
     }
+}
+
+/// Fails instead of hanging with an engine that does not answer any more.
+async fn in_time<F: Future>(future: F) -> F::Output {
+    timeout(PATIENCE, future).await.unwrap()
 }
 
 fn embedded() -> Builder {
@@ -187,6 +197,141 @@ async fn a_lock_that_cannot_work_is_refused_before_anything_is_sent() {
         matches!(error, LockError::EmptyKey { placeholder: None }),
         "{error}"
     );
+}
+
+#[tokio::test]
+async fn durations_of_a_node_set_have_upper_bounds() {
+    let cases: [(&str, fn(Builder, Duration) -> Builder); 3] = [
+        ("guard_band", Builder::guard_band),
+        ("node_timeout", Builder::node_timeout),
+        ("connect_timeout", Builder::connect_timeout),
+    ];
+    for (name, set) in cases {
+        let error = refused(set(embedded(), Duration::MAX)).await;
+        let &[
+            ConfigProblem::DurationTooLong {
+                setting,
+                value: Duration::MAX,
+                longest,
+            },
+        ] = error.problems()
+        else {
+            panic!("{name}: {error:?}");
+        };
+        assert_eq!(setting, name);
+        let shown = error.to_string();
+        for part in [
+            format!("`{name}`"),
+            format!("{:?}", Duration::MAX),
+            format!("{longest:?}"),
+        ] {
+            assert!(shown.contains(&part), "{part} in {shown}");
+        }
+        set(embedded(), longest).build().await.unwrap();
+        refused(set(embedded(), longest + Duration::from_nanos(1))).await;
+    }
+    // The longest lease works with the guard band and the node timeout that it has by default.
+    let day = 24 * 60 * 60 * SECOND;
+    let redlock = embedded().max_lease(day).expire(day).build().await.unwrap();
+    drop(redlock.lock("day").acquire().await.unwrap());
+    let builder = embedded().max_lease(day);
+    let builder = builder.guard_band(day / 10).node_timeout(day / 20);
+    builder.build().await.unwrap();
+    let error = refused(embedded().max_lease(Duration::MAX)).await;
+    assert!(
+        matches!(error.problems(), [ConfigProblem::MaxLeaseTooLong { longest, .. }] if *longest == day),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn renewals_have_a_shortest_interval() {
+    let redlock = embedded().build().await.unwrap();
+    let millis = Duration::from_millis;
+    let lock = |expire| redlock.lock("renewals").expire(expire);
+    let too_often = [
+        (lock(5 * SECOND).renew_every(Duration::from_nanos(1)), "1ns"),
+        (lock(5 * SECOND).renew_every(millis(9)), "9ms"),
+        // A third of the lease.
+        (lock(millis(27)).renew(), "9ms"),
+    ];
+    for (lock, interval) in too_often {
+        let error = lock.acquire().await.unwrap_err();
+        let LockError::Config(config) = &error else {
+            panic!("{error}");
+        };
+        assert!(
+            matches!(config.problems(), [ConfigProblem::RenewTooOften { shortest, .. }] if *shortest == millis(10)),
+            "{error}"
+        );
+        let shown = error.to_string();
+        assert!(
+            shown.contains(&format!("`renew` of {interval} is too often"))
+                && shown.contains("10ms"),
+            "{shown}"
+        );
+    }
+    for lock in [
+        lock(60 * SECOND).renew_every(millis(10)),
+        lock(millis(30)).renew(),
+    ] {
+        drop(lock.max_hold(Duration::MAX).acquire().await.unwrap());
+    }
+}
+
+/// Whatever the duration, the node set is refused or it works: no engine dies of it.
+#[tokio::test]
+async fn no_duration_ends_the_engine() {
+    let of_node_set = [
+        Builder::expire,
+        Builder::guard_band,
+        Builder::node_timeout,
+        Builder::connect_timeout,
+        Builder::max_lease,
+    ];
+    let of_lock: [fn(Lock, Duration) -> Lock; 4] =
+        [Lock::expire, Lock::wait, Lock::renew_every, |lock, time| {
+            lock.renew().max_hold(time)
+        }];
+    let server = Server::start();
+    for url in ["memory://extremes".to_owned(), server.url()] {
+        let usual = || Redlock::builder().nodes([&url]).assume_fresh(true);
+        let of_node_set = of_node_set.iter().enumerate();
+        let builders = of_node_set.flat_map(|(nth, set)| {
+            EXTREMES.map(|extreme| (format!("{nth}. {extreme:?}"), set(usual(), extreme)))
+        });
+        for (what, builder) in builders.chain([("defaults".to_owned(), usual())]) {
+            let redlock = match builder.build().await {
+                Ok(redlock) => redlock,
+                Err(error) => {
+                    let is_dead =
+                        |problem: &ConfigProblem| matches!(problem, ConfigProblem::NoEngine { .. });
+                    assert!(!error.problems().iter().any(is_dead), "{what}: {error}");
+                    continue;
+                }
+            };
+            let locks = of_lock
+                .iter()
+                .flat_map(|set| EXTREMES.map(|extreme| set(redlock.lock("k"), extreme)));
+            for lock in locks {
+                drop(acquired_or_not(lock, &what).await);
+            }
+            let held = acquired_or_not(redlock.lock("k"), &what).await;
+            drop(acquired_or_not(redlock.lock("k").wait(Duration::MAX), &what).await);
+            drop(held);
+            in_time(redlock.shutdown(Duration::MAX)).await.unwrap();
+        }
+    }
+}
+
+/// A node set that gives its connections up at once never gets a lock, so nothing is expected but
+/// an engine that lives.
+async fn acquired_or_not(lock: Lock, what: &str) -> Option<Guard> {
+    let shown = format!("{what}: {lock:?}");
+    match timeout(SECOND / 20, lock.acquire()).await {
+        Ok(Err(error @ LockError::Stopped(_))) => panic!("{shown}: {error}"),
+        outcome => outcome.ok()?.ok(),
+    }
 }
 
 #[tokio::test]

@@ -105,6 +105,15 @@ pub enum ConfigProblem {
         /// The name of the setting.
         setting: &'static str,
     },
+    /// A duration is longer than can make sense.
+    DurationTooLong {
+        /// The name of the setting.
+        setting: &'static str,
+        /// What was set.
+        value: Duration,
+        /// The longest that can be set.
+        longest: Duration,
+    },
     /// The lease is no longer than the clock drift that Redlock subtracts from it.
     LeaseTooShort {
         /// The lease.
@@ -130,6 +139,14 @@ pub enum ConfigProblem {
         renew: Duration,
         /// The lease.
         expire: Duration,
+    },
+    /// Renewals would come so often that they are a load on the nodes. Each one sends a request to
+    /// every node.
+    RenewTooOften {
+        /// Time between renewals: what was set, or a third of the lease.
+        renew: Duration,
+        /// The shortest time that is allowed.
+        shortest: Duration,
     },
     /// `max_hold` would end the lock before its first lease is over.
     MaxHoldTooShort {
@@ -196,6 +213,14 @@ impl ConfigProblem {
     fn fmt_time(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::ZeroDuration { setting } => write!(f, "`{setting}` must be longer than zero"),
+            Self::DurationTooLong {
+                setting,
+                value,
+                longest,
+            } => write!(
+                f,
+                "`{setting}` of {value:?} is too long; it can be {longest:?} at most"
+            ),
             Self::LeaseTooShort { expire } => write!(
                 f,
                 "`expire` of {expire:?} is shorter than the clock drift that Redlock allows for; the lock could never be held"
@@ -211,6 +236,10 @@ impl ConfigProblem {
             Self::RenewNotShorter { renew, expire } => write!(
                 f,
                 "`renew` of {renew:?} must be shorter than `expire`, which is {expire:?}; the lock would expire first"
+            ),
+            Self::RenewTooOften { renew, shortest } => write!(
+                f,
+                "`renew` of {renew:?} is too often; each renewal asks all nodes, so it can be {shortest:?} at least"
             ),
             Self::MaxHoldTooShort { max_hold, expire } => write!(
                 f,
