@@ -2,12 +2,13 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use redlock_protocol::NodeState;
+
 use crate::{
     config::{ConfigError, ConfigProblem, NODES_VARIABLE, Settings, parse_nodes},
     engine::{Config, Engine},
     install::{self, Installed},
     node_set::Shared,
-    protocol::{self, NodeState},
     redlock::Redlock,
 };
 
@@ -115,6 +116,11 @@ impl Builder {
 
     /// The longest lease that a lock of this node set may ask for. Longer work renews its lease.
     /// Default: 60 s. At most 24 hours.
+    ///
+    /// All processes that share the servers need the same `max_lease` and the same
+    /// [`guard_band`](Self::guard_band): a server that lost its memory stays out for as long as a
+    /// lock may last that it has forgotten. A server that is used with another one does not vote for
+    /// this node set ([`NodeState::OtherMaxLease`]).
     pub const fn max_lease(mut self, lease: Duration) -> Self {
         self.settings.max_lease = lease;
         self
@@ -133,6 +139,24 @@ impl Builder {
     /// dropped early is a lock that two can hold.
     pub const fn allow_eviction(mut self, allow: bool) -> Self {
         self.settings.may_evict = allow;
+        self
+    }
+
+    /// For fleets in which clients of other Redlock libraries lock the same keys, for example during
+    /// a migration to this one.
+    ///
+    /// Normally a process that has a lock passes it from task to task, and leaves it to another
+    /// process as soon as that one is known to wait. Clients of other libraries only try again from
+    /// time to time, and cannot leave a hint that they wait, so a process with many waiting tasks
+    /// could keep them out for as long as its load lasts. With `mixed_fleet(true)` each critical
+    /// section acquires and releases the lock on the servers by itself, and then stands back for a
+    /// random time, as those clients do.
+    ///
+    /// The cost: a contended lock needs one round to the servers for each critical section instead
+    /// of some twenty rounds a second, so far fewer sections run in a second. Locks without
+    /// contention are as fast as before. Default: false.
+    pub const fn mixed_fleet(mut self, mixed: bool) -> Self {
+        self.settings.mixed_fleet = mixed;
         self
     }
 
@@ -171,13 +195,7 @@ impl Builder {
             .unzip();
         let engine = Engine::start(Config {
             nodes: targets,
-            settings: protocol::Settings {
-                silence_limit: self.settings.connect_timeout,
-                may_evict: self.settings.may_evict,
-                quarantine: self.settings.quarantine(),
-                fresh_quarantine: self.settings.fresh_quarantine(),
-                busy_from: protocol::BUSY_FROM,
-            },
+            settings: self.settings.for_protocol(),
             runtime: self.runtime,
         })
         .map_err(|error| {
@@ -250,27 +268,35 @@ impl Redlock {
         let mut same = Vec::new();
         let mut useless = Vec::new();
         for (node, state) in self.shared.engine.node_states().into_iter().enumerate() {
+            let address = addresses[node].to_string();
             match state {
-                Some(NodeState::SameServer(twin)) => same.push(ConfigProblem::SameServer {
+                Some(NodeState::SameServer { twin }) => same.push(ConfigProblem::SameServer {
                     first: addresses[twin.0].to_string(),
-                    second: addresses[node].to_string(),
+                    second: address,
                 }),
-                Some(NodeState::Down(reason)) if is_denial(&reason) => {
-                    useless.push(ConfigProblem::AccessDenied {
-                        address: addresses[node].to_string(),
-                        message: reason.to_string(),
+                Some(NodeState::Down { reason: message } | NodeState::Refuses { message })
+                    if is_denial(&message) =>
+                {
+                    let message = message.to_string();
+                    useless.push(ConfigProblem::AccessDenied { address, message });
+                }
+                Some(NodeState::Evicts { policy }) => {
+                    let policy = policy.to_string();
+                    useless.push(ConfigProblem::EvictingNode { address, policy });
+                }
+                Some(NodeState::OtherMaxLease { theirs, ours }) => {
+                    useless.push(ConfigProblem::OtherMaxLease {
+                        address,
+                        theirs,
+                        ours,
                     });
                 }
-                Some(NodeState::Evicts(policy)) => useless.push(ConfigProblem::EvictingNode {
-                    address: addresses[node].to_string(),
-                    policy: policy.to_string(),
-                }),
                 _ => {}
             }
         }
         // Fewer than that are an outage of single nodes, which must not keep a service from
         // starting.
-        if protocol::out_of_reach(addresses.len(), useless.len()) {
+        if redlock_protocol::out_of_reach(addresses.len(), useless.len()) {
             same.extend(useless);
         }
         ConfigError::unless_empty(same)

@@ -5,13 +5,11 @@ mod problem;
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use redis::{IntoConnectionInfo, ProtocolVersion};
+use redlock_protocol::LockParams;
 use url::Url;
 
 pub use self::problem::{ConfigError, ConfigProblem};
-use crate::{
-    node::{Memory, Target, with_protocol},
-    protocol::{self, Terms},
-};
+use crate::node::{Memory, Target, with_protocol};
 
 /// The environment variable that names the nodes where the code does not: URLs with commas
 /// between them.
@@ -49,6 +47,7 @@ pub(crate) struct Settings {
     pub(crate) connect_timeout: Duration,
     pub(crate) may_evict: bool,
     pub(crate) assume_fresh: bool,
+    pub(crate) mixed_fleet: bool,
     pub(crate) guard_band: Option<Duration>,
     pub(crate) node_timeout: Option<Duration>,
 }
@@ -62,6 +61,7 @@ impl Default for Settings {
             connect_timeout: Duration::from_secs(1),
             may_evict: false,
             assume_fresh: false,
+            mixed_fleet: false,
             guard_band: None,
             node_timeout: None,
         }
@@ -69,25 +69,24 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// As long as any key may live: then a node that lost its memory has forgotten nothing that
-    /// still counts.
-    pub(crate) fn quarantine(&self) -> Duration {
-        self.longest_key(self.max_lease)
-    }
-
-    /// The same where all nodes are new, and this node set's own lease is the best guess.
-    pub(crate) fn fresh_quarantine(&self) -> Duration {
-        self.longest_key(self.expire)
-    }
-
-    fn longest_key(&self, lease: Duration) -> Duration {
-        if self.assume_fresh {
-            return Duration::ZERO;
+    /// What the protocol needs to know of them.
+    pub(crate) fn for_protocol(&self) -> redlock_protocol::Settings {
+        redlock_protocol::Settings {
+            silence_limit: self.connect_timeout,
+            may_evict: self.may_evict,
+            max_ttl: self.key_ttl(self.max_lease),
+            default_ttl: self.key_ttl(self.expire),
+            assume_fresh: self.assume_fresh,
+            busy_from: redlock_protocol::BUSY_FROM,
+            mixed_fleet: self.mixed_fleet,
         }
+    }
+
+    fn key_ttl(&self, lease: Duration) -> Duration {
         let guard_band = self.guard_band;
-        protocol::key_ttl(
+        redlock_protocol::key_ttl(
             lease,
-            guard_band.unwrap_or_else(|| protocol::default_guard_band(lease)),
+            guard_band.unwrap_or_else(|| redlock_protocol::default_guard_band(lease)),
         )
     }
 
@@ -163,13 +162,13 @@ pub enum Renew {
 
 impl Options {
     /// Checks the options against the settings, and fills in what they leave open.
-    pub(crate) fn terms(&self, settings: &Settings) -> Result<Terms, ConfigError> {
+    pub(crate) fn params(&self, settings: &Settings) -> Result<LockParams, ConfigError> {
         let lease = self.expire.unwrap_or(settings.expire);
         let mut problems = Vec::new();
         problems.extend(lease_problem(lease, settings.max_lease));
         let renew = match self.renew {
             Renew::Never => None,
-            Renew::Default => Some(protocol::default_renewal(lease)),
+            Renew::Default => Some(redlock_protocol::default_renewal(lease)),
             Renew::Every(interval) => Some(interval),
         };
         match renew {
@@ -197,15 +196,15 @@ impl Options {
             _ => {}
         }
         ConfigError::unless_empty(problems)?;
-        Ok(Terms {
+        Ok(LockParams {
             lease,
             guard_band: settings
                 .guard_band
-                .unwrap_or_else(|| protocol::default_guard_band(lease)),
+                .unwrap_or_else(|| redlock_protocol::default_guard_band(lease)),
             node_timeout: settings
                 .node_timeout
-                .unwrap_or_else(|| protocol::default_node_timeout(lease)),
-            min_validity: protocol::default_min_validity(lease),
+                .unwrap_or_else(|| redlock_protocol::default_node_timeout(lease)),
+            min_validity: redlock_protocol::default_min_validity(lease),
             wait: self.wait,
             renew,
             max_hold: self.max_hold,
@@ -217,7 +216,7 @@ fn lease_problem(expire: Duration, max_lease: Duration) -> Option<ConfigProblem>
     if expire > max_lease {
         return Some(ConfigProblem::LeaseTooLong { expire, max_lease });
     }
-    if !protocol::outlasts_drift(expire) {
+    if !redlock_protocol::outlasts_drift(expire) {
         return Some(ConfigProblem::LeaseTooShort { expire });
     }
     None

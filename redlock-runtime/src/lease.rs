@@ -2,26 +2,14 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+pub use redlock_protocol::Release;
+use redlock_protocol::{Instant, Loss, SectionId};
+
 use crate::{
     engine::{Status, Stopped},
     error::{Context, LockError},
     node_set::Shared,
-    protocol::{Instant, LeaseId, Loss},
 };
-
-/// What became of a release.
-#[non_exhaustive]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Release {
-    /// The lock was held until now: a majority of nodes still had its key, and deleted it.
-    Released,
-    /// The lease had ended before, or a majority of nodes no longer had the key: somebody else
-    /// may have held the lock in the meantime.
-    AlreadyExpired,
-    /// Too few nodes answered to tell, or the node set was shut down. What could not be released
-    /// is released once a node can be reached again, or expires.
-    Unknown,
-}
 
 /// A number that grows with every acquisition of a key; see [`Lease::fencing_token`].
 ///
@@ -136,9 +124,9 @@ impl Lease {
         if !self.is_held() {
             return Err(asked.over_error(&self.key));
         }
-        match asked.shared.engine.extend(asked.lease).await {
+        match asked.shared.engine.extend(asked.section).await {
             Ok(Ok(())) => Ok(self.remaining()),
-            Ok(Err(votes)) => Err(LockError::not_extended(votes, &asked.context(&self.key))),
+            Ok(Err(verdicts)) => Err(LockError::not_extended(verdicts, &asked.context(&self.key))),
             Err(Stopped) => Err(asked.over_error(&self.key)),
         }
     }
@@ -148,7 +136,7 @@ impl Lease {
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) lease: LeaseId,
+    pub(crate) section: SectionId,
     pub(crate) status: Arc<Status>,
     pub(crate) name: Option<&'static str>,
     pub(crate) since: Instant,
@@ -166,7 +154,9 @@ impl Asked {
 
     /// The error for a lease that is over.
     pub(crate) fn over_error(&self, key: &Arc<str>) -> LockError {
-        let expired = Loss::Expired { votes: Vec::new() };
+        let expired = Loss::Expired {
+            verdicts: Vec::new(),
+        };
         let loss = self.status.loss().unwrap_or(&expired);
         LockError::over(loss, &self.context(key))
     }

@@ -143,7 +143,6 @@ mod lease;
 mod lock;
 mod node;
 mod node_set;
-mod protocol;
 mod redlock;
 mod script;
 mod section;
@@ -162,12 +161,12 @@ pub use redlock_macros::redis_lock;
 pub use self::{
     builder::Builder,
     config::{ConfigError, ConfigProblem, NODES_VARIABLE},
-    error::{FromLockError, LockError, NodeVerdict, Report, Verdict},
+    error::{FromLockError, LockError, NodeVerdict, QuarantineReason, Report, Verdict},
     guard::Guard,
     install::Installed,
     lease::{FencingToken, Lease, Release},
     lock::Lock,
-    redlock::{Connection, NodeStatus, Redlock, ShutdownError},
+    redlock::{NodeState, NodeStatus, Redlock, ShutdownError},
 };
 
 /// The examples of the README compile.

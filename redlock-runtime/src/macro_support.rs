@@ -117,7 +117,7 @@ pub const fn check_durations(options: &Options) {
     };
     assert!(!expire.is_zero(), "`expire` must be longer than zero");
     assert!(
-        crate::protocol::outlasts_drift(expire),
+        redlock_protocol::outlasts_drift(expire),
         "`expire` is shorter than the clock drift that Redlock allows for; the lock could never be held"
     );
     if let Renew::Every(renew) = options.renew {

@@ -8,13 +8,14 @@ use std::{
     task::Poll,
 };
 
+use redlock_protocol::Release;
+
 use crate::{
     config::Options,
     engine::Stopped,
     error::LockError,
-    lease::{Asked, Lease, Release},
+    lease::{Asked, Lease},
     node_set::Shared,
-    protocol::Outcome,
 };
 
 /// Owns one lease. Dropping it ends the lease in whatever phase it is, with one message to the
@@ -49,7 +50,7 @@ impl Section {
             key,
             options,
             asked: shared.map(|shared| Asked {
-                lease: shared.engine.new_lease(),
+                section: shared.engine.new_section(),
                 name: options.name,
                 status: Arc::default(),
                 since: shared.engine.now(),
@@ -68,17 +69,17 @@ impl Section {
         let asked = self.asked.as_ref().map_err(Clone::clone)?;
         let Asked {
             shared,
-            lease,
+            section,
             status,
             ..
         } = asked;
-        let terms = self.options.terms(&shared.settings)?;
+        let params = self.options.params(&shared.settings)?;
         // From here on, dropping this section is what releases, also while the answer is awaited.
         self.begun = true;
         let key = Arc::clone(&self.key);
         let answer = shared
             .engine
-            .acquire(*lease, key, terms, Arc::clone(status))
+            .acquire(*section, key, params, Arc::clone(status))
             .await;
         match answer {
             Ok(Ok(())) if status.is_held(shared.engine.now()) => Ok(()),
@@ -119,20 +120,16 @@ impl Section {
         finished.ok_or_else(|| asked.over_error(&self.key))
     }
 
-    /// Ends the lease, and tells what the nodes say of it.
+    /// Ends the lease, and tells what became of the release.
     pub(crate) fn release(mut self) -> impl Future<Output = Release> + Send {
         let begun = std::mem::take(&mut self.begun);
         let released = self.asked.as_ref().ok().filter(|_| begun).map(|asked| {
             asked.status.release();
-            asked.shared.engine.end_and_report(asked.lease)
+            asked.shared.engine.end_and_report(asked.section)
         });
         async move {
             match released {
-                Some(outcome) => match outcome.await {
-                    Outcome::Released => Release::Released,
-                    Outcome::AlreadyExpired => Release::AlreadyExpired,
-                    Outcome::Unknown => Release::Unknown,
-                },
+                Some(release) => release.await,
                 None => Release::Unknown,
             }
         }
@@ -143,7 +140,7 @@ impl Drop for Section {
     fn drop(&mut self) {
         if let (true, Ok(asked)) = (self.begun, &self.asked) {
             asked.status.release();
-            asked.shared.engine.end(asked.lease);
+            asked.shared.engine.end(asked.section);
         }
     }
 }

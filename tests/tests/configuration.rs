@@ -7,8 +7,7 @@ use std::{process::Command, time::Duration};
 
 use common::unhurried;
 use redlock_runtime::{
-    Builder, ConfigError, ConfigProblem, Connection, Guard, Lock, LockError, NODES_VARIABLE,
-    Redlock,
+    Builder, ConfigError, ConfigProblem, Guard, Lock, LockError, NODES_VARIABLE, NodeState, Redlock,
 };
 use redlock_tests::{Cluster, PATIENCE, Server};
 use tokio::time::timeout;
@@ -376,7 +375,7 @@ async fn a_wrong_password_on_all_nodes_is_a_mistake_and_on_one_an_outage() {
     let redlock = unhurried(urls).build().await.unwrap();
     let guard = redlock.lock("k").acquire().await.unwrap();
     let nodes = redlock.nodes();
-    let Connection::Down { reason } = nodes[1].connection() else {
+    let NodeState::Down { reason } = nodes[1].state() else {
         panic!("{nodes:?}");
     };
     assert!(
@@ -408,7 +407,7 @@ const RULES: &[&str] = &[
     "on",
     ">secret",
     "~lock:*",
-    "~redlock:*",
+    "~__redlock:*",
     "+hello",
     "+auth",
     "+client|tracking",

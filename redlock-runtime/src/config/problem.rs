@@ -93,6 +93,16 @@ pub enum ConfigProblem {
         /// Its `maxmemory-policy`.
         policy: String,
     },
+    /// So many servers are used with another `max_lease` or guard band that no majority is left to
+    /// vote. One such problem for each of them.
+    OtherMaxLease {
+        /// The server's address.
+        address: String,
+        /// How long keys of the other processes may live.
+        theirs: Duration,
+        /// How long keys of this process may live.
+        ours: Duration,
+    },
     /// More nodes than any quorum needs.
     TooManyNodes {
         /// How many there are.
@@ -194,6 +204,16 @@ impl fmt::Display for ConfigProblem {
                 f,
                 "{address} drops keys when memory runs out (maxmemory-policy {policy}); set it to noeviction, or say `allow_eviction(true)`"
             ),
+            Self::OtherMaxLease {
+                address,
+                theirs,
+                ours,
+            } => write!(
+                f,
+                "{address} is used with another `max_lease` or `guard_band`: keys of other processes \
+                 live for up to {theirs:.1?}, those of this one for up to {ours:.1?}; give all \
+                 processes the same values"
+            ),
             Self::TooManyNodes { count, most } => write!(
                 f,
                 "{count} nodes are too many; use at most {most}, five are plenty"
@@ -257,6 +277,7 @@ impl ConfigProblem {
             | Self::SameServer { .. }
             | Self::AccessDenied { .. }
             | Self::EvictingNode { .. }
+            | Self::OtherMaxLease { .. }
             | Self::TooManyNodes { .. }
             | Self::AlreadyInstalled
             | Self::NoEngine { .. } => Ok(()),

@@ -2,32 +2,32 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use redlock_protocol::{LockParams, Refusal, Release, SectionId, ShutdownError, Verdict};
 use tokio::sync::oneshot;
 
 use super::status::Status;
-use crate::protocol::{Drained, LeaseId, Outcome, Refusal, Terms, Vote};
 
 /// One question, and where the answer goes.
 pub(super) enum Command {
     Acquire {
-        lease: LeaseId,
+        section: SectionId,
         key: Arc<str>,
-        terms: Terms,
+        params: LockParams,
         status: Arc<Status>,
         answer: oneshot::Sender<Result<(), Refusal>>,
     },
     Extend {
-        lease: LeaseId,
-        answer: oneshot::Sender<Result<(), Vec<Vote>>>,
+        section: SectionId,
+        answer: oneshot::Sender<Result<(), Vec<Verdict>>>,
     },
     End {
-        lease: LeaseId,
-        answer: Option<oneshot::Sender<Outcome>>,
+        section: SectionId,
+        answer: Option<oneshot::Sender<Release>>,
     },
     Shutdown {
         timeout: Duration,
-        cut_off: bool,
-        done: Box<dyn FnOnce(Drained) + Send>,
+        abort_holders: bool,
+        done: Box<dyn FnOnce(ShutdownError) + Send>,
     },
 }
 
