@@ -5,17 +5,17 @@ use std::{fmt, marker::PhantomData, pin::Pin, sync::Arc, time::Duration};
 
 pub use std;
 
+pub use crate::{
+    config::Renew,
+    key::{Key, Value, Values},
+};
 use crate::{
-    config::Options,
+    config::{Options, SHORTEST_RENEWAL},
     error::{FromLockError, LockError},
     guard::Lease,
     install,
     redlock::{Redlock, Shared},
     section,
-};
-pub use crate::{
-    config::Renew,
-    key::{Key, Value, Values},
 };
 
 /// Stands for a value of the return type, so that the compiler reports a body that returns
@@ -146,8 +146,18 @@ pub const fn check_durations(spec: &Spec) {
     if let Renew::Every(renew) = spec.renew {
         assert!(!renew.is_zero(), "`renew` must be longer than zero");
         assert!(
+            renew.as_nanos() >= SHORTEST_RENEWAL.as_nanos(),
+            "`renew` must be at least 10ms, because each renewal asks all nodes"
+        );
+        assert!(
             spec.expire.is_none() || renew.as_nanos() < expire.as_nanos(),
             "`renew` must be shorter than `expire`; the lock would expire first"
+        );
+    }
+    if let (Renew::Default, Some(expire)) = (spec.renew, spec.expire) {
+        assert!(
+            expire.as_nanos() / 3 >= SHORTEST_RENEWAL.as_nanos(),
+            "a lease that is renewed must be at least 30ms; `renew` asks all nodes every third of it"
         );
     }
     if let (Some(max_hold), Some(expire)) = (spec.max_hold, spec.expire) {
