@@ -56,7 +56,8 @@ impl Builder {
     /// - `rediss://...`: the same over TLS, with the feature `tls`
     /// - `unix:///path/to/socket[?user=...&pass=...]`
     /// - `memory://name`: no server at all, but a store in this process, for tests and for
-    ///   trying things out; one name is one store
+    ///   trying things out; one name is one store. Locks on such nodes exclude nothing outside this
+    ///   process, so they cannot stand beside servers in one node set
     ///
     /// Use an odd number of servers that fail independently: no replicas of each other, no
     /// cluster, each with its own machine. With one node there is one lock server, and no lock

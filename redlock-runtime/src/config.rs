@@ -226,6 +226,13 @@ pub(crate) struct Node {
     pub(crate) target: Target,
 }
 
+impl Node {
+    /// True if it is a store in this process.
+    pub(crate) const fn is_memory(&self) -> bool {
+        matches!(self.target, Target::Memory(_))
+    }
+}
+
 /// Reads the URLs of a node set; every bad one is a problem of its own.
 pub(crate) fn parse_nodes(urls: &[String]) -> (Vec<Node>, Vec<ConfigProblem>) {
     let mut nodes = Vec::new();
@@ -247,6 +254,13 @@ pub(crate) fn parse_nodes(urls: &[String]) -> (Vec<Node>, Vec<ConfigProblem>) {
             }
             Err(reason) => problems.push(ConfigProblem::BadNode { index, reason }),
         }
+    }
+    let of_kind = |is_memory: bool| {
+        let found = nodes.iter().find(|node| node.is_memory() == is_memory);
+        found.map(|node| node.address.to_string())
+    };
+    if let (Some(memory), Some(server)) = (of_kind(true), of_kind(false)) {
+        problems.push(ConfigProblem::MixedNodes { memory, server });
     }
     if urls.is_empty() {
         problems.push(ConfigProblem::NoNodes);

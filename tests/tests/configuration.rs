@@ -148,7 +148,31 @@ async fn every_mistake_is_reported_at_once() {
     }
     let bad = |problem: &ConfigProblem| matches!(problem, ConfigProblem::BadNode { index: 2, .. });
     assert!(problems.iter().any(bad), "{error}");
-    assert_eq!(problems.len(), 6);
+    let mixed = |problem: &ConfigProblem| matches!(problem, ConfigProblem::MixedNodes { .. });
+    assert!(problems.iter().any(mixed), "{error}");
+    assert_eq!(problems.len(), 7);
+}
+
+/// Two processes would each have a majority of their own.
+#[tokio::test]
+async fn memory_nodes_do_not_stand_beside_servers() {
+    let server = Server::start();
+    let [a, b] = ["memory://mixed-a", "memory://mixed-b"].map(str::to_owned);
+    for urls in [
+        vec![a.clone(), server.url()],
+        vec![server.url(), a.clone(), b.clone()],
+        vec![server.unix_url(), a.clone()],
+    ] {
+        let error = refused(Redlock::builder().nodes(urls)).await;
+        let [ConfigProblem::MixedNodes { memory, server }] = error.problems() else {
+            panic!("{error:?}");
+        };
+        assert_eq!(*memory, a);
+        let shown = error.to_string();
+        assert!(shown.contains("in this process only"), "{shown}");
+        assert!(shown.contains(server), "{shown}");
+    }
+    Redlock::builder().nodes([a, b]).build().await.unwrap();
 }
 
 #[tokio::test]

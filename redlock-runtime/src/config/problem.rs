@@ -70,6 +70,15 @@ pub enum ConfigProblem {
         /// Their address.
         address: String,
     },
+    /// Some nodes are in memory and others are servers. A memory node belongs to one process, so
+    /// two processes could each win a majority with a memory node of their own, and both hold one
+    /// lock.
+    MixedNodes {
+        /// The first node in memory.
+        memory: String,
+        /// The address of the first server.
+        server: String,
+    },
     /// Two different addresses lead to the same server, which would vote twice.
     SameServer {
         /// The one address.
@@ -182,6 +191,10 @@ impl fmt::Display for ConfigProblem {
                 f,
                 "nodes {first} and {second} are both {address}; every node must be a server of its own"
             ),
+            Self::MixedNodes { memory, server } => write!(
+                f,
+                "{memory} lives in this process only and {server} is a server; two processes with such nodes could both hold one lock, so use only servers, or only memory nodes in a test"
+            ),
             Self::SameServer { first, second } => write!(
                 f,
                 "{first} and {second} are the same server; it would vote twice"
@@ -239,7 +252,7 @@ impl ConfigProblem {
             ),
             Self::RenewTooOften { renew, shortest } => write!(
                 f,
-                "`renew` of {renew:?} is too often; each renewal asks all nodes, so it can be {shortest:?} at least"
+                "`renew` of {renew:?} is too often; each renewal asks all nodes, so it can be {shortest:?} at least (without an interval, `renew` is a third of `expire`)"
             ),
             Self::MaxHoldTooShort { max_hold, expire } => write!(
                 f,
@@ -254,6 +267,7 @@ impl ConfigProblem {
             Self::NoNodes
             | Self::BadNode { .. }
             | Self::DuplicateNode { .. }
+            | Self::MixedNodes { .. }
             | Self::SameServer { .. }
             | Self::AccessDenied { .. }
             | Self::EvictingNode { .. }
