@@ -234,7 +234,7 @@ impl Node {
 }
 
 /// Reads the URLs of a node set; every bad one is a problem of its own.
-pub(crate) fn parse_nodes(urls: &[String]) -> (Vec<Node>, Vec<ConfigProblem>) {
+pub(crate) fn parse_nodes(urls: &[String], servers_only: bool) -> (Vec<Node>, Vec<ConfigProblem>) {
     let mut nodes = Vec::new();
     let mut problems = Vec::new();
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
@@ -259,8 +259,14 @@ pub(crate) fn parse_nodes(urls: &[String]) -> (Vec<Node>, Vec<ConfigProblem>) {
         let found = nodes.iter().find(|node| node.is_memory() == is_memory);
         found.map(|node| node.address.to_string())
     };
-    if let (Some(memory), Some(server)) = (of_kind(true), of_kind(false)) {
-        problems.push(ConfigProblem::MixedNodes { memory, server });
+    match (of_kind(true), of_kind(false)) {
+        (Some(memory), _) if servers_only => {
+            problems.push(ConfigProblem::ServersRequired { memory });
+        }
+        (Some(memory), Some(server)) => {
+            problems.push(ConfigProblem::MixedNodes { memory, server });
+        }
+        _ => {}
     }
     if urls.is_empty() {
         problems.push(ConfigProblem::NoNodes);

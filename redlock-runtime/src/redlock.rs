@@ -50,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     /// The nodes' addresses, in order, without user and password.
     pub(crate) addresses: Vec<Arc<str>>,
+    /// All nodes are in memory.
+    pub(crate) is_embedded: bool,
 }
 
 impl Redlock {
@@ -82,6 +84,14 @@ impl Redlock {
                 connection: self.connection(state),
             })
             .collect()
+    }
+
+    /// True if the nodes are `memory://` nodes: then locks exclude other tasks of this process, and
+    /// no other process. For a line in the log of a program that falls back to such nodes by
+    /// [`Builder::nodes_from_env_or`].
+    #[must_use]
+    pub fn is_embedded(&self) -> bool {
+        self.shared.is_embedded
     }
 
     /// Shuts the node set down in order: nothing new is locked, waiting callers get

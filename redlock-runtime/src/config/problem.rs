@@ -54,6 +54,10 @@ impl error::Error for ConfigError {}
 pub enum ConfigProblem {
     /// No node was given, neither in code nor by `REDLOCK_NODES`.
     NoNodes,
+    /// `REDLOCK_NODES` is set, but names no node: it is empty, or holds only commas and white space.
+    NodesVariableEmpty,
+    /// `REDLOCK_NODES` is set, but is not valid UTF-8.
+    NodesVariableNotUnicode,
     /// The node at this index is not one that can be reached.
     BadNode {
         /// Position in the list of nodes, from zero.
@@ -78,6 +82,12 @@ pub enum ConfigProblem {
         memory: String,
         /// The address of the first server.
         server: String,
+    },
+    /// A node is in memory, and [`Builder::require_servers`](crate::Builder::require_servers) allows
+    /// only servers.
+    ServersRequired {
+        /// The first node in memory.
+        memory: String,
     },
     /// Two different addresses lead to the same server, which would vote twice.
     SameServer {
@@ -182,6 +192,11 @@ impl fmt::Display for ConfigProblem {
                 f,
                 "no node is configured; name some with `nodes([...])` or in {NODES_VARIABLE}"
             ),
+            Self::NodesVariableEmpty => write!(
+                f,
+                "{NODES_VARIABLE} is set but empty; name nodes in it, with commas between them, or unset it"
+            ),
+            Self::NodesVariableNotUnicode => write!(f, "{NODES_VARIABLE} is not valid UTF-8"),
             Self::BadNode { index, reason } => write!(f, "node {index}: {reason}"),
             Self::DuplicateNode {
                 first,
@@ -194,6 +209,10 @@ impl fmt::Display for ConfigProblem {
             Self::MixedNodes { memory, server } => write!(
                 f,
                 "{memory} lives in this process only and {server} is a server; two processes with such nodes could both hold one lock, so use only servers, or only memory nodes in a test"
+            ),
+            Self::ServersRequired { memory } => write!(
+                f,
+                "{memory} lives in this process only, and `require_servers` allows only servers; name some in {NODES_VARIABLE} or with `nodes([...])`"
             ),
             Self::SameServer { first, second } => write!(
                 f,
@@ -265,9 +284,12 @@ impl ConfigProblem {
             // Written by `Display` itself. Named one by one, so that a new problem without a text
             // does not compile.
             Self::NoNodes
+            | Self::NodesVariableEmpty
+            | Self::NodesVariableNotUnicode
             | Self::BadNode { .. }
             | Self::DuplicateNode { .. }
             | Self::MixedNodes { .. }
+            | Self::ServersRequired { .. }
             | Self::SameServer { .. }
             | Self::AccessDenied { .. }
             | Self::EvictingNode { .. }
