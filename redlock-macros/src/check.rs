@@ -25,6 +25,9 @@ pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
     durations(args, mistakes);
 }
 
+/// The least number of milliseconds between two renewals, as in the runtime.
+const SHORTEST_RENEWAL: u64 = 10;
+
 /// What is known here; the runtime checks constants, and what the builder's defaults decide.
 fn durations(args: &Args, mistakes: &mut Mistakes) {
     let expire = args.expire.as_ref().and_then(Duration::known);
@@ -43,6 +46,12 @@ fn durations(args: &Args, mistakes: &mut Mistakes) {
             mistakes.add_at(*span, format!("`{name}` must be longer than zero"));
         }
     }
+    if let Some(interval) = interval.filter(|it| (1..SHORTEST_RENEWAL).contains(&it.millis)) {
+        let message = format!(
+            "`renew` must be at least {SHORTEST_RENEWAL}ms, because each renewal asks all nodes"
+        );
+        mistakes.add_at(interval.span, message);
+    }
     let Some(expire) = expire.filter(|expire| expire.millis > 0) else {
         return;
     };
@@ -57,6 +66,14 @@ fn durations(args: &Args, mistakes: &mut Mistakes) {
             expire.text
         );
         mistakes.add_at(interval.span, message);
+    }
+    if matches!(args.renew, Some(Renew::Default)) && expire.millis / 3 < SHORTEST_RENEWAL {
+        let message = format!(
+            "a lease that is renewed must be at least {}ms; \
+             `renew` asks all nodes every third of it",
+            3 * SHORTEST_RENEWAL
+        );
+        mistakes.add_at(expire.span, message);
     }
     if let Some(max_hold) = max_hold.filter(|hold| (1..expire.millis).contains(&hold.millis)) {
         let message = "`max_hold` is shorter than `expire`; make the lease shorter instead";
@@ -195,6 +212,24 @@ mod tests {
         // Their values are known to rustc only, and the default to the runtime only.
         assert!(argument_mistakes("key = \"k\", expire = LEASE, renew = 1h").is_empty());
         assert!(argument_mistakes("key = \"k\", renew = 1h").is_empty());
+    }
+
+    #[test]
+    fn renewals_have_a_shortest_interval() {
+        let interval = "`renew` must be at least 10ms, because each renewal asks all nodes";
+        let lease = "a lease that is renewed must be at least 30ms; \
+                     `renew` asks all nodes every third of it";
+        assert_eq!(
+            argument_mistakes("key = \"k\", expire = 5s, renew = 9ms"),
+            [interval]
+        );
+        assert_eq!(argument_mistakes("key = \"k\", renew = 1ms"), [interval]);
+        assert_eq!(
+            argument_mistakes("key = \"k\", expire = 29ms, renew"),
+            [lease]
+        );
+        assert!(argument_mistakes("key = \"k\", expire = 20ms, renew = 10ms").is_empty());
+        assert!(argument_mistakes("key = \"k\", expire = 30ms, renew").is_empty());
     }
 
     #[test]

@@ -42,7 +42,7 @@ mod tokens;
 /// | `key = "order:{id}"` | names what is locked; see [below](#the-key) | required |
 /// | `expire = 5s` | the lease: how long the lock lasts if it is not renewed | the default of the builder, 5 s |
 /// | `wait = 2s` | how long to wait for another holder | one attempt |
-/// | `renew` or `renew = 1s` | keeps the lease while the body runs; the interval between renewals, by default a third of `expire` | the body ends with its lease |
+/// | `renew` or `renew = 1s` | keeps the lease while the body runs; the interval between renewals, 10 ms or more, by default a third of `expire` | the body ends with its lease |
 /// | `max_hold = 1m` | with `renew`: the longest the body may hold the lock | no limit |
 /// | `guard = lease` | a name for the lease in the body: time that remains, `lost()`, `extend()` | none |
 /// | `name = "orders.pay"` | the label in logs and metrics | path and name of the function |

@@ -1,11 +1,16 @@
 //! From a description of a node set to one that works.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    env::{self, VarError},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
 
 use redlock_protocol::NodeState;
 
 use crate::{
-    config::{ConfigError, ConfigProblem, NODES_VARIABLE, Settings, parse_nodes},
+    config::{ConfigError, ConfigProblem, NODES_VARIABLE, Node, Settings, parse_nodes},
     engine::{Config, Engine},
     install::{self, Installed},
     node_set::Shared,
@@ -31,6 +36,7 @@ use crate::{
 #[must_use = "a builder does nothing until `build` or `install` is awaited"]
 pub struct Builder {
     nodes: Nodes,
+    servers_only: bool,
     settings: Settings,
     runtime: Option<tokio::runtime::Handle>,
 }
@@ -44,13 +50,15 @@ enum Nodes {
 
 impl Builder {
     /// The nodes, as URLs. Without this call they are taken from the environment variable
-    /// `REDLOCK_NODES`, with commas between them.
+    /// `REDLOCK_NODES`, with commas between them; see
+    /// [`nodes_from_env_or`](Self::nodes_from_env_or).
     ///
     /// - `redis://[user:password@]host[:port][/database]`
     /// - `rediss://...`: the same over TLS, with the feature `tls`
     /// - `unix:///path/to/socket[?user=...&pass=...]`
     /// - `memory://name`: no server at all, but a store in this process, for tests and for
-    ///   trying things out; one name is one store
+    ///   trying things out; one name is one store. Locks on such nodes exclude nothing outside this
+    ///   process, so they cannot stand beside servers in one node set
     ///
     /// Use an odd number of servers that fail independently: no replicas of each other, no
     /// cluster, each with its own machine. With one node there is one lock server, and no lock
@@ -64,14 +72,26 @@ impl Builder {
         self
     }
 
-    /// The nodes that the environment variable `REDLOCK_NODES` names, or `urls` where it is not
-    /// set.
+    /// The nodes that the environment variable `REDLOCK_NODES` names, or `urls` if it is not set.
+    /// A variable that is set but names nothing is an error and no reason to use `urls`.
+    ///
+    /// Take care with `memory://` nodes as `urls`: if the variable is missing or misspelt, every
+    /// process locks for itself, and nothing fails. [`Redlock::is_embedded`] reports that, and
+    /// [`require_servers`](Self::require_servers) refuses it.
     pub fn nodes_from_env_or<I>(mut self, urls: I) -> Self
     where
         I: IntoIterator,
         I::Item: Into<String>,
     {
         self.nodes = Nodes::FromEnvironmentOr(urls.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// With `true`, `memory://` nodes are a [`ConfigProblem::ServersRequired`], whether the code or
+    /// the environment names them. For programs in production, so that a missing `REDLOCK_NODES`
+    /// ends the start instead of the exclusion between processes. Default: `false`.
+    pub const fn require_servers(mut self, require: bool) -> Self {
+        self.servers_only = require;
         self
     }
 
@@ -181,14 +201,14 @@ impl Builder {
     /// # Cancellation
     /// Dropping the future leaves nothing behind.
     pub async fn build(self) -> Result<Redlock, ConfigError> {
-        let urls = match self.nodes {
-            Nodes::Given(urls) => urls,
-            Nodes::FromEnvironmentOr(urls) => nodes_of_environment().unwrap_or(urls),
+        let (nodes, mut problems) = match self.nodes.urls() {
+            Ok(urls) => parse_nodes(&urls, self.servers_only),
+            Err(problem) => (Vec::new(), vec![problem]),
         };
-        let (nodes, mut problems) = parse_nodes(&urls);
         problems.extend(self.settings.problems());
         ConfigError::unless_empty(problems)?;
 
+        let is_embedded = nodes.iter().all(Node::is_memory);
         let (addresses, targets) = nodes
             .into_iter()
             .map(|node| (node.address, node.target))
@@ -208,6 +228,7 @@ impl Builder {
                 engine,
                 settings: self.settings,
                 addresses,
+                is_embedded,
             }),
         };
         redlock.check_servers().await?;
@@ -231,20 +252,33 @@ impl Builder {
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
+            .field("servers_only", &self.servers_only)
             .field("settings", &self.settings)
             .field("runtime", &self.runtime)
             .finish_non_exhaustive()
     }
 }
 
-fn nodes_of_environment() -> Option<Vec<String>> {
-    let urls = std::env::var(NODES_VARIABLE).ok()?;
-    let urls: Vec<String> = urls
-        .split(',')
-        .map(|url| url.trim().to_owned())
-        .filter(|url| !url.is_empty())
-        .collect();
-    (!urls.is_empty()).then_some(urls)
+impl Nodes {
+    fn urls(self) -> Result<Vec<String>, ConfigProblem> {
+        match self {
+            Self::Given(urls) => Ok(urls),
+            Self::FromEnvironmentOr(urls) => match env::var(NODES_VARIABLE) {
+                Ok(list) => urls_of_list(&list),
+                Err(VarError::NotPresent) => Ok(urls),
+                Err(VarError::NotUnicode(_)) => Err(ConfigProblem::NodesVariableNotUnicode),
+            },
+        }
+    }
+}
+
+fn urls_of_list(list: &str) -> Result<Vec<String>, ConfigProblem> {
+    let urls = list.split(',').map(str::trim).filter(|url| !url.is_empty());
+    let urls: Vec<String> = urls.map(str::to_owned).collect();
+    if urls.is_empty() {
+        return Err(ConfigProblem::NodesVariableEmpty);
+    }
+    Ok(urls)
 }
 
 impl Redlock {
@@ -252,6 +286,7 @@ impl Redlock {
     pub fn builder() -> Builder {
         Builder {
             nodes: Nodes::FromEnvironmentOr(Vec::new()),
+            servers_only: false,
             settings: Settings::default(),
             runtime: None,
         }

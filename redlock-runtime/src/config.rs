@@ -8,12 +8,8 @@ use redis::{IntoConnectionInfo, ProtocolVersion};
 use redlock_protocol::LockParams;
 use url::Url;
 
-pub use self::problem::{ConfigError, ConfigProblem};
+pub use self::problem::{ConfigError, ConfigProblem, NODES_VARIABLE};
 use crate::node::{Memory, Target, with_protocol};
-
-/// The environment variable that names the nodes where the code does not: URLs with commas
-/// between them.
-pub const NODES_VARIABLE: &str = "REDLOCK_NODES";
 
 /// More nodes do not make a lock safer, only slower; and a typo that names hundreds is caught.
 const MOST_NODES: usize = 32;
@@ -229,8 +225,15 @@ pub(crate) struct Node {
     pub(crate) target: Target,
 }
 
+impl Node {
+    /// True if it is a store in this process.
+    pub(crate) const fn is_memory(&self) -> bool {
+        matches!(self.target, Target::Memory(_))
+    }
+}
+
 /// Reads the URLs of a node set; every bad one is a problem of its own.
-pub(crate) fn parse_nodes(urls: &[String]) -> (Vec<Node>, Vec<ConfigProblem>) {
+pub(crate) fn parse_nodes(urls: &[String], servers_only: bool) -> (Vec<Node>, Vec<ConfigProblem>) {
     let mut nodes = Vec::new();
     let mut problems = Vec::new();
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
@@ -250,6 +253,19 @@ pub(crate) fn parse_nodes(urls: &[String]) -> (Vec<Node>, Vec<ConfigProblem>) {
             }
             Err(reason) => problems.push(ConfigProblem::BadNode { index, reason }),
         }
+    }
+    let of_kind = |is_memory: bool| {
+        let found = nodes.iter().find(|node| node.is_memory() == is_memory);
+        found.map(|node| node.address.to_string())
+    };
+    match (of_kind(true), of_kind(false)) {
+        (Some(memory), _) if servers_only => {
+            problems.push(ConfigProblem::ServersRequired { memory });
+        }
+        (Some(memory), Some(server)) => {
+            problems.push(ConfigProblem::MixedNodes { memory, server });
+        }
+        _ => {}
     }
     if urls.is_empty() {
         problems.push(ConfigProblem::NoNodes);

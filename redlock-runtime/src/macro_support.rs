@@ -10,6 +10,7 @@ pub use crate::{
     key::{Key, Value, Values},
 };
 use crate::{
+    config::SHORTEST_RENEWAL,
     error::{FromLockError, LockError},
     lease::Lease,
     node_set::Shared,
@@ -123,8 +124,18 @@ pub const fn check_durations(options: &Options) {
     if let Renew::Every(renew) = options.renew {
         assert!(!renew.is_zero(), "`renew` must be longer than zero");
         assert!(
+            renew.as_nanos() >= SHORTEST_RENEWAL.as_nanos(),
+            "`renew` must be at least 10ms, because each renewal asks all nodes"
+        );
+        assert!(
             options.expire.is_none() || renew.as_nanos() < expire.as_nanos(),
             "`renew` must be shorter than `expire`; the lock would expire first"
+        );
+    }
+    if let (Renew::Default, Some(expire)) = (options.renew, options.expire) {
+        assert!(
+            expire.as_nanos() / 3 >= SHORTEST_RENEWAL.as_nanos(),
+            "a lease that is renewed must be at least 30ms; `renew` asks all nodes every third of it"
         );
     }
     if let (Some(max_hold), Some(expire)) = (options.max_hold, options.expire) {

@@ -11,4 +11,6 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     /// The nodes' addresses, in order, without user and password.
     pub(crate) addresses: Vec<Arc<str>>,
+    /// All nodes are in memory.
+    pub(crate) is_embedded: bool,
 }

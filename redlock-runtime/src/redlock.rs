@@ -57,6 +57,14 @@ impl Redlock {
             .collect()
     }
 
+    /// True if the nodes are `memory://` nodes: then locks exclude other tasks of this process, and
+    /// no other process. For a line in the log of a program that falls back to such nodes by
+    /// [`Builder::nodes_from_env_or`].
+    #[must_use]
+    pub fn is_embedded(&self) -> bool {
+        self.shared.is_embedded
+    }
+
     /// Shuts the node set down in order: nothing new is locked, waiting callers get
     /// [`LockError::Stopped`](crate::LockError::Stopped), holders may finish, and everything is
     /// released. Returns once that is done, or after `timeout`: then holders that are left are

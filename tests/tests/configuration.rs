@@ -3,7 +3,11 @@
 
 mod common;
 
-use std::{process::Command, time::Duration};
+use std::{
+    ffi::OsStr,
+    process::{Command, Output},
+    time::Duration,
+};
 
 use common::unhurried;
 use redlock_runtime::{
@@ -33,13 +37,17 @@ fn embedded() -> Builder {
     Redlock::builder().nodes(["memory://configuration"])
 }
 
-fn configured(mode: &str, nodes: Option<&str>) -> String {
+fn run(mode: &str, nodes: Option<&OsStr>) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_configured"));
     command.arg(mode).env_remove(NODES_VARIABLE);
     if let Some(nodes) = nodes {
         command.env(NODES_VARIABLE, nodes);
     }
-    let output = command.output().unwrap();
+    command.output().unwrap()
+}
+
+fn configured(mode: &str, nodes: Option<&str>) -> String {
+    let output = run(mode, nodes.map(OsStr::new));
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
@@ -50,16 +58,79 @@ fn nodes_come_from_the_environment_where_the_code_names_none() {
         configured("nodes", Some(" memory://a , memory://b,")),
         "memory://a memory://b"
     );
-    for nothing in [None, Some(""), Some(" , ")] {
-        let error = configured("nodes", nothing);
-        assert!(error.contains("no node is configured"), "{error}");
-        assert!(error.contains(NODES_VARIABLE), "{error}");
-        assert_eq!(configured("nodes_or_embedded", nothing), "memory://a");
-    }
+    let error = configured("nodes", None);
+    assert!(error.contains("no node is configured"), "{error}");
+    assert!(error.contains(NODES_VARIABLE), "{error}");
+    assert_eq!(configured("nodes_or_embedded", None), "memory://a");
     assert_eq!(
         configured("nodes_or_embedded", Some("memory://b")),
         "memory://b"
     );
+}
+
+/// A deployment whose list of nodes came out empty must not go on without other processes.
+#[test]
+fn an_environment_that_names_nothing_is_refused() {
+    for nothing in ["", " ", ",", " , \t,"] {
+        let error = configured("nodes", Some(nothing));
+        assert!(
+            error.contains(&format!("{NODES_VARIABLE} is set but empty")),
+            "{nothing:?}: {error}"
+        );
+        assert_eq!(
+            refusal_of_embedded(OsStr::new(nothing)),
+            "NodesVariableEmpty"
+        );
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_environment_that_cannot_be_read_is_refused() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let unreadable = OsStr::from_bytes(b"redis://:hunter2\xff@host");
+    assert_eq!(refusal_of_embedded(unreadable), "NodesVariableNotUnicode");
+}
+
+/// The only problem of a node set that falls back to a node in memory.
+fn refusal_of_embedded(nodes: &OsStr) -> &'static str {
+    let output = run("nodes_or_embedded", Some(nodes));
+    assert!(!output.status.success(), "{nodes:?}: {output:?}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!text.contains("hunter2"), "{text}");
+    let known = ["NodesVariableEmpty", "NodesVariableNotUnicode"];
+    let named = |problem: &&str| text.contains(&format!("problems: [{problem}]"));
+    known.into_iter().find(named).expect(&text)
+}
+
+#[tokio::test]
+async fn a_program_may_require_servers() {
+    let server = Server::start();
+    let required = |urls: &[&str]| {
+        Redlock::builder()
+            .nodes(urls.to_vec())
+            .require_servers(true)
+    };
+    for urls in [
+        &["memory://required"][..],
+        &["memory://required", &server.url()],
+        &[&server.url(), "memory://required", "memory://other"],
+    ] {
+        let error = refused(required(urls)).await;
+        let [ConfigProblem::ServersRequired { memory }] = error.problems() else {
+            panic!("{urls:?}: {error:?}");
+        };
+        assert_eq!(memory, "memory://required");
+        let shown = error.to_string();
+        for part in [memory, "require_servers", NODES_VARIABLE, "nodes([...])"] {
+            assert!(shown.contains(part), "{part} in {shown}");
+        }
+    }
+    let redlock = required(&[&server.url()]).build().await.unwrap();
+    assert!(!redlock.is_embedded());
+    let redlock = embedded().require_servers(false).build().await.unwrap();
+    assert!(redlock.is_embedded());
 }
 
 #[test]
@@ -147,7 +218,31 @@ async fn every_mistake_is_reported_at_once() {
     }
     let bad = |problem: &ConfigProblem| matches!(problem, ConfigProblem::BadNode { index: 2, .. });
     assert!(problems.iter().any(bad), "{error}");
-    assert_eq!(problems.len(), 6);
+    let mixed = |problem: &ConfigProblem| matches!(problem, ConfigProblem::MixedNodes { .. });
+    assert!(problems.iter().any(mixed), "{error}");
+    assert_eq!(problems.len(), 7);
+}
+
+/// Two processes would each have a majority of their own.
+#[tokio::test]
+async fn memory_nodes_do_not_stand_beside_servers() {
+    let server = Server::start();
+    let [a, b] = ["memory://mixed-a", "memory://mixed-b"].map(str::to_owned);
+    for urls in [
+        vec![a.clone(), server.url()],
+        vec![server.url(), a.clone(), b.clone()],
+        vec![server.unix_url(), a.clone()],
+    ] {
+        let error = refused(Redlock::builder().nodes(urls)).await;
+        let [ConfigProblem::MixedNodes { memory, server }] = error.problems() else {
+            panic!("{error:?}");
+        };
+        assert_eq!(*memory, a);
+        let shown = error.to_string();
+        assert!(shown.contains("in this process only"), "{shown}");
+        assert!(shown.contains(server), "{shown}");
+    }
+    Redlock::builder().nodes([a, b]).build().await.unwrap();
 }
 
 #[tokio::test]

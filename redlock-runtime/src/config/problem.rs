@@ -2,7 +2,9 @@
 
 use std::{error, fmt, time::Duration};
 
-use super::NODES_VARIABLE;
+/// The environment variable that names the nodes if the code does not: URLs with commas between
+/// them.
+pub const NODES_VARIABLE: &str = "REDLOCK_NODES";
 
 /// What is wrong with a configuration: all of it, not just the first mistake.
 ///
@@ -54,6 +56,10 @@ impl error::Error for ConfigError {}
 pub enum ConfigProblem {
     /// No node was given, neither in code nor by `REDLOCK_NODES`.
     NoNodes,
+    /// `REDLOCK_NODES` is set, but names no node: it is empty, or holds only commas and white space.
+    NodesVariableEmpty,
+    /// `REDLOCK_NODES` is set, but is not valid UTF-8.
+    NodesVariableNotUnicode,
     /// The node at this index is not one that can be reached.
     BadNode {
         /// Position in the list of nodes, from zero.
@@ -69,6 +75,21 @@ pub enum ConfigProblem {
         second: usize,
         /// Their address.
         address: String,
+    },
+    /// Some nodes are in memory and others are servers. A memory node belongs to one process, so
+    /// two processes could each win a majority with a memory node of their own, and both hold one
+    /// lock.
+    MixedNodes {
+        /// The first node in memory.
+        memory: String,
+        /// The address of the first server.
+        server: String,
+    },
+    /// A node is in memory, and [`Builder::require_servers`](crate::Builder::require_servers) allows
+    /// only servers.
+    ServersRequired {
+        /// The first node in memory.
+        memory: String,
     },
     /// Two different addresses lead to the same server, which would vote twice.
     SameServer {
@@ -183,6 +204,11 @@ impl fmt::Display for ConfigProblem {
                 f,
                 "no node is configured; name some with `nodes([...])` or in {NODES_VARIABLE}"
             ),
+            Self::NodesVariableEmpty => write!(
+                f,
+                "{NODES_VARIABLE} is set but empty; name nodes in it, with commas between them, or unset it"
+            ),
+            Self::NodesVariableNotUnicode => write!(f, "{NODES_VARIABLE} is not valid UTF-8"),
             Self::BadNode { index, reason } => write!(f, "node {index}: {reason}"),
             Self::DuplicateNode {
                 first,
@@ -191,6 +217,14 @@ impl fmt::Display for ConfigProblem {
             } => write!(
                 f,
                 "nodes {first} and {second} are both {address}; every node must be a server of its own"
+            ),
+            Self::MixedNodes { memory, server } => write!(
+                f,
+                "{memory} lives in this process only and {server} is a server; two processes with such nodes could both hold one lock, so use only servers, or only memory nodes in a test"
+            ),
+            Self::ServersRequired { memory } => write!(
+                f,
+                "{memory} lives in this process only, and `require_servers` allows only servers; name some in {NODES_VARIABLE} or with `nodes([...])`"
             ),
             Self::SameServer { first, second } => write!(
                 f,
@@ -259,7 +293,7 @@ impl ConfigProblem {
             ),
             Self::RenewTooOften { renew, shortest } => write!(
                 f,
-                "`renew` of {renew:?} is too often; each renewal asks all nodes, so it can be {shortest:?} at least"
+                "`renew` of {renew:?} is too often; each renewal asks all nodes, so it can be {shortest:?} at least (without an interval, `renew` is a third of `expire`)"
             ),
             Self::MaxHoldTooShort { max_hold, expire } => write!(
                 f,
@@ -272,8 +306,12 @@ impl ConfigProblem {
             // Written by `Display` itself. Named one by one, so that a new problem without a text
             // does not compile.
             Self::NoNodes
+            | Self::NodesVariableEmpty
+            | Self::NodesVariableNotUnicode
             | Self::BadNode { .. }
             | Self::DuplicateNode { .. }
+            | Self::MixedNodes { .. }
+            | Self::ServersRequired { .. }
             | Self::SameServer { .. }
             | Self::AccessDenied { .. }
             | Self::EvictingNode { .. }
