@@ -3,7 +3,10 @@
 //! `memory://` nodes, the tests' worlds and the simulation wrap it with their faults; a
 //! differential test drives it and the scripts on a real server with the same requests.
 
-use crate::{message::{Reply, Request}, time::Instant};
+use crate::{
+    message::{Reply, Request},
+    time::Instant,
+};
 
 /// When a request is carried out.
 #[derive(Clone, Copy, Debug)]
