@@ -5,10 +5,6 @@ use std::{fmt, marker::PhantomData, pin::Pin, sync::Arc, time::Duration};
 
 pub use std;
 
-pub use crate::{
-    config::{Options, Renew},
-    key::{Key, Value, Values},
-};
 use crate::{
     config::SHORTEST_RENEWAL,
     error::{FromLockError, LockError},
@@ -16,6 +12,10 @@ use crate::{
     node_set::Shared,
     redlock::Redlock,
     section,
+};
+pub use crate::{
+    config::{Options, Renew},
+    key::{Key, Value, Values},
 };
 
 /// Stands for a value of the return type, so that the compiler reports a body that returns

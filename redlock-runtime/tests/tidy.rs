@@ -41,18 +41,22 @@ const LAYERS: Layers = &[
     ),
 ];
 
-/// The same for the protocol: `lib` joins its parts, `key` asks `node`, and not the other way
-/// round.
+/// The same for the protocol: `lib` joins its parts, and `key` asks `node`, not the other way round.
+/// Values and rules need each other, one file the other but none itself.
 const LAYERS_OF_PROTOCOL: Layers = &[
     ("time", &[]),
-    ("rules", &["message", "time"]),
+    ("rules", &["action", "message", "time"]),
     ("message", &["rules"]),
     ("action", &["message", "rules", "time"]),
     ("event", &["message", "rules"]),
-    ("timer", &["message", "time"]),
+    ("settings", &[]),
+    ("timer", &["key", "message", "time"]),
     ("model", &["message", "rules", "time"]),
-    ("node", &["action", "message", "rules", "time"]),
-    ("key", &["action", "message", "node", "rules", "time"]),
+    ("node", &["action", "message", "rules", "settings", "time"]),
+    (
+        "key",
+        &["action", "message", "node", "rules", "settings", "time"],
+    ),
 ];
 
 type Layers = &'static [(&'static str, &'static [&'static str])];
@@ -107,11 +111,15 @@ fn every_module_imports_only_what_its_layer_allows() {
     assert!(violations.is_empty(), "{violations:#?}");
 }
 
-/// Who reads a file needs to have read only those below it.
+/// Who reads a file needs to have read only those below it. The files of `key` and `node` are
+/// chapters on one type each, and count as one.
 #[test]
 fn no_file_needs_itself_by_way_of_others() {
     for (root, _) in CRATES {
-        let sources = sources(root);
+        let mut sources = sources(root);
+        if root == PROTOCOL {
+            sources = bound(sources, &["key", "node"]);
+        }
         let needs = needs(&sources);
         assert!(circle(&needs).is_empty(), "{root}: {:#?}", circle(&needs));
     }
@@ -277,6 +285,23 @@ fn imports(text: &str) -> Vec<String> {
         .collect();
     modules.dedup();
     modules
+}
+
+/// Makes one file of all that are in a folder.
+fn bound(sources: BTreeMap<PathBuf, String>, folders: &[&str]) -> BTreeMap<PathBuf, String> {
+    let mut bound: BTreeMap<PathBuf, String> = BTreeMap::new();
+    for (path, text) in sources {
+        match folders.iter().find(|folder| path.starts_with(folder)) {
+            Some(folder) => {
+                // Where `super` is in one of them is no matter: it is the whole.
+                let text = code(&text).replace("super::", "");
+                let whole = bound.entry(Path::new(folder).join("mod.rs")).or_default();
+                whole.push_str(&text);
+            }
+            None => drop(bound.insert(path, text)),
+        }
+    }
+    bound
 }
 
 /// Which files each file needs: those that it names, and those of the modules that it declares.
