@@ -10,7 +10,7 @@
 //! less than a majority. No owner holds the lock then, and the attempt is repeated leader-first, also
 //! for a waiter that does not wait: of any number of them exactly one wins.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     Ask, Claim, Cx, Front, Key, Waiter,
@@ -142,7 +142,7 @@ impl Key {
         let ttl = round.ttl + round.spare;
         for &node in nodes {
             let body = Request::Acquire {
-                key: self.name.clone(),
+                key: Arc::clone(&self.name),
                 owner: claim.owner,
                 ttl,
                 block,
@@ -214,10 +214,7 @@ impl Key {
         if progress == Progress::Open {
             return false;
         }
-        let free = Front::Free {
-            stand_back_until: None,
-        };
-        let Front::Acquiring(mut attempt) = std::mem::replace(&mut self.front, free) else {
+        let Front::Acquiring(mut attempt) = self.take_front() else {
             return false;
         };
         match progress {
@@ -310,7 +307,7 @@ impl Key {
         self.release(claim, Vec::new(), cx);
         let is_split = matches!(failure, Failure::Split { .. }) && now < closes_at;
         if is_split {
-            let split = split.unwrap_or(Split::new(closes_at));
+            let split = split.unwrap_or_else(|| Split::new(closes_at));
             return self.end_split(waiter, refusal, split, cx);
         }
         self.back_off_or_refuse(waiter, refusal, cx);
@@ -338,9 +335,7 @@ impl Key {
 
     pub(super) fn back_off_or_refuse(&mut self, waiter: Waiter, refusal: Refusal, cx: &mut Cx<'_>) {
         if cx.now() >= waiter.wait_until {
-            self.front = Front::Free {
-                stand_back_until: None,
-            };
+            self.front = Front::FREE;
             return cx.answer(waiter.section, Answer::Refused(refusal));
         }
         self.back_off(waiter, refusal, cx);
@@ -348,10 +343,7 @@ impl Key {
 
     /// The front waiter goes away.
     pub(super) fn cancel_front(&mut self, cx: &mut Cx<'_>) {
-        let free = Front::Free {
-            stand_back_until: None,
-        };
-        match std::mem::replace(&mut self.front, free) {
+        match self.take_front() {
             Front::Acquiring(attempt) => self.release(attempt.claim, Vec::new(), cx),
             Front::BackingOff(backoff) => {
                 self.front = Front::Free {

@@ -4,11 +4,10 @@
 //! is released there. *Is it known to have the key there?* If in doubt, no: a lock that is not
 //! known to rest on a majority is lost.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use super::{Ask, Cx, Key, KeyId};
 use crate::{
-    message::{NodeId, Owner, Request, RequestId},
+    message::{NodeId, Owner, RequestId},
     node::Lead,
     rules::{quorum, validity::LockParams},
     time::Instant,
@@ -142,7 +141,7 @@ impl Claim {
 
     /// True if the key can be read on this node now; else it is read once more after the read that
     /// is under way.
-    fn begin_read(&mut self, node: NodeId) -> bool {
+    pub(super) fn begin_read(&mut self, node: NodeId) -> bool {
         let place = &mut self.places[node.0];
         place.reads_again = place.is_reading;
         !std::mem::replace(&mut place.is_reading, true)
@@ -153,27 +152,6 @@ impl Claim {
         let place = &mut self.places[node.0];
         place.is_reading = false;
         std::mem::take(&mut place.reads_again)
-    }
-}
-
-impl Key {
-    /// Reads the key of a claim on a node that will then tell of its changes.
-    pub(super) fn watch(
-        id: KeyId,
-        name: &Arc<str>,
-        claim: &mut Claim,
-        node: NodeId,
-        cx: &mut Cx<'_>,
-    ) {
-        if cx.nodes.tells_changes(node) && claim.begin_read(node) {
-            let owner = claim.owner;
-            let body = Request::Watch {
-                key: Arc::clone(name),
-                owner: Some(owner),
-            };
-            cx.nodes
-                .tell(node, (id, Ask::Watch(owner)), body, &mut cx.out);
-        }
     }
 }
 

@@ -13,9 +13,12 @@
 mod attempt;
 mod claim;
 mod fairness;
+mod presence;
 mod queue;
+mod refresh;
 mod release;
 mod round;
+mod section;
 mod turn;
 mod waiting;
 
@@ -112,6 +115,10 @@ pub(crate) struct Key {
 }
 
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for each key, and it is changed far more often than moved"
+)]
 enum Front {
     Free {
         /// The lock is left to other processes until then.
@@ -128,14 +135,18 @@ struct Stuck {
     claim: Claim,
 }
 
+impl Front {
+    const FREE: Self = Self::Free {
+        stand_back_until: None,
+    };
+}
+
 impl Key {
     pub(crate) fn new(id: KeyId, name: Arc<str>) -> Self {
         Self {
             id,
             name,
-            front: Front::Free {
-                stand_back_until: None,
-            },
+            front: Front::FREE,
             queue: Queue::default(),
             order: TurnOrder::default(),
             stuck: Vec::new(),
@@ -349,10 +360,10 @@ impl Key {
     pub(crate) fn on_admitted(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         match &mut self.front {
             Front::Held(held) if held.is_watched() => self.put_back(node, cx),
-            Front::BackingOff(backoff) if backoff.lacks_quorum() => {
-                if cx.nodes.has_majority(cx.now()) {
-                    self.retry_now(cx);
-                }
+            Front::BackingOff(backoff)
+                if backoff.lacks_quorum() && cx.nodes.has_majority(cx.out.now) =>
+            {
+                self.retry_now(cx);
             }
             _ => {}
         }
@@ -403,13 +414,9 @@ impl Key {
     /// Ends a section under its holder, and with it the turn. The next waiter goes on: the nodes
     /// decide when.
     fn end_under_holder(&mut self, loss: Loss, cx: &mut Cx<'_>) {
-        let free = Front::Free {
-            stand_back_until: None,
-        };
-        let Front::Held(held) = std::mem::replace(&mut self.front, free) else {
+        let Front::Held(Held { turn, section }) = self.take_front() else {
             return;
         };
-        let Held { turn, section } = held;
         let (claim, reports) = turn.into_claim();
         match section {
             Some(section) => {
@@ -437,6 +444,11 @@ impl Key {
     }
 
     // ---- looking things up
+
+    /// Takes what is at the front. Nothing is, then.
+    fn take_front(&mut self) -> Front {
+        std::mem::replace(&mut self.front, Front::FREE)
+    }
 
     fn new_round(&mut self) -> RoundId {
         self.rounds += 1;

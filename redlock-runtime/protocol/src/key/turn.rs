@@ -18,19 +18,19 @@
 //!   lies above the last token that was handed out here.
 //! - A stuck section cannot hold the lock for ever: past its deadline nothing is refreshed.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use super::{
-    Ask, Claim, Cx, Front, Key, Waiter,
-    attempt::unexpected,
-    round::{Fanout, Progress, Round, RoundId},
+    Claim, Cx, Front, Key, Waiter,
+    refresh::answer_reports,
+    round::{Progress, Round, RoundId},
+    section::Section,
     waiting::stand_back_for,
 };
 use crate::{
     action::{Answer, Loss, Release, Verdict},
-    message::{AdmissionId, BlockRequest, NodeId, Owner, Reply, Request, RequestId, SectionId},
+    message::{Owner, SectionId},
     rules::{
-        backoff::jitter,
         token::{Block, Token},
         validity::LockParams,
     },
@@ -45,13 +45,6 @@ pub(super) const TURN: Duration = Duration::from_millis(25);
 /// nothing; and as many sections as can begin while a block is young.
 pub(super) const BLOCK: u64 = 256;
 
-/// Most sections are shorter, and need no watching.
-const WATCH_AFTER: Duration = Duration::from_millis(20);
-
-/// A failed renewal is tried again after a quarter of what is left of the lease, but not sooner
-/// than this, so that a lease near its end does not turn into a busy loop.
-const RENEWAL_FLOOR: Duration = Duration::from_millis(10);
-
 /// The turn, and the section that has the lock now.
 #[derive(Debug)]
 pub(super) struct Held {
@@ -61,30 +54,30 @@ pub(super) struct Held {
 
 #[derive(Debug)]
 pub(super) struct Turn {
-    claim: Claim,
-    began: Instant,
+    pub(super) claim: Claim,
+    pub(super) began: Instant,
     /// Before the first request of the last won round.
-    won_at: Instant,
+    pub(super) won_at: Instant,
     /// How long that round lets the keys live.
-    ttl: Duration,
-    block: Option<Block>,
+    pub(super) ttl: Duration,
+    pub(super) block: Option<Block>,
     /// Before the first request of the round that brought the block.
-    block_at: Instant,
+    pub(super) block_at: Instant,
     /// The last token that was handed out.
-    token: Token,
-    refresh: Option<Round>,
+    pub(super) token: Token,
+    pub(super) refresh: Option<Round>,
     /// The last round that was begun, when, and how long it lets the keys live.
-    last_round: RoundId,
-    last_ttl: (Instant, Duration, Duration),
+    pub(super) last_round: RoundId,
+    pub(super) last_ttl: (Instant, Duration, Duration),
     /// What to propose at the least, after a disagreement.
-    least_proposal: Token,
+    pub(super) least_proposal: Token,
     /// The last refresh found no majority.
-    has_failed: bool,
+    pub(super) has_failed: bool,
     /// Callers that have let go and want to know whether a majority still had the key.
-    reports: Vec<Report>,
-    has_remote_waiter: bool,
+    pub(super) reports: Vec<Report>,
+    pub(super) has_remote_waiter: bool,
     /// How long its first round took.
-    took: Duration,
+    pub(super) took: Duration,
 }
 
 /// A caller that waits to hear what became of its release.
@@ -94,27 +87,7 @@ pub(super) struct Report {
     /// Then the answer is `Unknown`.
     pub(super) by: Instant,
     /// Only rounds that began later tell.
-    after: RoundId,
-}
-
-/// A critical section while its holder has the lock.
-#[derive(Debug)]
-pub(super) struct Section {
-    pub(super) id: SectionId,
-    params: LockParams,
-    pub(super) deadline: Instant,
-    /// From when `max_hold` counts.
-    acquired: Instant,
-    granted: Instant,
-    /// From one renewal to the next.
-    renew_every: Option<Duration>,
-    renew_at: Option<Instant>,
-    /// The holder has asked for a fresh lease.
-    wants_extension: bool,
-    /// When to read the key on all nodes; `None` once it has been read.
-    watch_at: Option<Instant>,
-    /// What each node said in the last round that did not extend the lease.
-    failed: Vec<Verdict>,
+    pub(super) after: RoundId,
 }
 
 impl Held {
@@ -161,26 +134,9 @@ impl Held {
             return;
         };
         turn.token = token;
-        let acquired = turn.won_at;
-        let deadline = params.deadline(acquired, acquired);
-        // Up to an eighth sooner than asked for, each lock by its own part: so that thousands which
-        // were acquired at once are not for ever renewed at once.
-        let owner = turn.claim.owner.0;
-        let renew_every = params
-            .renew
-            .map(|interval| interval - jitter(interval / 8, owner));
-        self.section = Some(Section {
-            id,
-            params,
-            deadline,
-            acquired,
-            granted: cx.now(),
-            renew_every,
-            renew_at: renew_every.map(|interval| acquired.after(interval)),
-            wants_extension: false,
-            watch_at: Some(cx.now().after(WATCH_AFTER)),
-            failed: Vec::new(),
-        });
+        let section = Section::new(id, params, turn.claim.owner, turn.won_at, cx.now());
+        let deadline = section.deadline;
+        self.section = Some(section);
         cx.answer(id, Answer::Granted { deadline, token });
     }
 
@@ -246,7 +202,7 @@ impl Held {
 
     /// When to refresh the turn so that the next section need not wait for it. Not while a section
     /// runs for longer than a block stays young: then it is refreshed once that is over.
-    fn refresh_ahead_at(&self, next: &Waiter) -> Option<Instant> {
+    pub(super) fn refresh_ahead_at(&self, next: &Waiter) -> Option<Instant> {
         let section = self.section.as_ref()?;
         let fresh = next.params.freshness();
         let at = self.turn.block_at.after(fresh / 2);
@@ -294,43 +250,6 @@ impl Turn {
     /// The end of the turn. What is left is to be released.
     pub(super) fn into_claim(self) -> (Claim, Vec<Report>) {
         (self.claim, self.reports)
-    }
-}
-
-impl Section {
-    fn next_due(&self) -> Instant {
-        let dues = [self.renew_at, self.watch_at];
-        dues.into_iter().flatten().fold(self.deadline, Instant::min)
-    }
-
-    /// A round that was started then has let the keys live for longer.
-    fn on_extended(&mut self, started: Instant, now: Instant) -> Option<Answer> {
-        // Written by this client, so the nodes do not tell of later changes before it is read again.
-        self.watch_at.get_or_insert(now);
-        if self.renew_every.is_none() && !self.wants_extension {
-            return None;
-        }
-        self.wants_extension = false;
-        self.failed.clear();
-        self.renew_at = self.renew_every.map(|interval| started.after(interval));
-        // Never shorter than before: a cap by `max_hold` may have left nothing to add.
-        let deadline = self.params.deadline(started, self.acquired);
-        self.deadline = self.deadline.max(deadline);
-        let deadline = self.deadline;
-        Some(Answer::Extended { deadline })
-    }
-
-    /// A round found no majority. What the holder is told, if it asked.
-    fn on_not_extended(&mut self, verdicts: Vec<Verdict>, now: Instant) -> Option<Answer> {
-        if self.renew_every.is_some() {
-            let pause = (self.deadline.since(now) / 4).max(RENEWAL_FLOOR);
-            self.renew_at = Some(now.after(pause));
-        }
-        self.failed = verdicts;
-        let asked = std::mem::take(&mut self.wants_extension);
-        asked.then(|| Answer::NotExtended {
-            verdicts: self.failed.clone(),
-        })
     }
 }
 
@@ -411,11 +330,11 @@ impl Key {
             _ => None,
         };
         let stand_back_until = stands_back.map(|round| cx.out.now.after(stand_back_for(round, cx)));
-        let free = Front::Free { stand_back_until };
-        if let Front::Held(held) = std::mem::replace(&mut self.front, free) {
+        if let Front::Held(held) = self.take_front() {
             let (claim, reports) = held.turn.into_claim();
             self.release(claim, reports, cx);
         }
+        self.front = Front::Free { stand_back_until };
     }
 
     /// No majority is known to have the key any more.
@@ -439,349 +358,4 @@ impl Key {
         let verdicts = verdicts.collect();
         self.end_under_holder(Loss::Lost { verdicts }, cx);
     }
-
-    // ---- refreshing
-
-    fn refresh_if_due(&mut self, cx: &mut Cx<'_>) -> bool {
-        let now = cx.now();
-        let Front::Held(held) = &self.front else {
-            return false;
-        };
-        let (Some(section), None) = (&held.section, &held.turn.refresh) else {
-            return false;
-        };
-        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-        let ahead = self
-            .queue
-            .first()
-            .and_then(|next| held.refresh_ahead_at(next));
-        let is_ahead = is_due(ahead) && !cx.out.settings.mixed_fleet;
-        let is_reported = !held.turn.reports.is_empty() && !held.turn.has_failed;
-        let is_wanted = section.wants_extension || is_due(section.renew_at);
-        (is_wanted || is_reported || is_ahead) && self.refresh(cx)
-    }
-
-    /// Begins a round that lets the keys live for longer, and brings a new block if sections wait.
-    fn refresh(&mut self, cx: &mut Cx<'_>) -> bool {
-        let now = cx.now();
-        let Front::Held(held) = &mut self.front else {
-            return false;
-        };
-        let Held { turn, section } = held;
-        let section = section.as_mut();
-        let next = self.queue.first().filter(|_| !cx.out.settings.mixed_fleet);
-        let params = [
-            section.as_ref().map(|section| section.params),
-            next.map(|next| next.params),
-        ];
-        let params = params.into_iter().flatten();
-        let Some(params) = params.max_by_key(LockParams::key_ttl) else {
-            return false;
-        };
-        if let Some(section) = section {
-            section.renew_at = None;
-        }
-        let spare = next.map_or(Duration::ZERO, |_| TURN);
-        let block = next.map(|_| {
-            let proposal = Token((cx.out.env.wall_micros)().min(Token::LARGEST.0 / 2));
-            let proposal = proposal.max(turn.least_proposal);
-            let proposal = proposal.max(Token(turn.token.0 + 1));
-            let length = BLOCK;
-            BlockRequest { proposal, length }
-        });
-        let owner = turn.claim.owner;
-        let may_have = |node: &NodeId| turn.claim.may_have(*node);
-        let order: Vec<NodeId> = cx.nodes.ids().filter(may_have).collect();
-        let count = order.len();
-        let ttl = params.key_ttl();
-        let times = (now, now.after(params.round_timeout()));
-        let mut round = self.open_round(Fanout::new(order, ttl), block, (ttl, spare), times, cx);
-        let nodes = round.reach(count);
-        let Front::Held(held) = &mut self.front else {
-            return false;
-        };
-        for node in cx.nodes.ids() {
-            if !held.turn.claim.may_have(node) {
-                round.on_verdict(node, Verdict::NoLongerOurs, now);
-            }
-        }
-        held.turn.last_round = round.id;
-        held.turn.last_ttl = (now, ttl, spare);
-        held.turn.has_failed = false;
-        held.turn.claim.raise_ttl(ttl + spare);
-        self.ask_to_extend(&mut round, owner, &nodes, cx);
-        if let Front::Held(held) = &mut self.front {
-            held.turn.refresh = Some(round);
-        }
-        true
-    }
-
-    pub(super) fn ask_to_extend(
-        &self,
-        round: &mut Round,
-        owner: Owner,
-        nodes: &[NodeId],
-        cx: &mut Cx<'_>,
-    ) {
-        for &node in nodes {
-            let body = Request::Extend {
-                key: Arc::clone(&self.name),
-                owner,
-                ttl: round.ttl,
-                spare: round.spare,
-                block: round.block,
-                admission: AdmissionId(0),
-            };
-            let ask = Ask::Extend(round.id, owner);
-            if let Err(verdict) = cx.nodes.ask(node, (self.id, ask), body, &mut cx.out) {
-                round.on_verdict(node, verdict, cx.out.now);
-            }
-        }
-    }
-
-    pub(super) fn on_extension(
-        &mut self,
-        (node, request): (NodeId, RequestId),
-        (id, owner): (RoundId, Owner),
-        reply: Reply,
-        cx: &mut Cx<'_>,
-    ) {
-        let now = cx.now();
-        let Some(params) = self.params_in_front() else {
-            return;
-        };
-        let written = self.written_by(id);
-        let Some(claim) = self.claim_of(owner) else {
-            return;
-        };
-        // Also after the round has been decided: else the clock of a node that is always the last to
-        // reply was never looked at.
-        let mut lead = None;
-        match (&reply, written) {
-            (Reply::NotOwner, _) => claim.on_absent(node, request),
-            (Reply::Extended { remaining, .. }, Some(written)) => {
-                lead = claim.on_extended(node, written, *remaining, &params, now);
-            }
-            _ => {}
-        }
-        if let Reply::Extended {
-            has_remote_waiter: true,
-            ..
-        } = reply
-        {
-            self.on_remote_waiter(owner);
-        }
-        if let Some(by) = lead {
-            cx.nodes.suspend(node, by, &mut cx.out);
-        }
-        let Some(round) = self.round(id) else { return };
-        match (reply, lead) {
-            (_, Some(by)) => round.on_verdict(node, Verdict::ClockAhead { by }, now),
-            (Reply::Extended { first, .. }, None) => round.on_yes(node, first, now),
-            (Reply::NotOwner, None) => round.on_verdict(node, Verdict::NoLongerOurs, now),
-            (reply, None) => round.on_verdict(node, unexpected(reply), now),
-        }
-    }
-
-    /// When the last round was begun, and how long it lets the keys live.
-    fn written_by(&mut self, id: RoundId) -> Option<(Instant, Duration, Duration)> {
-        if let Front::Held(held) = &self.front {
-            return (held.turn.last_round == id).then_some(held.turn.last_ttl);
-        }
-        let round = self.round(id)?;
-        Some((round.started, round.ttl, round.spare))
-    }
-
-    /// A majority has let the keys live for longer. True: a section can begin with it.
-    fn on_refreshed(
-        &mut self,
-        block: Option<Block>,
-        proposal: Option<Token>,
-        cx: &mut Cx<'_>,
-    ) -> bool {
-        let now = cx.now();
-        let Front::Held(held) = &mut self.front else {
-            return false;
-        };
-        let Held { turn, section } = held;
-        let Some(round) = turn.refresh.take() else {
-            return false;
-        };
-        turn.won_at = round.started;
-        turn.ttl = round.ttl;
-        turn.least_proposal = proposal.unwrap_or_default();
-        if let Some(block) = block.filter(|block| block.lies_above(turn.token)) {
-            turn.block = Some(block);
-            turn.block_at = round.started;
-        }
-        answer_reports(&mut turn.reports, round.id, Release::Released, cx);
-        if let Some(section) = section {
-            let id = section.id;
-            if let Some(answer) = section.on_extended(round.started, now) {
-                cx.answer(id, answer);
-            }
-        }
-        self.put_back_missing(cx);
-        true
-    }
-
-    fn on_refresh_failed(&mut self, cx: &mut Cx<'_>) -> bool {
-        let now = cx.now();
-        let Front::Held(held) = &mut self.front else {
-            return false;
-        };
-        let Some(round) = held.turn.refresh.take() else {
-            return false;
-        };
-        held.turn.has_failed = true;
-        if let Some(section) = &mut held.section {
-            let id = section.id;
-            if let Some(answer) = section.on_not_extended(round.into_verdicts(), now) {
-                cx.answer(id, answer);
-            }
-        }
-        false
-    }
-
-    fn answer_late_reports(&mut self, cx: &mut Cx<'_>) {
-        let now = cx.now();
-        if let Front::Held(held) = &mut self.front {
-            held.turn.reports.retain(|report| {
-                if report.by <= now {
-                    cx.released(report.section, Release::Unknown);
-                }
-                now < report.by
-            });
-        }
-    }
-
-    // ---- the key on all nodes
-
-    fn watch_if_due(&mut self, cx: &mut Cx<'_>) {
-        let now = cx.now();
-        let Front::Held(Held { turn, section }) = &mut self.front else {
-            return;
-        };
-        let watch_at = section.as_mut().map(|section| &mut section.watch_at);
-        let due = watch_at.and_then(|at| at.take_if(|at| *at <= now));
-        if due.is_none() {
-            return;
-        }
-        for node in cx.nodes.ids() {
-            if turn.claim.may_have(node) {
-                Self::watch(self.id, &self.name, &mut turn.claim, node, cx);
-            }
-        }
-        self.put_back_missing(cx);
-    }
-
-    pub(super) fn on_watched(
-        &mut self,
-        (node, request): (NodeId, RequestId),
-        owner: Owner,
-        reply: &Reply,
-        cx: &mut Cx<'_>,
-    ) {
-        let (id, name) = (self.id, Arc::clone(&self.name));
-        let Some(claim) = self.claim_of(owner) else {
-            return;
-        };
-        match reply {
-            Reply::Ours => claim.on_known(node),
-            Reply::Taken { .. } | Reply::Free => claim.on_absent(node, request),
-            _ => {}
-        }
-        if claim.end_read(node) {
-            Self::watch(id, &name, claim, node, cx);
-        }
-    }
-
-    /// Sets the key on nodes that have nothing of it: they could not be reached, or were not asked,
-    /// or have lost it.
-    fn put_back_missing(&mut self, cx: &mut Cx<'_>) {
-        for node in cx.nodes.ids() {
-            if let Front::Held(held) = &self.front
-                && !held.turn.claim.may_have(node)
-            {
-                self.put_back(node, cx);
-            }
-        }
-    }
-
-    /// Sets the key on a node that votes, unless it is there. Gives no vote; the next extension may
-    /// count it.
-    pub(super) fn put_back(&mut self, node: NodeId, cx: &mut Cx<'_>) {
-        let Front::Held(Held {
-            turn,
-            section: Some(_),
-        }) = &mut self.front
-        else {
-            return;
-        };
-        if !cx.nodes.is_up(node) {
-            return;
-        }
-        let (owner, ttl) = (turn.claim.owner, turn.ttl);
-        let body = Request::PutBack {
-            key: Arc::clone(&self.name),
-            owner,
-            ttl,
-            admission: AdmissionId(0),
-        };
-        let request = cx.nodes.next_request();
-        let ask = (self.id, Ask::PutBack(owner));
-        if cx.nodes.ask(node, ask, body, &mut cx.out).is_ok() {
-            turn.claim.on_asked(node, request, ttl, cx.out.now);
-        }
-    }
-
-    pub(super) fn on_put_back(
-        &mut self,
-        (node, request): (NodeId, RequestId),
-        owner: Owner,
-        reply: &Reply,
-        cx: &mut Cx<'_>,
-    ) {
-        let is_watched = matches!(&self.front, Front::Held(held) if held.is_watched());
-        let (id, name) = (self.id, Arc::clone(&self.name));
-        let Some(claim) = self.claim_of(owner) else {
-            return;
-        };
-        match reply {
-            Reply::PutBack => {
-                claim.on_put_back(node);
-                if is_watched {
-                    Self::watch(id, &name, claim, node, cx);
-                }
-            }
-            Reply::Held { .. }
-            | Reply::Refused {
-                is_untouched: true, ..
-            } => claim.on_absent(node, request),
-            _ => {}
-        }
-    }
-
-    /// What the section asks for that has the lock, or the one that is about to.
-    fn params_in_front(&self) -> Option<LockParams> {
-        match &self.front {
-            Front::Acquiring(attempt) => Some(attempt.waiter.params),
-            Front::Held(held) => {
-                let section = held.section.as_ref().map(|section| section.params);
-                section.or_else(|| self.queue.first().map(|next| next.params))
-            }
-            Front::Free { .. } | Front::BackingOff(_) => None,
-        }
-    }
-}
-
-/// Answers the callers that let go before this round began.
-fn answer_reports(reports: &mut Vec<Report>, round: RoundId, release: Release, cx: &mut Cx<'_>) {
-    reports.retain(|report| {
-        let is_told = report.after < round;
-        if is_told {
-            cx.released(report.section, release);
-        }
-        !is_told
-    });
 }

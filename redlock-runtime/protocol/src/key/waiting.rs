@@ -165,10 +165,7 @@ impl Key {
 
     /// No process has won in time. The waiter goes on like any other.
     fn give_up_split(&mut self, cx: &mut Cx<'_>) {
-        let free = Front::Free {
-            stand_back_until: None,
-        };
-        match std::mem::replace(&mut self.front, free) {
+        match self.take_front() {
             Front::BackingOff(Backoff {
                 waiter, refusal, ..
             }) => self.back_off_or_refuse(waiter, refusal, cx),
@@ -184,10 +181,7 @@ impl Key {
     }
 
     fn go_on(&mut self, opening: Opening, cx: &mut Cx<'_>) {
-        let free = Front::Free {
-            stand_back_until: None,
-        };
-        match std::mem::replace(&mut self.front, free) {
+        match self.take_front() {
             Front::BackingOff(backoff) => self.attempt(backoff.waiter, opening, cx),
             other => self.front = other,
         }

@@ -7,6 +7,7 @@ mod admission;
 mod clock;
 mod link;
 mod set;
+mod survey;
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
