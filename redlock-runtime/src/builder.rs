@@ -95,8 +95,8 @@ impl Builder {
     }
 
     /// With `true`, `memory://` nodes are a [`ConfigProblem::ServersRequired`], whether the code or
-    /// the environment names them. For programs in production, so that a missing `REDLOCK_NODES`
-    /// ends the start instead of the exclusion between processes. Default: `false`.
+    /// the environment names them. For programs in production: if `REDLOCK_NODES` is missing, they
+    /// fail when they start, and do not lock for one process only. Default: `false`.
     pub const fn require_servers(mut self, require: bool) -> Self {
         self.servers_only = require;
         self
