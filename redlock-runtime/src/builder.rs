@@ -104,7 +104,8 @@ impl Builder {
 
     /// What every key of this node set begins with on the nodes, such as `"lock:"`: it keeps lock
     /// keys away from data keys where nodes hold both, and applications away from each other.
-    /// All processes that share a lock need the same prefix. Default: none.
+    /// All processes that share a lock need the same prefix. It cannot begin with `__redlock:`, as
+    /// no key can; see [`Redlock::lock`]. Default: none.
     pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.settings.key_prefix = prefix.into();
         self

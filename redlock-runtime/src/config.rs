@@ -17,6 +17,11 @@ use crate::{
 /// between them.
 pub const NODES_VARIABLE: &str = "REDLOCK_NODES";
 
+/// What the library's own keys on the nodes begin with: the admission of a node, its counters, its
+/// quarantine. A lock on such a key would overwrite them, or could never be had, so no lock has
+/// one.
+pub(crate) const RESERVED_PREFIX: &str = "__redlock:";
+
 /// More nodes do not make a lock safer, only slower; and a typo that names hundreds is caught.
 const MOST_NODES: usize = 32;
 
@@ -93,6 +98,7 @@ impl Settings {
 
     pub(crate) fn problems(&self) -> Vec<ConfigProblem> {
         let mut problems = Vec::new();
+        problems.extend(reserved_key(&self.key_prefix));
         let named = [
             ("expire", Some(self.expire), None),
             ("max_lease", Some(self.max_lease), None),
@@ -207,6 +213,14 @@ impl Options {
             max_hold: self.max_hold,
         })
     }
+}
+
+/// The problem with a key as it stands on the nodes, prefix included.
+pub(crate) fn reserved_key(key: &str) -> Option<ConfigProblem> {
+    key.starts_with(RESERVED_PREFIX)
+        .then(|| ConfigProblem::ReservedKey {
+            key: key.to_owned(),
+        })
 }
 
 fn lease_problem(expire: Duration, max_lease: Duration) -> Option<ConfigProblem> {

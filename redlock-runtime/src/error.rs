@@ -54,7 +54,8 @@ pub enum LockError {
         /// empty.
         placeholder: Option<&'static str>,
     },
-    /// The lock asks for something that cannot work.
+    /// The lock asks for something that cannot work: for durations that do not fit together, or for
+    /// a key that begins with `__redlock:`, under which the library keeps its own data.
     Config(ConfigError),
 }
 

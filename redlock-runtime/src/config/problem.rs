@@ -2,7 +2,7 @@
 
 use std::{error, fmt, time::Duration};
 
-use super::NODES_VARIABLE;
+use super::{NODES_VARIABLE, RESERVED_PREFIX};
 
 /// What is wrong with a configuration: all of it, not just the first mistake.
 ///
@@ -119,6 +119,12 @@ pub enum ConfigProblem {
         /// How many there may be.
         most: usize,
     },
+    /// The key of a lock, or the key prefix of a node set, begins with `__redlock:`. The library
+    /// keeps its own data on the nodes under such keys.
+    ReservedKey {
+        /// The key as it would stand on the nodes, key prefix included; or the key prefix.
+        key: String,
+    },
     /// A duration that must be longer than zero is not.
     ZeroDuration {
         /// The name of the setting.
@@ -230,6 +236,10 @@ impl fmt::Display for ConfigProblem {
                 f,
                 "{count} nodes are too many; use at most {most}, five are plenty"
             ),
+            Self::ReservedKey { key } => write!(
+                f,
+                "the key `{key}` begins with `{RESERVED_PREFIX}`, which is reserved for the library's own keys; use another key or key prefix"
+            ),
             Self::AlreadyInstalled => write!(
                 f,
                 "a node set is installed already; make further ones with `build` and name them with `via`"
@@ -294,6 +304,7 @@ impl ConfigProblem {
             | Self::AccessDenied { .. }
             | Self::EvictingNode { .. }
             | Self::TooManyNodes { .. }
+            | Self::ReservedKey { .. }
             | Self::AlreadyInstalled
             | Self::NoEngine { .. } => Ok(()),
         }
