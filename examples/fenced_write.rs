@@ -86,10 +86,15 @@ impl Stock {
 #[tokio::main]
 async fn main() -> anyhow::Result<ExitCode> {
     let without_fence = without_fence()?;
-    let _redlock = Redlock::builder()
+    let redlock = Redlock::builder()
         .nodes_from_env_or(["memory://a", "memory://b", "memory://c"])
         .install()
         .await?;
+    if redlock.is_embedded() {
+        eprintln!(
+            "warning: locks hold in this process only; to lock between processes, set REDLOCK_NODES=redis://host1,redis://host2,redis://host3"
+        );
+    }
     let directory = tempfile::tempdir()?;
     let stock = Stock {
         file: directory.path().join("stock.db"),

@@ -69,7 +69,8 @@ mod tokens;
 /// Constants and statics that the key names are not encoded either.
 ///
 /// A value that comes out empty is refused, with `LockError::EmptyKey`: it would lock everything
-/// that has nothing there.
+/// that has nothing there. A key that begins with `__redlock:`, under which the library keeps its
+/// own data, is refused with `LockError::Config`.
 ///
 /// The key is made once, before the body, from references: the body may move or change what the
 /// key is made of.

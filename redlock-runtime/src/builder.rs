@@ -88,8 +88,8 @@ impl Builder {
     }
 
     /// With `true`, `memory://` nodes are a [`ConfigProblem::ServersRequired`], whether the code or
-    /// the environment names them. For programs in production, so that a missing `REDLOCK_NODES`
-    /// ends the start instead of the exclusion between processes. Default: `false`.
+    /// the environment names them. For programs in production: if `REDLOCK_NODES` is missing, they
+    /// fail when they start, and do not lock for one process only. Default: `false`.
     pub const fn require_servers(mut self, require: bool) -> Self {
         self.servers_only = require;
         self
@@ -97,7 +97,8 @@ impl Builder {
 
     /// What every key of this node set begins with on the nodes, such as `"lock:"`: it keeps lock
     /// keys away from data keys where nodes hold both, and applications away from each other.
-    /// All processes that share a lock need the same prefix. Default: none.
+    /// All processes that share a lock need the same prefix. It cannot begin with `__redlock:`, as
+    /// no key can; see [`Redlock::lock`]. Default: none.
     pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.settings.key_prefix = prefix.into();
         self

@@ -88,6 +88,7 @@ impl Settings {
 
     pub(crate) fn problems(&self) -> Vec<ConfigProblem> {
         let mut problems = Vec::new();
+        problems.extend(reserved_key(&self.key_prefix));
         let named = [
             ("expire", Some(self.expire), None),
             ("max_lease", Some(self.max_lease), None),
@@ -206,6 +207,14 @@ impl Options {
             max_hold: self.max_hold,
         })
     }
+}
+
+/// The problem with a key as it stands on the nodes, prefix included.
+pub(crate) fn reserved_key(key: &str) -> Option<ConfigProblem> {
+    key.starts_with(problem::RESERVED_PREFIX)
+        .then(|| ConfigProblem::ReservedKey {
+            key: key.to_owned(),
+        })
 }
 
 fn lease_problem(expire: Duration, max_lease: Duration) -> Option<ConfigProblem> {

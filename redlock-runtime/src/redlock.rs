@@ -41,6 +41,11 @@ pub struct Redlock {
 impl Redlock {
     /// A lock on `key`, with the defaults of this node set. Nothing is sent before
     /// [`Lock::acquire`].
+    ///
+    /// The key must not be empty, and with the [key prefix](Builder::key_prefix) before it, it must
+    /// not begin with `__redlock:`: the library keeps its own data on the nodes under such keys.
+    /// Acquiring such a lock fails with [`LockError::EmptyKey`](crate::LockError::EmptyKey) or
+    /// [`LockError::Config`](crate::LockError::Config).
     pub fn lock(&self, key: impl Into<Arc<str>>) -> Lock {
         Lock::new(Arc::clone(&self.shared), key.into(), Options::default())
     }

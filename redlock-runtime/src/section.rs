@@ -11,7 +11,7 @@ use std::{
 use redlock_protocol::Release;
 
 use crate::{
-    config::Options,
+    config::{self, ConfigError, Options},
     engine::Stopped,
     error::LockError,
     lease::{Asked, Lease},
@@ -24,7 +24,7 @@ use crate::{
 pub(crate) struct Section {
     key: Arc<str>,
     options: Options,
-    /// The error of a section that has no node set waits for `acquire`.
+    /// The error of a section that has no node set, or no usable key, waits for `acquire`.
     asked: Result<Asked, LockError>,
     /// True from the moment a request may be sent until the end is told.
     begun: bool,
@@ -46,6 +46,10 @@ impl Section {
             }
             _ => key,
         };
+        let shared = shared.and_then(|shared| match config::reserved_key(&key) {
+            Some(problem) => Err(ConfigError::of(problem).into()),
+            None => Ok(shared),
+        });
         Self {
             key,
             options,

@@ -11,7 +11,8 @@ use std::{
 
 use common::unhurried;
 use redlock_runtime::{
-    Builder, ConfigError, ConfigProblem, Guard, Lock, LockError, NODES_VARIABLE, NodeState, Redlock,
+    Builder, ConfigError, ConfigProblem, Guard, Lock, LockError, NODES_VARIABLE, NodeState,
+    Redlock, redis_lock,
 };
 use redlock_tests::{Cluster, PATIENCE, Server};
 use tokio::time::timeout;
@@ -293,9 +294,11 @@ async fn a_lock_that_cannot_work_is_refused_before_anything_is_sent() {
     );
 }
 
+type SetDuration = fn(Builder, Duration) -> Builder;
+
 #[tokio::test]
 async fn durations_of_a_node_set_have_upper_bounds() {
-    let cases: [(&str, fn(Builder, Duration) -> Builder); 3] = [
+    let cases: [(&str, SetDuration); 3] = [
         ("guard_band", Builder::guard_band),
         ("node_timeout", Builder::node_timeout),
         ("connect_timeout", Builder::connect_timeout),
@@ -495,6 +498,66 @@ async fn a_prefix_stands_before_every_key_of_a_node_set() {
     let guard = redlock.lock("stock:7").acquire().await.unwrap();
     assert_eq!(guard.key(), "lock:stock:7");
     assert!(server.exists("lock:stock:7") && !server.exists("stock:7"));
+}
+
+/// The library keeps its own data on the nodes under such names.
+#[tokio::test]
+async fn reserved_names_cannot_be_locked() {
+    let server = Server::start();
+    let with_prefix = |prefix| {
+        let builder = unhurried([server.url()]).key_prefix(prefix);
+        async move { builder.build().await.unwrap() }
+    };
+    for (prefix, key) in [
+        ("", "__redlock:node"),
+        ("", "__redlock:"),
+        ("__red", "lock:x"),
+    ] {
+        let redlock = with_prefix(prefix).await;
+        let locks = [redlock.lock(key), redlock.lock(key).renew().wait(SECOND)];
+        for lock in locks {
+            let error = lock.acquire().await.unwrap_err();
+            let LockError::Config(config) = &error else {
+                panic!("{prefix}{key}: {error}");
+            };
+            let reserved = ConfigProblem::ReservedKey {
+                key: format!("{prefix}{key}"),
+            };
+            assert_eq!(config.problems(), [reserved]);
+            let shown = error.to_string();
+            assert!(
+                shown.contains(&format!("`{prefix}{key}` begins with `__redlock:`")),
+                "{shown}"
+            );
+        }
+    }
+    let redlock = with_prefix("").await;
+    let error = reserved_section(&redlock, "__redlock:").await.unwrap_err();
+    assert!(matches!(error, LockError::Config(_)), "{error}");
+    for key in ["__redlock:node", "__redlock:", "__redlock:x"] {
+        assert!(!server.exists(key), "{key}");
+    }
+
+    // As on the nodes: what stands before it makes the name another one.
+    for (prefix, key) in [
+        ("lock:", "__redlock:node"),
+        ("", "__redlock"),
+        ("", "redlock:x"),
+    ] {
+        let redlock = with_prefix(prefix).await;
+        drop(redlock.lock(key).acquire().await.unwrap());
+    }
+
+    let error = refused(embedded().key_prefix("__redlock:app:")).await;
+    assert!(
+        matches!(error.problems(), [ConfigProblem::ReservedKey { key }] if key == "__redlock:app:"),
+        "{error}"
+    );
+}
+
+#[redis_lock(key = "{name!raw}node", via = redlock)]
+async fn reserved_section(redlock: &Redlock, name: &str) -> Result<(), LockError> {
+    panic!("the lock of {redlock:?} on {name} is held")
 }
 
 /// What the documentation of the crate says that a user needs.

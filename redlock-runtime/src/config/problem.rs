@@ -6,6 +6,10 @@ use std::{error, fmt, time::Duration};
 /// them.
 pub const NODES_VARIABLE: &str = "REDLOCK_NODES";
 
+/// What the library's own keys on the nodes begin with: the admission of a node, its counters, its
+/// losses of memory. A lock on such a key would overwrite them, or could never be acquired.
+pub(super) const RESERVED_PREFIX: &str = "__redlock:";
+
 /// What is wrong with a configuration: all of it, not just the first mistake.
 ///
 /// No message holds a password, nor any part of a URL that could not be read.
@@ -131,6 +135,12 @@ pub enum ConfigProblem {
         /// How many there may be.
         most: usize,
     },
+    /// The key of a lock, or the key prefix of a node set, begins with `__redlock:`. The library
+    /// keeps its own data on the nodes under such keys.
+    ReservedKey {
+        /// The key as it would stand on the nodes, key prefix included; or the key prefix.
+        key: String,
+    },
     /// A duration that must be longer than zero is not.
     ZeroDuration {
         /// The name of the setting.
@@ -252,6 +262,10 @@ impl fmt::Display for ConfigProblem {
                 f,
                 "{count} nodes are too many; use at most {most}, five are plenty"
             ),
+            Self::ReservedKey { key } => write!(
+                f,
+                "the key `{key}` begins with `{RESERVED_PREFIX}`, which is reserved for the library's own keys; use another key or key prefix"
+            ),
             Self::AlreadyInstalled => write!(
                 f,
                 "a node set is installed already; make further ones with `build` and name them with `via`"
@@ -317,6 +331,7 @@ impl ConfigProblem {
             | Self::EvictingNode { .. }
             | Self::OtherMaxLease { .. }
             | Self::TooManyNodes { .. }
+            | Self::ReservedKey { .. }
             | Self::AlreadyInstalled
             | Self::NoEngine { .. } => Ok(()),
         }
