@@ -41,7 +41,7 @@ const LAYERS: Layers = &[
     ),
 ];
 
-/// The same for the protocol: `lib` joins its parts, and `key` asks `node`, not the other way round.
+/// The same for the protocol: `protocol` joins its parts, and `key` asks `node`, not the other way round.
 /// Values and rules need each other, one file the other but none itself.
 const LAYERS_OF_PROTOCOL: Layers = &[
     ("time", &[]),
@@ -56,6 +56,12 @@ const LAYERS_OF_PROTOCOL: Layers = &[
     (
         "key",
         &["action", "message", "node", "rules", "settings", "time"],
+    ),
+    (
+        "protocol",
+        &[
+            "action", "event", "key", "message", "node", "rules", "settings", "time", "timer",
+        ],
     ),
 ];
 
