@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 const UNITS: i64 = 10;
 
 /// Sells one unit, and tells how many are left.
-#[redis_lock(key = "stock:{sku}", expire = 1s, wait = 10s, guard = lease)]
+#[redis_lock(key = "stock:{sku}", expire = 1s, wait = 10s, lease = lease)]
 async fn sell(sku: &str, stock: Stock, pause: impl FnOnce() + Send) -> anyhow::Result<i64> {
     let token = lease.fencing_token()?;
     // The first read carries the token, too. From here on the store refuses all earlier holders;

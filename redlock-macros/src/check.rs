@@ -92,12 +92,12 @@ pub(crate) fn names(args: &Args, function: &Function, mistakes: &mut Mistakes) {
         unknown_names(key, &names, function, mistakes);
         separators(key, &function.variable_names(), mistakes);
     }
-    if let Some(guard) = &args.guard
-        && names.contains(&guard.unraw().to_string())
+    if let Some(lease) = &args.lease
+        && names.contains(&lease.unraw().to_string())
     {
         let message =
-            format!("`guard = {guard}` hides the argument `{guard}`; choose another name");
-        mistakes.add_at(guard.span(), message);
+            format!("`lease = {lease}` hides the argument `{lease}`; choose another name");
+        mistakes.add_at(lease.span(), message);
     }
 }
 
@@ -322,10 +322,10 @@ mod tests {
     }
 
     #[test]
-    fn the_guard_hides_no_argument() {
+    fn the_lease_hides_no_argument() {
         assert_eq!(
-            argument_mistakes("key = \"k\", guard = order"),
-            ["`guard = order` hides the argument `order`; choose another name"]
+            argument_mistakes("key = \"k\", lease = order"),
+            ["`lease = order` hides the argument `order`; choose another name"]
         );
     }
 }

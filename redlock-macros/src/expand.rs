@@ -84,8 +84,8 @@ fn section(args: &Args, key: &Template, function: &Function) -> TokenStream {
     };
     let output = &function.output;
     let new = new_section(args, key, function);
-    let guard = args.guard.as_ref().map(
-        |guard| quote_spanned!(mixed()=> let #guard = __redis_lock::Section::lease(&__section);),
+    let lease = args.lease.as_ref().map(
+        |lease| quote_spanned!(mixed()=> let #lease = __redis_lock::Section::lease(&__section);),
     );
     let body = body(function);
     let result = result(args, function);
@@ -95,7 +95,7 @@ fn section(args: &Args, key: &Template, function: &Function) -> TokenStream {
         use #runtime::__private as __redis_lock;
         let __returns = __redis_lock::Returns::<#output>::new();
         let mut __section = #new;
-        #guard
+        #lease
         let mut __body = __redis_lock::std::pin::pin!(
             __redis_lock::std::option::Option::Some(#body)
         );

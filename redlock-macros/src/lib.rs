@@ -44,7 +44,7 @@ mod tokens;
 /// | `wait = 2s` | how long to wait for another holder | one attempt |
 /// | `renew` or `renew = 1s` | keeps the lease while the body runs; the interval between renewals, 10 ms or more, by default a third of `expire` | the body ends with its lease |
 /// | `max_hold = 1m` | with `renew`: the longest the body may hold the lock | no limit |
-/// | `guard = lease` | a name for the lease in the body: time that remains, `lost()`, `extend()` | none |
+/// | `lease = lease` | a name for the lease in the body: time that remains, `lost()`, `extend()` | none |
 /// | `name = "orders.pay"` | the label in logs and metrics | path and name of the function |
 /// | `when_held = Ok(())` | what to return while somebody else holds the lock; see [below](#when-there-is-no-lock) | an error like any other |
 /// | `on_error = \|error\| ...` | turns a `LockError` into the return value | `?` on a `Result` |

@@ -47,7 +47,7 @@ impl fmt::Display for FencingToken {
 
 /// A view on a held lock: how long it can be trusted, and the news when it cannot.
 ///
-/// `guard = name` in the attribute binds one in the body. It can be cloned and handed to other
+/// `lease = name` in the attribute binds one in the body. It can be cloned and handed to other
 /// tasks; it keeps nothing alive.
 #[derive(Clone, Debug)]
 pub struct Lease {

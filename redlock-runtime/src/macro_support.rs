@@ -71,7 +71,7 @@ impl Section {
         Self(section::Section::new(shared, text, options))
     }
 
-    /// `guard = ...`
+    /// `lease = ...`
     pub fn lease(&self) -> Lease {
         self.0.lease()
     }

@@ -53,7 +53,7 @@ mod hostile {
     impl<T: ?::std::marker::Sized> Everything for T {}
     pub(super) const LEASE: Duration = Duration::from_secs(1);
 
-    #[redis_lock(key = "hostile:{id}:{order.0}", expire = LEASE, renew = 100ms, guard = lease)]
+    #[redis_lock(key = "hostile:{id}:{order.0}", expire = LEASE, renew = 100ms, lease = lease)]
     pub(super) async fn hostile(id: u64, order: (u8,)) -> ::std::result::Result<u64, LockError> {
         ::std::assert!(lease.is_held());
         crate::attribute::support::assert_held("hostile:1:2").await;
