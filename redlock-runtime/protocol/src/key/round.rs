@@ -135,7 +135,10 @@ impl Round {
 
     /// When to look at it again at the latest.
     pub(super) fn next_due(&self) -> Instant {
-        if self.fanout.reached < self.fanout.order.len() || self.ballot.is_won() {
+        if self.fanout.reached < self.fanout.order.len()
+            || self.ballot.is_won()
+            || self.ballot.is_out_of_reach()
+        {
             self.hedge_at()
         } else {
             self.closes_at
@@ -198,11 +201,20 @@ impl Round {
         if !self.ballot.is_out_of_reach() {
             return self.progress_of_part(now);
         }
-        Progress::Failed(if self.ballot.lacks_quorum() {
-            Failure::Outage(self.outage())
+        if self.ballot.lacks_quorum() {
+            return Progress::Failed(Failure::Outage(self.outage()));
+        }
+        let retry_after = self.retry_after();
+        let majority = quorum::majority(self.ballot.verdicts().len());
+        let most = self.most_held();
+        if most >= majority {
+            Progress::Failed(Failure::Held { retry_after })
+        } else if most + self.ballot.pending() >= majority && now < self.hedge_at() {
+            // The nodes that have not replied tell whether that owner holds the lock.
+            Progress::Open
         } else {
-            self.refusal()
-        })
+            Progress::Failed(Failure::Split { retry_after })
+        }
     }
 
     fn progress_of_numbers(&self, now: Instant) -> Progress {
@@ -280,15 +292,14 @@ impl Round {
         verdicts
     }
 
-    fn refusal(&self) -> Failure {
-        let retry_after = self.retry_after();
-        let majority = quorum::majority(self.ballot.verdicts().len());
+    /// How many nodes the owner has that has most of those that refused.
+    fn most_held(&self) -> usize {
         let has = |owner| self.holders.iter().filter(|&&other| other == owner).count();
-        if self.holders.iter().any(|&owner| has(owner) >= majority) {
-            Failure::Held { retry_after }
-        } else {
-            Failure::Split { retry_after }
-        }
+        self.holders
+            .iter()
+            .map(|&owner| has(owner))
+            .max()
+            .unwrap_or_default()
     }
 
     /// Too few nodes for a majority: because they cannot be reached, or only for now?
@@ -409,7 +420,8 @@ mod tests {
         let split = Failure::Split {
             retry_after: Some(Duration::from_millis(30)),
         };
-        assert_eq!(round.progress(at(1)), Progress::Failed(split));
+        assert_eq!(round.progress(at(9)), Progress::Open);
+        assert_eq!(round.progress(at(10)), Progress::Failed(split));
         round.on_held(NodeId(3), Some(Owner(1)), held(30), at(1));
         assert!(matches!(
             round.progress(at(1)),
