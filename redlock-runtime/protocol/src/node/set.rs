@@ -406,17 +406,17 @@ impl Nodes {
         this.announce(state, out);
         let verdict = Verdict::Disconnected { reason };
         for sent in unanswered {
-            match sent.purpose {
-                Purpose::Key(key, ask) => self.notices.push_back(Notice::Unanswered {
+            if let Purpose::Key(key, ask) = sent.purpose {
+                self.notices.push_back(Notice::Unanswered {
                     node,
                     key,
                     ask,
                     verdict: verdict.clone(),
-                }),
-                Purpose::Survey => self.on_surveyed(node, None, out),
-                _ => {}
+                });
             }
         }
+        // Nor does what it has said count any more.
+        self.on_surveyed(node, None, out);
         let this = &mut self.nodes[node.0];
         this.fail_deferred(&verdict, &mut self.notices);
         // Those that waited for it to come to something need not any more.
