@@ -9,7 +9,7 @@ mod common;
 use std::time::Duration;
 
 use common::{NEVER, acquire_on_all, await_state, await_up, await_watched, connect, unhurried};
-use redlock_runtime::{Connection, LockError, Redlock, Release, Verdict};
+use redlock_runtime::{LockError, NodeState, Redlock, Release, Verdict};
 use redlock_tests::{Cluster, PATIENCE, Server};
 use tokio::time::timeout;
 
@@ -162,7 +162,7 @@ async fn a_node_whose_clock_ran_ahead_of_the_guard_band_loses_its_vote() {
     cluster[2].kill();
     await_state("a node down", || {
         let nodes = redlock.nodes();
-        matches!(nodes[2].connection(), Connection::Down { .. })
+        matches!(nodes[2].state(), NodeState::Down { .. })
     })
     .await;
 
@@ -177,8 +177,8 @@ async fn a_node_whose_clock_ran_ahead_of_the_guard_band_loses_its_vote() {
         matches!(verdict, Verdict::ClockAhead { by } if *by > NEVER / 10),
         "{error}"
     );
-    let connection = redlock.nodes()[1].connection().clone();
-    assert!(matches!(connection, Connection::ClockAhead { .. }));
+    let state = redlock.nodes()[1].state().clone();
+    assert!(matches!(state, NodeState::ClockAhead { .. }));
     let error = redlock.lock("other").acquire().await.unwrap_err();
     assert!(matches!(error, LockError::Quarantined(_)), "{error}");
     assert_eq!(cluster[1].events("other"), [""; 0]);
@@ -297,5 +297,5 @@ async fn careful(cluster: &Cluster) -> Redlock {
 
 fn is_quarantined(redlock: &Redlock, node: usize) -> bool {
     let nodes = redlock.nodes();
-    matches!(nodes[node].connection(), Connection::Quarantined { .. })
+    matches!(nodes[node].state(), NodeState::Quarantined { .. })
 }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use common::{NEVER, asks_for_a_lock, await_state, await_up, connect, connect_by, unhurried};
-use redlock_runtime::{Connection, LockError, Redlock, Release, Verdict};
+use redlock_runtime::{LockError, NodeState, Redlock, Release, Verdict};
 use redlock_tests::{Cluster, Mode, Proxy, Server};
 
 /// After this a node that does not answer counts as silent, in tests that wait for that.
@@ -338,16 +338,15 @@ async fn a_lying_majority_never_votes_and_is_quoted() {
         let verdicts = || error.verdicts()[1..].iter().map(|node| node.verdict());
         assert!(verdicts().all(|verdict| lie.is_told_by(verdict)), "{error}");
         for node in &redlock.nodes()[1..] {
-            let connection = node.connection();
-            match (lie.word, connection) {
-                (None, Connection::Up) => {}
-                (Some(word), Connection::Down { reason }) => {
+            match (lie.word, node.state()) {
+                (None, NodeState::Up) => {}
+                (Some(word), NodeState::Down { reason }) => {
                     assert!(
                         !reason.is_empty() && reason.contains(word),
                         "{lie:?}: {reason}"
                     );
                 }
-                _ => panic!("{lie:?}: {connection:?}"),
+                (_, state) => panic!("{lie:?}: {state:?}"),
             }
         }
         cluster[0].await_event("k", "del", 1).await;
@@ -481,7 +480,7 @@ async fn await_set(key: &str, nodes: &[Server]) {
 
 async fn await_down(redlock: &Redlock, node: usize) {
     await_state("a node down", || {
-        matches!(redlock.nodes()[node].connection(), Connection::Down { .. })
+        matches!(redlock.nodes()[node].state(), NodeState::Down { .. })
     })
     .await;
 }

@@ -23,7 +23,7 @@ use std::{
 use common::{
     NEVER, acquire_on_all, await_sent, await_state, await_up, connect, connect_by, unhurried,
 };
-use redlock_runtime::{Connection, LockError, Redlock, Release, Verdict};
+use redlock_runtime::{LockError, NodeState, Redlock, Release, Verdict};
 use redlock_tests::{Cluster, PATIENCE, Proxy, Server};
 use tokio::{runtime::Runtime, task::JoinSet};
 
@@ -209,7 +209,7 @@ async fn redsync_186_a_bare_majority_that_loses_a_node_leaves_no_room_for_anothe
     cluster[2].restart();
     await_state("a quarantine", || {
         let nodes = two.nodes();
-        matches!(nodes[2].connection(), Connection::Quarantined { .. })
+        matches!(nodes[2].state(), NodeState::Quarantined { .. })
     })
     .await;
 

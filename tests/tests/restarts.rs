@@ -9,7 +9,7 @@ use std::{
 };
 
 use common::{NEVER, await_state, await_up, unhurried};
-use redlock_runtime::{Builder, Connection, LockError, Redlock, Release, Verdict};
+use redlock_runtime::{Builder, LockError, NodeState, Redlock, Release, Verdict};
 use redlock_tests::{Cluster, Mode, PATIENCE, Server};
 use tokio::{
     net::{TcpListener, TcpStream},
@@ -39,7 +39,10 @@ async fn a_node_that_restarts_from_an_old_snapshot_is_quarantined() {
     cluster[1].command(&["SAVE"]);
 
     cluster[1].restart();
-    assert!(cluster[1].exists("redlock:node"), "the snapshot is loaded");
+    assert!(
+        cluster[1].exists("__redlock:node"),
+        "the snapshot is loaded"
+    );
     await_quarantine(&redlock, 1).await;
 
     assert_no_vote_of_1(&redlock, &cluster).await;
@@ -91,7 +94,7 @@ async fn a_replica_that_takes_over_the_address_is_quarantined() {
     let cluster = founded(3).await;
     let replica = Server::start();
     replica.command(&["REPLICAOF", "127.0.0.1", &cluster[1].port().to_string()]);
-    await_state("a replica in step", || replica.exists("redlock:node")).await;
+    await_state("a replica in step", || replica.exists("__redlock:node")).await;
     let address = Forwarder::to(&cluster[1]).await;
     let mut urls = cluster.urls();
     urls[1] = address.url.clone();
@@ -99,7 +102,7 @@ async fn a_replica_that_takes_over_the_address_is_quarantined() {
     await_up(&redlock).await;
 
     replica.command(&["REPLICAOF", "NO", "ONE"]);
-    assert!(replica.exists("redlock:node"));
+    assert!(replica.exists("__redlock:node"));
     address.lead_to(&replica);
     await_quarantine(&redlock, 1).await;
 
@@ -241,9 +244,9 @@ async fn fencing_tokens_grow_through_restarts_of_one_node_after_the_other() {
     cluster.await_free("k").await;
     // Far ahead of the wall clocks, on which tokens could otherwise rest.
     for node in &cluster {
-        let fields: Vec<String> = node.query(&["HKEYS", "redlock:node"]);
+        let fields: Vec<String> = node.query(&["HKEYS", "__redlock:node"]);
         for stripe in fields.iter().filter(|field| field.parse::<u64>().is_ok()) {
-            node.command(&["HINCRBY", "redlock:node", stripe, "1000000000000"]);
+            node.command(&["HINCRBY", "__redlock:node", stripe, "1000000000000"]);
         }
     }
     let before = token(&redlock).await;
@@ -274,8 +277,7 @@ async fn new_nodes_let_nobody_in_who_does_not_wait() {
     for (verdict, node) in error.verdicts().iter().zip(redlock.nodes()) {
         let verdict = verdict.verdict();
         assert!(matches!(verdict, Verdict::Quarantined { .. }), "{error}");
-        let connection = node.connection();
-        assert!(matches!(connection, Connection::Quarantined { .. }));
+        assert!(matches!(node.state(), NodeState::Quarantined { .. }));
     }
     assert_eq!(cluster.held_on("k"), 0);
 }
@@ -401,7 +403,7 @@ async fn forward(mut client: TcpStream, port: u16) {
 async fn assert_no_vote_of_1(redlock: &Redlock, cluster: &Cluster) {
     cluster[2].kill();
     await_state("node 2 down", || {
-        matches!(redlock.nodes()[2].connection(), Connection::Down { .. })
+        matches!(redlock.nodes()[2].state(), NodeState::Down { .. })
     })
     .await;
 
@@ -412,10 +414,11 @@ async fn assert_no_vote_of_1(redlock: &Redlock, cluster: &Cluster) {
     let verdict = error.verdicts()[1].verdict();
     assert!(matches!(verdict, Verdict::Quarantined { .. }), "{error}");
     let nodes = redlock.nodes();
-    let Connection::Quarantined { remaining } = nodes[1].connection() else {
-        panic!("{nodes:?}");
-    };
-    assert!(!remaining.is_zero());
+    assert!(
+        matches!(nodes[1].state(), NodeState::Quarantined { .. }),
+        "{nodes:?}"
+    );
+    assert!(nodes[1].remaining() > Some(Duration::ZERO), "{nodes:?}");
     cluster[0].await_event("k", "del", 1).await;
     assert_eq!(cluster.held_on("k"), 0);
 }
@@ -436,7 +439,7 @@ async fn token(redlock: &Redlock) -> u64 {
 async fn await_quarantine(redlock: &Redlock, node: usize) {
     await_state("a quarantine", || {
         let nodes = redlock.nodes();
-        matches!(nodes[node].connection(), Connection::Quarantined { .. })
+        matches!(nodes[node].state(), NodeState::Quarantined { .. })
     })
     .await;
 }

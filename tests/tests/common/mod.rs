@@ -27,7 +27,7 @@ where
         .max_lease(NEVER)
         .expire(NEVER)
         .node_timeout(NEVER)
-        .connect_timeout(NEVER)
+        .connect_timeout(PATIENCE * 2)
 }
 
 /// Connects, without hurry, to all nodes of `cluster`.

@@ -405,7 +405,7 @@ fn confirmed_owners(proxies: &[Proxy]) -> usize {
 }
 
 /// The hash of counters on every node.
-const NODE: &str = "redlock:node";
+const NODE: &str = "__redlock:node";
 
 /// Deletes the keys of locks on random nodes all the time.
 struct Vandal {

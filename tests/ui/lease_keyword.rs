@@ -1,6 +1,6 @@
 use redlock_runtime::{LockError, redis_lock};
 
-#[redis_lock(key = "order:{id}", guard = fn)]
+#[redis_lock(key = "order:{id}", lease = fn)]
 async fn pay(id: u64) -> Result<(), LockError> {
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The options of the lock, as a value of the runtime's `Spec`.
+//! The options of the lock, as a value of the runtime's `Options`.
 
 use proc_macro2::{Literal, TokenStream};
 use quote::{ToTokens, quote_spanned};
@@ -10,33 +10,33 @@ use crate::duration::Duration;
 use crate::expand::{at, mixed};
 use crate::function::Function;
 
-/// An expression of type `Spec`. Literal durations have been checked; the values of constants are
+/// An expression of type `Options`. Literal durations have been checked; the values of constants are
 /// known to rustc only, so that their check is part of the expansion.
-pub(crate) fn spec(args: &Args, function: &Function) -> TokenStream {
-    let spec = unchecked(args, function);
+pub(crate) fn options(args: &Args, function: &Function) -> TokenStream {
+    let options = unchecked(args, function);
     let mut constants = args.durations().filter_map(Duration::constant).peekable();
     let Some(first) = constants.peek() else {
-        return spec;
+        return options;
     };
     let place = at(first.span());
     if constants.any(may_name_generics) {
         // An item cannot name `Self` or a type parameter. An inline constant can, but `cargo check`
         // does not evaluate it.
-        let check = quote_spanned!(place=> __redis_lock::check_durations(&__spec));
+        let check = quote_spanned!(place=> __redis_lock::check_durations(&__options));
         return quote_spanned! {mixed()=>
             const {
-                let __spec = #spec;
+                let __options = #options;
                 #check;
-                __spec
+                __options
             }
         };
     }
-    let check = quote_spanned!(place=> __redis_lock::check_durations(&__REDIS_LOCK_SPEC));
+    let check = quote_spanned!(place=> __redis_lock::check_durations(&__REDIS_LOCK_OPTIONS));
     quote_spanned! {mixed()=>
         {
-            const __REDIS_LOCK_SPEC: __redis_lock::Spec = #spec;
+            const __REDIS_LOCK_OPTIONS: __redis_lock::Options = #options;
             const _: () = #check;
-            __REDIS_LOCK_SPEC
+            __REDIS_LOCK_OPTIONS
         }
     }
 }
@@ -79,8 +79,8 @@ fn unchecked(args: &Args, function: &Function) -> TokenStream {
     };
     let max_hold = optional(args.max_hold.as_ref());
     quote_spanned! {mixed()=>
-        __redis_lock::Spec {
-            name: #name,
+        __redis_lock::Options {
+            name: __redis_lock::std::option::Option::Some(#name),
             expire: #expire,
             wait: #wait,
             renew: #renew,
@@ -120,7 +120,7 @@ mod tests {
         let function = Function::parse(quote!(
             async fn r#loop() {}
         ));
-        spec(
+        options(
             &args,
             &function.unwrap_or_else(|mistake| panic!("{mistake}")),
         )
@@ -129,20 +129,20 @@ mod tests {
 
     #[test]
     fn literals_need_no_check() {
-        let spec = expanded(quote!(expire = 5s, renew));
-        assert!(!spec.contains("check_durations"));
-        assert!(spec.contains(&quote!(renew: __redis_lock::Renew::Default).to_string()));
-        assert!(spec.contains("\"loop\""), "the name has no `r#`");
+        let options = expanded(quote!(expire = 5s, renew));
+        assert!(!options.contains("check_durations"));
+        assert!(options.contains(&quote!(renew: __redis_lock::Renew::Default).to_string()));
+        assert!(options.contains("\"loop\""), "the name has no `r#`");
     }
 
     #[test]
     fn constants_are_checked_by_an_item() {
         for constant in [quote!(LEASE), quote!(config::LEASE)] {
-            let spec = expanded(quote!(expire = #constant));
+            let options = expanded(quote!(expire = #constant));
             let check = quote! {
-                const _: () = __redis_lock::check_durations(&__REDIS_LOCK_SPEC);
+                const _: () = __redis_lock::check_durations(&__REDIS_LOCK_OPTIONS);
             };
-            assert!(spec.contains(&check.to_string()), "{spec}");
+            assert!(options.contains(&check.to_string()), "{options}");
         }
     }
 
@@ -153,8 +153,8 @@ mod tests {
             quote!(T::LEASE),
             quote!(<T as Leased>::LEASE),
         ] {
-            let spec = expanded(quote!(wait = 1s, expire = #constant));
-            let tokens: TokenStream = spec.parse().unwrap();
+            let options = expanded(quote!(wait = 1s, expire = #constant));
+            let tokens: TokenStream = options.parse().unwrap();
             assert!(
                 matches!(&tokens.into_iter().next(), Some(TokenTree::Ident(it)) if it == "const")
             );

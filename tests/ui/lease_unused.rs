@@ -1,7 +1,7 @@
 #![deny(warnings)]
 use redlock_runtime::{LockError, redis_lock};
 
-#[redis_lock(key = "order", guard = lease)]
+#[redis_lock(key = "order", lease = lease)]
 async fn pay() -> Result<(), LockError> {
     Ok(())
 }
