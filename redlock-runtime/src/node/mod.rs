@@ -7,6 +7,8 @@
 mod connection;
 mod memory;
 mod reply;
+#[cfg(all(test, unix))]
+mod twin;
 
 use std::{
     sync::Arc,

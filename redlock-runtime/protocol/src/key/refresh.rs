@@ -73,7 +73,13 @@ impl Key {
         let count = order.len();
         let ttl = params.key_ttl();
         let times = (now, now.after(params.round_timeout()));
-        let mut round = self.open_round(Fanout::new(order, ttl), block, (ttl, spare), times, cx);
+        let mut round = self.open_round(
+            Fanout::new(order, cx.nodes.hedge_delay(now)),
+            block,
+            (ttl, spare),
+            times,
+            cx,
+        );
         let nodes = round.reach(count);
         let Front::Held(held) = &mut self.front else {
             return false;
@@ -83,6 +89,7 @@ impl Key {
                 round.on_verdict(node, Verdict::NoLongerOurs, now);
             }
         }
+        round.is_repeated = held.turn.least_proposal != Token::default();
         held.turn.last_round = round.id;
         held.turn.last_ttl = (now, ttl, spare);
         held.turn.has_failed = false;
@@ -155,7 +162,9 @@ impl Key {
         let Some(round) = self.round(id) else { return };
         match (reply, lead) {
             (_, Some(by)) => round.on_verdict(node, Verdict::ClockAhead { by }, now),
-            (Reply::Extended { first, .. }, None) => round.on_yes(node, first, now),
+            (Reply::Extended { first, .. }, None) if first.is_none_or(Token::is_plausible) => {
+                round.on_yes(node, first, now);
+            }
             (Reply::NotOwner, None) => round.on_verdict(node, Verdict::NoLongerOurs, now),
             (reply, None) => round.on_verdict(node, unexpected(reply), now),
         }
@@ -188,6 +197,8 @@ impl Key {
         turn.won_at = round.started;
         turn.ttl = round.ttl;
         turn.least_proposal = proposal.unwrap_or_default();
+        // Written by this client, so the nodes do not tell of later changes before it is read again.
+        turn.watch_at.get_or_insert(now);
         if let Some(block) = block.filter(|block| block.lies_above(turn.token)) {
             turn.block = Some(block);
             turn.block_at = round.started;
@@ -195,7 +206,7 @@ impl Key {
         answer_reports(&mut turn.reports, round.id, Release::Released, cx);
         if let Some(section) = section {
             let id = section.id;
-            if let Some(answer) = section.on_extended(round.started, now) {
+            if let Some(answer) = section.on_extended(round.started) {
                 cx.answer(id, answer);
             }
         }

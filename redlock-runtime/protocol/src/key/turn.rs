@@ -45,6 +45,9 @@ pub(super) const TURN: Duration = Duration::from_millis(25);
 /// nothing; and as many sections as can begin while a block is young.
 pub(super) const BLOCK: u64 = 256;
 
+/// Most turns are shorter, and need no watching.
+const WATCH_AFTER: Duration = Duration::from_millis(20);
+
 /// The turn, and the section that has the lock now.
 #[derive(Debug)]
 pub(super) struct Held {
@@ -76,6 +79,8 @@ pub(super) struct Turn {
     /// Callers that have let go and want to know whether a majority still had the key.
     pub(super) reports: Vec<Report>,
     pub(super) has_remote_waiter: bool,
+    /// When to read the key on all nodes; `None` once it has been read.
+    pub(super) watch_at: Option<Instant>,
     /// How long its first round took.
     pub(super) took: Duration,
 }
@@ -114,6 +119,7 @@ impl Held {
             has_failed: false,
             reports: Vec::new(),
             has_remote_waiter,
+            watch_at: Some(now.after(WATCH_AFTER)),
             took: round.took(),
         };
         Self {
@@ -144,9 +150,8 @@ impl Held {
         self.section.as_ref().is_some_and(|held| held.id == section)
     }
 
-    pub(super) fn is_watched(&self) -> bool {
-        let section = self.section.as_ref();
-        section.is_some_and(|section| section.watch_at.is_none())
+    pub(super) const fn is_watched(&self) -> bool {
+        self.turn.watch_at.is_none()
     }
 
     pub(super) const fn claim_mut(&mut self) -> &mut Claim {
@@ -196,7 +201,7 @@ impl Held {
         let ahead = next
             .filter(|_| turn.refresh.is_none())
             .and_then(|next| self.refresh_ahead_at(next));
-        let dues = [round, report, section, ahead];
+        let dues = [round, report, section, ahead, turn.watch_at];
         dues.into_iter().flatten().min()
     }
 
@@ -284,13 +289,13 @@ impl Key {
             Some(Progress::Failed(_)) => self.on_refresh_failed(cx),
         };
         self.answer_late_reports(cx);
+        self.watch_if_due(cx);
         let Front::Held(held) = &self.front else {
             return true;
         };
         if held.section.is_none() {
             return self.next_section(is_just_won, cx);
         }
-        self.watch_if_due(cx);
         self.refresh_if_due(cx)
     }
 
