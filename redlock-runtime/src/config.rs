@@ -9,7 +9,10 @@ use redlock_protocol::LockParams;
 use url::Url;
 
 pub use self::problem::{ConfigError, ConfigProblem, NODES_VARIABLE};
-use crate::node::{Memory, Target, with_protocol};
+use crate::{
+    node::{Memory, Target, with_protocol},
+    script::RESERVED,
+};
 
 /// More nodes do not make a lock safer, only slower; and a typo that names hundreds is caught.
 const MOST_NODES: usize = 32;
@@ -211,7 +214,7 @@ impl Options {
 
 /// The problem with a key as it stands on the nodes, prefix included.
 pub(crate) fn reserved_key(key: &str) -> Option<ConfigProblem> {
-    key.starts_with(problem::RESERVED_PREFIX)
+    key.starts_with(RESERVED)
         .then(|| ConfigProblem::ReservedKey {
             key: key.to_owned(),
         })

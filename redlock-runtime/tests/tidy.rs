@@ -12,7 +12,7 @@ const LAYERS: Layers = &[
     ("script", &[]),
     ("node", &["script"]),
     ("engine", &["node"]),
-    ("config", &["node"]),
+    ("config", &["node", "script"]),
     ("error", &["config"]),
     ("fence", &[]),
     ("key", &[]),

@@ -13,7 +13,8 @@ use std::{
     sync::OnceLock,
 };
 
-use common::{await_up, unhurried};
+use common::await_up;
+use redlock_runtime::Redlock;
 use redlock_tests::{Cluster, Worker};
 
 /// What an example prints that runs on nodes in its own memory.
@@ -87,7 +88,8 @@ fn the_flash_sale_over_processes_wants_real_nodes_and_says_so() {
 
 /// Servers that have just been started are new to everybody; the sale is not about that.
 async fn in_use(cluster: &Cluster) {
-    let redlock = unhurried(cluster.urls()).build().await.unwrap();
+    let builder = Redlock::builder().nodes(cluster.urls());
+    let redlock = builder.assume_fresh(true).build().await.unwrap();
     await_up(&redlock).await;
 }
 

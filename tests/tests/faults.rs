@@ -138,9 +138,9 @@ async fn a_dead_majority_is_no_quorum_and_leaves_nothing() {
             let verdict = verdict.verdict();
             assert!(matches!(verdict, Verdict::Unreachable { .. }), "{error}");
         }
+        // Nothing is sent that could not be of use.
         for node in cluster.split_at(dead).1 {
-            node.await_event("k", "del", 1).await;
-            assert!(!node.exists("k"));
+            assert_eq!(node.events("k"), [""; 0]);
         }
     }
 }
@@ -349,7 +349,9 @@ async fn a_lying_majority_never_votes_and_is_quoted() {
                 (_, state) => panic!("{lie:?}: {state:?}"),
             }
         }
-        cluster[0].await_event("k", "del", 1).await;
+        if lie.word.is_none() {
+            cluster[0].await_event("k", "del", 1).await;
+        }
         assert!(!cluster[0].exists("k"));
     }
 }
@@ -357,7 +359,7 @@ async fn a_lying_majority_never_votes_and_is_quoted() {
 /// How a server lies.
 #[derive(Clone, Copy, Debug)]
 struct Lie {
-    /// To everything.
+    /// To everything, but for its own record if it is to look as if it were up.
     answer: &'static str,
     /// To the question for the lock; the lie is then a word of a node that seems to be sound.
     grant: &'static str,
@@ -399,6 +401,10 @@ impl Lie {
     }
 }
 
+/// What a node keeps about itself: that it votes. As long as no process is known, any will do.
+const RECORD: &str = "*11\r\n$1\r\n1\r\n$0\r\n\r\n$0\r\n\r\n$0\r\n\r\n$1\r\n0\r\n$0\r\n\r\n\
+                      $0\r\n\r\n$0\r\n\r\n$1\r\n0\r\n$1\r\n0\r\n$0\r\n\r\n";
+
 /// A server that tells this lie to all who come.
 fn liar(lie: Lie) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
@@ -418,11 +424,17 @@ fn tell(lie: Lie, client: TcpStream) -> io::Result<()> {
         let words = command(&mut commands)?;
         let answer = if asks_for_a_lock(&words) {
             lie.grant
+        } else if lie.word.is_none() && asks_for_its_record(&words) {
+            RECORD
         } else {
             lie.answer
         };
         (&client).write_all(answer.as_bytes())?;
     }
+}
+
+fn asks_for_its_record(words: &[String]) -> bool {
+    words[0].starts_with("EVAL") && words.len() == 4
 }
 
 fn command(commands: &mut impl BufRead) -> io::Result<Vec<String>> {

@@ -2,13 +2,11 @@
 
 use std::{error, fmt, time::Duration};
 
+use crate::script::RESERVED;
+
 /// The environment variable that names the nodes if the code does not: URLs with commas between
 /// them.
 pub const NODES_VARIABLE: &str = "REDLOCK_NODES";
-
-/// What the library's own keys on the nodes begin with: the admission of a node, its counters, its
-/// losses of memory. A lock on such a key would overwrite them, or could never be acquired.
-pub(super) const RESERVED_PREFIX: &str = "__redlock:";
 
 /// What is wrong with a configuration: all of it, not just the first mistake.
 ///
@@ -264,7 +262,7 @@ impl fmt::Display for ConfigProblem {
             ),
             Self::ReservedKey { key } => write!(
                 f,
-                "the key `{key}` begins with `{RESERVED_PREFIX}`, which is reserved for the library's own keys; use another key or key prefix"
+                "the key `{key}` begins with `{RESERVED}`, which is reserved for the library's own keys; use another key or key prefix"
             ),
             Self::AlreadyInstalled => write!(
                 f,

@@ -11,8 +11,8 @@ use std::{
 };
 
 use redlock_protocol::{
-    Action, Answer, Event, Facts, Loss, NodeId, NodeState, Order, Protocol, Refusal, Release,
-    SectionId, ShutdownError, Verdict,
+    Action, Answer, Event, Loss, NodeId, NodeState, Order, Protocol, Refusal, Release, SectionId,
+    ShutdownError, Verdict,
 };
 use tokio::{
     sync::{mpsc, oneshot, watch},
@@ -219,10 +219,7 @@ impl Driver {
                 Node::Memory(memory) => self.answered.push_back(Event::Connected {
                     node,
                     connection,
-                    facts: Facts {
-                        server: Some(format!("{:p}", Arc::as_ptr(memory)).into()),
-                        ..Facts::default()
-                    },
+                    facts: memory.facts(),
                 }),
             },
             Action::Disconnect { node } => {

@@ -274,7 +274,7 @@ async fn an_empty_placeholder_is_refused_by_name() {
     install().await;
     let refused = nameless("t", Nameless("")).await.unwrap_err();
     assert!(
-        refused.contains("nothing in it for `{user.name()}`"),
+        refused.contains("placeholder `{user.name()}` is empty"),
         "{refused}"
     );
     let refused = nameless("", Nameless("")).await.unwrap_err();

@@ -208,7 +208,7 @@ impl Lost {
             return Step::Admit { evidence, floor };
         }
         // The floor is read after the wait is over.
-        if survey.started >= due {
+        if wait.is_zero() || survey.started >= due {
             let evidence = if is_first {
                 Evidence::FirstStart { loss, wait }
             } else {
