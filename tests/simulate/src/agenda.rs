@@ -2,7 +2,9 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use crate::{network::Arrival, protocol::Token, store::Holder};
+use redlock_protocol::{SectionId, Token};
+
+use crate::{foreign::Letter, network::Arrival, store::Holder};
 
 #[derive(Debug)]
 pub(crate) enum Happening {
@@ -18,8 +20,12 @@ pub(crate) enum Happening {
         task: usize,
         turn: u32,
     },
+    /// A new process begins.
+    Join,
     /// Something goes wrong.
     Strike,
+    /// What a scenario has planned goes on.
+    Act { step: u64 },
     /// A client's pause is over, if it is.
     Resume { client: usize },
     /// A node's silence is over, if it is.
@@ -33,6 +39,18 @@ pub(crate) enum Happening {
     },
     /// A node that was down is up.
     Up { node: usize },
+    /// A client of another library goes on.
+    ForeignTurn { foreign: usize, attempt: u64 },
+    ForeignAtNode(Letter),
+    ForeignReply { letter: Letter, is_set: bool },
+    /// By now the holder must know that no majority has had its key since then.
+    CheckLoss {
+        client: usize,
+        section: SectionId,
+        since: u64,
+    },
+    /// By now the node must vote, if it is still this process.
+    CheckVote { node: usize, process: u64 },
 }
 
 #[derive(Debug, Default)]
