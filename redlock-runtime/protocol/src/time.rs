@@ -27,6 +27,13 @@ impl Instant {
         Self(self.0.saturating_add(nanos))
     }
 
+    /// `self - span`; it stops at the clock's origin.
+    #[must_use]
+    pub fn before(self, span: Duration) -> Self {
+        let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+        Self(self.0.saturating_sub(nanos))
+    }
+
     /// How long after `earlier` this is; zero if it is not after it.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {

@@ -75,9 +75,6 @@ mod tests {
     fn the_holders_expiry_is_not_slept_through() {
         let retry_after = Some(Duration::from_millis(9));
         let held = refusal(Cause::Contended { retry_after });
-        assert_eq!(
-            pause(30, &held, true, u128::MAX),
-            Duration::from_millis(10)
-        );
+        assert_eq!(pause(30, &held, true, u128::MAX), Duration::from_millis(10));
     }
 }

@@ -124,7 +124,9 @@ impl Numbers {
     pub fn next_proposal(&self, nodes: usize) -> Token {
         let mut tokens: Vec<Token> = self.heard.iter().map(|&(_, token)| token).collect();
         tokens.sort_unstable();
-        let among = tokens.get(quorum::majority(nodes) - 1).or(tokens.last());
+        let among = tokens
+            .get(quorum::majority(nodes) - 1)
+            .or_else(|| tokens.last());
         let highest = among.copied().unwrap_or_default();
         Token((highest.0 + PROPOSAL_LEAD).min(Token::LARGEST.0))
     }

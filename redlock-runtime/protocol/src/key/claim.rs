@@ -1,0 +1,204 @@
+//! What one owner may have on the nodes, node by node.
+//!
+//! Two questions that look alike are kept apart. *May it have the key there?* If in doubt, yes: it
+//! is released there. *Is it known to have the key there?* If in doubt, no: a lock that is not
+//! known to rest on a majority is lost.
+
+use std::time::Duration;
+
+use crate::{
+    message::{NodeId, Owner, RequestId},
+    node::Lead,
+    rules::{quorum, validity::LockParams},
+    time::Instant,
+};
+
+/// A server's remaining time is in whole milliseconds, and so is the TTL.
+const ROUNDING: Duration = Duration::from_millis(2);
+
+#[derive(Debug)]
+pub(super) struct Claim {
+    pub(super) owner: Owner,
+    /// No node was asked to keep the key for longer.
+    pub(super) ttl: Duration,
+    places: Vec<Place>,
+}
+
+/// One node.
+#[derive(Clone, Copy, Debug, Default)]
+struct Place {
+    may_have: bool,
+    is_known: bool,
+    /// The last request that can have made the key, when it was sent, and how long the key was to
+    /// live.
+    asked: RequestId,
+    asked_for: Option<(Instant, Duration)>,
+    /// When the key was written last, at the earliest, and how long it was to live then.
+    written: Option<(Instant, Duration)>,
+    lead: Lead,
+    is_reading: bool,
+    reads_again: bool,
+}
+
+impl Claim {
+    /// No node has been asked.
+    pub(super) fn new(owner: Owner, nodes: usize) -> Self {
+        Self {
+            owner,
+            ttl: Duration::ZERO,
+            places: vec![Place::default(); nodes],
+        }
+    }
+
+    /// A request that can make the key goes to a node.
+    pub(super) fn on_asked(
+        &mut self,
+        node: NodeId,
+        request: RequestId,
+        ttl: Duration,
+        now: Instant,
+    ) {
+        let place = &mut self.places[node.0];
+        place.may_have = true;
+        place.asked = request;
+        place.asked_for = Some((now, ttl));
+        self.raise_ttl(ttl);
+    }
+
+    /// Nodes may keep the key for so long.
+    pub(super) fn raise_ttl(&mut self, ttl: Duration) {
+        self.ttl = self.ttl.max(ttl);
+    }
+
+    /// The node has made the key.
+    pub(super) fn on_granted(&mut self, node: NodeId) {
+        let place = &mut self.places[node.0];
+        place.written = place.asked_for;
+        self.on_known(node);
+    }
+
+    /// The node has made the key again, or had it.
+    pub(super) fn on_put_back(&mut self, node: NodeId) {
+        self.places[node.0].written = None;
+        self.on_known(node);
+    }
+
+    /// The node has the key.
+    pub(super) fn on_known(&mut self, node: NodeId) {
+        let place = &mut self.places[node.0];
+        place.may_have = true;
+        place.is_known = true;
+    }
+
+    /// The node said to this request that the owner has nothing there. It may have been asked to
+    /// make the key again since.
+    pub(super) fn on_absent(&mut self, node: NodeId, request: RequestId) {
+        let place = &mut self.places[node.0];
+        place.is_known = false;
+        if place.asked <= request {
+            place.may_have = false;
+        }
+    }
+
+    pub(super) fn may_have(&self, node: NodeId) -> bool {
+        self.places[node.0].may_have
+    }
+
+    pub(super) fn is_known(&self, node: NodeId) -> bool {
+        self.places[node.0].is_known
+    }
+
+    /// No majority is known to have the key any more.
+    pub(super) fn is_lost(&self) -> bool {
+        let known = self.places.iter().filter(|place| place.is_known).count();
+        known < quorum::majority(self.places.len())
+    }
+
+    /// A node was asked to let the key live for `ttl`, at `since`, and says what was `remaining`
+    /// before. If that is less than `ttl`, the key was written, to live for `spare` longer. Returns by
+    /// how much the node's clock has run ahead, if that is more than a lease can absorb.
+    pub(super) fn on_extended(
+        &mut self,
+        node: NodeId,
+        (since, ttl, spare): (Instant, Duration, Duration),
+        remaining: Option<Duration>,
+        params: &LockParams,
+        now: Instant,
+    ) -> Option<Duration> {
+        self.on_known(node);
+        let place = &mut self.places[node.0];
+        let before = place.written;
+        if remaining.is_none_or(|remaining| remaining < ttl) {
+            place.written = Some((since, ttl + spare));
+        }
+        let ((written, lived), remaining) = before.zip(remaining)?;
+        let expected = lived.saturating_sub(now.since(written) + ROUNDING);
+        let gain = expected.saturating_sub(remaining);
+        place.lead.add(gain, params, now)
+    }
+
+    // ---- reading
+
+    /// True if the key can be read on this node now; else it is read once more after the read that
+    /// is under way.
+    pub(super) fn begin_read(&mut self, node: NodeId) -> bool {
+        let place = &mut self.places[node.0];
+        place.reads_again = place.is_reading;
+        !std::mem::replace(&mut place.is_reading, true)
+    }
+
+    /// A read is over. True if the key is to be read once more.
+    pub(super) fn end_read(&mut self, node: NodeId) -> bool {
+        let place = &mut self.places[node.0];
+        place.is_reading = false;
+        std::mem::take(&mut place.reads_again)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Instant = Instant::from_nanos(0);
+
+    fn claim() -> Claim {
+        let mut claim = Claim::new(Owner(1), 3);
+        for node in 0..2 {
+            claim.on_asked(NodeId(node), RequestId(5), Duration::from_secs(1), NOW);
+            claim.on_known(NodeId(node));
+        }
+        claim
+    }
+
+    #[test]
+    fn a_lock_on_a_bare_majority_is_lost_with_one_key() {
+        let mut claim = claim();
+        assert!(!claim.is_lost());
+        claim.on_absent(NodeId(0), RequestId(6));
+        assert!(claim.is_lost());
+        claim.on_known(NodeId(2));
+        assert!(!claim.is_lost());
+    }
+
+    #[test]
+    fn what_is_asked_for_after_a_refusal_is_released_all_the_same() {
+        let mut claim = claim();
+        claim.on_asked(NodeId(0), RequestId(9), Duration::from_secs(1), NOW);
+        claim.on_absent(NodeId(0), RequestId(6));
+        assert!(claim.may_have(NodeId(0)) && !claim.is_known(NodeId(0)));
+        claim.on_absent(NodeId(0), RequestId(9));
+        assert!(!claim.may_have(NodeId(0)));
+    }
+
+    #[test]
+    fn one_read_is_under_way_and_at_most_one_more_follows() {
+        let mut claim = claim();
+        assert!(claim.begin_read(NodeId(0)));
+        for _ in 0..1_000 {
+            assert!(!claim.begin_read(NodeId(0)));
+        }
+        assert!(claim.end_read(NodeId(0)));
+        assert!(claim.begin_read(NodeId(0)));
+        assert!(!claim.end_read(NodeId(0)));
+    }
+}

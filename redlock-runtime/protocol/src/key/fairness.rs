@@ -1,0 +1,103 @@
+//! Which process goes first when the lock is free.
+//!
+//! A process that has waited for the most turns of others should have the lock next. No process
+//! knows how many others there are, but each sees how many turns of others there are between its
+//! own, and if all get theirs it is one of each. A process that has seen fewer than usual leaves a
+//! free lock alone for a moment.
+
+use std::time::Duration;
+
+use crate::message::Process;
+
+/// How long a process defers for each turn that it is behind the others, at the least. Timers are
+/// no finer.
+const SHORTEST_DEFERRAL: Duration = Duration::from_millis(1);
+
+/// And for how many turns at the most.
+const MOST_TURNS: u32 = 8;
+
+/// The shortest time for which a process stands back that has had its share: others may have to be
+/// scheduled first. It costs nothing if one of them takes the lock, because that ends it.
+const SHORTEST_COOLDOWN: Duration = Duration::from_millis(5);
+
+/// Clients of other libraries poll: the longest time for which a process stands back for them.
+const LONGEST_MIXED_COOLDOWN: Duration = Duration::from_millis(50);
+
+/// What one process has seen of the others' turns with one key.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct TurnOrder {
+    /// Turns of others since the last one of this process.
+    seen: u32,
+    /// Whose was the last of them.
+    last: Option<Process>,
+    /// How many there usually are, in quarters.
+    usual: u32,
+}
+
+impl TurnOrder {
+    /// Another process has the lock, or a client of another library.
+    pub(super) fn on_turn_of(&mut self, process: Option<Process>) {
+        if self.seen == 0 || process != self.last {
+            self.seen += 1;
+            self.last = process;
+        }
+    }
+
+    /// The lock is free: for how long others may ask before this process. As long for each turn as
+    /// it takes to ask, and for the next one to hear that the lock is taken.
+    pub(super) fn defer_by(&self, round: Duration) -> Duration {
+        let turns_behind = (self.usual / 4).saturating_sub(self.seen);
+        (2 * round).max(SHORTEST_DEFERRAL) * turns_behind.min(MOST_TURNS)
+    }
+
+    /// This process has its turn.
+    pub(super) const fn on_own_turn(&mut self) {
+        self.usual = self.usual - self.usual / 4 + self.seen;
+        self.seen = 0;
+    }
+}
+
+/// How long a process that has had its share leaves the lock to the others, which have to hear that
+/// it is free, to read it, and to ask for it: four times as long as a round of its own took.
+pub(super) fn cooldown(round: Duration) -> Duration {
+    (4 * round).max(SHORTEST_COOLDOWN)
+}
+
+/// The same for clients that leave no hint and hear nothing: they ask again after a random time, and
+/// so should this process.
+pub(super) fn mixed_cooldown(random: u128) -> Duration {
+    crate::rules::backoff::jitter(LONGEST_MIXED_COOLDOWN, random)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ROUND: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn who_has_seen_fewer_turns_than_usual_defers_to_the_others() {
+        let mut order = TurnOrder::default();
+        assert_eq!(order.defer_by(ROUND), Duration::ZERO);
+        for _ in 0..30 {
+            order.on_turn_of(Some(Process(1)));
+            order.on_turn_of(Some(Process(2)));
+            order.on_own_turn();
+        }
+        let two = order.defer_by(ROUND);
+        assert!(two > Duration::ZERO);
+        order.on_turn_of(Some(Process(1)));
+        assert!(order.defer_by(ROUND) < two);
+        order.on_turn_of(Some(Process(2)));
+        assert_eq!(order.defer_by(ROUND), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_turn_that_is_seen_twice_is_one_turn() {
+        let mut order = TurnOrder::default();
+        for _ in 0..10 {
+            order.on_turn_of(Some(Process(1)));
+        }
+        assert_eq!(order.seen, 1);
+    }
+}

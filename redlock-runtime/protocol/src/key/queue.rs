@@ -1,0 +1,122 @@
+//! The callers of this process that wait for a key, in the order of asking.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{message::SectionId, rules::validity::LockParams, time::Instant};
+
+/// One that waits.
+#[derive(Clone, Debug)]
+pub(super) struct Waiter {
+    pub(super) section: SectionId,
+    pub(super) params: LockParams,
+    /// When its caller stops waiting.
+    pub(super) wait_until: Instant,
+    pub(super) lost_attempts: u32,
+}
+
+/// All behind the front. Each can leave cheaply from anywhere.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    waiting: BTreeMap<u64, Waiter>,
+    places: BTreeMap<SectionId, u64>,
+    ends: BTreeSet<(Instant, u64)>,
+    joined: u64,
+}
+
+impl Queue {
+    pub(super) fn join(&mut self, waiter: Waiter) {
+        self.joined += 1;
+        self.places.insert(waiter.section, self.joined);
+        self.ends.insert((waiter.wait_until, self.joined));
+        self.waiting.insert(self.joined, waiter);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    pub(super) fn first(&self) -> Option<&Waiter> {
+        self.waiting.first_key_value().map(|(_, waiter)| waiter)
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Waiter> {
+        let place = *self.waiting.first_key_value()?.0;
+        self.take(place)
+    }
+
+    pub(super) fn leave(&mut self, section: SectionId) -> Option<Waiter> {
+        let place = *self.places.get(&section)?;
+        self.take(place)
+    }
+
+    /// Takes out one whose caller has stopped waiting.
+    pub(super) fn pop_late(&mut self, now: Instant) -> Option<Waiter> {
+        let &(end, place) = self.ends.first()?;
+        if end > now {
+            return None;
+        }
+        self.take(place)
+    }
+
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.ends.first().map(|&(end, _)| end)
+    }
+
+    fn take(&mut self, place: u64) -> Option<Waiter> {
+        let waiter = self.waiting.remove(&place)?;
+        self.places.remove(&waiter.section);
+        self.ends.remove(&(waiter.wait_until, place));
+        Some(waiter)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(0).after(Duration::from_millis(millis))
+    }
+
+    fn queue(ends: &[u64]) -> Queue {
+        let mut queue = Queue::default();
+        for (section, &end) in (0..).zip(ends) {
+            queue.join(Waiter {
+                section: SectionId(section),
+                params: LockParams::of(Duration::from_secs(1)),
+                wait_until: at(end),
+                lost_attempts: 0,
+            });
+        }
+        queue
+    }
+
+    fn drain(mut queue: Queue) -> Vec<u64> {
+        std::iter::from_fn(|| queue.pop().map(|waiter| waiter.section.0)).collect()
+    }
+
+    #[test]
+    fn the_first_to_ask_is_the_first_to_go() {
+        assert_eq!(drain(queue(&[30, 10, 20])), [0, 1, 2]);
+    }
+
+    #[test]
+    fn a_waiter_leaves_from_anywhere_and_once() {
+        let mut queue = queue(&[30, 10, 20]);
+        assert!(queue.leave(SectionId(1)).is_some());
+        assert!(queue.leave(SectionId(1)).is_none());
+        assert_eq!(drain(queue), [0, 2]);
+    }
+
+    #[test]
+    fn waiters_stop_waiting_in_the_order_of_their_ends() {
+        let mut queue = queue(&[30, 10, 20]);
+        assert_eq!(queue.next_due(), Some(at(10)));
+        assert!(queue.pop_late(at(9)).is_none());
+        assert_eq!(queue.pop_late(at(10)).unwrap().section, SectionId(1));
+        assert_eq!(queue.next_due(), Some(at(20)));
+        assert_eq!(drain(queue), [0, 2]);
+    }
+}

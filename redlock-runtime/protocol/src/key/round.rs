@@ -1,0 +1,439 @@
+//! One question to the nodes, and their replies.
+//!
+//! An acquisition and a refresh are the same to this file: a majority of verdicts, and if tokens are
+//! wanted, a majority that reports one number. A reply counts only for the round that asked, once
+//! per node, and not after the round has closed.
+
+use std::time::Duration;
+
+use crate::{
+    action::{Cause, Verdict},
+    message::{BlockRequest, NodeId, Owner},
+    rules::{
+        ballot::Ballot,
+        quorum,
+        token::{Block, Numbers, Token},
+    },
+    time::Instant,
+};
+
+/// One round. Never reused, and larger than all before it for the same key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RoundId(pub(super) u64);
+
+#[derive(Debug)]
+pub(super) struct Round {
+    pub(super) id: RoundId,
+    /// Read before the first request; the lease counts from here.
+    pub(super) started: Instant,
+    /// Nothing counts any more then.
+    pub(super) closes_at: Instant,
+    /// How long the nodes were asked to keep the key, and how much longer if they write it.
+    pub(super) ttl: Duration,
+    pub(super) spare: Duration,
+    pub(super) block: Option<BlockRequest>,
+    /// When a node last said yes.
+    heard: Instant,
+    ballot: Ballot,
+    numbers: Numbers,
+    /// Whose the key was on nodes that refused it.
+    holders: Vec<Option<Owner>>,
+    fanout: Fanout,
+}
+
+/// Who is asked when: the first `reached` of `order` have been. The others are asked too if those
+/// cannot or do not decide it.
+#[derive(Debug)]
+pub(super) struct Fanout {
+    pub(super) order: Vec<NodeId>,
+    reached: usize,
+    /// For how long only a part of the nodes is asked.
+    hedge_delay: Duration,
+}
+
+/// What a round has come to.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Progress {
+    Open,
+    /// The nodes that were asked do not decide it, or not in time.
+    AskMore,
+    /// A majority said yes, and agrees on the block that was wanted.
+    Won(Option<Block>),
+    /// A majority said yes, but reported different numbers.
+    Disagrees,
+    /// No majority can say yes any more.
+    Failed(Failure),
+}
+
+/// Why not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Failure {
+    /// Another owner has, or may have, the lock.
+    Held { retry_after: Option<Duration> },
+    /// No owner is known to have a majority: several have asked at once.
+    Split { retry_after: Option<Duration> },
+    /// Too few nodes voted.
+    Outage(Cause),
+}
+
+impl Fanout {
+    /// No node has been asked.
+    pub(super) const fn new(order: Vec<NodeId>, hedge_delay: Duration) -> Self {
+        Self {
+            order,
+            reached: 0,
+            hedge_delay,
+        }
+    }
+}
+
+impl Round {
+    /// Nodes that are not in the fan-out have no vote, and the reason is to be handed in at once.
+    pub(super) fn new(
+        id: RoundId,
+        nodes: usize,
+        fanout: Fanout,
+        block: Option<BlockRequest>,
+        (ttl, spare): (Duration, Duration),
+        (started, closes_at): (Instant, Instant),
+    ) -> Self {
+        Self {
+            id,
+            started,
+            closes_at,
+            ttl,
+            spare,
+            block,
+            heard: started,
+            ballot: Ballot::new(nodes),
+            numbers: Numbers::default(),
+            holders: Vec::new(),
+            fanout,
+        }
+    }
+
+    /// The nodes to ask next, so that `count` have been asked, or all there are.
+    pub(super) fn reach(&mut self, count: usize) -> Vec<NodeId> {
+        let count = count.min(self.fanout.order.len()).max(self.fanout.reached);
+        let before = std::mem::replace(&mut self.fanout.reached, count);
+        self.fanout.order[before..count].to_vec()
+    }
+
+    /// The nodes to ask next: so that there are as `many`, or all that are left if some of those
+    /// that were asked have not said yes.
+    pub(super) fn widen(&mut self, many: usize) -> Vec<NodeId> {
+        let all_ours = self.ballot.ours() == self.fanout.reached;
+        self.reach(if all_ours && self.fanout.reached < many {
+            many
+        } else {
+            self.fanout.order.len()
+        })
+    }
+
+    /// When to look at it again at the latest.
+    pub(super) fn next_due(&self) -> Instant {
+        if self.fanout.reached < self.fanout.order.len() {
+            let hedge = self.started.after(self.fanout.hedge_delay);
+            hedge.min(self.closes_at)
+        } else {
+            self.closes_at
+        }
+    }
+
+    /// From the first request to the last yes.
+    pub(super) fn took(&self) -> Duration {
+        self.heard.since(self.started)
+    }
+
+    /// A node has said yes, and reported the first number of its block, if one was wanted.
+    pub(super) fn on_yes(&mut self, node: NodeId, first: Option<Token>, now: Instant) {
+        if now >= self.closes_at || !self.ballot.cast(node, Verdict::Ours) {
+            return;
+        }
+        self.heard = now;
+        if let Some(first) = first {
+            self.numbers.hear(node, first);
+        }
+    }
+
+    /// A node has refused, because another owner has the key.
+    pub(super) fn on_held(
+        &mut self,
+        node: NodeId,
+        owner: Option<Owner>,
+        verdict: Verdict,
+        now: Instant,
+    ) {
+        if now < self.closes_at && self.ballot.cast(node, verdict) {
+            self.holders.push(owner);
+        }
+    }
+
+    /// Any other verdict.
+    pub(super) fn on_verdict(&mut self, node: NodeId, verdict: Verdict, now: Instant) {
+        if now < self.closes_at {
+            self.ballot.cast(node, verdict);
+        }
+    }
+
+    /// Falls at a majority, at impossibility, or when the round closes: never later.
+    pub(super) fn progress(&mut self, now: Instant) -> Progress {
+        if now >= self.closes_at {
+            self.ballot.close();
+        }
+        if self.ballot.is_won() {
+            return self.progress_of_numbers();
+        }
+        if !self.ballot.is_out_of_reach() {
+            return self.progress_of_part(now);
+        }
+        Progress::Failed(if self.ballot.lacks_quorum() {
+            Failure::Outage(self.outage())
+        } else {
+            self.refusal()
+        })
+    }
+
+    fn progress_of_numbers(&self) -> Progress {
+        let Some(block) = self.block else {
+            return Progress::Won(None);
+        };
+        match self.numbers.agreed(self.ballot.verdicts().len()) {
+            Some(first) => Progress::Won(Some(Block::new(first, block.length))),
+            None => Progress::Disagrees,
+        }
+    }
+
+    /// Not decided yet. Do the nodes that were asked still decide it?
+    fn progress_of_part(&self, now: Instant) -> Progress {
+        let Fanout { order, reached, .. } = &self.fanout;
+        if *reached == order.len() {
+            return Progress::Open;
+        }
+        // If one node is asked before all others, a loser there disturbs no other.
+        if let (1, Verdict::HeldByAnother { remaining }) =
+            (reached, &self.ballot.verdicts()[order[0].0])
+        {
+            let retry_after = *remaining;
+            return Progress::Failed(Failure::Held { retry_after });
+        }
+        let not_asked = order.len() - reached;
+        let pending = self.ballot.pending() - not_asked;
+        let has_failed = |node: &NodeId| {
+            let verdict = &self.ballot.verdicts()[node.0];
+            !verdict.is_open() && !verdict.is_refusal() && *verdict != Verdict::Ours
+        };
+        let any_failed = order[..*reached].iter().any(has_failed);
+        // A refusal is not made up for at once: most likely the other nodes refuse too.
+        if pending > 0 && !any_failed && now < self.next_due() {
+            Progress::Open
+        } else {
+            Progress::AskMore
+        }
+    }
+
+    /// What to propose after a disagreement.
+    pub(super) fn next_proposal(&self) -> Token {
+        self.numbers.next_proposal(self.ballot.verdicts().len())
+    }
+
+    /// The nodes that said no rule out a majority.
+    pub(super) fn is_refused(&self) -> bool {
+        let refused = |verdict: &&Verdict| verdict.is_refusal();
+        let refused = self.ballot.verdicts().iter().filter(refused).count();
+        quorum::out_of_reach(self.ballot.verdicts().len(), refused)
+    }
+
+    pub(super) fn into_verdicts(self) -> Vec<Verdict> {
+        let mut verdicts = self.ballot.into_verdicts();
+        for node in &self.fanout.order[self.fanout.reached..] {
+            verdicts[node.0] = Verdict::NotAsked;
+        }
+        verdicts
+    }
+
+    fn refusal(&self) -> Failure {
+        let retry_after = self.retry_after();
+        let majority = quorum::majority(self.ballot.verdicts().len());
+        let has = |owner| self.holders.iter().filter(|&&other| other == owner).count();
+        if self.holders.iter().any(|&owner| has(owner) >= majority) {
+            Failure::Held { retry_after }
+        } else {
+            Failure::Split { retry_after }
+        }
+    }
+
+    /// Too few nodes for a majority: because they cannot be reached, or only for now?
+    fn outage(&self) -> Cause {
+        outage(self.ballot.verdicts())
+    }
+
+    /// When as many of the refusing nodes as a majority lacks will have let go of the key by
+    /// themselves. `None` if that cannot be told: a key without expiry.
+    fn retry_after(&self) -> Option<Duration> {
+        let verdicts = self.ballot.verdicts().iter();
+        let mut remaining: Vec<Duration> = verdicts
+            .filter_map(|verdict| match verdict {
+                Verdict::HeldByAnother { remaining } => *remaining,
+                _ => None,
+            })
+            .collect();
+        remaining.sort_unstable();
+        let last = self.ballot.missing().checked_sub(1)?;
+        remaining.get(last).copied()
+    }
+}
+
+/// Why a majority cannot vote, by what each node says.
+fn outage(verdicts: &[Verdict]) -> Cause {
+    let mut waits: Vec<Duration> = verdicts
+        .iter()
+        .filter_map(|verdict| match verdict {
+            Verdict::Quarantined { remaining, .. } => Some(*remaining),
+            _ => None,
+        })
+        .collect();
+    waits.sort_unstable();
+    let able = |verdict: &&Verdict| {
+        verdict.is_open() || verdict.is_refusal() || **verdict == Verdict::Ours
+    };
+    let able = verdicts.iter().filter(able).count();
+    let missing = quorum::majority(verdicts.len()).saturating_sub(able);
+    match missing.checked_sub(1).and_then(|last| waits.get(last)) {
+        Some(&ready_in) => Cause::Quarantined { ready_in },
+        None => Cause::NoQuorum,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::action::QuarantineReason;
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(0).after(Duration::from_millis(millis))
+    }
+
+    fn held(millis: u64) -> Verdict {
+        Verdict::HeldByAnother {
+            remaining: Some(Duration::from_millis(millis)),
+        }
+    }
+
+    /// A round that asks `first` of five nodes at first, and closes after 250 ms.
+    fn round(first: usize) -> Round {
+        let order = (0..5).map(NodeId).collect();
+        let fanout = Fanout::new(order, Duration::from_millis(10));
+        let block = BlockRequest {
+            proposal: Token(1),
+            length: 4,
+        };
+        let ttl = (Duration::from_secs(1), Duration::ZERO);
+        let mut round = Round::new(RoundId(1), 5, fanout, Some(block), ttl, (at(0), at(250)));
+        round.reach(first);
+        round
+    }
+
+    fn say(round: &mut Round, numbers: &[u64]) {
+        for (node, &number) in numbers.iter().enumerate() {
+            round.on_yes(NodeId(node), Some(Token(number)), at(1));
+        }
+    }
+
+    #[test]
+    fn a_majority_that_agrees_wins_the_block() {
+        let mut round = round(5);
+        say(&mut round, &[7, 7]);
+        assert_eq!(round.progress(at(1)), Progress::Open);
+        round.on_yes(NodeId(2), Some(Token(7)), at(2));
+        let block = Block::new(Token(7), 4);
+        assert_eq!(round.progress(at(2)), Progress::Won(Some(block)));
+        assert_eq!(round.took(), Duration::from_millis(2));
+    }
+
+    #[test]
+    fn a_majority_that_disagrees_has_no_token() {
+        let mut round = round(5);
+        say(&mut round, &[7, 9, 7]);
+        assert_eq!(round.progress(at(1)), Progress::Disagrees);
+        round.on_yes(NodeId(3), Some(Token(7)), at(2));
+        assert!(matches!(round.progress(at(2)), Progress::Won(Some(_))));
+    }
+
+    #[test]
+    fn nothing_counts_after_a_round_has_closed() {
+        let mut round = round(5);
+        say(&mut round, &[7, 7]);
+        round.on_yes(NodeId(2), Some(Token(7)), at(250));
+        let outage = Failure::Outage(Cause::NoQuorum);
+        assert_eq!(round.progress(at(250)), Progress::Failed(outage));
+    }
+
+    #[test]
+    fn an_owner_with_a_majority_holds_the_lock_and_others_only_met() {
+        let mut round = round(5);
+        for (node, owner) in [(0, 1), (1, 1), (2, 2)] {
+            round.on_held(NodeId(node), Some(Owner(owner)), held(30), at(1));
+        }
+        let split = Failure::Split {
+            retry_after: Some(Duration::from_millis(30)),
+        };
+        assert_eq!(round.progress(at(1)), Progress::Failed(split));
+        round.on_held(NodeId(3), Some(Owner(1)), held(30), at(1));
+        assert!(matches!(
+            round.progress(at(1)),
+            Progress::Failed(Failure::Held { .. })
+        ));
+    }
+
+    #[test]
+    fn a_loser_at_the_node_that_is_asked_first_disturbs_no_other() {
+        let mut round = round(1);
+        round.on_held(NodeId(0), Some(Owner(1)), held(30), at(1));
+        let retry_after = Some(Duration::from_millis(30));
+        let lost = Progress::Failed(Failure::Held { retry_after });
+        assert_eq!(round.progress(at(1)), lost);
+    }
+
+    #[test]
+    fn more_nodes_are_asked_if_the_first_fail_or_are_late() {
+        let mut late = round(3);
+        say(&mut late, &[7, 7]);
+        assert_eq!(late.progress(at(9)), Progress::Open);
+        assert_eq!(late.progress(at(10)), Progress::AskMore);
+        assert_eq!(late.widen(3), [NodeId(3), NodeId(4)]);
+        assert_eq!(late.progress(at(10)), Progress::Open);
+
+        let mut failed = round(3);
+        failed.on_verdict(NodeId(1), Verdict::TimedOut, at(1));
+        assert_eq!(failed.progress(at(1)), Progress::AskMore);
+    }
+
+    #[test]
+    fn a_retry_makes_sense_once_enough_nodes_let_go() {
+        let mut round = round(5);
+        say(&mut round, &[7]);
+        for (node, millis) in [(1, 900), (2, 30), (3, 500)] {
+            round.on_held(NodeId(node), Some(Owner(1)), held(millis), at(1));
+        }
+        assert_eq!(round.retry_after(), Some(Duration::from_millis(30)));
+    }
+
+    #[test]
+    fn an_outage_that_ends_by_itself_says_when() {
+        let quarantined = |millis| Verdict::Quarantined {
+            reason: QuarantineReason::Flushed,
+            remaining: Duration::from_millis(millis),
+        };
+        let timed_out = Verdict::TimedOut;
+        let verdicts = [quarantined(9), timed_out.clone(), quarantined(5)];
+        assert_eq!(
+            outage(&verdicts),
+            Cause::Quarantined {
+                ready_in: Duration::from_millis(9)
+            }
+        );
+        let verdicts = [quarantined(9), timed_out.clone(), timed_out];
+        assert_eq!(outage(&verdicts), Cause::NoQuorum);
+    }
+}

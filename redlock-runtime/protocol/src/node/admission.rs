@@ -1,0 +1,256 @@
+//! May this server vote? Not if it may have forgotten what it granted.
+//!
+//! A node that has lost its memory must not vote until every lock that it may have forgotten has
+//! ended, or it would grant a second time what is still held. Its *marker* names the process that
+//! was admitted and the admission, a random number. A marker of another process, or none, is a
+//! loss. Every vote names the admission, so a vote of a node with another memory counts nothing.
+//!
+//! The path, the same for all nodes:
+//! 1. *Probe*: read the record. A valid marker ends it here.
+//! 2. *Survey*: read the records of all nodes, to know whether another one has a marker.
+//! 3. *Report*: note the loss on the node, and when it was found. Nothing else is written before
+//!    the node votes.
+//! 4. Survey again, later than the longest round after that: how long must it stay out? See
+//!    `rules::quarantine`. If all nodes are new in two surveys, this is the first start of all, and
+//!    the default lease decides.
+//! 5. Once that time is over, survey a last time, for the floor of its counters, and *admit* it.
+//!
+//! Every client walks this path by itself, and the node compares with its own clock: a client that
+//! knows less than others delays none of them.
+
+use std::{sync::Arc, time::Duration};
+
+use crate::{
+    action::{QuarantineReason, Verdict},
+    message::{AdmissionId, Evidence, Facts, LossId, LossRecord, Record},
+    rules::{quarantine::Readings, token::Token, validity::LONGEST_ROUND},
+    time::Instant,
+};
+
+/// A node that says that it was told too early is told again no sooner than this: clocks differ.
+const SHORTEST_RETRY: Duration = Duration::from_millis(5);
+
+/// How far a connected node's admission has come.
+#[derive(Debug)]
+pub(super) enum Standing {
+    /// It is being found out who it is and what it remembers.
+    Probing,
+    /// It has lost its memory.
+    Lost(Lost),
+    /// It votes.
+    Up(AdmissionId),
+    /// It cannot be let in as it is, for this reason; it is probed again then.
+    Unfit { until: Instant, verdict: Verdict },
+}
+
+/// A node that has lost its memory, as far as this client knows.
+#[derive(Debug)]
+pub(super) struct Lost {
+    pub(super) reason: QuarantineReason,
+    /// The loss that is noted on the node.
+    loss: Option<Found>,
+    /// When to survey next; `None` while a survey or a request is under way.
+    pub(super) survey_at: Option<Instant>,
+    /// How long the node stays out at the latest: what requests are told that ask for its vote.
+    pub(super) until: Instant,
+    /// It has been said that the node is out.
+    pub(super) is_announced: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    id: LossId,
+    /// When it was found, by our clock; no sooner than in truth.
+    at: Instant,
+    is_unflushed: bool,
+    first_start: Option<Duration>,
+    /// The shortest wait that a survey has proven.
+    proven: Option<Duration>,
+}
+
+/// What a client has to go by when it decides about a node.
+pub(super) struct Circumstances {
+    pub(super) uptime: Option<Duration>,
+    pub(super) max_ttl: Duration,
+    pub(super) default_ttl: Duration,
+    pub(super) assume_fresh: bool,
+    pub(super) now: Instant,
+}
+
+/// What a survey says to one node that has lost its memory.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Survey {
+    pub(super) started: Instant,
+    /// The records of the other nodes that have a valid marker.
+    pub(super) others: Readings,
+    /// Another node has a marker, valid or not.
+    pub(super) beside_marker: bool,
+    /// It was the second one in which all nodes were new.
+    pub(super) is_first_start: bool,
+}
+
+/// What to do with a node that has lost its memory.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    Report {
+        beside_marker: bool,
+    },
+    Admit {
+        evidence: Evidence,
+        floor: Token,
+    },
+    /// Nothing before `survey_at`.
+    Wait,
+}
+
+/// True if the node that was admitted is the process that the client speaks to. A client that may
+/// not know, or that meets the marker of one that did not, accepts the marker that stands there.
+pub(super) fn is_valid(record: &Record, facts: &Facts) -> bool {
+    record.marker.as_ref().is_some_and(|marker| {
+        let unknown = marker.server.is_none() || facts.server.is_none();
+        unknown || marker.server == facts.server
+    })
+}
+
+/// The evidence of a node that was restarted and had everything on disk, before and after.
+pub(super) fn durable(record: &Record, facts: &Facts, highest: Token) -> Option<Evidence> {
+    let marker = record.marker.as_ref()?;
+    // Counters that are lower than they have been are those of an old copy.
+    let is_whole = marker.was_durable && facts.is_durable && record.top >= highest;
+    is_whole.then_some(Evidence::Durable {
+        admission: marker.admission,
+    })
+}
+
+/// Why the node is believed to have lost its memory. `known` is the process that this client saw
+/// vote last.
+pub(super) fn reason(
+    record: &Record,
+    facts: &Facts,
+    known: Option<&Option<Arc<str>>>,
+) -> QuarantineReason {
+    match (&record.marker, known) {
+        (Some(_), _) => QuarantineReason::Restarted,
+        (None, Some(server)) if *server == facts.server => QuarantineReason::Flushed,
+        (None, Some(_)) => QuarantineReason::Restarted,
+        (None, None) => QuarantineReason::NeverSeenBefore,
+    }
+}
+
+impl Lost {
+    pub(super) fn new(reason: QuarantineReason, with: &Circumstances) -> Self {
+        Self {
+            reason,
+            loss: None,
+            survey_at: Some(with.now),
+            until: with.now.after(with.max_ttl),
+            is_announced: false,
+        }
+    }
+
+    /// Takes in what is noted on the node. A loss that is not the one that was known is a new one,
+    /// for which nothing is proven.
+    pub(super) fn on_record(&mut self, loss: Option<&LossRecord>, now: Instant) {
+        let Some(loss) = loss else {
+            self.loss = None;
+            return;
+        };
+        let began = now.before(loss.age);
+        let found = match self.loss {
+            Some(known) if known.id == loss.id => Found {
+                // The later of the two: the sum must be right by both clocks.
+                at: known.at.max(began),
+                first_start: loss.first_start,
+                ..known
+            },
+            _ => Found {
+                id: loss.id,
+                at: began,
+                is_unflushed: loss.is_unflushed,
+                first_start: loss.first_start,
+                proven: None,
+            },
+        };
+        self.loss = Some(found);
+    }
+
+    /// What follows from a survey, in which the node's own record was taken in as well.
+    pub(super) fn on_survey(&mut self, survey: &Survey, with: &Circumstances) -> Step {
+        self.survey_at = None;
+        let Some(found) = &mut self.loss else {
+            return Step::Report {
+                beside_marker: survey.beside_marker,
+            };
+        };
+        if survey.started > found.at.after(LONGEST_ROUND) && survey.others.are_enough() {
+            let wait = survey.others.wait(with.max_ttl);
+            found.proven = Some(found.proven.map_or(wait, |proven| proven.min(wait)));
+        }
+        let found = *found;
+        let (wait, is_first) = found.wait(survey.is_first_start, with);
+        let due = found.at.after(wait);
+        self.until = due.max(with.now);
+        let loss = found.id;
+        if is_first && found.first_start.is_none_or(|noted| noted < wait) {
+            // Noted at once, so that a client that comes while the first nodes vote already knows.
+            let evidence = Evidence::FirstStart { loss, wait };
+            let floor = survey.others.floor();
+            return Step::Admit { evidence, floor };
+        }
+        // The floor is read after the wait is over.
+        if survey.started >= due {
+            let evidence = if is_first {
+                Evidence::FirstStart { loss, wait }
+            } else {
+                Evidence::Waited { loss, wait }
+            };
+            let floor = survey.others.floor();
+            return Step::Admit { evidence, floor };
+        }
+        let first_look = found.at.after(LONGEST_ROUND + SHORTEST_RETRY);
+        let look = if found.proven.is_some() || survey.started > first_look {
+            // Without evidence another look makes sense when another node votes again, which begins
+            // a survey by itself.
+            due
+        } else {
+            due.min(first_look)
+        };
+        self.survey_at = Some(look.max(with.now.after(SHORTEST_RETRY)));
+        Step::Wait
+    }
+
+    /// The node was told to vote, and says that it is too early, or that it has lost its memory
+    /// again.
+    pub(super) fn on_too_early(&mut self, now: Instant) {
+        let soonest = now.after(SHORTEST_RETRY);
+        self.survey_at = Some(match self.loss {
+            Some(_) => self.until.max(soonest),
+            None => soonest,
+        });
+    }
+}
+
+impl Found {
+    /// How long after it was found the node must stay out, and whether that is the wait of a first
+    /// start.
+    fn wait(&self, is_first_start: bool, with: &Circumstances) -> (Duration, bool) {
+        if with.assume_fresh {
+            return (Duration::ZERO, false);
+        }
+        let first = is_first_start.then_some(with.default_ttl);
+        let first = first.max(self.first_start);
+        let proven = self.proven.unwrap_or(with.max_ttl);
+        let (wait, is_first) = match first {
+            Some(first) if first < proven => (first, true),
+            _ => (proven, false),
+        };
+        // A process that has run for so long, twice because its clock may have been set, and from
+        // which nothing was flushed, has forgotten nothing that is younger.
+        let has_run = with.uptime.is_some_and(|uptime| uptime / 2 >= wait);
+        if self.is_unflushed && has_run {
+            (Duration::ZERO, is_first)
+        } else {
+            (wait, is_first)
+        }
+    }
+}

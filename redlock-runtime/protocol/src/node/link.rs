@@ -1,0 +1,318 @@
+//! The connection to one server: when to give one up, when to make the next, which requests have
+//! no reply yet, and how long replies take.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use super::Purpose;
+use crate::{
+    action::Verdict,
+    message::{ConnectionId, Facts, Request, RequestId},
+    rules::backoff::jitter,
+    time::Instant,
+};
+
+/// The first pause before a new connection; doubled with every failure.
+const FIRST_PAUSE: Duration = Duration::from_millis(10);
+
+/// The longest pause: a node that comes back votes again this soon, and a dead one costs no more
+/// than one connection attempt in this time.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+
+/// A node that was slow is tried again after this time without a reply from it.
+const PACE_LASTS: Duration = Duration::from_secs(1);
+
+#[derive(Debug)]
+pub(super) struct Link {
+    state: State,
+    /// The one in use or being made.
+    connection: Option<ConnectionId>,
+    /// Connections in a row that brought no reply.
+    failures: u32,
+    /// Requests without a reply, in the order in which they were sent.
+    in_flight: VecDeque<InFlight>,
+    pace: Option<Pace>,
+    facts: Facts,
+    connected_at: Instant,
+}
+
+#[derive(Debug)]
+enum State {
+    New,
+    Connecting { since: Instant },
+    Connected,
+    Waiting { until: Instant, reason: Arc<str> },
+}
+
+/// A request without a reply.
+#[derive(Debug)]
+pub(super) struct InFlight {
+    pub(super) request: RequestId,
+    pub(super) purpose: Purpose,
+    pub(super) body: Request,
+    pub(super) at: Instant,
+}
+
+/// How long the node takes to reply.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    /// Of the last replies; older ones count for less and less.
+    mean: Duration,
+    heard: Instant,
+}
+
+impl Link {
+    pub(super) fn new() -> Self {
+        Self {
+            state: State::New,
+            connection: None,
+            failures: 0,
+            in_flight: VecDeque::new(),
+            pace: None,
+            facts: Facts::default(),
+            connected_at: Instant::from_nanos(0),
+        }
+    }
+
+    pub(super) const fn is_connected(&self) -> bool {
+        matches!(self.state, State::Connected)
+    }
+
+    /// It has not come to anything yet: neither a connection nor a failure.
+    pub(super) const fn is_settling(&self) -> bool {
+        match self.state {
+            State::New => true,
+            State::Connecting { .. } => self.failures == 0,
+            State::Connected | State::Waiting { .. } => false,
+        }
+    }
+
+    pub(super) fn is_current(&self, connection: ConnectionId) -> bool {
+        self.connection == Some(connection)
+    }
+
+    pub(super) const fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// The process behind the connection is another one than it was.
+    pub(super) fn on_identity(&mut self, server: Option<Arc<str>>) {
+        if self.facts.server != server {
+            self.facts.server = server;
+            self.facts.uptime = None;
+            self.facts.is_durable = false;
+        }
+    }
+
+    /// How long the process has been running, if it told.
+    pub(super) fn uptime(&self, now: Instant) -> Option<Duration> {
+        let uptime = self.facts.uptime?;
+        Some(uptime.saturating_add(now.since(self.connected_at)))
+    }
+
+    /// Why nothing can be sent, if nothing can.
+    pub(super) fn verdict(&self) -> Option<Verdict> {
+        match &self.state {
+            State::Connected => None,
+            State::New | State::Connecting { .. } => Some(Verdict::Unreachable {
+                reason: "not connected yet".into(),
+            }),
+            State::Waiting { reason, .. } => Some(Verdict::Unreachable {
+                reason: Arc::clone(reason),
+            }),
+        }
+    }
+
+    // ---- connections
+
+    pub(super) fn on_connecting(&mut self, connection: ConnectionId, now: Instant) {
+        self.connection = Some(connection);
+        self.state = State::Connecting { since: now };
+    }
+
+    /// False for a connection that nobody waits for any more.
+    pub(super) fn on_connected(&mut self, facts: Facts, now: Instant) -> bool {
+        if !matches!(self.state, State::Connecting { .. }) {
+            return false;
+        }
+        self.state = State::Connected;
+        self.facts = facts;
+        self.connected_at = now;
+        true
+    }
+
+    /// Takes the requests that will get no reply any more, and starts the pause before the next
+    /// connection: doubled each time, and spread by half of itself, so that a fleet does not come
+    /// back in one burst.
+    pub(super) fn on_down(
+        &mut self,
+        reason: Arc<str>,
+        random: u128,
+        now: Instant,
+    ) -> VecDeque<InFlight> {
+        let pause = FIRST_PAUSE
+            .saturating_mul(1 << self.failures.min(10))
+            .min(LONGEST_PAUSE);
+        self.failures = self.failures.saturating_add(1);
+        self.pace = None;
+        self.connection = None;
+        self.state = State::Waiting {
+            until: now.after(pause / 2 + jitter(pause / 2, random)),
+            reason,
+        };
+        std::mem::take(&mut self.in_flight)
+    }
+
+    /// When a connection attempt, or a connected node that does not reply, is given up, or the next
+    /// attempt is made.
+    pub(super) fn next_due(&self, limit: Duration) -> Option<Instant> {
+        match self.state {
+            State::New => None,
+            State::Connecting { since } => Some(since.after(limit)),
+            State::Connected => self.in_flight.front().map(|oldest| oldest.at.after(limit)),
+            State::Waiting { until, .. } => Some(until),
+        }
+    }
+
+    pub(super) fn may_connect(&self, now: Instant) -> bool {
+        matches!(self.state, State::Waiting { until, .. } if now >= until)
+    }
+
+    /// Why the connection is to be given up, if it is.
+    pub(super) fn overdue(&self, limit: Duration, now: Instant) -> Option<Arc<str>> {
+        if self.next_due(limit).is_none_or(|due| now < due) {
+            return None;
+        }
+        match self.state {
+            State::Connecting { .. } => Some(format!("no connection within {limit:?}").into()),
+            State::Connected => Some(format!("no reply for {limit:?}").into()),
+            State::New | State::Waiting { .. } => None,
+        }
+    }
+
+    // ---- requests
+
+    pub(super) fn on_sent(&mut self, sent: InFlight) {
+        self.in_flight.push_back(sent);
+    }
+
+    /// Takes the request that was answered; `None` if its connection has been given up. A connection
+    /// is worth something once it has replied: only then is the pause short again, so that a server
+    /// that accepts and drops connections is not asked in a busy loop.
+    pub(super) fn on_reply(&mut self, request: RequestId, now: Instant) -> Option<InFlight> {
+        let place = self
+            .in_flight
+            .binary_search_by_key(&request, |sent| sent.request);
+        let sent = self.in_flight.remove(place.ok()?)?;
+        self.failures = 0;
+        let delay = now.since(sent.at);
+        let before = self.usual_delay(now).unwrap_or(delay);
+        self.pace = Some(Pace {
+            mean: (7 * before + delay) / 8,
+            heard: now,
+        });
+        Some(sent)
+    }
+
+    pub(super) fn outstanding(&self) -> usize {
+        self.in_flight.len()
+    }
+
+    /// For how long the oldest request has had no reply.
+    pub(super) fn waiting_for(&self, now: Instant) -> Duration {
+        let oldest = self.in_flight.front();
+        oldest.map_or(Duration::ZERO, |sent| now.since(sent.at))
+    }
+
+    /// How long the node takes to reply, if that was seen lately.
+    pub(super) fn usual_delay(&self, now: Instant) -> Option<Duration> {
+        let pace = self.pace?;
+        (now.since(pace.heard) < PACE_LASTS).then_some(pace.mean)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Duration = Duration::from_secs(1);
+
+    fn at(millis: u64) -> Instant {
+        Instant::from_nanos(0).after(Duration::from_millis(millis))
+    }
+
+    fn connected() -> Link {
+        let mut link = Link::new();
+        link.on_connecting(ConnectionId(1), at(0));
+        assert!(link.on_connected(Facts::default(), at(0)));
+        link
+    }
+
+    fn sent(request: u64, millis: u64) -> InFlight {
+        InFlight {
+            request: RequestId(request),
+            purpose: Purpose::Probe,
+            body: Request::Probe,
+            at: at(millis),
+        }
+    }
+
+    #[test]
+    fn pauses_grow_to_the_longest_and_a_reply_makes_them_short_again() {
+        let pause = |link: &Link| link.next_due(LIMIT).unwrap().since(at(0));
+        let mut link = Link::new();
+        link.on_down("refused".into(), u128::MAX, at(0));
+        assert_eq!(pause(&link), FIRST_PAUSE);
+        for _ in 0..20 {
+            link.on_down("refused".into(), u128::MAX, at(0));
+        }
+        assert_eq!(pause(&link), LONGEST_PAUSE);
+        link.on_connecting(ConnectionId(1), at(0));
+        assert!(link.on_connected(Facts::default(), at(0)));
+        link.on_sent(sent(1, 0));
+        assert!(link.on_reply(RequestId(1), at(0)).is_some());
+        link.on_down("reset".into(), u128::MAX, at(0));
+        assert_eq!(pause(&link), FIRST_PAUSE);
+    }
+
+    #[test]
+    fn a_node_that_does_not_reply_is_given_up() {
+        let mut link = connected();
+        assert_eq!(link.next_due(LIMIT), None);
+        link.on_sent(sent(1, 10));
+        link.on_sent(sent(2, 20));
+        assert_eq!(link.overdue(LIMIT, at(1_009)), None);
+        assert!(link.overdue(LIMIT, at(1_010)).is_some());
+        link.on_reply(RequestId(1), at(500));
+        assert_eq!(link.next_due(LIMIT), Some(at(1_020)));
+    }
+
+    #[test]
+    fn replies_are_taken_once_in_any_order() {
+        let mut link = connected();
+        link.on_sent(sent(1, 0));
+        link.on_sent(sent(2, 0));
+        assert!(link.on_reply(RequestId(2), at(4)).is_some());
+        assert!(link.on_reply(RequestId(2), at(4)).is_none());
+        assert_eq!(link.outstanding(), 1);
+        assert_eq!(link.usual_delay(at(4)), Some(Duration::from_millis(4)));
+        assert_eq!(link.usual_delay(at(1_004)), None);
+    }
+
+    #[test]
+    fn another_process_has_proven_nothing() {
+        let mut link = Link::new();
+        link.on_connecting(ConnectionId(1), at(0));
+        let facts = Facts {
+            server: Some("a".into()),
+            uptime: Some(LIMIT),
+            is_durable: true,
+            ..Facts::default()
+        };
+        link.on_connected(facts, at(0));
+        link.on_identity(Some("a".into()));
+        assert_eq!(link.uptime(at(500)), Some(Duration::from_millis(1_500)));
+        link.on_identity(Some("b".into()));
+        assert_eq!(link.uptime(at(500)), None);
+        assert!(!link.facts().is_durable);
+    }
+}

@@ -1,0 +1,340 @@
+//! Everything about one server: its connection, what it was asked, whether it may vote.
+//!
+//! `link` is the connection, `admission` the rules of the vote, `clock` the suspicion of its clock,
+//! `set` are questions about all nodes. This file joins them for one node.
+
+mod admission;
+mod clock;
+mod link;
+mod set;
+mod survey;
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+pub use self::set::BUSY_FROM;
+use self::{
+    admission::{Circumstances, Lost, Standing, Step, Survey},
+    link::{InFlight, Link},
+};
+pub(crate) use self::{clock::Lead, set::Nodes};
+use crate::{
+    Env, Settings,
+    action::{Action, NodeState, Order, Verdict},
+    key::{Ask, KeyId},
+    message::{AdmissionId, Evidence, NodeId, Record, Reply, Request, RequestId},
+    rules::token::Token,
+    time::Instant,
+};
+
+/// What nodes act with: what goes out, and what holds for all of them.
+pub(crate) struct Out<'a> {
+    pub(crate) actions: &'a mut VecDeque<Action>,
+    pub(crate) env: &'a mut Env,
+    pub(crate) settings: &'a Settings,
+    pub(crate) now: Instant,
+}
+
+/// News of a node, for the keys.
+#[derive(Debug)]
+pub(crate) enum Notice {
+    /// A key's request was answered.
+    Answered {
+        node: NodeId,
+        request: RequestId,
+        key: KeyId,
+        ask: Ask,
+        reply: Reply,
+    },
+    /// It will not be answered.
+    Unanswered {
+        node: NodeId,
+        key: KeyId,
+        ask: Ask,
+        verdict: Verdict,
+    },
+    /// A request that had to wait can be sent, if the key still wants it.
+    Deferred(Deferred),
+    /// A connection is up: releases that an earlier one took with it can be sent again.
+    Connected(NodeId),
+    /// The node votes.
+    Admitted(NodeId),
+}
+
+/// A request that waits until it is known whether its node votes.
+#[derive(Debug)]
+pub(crate) struct Deferred {
+    pub(crate) node: NodeId,
+    pub(crate) key: KeyId,
+    pub(crate) ask: Ask,
+    body: Request,
+    with_source: bool,
+}
+
+/// What a reply is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Purpose {
+    Identify,
+    Probe,
+    /// A probe for the survey of all nodes.
+    Survey,
+    Report,
+    Admit,
+    Key(KeyId, Ask),
+}
+
+#[derive(Debug)]
+struct Node {
+    id: NodeId,
+    link: Link,
+    standing: Standing,
+    deferred: Vec<Deferred>,
+    /// The process that this client saw vote last, and under which admission.
+    known: Option<Option<Arc<str>>>,
+    /// The highest counter that it has told.
+    highest: Token,
+    /// It has no vote until then, because its clock has gained so much.
+    suspended: Option<(Duration, Instant)>,
+    /// Its next due time may have changed.
+    is_dirty: bool,
+}
+
+impl Node {
+    fn new(id: NodeId) -> Self {
+        Self {
+            id,
+            link: Link::new(),
+            standing: Standing::Probing,
+            deferred: Vec::new(),
+            known: None,
+            highest: Token::default(),
+            suspended: None,
+            is_dirty: true,
+        }
+    }
+
+    /// Why no vote can be asked for, if none can: now, or once it is known whether the node votes.
+    fn verdict(&self, now: Instant) -> Option<Verdict> {
+        if let Some(verdict) = self.link.verdict() {
+            return Some(verdict);
+        }
+        if let Some((by, _)) = self.suspended.filter(|&(_, until)| now < until) {
+            return Some(Verdict::ClockAhead { by });
+        }
+        match &self.standing {
+            Standing::Up(_) | Standing::Probing => None,
+            Standing::Lost(lost) if !lost.is_announced => None,
+            Standing::Lost(lost) => Some(Verdict::Quarantined {
+                reason: lost.reason,
+                remaining: lost.until.since(now),
+            }),
+            Standing::Unfit { verdict, .. } => Some(verdict.clone()),
+        }
+    }
+
+    const fn is_up(&self) -> bool {
+        self.link.is_connected() && matches!(self.standing, Standing::Up(_))
+    }
+
+    /// It may still turn out to have a marker.
+    const fn is_settling(&self) -> bool {
+        self.link.is_settling()
+            || self.link.is_connected() && matches!(self.standing, Standing::Probing)
+    }
+
+    const fn wants_survey(&self, now: Instant) -> bool {
+        match &self.standing {
+            Standing::Lost(Lost {
+                survey_at: Some(at),
+                ..
+            }) if self.link.is_connected() => at.as_nanos() <= now.as_nanos(),
+            _ => false,
+        }
+    }
+
+    fn next_due(&self, limit: Duration) -> Option<Instant> {
+        let standing = match &self.standing {
+            Standing::Lost(lost) => lost.survey_at,
+            Standing::Unfit { until, .. } => Some(*until),
+            Standing::Probing | Standing::Up(_) => None,
+        };
+        let standing = standing.filter(|_| self.link.is_connected());
+        let suspended = self.suspended.map(|(_, until)| until);
+        let dues = [self.link.next_due(limit), standing, suspended];
+        dues.into_iter().flatten().min()
+    }
+
+    fn circumstances(&self, out: &Out<'_>) -> Circumstances {
+        Circumstances {
+            uptime: self.link.uptime(out.now),
+            max_ttl: out.settings.max_ttl,
+            default_ttl: out.settings.default_ttl,
+            assume_fresh: out.settings.assume_fresh,
+            now: out.now,
+        }
+    }
+
+    fn announce(&self, state: NodeState, out: &mut Out<'_>) {
+        let node = self.id;
+        out.actions.push_back(Action::NodeChanged { node, state });
+    }
+
+    // ---- requests
+
+    fn send(
+        &mut self,
+        request: RequestId,
+        purpose: Purpose,
+        body: Request,
+        with_source: bool,
+        out: &mut Out<'_>,
+    ) {
+        // The silence limit counts from the oldest request.
+        self.is_dirty |= self.link.outstanding() == 0;
+        let order = Order {
+            node: self.id,
+            request,
+            body: body.clone(),
+            with_source,
+        };
+        out.actions.push_back(Action::Send(order));
+        self.link.on_sent(InFlight {
+            request,
+            purpose,
+            body,
+            at: out.now,
+        });
+    }
+
+    fn defer(&mut self, key: KeyId, ask: Ask, body: Request, with_source: bool) {
+        self.deferred.push(Deferred {
+            node: self.id,
+            key,
+            ask,
+            body,
+            with_source,
+        });
+    }
+
+    /// Answers what was deferred for a node that turns out to have no vote.
+    fn fail_deferred(&mut self, verdict: &Verdict, notices: &mut VecDeque<Notice>) {
+        for Deferred { node, key, ask, .. } in self.deferred.drain(..) {
+            let verdict = verdict.clone();
+            notices.push_back(Notice::Unanswered {
+                node,
+                key,
+                ask,
+                verdict,
+            });
+        }
+    }
+
+    // ---- admission
+
+    /// Takes in the node's record.
+    fn on_record(&mut self, record: &Record, notices: &mut VecDeque<Notice>, out: &mut Out<'_>) {
+        self.is_dirty = true;
+        let ours = out.settings.max_ttl;
+        if let Some(theirs) = record.max_ttl.filter(|&theirs| theirs != ours) {
+            let state = NodeState::OtherMaxLease { theirs, ours };
+            return self.on_unfit(state, notices, out);
+        }
+        if let Some(marker) = &record.marker
+            && admission::is_valid(record, self.link.facts())
+        {
+            return self.on_admitted(marker.admission, notices, out);
+        }
+        if !matches!(self.standing, Standing::Lost(_)) {
+            let reason = admission::reason(record, self.link.facts(), self.known.as_ref());
+            self.standing = Standing::Lost(Lost::new(reason, &self.circumstances(out)));
+        }
+        if let Standing::Lost(lost) = &mut self.standing {
+            lost.on_record(record.loss.as_ref(), out.now);
+        }
+    }
+
+    /// The evidence by which it may go on at once, although its process is another one.
+    fn durable(&self, record: &Record) -> Option<Evidence> {
+        if admission::is_valid(record, self.link.facts()) {
+            return None;
+        }
+        admission::durable(record, self.link.facts(), self.highest)
+    }
+
+    fn on_admitted(
+        &mut self,
+        admission: AdmissionId,
+        notices: &mut VecDeque<Notice>,
+        out: &mut Out<'_>,
+    ) {
+        self.is_dirty = true;
+        self.known = Some(self.link.facts().server.clone());
+        let was_up = matches!(self.standing, Standing::Up(_));
+        self.standing = Standing::Up(admission);
+        for deferred in self.deferred.drain(..) {
+            notices.push_back(Notice::Deferred(deferred));
+        }
+        if !was_up {
+            if self.suspended.is_none() {
+                self.announce(NodeState::Up, out);
+            }
+            notices.push_back(Notice::Admitted(self.id));
+        }
+    }
+
+    /// What follows from a survey for a node that has lost its memory.
+    fn on_survey(&mut self, survey: &Survey, out: &Out<'_>) -> Option<Step> {
+        self.is_dirty = true;
+        let mut standing = std::mem::replace(&mut self.standing, Standing::Probing);
+        let step = match &mut standing {
+            Standing::Lost(lost) => Some(lost.on_survey(survey, &self.circumstances(out))),
+            _ => None,
+        };
+        self.standing = standing;
+        step
+    }
+
+    /// It does not vote for a while: says so, once.
+    fn on_quarantined(&mut self, notices: &mut VecDeque<Notice>, out: &mut Out<'_>) {
+        let Standing::Lost(lost) = &mut self.standing else {
+            return;
+        };
+        let (reason, until) = (lost.reason, lost.until);
+        lost.is_announced = true;
+        self.announce(NodeState::Quarantined { reason, until }, out);
+        let remaining = until.since(out.now);
+        self.fail_deferred(&Verdict::Quarantined { reason, remaining }, notices);
+    }
+
+    /// It cannot be let in as it is. The connection stays, and it is probed again in a while.
+    fn on_unfit(&mut self, state: NodeState, notices: &mut VecDeque<Notice>, out: &mut Out<'_>) {
+        self.is_dirty = true;
+        let message = match &state {
+            NodeState::Refuses { message } => Arc::clone(message),
+            other => other.to_string().into(),
+        };
+        let verdict = Verdict::Refused { message };
+        self.fail_deferred(&verdict, notices);
+        self.standing = Standing::Unfit {
+            until: out.now.after(PROBE_PAUSE),
+            verdict,
+        };
+        self.announce(state, out);
+    }
+
+    /// Its clock has gained too much. It has no vote until all that it may have dropped early has
+    /// expired.
+    fn suspend(&mut self, by: Duration, out: &mut Out<'_>) {
+        if out.settings.assume_fresh {
+            return;
+        }
+        let until = out.now.after(out.settings.max_ttl);
+        self.suspended = Some((by, until));
+        self.is_dirty = true;
+        if self.is_up() {
+            self.announce(NodeState::ClockAhead { by, until }, out);
+        }
+    }
+}
+
+/// How long a connected node that cannot be let in is left alone.
+const PROBE_PAUSE: Duration = Duration::from_secs(1);

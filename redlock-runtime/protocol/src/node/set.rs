@@ -1,0 +1,440 @@
+//! All nodes: what is sent to them and comes back, who can vote, and the surveys by which nodes
+//! that have lost their memory are let in again.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use super::{Deferred, Node, Notice, Out, Purpose, admission::Standing, survey::Reading};
+use crate::{
+    action::{Action, NodeState, Verdict},
+    key::{Ask, KeyId},
+    message::{ConnectionId, Facts, LossId, NodeId, Process, Reply, Request, RequestId},
+    rules::{quorum, token::stripe},
+    time::Instant,
+};
+
+/// A node that owes so many answers is busy. One worker makes none so, and of a queue of them only
+/// one with very short sections.
+pub const BUSY_FROM: usize = 2;
+
+/// Hedge delays that are much shorter cost more than the requests that they save.
+const SHORTEST_HEDGE_DELAY: Duration = Duration::from_millis(10);
+
+#[derive(Debug)]
+pub(crate) struct Nodes {
+    pub(super) nodes: Vec<Node>,
+    /// This client.
+    process: Process,
+    next_request: u64,
+    next_connection: u64,
+    pub(super) notices: VecDeque<Notice>,
+    pub(super) survey: Option<Reading>,
+    /// The losses of all nodes, if all were new in the last survey.
+    pub(super) all_new: Option<Vec<LossId>>,
+}
+
+impl Nodes {
+    pub(crate) fn new(nodes: usize, process: Process) -> Self {
+        Self {
+            nodes: (0..nodes).map(|node| Node::new(NodeId(node))).collect(),
+            process,
+            next_request: 1,
+            next_connection: 0,
+            notices: VecDeque::new(),
+            survey: None,
+            all_new: None,
+        }
+    }
+
+    pub(crate) fn connect_all(&mut self, out: &mut Out<'_>) {
+        for node in self.ids() {
+            self.connect(node, out);
+        }
+    }
+
+    // ---- questions
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = NodeId> + use<> {
+        (0..self.nodes.len()).map(NodeId)
+    }
+
+    pub(crate) const fn count(&self) -> usize {
+        self.nodes.len()
+    }
+
+    pub(crate) const fn process(&self) -> Process {
+        self.process
+    }
+
+    pub(crate) fn poll_notice(&mut self) -> Option<Notice> {
+        self.notices.pop_front()
+    }
+
+    /// What the next request that is sent will be called.
+    pub(crate) const fn next_request(&self) -> RequestId {
+        RequestId(self.next_request)
+    }
+
+    /// Why no vote can be asked for, if none can.
+    pub(crate) fn verdict(&self, node: NodeId, now: Instant) -> Option<Verdict> {
+        self.nodes[node.0].verdict(now)
+    }
+
+    pub(crate) fn is_connected(&self, node: NodeId) -> bool {
+        self.nodes[node.0].link.is_connected()
+    }
+
+    /// It is known to vote.
+    pub(crate) fn is_up(&self, node: NodeId) -> bool {
+        self.nodes[node.0].is_up()
+    }
+
+    /// So many nodes can be asked that a majority is possible.
+    pub(crate) fn has_majority(&self, now: Instant) -> bool {
+        let able = |node: &&Node| node.verdict(now).is_none();
+        self.nodes.iter().filter(able).count() >= quorum::majority(self.nodes.len())
+    }
+
+    /// It tells of changes to keys that were read.
+    pub(crate) fn tells_changes(&self, node: NodeId) -> bool {
+        let link = &self.nodes[node.0].link;
+        link.is_connected() && link.facts().tells_changes
+    }
+
+    /// How long a node usually takes to reply; nothing if that was not seen lately.
+    pub(crate) fn usual_delay(&self, node: NodeId, now: Instant) -> Duration {
+        let delay = self.nodes[node.0].link.usual_delay(now);
+        delay.unwrap_or_default()
+    }
+
+    /// Most nodes have enough to do, so that they should not be asked what need not be asked. Not
+    /// so if only some owe replies, because they are slow.
+    pub(crate) fn are_busy(&self, busy_from: usize) -> bool {
+        let busy = |node: &&Node| node.link.outstanding() >= busy_from;
+        self.nodes.iter().filter(busy).count() >= quorum::majority(self.nodes.len())
+    }
+
+    /// How long nodes that are asked before the others may take: several times as long as a
+    /// majority usually does.
+    pub(crate) fn hedge_delay(&self, now: Instant) -> Duration {
+        let delays = self.nodes.iter().map(|node| node.link.usual_delay(now));
+        let mut delays: Vec<Duration> = delays.flatten().collect();
+        delays.sort_unstable();
+        let last = delays.get(quorum::majority(self.nodes.len()) - 1);
+        last.map_or(SHORTEST_HEDGE_DELAY, |&delay| {
+            (4 * delay).max(SHORTEST_HEDGE_DELAY)
+        })
+    }
+
+    /// The nodes that can be asked, in the order in which to ask them: prompt ones first, and beyond
+    /// that in an order that is the same for every client and different for each key.
+    pub(crate) fn order(&self, key: &str, hedge_delay: Duration, now: Instant) -> Vec<NodeId> {
+        let able = |node: &NodeId| self.verdict(*node, now).is_none();
+        let mut order: Vec<NodeId> = self.in_order(key).filter(able).collect();
+        order.sort_by_key(|&node| !self.is_prompt(node, hedge_delay, now));
+        order
+    }
+
+    pub(crate) fn in_order(&self, key: &str) -> impl Iterator<Item = NodeId> + use<> {
+        let nodes = self.nodes.len();
+        let first = stripe(key) as usize % nodes;
+        (first..first + nodes).map(move |node| NodeId(node % nodes))
+    }
+
+    /// It votes, and replies within `delay`, both usually and at present.
+    fn is_prompt(&self, node: NodeId, delay: Duration, now: Instant) -> bool {
+        let node = &self.nodes[node.0];
+        let is_slow = |usual| usual > delay;
+        node.is_up()
+            && node.link.waiting_for(now) <= delay
+            && !node.link.usual_delay(now).is_some_and(is_slow)
+    }
+
+    /// The nodes whose next due time may have changed.
+    pub(crate) fn take_due(&mut self, limit: Duration) -> Vec<(NodeId, Instant)> {
+        let dirty = |node: &mut Node| std::mem::take(&mut node.is_dirty);
+        let mut due = Vec::new();
+        for node in &mut self.nodes {
+            if dirty(node)
+                && let Some(at) = node.next_due(limit)
+            {
+                due.push((node.id, at));
+            }
+        }
+        due
+    }
+
+    // ---- requests of keys
+
+    /// Asks for a vote, or says at once why that cannot be. While it is being found out whether the
+    /// node votes, the request is deferred.
+    pub(crate) fn ask(
+        &mut self,
+        node: NodeId,
+        (key, ask): (KeyId, Ask),
+        body: Request,
+        out: &mut Out<'_>,
+    ) -> Result<(), Verdict> {
+        if let Some(verdict) = self.verdict(node, out.now) {
+            return Err(verdict);
+        }
+        let Standing::Up(admission) = self.nodes[node.0].standing else {
+            self.nodes[node.0].defer(key, ask, body, false);
+            return Ok(());
+        };
+        self.send(
+            node,
+            Purpose::Key(key, ask),
+            body.under(admission),
+            false,
+            out,
+        );
+        Ok(())
+    }
+
+    /// Sends what needs no vote. False if the node is not connected.
+    pub(crate) fn tell(
+        &mut self,
+        node: NodeId,
+        (key, ask): (KeyId, Ask),
+        body: Request,
+        out: &mut Out<'_>,
+    ) -> bool {
+        let is_connected = self.is_connected(node);
+        if is_connected {
+            self.send(node, Purpose::Key(key, ask), body, false, out);
+        }
+        is_connected
+    }
+
+    /// Sends a deferred request that is still wanted.
+    pub(crate) fn send_deferred(&mut self, deferred: Deferred, out: &mut Out<'_>) {
+        let Deferred {
+            node,
+            key,
+            ask,
+            body,
+            with_source,
+        } = deferred;
+        match self.nodes[node.0].standing {
+            Standing::Up(admission) if self.is_connected(node) => {
+                let purpose = Purpose::Key(key, ask);
+                self.send(node, purpose, body.under(admission), with_source, out);
+            }
+            _ => self.nodes[node.0].defer(key, ask, body, with_source),
+        }
+    }
+
+    /// A lock has seen by how much the node's clock has gained.
+    pub(crate) fn suspend(&mut self, node: NodeId, by: Duration, out: &mut Out<'_>) {
+        self.nodes[node.0].suspend(by, out);
+    }
+
+    pub(super) fn send(
+        &mut self,
+        node: NodeId,
+        purpose: Purpose,
+        body: Request,
+        with_source: bool,
+        out: &mut Out<'_>,
+    ) {
+        let request = RequestId(self.next_request);
+        self.next_request += 1;
+        self.nodes[node.0].send(request, purpose, body, with_source, out);
+    }
+
+    // ---- events
+
+    pub(crate) fn on_reply(
+        &mut self,
+        node: NodeId,
+        request: RequestId,
+        reply: Reply,
+        out: &mut Out<'_>,
+    ) {
+        // A reply on a connection that was given up: its request was counted as failed.
+        let Some(sent) = self.nodes[node.0].link.on_reply(request, out.now) else {
+            return;
+        };
+        match (sent.purpose, reply) {
+            (Purpose::Key(key, ask), Reply::NoScript) if !ask.needs_vote() => {
+                self.send(node, Purpose::Key(key, ask), sent.body, true, out);
+            }
+            (Purpose::Key(key, ask), reply @ (Reply::NoScript | Reply::NotAdmitted)) => {
+                // The server may be another process, or may have lost its memory: no vote counts
+                // before that is known.
+                let with_source = reply == Reply::NoScript;
+                self.nodes[node.0].defer(key, ask, sent.body, with_source);
+                self.verify(node, out);
+            }
+            (Purpose::Key(key, ask), reply) => self.notices.push_back(Notice::Answered {
+                node,
+                request,
+                key,
+                ask,
+                reply,
+            }),
+            (purpose, Reply::NoScript) => self.send(node, purpose, sent.body, true, out),
+            (purpose, reply) => self.on_own_reply(node, purpose, reply, out),
+        }
+    }
+
+    /// A reply to a request of the admission.
+    fn on_own_reply(&mut self, node: NodeId, purpose: Purpose, reply: Reply, out: &mut Out<'_>) {
+        let this = &mut self.nodes[node.0];
+        match (purpose, reply) {
+            (Purpose::Identify, Reply::Identity { server }) => {
+                this.link.on_identity(server);
+                if !self.give_up_unusable(node, out) {
+                    self.send(node, Purpose::Probe, Request::Probe, false, out);
+                }
+            }
+            (Purpose::Admit, Reply::Admitted { admission }) => {
+                this.on_admitted(admission, &mut self.notices, out);
+                self.look_at_all(out.now);
+            }
+            (Purpose::Survey, Reply::Record(record)) => self.on_surveyed(node, Some(record), out),
+            (purpose, Reply::Record(record)) => self.on_record(node, purpose, &record, out),
+            (Purpose::Survey, _) => self.on_surveyed(node, None, out),
+            (_, reply) => {
+                let message = match reply {
+                    Reply::Refused { message, .. } => message,
+                    Reply::Garbled { answer } => format!("unexpected reply {answer}").into(),
+                    other => format!("unexpected reply {other:?}").into(),
+                };
+                this.on_unfit(NodeState::Refuses { message }, &mut self.notices, out);
+            }
+        }
+        self.begin_survey(out);
+    }
+
+    pub(crate) fn on_connected(
+        &mut self,
+        node: NodeId,
+        connection: ConnectionId,
+        facts: Facts,
+        out: &mut Out<'_>,
+    ) {
+        let this = &mut self.nodes[node.0];
+        if !this.link.is_current(connection) || !this.link.on_connected(facts, out.now) {
+            return;
+        }
+        this.is_dirty = true;
+        this.standing = Standing::Probing;
+        if self.give_up_unusable(node, out) {
+            return;
+        }
+        self.notices.push_back(Notice::Connected(node));
+        self.send(node, Purpose::Probe, Request::Probe, false, out);
+    }
+
+    pub(crate) fn on_disconnected(
+        &mut self,
+        node: NodeId,
+        connection: ConnectionId,
+        reason: &Arc<str>,
+        out: &mut Out<'_>,
+    ) {
+        if self.nodes[node.0].link.is_current(connection) {
+            let reason = Arc::clone(reason);
+            self.on_down(node, NodeState::Down { reason }, out);
+        }
+    }
+
+    /// All keys of the node may be gone, and what the library keeps there too.
+    pub(crate) fn on_flushed(&mut self, node: NodeId, out: &mut Out<'_>) {
+        if self.nodes[node.0].link.is_connected() {
+            self.verify(node, out);
+        }
+    }
+
+    pub(crate) fn on_due(&mut self, node: NodeId, out: &mut Out<'_>) {
+        let limit = out.settings.silence_limit;
+        let this = &mut self.nodes[node.0];
+        this.is_dirty = true;
+        if let Some(reason) = this.link.overdue(limit, out.now) {
+            out.actions.push_back(Action::Disconnect { node });
+            return self.on_down(node, NodeState::Down { reason }, out);
+        }
+        if this.link.may_connect(out.now) {
+            return self.connect(node, out);
+        }
+        if this
+            .suspended
+            .take_if(|(_, until)| *until <= out.now)
+            .is_some()
+            && this.is_up()
+        {
+            this.announce(NodeState::Up, out);
+            self.notices.push_back(Notice::Admitted(node));
+        }
+        let this = &mut self.nodes[node.0];
+        if let Standing::Unfit { until, .. } = this.standing
+            && until <= out.now
+            && this.link.is_connected()
+        {
+            this.standing = Standing::Probing;
+            self.send(node, Purpose::Probe, Request::Probe, false, out);
+        }
+        self.begin_survey(out);
+    }
+
+    fn connect(&mut self, node: NodeId, out: &mut Out<'_>) {
+        let connection = ConnectionId(self.next_connection);
+        self.next_connection += 1;
+        let this = &mut self.nodes[node.0];
+        this.link.on_connecting(connection, out.now);
+        this.is_dirty = true;
+        out.actions.push_back(Action::Connect { node, connection });
+    }
+
+    fn on_down(&mut self, node: NodeId, state: NodeState, out: &mut Out<'_>) {
+        let random = (out.env.random)();
+        let this = &mut self.nodes[node.0];
+        let reason: Arc<str> = match &state {
+            NodeState::Down { reason } => Arc::clone(reason),
+            other => other.to_string().into(),
+        };
+        let unanswered = this.link.on_down(Arc::clone(&reason), random, out.now);
+        this.is_dirty = true;
+        this.standing = Standing::Probing;
+        this.announce(state, out);
+        let verdict = Verdict::Disconnected { reason };
+        for sent in unanswered {
+            match sent.purpose {
+                Purpose::Key(key, ask) => self.notices.push_back(Notice::Unanswered {
+                    node,
+                    key,
+                    ask,
+                    verdict: verdict.clone(),
+                }),
+                Purpose::Survey => self.on_surveyed(node, None, out),
+                _ => {}
+            }
+        }
+        let this = &mut self.nodes[node.0];
+        this.fail_deferred(&verdict, &mut self.notices);
+        // Those that waited for it to come to something need not any more.
+        self.begin_survey(out);
+    }
+
+    /// Gives up a node that must not vote whatever it remembers. It is tried again, in case the
+    /// server is mended.
+    fn give_up_unusable(&mut self, node: NodeId, out: &mut Out<'_>) -> bool {
+        let this = &self.nodes[node.0];
+        let facts = this.link.facts();
+        let twin = self.nodes.iter().find(|other| {
+            let same = facts.server.is_some() && other.link.facts().server == facts.server;
+            other.id != node && other.link.is_connected() && same
+        });
+        let state = match (&facts.evicts, twin) {
+            (Some(policy), _) if !out.settings.may_evict => NodeState::Evicts {
+                policy: Arc::clone(policy),
+            },
+            (_, Some(twin)) => NodeState::SameServer { twin: twin.id },
+            _ => return false,
+        };
+        out.actions.push_back(Action::Disconnect { node });
+        self.on_down(node, state, out);
+        true
+    }
+}

@@ -1,0 +1,211 @@
+//! How nodes that have lost their memory are let in again: all records are read, and each node
+//! takes its next step by them.
+
+use super::{
+    Node, Out, Purpose,
+    admission::{self, Standing, Step, Survey},
+    set::Nodes,
+};
+use crate::{
+    action::NodeState,
+    message::{AdmissionId, Evidence, LossId, NodeId, Record, Request},
+    rules::{quarantine::Readings, token::Token},
+    time::Instant,
+};
+
+/// A survey under way: every connected node is probed once.
+#[derive(Debug)]
+pub(super) struct Reading {
+    started: Instant,
+    waiting: Vec<NodeId>,
+    records: Vec<Option<Record>>,
+}
+
+impl Nodes {
+    pub(super) fn on_record(
+        &mut self,
+        node: NodeId,
+        purpose: Purpose,
+        record: &Record,
+        out: &mut Out<'_>,
+    ) {
+        let this = &mut self.nodes[node.0];
+        if let Some(evidence) = this.durable(record)
+            && purpose == Purpose::Probe
+        {
+            return self.admit(node, evidence, Token::default(), out);
+        }
+        this.on_record(record, &mut self.notices, out);
+        if purpose == Purpose::Admit
+            && let Standing::Lost(lost) = &mut this.standing
+        {
+            lost.on_too_early(out.now);
+            self.quarantine(node, out);
+        } else if purpose == Purpose::Report
+            && let Standing::Lost(lost) = &mut this.standing
+        {
+            lost.survey_at = Some(out.now);
+        }
+    }
+
+    /// Asks anew who it is and what it remembers.
+    pub(super) fn verify(&mut self, node: NodeId, out: &mut Out<'_>) {
+        let this = &mut self.nodes[node.0];
+        if matches!(this.standing, Standing::Up(_)) {
+            this.standing = Standing::Probing;
+            this.is_dirty = true;
+            self.send(node, Purpose::Identify, Request::Identify, false, out);
+        }
+    }
+
+    /// A node votes again, so that others may get the evidence that they lacked.
+    pub(super) fn look_at_all(&mut self, now: Instant) {
+        for node in &mut self.nodes {
+            if let Standing::Lost(lost) = &mut node.standing
+                && lost.survey_at.is_some()
+            {
+                lost.survey_at = Some(now);
+                node.is_dirty = true;
+            }
+        }
+    }
+
+    /// Reads the records of all nodes, if a node that has lost its memory needs them, and no node
+    /// is about to come to something.
+    pub(super) fn begin_survey(&mut self, out: &mut Out<'_>) {
+        let wanted = self.nodes.iter().any(|node| node.wants_survey(out.now));
+        if self.survey.is_some() || !wanted || self.nodes.iter().any(Node::is_settling) {
+            return;
+        }
+        let waiting: Vec<NodeId> = self.ids().filter(|&node| self.is_connected(node)).collect();
+        for &node in &waiting {
+            self.send(node, Purpose::Survey, Request::Probe, false, out);
+        }
+        self.survey = Some(Reading {
+            started: out.now,
+            waiting,
+            records: vec![None; self.nodes.len()],
+        });
+    }
+
+    pub(super) fn on_surveyed(&mut self, node: NodeId, record: Option<Record>, out: &mut Out<'_>) {
+        let Some(survey) = &mut self.survey else {
+            return;
+        };
+        survey.waiting.retain(|&waiting| waiting != node);
+        survey.records[node.0] = record;
+        if survey.waiting.is_empty()
+            && let Some(survey) = self.survey.take()
+        {
+            self.on_survey(&survey, out);
+        }
+    }
+
+    fn on_survey(&mut self, reading: &Reading, out: &mut Out<'_>) {
+        for (node, record) in self.nodes.iter_mut().zip(&reading.records) {
+            if let Some(record) = record {
+                node.highest = node.highest.max(record.top);
+                if !matches!(node.standing, Standing::Up(_)) {
+                    node.on_record(record, &mut self.notices, out);
+                } else if !admission::is_valid(record, node.link.facts()) {
+                    node.standing = Standing::Probing;
+                    node.on_record(record, &mut self.notices, out);
+                }
+            }
+        }
+        let all_new = all_new(&reading.records);
+        let is_first_start = all_new.is_some() && all_new == self.all_new;
+        self.all_new = all_new;
+        for node in self.ids() {
+            let survey = self.survey_for(node, reading, is_first_start);
+            let step = self.nodes[node.0].on_survey(&survey, out);
+            match step {
+                Some(Step::Report { beside_marker }) => {
+                    self.report(node, beside_marker, reading, out)
+                }
+                Some(Step::Admit { evidence, floor }) => self.admit(node, evidence, floor, out),
+                Some(Step::Wait) if self.all_new.is_some() && !is_first_start => {
+                    // A second survey tells whether this is the first start of all.
+                    if let Standing::Lost(lost) = &mut self.nodes[node.0].standing {
+                        lost.survey_at = Some(out.now);
+                    }
+                }
+                Some(Step::Wait) => self.quarantine(node, out),
+                None => {}
+            }
+        }
+        self.begin_survey(out);
+    }
+
+    fn survey_for(&self, node: NodeId, reading: &Reading, is_first_start: bool) -> Survey {
+        let mut others = Readings::new(self.nodes.len());
+        let mut beside_marker = false;
+        for (other, record) in self.nodes.iter().zip(&reading.records) {
+            if let Some(record) = record.as_ref().filter(|_| other.id != node) {
+                beside_marker |= record.marker.is_some();
+                if admission::is_valid(record, other.link.facts()) {
+                    others.add(record);
+                }
+            }
+        }
+        Survey {
+            started: reading.started,
+            others,
+            beside_marker,
+            is_first_start,
+        }
+    }
+
+    fn report(&mut self, node: NodeId, beside_marker: bool, reading: &Reading, out: &mut Out<'_>) {
+        let ours = out.settings.max_ttl;
+        let records = reading.records.iter().flatten();
+        if let Some(theirs) = records
+            .filter_map(|record| record.max_ttl)
+            .find(|&theirs| theirs != ours)
+        {
+            // Nothing is written that would lock out those who use the other nodes.
+            let state = NodeState::OtherMaxLease { theirs, ours };
+            return self.nodes[node.0].on_unfit(state, &mut self.notices, out);
+        }
+        let body = Request::ReportLoss {
+            server: self.nodes[node.0].link.facts().server.clone(),
+            loss: LossId((out.env.random)() as u64),
+            beside_marker,
+            max_ttl: ours,
+        };
+        self.send(node, Purpose::Report, body, false, out);
+    }
+
+    pub(super) fn admit(
+        &mut self,
+        node: NodeId,
+        evidence: Evidence,
+        floor: Token,
+        out: &mut Out<'_>,
+    ) {
+        let facts = self.nodes[node.0].link.facts();
+        let body = Request::Admit {
+            server: facts.server.clone(),
+            evidence,
+            admission: AdmissionId((out.env.random)() as u64),
+            floor,
+            is_durable: facts.is_durable,
+            max_ttl: out.settings.max_ttl,
+        };
+        self.send(node, Purpose::Admit, body, false, out);
+    }
+
+    pub(super) fn quarantine(&mut self, node: NodeId, out: &mut Out<'_>) {
+        self.nodes[node.0].on_quarantined(&mut self.notices, out);
+    }
+}
+
+/// The losses of all nodes, if all of them are new, and none was found beside a node that was not.
+fn all_new(records: &[Option<Record>]) -> Option<Vec<LossId>> {
+    let loss = |record: &Option<Record>| {
+        let record = record.as_ref().filter(|record| record.marker.is_none())?;
+        let loss = record.loss.filter(|loss| !loss.beside_marker)?;
+        Some(loss.id)
+    };
+    records.iter().map(loss).collect()
+}

@@ -1,0 +1,41 @@
+//! What the protocol is given when it is made.
+
+use std::{fmt, time::Duration};
+
+/// What the protocol cannot know by itself, as functions of the driver.
+pub struct Env {
+    /// Random numbers, never the same twice.
+    pub random: Box<dyn FnMut() -> u128 + Send>,
+    /// Microseconds since 1970 on the wall clock. No rule relies on it: it only makes nodes likely to
+    /// agree on a fencing token.
+    pub wall_micros: Box<dyn FnMut() -> u64 + Send>,
+}
+
+/// What holds for all locks of one node set.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// A connection must be made within this time, and a connected node that owes an answer for as
+    /// long is disconnected.
+    pub silence_limit: Duration,
+    /// Whether a node may vote that drops keys when memory runs out.
+    pub may_evict: bool,
+    /// The longest key TTL that the fleet may ask for: the key TTL of its longest lease. The same for
+    /// all clients of the nodes.
+    pub max_ttl: Duration,
+    /// How long new nodes stay out if all of them are new: the key TTL of the default lease.
+    pub default_ttl: Duration,
+    /// Lets a node vote at once that has lost its memory. For development and tests.
+    pub assume_fresh: bool,
+    /// A node that owes so many answers is busy. While a majority is, an attempt asks no more nodes
+    /// at first than it needs.
+    pub busy_from: usize,
+    /// Clients of other libraries use the same keys, and cannot leave a waiter hint: every section
+    /// has a turn of its own, after which the process stands back for a random time.
+    pub mixed_fleet: bool,
+}
+
+impl fmt::Debug for Env {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Env").finish_non_exhaustive()
+    }
+}
