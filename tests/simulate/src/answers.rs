@@ -69,6 +69,7 @@ impl World {
 
     fn granted(&mut self, client: usize, task: usize, deadline: Instant) {
         self.tally.acquisitions += 1;
+        self.storm_winners += usize::from(self.phase == Phase::Storm);
         let until = self.hold_until(client, task);
         let now = Instant::from_nanos(self.clients[client].clock.read(self.now));
         let one = &mut self.clients[client].tasks[task];
@@ -78,6 +79,7 @@ impl World {
         one.read = None;
         one.fenced = AtStore::ToRead;
         one.granted = now.as_nanos();
+        one.began = self.now;
         one.extending = None;
         one.has_asked_for_more = false;
         let (valid, least) = (deadline.since(now), one.params.min_validity);
@@ -129,7 +131,9 @@ impl World {
         let keeps = |node: &&Node| {
             let key = node.key(one.key, self.now);
             key.is_some_and(|key| {
-                let lasts = key.expires.is_none_or(|expires| node.clock.read(until) <= expires);
+                let lasts = key
+                    .expires
+                    .is_none_or(|expires| node.clock.read(until) <= expires);
                 one.owner.is_some() && one.owner == key.owner && lasts
             })
         };

@@ -32,6 +32,8 @@ pub(crate) struct Task {
     pub(crate) owner: Option<Owner>,
     /// By the client's clock.
     pub(crate) granted: u64,
+    /// The same in true time.
+    pub(crate) began: u64,
     /// When it must have heard what became of the extension that it asked for.
     pub(crate) extending: Option<Limit>,
     /// It has asked for an extension.
@@ -89,6 +91,7 @@ impl Task {
             owner: None,
             asked: 0,
             granted: 0,
+            began: 0,
             extending: None,
             has_asked_for_more: false,
             read: None,
@@ -147,7 +150,6 @@ impl World {
     }
 
     fn ask(&mut self, client: usize, task: usize) {
-        let calm = self.phase == Phase::Calm;
         if self.phase != Phase::Faulty && self.clients[client].tasks[task].errands == 0 {
             return;
         }
@@ -174,11 +176,7 @@ impl World {
         self.on_waiter(key);
         self.checker.ask(client, key, section);
         let patient = self.plan.is_leader(client, task);
-        if self.phase == Phase::Faulty
-            && !calm
-            && !patient
-            && self.random.chance(self.plan.habits.cancel)
-        {
+        if self.phase == Phase::Faulty && !patient && self.random.chance(self.plan.habits.cancel) {
             let late = params.wait.as_nanos() as u64 + 4 * MILLI;
             let after = self.random.pick(&[MILLI / 2, 4 * MILLI, late]);
             let after = self.random.below(after);

@@ -69,15 +69,6 @@ impl Client {
         self.tasks.iter().any(busy)
     }
 
-    /// Nobody of it wants anything, and it is connected to all nodes.
-    pub(crate) fn is_at_rest(&self) -> bool {
-        let idle = |task: &Task| matches!(task.stage, Stage::Idle) && task.errands == 0;
-        !self.paused
-            && self.shut_down.is_none()
-            && self.links.iter().all(|link| link.up)
-            && self.tasks.iter().all(idle)
-    }
-
     /// So long from now, not counting the time for which the clock is going to stand still.
     pub(crate) fn limit(&self, now: u64, span: Duration) -> Limit {
         let span = span.as_nanos() as u64;
@@ -185,7 +176,9 @@ impl World {
     fn start(&mut self, client: usize) {
         self.carry_out(client);
         for task in 0..self.plan.fleet.tasks {
-            let first = self.random.below(self.plan.habits.think_longest + 2 * MILLI);
+            let first = self
+                .random
+                .below(self.plan.habits.think_longest + 2 * MILLI);
             self.schedule(client, task, first);
         }
     }

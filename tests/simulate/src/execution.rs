@@ -16,6 +16,9 @@ use crate::{
 impl World {
     pub(crate) fn execute(&mut self, node: usize, connection: usize, sent: &Sent) -> Reply {
         let Sent { id, body, tag, .. } = sent;
+        if self.random.chance(50) {
+            self.nodes[node].expire_all(self.now);
+        }
         let voted = self.nodes[node].votes();
         let is_blind = self.is_blind(connection);
         let what = (body, sent.with_source);

@@ -1,8 +1,6 @@
 //! Clients of another library: `SET NX PX` on all nodes at once, compare and delete, and a new attempt
 //! after a random pause. They know nothing of tokens, hints, markers and quarantines.
 
-use std::time::Duration;
-
 use redlock_protocol::{Instant, SectionId, majority};
 
 use crate::{
@@ -192,7 +190,9 @@ impl World {
             return;
         }
         // As most of them reckon: 1 % and 2 ms for the drift of clocks.
-        let valid = one.ttl.map_or(u64::MAX / 2, |ttl| ttl - ttl / 100 - 2 * MILLI);
+        let valid = one
+            .ttl
+            .map_or(u64::MAX / 2, |ttl| ttl - ttl / 100 - 2 * MILLI);
         let deadline = Instant::from_nanos(one.began.saturating_add(valid));
         let now = one.clock.read(self.now);
         if now >= deadline.as_nanos() {
@@ -257,4 +257,3 @@ impl World {
         self.on_idle(key);
     }
 }
-

@@ -308,7 +308,9 @@ impl World {
     }
 
     fn forget_connection(&mut self, client: usize, node: usize, connection: usize) {
-        self.nodes[node].connections.retain(|&one| one != connection);
+        self.nodes[node]
+            .connections
+            .retain(|&one| one != connection);
         if let Some(client) = self.clients.get_mut(client) {
             client.links[node].troubled = self.now;
         }

@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use redlock_protocol::{
     Facts, Instant, Owner, Record, Reply, Request, Token,
-    model::{Model, Moment},
+    model::{Holder, Model, Moment},
 };
 
 use crate::{
@@ -234,7 +234,7 @@ impl Node {
         }
         self.process += 1;
         self.server = server(self.number, self.process);
-        self.model.restart(Arc::clone(&self.server));
+        self.model.restart();
         self.booted = self.clock.read(at);
         self.readers = Default::default();
         if left != Left::Everything {
@@ -291,9 +291,9 @@ impl Node {
     }
 
     pub(crate) fn votes(&self) -> bool {
-        self.model.server_of_marker().is_some_and(|server| {
-            server.is_none_or(|server| *server == self.server)
-        })
+        self.model
+            .server_of_marker()
+            .is_some_and(|server| server.is_none_or(|server| **server == *self.server))
     }
 
     /// What it tells of itself when a connection is made.
@@ -317,7 +317,14 @@ impl Node {
     }
 
     pub(crate) fn key(&self, index: usize, at: u64) -> Option<Key> {
-        self.model.key(&self.names[index], self.moment(at))
+        let value = self.model.key(&self.names[index], self.moment(at))?;
+        Some(Key {
+            owner: match value.holder {
+                Holder::Owner(owner) => Some(owner),
+                Holder::Foreign(_) => None,
+            },
+            expires: value.expires.map(Instant::as_nanos),
+        })
     }
 
     pub(crate) fn made(&self, index: usize) -> Option<Made> {
@@ -456,7 +463,9 @@ impl Node {
     ) -> bool {
         self.expire(index, at);
         let moment = self.moment(at);
-        let set = self.model.set_foreign(&self.names[index], value, ttl, moment);
+        let set = self
+            .model
+            .set_foreign(&self.names[index], value, ttl, moment);
         if set {
             self.made[index] = Some(Made {
                 tag: Tag::FOREIGN,
@@ -489,10 +498,9 @@ const fn key_of(request: &Request) -> Option<&Arc<str>> {
         | Request::PutBack { key, .. }
         | Request::Watch { key, .. }
         | Request::Release { key, .. } => Some(key),
-        Request::Identify
-        | Request::Probe
-        | Request::ReportLoss { .. }
-        | Request::Admit { .. } => None,
+        Request::Identify | Request::Probe | Request::ReportLoss { .. } | Request::Admit { .. } => {
+            None
+        }
     }
 }
 

@@ -171,10 +171,14 @@ impl Plan {
     fn last_for_quarantines(&mut self, random: &mut Random) {
         let quarantine = self.max_ttl().as_nanos() as u64 + SECOND;
         self.active = self.active.max(quarantine * random.between(2, 6) / 2);
-        self.fault_pause = self.fault_pause.max(self.active / random.pick(&[40, 15, 6]));
+        self.fault_pause = self
+            .fault_pause
+            .max(self.active / random.pick(&[40, 15, 6]));
         let habits = &mut self.habits;
         habits.think_longest = habits.think_longest.max(self.active / 40);
-        habits.hold_longest = habits.hold_longest.max(self.active / random.pick(&[400, 100, 20]));
+        habits.hold_longest = habits
+            .hold_longest
+            .max(self.active / random.pick(&[400, 100, 20]));
     }
 
     fn space_starts(&mut self, random: &mut Random) {

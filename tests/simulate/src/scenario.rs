@@ -53,7 +53,9 @@ impl Scenario {
     }
 
     pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|scenario| scenario.name() == name)
+        Self::ALL
+            .into_iter()
+            .find(|scenario| scenario.name() == name)
     }
 
     pub(crate) fn draw(random: &mut Random) -> Self {
@@ -96,7 +98,16 @@ impl Scenario {
     pub(crate) fn guard_band(self, lease: u64, random: &mut Random) -> u64 {
         match self {
             Self::Steps => random.pick(&[lease / 10, lease / 3, 500 * MILLI]),
-            _ => random.pick(&[0, 0, 0, 5 * MILLI, 5 * MILLI, lease / 10, lease / 10, 500 * MILLI]),
+            _ => random.pick(&[
+                0,
+                0,
+                0,
+                5 * MILLI,
+                5 * MILLI,
+                lease / 10,
+                lease / 10,
+                500 * MILLI,
+            ]),
         }
     }
 

@@ -273,7 +273,9 @@ impl World {
             self.poisoned = Some(node);
             self.hit(Fault::CounterPoisoned, None);
             let index = self.random.index(self.plan.fleet.keys);
-            let value = self.random.pick(&[1 << 53, 1 << 52, (1 << 52) - 300, 1 << 51]);
+            let value = self
+                .random
+                .pick(&[1 << 53, 1 << 52, (1 << 52) - 300, 1 << 51]);
             self.nodes[node].poison(index, value);
         }
     }

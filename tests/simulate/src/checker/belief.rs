@@ -56,8 +56,7 @@ impl Checker {
     }
 
     pub(crate) fn disbelieve(&mut self, key: usize, client: usize, section: SectionId) {
-        self.believers[key]
-            .retain(|belief| belief.client != client || belief.section != section);
+        self.believers[key].retain(|belief| belief.client != client || belief.section != section);
     }
 
     /// Somebody of a process believes to hold something.

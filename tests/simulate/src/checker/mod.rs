@@ -11,7 +11,7 @@ use redlock_protocol::{Owner, RequestId, SectionId};
 pub(crate) use self::{
     belief::Belief,
     owners::{Attempted, Sender, Tag, owner_of},
-    tokens::{Grant, WrongToken},
+    tokens::WrongToken,
 };
 use self::{
     owners::OwnerHash,

@@ -262,10 +262,6 @@ impl Attempted {
     pub(crate) const fn is_refused_by(&self, node: usize) -> bool {
         self.release_refused & bit(node) != 0
     }
-
-    pub(crate) const fn is_released(&self) -> bool {
-        self.release_sent
-    }
 }
 
 /// The key and the owner that a request is about, unless it is about another client's lock.
