@@ -206,7 +206,7 @@ impl Protocol {
                 }
             }
         }
-        for (node, at) in self.nodes.take_due(self.settings.silence_limit) {
+        for (node, at) in self.nodes.take_due(self.settings.silence_limit, now) {
             self.timers.wake_by(Timer::Node(node), at);
         }
         self.settle_shutdown(now);

@@ -151,9 +151,10 @@ impl Node {
         }
     }
 
-    fn next_due(&self, limit: Duration) -> Option<Instant> {
+    fn next_due(&self, limit: Duration, now: Instant) -> Option<Instant> {
         let standing = match &self.standing {
-            Standing::Lost(lost) => lost.survey_at,
+            // A survey that is due waits for another one, or for a node, to be over.
+            Standing::Lost(lost) => lost.survey_at.filter(|&at| at > now),
             Standing::Unfit { until, .. } => Some(*until),
             Standing::Probing | Standing::Up(_) => None,
         };

@@ -150,12 +150,12 @@ impl Nodes {
     }
 
     /// The nodes whose next due time may have changed.
-    pub(crate) fn take_due(&mut self, limit: Duration) -> Vec<(NodeId, Instant)> {
+    pub(crate) fn take_due(&mut self, limit: Duration, now: Instant) -> Vec<(NodeId, Instant)> {
         let dirty = |node: &mut Node| std::mem::take(&mut node.is_dirty);
         let mut due = Vec::new();
         for node in &mut self.nodes {
             if dirty(node)
-                && let Some(at) = node.next_due(limit)
+                && let Some(at) = node.next_due(limit, now)
             {
                 due.push((node.id, at));
             }
