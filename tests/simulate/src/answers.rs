@@ -131,9 +131,9 @@ impl World {
         let keeps = |node: &&Node| {
             let key = node.key(one.key, self.now);
             key.is_some_and(|key| {
-                let lasts = key
-                    .expires
-                    .is_none_or(|expires| node.clock.read(until) <= expires);
+                let lasts = key.expires.is_none_or(|expires| {
+                    node.clock.read(until) / MILLI <= expires.as_nanos() / MILLI
+                });
                 one.owner.is_some() && one.owner == key.owner && lasts
             })
         };

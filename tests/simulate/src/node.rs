@@ -4,7 +4,8 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use redlock_protocol::{
     Facts, Instant, Owner, Record, Reply, Request, Token,
-    model::{Holder, Model, Moment},
+    model::{Key, Model, Moment},
+    stripe,
 };
 
 use crate::{
@@ -65,6 +66,8 @@ pub(crate) struct Node {
     pub(crate) sickness: Sickness,
     /// The connections that were made to it and have not broken.
     pub(crate) connections: Vec<usize>,
+    /// It has been admitted as the process that it is.
+    votes: bool,
     /// The last true time at which something was wrong with it.
     pub(crate) troubled: u64,
 }
@@ -103,15 +106,6 @@ pub(crate) struct Made {
     pub(crate) tag: Tag,
     /// Made after its owner's release had been here, or from an old copy: nobody will come for it.
     pub(crate) orphan: bool,
-}
-
-/// A key as the node has it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Key {
-    /// `None` if another library made it.
-    pub(crate) owner: Option<Owner>,
-    /// By the node's clock; `None` if it never expires.
-    pub(crate) expires: Option<u64>,
 }
 
 /// What a script did, beyond its reply.
@@ -184,8 +178,8 @@ impl Node {
             stepped_back: 0,
             stepped_forward: 0,
             ahead: 0,
-            model: Model::default(),
-            snapshot: Model::default(),
+            model: Model::new(Some(server(number, 0))),
+            snapshot: Model::new(None),
             names: names(),
             made: [None; KEYS],
             process: 0,
@@ -206,6 +200,7 @@ impl Node {
             slow_until: 0,
             sickness: Sickness::Healthy,
             connections: Vec::new(),
+            votes: false,
             troubled: 0,
         }
     }
@@ -224,7 +219,7 @@ impl Node {
     /// Ends the process. The next one's memory is what is left of this one's.
     pub(crate) fn restart(&mut self, left: Left, at: u64) {
         match left {
-            Left::Nothing => self.model = Model::default(),
+            Left::Nothing => self.model = Model::new(None),
             Left::Snapshot => self.model = self.snapshot.clone(),
             Left::Everything => {}
         }
@@ -234,7 +229,8 @@ impl Node {
         }
         self.process += 1;
         self.server = server(self.number, self.process);
-        self.model.restart();
+        self.model.restart(Some(Arc::clone(&self.server)));
+        self.look_who_votes(at);
         self.booted = self.clock.read(at);
         self.readers = Default::default();
         if left != Left::Everything {
@@ -245,7 +241,8 @@ impl Node {
 
     /// `FLUSHALL`: the process, its scripts and connections are the same.
     pub(crate) fn flush(&mut self, at: u64) {
-        self.model.flush();
+        self.model.lose_memory();
+        self.votes = false;
         self.made = [None; KEYS];
         self.readers = Default::default();
         self.remembers = false;
@@ -273,7 +270,8 @@ impl Node {
 
     /// Sets the counter of a key's stripe.
     pub(crate) fn poison(&mut self, index: usize, value: u64) {
-        self.model.set_counter(&self.names[index], Token(value));
+        self.model
+            .set_counter(stripe(&self.names[index]), Token(value));
     }
 
     // ---- what it is
@@ -290,10 +288,16 @@ impl Node {
         self.model.record(self.moment(at))
     }
 
-    pub(crate) fn votes(&self) -> bool {
-        self.model
-            .server_of_marker()
-            .is_some_and(|server| server.is_none_or(|server| **server == *self.server))
+    pub(crate) const fn votes(&self) -> bool {
+        self.votes
+    }
+
+    fn look_who_votes(&mut self, at: u64) {
+        let marker = self.record(at).marker;
+        self.votes = marker.is_some_and(|marker| {
+            let server = marker.server;
+            server.is_none_or(|server| server == self.server)
+        });
     }
 
     /// What it tells of itself when a connection is made.
@@ -317,14 +321,8 @@ impl Node {
     }
 
     pub(crate) fn key(&self, index: usize, at: u64) -> Option<Key> {
-        let value = self.model.key(&self.names[index], self.moment(at))?;
-        Some(Key {
-            owner: match value.holder {
-                Holder::Owner(owner) => Some(owner),
-                Holder::Foreign(_) => None,
-            },
-            expires: value.expires.map(Instant::as_nanos),
-        })
+        let now = self.moment(at).now;
+        self.model.key(&self.names[index], now)
     }
 
     pub(crate) fn made(&self, index: usize) -> Option<Made> {
@@ -396,7 +394,9 @@ impl Node {
     ) -> (Reply, Effect) {
         let moment = self.moment(at);
         let Some(index) = key_of(request).map(|key| index_of(key)) else {
-            return (self.model.run(request, moment), Effect::Nothing);
+            let reply = self.model.run(request, moment);
+            self.look_who_votes(at);
+            return (reply, Effect::Nothing);
         };
         self.expire(index, at);
         let before = self.key(index, at);
@@ -462,10 +462,8 @@ impl Node {
         at: u64,
     ) -> bool {
         self.expire(index, at);
-        let moment = self.moment(at);
-        let set = self
-            .model
-            .set_foreign(&self.names[index], value, ttl, moment);
+        let now = self.moment(at).now;
+        let set = self.model.set_foreign(&self.names[index], value, ttl, now);
         if set {
             self.made[index] = Some(Made {
                 tag: Tag::FOREIGN,
@@ -479,8 +477,8 @@ impl Node {
     /// Compare and delete.
     pub(crate) fn delete_foreign(&mut self, index: usize, value: &str, at: u64) {
         self.expire(index, at);
-        let moment = self.moment(at);
-        if self.model.delete_foreign(&self.names[index], value, moment) {
+        let now = self.moment(at).now;
+        if self.model.delete_foreign(&self.names[index], value, now) {
             self.made[index] = None;
             self.tell(index, None);
         }
