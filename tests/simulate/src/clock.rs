@@ -1,7 +1,5 @@
 //! Clocks that are not the true time: slow or fast, and outside of the assumptions also stepped.
 
-use crate::MILLI;
-
 /// One machine's clock, read at a true time. All times are nanoseconds.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
@@ -63,10 +61,5 @@ impl Clock {
     pub(crate) const fn stall(&mut self, at: u64, time: u64) {
         self.shown = self.read(at);
         self.since = at + time;
-    }
-
-    /// In whole milliseconds, as Redis keeps time.
-    pub(crate) const fn millis(&self, at: u64) -> u64 {
-        self.read(at) / MILLI
     }
 }

@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
+use redlock_protocol::{ConnectionId, Event, Facts, NodeId, Order, Reply, Request, RequestId};
+
 use crate::{
     MILLI,
     agenda::Happening,
-    checker::{Invariant, Tag},
-    faults::Harm,
-    node::{Effect, Node, index_of},
-    plan::{Plan, Profile},
-    protocol::{ConnectionId, Event, Facts, NodeId, Owner, Reply, Request, RequestId},
-    trace,
+    checker::{Rule, Tag},
+    faults::Fault,
+    plan::Plan,
     world::{Phase, World},
 };
 
@@ -24,15 +23,19 @@ pub(crate) struct Link {
     pub(crate) up_since: u64,
     /// What is sent in either direction does not arrive before this time.
     pub(crate) blocked_until: u64,
+    /// The last true time at which something was wrong with it.
+    pub(crate) troubled: u64,
     /// One way.
-    distance: u64,
+    pub(crate) distance: u64,
 }
 
 #[derive(Debug)]
 pub(crate) struct Connection {
-    client: usize,
+    pub(crate) client: usize,
     incarnation: u32,
     pub(crate) node: usize,
+    /// The process that it was made to, once it was.
+    process: Option<u64>,
     id: ConnectionId,
     /// The client has given it up, or has been told that it is gone.
     gone: bool,
@@ -69,35 +72,48 @@ pub(crate) struct Arrival {
 pub(crate) enum Message {
     /// A new connection: scripts are loaded.
     Hello,
-    Request {
-        number: u32,
-        /// Has waited for `Connection::late`.
-        delayed: bool,
-        id: RequestId,
-        body: Request,
-        server: Option<Arc<str>>,
-        with_source: bool,
-        tag: Tag,
-    },
-    Reply {
-        id: RequestId,
-        /// The owner that asked to be granted a lock, where it did.
-        asked: Option<Owner>,
-        reply: Reply,
-    },
+    Request(Sent),
+    Reply(Box<Replied>),
     Up(Facts),
     Down,
     /// A key may have changed; without one, any.
     Changed(Option<Arc<str>>),
 }
 
+#[derive(Debug)]
+pub(crate) struct Sent {
+    /// Its place among the requests of its connection.
+    number: u32,
+    /// Has waited for `Connection::late`.
+    delayed: bool,
+    pub(crate) id: RequestId,
+    pub(crate) body: Request,
+    pub(crate) with_source: bool,
+    pub(crate) tag: Tag,
+    /// True time.
+    pub(crate) at: u64,
+}
+
+/// A reply, and the question, in true times.
+#[derive(Debug)]
+pub(crate) struct Replied {
+    pub(crate) id: RequestId,
+    pub(crate) body: Request,
+    pub(crate) sent: u64,
+    pub(crate) ran: u64,
+    /// The node voted then and had forgotten nothing.
+    pub(crate) is_good: bool,
+    pub(crate) reply: Reply,
+}
+
 impl Link {
-    pub(crate) fn new(distance: u64) -> Self {
+    pub(crate) const fn new(distance: u64) -> Self {
         Self {
             current: None,
             up: false,
             up_since: 0,
             blocked_until: 0,
+            troubled: 0,
             distance,
         }
     }
@@ -122,13 +138,14 @@ impl World {
         let link = &self.clients[client].links[node.0];
         if link.current.is_some() {
             let what = format!("client {client} connects to node {} twice", node.0);
-            self.violation(Invariant::Connections, what);
+            self.violation(Rule::Connections, what);
         }
         let connection = self.connections.len();
         self.connections.push(Connection {
             client,
             incarnation: self.clients[client].incarnation,
             node: node.0,
+            process: None,
             id,
             gone: false,
             broken: false,
@@ -141,7 +158,9 @@ impl World {
             out_at: 0,
             back_at: 0,
         });
+        self.nodes[node.0].connections.push(connection);
         self.clients[client].links[node.0].current = Some(connection);
+        self.clients[client].costs.connections += 1;
         self.send_to_node(connection, Message::Hello);
     }
 
@@ -158,34 +177,24 @@ impl World {
         }
     }
 
-    pub(crate) fn send(
-        &mut self,
-        client: usize,
-        node: NodeId,
-        id: RequestId,
-        body: Request,
-        (server, with_source): (Option<Arc<str>>, bool),
-        tag: Tag,
-    ) {
-        let link = &self.clients[client].links[node.0];
+    pub(crate) fn send(&mut self, client: usize, order: Order, tag: Tag) {
+        let node = order.node.0;
+        let link = &self.clients[client].links[node];
         let (Some(connection), true) = (link.current, link.up) else {
-            let what = format!(
-                "client {client} sends to node {} without a connection",
-                node.0
-            );
-            return self.violation(Invariant::Connections, what);
+            let what = format!("client {client} sends to node {node} without a connection");
+            return self.violation(Rule::Connections, what);
         };
         let number = self.connections[connection].sent;
         self.connections[connection].sent += 1;
-        let message = Message::Request {
+        let message = Message::Request(Sent {
             number,
             delayed: false,
-            id,
-            body,
-            server,
-            with_source,
+            id: order.request,
+            body: order.body,
+            with_source: order.with_source,
             tag,
-        };
+            at: self.now,
+        });
         self.send_to_node(connection, message);
     }
 
@@ -202,7 +211,9 @@ impl World {
         }
         if self.plan.late > 0 && self.phase == Phase::Faulty && self.random.chance(self.plan.late) {
             delay += self.random.below(self.plan.late_by);
-            self.hit(Harm::MessageLate, Some(client));
+            let link = &mut self.clients[client].links[node];
+            link.troubled = link.troubled.max(self.now + delay);
+            self.hit(Fault::MessageLate, Some(client));
         }
         delay
     }
@@ -237,8 +248,8 @@ impl World {
     pub(crate) fn lose(&mut self, arrival: &Arrival) {
         let client = self.connections[arrival.connection].client;
         match arrival.message {
-            Message::Request { .. } => self.hit(Harm::RequestLost, Some(client)),
-            Message::Reply { .. } => self.hit(Harm::ReplyLost, Some(client)),
+            Message::Request(_) => self.hit(Fault::RequestLost, Some(client)),
+            Message::Reply(_) => self.hit(Fault::ReplyLost, Some(client)),
             Message::Hello | Message::Up(_) | Message::Down | Message::Changed(_) => {}
         }
     }
@@ -270,10 +281,12 @@ impl World {
                 broken.cut = self.random.below(u64::from(broken.sent) + 1) as u32;
             }
         }
+        let (client, node) = (broken.client, broken.node);
         if notice == Notice::Soon && !broken.gone && !broken.noticed {
             broken.noticed = true;
             self.send_to_client(connection, Message::Down);
         }
+        self.forget_connection(client, node, connection);
     }
 
     /// The client closes it: what is under way to the node mostly arrives.
@@ -290,12 +303,27 @@ impl World {
                 closed.cut = self.random.below(u64::from(closed.sent) + 1) as u32;
             }
         }
+        let (client, node) = (closed.client, closed.node);
+        self.forget_connection(client, node, connection);
+    }
+
+    fn forget_connection(&mut self, client: usize, node: usize, connection: usize) {
+        self.nodes[node]
+            .connections
+            .retain(|&one| one != connection);
+        if let Some(client) = self.clients.get_mut(client) {
+            client.links[node].troubled = self.now;
+        }
     }
 
     /// The client is no more.
-    pub(crate) fn give_up_of(&mut self, connection: usize, client: usize) {
-        if self.connections[connection].client == client && !self.connections[connection].gone {
-            self.give_up(connection);
+    pub(crate) fn give_up_all_of(&mut self, client: usize) {
+        for node in 0..self.nodes.len() {
+            for connection in self.nodes[node].connections.clone() {
+                if self.connections[connection].client == client {
+                    self.give_up(connection);
+                }
+            }
         }
     }
 
@@ -322,15 +350,14 @@ impl World {
         self.under_way -= 1;
         let way = &self.connections[arrival.connection];
         let node = way.node;
-        if let Message::Request {
-            number, delayed, ..
-        } = &mut arrival.message
-        {
-            if way.requests_vanish || way.broken && *number >= way.cut {
+        if let Message::Request(sent) = &mut arrival.message {
+            // What was sent to a process reaches no other one.
+            let other_process = way.process != Some(self.nodes[node].process);
+            if other_process || way.requests_vanish || way.broken && sent.number >= way.cut {
                 return self.lose(&arrival);
             }
-            if way.broken && way.late > 0 && !*delayed {
-                *delayed = true;
+            if way.broken && way.late > 0 && !sent.delayed {
+                sent.delayed = true;
                 let at = self.now + way.late;
                 self.under_way += 1;
                 return self.agenda.at(at, Happening::AtNode(arrival));
@@ -367,39 +394,50 @@ impl World {
         let connection = arrival.connection;
         let answer = match arrival.message {
             Message::Hello => {
-                self.nodes[node].load_scripts();
-                Message::Up(self.nodes[node].facts(node, self.now))
+                let is_blind = self.is_blind(connection);
+                let served = &mut self.nodes[node];
+                served.load_scripts();
+                self.connections[connection].process = Some(served.process);
+                Message::Up(self.nodes[node].facts(is_blind, self.now))
             }
-            Message::Request {
-                id,
-                body,
-                server,
-                with_source,
-                tag,
-                ..
-            } => Message::Reply {
-                id,
-                asked: match body {
-                    Request::Acquire { owner, .. } => Some(owner),
-                    _ => None,
-                },
-                reply: self.run_script(node, connection, (id, &body), (server, with_source), tag),
-            },
-            Message::Reply { .. } | Message::Up(_) | Message::Down | Message::Changed(_) => return,
+            Message::Request(sent) => {
+                let reply = self.execute(node, connection, &sent);
+                let served = &self.nodes[node];
+                Message::Reply(Box::new(Replied {
+                    id: sent.id,
+                    body: sent.body,
+                    sent: sent.at,
+                    ran: self.now,
+                    is_good: served.remembers && served.votes(),
+                    reply,
+                }))
+            }
+            Message::Reply(_) | Message::Up(_) | Message::Down | Message::Changed(_) => return,
         };
-        for (reader, key) in std::mem::take(&mut self.nodes[node].told) {
-            self.tell(reader, Some(key.into()));
-        }
+        self.tell_readers(node);
         let way = &self.connections[connection];
         if way.broken || way.replies_vanish {
             let client = way.client;
-            return self.hit(Harm::ReplyLost, Some(client));
+            return self.hit(Fault::ReplyLost, Some(client));
         }
         self.send_to_client(connection, answer);
     }
 
+    pub(crate) fn is_blind(&self, connection: usize) -> bool {
+        let way = &self.connections[connection];
+        self.clients[way.client].traits.is_blind
+    }
+
+    /// Tells those who have read keys that have changed.
+    pub(crate) fn tell_readers(&mut self, node: usize) {
+        for (reader, index) in std::mem::take(&mut self.nodes[node].told) {
+            let key = Arc::clone(&self.names[index]);
+            self.tell(reader, Some(key));
+        }
+    }
+
     /// The word that a key has changed, which comes late or not at all like any message.
-    pub(crate) fn tell(&mut self, connection: usize, key: Option<Arc<str>>) {
+    fn tell(&mut self, connection: usize, key: Option<Arc<str>>) {
         let way = &self.connections[connection];
         if !way.broken && !way.replies_vanish {
             self.tally.words += 1;
@@ -409,89 +447,11 @@ impl World {
 
     /// The same to everybody who is connected to a node.
     pub(crate) fn tell_all(&mut self, node: usize) {
-        for connection in 0..self.connections.len() {
-            if self.connections[connection].node == node {
+        if self.nodes[node].tells_changes {
+            for connection in self.nodes[node].connections.clone() {
                 self.tell(connection, None);
             }
         }
-    }
-
-    fn run_script(
-        &mut self,
-        node: usize,
-        connection: usize,
-        (id, body): (RequestId, &Request),
-        how: (Option<Arc<str>>, bool),
-        tag: Tag,
-    ) -> Reply {
-        let voted = self.nodes[node].votes();
-        let (reply, effect) = self.nodes[node].run((node, connection), body, how, tag, self.now);
-        if !voted && self.nodes[node].votes() {
-            self.on_reseed(node, tag);
-        }
-        trace!(self, "   node {node} <- {body:?} = {reply:?}");
-        if self.connections[connection].broken {
-            let client = self.connections[connection].client;
-            self.hit(Harm::Overtaken, Some(client));
-        }
-        match (body, effect) {
-            (Request::Acquire { key, owner, .. }, Effect::Made)
-                if self.checker.is_overtaken(node, *owner, id) =>
-            {
-                self.nodes[node].mark_orphan(index_of(key));
-            }
-            (_, Effect::Touched(owned) | Effect::Kept(owned)) if owned != tag => {
-                let what = format!("{body:?} of attempt {tag:?} hit the key of {owned:?}");
-                self.violation(Invariant::ForeignUnlock, what);
-            }
-            _ => {}
-        }
-        if let (Request::Acquire { owner, .. }, Reply::Held { .. }) = (body, &reply) {
-            self.checker.refused(node, *owner, id);
-        }
-        match (body, &reply) {
-            (Request::Release { owner, .. }, reply) => {
-                self.checker.release_ran(node, *owner, id, reply);
-            }
-            (Request::Acquire { owner, .. }, Reply::Granted { was_ours, .. }) => {
-                self.checker.on_word(node, *owner, id, *was_ours);
-            }
-            (
-                Request::Acquire { owner, .. }
-                | Request::Extend { owner, .. }
-                | Request::Watch {
-                    owner: Some(owner), ..
-                },
-                Reply::Held { .. }
-                | Reply::Extended { .. }
-                | Reply::Ours
-                | Reply::NotOwner
-                | Reply::Taken { .. }
-                | Reply::Free,
-            ) => {
-                let had_it = matches!(reply, Reply::Extended { .. } | Reply::Ours);
-                self.checker.on_word(node, *owner, id, had_it);
-            }
-            _ => {}
-        }
-        reply
-    }
-
-    /// A node votes again.
-    fn on_reseed(&mut self, node: usize, tag: Tag) {
-        let now = self.now;
-        let Node {
-            remembers, lost_at, ..
-        } = &mut self.nodes[node];
-        if *remembers {
-            return;
-        }
-        // A node's clock that steps can end its quarantine.
-        let in_time =
-            self.plan.profile == Profile::Outside && now - *lost_at < self.plan.least_quarantine();
-        *remembers = tag == Tag::RESEED && !in_time;
-        self.tally.reseeds[usize::from(!*remembers)] += 1;
-        self.short_reseeds |= !*remembers;
     }
 
     // ---- at the client
@@ -525,20 +485,18 @@ impl World {
             return self.lose(&arrival);
         }
         if gone {
-            self.hit(Harm::StaleNews, Some(client));
+            self.hit(Fault::StaleNews, Some(client));
         }
         let current = self.clients[client].links[node.0].current == Some(arrival.connection);
         let event = match arrival.message {
-            Message::Reply { id, asked, reply } => {
-                let remembers = self.nodes[node.0].remembers;
-                self.checker.on_reply(client, node, &reply, remembers);
-                if let (Some(owner), Reply::Held { .. }) = (asked, &reply) {
-                    self.checker.denied(node.0, owner, id);
+            Message::Reply(replied) => {
+                if !gone {
+                    self.look_at_reply(client, node, &replied);
                 }
                 Event::Reply {
                     node,
-                    request: id,
-                    reply,
+                    request: replied.id,
+                    reply: replied.reply,
                 }
             }
             Message::Changed(key) => Event::Changed { node, key },
@@ -548,6 +506,7 @@ impl World {
                 if current {
                     link.up = true;
                     link.up_since = now;
+                    link.troubled = link.troubled.max(self.now);
                 }
                 Event::Connected {
                     node,
@@ -569,7 +528,7 @@ impl World {
                     reason: "reset".into(),
                 }
             }
-            Message::Hello | Message::Request { .. } => return,
+            Message::Hello | Message::Request(_) => return,
         };
         self.handle(client, event);
     }
@@ -584,6 +543,7 @@ impl World {
 
     pub(crate) fn up(&mut self, node: usize) {
         self.nodes[node].down = false;
+        self.nodes[node].troubled = self.now;
         self.agenda.at(self.now + MILLI, Happening::Speak { node });
     }
 }

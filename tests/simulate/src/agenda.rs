@@ -2,7 +2,9 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap};
 
-use crate::{network::Arrival, protocol::Token, store::Holder};
+use redlock_protocol::{SectionId, Token};
+
+use crate::{foreign::Letter, network::Arrival, store::Holder};
 
 #[derive(Debug)]
 pub(crate) enum Happening {
@@ -11,19 +13,31 @@ pub(crate) enum Happening {
     /// A message, or the news of a connection, reaches a client.
     AtClient(Arrival),
     /// The engine of a client wakes.
-    Wake { client: usize },
+    Wake {
+        client: usize,
+    },
     /// A caller goes on, if it has done nothing else since.
     Turn {
         client: usize,
         task: usize,
         turn: u32,
     },
+    /// A new process begins.
+    Join,
     /// Something goes wrong.
     Strike,
+    /// What a scenario has planned goes on.
+    Act {
+        step: u64,
+    },
     /// A client's pause is over, if it is.
-    Resume { client: usize },
+    Resume {
+        client: usize,
+    },
     /// A node's silence is over, if it is.
-    Speak { node: usize },
+    Speak {
+        node: usize,
+    },
     /// What a holder has written arrives at the store, wherever the holder is by now.
     Written {
         key: usize,
@@ -32,7 +46,30 @@ pub(crate) enum Happening {
         read: u64,
     },
     /// A node that was down is up.
-    Up { node: usize },
+    Up {
+        node: usize,
+    },
+    /// A client of another library goes on.
+    ForeignTurn {
+        foreign: usize,
+        attempt: u64,
+    },
+    ForeignAtNode(Letter),
+    ForeignReply {
+        letter: Letter,
+        is_set: bool,
+    },
+    /// By now the holder must know that no majority has had its key since then.
+    CheckLoss {
+        client: usize,
+        section: SectionId,
+        since: u64,
+    },
+    /// By now the node must vote, if it is still this process.
+    CheckVote {
+        node: usize,
+        process: u64,
+    },
 }
 
 #[derive(Debug, Default)]

@@ -5,24 +5,25 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use redlock_protocol::Token;
+
 use crate::{
-    MICRO, MILLI, SECOND,
+    MICRO,
     agenda::{Agenda, Happening},
-    checker::{Checker, Grant, Invariant, Violation},
+    checker::{Checker, Rule, Violation, WrongToken},
     client::Client,
+    foreign::Foreign,
     log::Log,
+    names::{KEYS, names},
     network::{Connection, Link},
     node::Node,
-    plan::{Plan, Profile},
-    protocol::Token,
+    plan::{Plan, Profile, Wall, Wanted},
     random::Random,
+    rules::{Outage, Traffic},
     store::{Holder, Wrong},
     tally::Tally,
     trace,
 };
-
-/// Longer than anything takes to come to rest once nothing goes wrong any more.
-const REST: u64 = 60 * SECOND;
 
 pub(crate) struct World {
     /// True time, in nanoseconds, as everywhere where nothing else is said.
@@ -32,8 +33,10 @@ pub(crate) struct World {
     pub(crate) plan: Plan,
     pub(crate) random: Random,
     pub(crate) phase: Phase,
+    pub(crate) names: [Arc<str>; KEYS],
     pub(crate) nodes: Vec<Node>,
     pub(crate) clients: Vec<Client>,
+    pub(crate) foreign: Vec<Foreign>,
     /// All that were ever made.
     pub(crate) connections: Vec<Connection>,
     pub(crate) agenda: Agenda,
@@ -46,8 +49,21 @@ pub(crate) struct World {
     pub(crate) losses: bool,
     /// A node that had has voted again, without the counters of so many others as it takes.
     pub(crate) short_reseeds: bool,
+    /// Some clock has stepped as it liked.
+    pub(crate) clocks_stepped: bool,
+    /// The node whose counter nobody believes.
+    pub(crate) poisoned: Option<usize>,
+    pub(crate) traffic: [Traffic; KEYS],
+    pub(crate) calm_since: u64,
+    pub(crate) storm_winners: usize,
+    pub(crate) outage: Option<Outage>,
+    /// How much has happened.
+    steps: u64,
     pub(crate) log: Log,
 }
+
+/// No history has more to do than this.
+const STEPS: u64 = 5_000_000;
 
 /// What a history is about at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +74,8 @@ pub(crate) enum Phase {
     Settling,
     /// Every caller asks once more for every key, and must get it.
     Calm,
+    /// All ask for one key at once, and do not wait.
+    Storm,
 }
 
 /// What a history came to.
@@ -68,70 +86,44 @@ pub(crate) struct History {
 }
 
 impl World {
-    pub(crate) fn new(seed: u64, profile: Profile, nodes: Option<usize>, log: Log) -> Self {
+    pub(crate) fn new(seed: u64, wanted: Wanted, log: Log) -> Self {
         let mut random = Random::new(seed);
-        let plan = Plan::new(profile, nodes, &mut random);
-        let plan_nodes = plan.nodes;
-        let new_node = |_| {
-            let clock = Plan::clock(&mut random);
-            Node::new(clock, random.chance(500))
-        };
+        let plan = Plan::new(wanted, &mut random);
+        let nodes = plan.servers.count;
+        let new_node = |number| Node::new(number, &plan, &mut random);
         Self {
             now: 0,
-            nodes: (0..plan.nodes).map(new_node).collect(),
+            nodes: (0..nodes).map(new_node).collect(),
             wall: Arc::default(),
             plan,
             random,
             phase: Phase::Faulty,
+            names: names(),
             clients: Vec::new(),
+            foreign: Vec::new(),
             connections: Vec::new(),
             agenda: Agenda::default(),
             under_way: 0,
-            checker: Checker::new(plan_nodes),
+            checker: Checker::new(nodes),
             tally: Tally::default(),
             violations: Vec::new(),
             losses: false,
             short_reseeds: false,
+            clocks_stepped: false,
+            poisoned: None,
+            traffic: Default::default(),
+            calm_since: 0,
+            storm_winners: 0,
+            outage: None,
+            steps: 0,
             log,
         }
     }
 
-    pub(crate) fn run(mut self) -> History {
-        trace!(self, "{}", self.plan.summary());
-        for client in 0..self.plan.clients {
-            let clock = Plan::clock(&mut self.random);
-            let new = self.new_client(0, clock);
-            self.clients.push(new);
-            self.start(client);
-        }
-        self.schedule_strike();
-        self.run_until(self.plan.active);
-
-        self.phase = Phase::Settling;
-        self.heal();
-        if self.plan.hasty {
-            self.end_all();
-        }
-        self.run_to_rest();
-        self.check_leaks(None);
-
-        self.phase = Phase::Calm;
-        trace!(self, "!! calm");
-        self.send_errands();
-        self.run_to_rest();
-        self.check_leaks(None);
-        self.check_that_everything_expires();
-        History {
-            tally: self.tally,
-            violations: self.violations,
-            digest: self.log.digest(),
-        }
-    }
-
-    pub(crate) fn violation(&mut self, invariant: Invariant, what: String) {
-        trace!(self, "?? {invariant:?}: {what}");
+    pub(crate) fn violation(&mut self, rule: Rule, what: String) {
+        trace!(self, "?? {rule:?}: {what}");
         self.violations.push(Violation {
-            invariant,
+            rule,
             at: self.now,
             what,
         });
@@ -139,29 +131,25 @@ impl World {
 
     // ---- tokens
 
-    pub(crate) fn on_token(&mut self, client: usize, key: usize, token: Token, asked: u64) {
-        let owner = self.checker.latest_owner(client, key);
-        let attempted = owner.and_then(|owner| self.checker.attempted(owner));
-        let grant = Grant {
-            client,
-            token,
-            at: self.now,
-            took: attempted.map_or(0, |attempted| self.now - attempted.began),
-        };
-        let mut excused = true;
-        let wrong = self.checker.on_token(key, grant, asked);
-        for other in &wrong {
-            excused &= self.promises_no_order(grant.took, other.took);
-        }
-        if wrong.is_empty() {
+    pub(crate) fn on_token(&mut self, client: usize, task: usize, token: Token) {
+        let key = self.clients[client].tasks[task].key;
+        let exclusive = self.plan.profile == Profile::Inside || !self.clocks_stepped;
+        let place = (client, key);
+        let (grant, wrong) = self.checker.on_token(place, token, self.now, exclusive);
+        let Some(wrong) = wrong else {
             return;
-        }
+        };
+        let excused = match &wrong {
+            WrongToken::Unreported | WrongToken::NotRising(_) => false,
+            WrongToken::OutOfOrder(others) => others
+                .iter()
+                .all(|other| self.promises_no_order(grant.took, other.took)),
+        };
         if excused {
             self.excuse();
         } else {
-            let what =
-                format!("client {client} gets {grant:?} for key {key}, and {wrong:?} before");
-            self.violation(Invariant::Token, what);
+            let what = format!("client {client} gets {grant:?} for key {key}: {wrong:?}");
+            self.violation(Rule::Token, what);
         }
     }
 
@@ -169,13 +157,14 @@ impl World {
     /// that took so long.
     ///
     /// Nothing is needed where nodes that lost their memory have got counters of so many nodes
-    /// that remember theirs that one of them is in every quorum of before, after all that had
+    /// that remember theirs that one of them is in every majority of before, after all that had
     /// counted a grant of before have come to an end. Where they have not, clients' wall clocks
     /// must not be further apart than what a quarantine leaves, beside the two acquisitions.
     fn promises_no_order(&self, one: u64, other: u64) -> bool {
         let quarantine = self.plan.least_quarantine();
+        let is_close = one + other + 3 * self.plan.skew >= quarantine;
         match self.plan.profile {
-            Profile::Inside => self.short_reseeds && one + other + 3 * self.plan.skew >= quarantine,
+            Profile::Inside => self.short_reseeds && (self.plan.wall != Wall::Near || is_close),
             Profile::Outside => self.short_reseeds || self.losses && one.max(other) >= quarantine,
         }
     }
@@ -190,7 +179,7 @@ impl World {
         if self.tally.excused > 0 {
             return self.excuse();
         }
-        self.violation(Invariant::FencedStore, format!("{wrong:?} by {holder:?}"));
+        self.violation(Rule::FencedStore, format!("{wrong:?} by {holder:?}"));
     }
 
     /// A write has arrived at the fenced store.
@@ -202,29 +191,19 @@ impl World {
         }
     }
 
-    fn run_until(&mut self, end: u64) {
-        while self.agenda.next().is_some_and(|next| next <= end) {
-            self.step();
-        }
-        self.now = end;
-    }
+    // ---- time
 
-    fn run_to_rest(&mut self) {
-        let end = self.now + REST;
-        while self.under_way > 0 || !self.clients.iter().all(Client::is_at_rest) {
-            if self.now > end || !self.step() {
-                let (invariant, what) = self
-                    .restless()
-                    .unwrap_or_else(|| (Invariant::Rest, format!("{} messages", self.under_way)));
-                return self.violation(invariant, what);
-            }
-        }
-    }
-
-    fn step(&mut self) -> bool {
+    pub(crate) fn step(&mut self) -> bool {
         let Some((at, happening)) = self.agenda.pop() else {
             return false;
         };
+        self.steps += 1;
+        if self.steps == STEPS {
+            let what = format!("too much happens, of late {happening:?}");
+            self.violation(Rule::Rest, what);
+            self.agenda = Agenda::default();
+            return false;
+        }
         self.now = at;
         self.wall.store(at / MICRO, Ordering::Relaxed);
         match happening {
@@ -232,7 +211,9 @@ impl World {
             Happening::AtClient(arrival) => self.at_client(arrival),
             Happening::Wake { client } => self.wake(client),
             Happening::Turn { client, task, turn } => self.turn(client, task, turn),
+            Happening::Join => self.join(),
             Happening::Strike => self.strike(),
+            Happening::Act { step } => self.act(step),
             Happening::Resume { client } => self.resume(client),
             Happening::Speak { node } => self.speak(node),
             Happening::Written {
@@ -242,19 +223,38 @@ impl World {
                 read,
             } => self.written(key, holder, token, read),
             Happening::Up { node } => self.up(node),
+            Happening::ForeignTurn { foreign, attempt } => self.foreign_turn(foreign, attempt),
+            Happening::ForeignAtNode(letter) => self.foreign_at_node(letter),
+            Happening::ForeignReply { letter, is_set } => self.foreign_reply(letter, is_set),
+            Happening::CheckLoss {
+                client,
+                section,
+                since,
+            } => self.check_loss(client, section, since),
+            Happening::CheckVote { node, process } => self.check_vote(node, process),
         }
         true
     }
+
+    /// How much longer a key can live because of clocks that went back.
+    pub(crate) fn stepped_back(&self) -> u64 {
+        let stepped = self.nodes.iter().map(|node| node.stepped_back);
+        stepped.max().unwrap_or(0)
+    }
+
+    // ---- leaks
 
     /// Everything has come to rest, for all clients or for one: what is left on nodes that it is
     /// connected to?
     pub(crate) fn check_leaks(&mut self, client: Option<usize>) {
         for node in 0..self.nodes.len() {
-            for index in 0..self.plan.keys {
-                let Some(key) = self.nodes[node].key(index, self.now) else {
+            for index in 0..self.plan.fleet.keys {
+                let one = &self.nodes[node];
+                let Some((key, made)) = one.key(index, self.now).zip(one.made(index)) else {
                     continue;
                 };
-                let Some(attempted) = self.checker.attempted(key.owner) else {
+                let owner = key.owner.and_then(|owner| self.checker.attempted(owner));
+                let Some(attempted) = owner else {
                     continue;
                 };
                 let owner = &self.clients[attempted.client];
@@ -264,14 +264,14 @@ impl World {
                 // the key should have expired, and the node was not there before or the client
                 // is not there any more.
                 let excused = attempted.incarnation != owner.incarnation
-                    || key.orphan
+                    || made.orphan
                     || attempted.is_refused_by(node)
                     || link.up_since >= attempted.expires
                     || client.is_some() && owner.clock.read(self.now) >= attempted.expires;
                 let asked_for = client.is_none_or(|client| client == attempted.client);
                 if asked_for && self.is_reachable(link) && !excused {
-                    let what = format!("node {node} still has {key:?}");
-                    self.violation(Invariant::Leak, what);
+                    let what = format!("node {node} still has {key:?} of key {index}");
+                    self.violation(Rule::Leak, what);
                 }
             }
         }
@@ -280,25 +280,5 @@ impl World {
     fn is_reachable(&self, link: &Link) -> bool {
         let connection = link.current.filter(|_| link.up);
         connection.is_some_and(|connection| !self.connections[connection].is_half_open())
-    }
-
-    /// How much longer a key can live because of clocks that went back.
-    pub(crate) fn stepped_back(&self) -> u64 {
-        let stepped = self.nodes.iter().map(|node| node.stepped_back);
-        stepped.max().unwrap_or(0)
-    }
-
-    fn check_that_everything_expires(&mut self) {
-        let life = self.plan.longest_life() + self.checker.spare;
-        let life = life.as_nanos() as u64 + self.stepped_back();
-        self.run_until(self.now + life + MILLI);
-        for node in 0..self.nodes.len() {
-            for index in 0..self.plan.keys {
-                if let Some(key) = self.nodes[node].key(index, self.now) {
-                    let what = format!("node {node} has {key:?} for longer than any lease");
-                    self.violation(Invariant::Leak, what);
-                }
-            }
-        }
     }
 }

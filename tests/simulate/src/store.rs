@@ -1,14 +1,14 @@
 //! A store that checks fencing tokens, for one key: nothing of a holder is taken once a later one
 //! has been there, however late it arrives.
 
-use crate::protocol::{LeaseId, Token};
+use redlock_protocol::{SectionId, Token};
 
 /// One who has, or has had, the lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Holder {
     pub(crate) client: usize,
     pub(crate) incarnation: u32,
-    pub(crate) lease: LeaseId,
+    pub(crate) section: SectionId,
 }
 
 #[derive(Debug, Default)]

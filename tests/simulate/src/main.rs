@@ -1,34 +1,38 @@
-//! Simulates fleets of processes that lock through the protocol's own source, in virtual time,
-//! while nearly everything goes wrong, and checks what must be true all the same.
+//! Simulates fleets of processes that lock through `redlock-protocol`, in virtual time, while nearly
+//! everything goes wrong, and checks what must be true all the same.
 //!
 //! ```text
-//! cargo run --release -p redlock-tests --bin simulate -- --histories 100000 --seed 1
-//!     [--profile inside|outside] [--nodes 1|3|4|5|all] [--threads 2] [--until-found] [--verbose]
+//! cargo run --release -p redlock-simulate -- --histories 100000 --seed 1
+//!     [--profile inside|outside] [--nodes 1|2|3|4|5|all] [--scenario <name>|all] [--threads 2]
+//!     [--until-found] [--verbose]
 //! ```
 //!
 //! A history is one seed: the history at place `i` has the seed `seed + i * STRIDE`, so that
 //! `--histories 1 --verbose --seed <that>` replays it, with its trace. The last line is JSON. The
-//! exit status is 1 if an invariant was violated that must hold in the profile.
+//! exit status is 1 if a rule was broken that must hold in the profile.
 
 mod agenda;
+mod answers;
+mod callers;
 mod checker;
 mod client;
 mod clock;
+mod execution;
 mod faults;
+mod foreign;
 mod log;
+mod names;
 mod network;
 mod node;
+mod params;
+mod phases;
 mod plan;
-#[path = "../../../../redlock-runtime/src/protocol/mod.rs"]
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "the very source that ships, of which a simulation does not use everything"
-)]
-mod protocol;
 mod random;
 mod report;
+mod rules;
+mod scenario;
 mod store;
+mod strike;
 mod tally;
 mod world;
 
@@ -41,16 +45,20 @@ use std::{
 };
 
 use crate::{
-    checker::{Invariant, Violation},
+    checker::{Rule, Violation},
     log::Log,
-    plan::Profile,
+    plan::{Profile, Wanted},
     report::Report,
+    scenario::Scenario,
     world::{History, World},
 };
 
 const MICRO: u64 = 1_000;
 const MILLI: u64 = 1_000_000;
 const SECOND: u64 = 1_000_000_000;
+
+/// When histories begin by the wall, in microseconds.
+const EPOCH: u64 = 1_800_000_000_000_000;
 
 /// How many histories are run twice and compared: one in so many.
 const REPLAYED: u64 = 1_000;
@@ -63,8 +71,7 @@ const PORTION: u64 = 64;
 struct Settings {
     histories: u64,
     seed: u64,
-    profile: Profile,
-    nodes: Option<usize>,
+    wanted: Wanted,
     threads: usize,
     until_found: bool,
     verbose: bool,
@@ -85,7 +92,7 @@ fn main() -> ExitCode {
     let began = Instant::now();
     let report = run_all(&settings);
     print!("{}", report.text(&settings, began.elapsed()));
-    if report.is_bad(settings.profile) {
+    if report.is_bad(settings.wanted.profile) {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
@@ -125,7 +132,7 @@ fn run_all(settings: &Settings) -> Report {
     report
 }
 
-/// True if an invariant was violated that must hold.
+/// True if a rule was broken that must hold.
 fn run_one(settings: &Settings, index: u64, report: &mut Report) -> bool {
     let seed = settings
         .seed
@@ -142,17 +149,17 @@ fn run_one(settings: &Settings, index: u64, report: &mut Report) -> bool {
         let again = simulate(settings, seed, Log::hashed());
         if again.digest != history.digest {
             history.violations.push(Violation {
-                invariant: Invariant::Replay,
+                rule: Rule::Replay,
                 at: 0,
                 what: format!("{:x} and then {:x}", history.digest, again.digest),
             });
         }
     }
-    report.on_history(index, seed, settings.profile, history)
+    report.on_history(index, seed, settings.wanted.profile, history)
 }
 
 fn simulate(settings: &Settings, seed: u64, log: Log) -> History {
-    let run = || World::new(seed, settings.profile, settings.nodes, log).run();
+    let run = || World::new(seed, settings.wanted, log).run();
     catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
         let text = panic
             .downcast_ref::<String>()
@@ -161,7 +168,7 @@ fn simulate(settings: &Settings, seed: u64, log: Log) -> History {
         History {
             tally: tally::Tally::default(),
             violations: vec![Violation {
-                invariant: Invariant::Panic,
+                rule: Rule::Panic,
                 at: 0,
                 what: text.unwrap_or_default(),
             }],
@@ -175,8 +182,7 @@ impl Settings {
         let mut settings = Self {
             histories: 10_000,
             seed: 1,
-            profile: Profile::Inside,
-            nodes: None,
+            wanted: Wanted::default(),
             threads: thread::available_parallelism().map_or(1, usize::from),
             until_found: false,
             verbose: false,
@@ -205,17 +211,23 @@ impl Settings {
             "--seed" => self.seed = value.parse().ok()?,
             "--threads" => self.threads = value.parse().ok().filter(|&threads| threads > 0)?,
             "--profile" => {
-                self.profile = match value {
+                self.wanted.profile = match value {
                     "inside" => Profile::Inside,
                     "outside" => Profile::Outside,
                     _ => return None,
                 }
             }
             "--nodes" => {
-                self.nodes = match value {
+                self.wanted.nodes = match value {
                     "all" => None,
-                    "1" | "3" | "4" | "5" => value.parse().ok(),
+                    "1" | "2" | "3" | "4" | "5" => value.parse().ok(),
                     _ => return None,
+                }
+            }
+            "--scenario" => {
+                self.wanted.scenario = match value {
+                    "all" => None,
+                    name => Some(Scenario::named(name)?),
                 }
             }
             _ => return None,
