@@ -8,7 +8,7 @@ mod connection;
 mod memory;
 mod reply;
 #[cfg(all(test, unix))]
-mod twin;
+mod tests;
 
 use std::{
     sync::Arc,

@@ -275,6 +275,7 @@ impl Key {
         }
         self.last_refusal = None;
         self.order.on_own_turn();
+        let is_single = cx.out.settings.mixed_fleet;
         let Attempt {
             waiter,
             claim,
@@ -282,7 +283,7 @@ impl Key {
             has_remote_waiter,
             ..
         } = attempt;
-        let mut held = Held::begin(claim, &round, block, has_remote_waiter, now);
+        let mut held = Held::begin(claim, &round, block, (has_remote_waiter, is_single), now);
         held.start(waiter, cx);
         self.front = Front::Held(held);
     }

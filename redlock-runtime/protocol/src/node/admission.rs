@@ -63,6 +63,7 @@ pub(super) struct Found {
     id: LossId,
     /// When it was found, by our clock; no sooner than in truth.
     at: Instant,
+    /// It is no loss of keys that were deleted one by one, either: no other node had voted.
     is_unflushed: bool,
     first_start: Option<Duration>,
     /// The shortest wait that a survey has proven.
@@ -176,7 +177,7 @@ impl Lost {
             _ => Found {
                 id: loss.id,
                 at: began,
-                is_unflushed: loss.is_unflushed,
+                is_unflushed: loss.is_unflushed && !loss.beside_marker,
                 first_start: loss.first_start,
                 proven: None,
             },
@@ -208,7 +209,7 @@ impl Lost {
             return Step::Admit { evidence, floor };
         }
         // The floor is read after the wait is over.
-        if survey.started >= due {
+        if wait.is_zero() || survey.started >= due {
             let evidence = if is_first {
                 Evidence::FirstStart { loss, wait }
             } else {

@@ -1,0 +1,245 @@
+//! What callers hear of their sections.
+
+use redlock_protocol::{Answer, Instant, Loss, NodeId, NodeState, Refusal, Release, SectionId};
+
+use crate::{
+    MILLI,
+    callers::{AtStore, Over, Stage, task_of},
+    checker::{Belief, Rule},
+    client::Limit,
+    node::Node,
+    plan::Profile,
+    scenario::Scenario,
+    world::{Phase, World},
+};
+
+impl World {
+    pub(crate) fn answer(&mut self, client: usize, section: SectionId, answer: Answer) {
+        let task = task_of(section);
+        let one = &self.clients[client].tasks[task];
+        let stage = one.stage;
+        if one.section != section || matches!(stage, Stage::Idle) {
+            let what = format!("client {client} hears {answer:?} of {section:?}, which has ended");
+            return self.violation(Rule::Answer, what);
+        }
+        match (answer, stage) {
+            (Answer::Granted { deadline, token }, Stage::Asking { by }) => {
+                self.clients[client].tasks[task].token = token;
+                self.on_token(client, task, token);
+                self.in_time(client, by, "of a grant");
+                self.granted(client, task, deadline);
+            }
+            (Answer::Refused(refusal), Stage::Asking { by }) => {
+                self.in_time(client, by, "of a refusal");
+                self.refused(client, task, &refusal);
+            }
+            (Answer::Extended { deadline }, Stage::Holding { until, .. }) => {
+                self.prolonged(client, task, deadline);
+                let one = &mut self.clients[client].tasks[task];
+                one.stage = Stage::Holding { deadline, until };
+            }
+            (Answer::Extended { .. }, Stage::Stuck) => {
+                let what = format!("client {client}'s {section:?} is extended after its end");
+                self.violation(Rule::Revival, what);
+            }
+            (Answer::NotExtended { .. }, Stage::Holding { .. } | Stage::Stuck) => {
+                self.extended(client, task);
+            }
+            (Answer::Over(loss), Stage::Holding { .. } | Stage::Stuck) => {
+                self.extended(client, task);
+                self.lost(client, task, &loss, matches!(stage, Stage::Holding { .. }));
+            }
+            (Answer::Released(release), Stage::Releasing { by, over }) => {
+                self.in_time(client, by, "of a release");
+                self.released(client, task, release, over);
+            }
+            (answer, stage) => {
+                let what = format!("client {client} hears {answer:?} of {section:?} in {stage:?}");
+                self.violation(Rule::Answer, what);
+            }
+        }
+    }
+
+    pub(crate) fn in_time(&mut self, client: usize, by: Limit, what: &str) {
+        if self.clients[client].is_past(by, self.now) {
+            let what = format!("client {client} hears {what} too late, not by {by:?}");
+            self.violation(Rule::Answer, what);
+        }
+    }
+
+    fn granted(&mut self, client: usize, task: usize, deadline: Instant) {
+        self.tally.acquisitions += 1;
+        self.storm_winners += usize::from(self.phase == Phase::Storm);
+        let until = self.hold_until(client, task);
+        let now = Instant::from_nanos(self.clients[client].clock.read(self.now));
+        let one = &mut self.clients[client].tasks[task];
+        let (key, section) = (one.key, one.section);
+        one.stage = Stage::Holding { deadline, until };
+        one.owner = self.checker.latest_owner(client, key);
+        one.read = None;
+        one.fenced = AtStore::ToRead;
+        one.granted = now.as_nanos();
+        one.began = self.now;
+        one.extending = None;
+        one.has_asked_for_more = false;
+        let (valid, least) = (deadline.since(now), one.params.min_validity);
+        let longest = one.params.lease;
+        if valid < least || valid > longest {
+            let what = format!("client {client} is granted {valid:?} of {longest:?}");
+            self.violation(Rule::Validity, what);
+        }
+        self.check_cover(client, task, deadline);
+        if !self.checker.leave(client, key, section) {
+            let what = format!("client {client}'s {section:?} is granted before its turn");
+            self.violation(Rule::Line, what);
+        }
+        self.on_holder(key);
+        self.believe(
+            key,
+            Belief {
+                client,
+                section,
+                deadline,
+                since: self.now,
+            },
+        );
+        self.schedule_step(client, task);
+    }
+
+    fn hold_until(&mut self, client: usize, task: usize) -> u64 {
+        let longest = match self.phase {
+            Phase::Storm => return self.now + self.plan.lease / 2,
+            Phase::Calm => 2 * MILLI,
+            Phase::Faulty | Phase::Settling => self.plan.habits.hold_longest,
+        };
+        if self.is_stuck_at_last(client, task) {
+            return self.now + 2 * self.plan.lease;
+        }
+        if self.phase == Phase::Faulty && self.plan.is_leader(client, task) {
+            return self.plan.active;
+        }
+        self.now + self.random.below(longest)
+    }
+
+    /// A majority of nodes keeps the key for at least as long as its holder believes in it.
+    fn check_cover(&mut self, client: usize, task: usize, deadline: Instant) {
+        let one = &self.clients[client].tasks[task];
+        if self.plan.profile == Profile::Outside || self.losses {
+            return;
+        }
+        let until = self.clients[client].clock.when(deadline.as_nanos());
+        let keeps = |node: &&Node| {
+            let key = node.key(one.key, self.now);
+            key.is_some_and(|key| {
+                let lasts = key.expires.is_none_or(|expires| {
+                    node.clock.read(until) / MILLI <= expires.as_nanos() / MILLI
+                });
+                one.owner.is_some() && one.owner == key.owner && lasts
+            })
+        };
+        let nodes = self.nodes.iter().filter(keeps).count();
+        if nodes <= self.nodes.len() / 2 {
+            let what = format!("only {nodes} nodes keep {:?} until {deadline:?}", one.owner);
+            self.violation(Rule::Validity, what);
+        }
+    }
+
+    fn prolonged(&mut self, client: usize, task: usize, deadline: Instant) {
+        let now = self.clients[client].clock.read(self.now);
+        let one = &self.clients[client].tasks[task];
+        let (key, section) = (one.key, one.section);
+        if one.params.renew.is_none() && !one.has_asked_for_more {
+            let what = format!("client {client}'s {section:?} is extended, which it did not want");
+            self.violation(Rule::Answer, what);
+        }
+        if !self.checker.extend(key, client, section, deadline, now) {
+            let what = format!("client {client}'s {section:?} is extended after its end");
+            self.violation(Rule::Revival, what);
+        }
+        self.extended(client, task);
+        self.check_cover(client, task, deadline);
+        let one = &self.clients[client].tasks[task];
+        if let Some(most) = one.params.max_hold
+            && deadline.as_nanos() > one.granted + most.as_nanos() as u64
+        {
+            let what = format!("client {client}'s {section:?} is held beyond {most:?}");
+            self.violation(Rule::Validity, what);
+        }
+    }
+
+    /// An extension that was asked for has come to something.
+    pub(crate) fn extended(&mut self, client: usize, task: usize) {
+        if let Some(by) = self.clients[client].tasks[task].extending.take() {
+            self.in_time(client, by, "of an extension");
+        }
+    }
+
+    fn refused(&mut self, client: usize, task: usize, refusal: &Refusal) {
+        let one = &self.clients[client].tasks[task];
+        let (key, section) = (one.key, one.section);
+        self.checker.leave(client, key, section);
+        if self.phase == Phase::Calm {
+            let what = format!("client {client}'s {section:?} waited in vain: {refusal:?}");
+            self.violation(Rule::WakeUp, what);
+        }
+        self.rest(client, task);
+    }
+
+    fn lost(&mut self, client: usize, task: usize, loss: &Loss, holding: bool) {
+        let key = self.clients[client].tasks[task].key;
+        if *loss != Loss::Stopped {
+            self.checker.over(client, key);
+            self.check_endurance(client, task, loss);
+        }
+        if holding {
+            self.lose_hold(client, task);
+        }
+    }
+
+    fn released(&mut self, client: usize, task: usize, release: Release, over: Over) {
+        let nodes = self.nodes.len();
+        let owner = self.clients[client].tasks[task].owner;
+        let majority = nodes / 2 + 1;
+        let section = self.clients[client].tasks[task].section;
+        let known = self.checker.end_in_truth(client, section);
+        if let Some(owner) = owner {
+            let (had_it, missing) = known.unwrap_or((0, nodes));
+            let truth = match release {
+                Release::Released => over == Over::No && had_it >= majority,
+                Release::AlreadyExpired => over == Over::Yes || nodes - missing < majority,
+                _ => over == Over::No && self.may_be_unknown(),
+            };
+            if !truth {
+                let what = format!(
+                    "client {client} hears {release:?} of {owner:?}: {had_it} of {nodes} had it, \
+                     {missing} did not have it, its lease was over: {over:?}"
+                );
+                self.violation(Rule::Outcome, what);
+            }
+        }
+        self.rest(client, task);
+    }
+
+    /// Some node may not have replied to a release.
+    fn may_be_unknown(&self) -> bool {
+        let calm = matches!(self.phase, Phase::Calm | Phase::Storm);
+        !calm || self.plan.half_open_at_last
+    }
+
+    /// The protocol says what it thinks of a node.
+    pub(crate) fn node_changed(&mut self, client: usize, node: NodeId, state: &NodeState) {
+        if let NodeState::ClockAhead { by, .. } = state
+            && self.plan.profile == Profile::Inside
+        {
+            let stepped = self.nodes[node.0].stepped_forward;
+            let few = self.plan.scenario == Scenario::Steps;
+            if few || stepped <= self.plan.guard_band {
+                let what = format!(
+                    "client {client} bars node {} for {by:?}, whose clock has stepped by {stepped}",
+                    node.0
+                );
+                self.violation(Rule::Vote, what);
+            }
+        }
+    }
+}

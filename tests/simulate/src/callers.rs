@@ -1,0 +1,421 @@
+//! Callers: they ask for locks, work under them, and let go or forget to.
+
+use redlock_protocol::{Event, Instant, LockParams, Owner, SectionId, Token};
+
+use crate::{
+    MICRO, MILLI, SECOND,
+    agenda::Happening,
+    checker::Rule,
+    client::Limit,
+    faults::Fault,
+    node::Node,
+    plan::{Plan, nanos},
+    scenario::Scenario,
+    store::Holder,
+    trace,
+    world::{Phase, World},
+};
+
+/// More than any process has.
+const TASKS: u64 = 64;
+
+#[derive(Debug)]
+pub(crate) struct Task {
+    /// The true time of its last question.
+    pub(crate) asked: u64,
+    pub(crate) stage: Stage,
+    pub(crate) section: SectionId,
+    pub(crate) key: usize,
+    pub(crate) params: LockParams,
+    /// Counts what it has done, so that what it meant to do before is not done.
+    pub(crate) turn: u32,
+    pub(crate) owner: Option<Owner>,
+    /// By the client's clock.
+    pub(crate) granted: u64,
+    /// The same in true time.
+    pub(crate) began: u64,
+    /// When it must have heard what became of the extension that it asked for.
+    pub(crate) extending: Option<Limit>,
+    /// It has asked for an extension.
+    pub(crate) has_asked_for_more: bool,
+    /// What it has read from the store and not written yet.
+    pub(crate) read: Option<u64>,
+    pub(crate) token: Token,
+    pub(crate) fenced: AtStore,
+    /// The keys it still has to ask for while all is calm.
+    pub(crate) errands: usize,
+}
+
+/// How far a holder is at the fenced store.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum AtStore {
+    ToRead,
+    ToWrite { read: u64 },
+    Done,
+}
+
+/// Whether a lease was over when its holder let go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    /// The clock says so, or the engine.
+    Yes,
+    No,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Stage {
+    Idle,
+    Asking {
+        by: Limit,
+    },
+    Holding {
+        deadline: Instant,
+        until: u64,
+    },
+    /// The lease is over, and the holder has not let go yet.
+    Stuck,
+    Releasing {
+        by: Limit,
+        over: Over,
+    },
+}
+
+impl Task {
+    pub(crate) fn new(task: usize, plan: &Plan) -> Self {
+        Self {
+            stage: Stage::Idle,
+            section: SectionId(task as u64),
+            key: 0,
+            params: plan.plain_params(),
+            turn: 0,
+            owner: None,
+            asked: 0,
+            granted: 0,
+            began: 0,
+            extending: None,
+            has_asked_for_more: false,
+            read: None,
+            token: Token::default(),
+            fenced: AtStore::Done,
+            errands: 0,
+        }
+    }
+}
+
+/// The task that a section belongs to.
+pub(crate) const fn task_of(section: SectionId) -> usize {
+    (section.0 % TASKS) as usize
+}
+
+impl World {
+    pub(crate) fn schedule(&mut self, client: usize, task: usize, after: u64) {
+        let one = &mut self.clients[client].tasks[task];
+        one.turn += 1;
+        let turn = one.turn;
+        let happening = Happening::Turn { client, task, turn };
+        self.agenda.at(self.now + after, happening);
+    }
+
+    /// A caller goes on.
+    pub(crate) fn turn(&mut self, client: usize, task: usize, turn: u32) {
+        let one = &self.clients[client];
+        if one.tasks[task].turn != turn {
+            return;
+        }
+        if one.paused_until > self.now || one.paused {
+            let after = one.paused_until.saturating_sub(self.now);
+            let late = self.random.below(MILLI / 5);
+            let happening = Happening::Turn { client, task, turn };
+            return self.agenda.at(self.now + after + late, happening);
+        }
+        if self.random.chance(30) {
+            // More often than it should.
+            self.handle(client, Event::Wakeup);
+        }
+        let one = &self.clients[client].tasks[task];
+        match one.stage {
+            _ if one.turn != turn => {}
+            Stage::Idle => self.ask(client, task),
+            Stage::Asking { .. } => {
+                self.hit(Fault::CallerCancelled, Some(client));
+                self.let_go(client, task, false);
+            }
+            Stage::Holding { deadline, until } => self.work(client, task, deadline, until),
+            Stage::Stuck => {
+                let report = self.random.chance(500);
+                self.let_go(client, task, report);
+            }
+            Stage::Releasing { .. } => {}
+        }
+    }
+
+    fn ask(&mut self, client: usize, task: usize) {
+        if self.phase != Phase::Faulty && self.clients[client].tasks[task].errands == 0 {
+            return;
+        }
+        let (key, params) = match self.phase {
+            Phase::Storm => (0, self.plan.plain_params()),
+            Phase::Calm => {
+                let key = self.clients[client].tasks[task].errands - 1;
+                (key, self.plan.calm_params(self.stepped_back()))
+            }
+            _ => self.draw_question(client, task),
+        };
+        let one = &mut self.clients[client];
+        one.sections += 1;
+        let section = SectionId(one.sections * TASKS + task as u64);
+        let by = one.limit(self.now, params.wait + params.round_timeout());
+        let asking = &mut one.tasks[task];
+        asking.errands = asking.errands.saturating_sub(1);
+        asking.key = key;
+        asking.section = section;
+        asking.params = params;
+        asking.stage = Stage::Asking { by };
+        asking.turn += 1;
+        asking.asked = self.now;
+        self.on_waiter(key);
+        self.checker.ask(client, key, section);
+        let patient = self.plan.is_leader(client, task);
+        if self.phase == Phase::Faulty && !patient && self.random.chance(self.plan.habits.cancel) {
+            let late = params.wait.as_nanos() as u64 + 4 * MILLI;
+            let after = self.random.pick(&[MILLI / 2, 4 * MILLI, late]);
+            let after = self.random.below(after);
+            self.schedule(client, task, after);
+        }
+        let key = self.names[key].clone();
+        self.handle(
+            client,
+            Event::Ask {
+                section,
+                key,
+                params,
+            },
+        );
+    }
+
+    /// Which lock, and on what terms.
+    fn draw_question(&mut self, client: usize, task: usize) -> (usize, LockParams) {
+        let keys = self.plan.fleet.keys;
+        let mut params = self.plan.params(&mut self.random);
+        if self.plan.is_leader(client, task) {
+            let lease = self.plan.lease;
+            params = LockParams {
+                wait: nanos(self.plan.active),
+                renew: Some(nanos(lease / self.random.pick(&[3, 8]))),
+                ..self.plan.plain_params()
+            };
+            return (client, params);
+        }
+        let key = match self.plan.scenario {
+            Scenario::Rolling => self.random.between(1, keys as u64 - 1) as usize,
+            Scenario::Steps => keys - 1,
+            _ => self.random.index(keys),
+        };
+        if self.plan.scenario == Scenario::Outage {
+            params.wait = self.random.pick(&[params.wait, nanos(self.plan.active)]);
+        }
+        (key, params)
+    }
+
+    /// One step of a section: reads, or writes what it has read, if the clock lets it.
+    fn work(&mut self, client: usize, task: usize, deadline: Instant, until: u64) {
+        let now = self.clients[client].clock.read(self.now);
+        let one = &mut self.clients[client].tasks[task];
+        let key = one.key;
+        if now >= deadline.as_nanos() {
+            // Not polled any more.
+            let slower = |node: &Node| {
+                self.clients[client]
+                    .clock
+                    .is_slower_by_percent(&node.clock, 5)
+            };
+            if self.nodes.iter().any(slower) {
+                self.hit(Fault::ExpiredUnderDrift, Some(client));
+            }
+            return self.lose_hold(client, task);
+        }
+        match one.read.take() {
+            Some(read) => {
+                let stored = self.checker.store[key];
+                self.checker.store[key] = stored + 1;
+                if read != stored {
+                    let what = format!("client {client} wrote over {}", stored - read);
+                    self.violation(Rule::LostUpdate, what);
+                }
+            }
+            None => one.read = Some(self.checker.store[key]),
+        }
+        self.use_fenced(client, task);
+        if self.now >= until {
+            let report = self.phase != Phase::Faulty || self.random.chance(500);
+            return self.let_go(client, task, report);
+        }
+        self.schedule_step(client, task);
+        if self.phase == Phase::Faulty && self.random.chance(self.plan.habits.extend) {
+            self.extend(client, task);
+        }
+    }
+
+    /// The same at the fenced store, where a write may arrive at any time, also long after the
+    /// lease.
+    fn use_fenced(&mut self, client: usize, task: usize) {
+        let one = &self.clients[client].tasks[task];
+        let (key, token) = (one.key, one.token);
+        let holder = self.holder(client, task);
+        let after = match one.fenced {
+            AtStore::Done => return,
+            AtStore::ToRead => match self.checker.fenced[key].read(holder, token) {
+                Some(read) => {
+                    self.tally.fenced[0] += 1;
+                    if let Err(wrong) = read {
+                        self.on_fenced(holder, wrong);
+                    }
+                    read.map_or(AtStore::Done, |read| AtStore::ToWrite { read })
+                }
+                None => {
+                    self.tally.fenced[1] += 1;
+                    AtStore::Done
+                }
+            },
+            AtStore::ToWrite { read } if self.random.chance(100) => {
+                self.write_late(client, task, read);
+                // It does nothing more before it has heard of this.
+                AtStore::Done
+            }
+            AtStore::ToWrite { read } => {
+                self.written(key, holder, token, read);
+                AtStore::ToRead
+            }
+        };
+        self.clients[client].tasks[task].fenced = after;
+    }
+
+    fn write_late(&mut self, client: usize, task: usize, read: u64) {
+        let after = self.random.below(2 * self.plan.lease);
+        let holder = self.holder(client, task);
+        let one = &self.clients[client].tasks[task];
+        let written = Happening::Written {
+            key: one.key,
+            holder,
+            token: one.token,
+            read,
+        };
+        self.agenda.at(self.now + after, written);
+    }
+
+    fn holder(&self, client: usize, task: usize) -> Holder {
+        Holder {
+            client,
+            incarnation: self.clients[client].incarnation,
+            section: self.clients[client].tasks[task].section,
+        }
+    }
+
+    fn extend(&mut self, client: usize, task: usize) {
+        let one = &self.clients[client];
+        let (section, params) = (one.tasks[task].section, one.tasks[task].params);
+        let by = one.limit(self.now, params.round_timeout());
+        let extending = &mut self.clients[client].tasks[task];
+        extending.extending.get_or_insert(by);
+        extending.has_asked_for_more = true;
+        self.handle(client, Event::Extend { section });
+    }
+
+    /// The next step of a section: now and then at the last moment that the lease allows.
+    pub(crate) fn schedule_step(&mut self, client: usize, task: usize) {
+        let one = &self.clients[client];
+        let Stage::Holding { deadline, until } = one.tasks[task].stage else {
+            return;
+        };
+        let last = one.clock.when(deadline.as_nanos());
+        let step = self.random.below(self.plan.lease / 6);
+        let mut at = (self.now + step).min(until.max(self.now));
+        if self.random.chance(200) && until > last {
+            at = last.saturating_sub(self.random.below(300 * MICRO));
+        }
+        let after = at.saturating_sub(self.now);
+        self.schedule(client, task, after);
+    }
+
+    /// The lease is over under its holder.
+    pub(crate) fn lose_hold(&mut self, client: usize, task: usize) {
+        let one = &mut self.clients[client].tasks[task];
+        one.stage = Stage::Stuck;
+        one.read = None;
+        if let AtStore::ToWrite { read } = std::mem::replace(&mut one.fenced, AtStore::Done) {
+            self.write_late(client, task, read);
+        }
+        let one = &self.clients[client].tasks[task];
+        let (key, section) = (one.key, one.section);
+        trace!(self, "client {client}'s {section:?} is over");
+        self.disbelieve(key, client, section);
+        let mut after = self.random.below(200 * MICRO);
+        if self.is_stuck_at_last(client, task) {
+            // Until everybody else has had to get the lock.
+            let params = self.plan.calm_params(self.stepped_back());
+            after = params.wait.as_nanos() as u64 + 2 * SECOND;
+        } else if self.random.chance(self.plan.habits.stuck) {
+            after = self.random.below(2 * self.plan.lease);
+        }
+        self.schedule(client, task, after);
+    }
+
+    /// The one caller that keeps its lock while all is calm.
+    pub(crate) fn is_stuck_at_last(&self, client: usize, task: usize) -> bool {
+        let calm = self.plan.stuck_at_last && self.phase == Phase::Calm;
+        let first = || self.clients[0].tasks[0].errands + 1 == self.plan.fleet.keys;
+        calm && client == 0 && task == 0 && first()
+    }
+
+    /// Ends a section in whatever stage it is.
+    pub(crate) fn let_go(&mut self, client: usize, task: usize, report: bool) {
+        let now = self.clients[client].clock.read(self.now);
+        let one = &self.clients[client].tasks[task];
+        let (key, section) = (one.key, one.section);
+        let over = match one.stage {
+            Stage::Holding { deadline, .. } if now < deadline.as_nanos() => Over::No,
+            _ => Over::Yes,
+        };
+        let by = self.clients[client].limit(self.now, one.params.round_timeout());
+        self.extended(client, task);
+        self.checker.leave(client, key, section);
+        self.disbelieve(key, client, section);
+        let one = &mut self.clients[client].tasks[task];
+        if let Some(owner) = one.owner.filter(|_| over == Over::No && report) {
+            self.checker.end(client, section, owner);
+        }
+        one.read = None;
+        one.stage = if report {
+            Stage::Releasing { by, over }
+        } else {
+            Stage::Idle
+        };
+        if !report {
+            self.rest(client, task);
+        }
+        self.handle(client, Event::End { section, report });
+    }
+
+    /// Nothing to do for a while.
+    pub(crate) fn rest(&mut self, client: usize, task: usize) {
+        self.clients[client].tasks[task].stage = Stage::Idle;
+        let pause = self.random.below(self.plan.habits.think_longest);
+        self.schedule(client, task, pause);
+    }
+
+    /// Ends whatever callers hold or want, in any order.
+    pub(crate) fn end_all(&mut self) {
+        for client in 0..self.clients.len() {
+            for task in 0..self.plan.fleet.tasks {
+                let after = self.random.below(2 * MILLI);
+                let one = &mut self.clients[client].tasks[task];
+                if let Stage::Holding { until, .. } = &mut one.stage {
+                    *until = self.now;
+                }
+                if !matches!(one.stage, Stage::Idle | Stage::Releasing { .. }) {
+                    self.schedule(client, task, after);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! Who believes to hold what.
+
+use redlock_protocol::{Instant, SectionId};
+
+use super::Checker;
+use crate::clock::Clock;
+
+/// A section that is believed to hold a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Belief {
+    /// Clients of other libraries have the numbers after those of ours.
+    pub(crate) client: usize,
+    pub(crate) section: SectionId,
+    /// By the client's clock.
+    pub(crate) deadline: Instant,
+    /// The true time at which it began.
+    pub(crate) since: u64,
+}
+
+impl Checker {
+    /// The other section that is believed in at the same time, if there is one.
+    pub(crate) fn believe<'a>(
+        &mut self,
+        key: usize,
+        belief: Belief,
+        clock: impl Fn(usize) -> &'a Clock,
+    ) -> Option<Belief> {
+        let believers = &mut self.believers[key];
+        let is_live = |other: &Belief| {
+            let same = other.section == belief.section && other.client == belief.client;
+            !same && clock(other.client).read(belief.since) < other.deadline.as_nanos()
+        };
+        believers.retain(is_live);
+        let other = believers.first().copied();
+        believers.push(belief);
+        other
+    }
+
+    /// False if the section was not believed in any more.
+    pub(crate) fn extend(
+        &mut self,
+        key: usize,
+        client: usize,
+        section: SectionId,
+        deadline: Instant,
+        now: u64,
+    ) -> bool {
+        let belief = self.believers[key]
+            .iter_mut()
+            .find(|belief| belief.client == client && belief.section == section);
+        let Some(belief) = belief.filter(|belief| now < belief.deadline.as_nanos()) else {
+            return false;
+        };
+        belief.deadline = deadline;
+        true
+    }
+
+    pub(crate) fn disbelieve(&mut self, key: usize, client: usize, section: SectionId) {
+        self.believers[key].retain(|belief| belief.client != client || belief.section != section);
+    }
+
+    /// Somebody of a process believes to hold something.
+    pub(crate) fn believes(&self, client: usize, now: u64) -> bool {
+        let mut all = self.believers.iter().flatten();
+        all.any(|belief| belief.client == client && now < belief.deadline.as_nanos())
+    }
+
+    pub(crate) fn believers(&self, key: usize) -> &[Belief] {
+        &self.believers[key]
+    }
+}

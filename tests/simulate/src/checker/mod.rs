@@ -1,0 +1,337 @@
+//! What must be true of every history, and what has to be known to tell.
+
+mod belief;
+mod owners;
+mod tokens;
+
+use std::{collections::HashMap, time::Duration};
+
+use redlock_protocol::{Owner, RequestId, SectionId};
+
+pub(crate) use self::{
+    belief::Belief,
+    owners::{Attempted, Sender, Tag, owner_of},
+    tokens::WrongToken,
+};
+use self::{
+    owners::OwnerHash,
+    tokens::{Grants, Vote},
+};
+use crate::{names::KEYS, plan::Profile, store::Fenced};
+
+/// A rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Rule {
+    /// Two leases of one key are never believed in at the same true time.
+    Exclusion,
+    /// Nobody writes over what it has not read.
+    LostUpdate,
+    /// A release or an extension touches no key but that of its own attempt.
+    ForeignUnlock,
+    /// Once a lease is over and its node can be reached, no key of it is left.
+    Leak,
+    /// Every question is answered in time, and only once, and none after the end.
+    Answer,
+    /// Who waits while all is calm gets the lock.
+    WakeUp,
+    /// Nothing of an owner is sent once its release has been.
+    AfterRelease,
+    /// What is granted is worth having.
+    Validity,
+    /// A lease that has ended is not extended.
+    Revival,
+    /// What is said of a release is true.
+    Outcome,
+    /// One of a process talks to the nodes, and it is the one that asked first.
+    Line,
+    /// Requests go out on connections that are up, and a connection is made where there is none.
+    Connections,
+    /// Tokens are unique and rise as promised, and a majority has reported each of them.
+    Token,
+    /// What the fenced store accepts is serial by holder, and no update is lost there.
+    FencedStore,
+    /// A holder that can be told is told at once when no majority has its key any more.
+    Loss,
+    /// A lease is not called lost while a majority keeps its key.
+    Endurance,
+    /// A node that has lost its memory votes again in time, and a sound one is not barred.
+    Vote,
+    /// The messages that locks, waiting and idleness cost are bounded.
+    Cost,
+    /// No caller waits for a lock that is free, and of those that ask at once one wins.
+    Liveness,
+    /// After the last fault everything comes to rest.
+    Rest,
+    /// A seed gives the same history again.
+    Replay,
+    Panic,
+}
+
+impl Rule {
+    pub(crate) const ALL: [Self; 22] = [
+        Self::Exclusion,
+        Self::LostUpdate,
+        Self::ForeignUnlock,
+        Self::Leak,
+        Self::Answer,
+        Self::WakeUp,
+        Self::AfterRelease,
+        Self::Validity,
+        Self::Revival,
+        Self::Outcome,
+        Self::Line,
+        Self::Connections,
+        Self::Token,
+        Self::FencedStore,
+        Self::Loss,
+        Self::Endurance,
+        Self::Vote,
+        Self::Cost,
+        Self::Liveness,
+        Self::Rest,
+        Self::Replay,
+        Self::Panic,
+    ];
+
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Exclusion => "exclusion",
+            Self::LostUpdate => "lost_update",
+            Self::ForeignUnlock => "foreign_unlock",
+            Self::Leak => "leak",
+            Self::Answer => "answer",
+            Self::WakeUp => "wake_up",
+            Self::AfterRelease => "after_release",
+            Self::Validity => "validity",
+            Self::Revival => "revival",
+            Self::Outcome => "outcome",
+            Self::Line => "line",
+            Self::Connections => "connections",
+            Self::Token => "token",
+            Self::FencedStore => "fenced_store",
+            Self::Loss => "loss",
+            Self::Endurance => "endurance",
+            Self::Vote => "vote",
+            Self::Cost => "cost",
+            Self::Liveness => "liveness",
+            Self::Rest => "rest",
+            Self::Replay => "replay",
+            Self::Panic => "panic",
+        }
+    }
+
+    /// Whether it must hold: all of them inside of the assumptions, and outside all but those
+    /// that need them.
+    pub(crate) const fn is_required(self, profile: Profile) -> bool {
+        match profile {
+            Profile::Inside => true,
+            Profile::Outside => !matches!(self, Self::Exclusion | Self::LostUpdate),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct Violation {
+    pub(crate) rule: Rule,
+    pub(crate) at: u64,
+    pub(crate) what: String,
+}
+
+/// A rule that was broken, and how.
+pub(crate) type Broken = (Rule, String);
+
+#[derive(Debug)]
+pub(crate) struct Checker {
+    nodes: usize,
+    /// Those of each key.
+    grants: [Grants; KEYS],
+    owners: HashMap<u128, Attempted, OwnerHash>,
+    clients: Vec<Process>,
+    /// For how much longer than a lease needs it a key was asked for at the most.
+    pub(crate) spare: Duration,
+    believers: [Vec<Belief>; KEYS],
+    /// The unfenced store: one number for each key.
+    pub(crate) store: [u64; KEYS],
+    pub(crate) fenced: [Fenced; KEYS],
+    tags: u32,
+}
+
+/// What is known of one process.
+#[derive(Debug, Default)]
+struct Process {
+    lines: [Line; KEYS],
+    /// Its last request.
+    sent: Option<RequestId>,
+    /// Its sections that have ended and wait to hear what became of their keys.
+    ended: Vec<Ended>,
+    /// What nodes told it last about themselves.
+    readings: [Reading; 8],
+}
+
+/// What a node has told about itself.
+#[derive(Clone, Copy, Debug, Default)]
+struct Reading {
+    /// When it said so.
+    at: u64,
+    /// It votes and has forgotten nothing.
+    is_good: bool,
+}
+
+/// What nodes have said of the key of a section since its end, by a mask each.
+#[derive(Clone, Copy, Debug)]
+struct Ended {
+    section: SectionId,
+    owner: Owner,
+    /// The last request that was sent before.
+    after: Option<RequestId>,
+    had_it: u8,
+    did_not: u8,
+}
+
+/// The sections of one key in one process.
+#[derive(Debug, Default)]
+struct Line {
+    /// In the order of asking.
+    waiting: Vec<SectionId>,
+    /// The owner that the nodes may know, and those of them that were asked and not released.
+    open: Option<(Owner, u8)>,
+    /// The last that a lock was asked for.
+    latest: Option<Owner>,
+    /// The blocks of tokens that nodes have reported.
+    votes: Vec<Vote>,
+    /// The last token that was handed out.
+    handed_out: u64,
+}
+
+pub(crate) const fn bit(node: usize) -> u8 {
+    1 << node
+}
+
+impl Checker {
+    pub(crate) fn new(nodes: usize) -> Self {
+        Self {
+            nodes,
+            grants: Default::default(),
+            owners: HashMap::default(),
+            clients: Vec::new(),
+            spare: Duration::ZERO,
+            believers: Default::default(),
+            store: [0; KEYS],
+            fenced: Default::default(),
+            tags: 0,
+        }
+    }
+
+    /// A process begins in this place, and what another one there had is no more.
+    pub(crate) fn new_process(&mut self, client: usize) {
+        for believers in &mut self.believers {
+            believers.retain(|belief| belief.client != client);
+        }
+        match self.clients.get_mut(client) {
+            Some(place) => *place = Process::default(),
+            None => self.clients.push(Process::default()),
+        }
+    }
+
+    // ---- what nodes say of themselves
+
+    /// A node's record has come to a client, as the node was at `at`.
+    pub(crate) fn on_reading(&mut self, client: usize, node: usize, at: u64, is_good: bool) {
+        self.clients[client].readings[node] = Reading { at, is_good };
+    }
+
+    /// Whether a client that admits a node knows the counters of so many others, read since then,
+    /// that one of them is in every majority that the node was part of.
+    fn knows_floor(&self, client: usize, node: usize, since: u64) -> bool {
+        let enough = self.nodes - (self.nodes / 2 + 1) + 1;
+        let readings = self.clients[client].readings.iter().enumerate();
+        let good = readings
+            .filter(|&(other, reading)| other != node && reading.is_good && reading.at >= since);
+        good.count() >= enough
+    }
+
+    // ---- ends
+
+    /// A section ends, and its caller wants to know what became of it.
+    pub(crate) fn end(&mut self, client: usize, section: SectionId, owner: Owner) {
+        if let Some(attempted) = self.owners.get(&owner.0) {
+            let did_not = attempted.denied | !attempted.asked;
+            let process = &mut self.clients[client];
+            let after = process.sent;
+            process.ended.push(Ended {
+                section,
+                owner,
+                after,
+                had_it: 0,
+                did_not,
+            });
+        }
+    }
+
+    /// A node has told a client, in the reply to this request, whether it had the key of this owner.
+    pub(crate) fn on_word(
+        &mut self,
+        client: usize,
+        node: usize,
+        owner: Owner,
+        asked: RequestId,
+        had_it: bool,
+    ) {
+        let Some(process) = self.clients.get_mut(client) else {
+            return;
+        };
+        let is_meant = |ended: &&mut Ended| ended.owner == owner && ended.after < Some(asked);
+        for ended in process.ended.iter_mut().filter(is_meant) {
+            // A node may say both, if a request comes late on another connection.
+            let mask = if had_it {
+                &mut ended.had_it
+            } else {
+                &mut ended.did_not
+            };
+            *mask |= bit(node);
+        }
+    }
+
+    /// How many nodes have said that the key was still there after the end of a section, and how many
+    /// that it was not.
+    pub(crate) fn end_in_truth(
+        &mut self,
+        client: usize,
+        section: SectionId,
+    ) -> Option<(usize, usize)> {
+        let ended = &mut self.clients[client].ended;
+        let place = ended.iter().position(|ended| ended.section == section)?;
+        let ended = ended.swap_remove(place);
+        let all = (1_u16 << self.nodes) as u8 - 1;
+        let count = |mask: u8| (mask & all).count_ones() as usize;
+        Some((count(ended.had_it), count(ended.did_not)))
+    }
+
+    // ---- lines
+
+    pub(crate) fn ask(&mut self, client: usize, key: usize, section: SectionId) {
+        self.clients[client].lines[key].waiting.push(section);
+    }
+
+    /// A section waits no longer. True if it was the one that had asked first.
+    pub(crate) fn leave(&mut self, client: usize, key: usize, section: SectionId) -> bool {
+        let waiting = &mut self.clients[client].lines[key].waiting;
+        let first = waiting.first() == Some(&section);
+        waiting.retain(|&waiting| waiting != section);
+        first
+    }
+
+    pub(crate) fn is_waited_for(&self, key: usize) -> bool {
+        let mut processes = self.clients.iter();
+        processes.any(|process| !process.lines[key].waiting.is_empty())
+    }
+
+    pub(crate) fn latest_owner(&self, client: usize, key: usize) -> Option<Owner> {
+        self.clients[client].lines[key].latest
+    }
+
+    /// A lease was lost under its holder, who has not let go yet: the line goes on.
+    pub(crate) fn over(&mut self, client: usize, key: usize) {
+        self.clients[client].lines[key].open = None;
+    }
+}

@@ -1,0 +1,199 @@
+//! Fencing tokens: that they are unique, in which order they rise, and what each of them rests on.
+
+use redlock_protocol::{BlockRequest, NodeId, Owner, Reply, Request, Token, majority};
+
+use super::Checker;
+use crate::names::index_of;
+
+/// A block of tokens that a node has reported to a client. Times are true ones.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Vote {
+    node: usize,
+    first: u64,
+    round: Round,
+    sent: u64,
+    heard: u64,
+}
+
+/// Requests of one round have the same of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Round {
+    owner: Owner,
+    is_extension: bool,
+    block: BlockRequest,
+}
+
+/// A token that was handed out, in true times.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Grant {
+    pub(crate) client: usize,
+    pub(crate) token: Token,
+    pub(crate) at: u64,
+    /// When the first request was sent that got its block.
+    began: u64,
+    /// From then to the reply that made a majority.
+    pub(crate) took: u64,
+    /// The highest token up to this one.
+    highest: Token,
+}
+
+/// The tokens of one key, in the order of grants.
+#[derive(Debug, Default)]
+pub(super) struct Grants(Vec<Grant>);
+
+/// What is wrong with a token.
+#[derive(Debug)]
+pub(crate) enum WrongToken {
+    /// No majority has reported it to one round.
+    Unreported,
+    /// The process has handed out a higher one.
+    NotRising(u64),
+    /// It is out of order with these.
+    OutOfOrder(Vec<Grant>),
+}
+
+impl Grants {
+    /// The highest token that was handed out before this time.
+    fn highest_before(&self, time: u64) -> Token {
+        let place = self.0.partition_point(|grant| grant.at < time);
+        place
+            .checked_sub(1)
+            .map_or(Token(0), |place| self.0[place].highest)
+    }
+
+    fn highest(&self) -> Token {
+        self.0.last().map_or(Token(0), |grant| grant.highest)
+    }
+}
+
+impl Checker {
+    /// A node's reply to a request for tokens has come to the client.
+    pub(crate) fn on_vote(
+        &mut self,
+        (client, node): (usize, NodeId),
+        (request, reply): (&Request, &Reply),
+        (sent, heard): (u64, u64),
+    ) {
+        let (key, owner, block, is_extension) = match request {
+            Request::Acquire {
+                key, owner, block, ..
+            } => (key, owner, block, false),
+            Request::Extend {
+                key,
+                owner,
+                block: Some(block),
+                ..
+            } => (key, owner, block, true),
+            _ => return,
+        };
+        let first = match reply {
+            Reply::Granted { first, .. }
+            | Reply::Extended {
+                first: Some(first), ..
+            } => first.0,
+            _ => return,
+        };
+        let round = Round {
+            owner: *owner,
+            is_extension,
+            block: *block,
+        };
+        self.clients[client].lines[index_of(key)].votes.push(Vote {
+            node: node.0,
+            first,
+            round,
+            sent,
+            heard,
+        });
+    }
+
+    /// Looks at the token of a grant. While leases are exclusive, tokens rise in the order of grants.
+    pub(crate) fn on_token(
+        &mut self,
+        (client, key): (usize, usize),
+        token: Token,
+        at: u64,
+        exclusive: bool,
+    ) -> (Grant, Option<WrongToken>) {
+        let nodes = self.nodes;
+        let line = &mut self.clients[client].lines[key];
+        let handed_out = std::mem::replace(&mut line.handed_out, token.0);
+        let block = line.block_of(token, nodes);
+        line.votes.retain(|vote| vote.end() > token.0);
+        let grants = &mut self.grants[key];
+        let (began, won) = block.unwrap_or((at, at));
+        let grant = Grant {
+            client,
+            token,
+            at,
+            began,
+            took: won - began,
+            highest: grants.highest().max(token),
+        };
+        let wrong = if block.is_none() {
+            Some(WrongToken::Unreported)
+        } else if token.0 <= handed_out {
+            Some(WrongToken::NotRising(handed_out))
+        } else if token > grants.highest() {
+            None
+        } else {
+            grants.out_of_order(&grant, exclusive)
+        };
+        grants.0.push(grant);
+        (grant, wrong)
+    }
+}
+
+impl Grants {
+    fn out_of_order(&self, grant: &Grant, exclusive: bool) -> Option<WrongToken> {
+        let bound = if exclusive {
+            self.highest()
+        } else {
+            self.highest_before(grant.began)
+        };
+        let is_wrong = |other: &&Grant| {
+            let came_before = exclusive || other.at < grant.began;
+            other.token == grant.token || came_before && other.token > grant.token
+        };
+        if bound < grant.token && self.0.iter().all(|other| other.token != grant.token) {
+            return None;
+        }
+        let wrong: Vec<Grant> = self.0.iter().filter(is_wrong).copied().collect();
+        (!wrong.is_empty()).then_some(WrongToken::OutOfOrder(wrong))
+    }
+}
+
+impl super::Line {
+    /// When the first request of the round was sent that has won a block with this token, and when it
+    /// had won it.
+    fn block_of(&self, token: Token, nodes: usize) -> Option<(u64, u64)> {
+        self.votes
+            .iter()
+            .filter(|vote| vote.has(token))
+            .find_map(|vote| self.won(vote, nodes))
+    }
+
+    fn won(&self, vote: &Vote, nodes: usize) -> Option<(u64, u64)> {
+        let same = |other: &&Vote| other.first == vote.first && other.round == vote.round;
+        let mut mask = 0_u8;
+        let mut sent = u64::MAX;
+        for other in self.votes.iter().filter(same) {
+            mask |= super::bit(other.node);
+            sent = sent.min(other.sent);
+            if mask.count_ones() as usize >= majority(nodes) {
+                return Some((sent, other.heard));
+            }
+        }
+        None
+    }
+}
+
+impl Vote {
+    const fn end(&self) -> u64 {
+        self.first.saturating_add(self.round.block.length)
+    }
+
+    const fn has(&self, token: Token) -> bool {
+        self.first <= token.0 && token.0 < self.end()
+    }
+}

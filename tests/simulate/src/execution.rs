@@ -1,0 +1,140 @@
+//! What requests do at nodes, and what the checker learns from that and from the replies.
+
+use redlock_protocol::{NodeId, Owner, Reply, Request};
+
+use crate::{
+    checker::{Rule, Tag, owner_of},
+    faults::Fault,
+    names::index_of,
+    network::{Replied, Sent},
+    node::Effect,
+    plan::Profile,
+    trace,
+    world::World,
+};
+
+impl World {
+    pub(crate) fn execute(&mut self, node: usize, connection: usize, sent: &Sent) -> Reply {
+        let Sent { id, body, tag, .. } = sent;
+        if self.random.chance(50) {
+            self.nodes[node].expire_all(self.now);
+        }
+        let voted = self.nodes[node].votes();
+        let is_blind = self.is_blind(connection);
+        let what = (body, sent.with_source);
+        let (reply, effect) = self.nodes[node].run(connection, is_blind, what, *tag, self.now);
+        if !voted && self.nodes[node].votes() {
+            self.on_reseed(node, *tag);
+        }
+        trace!(self, "   node {node} <- {body:?} = {reply:?}");
+        if self.connections[connection].is_broken() {
+            let client = self.connections[connection].client;
+            self.hit(Fault::Overtaken, Some(client));
+        }
+        if let Effect::Deleted(owned) | Effect::Extended(owned) | Effect::Kept(owned) = effect
+            && owned != *tag
+            && !matches!(body, Request::Watch { .. })
+        {
+            let what = format!("{body:?} of attempt {tag:?} hit the key of {owned:?}");
+            self.violation(Rule::ForeignUnlock, what);
+        }
+        self.vanished(node);
+        if let Some((key, owner)) = owner_of(body) {
+            let index = index_of(key);
+            if effect == Effect::Made && self.checker.is_overtaken(node, owner, *id) {
+                self.nodes[node].mark_orphan(index);
+            }
+            self.hear(node, owner, sent, &reply);
+            if matches!(effect, Effect::Made | Effect::Deleted(_)) {
+                self.on_keys_changed(index);
+            }
+        }
+        reply
+    }
+
+    /// What a reply says of the key.
+    fn hear(&mut self, node: usize, owner: Owner, sent: &Sent, reply: &Reply) {
+        let Some(client) = self.checker.attempted(owner).map(|owner| owner.client) else {
+            return;
+        };
+        let had_it = match (&sent.body, reply) {
+            (Request::Release { .. }, reply) => {
+                return self.checker.release_ran(node, owner, sent.id, reply);
+            }
+            (Request::Acquire { .. }, Reply::Held { .. }) => {
+                self.checker.refused(node, owner, sent.id);
+                false
+            }
+            (Request::PutBack { .. }, Reply::Held { .. }) => {
+                self.checker.refused(node, owner, sent.id);
+                return;
+            }
+            (_, Reply::Extended { .. } | Reply::Ours) => true,
+            (_, Reply::Granted { .. } | Reply::NotOwner | Reply::Taken { .. } | Reply::Free) => {
+                false
+            }
+            _ => return,
+        };
+        self.checker.on_word(client, node, owner, sent.id, had_it);
+    }
+
+    /// A reply has come to the client, who believes it.
+    pub(crate) fn look_at_reply(&mut self, client: usize, node: NodeId, replied: &Replied) {
+        let Replied { body, reply, .. } = replied;
+        match reply {
+            Reply::Record(_) => {
+                let is_good = replied.is_good;
+                self.checker
+                    .on_reading(client, node.0, replied.ran, is_good);
+            }
+            Reply::Granted { .. } | Reply::Extended { .. } => {
+                let times = (replied.sent, self.now);
+                self.checker.on_vote((client, node), (body, reply), times);
+            }
+            Reply::Held { .. }
+            | Reply::NotAdmitted
+            | Reply::NoScript
+            | Reply::Refused {
+                is_untouched: true, ..
+            } if matches!(body, Request::Acquire { .. } | Request::PutBack { .. }) => {
+                self.checker.denied(client, node.0, body, replied.id);
+            }
+            _ => {}
+        }
+    }
+
+    /// A node votes again.
+    fn on_reseed(&mut self, node: usize, tag: Tag) {
+        let now = self.now;
+        let least = self.plan.least_quarantine();
+        let one = &mut self.nodes[node];
+        if one.remembers {
+            return;
+        }
+        let out = now - one.lost_at;
+        // A node's clock that steps can end its quarantine.
+        let in_time = self.plan.profile == Profile::Outside && out < least;
+        one.remembers = tag == Tag::RESEED && !in_time;
+        let is_short = !one.remembers;
+        self.tally.reseeds[usize::from(is_short)] += 1;
+        self.short_reseeds |= is_short;
+    }
+
+    /// Keys have expired on a node.
+    pub(crate) fn vanished(&mut self, node: usize) {
+        for index in std::mem::take(&mut self.nodes[node].vanished) {
+            self.on_key_lost(index);
+            self.on_keys_changed(index);
+        }
+    }
+
+    /// What a node kept of all keys is gone or old.
+    pub(crate) fn forgot(&mut self, node: usize) {
+        self.losses = true;
+        trace!(self, "   node {node} has lost its memory");
+        for index in 0..self.plan.fleet.keys {
+            self.on_key_lost(index);
+            self.on_keys_changed(index);
+        }
+    }
+}

@@ -1,0 +1,237 @@
+//! Simulates fleets of processes that lock through `redlock-protocol`, in virtual time, while nearly
+//! everything goes wrong, and checks what must be true all the same.
+//!
+//! ```text
+//! cargo run --release -p redlock-simulate -- --histories 100000 --seed 1
+//!     [--profile inside|outside] [--nodes 1|2|3|4|5|all] [--scenario <name>|all] [--threads 2]
+//!     [--until-found] [--verbose]
+//! ```
+//!
+//! A history is one seed: the history at place `i` has the seed `seed + i * STRIDE`, so that
+//! `--histories 1 --verbose --seed <that>` replays it, with its trace. The last line is JSON. The
+//! exit status is 1 if a rule was broken that must hold in the profile.
+
+mod agenda;
+mod answers;
+mod callers;
+mod checker;
+mod client;
+mod clock;
+mod execution;
+mod faults;
+mod foreign;
+mod log;
+mod names;
+mod network;
+mod node;
+mod params;
+mod phases;
+mod plan;
+mod random;
+mod report;
+mod rules;
+mod scenario;
+mod store;
+mod strike;
+mod tally;
+mod world;
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    process::ExitCode,
+    sync::atomic::{AtomicU64, Ordering},
+    thread,
+    time::Instant,
+};
+
+use crate::{
+    checker::{Rule, Violation},
+    log::Log,
+    plan::{Profile, Wanted},
+    report::Report,
+    scenario::Scenario,
+    world::{History, World},
+};
+
+const MICRO: u64 = 1_000;
+const MILLI: u64 = 1_000_000;
+const SECOND: u64 = 1_000_000_000;
+
+/// When histories begin by the wall, in microseconds.
+const EPOCH: u64 = 1_800_000_000_000_000;
+
+/// How many histories are run twice and compared: one in so many.
+const REPLAYED: u64 = 1_000;
+
+/// How many histories a thread takes at a time.
+const PORTION: u64 = 64;
+
+/// What was asked for on the command line.
+#[derive(Clone, Debug)]
+struct Settings {
+    histories: u64,
+    seed: u64,
+    wanted: Wanted,
+    threads: usize,
+    until_found: bool,
+    verbose: bool,
+}
+
+fn main() -> ExitCode {
+    let settings = match Settings::parse(std::env::args().skip(1)) {
+        Ok(settings) => settings,
+        Err(problem) => {
+            eprintln!("{problem}");
+            return ExitCode::from(2);
+        }
+    };
+    if !settings.verbose {
+        // A panic is a violation like others, and told as such.
+        std::panic::set_hook(Box::new(|_| {}));
+    }
+    let began = Instant::now();
+    let report = run_all(&settings);
+    print!("{}", report.text(&settings, began.elapsed()));
+    if report.is_bad(settings.wanted.profile) {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+/// Histories do not know of each other, and sums do not care for order: the number of threads
+/// changes nothing. What comes after the first violation is left out if only that is wanted.
+fn run_all(settings: &Settings) -> Report {
+    let next = AtomicU64::new(0);
+    let first = AtomicU64::new(u64::MAX);
+    let work = || {
+        let mut report = Report::default();
+        loop {
+            let start = next.fetch_add(PORTION, Ordering::Relaxed);
+            if start >= settings.histories || start > first.load(Ordering::Relaxed) {
+                return report;
+            }
+            for index in start..settings.histories.min(start + PORTION) {
+                let found = run_one(settings, index, &mut report);
+                if found && settings.until_found {
+                    first.fetch_min(index, Ordering::Relaxed);
+                    return report;
+                }
+            }
+        }
+    };
+    let mut report = Report::default();
+    thread::scope(|scope| {
+        let threads: Vec<_> = (0..settings.threads).map(|_| scope.spawn(work)).collect();
+        for thread in threads {
+            if let Ok(part) = thread.join() {
+                report.add(part);
+            }
+        }
+    });
+    report
+}
+
+/// True if a rule was broken that must hold.
+fn run_one(settings: &Settings, index: u64, report: &mut Report) -> bool {
+    let seed = settings
+        .seed
+        .wrapping_add(index.wrapping_mul(random::STRIDE));
+    let replayed = index.is_multiple_of(REPLAYED);
+    let log = match (settings.verbose, replayed) {
+        (true, _) => Log::Printed,
+        (false, true) => Log::hashed(),
+        (false, false) => Log::Off,
+    };
+    let mut history = simulate(settings, seed, log);
+    if replayed && !settings.verbose {
+        report.replayed += 1;
+        let again = simulate(settings, seed, Log::hashed());
+        if again.digest != history.digest {
+            history.violations.push(Violation {
+                rule: Rule::Replay,
+                at: 0,
+                what: format!("{:x} and then {:x}", history.digest, again.digest),
+            });
+        }
+    }
+    report.on_history(index, seed, settings.wanted.profile, history)
+}
+
+fn simulate(settings: &Settings, seed: u64, log: Log) -> History {
+    let run = || World::new(seed, settings.wanted, log).run();
+    catch_unwind(AssertUnwindSafe(run)).unwrap_or_else(|panic| {
+        let text = panic
+            .downcast_ref::<String>()
+            .cloned()
+            .or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned()));
+        History {
+            tally: tally::Tally::default(),
+            violations: vec![Violation {
+                rule: Rule::Panic,
+                at: 0,
+                what: text.unwrap_or_default(),
+            }],
+            digest: 0,
+        }
+    })
+}
+
+impl Settings {
+    fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut settings = Self {
+            histories: 10_000,
+            seed: 1,
+            wanted: Wanted::default(),
+            threads: thread::available_parallelism().map_or(1, usize::from),
+            until_found: false,
+            verbose: false,
+        };
+        while let Some(name) = arguments.next() {
+            match name.as_str() {
+                "--until-found" => settings.until_found = true,
+                "--verbose" => settings.verbose = true,
+                _ => {
+                    let value = arguments.next().unwrap_or_default();
+                    settings
+                        .set(&name, &value)
+                        .ok_or_else(|| format!("cannot understand `{name} {value}`"))?;
+                }
+            }
+        }
+        if settings.verbose {
+            settings.threads = 1;
+        }
+        Ok(settings)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Option<()> {
+        match name {
+            "--histories" => self.histories = value.parse().ok()?,
+            "--seed" => self.seed = value.parse().ok()?,
+            "--threads" => self.threads = value.parse().ok().filter(|&threads| threads > 0)?,
+            "--profile" => {
+                self.wanted.profile = match value {
+                    "inside" => Profile::Inside,
+                    "outside" => Profile::Outside,
+                    _ => return None,
+                }
+            }
+            "--nodes" => {
+                self.wanted.nodes = match value {
+                    "all" => None,
+                    "1" | "2" | "3" | "4" | "5" => value.parse().ok(),
+                    _ => return None,
+                }
+            }
+            "--scenario" => {
+                self.wanted.scenario = match value {
+                    "all" => None,
+                    name => Some(Scenario::named(name)?),
+                }
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,549 @@
+//! Connections between clients and nodes: in order on each of them, and on nothing else.
+
+use std::sync::Arc;
+
+use redlock_protocol::{ConnectionId, Event, Facts, NodeId, Order, Reply, Request, RequestId};
+
+use crate::{
+    MILLI,
+    agenda::Happening,
+    checker::{Rule, Tag},
+    faults::Fault,
+    plan::Plan,
+    world::{Phase, World},
+};
+
+/// What a client has to do with a node.
+#[derive(Debug)]
+pub(crate) struct Link {
+    /// The connection that is up or being made, as the client has been told.
+    pub(crate) current: Option<usize>,
+    pub(crate) up: bool,
+    /// By the client's clock, when it was told so.
+    pub(crate) up_since: u64,
+    /// What is sent in either direction does not arrive before this time.
+    pub(crate) blocked_until: u64,
+    /// The last true time at which something was wrong with it.
+    pub(crate) troubled: u64,
+    /// One way.
+    pub(crate) distance: u64,
+}
+
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) client: usize,
+    incarnation: u32,
+    pub(crate) node: usize,
+    /// The process that it was made to, once it was.
+    process: Option<u64>,
+    id: ConnectionId,
+    /// The client has given it up, or has been told that it is gone.
+    gone: bool,
+    /// It carries nothing any more but what `cut` and `late` say.
+    broken: bool,
+    /// Neither side knows it, but requests or replies do not arrive any more.
+    requests_vanish: bool,
+    replies_vanish: bool,
+    /// The client will hear that it is broken.
+    noticed: bool,
+    sent: u32,
+    /// Once broken or gone: so many of the requests sent still arrive at the node, so much later.
+    cut: u32,
+    late: u64,
+    /// When the last message in either direction arrives.
+    out_at: u64,
+    back_at: u64,
+}
+
+/// Whether the client hears that a connection is broken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Notice {
+    Soon,
+    Never,
+}
+
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    pub(crate) connection: usize,
+    pub(crate) message: Message,
+}
+
+#[derive(Debug)]
+pub(crate) enum Message {
+    /// A new connection: scripts are loaded.
+    Hello,
+    Request(Sent),
+    Reply(Box<Replied>),
+    Up(Facts),
+    Down,
+    /// A key may have changed; without one, any.
+    Changed(Option<Arc<str>>),
+}
+
+#[derive(Debug)]
+pub(crate) struct Sent {
+    /// Its place among the requests of its connection.
+    number: u32,
+    /// Has waited for `Connection::late`.
+    delayed: bool,
+    pub(crate) id: RequestId,
+    pub(crate) body: Request,
+    pub(crate) with_source: bool,
+    pub(crate) tag: Tag,
+    /// True time.
+    pub(crate) at: u64,
+}
+
+/// A reply, and the question, in true times.
+#[derive(Debug)]
+pub(crate) struct Replied {
+    pub(crate) id: RequestId,
+    pub(crate) body: Request,
+    pub(crate) sent: u64,
+    pub(crate) ran: u64,
+    /// The node voted then and had forgotten nothing.
+    pub(crate) is_good: bool,
+    pub(crate) reply: Reply,
+}
+
+impl Link {
+    pub(crate) const fn new(distance: u64) -> Self {
+        Self {
+            current: None,
+            up: false,
+            up_since: 0,
+            blocked_until: 0,
+            troubled: 0,
+            distance,
+        }
+    }
+}
+
+impl Connection {
+    /// Dead, and the client does not know.
+    pub(crate) const fn is_half_open(&self) -> bool {
+        let dead = self.requests_vanish || self.replies_vanish || self.broken;
+        dead && !self.gone && !self.noticed
+    }
+
+    pub(crate) const fn is_broken(&self) -> bool {
+        self.broken
+    }
+}
+
+impl World {
+    // ---- what the protocol wants
+
+    pub(crate) fn connect(&mut self, client: usize, node: NodeId, id: ConnectionId) {
+        let link = &self.clients[client].links[node.0];
+        if link.current.is_some() {
+            let what = format!("client {client} connects to node {} twice", node.0);
+            self.violation(Rule::Connections, what);
+        }
+        let connection = self.connections.len();
+        self.connections.push(Connection {
+            client,
+            incarnation: self.clients[client].incarnation,
+            node: node.0,
+            process: None,
+            id,
+            gone: false,
+            broken: false,
+            requests_vanish: false,
+            replies_vanish: false,
+            noticed: false,
+            sent: 0,
+            cut: 0,
+            late: 0,
+            out_at: 0,
+            back_at: 0,
+        });
+        self.nodes[node.0].connections.push(connection);
+        self.clients[client].links[node.0].current = Some(connection);
+        self.clients[client].costs.connections += 1;
+        self.send_to_node(connection, Message::Hello);
+    }
+
+    pub(crate) fn disconnect(&mut self, client: usize, node: NodeId) {
+        self.checker.link_down(client, node.0);
+        let link = &mut self.clients[client].links[node.0];
+        link.up = false;
+        if let Some(connection) = link.current.take() {
+            self.give_up(connection);
+            if self.random.chance(250) {
+                // The news of its end was on its way to the engine already.
+                self.send_to_client(connection, Message::Down);
+            }
+        }
+    }
+
+    pub(crate) fn send(&mut self, client: usize, order: Order, tag: Tag) {
+        let node = order.node.0;
+        let link = &self.clients[client].links[node];
+        let (Some(connection), true) = (link.current, link.up) else {
+            let what = format!("client {client} sends to node {node} without a connection");
+            return self.violation(Rule::Connections, what);
+        };
+        let number = self.connections[connection].sent;
+        self.connections[connection].sent += 1;
+        let message = Message::Request(Sent {
+            number,
+            delayed: false,
+            id: order.request,
+            body: order.body,
+            with_source: order.with_source,
+            tag,
+            at: self.now,
+        });
+        self.send_to_node(connection, message);
+    }
+
+    // ---- on the way
+
+    fn delay(&mut self, connection: usize) -> u64 {
+        let Connection { client, node, .. } = self.connections[connection];
+        let link = &self.clients[client].links[node];
+        let jitter = self.random.below(link.distance);
+        let mut delay = (link.distance + jitter).max(link.blocked_until.saturating_sub(self.now));
+        let slow = &self.nodes[node];
+        if slow.slow_until > self.now {
+            delay += slow.slow_by;
+        }
+        if self.plan.late > 0 && self.phase == Phase::Faulty && self.random.chance(self.plan.late) {
+            delay += self.random.below(self.plan.late_by);
+            let link = &mut self.clients[client].links[node];
+            link.troubled = link.troubled.max(self.now + delay);
+            self.hit(Fault::MessageLate, Some(client));
+        }
+        delay
+    }
+
+    fn send_to_node(&mut self, connection: usize, message: Message) {
+        let at = self.now + self.delay(connection);
+        let way = &mut self.connections[connection];
+        way.out_at = way.out_at.max(at);
+        let at = way.out_at;
+        self.under_way += 1;
+        let arrival = Arrival {
+            connection,
+            message,
+        };
+        self.agenda.at(at, Happening::AtNode(arrival));
+    }
+
+    fn send_to_client(&mut self, connection: usize, message: Message) {
+        let at = self.now + self.delay(connection);
+        let way = &mut self.connections[connection];
+        way.back_at = way.back_at.max(at);
+        let at = way.back_at;
+        self.under_way += 1;
+        let arrival = Arrival {
+            connection,
+            message,
+        };
+        self.agenda.at(at, Happening::AtClient(arrival));
+    }
+
+    /// Counts a message that does not arrive.
+    pub(crate) fn lose(&mut self, arrival: &Arrival) {
+        let client = self.connections[arrival.connection].client;
+        match arrival.message {
+            Message::Request(_) => self.hit(Fault::RequestLost, Some(client)),
+            Message::Reply(_) => self.hit(Fault::ReplyLost, Some(client)),
+            Message::Hello | Message::Up(_) | Message::Down | Message::Changed(_) => {}
+        }
+    }
+
+    // ---- what breaks
+
+    pub(crate) fn break_link(&mut self, client: usize, node: usize) {
+        if let Some(connection) = self.clients[client].links[node].current {
+            self.break_connection(connection, true, Notice::Soon);
+        }
+    }
+
+    /// With `some_arrive`, what is under way to the node may still arrive in part.
+    pub(crate) fn break_connection(
+        &mut self,
+        connection: usize,
+        some_arrive: bool,
+        notice: Notice,
+    ) {
+        let late = self.lateness();
+        let replies_lost = self.random.chance(500);
+        let broken = &mut self.connections[connection];
+        if !broken.broken {
+            broken.broken = true;
+            broken.late = late;
+            broken.replies_vanish |= replies_lost;
+            broken.cut = 0;
+            if some_arrive {
+                broken.cut = self.random.below(u64::from(broken.sent) + 1) as u32;
+            }
+        }
+        let (client, node) = (broken.client, broken.node);
+        if notice == Notice::Soon && !broken.gone && !broken.noticed {
+            broken.noticed = true;
+            self.send_to_client(connection, Message::Down);
+        }
+        self.forget_connection(client, node, connection);
+    }
+
+    /// The client closes it: what is under way to the node mostly arrives.
+    pub(crate) fn give_up(&mut self, connection: usize) {
+        let late = self.lateness();
+        let all = self.random.chance(750);
+        let closed = &mut self.connections[connection];
+        closed.gone = true;
+        if !closed.broken {
+            closed.broken = true;
+            closed.late = late;
+            closed.cut = closed.sent;
+            if !all {
+                closed.cut = self.random.below(u64::from(closed.sent) + 1) as u32;
+            }
+        }
+        let (client, node) = (closed.client, closed.node);
+        self.forget_connection(client, node, connection);
+    }
+
+    fn forget_connection(&mut self, client: usize, node: usize, connection: usize) {
+        self.nodes[node]
+            .connections
+            .retain(|&one| one != connection);
+        if let Some(client) = self.clients.get_mut(client) {
+            client.links[node].troubled = self.now;
+        }
+    }
+
+    /// The client is no more.
+    pub(crate) fn give_up_all_of(&mut self, client: usize) {
+        for node in 0..self.nodes.len() {
+            for connection in self.nodes[node].connections.clone() {
+                if self.connections[connection].client == client {
+                    self.give_up(connection);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn half_open(&mut self, client: usize, node: usize) {
+        if let Some(connection) = self.clients[client].links[node].current {
+            let half_open = &mut self.connections[connection];
+            // Requests, replies, or both. Those replies still come that are on their way.
+            half_open.requests_vanish = self.random.chance(600);
+            half_open.replies_vanish = !half_open.requests_vanish || self.random.chance(500);
+        }
+    }
+
+    fn lateness(&mut self) -> u64 {
+        if self.phase == Phase::Faulty && self.random.chance(500) {
+            self.random.below(2 * self.plan.lease)
+        } else {
+            0
+        }
+    }
+
+    // ---- at the node
+
+    pub(crate) fn at_node(&mut self, mut arrival: Arrival) {
+        self.under_way -= 1;
+        let way = &self.connections[arrival.connection];
+        let node = way.node;
+        if let Message::Request(sent) = &mut arrival.message {
+            // What was sent to a process reaches no other one.
+            let other_process = way.process != Some(self.nodes[node].process);
+            if other_process || way.requests_vanish || way.broken && sent.number >= way.cut {
+                return self.lose(&arrival);
+            }
+            if way.broken && way.late > 0 && !sent.delayed {
+                sent.delayed = true;
+                let at = self.now + way.late;
+                self.under_way += 1;
+                return self.agenda.at(at, Happening::AtNode(arrival));
+            }
+        } else if way.broken || way.requests_vanish {
+            return;
+        }
+        if self.nodes[node].down {
+            if matches!(arrival.message, Message::Hello) {
+                self.send_to_client(arrival.connection, Message::Down);
+            }
+            return self.lose(&arrival);
+        }
+        if self.nodes[node].silent_until > self.now {
+            self.under_way += 1;
+            self.nodes[node].backlog.push_back(arrival);
+            return;
+        }
+        self.serve(node, arrival);
+    }
+
+    /// The node reads again: first of all what has come in meanwhile.
+    pub(crate) fn speak(&mut self, node: usize) {
+        if self.nodes[node].silent_until > self.now {
+            return;
+        }
+        for arrival in std::mem::take(&mut self.nodes[node].backlog) {
+            self.under_way -= 1;
+            self.serve(node, arrival);
+        }
+    }
+
+    fn serve(&mut self, node: usize, arrival: Arrival) {
+        let connection = arrival.connection;
+        let answer = match arrival.message {
+            Message::Hello => {
+                let is_blind = self.is_blind(connection);
+                let served = &mut self.nodes[node];
+                served.load_scripts();
+                self.connections[connection].process = Some(served.process);
+                Message::Up(self.nodes[node].facts(is_blind, self.now))
+            }
+            Message::Request(sent) => {
+                let reply = self.execute(node, connection, &sent);
+                let served = &self.nodes[node];
+                Message::Reply(Box::new(Replied {
+                    id: sent.id,
+                    body: sent.body,
+                    sent: sent.at,
+                    ran: self.now,
+                    is_good: served.remembers && served.votes(),
+                    reply,
+                }))
+            }
+            Message::Reply(_) | Message::Up(_) | Message::Down | Message::Changed(_) => return,
+        };
+        self.tell_readers(node);
+        let way = &self.connections[connection];
+        if way.broken || way.replies_vanish {
+            let client = way.client;
+            return self.hit(Fault::ReplyLost, Some(client));
+        }
+        self.send_to_client(connection, answer);
+    }
+
+    pub(crate) fn is_blind(&self, connection: usize) -> bool {
+        let way = &self.connections[connection];
+        self.clients[way.client].traits.is_blind
+    }
+
+    /// Tells those who have read keys that have changed.
+    pub(crate) fn tell_readers(&mut self, node: usize) {
+        for (reader, index) in std::mem::take(&mut self.nodes[node].told) {
+            let key = Arc::clone(&self.names[index]);
+            self.tell(reader, Some(key));
+        }
+    }
+
+    /// The word that a key has changed, which comes late or not at all like any message.
+    fn tell(&mut self, connection: usize, key: Option<Arc<str>>) {
+        let way = &self.connections[connection];
+        if !way.broken && !way.replies_vanish {
+            self.tally.words += 1;
+            self.send_to_client(connection, Message::Changed(key));
+        }
+    }
+
+    /// The same to everybody who is connected to a node.
+    pub(crate) fn tell_all(&mut self, node: usize) {
+        if self.nodes[node].tells_changes {
+            for connection in self.nodes[node].connections.clone() {
+                self.tell(connection, None);
+            }
+        }
+    }
+
+    // ---- at the client
+
+    pub(crate) fn at_client(&mut self, arrival: Arrival) {
+        self.under_way -= 1;
+        let way = &self.connections[arrival.connection];
+        let client = way.client;
+        if way.incarnation != self.clients[client].incarnation {
+            return;
+        }
+        if way.replies_vanish && !matches!(arrival.message, Message::Down) {
+            return self.lose(&arrival);
+        }
+        if self.clients[client].paused {
+            self.under_way += 1;
+            self.clients[client].inbox.push_back(arrival);
+            return;
+        }
+        self.take_in(client, arrival);
+    }
+
+    /// Hands a message over to the engine.
+    pub(crate) fn take_in(&mut self, client: usize, arrival: Arrival) {
+        let way = &self.connections[arrival.connection];
+        let node = NodeId(way.node);
+        let (connection, gone) = (way.id, way.gone);
+        // What was in the engine's inbox when it gave the connection up still comes to it; what
+        // was in the socket does not.
+        if gone && !self.random.chance(300) {
+            return self.lose(&arrival);
+        }
+        if gone {
+            self.hit(Fault::StaleNews, Some(client));
+        }
+        let current = self.clients[client].links[node.0].current == Some(arrival.connection);
+        let event = match arrival.message {
+            Message::Reply(replied) => {
+                if !gone {
+                    self.look_at_reply(client, node, &replied);
+                }
+                Event::Reply {
+                    node,
+                    request: replied.id,
+                    reply: replied.reply,
+                }
+            }
+            Message::Changed(key) => Event::Changed { node, key },
+            Message::Up(facts) => {
+                let now = self.clients[client].clock.read(self.now);
+                let link = &mut self.clients[client].links[node.0];
+                if current {
+                    link.up = true;
+                    link.up_since = now;
+                    link.troubled = link.troubled.max(self.now);
+                }
+                Event::Connected {
+                    node,
+                    connection,
+                    facts,
+                }
+            }
+            Message::Down => {
+                if current {
+                    self.checker.link_down(client, node.0);
+                    let link = &mut self.clients[client].links[node.0];
+                    link.up = false;
+                    link.current = None;
+                    self.connections[arrival.connection].gone = true;
+                }
+                Event::Disconnected {
+                    node,
+                    connection,
+                    reason: "reset".into(),
+                }
+            }
+            Message::Hello | Message::Request(_) => return,
+        };
+        self.handle(client, event);
+    }
+
+    /// Distances of a new client.
+    pub(crate) fn links(&mut self) -> Vec<Link> {
+        let nodes = self.nodes.len();
+        (0..nodes)
+            .map(|_| Link::new(Plan::distance(&mut self.random)))
+            .collect()
+    }
+
+    pub(crate) fn up(&mut self, node: usize) {
+        self.nodes[node].down = false;
+        self.nodes[node].troubled = self.now;
+        self.agenda.at(self.now + MILLI, Happening::Speak { node });
+    }
+}

@@ -1,0 +1,525 @@
+//! A server: the reference model of a node, and what can go wrong with it.
+
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+
+use redlock_protocol::{
+    Facts, Instant, Owner, Record, Reply, Request, Token,
+    model::{Key, Model, Moment},
+    stripe,
+};
+
+use crate::{
+    EPOCH, MICRO, MILLI,
+    checker::Tag,
+    clock::Clock,
+    names::{KEYS, index_of, names},
+    network::Arrival,
+    plan::{Plan, Wall},
+    random::Random,
+};
+
+#[derive(Debug)]
+pub(crate) struct Node {
+    number: usize,
+    pub(crate) clock: Clock,
+    /// What its wall clock shows when its clock shows nothing, in microseconds.
+    wall_origin: u64,
+    /// The sum of its clock's steps back.
+    pub(crate) stepped_back: u64,
+    /// The sum of its clock's steps forward.
+    pub(crate) stepped_forward: u64,
+    /// By how much its clock is ahead of itself without its steps.
+    ahead: u64,
+    model: Model,
+    /// What it has on disk.
+    snapshot: Model,
+    names: [Arc<str>; KEYS],
+    /// The attempts that made the keys that it has.
+    made: [Option<Made>; KEYS],
+    /// Another one after each restart, which its name says.
+    pub(crate) process: u64,
+    server: Arc<str>,
+    /// By its own clock.
+    booted: u64,
+    pub(crate) is_durable: bool,
+    pub(crate) tells_changes: bool,
+    evicts: bool,
+    /// The connections that have read each key, and are told when it changes.
+    readers: [Vec<usize>; KEYS],
+    /// What those of them have to be told that the last request was not from.
+    pub(crate) told: Vec<(usize, usize)>,
+    /// The keys that were found to have expired.
+    pub(crate) vanished: Vec<usize>,
+    /// It has voted without interruption, or with counters that make up for what it has lost.
+    pub(crate) remembers: bool,
+    /// The true time at which it last lost its memory.
+    pub(crate) lost_at: u64,
+    /// Which of the scripts its cache holds.
+    scripts: [bool; SCRIPTS],
+    pub(crate) down: bool,
+    /// Reads nothing before this time; what arrives waits in the backlog.
+    pub(crate) silent_until: u64,
+    pub(crate) backlog: VecDeque<Arrival>,
+    /// Takes so much longer for every message until then.
+    pub(crate) slow_by: u64,
+    pub(crate) slow_until: u64,
+    pub(crate) sickness: Sickness,
+    /// The connections that were made to it and have not broken.
+    pub(crate) connections: Vec<usize>,
+    /// It has been admitted as the process that it is.
+    votes: bool,
+    /// The last true time at which something was wrong with it.
+    pub(crate) troubled: u64,
+}
+
+/// How a node replies with errors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sickness {
+    Healthy,
+    /// Refuses so many of the next requests.
+    Loading(u32),
+    /// Replies nonsense to so many of the next requests, whether it did what they ask or not.
+    Garbling(u32),
+    /// Writes nothing: it is a replica now.
+    ReadOnly,
+    /// The client may not run scripts.
+    NotPermitted,
+    /// The client may not delete.
+    DeletesNothing,
+    /// Writes nothing but deletions.
+    OutOfMemory,
+}
+
+/// What is left of a node's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Left {
+    Nothing,
+    /// What it had on disk.
+    Snapshot,
+    Everything,
+}
+
+/// What is known of a key beyond what the node knows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Made {
+    /// The attempt that made it.
+    pub(crate) tag: Tag,
+    /// Made after its owner's release had been here, or from an old copy: nobody will come for it.
+    pub(crate) orphan: bool,
+}
+
+/// What a script did, beyond its reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Effect {
+    Nothing,
+    /// Made a key.
+    Made,
+    /// Deleted the key of this attempt.
+    Deleted(Tag),
+    /// Extended the key of this attempt.
+    Extended(Tag),
+    /// Said that the key of this attempt is the asker's, and left it as it is.
+    Kept(Tag),
+}
+
+const SCRIPTS: usize = 7;
+
+impl Sickness {
+    pub(crate) const FOR_GOOD: [Self; 4] = [
+        Self::ReadOnly,
+        Self::NotPermitted,
+        Self::DeletesNothing,
+        Self::OutOfMemory,
+    ];
+
+    pub(crate) fn is_for_good(self) -> bool {
+        Self::FOR_GOOD.contains(&self)
+    }
+
+    /// What it says instead of doing what it is asked.
+    fn refusal(self, request: &Request) -> Option<&'static str> {
+        let writes = matches!(
+            request,
+            Request::Acquire { .. }
+                | Request::Extend { .. }
+                | Request::PutBack { .. }
+                | Request::ReportLoss { .. }
+                | Request::Admit { .. }
+        );
+        let deletes = matches!(request, Request::Release { .. });
+        let reads = matches!(request, Request::Watch { .. } | Request::Identify);
+        match self {
+            Self::Healthy | Self::Garbling(_) => None,
+            Self::Loading(_) => Some("LOADING"),
+            Self::ReadOnly => (writes || deletes).then_some("READONLY"),
+            Self::NotPermitted => (!reads).then_some("NOPERM"),
+            Self::DeletesNothing => deletes.then_some("NOPERM"),
+            Self::OutOfMemory => writes.then_some("OOM"),
+        }
+    }
+}
+
+impl Node {
+    pub(crate) fn new(number: usize, plan: &Plan, random: &mut Random) -> Self {
+        let clock = Plan::clock(random);
+        let shown = clock.read(0);
+        let away = match plan.wall {
+            Wall::Near => random.below(plan.skew / MICRO + 1),
+            Wall::Stopped => random.below(1_000_000),
+            Wall::Anywhere => random.pick(&[0, 86_400_000_000]) + random.below(1_000_000),
+        };
+        let servers = &plan.servers;
+        let is_in = |mask: u8| mask & 1 << number != 0;
+        Self {
+            number,
+            booted: if servers.young { shown } else { 0 },
+            clock,
+            wall_origin: EPOCH + away - shown / MICRO,
+            stepped_back: 0,
+            stepped_forward: 0,
+            ahead: 0,
+            model: Model::new(Some(server(number, 0))),
+            snapshot: Model::new(None),
+            names: names(),
+            made: [None; KEYS],
+            process: 0,
+            server: server(number, 0),
+            is_durable: is_in(servers.durable),
+            tells_changes: !is_in(servers.quiet),
+            evicts: servers.evicting == Some(number),
+            readers: Default::default(),
+            told: Vec::new(),
+            vanished: Vec::new(),
+            remembers: true,
+            lost_at: 0,
+            scripts: [false; SCRIPTS],
+            down: false,
+            silent_until: 0,
+            backlog: VecDeque::new(),
+            slow_by: 0,
+            slow_until: 0,
+            sickness: Sickness::Healthy,
+            connections: Vec::new(),
+            votes: false,
+            troubled: 0,
+        }
+    }
+
+    // ---- what goes wrong
+
+    /// What a client does on each new connection, and when it asks who the node is.
+    pub(crate) const fn load_scripts(&mut self) {
+        self.scripts = [true; SCRIPTS];
+    }
+
+    pub(crate) const fn flush_scripts(&mut self) {
+        self.scripts = [false; SCRIPTS];
+    }
+
+    /// Ends the process. The next one's memory is what is left of this one's.
+    pub(crate) fn restart(&mut self, left: Left, at: u64) {
+        match left {
+            Left::Nothing => self.model = Model::new(None),
+            Left::Snapshot => self.model = self.snapshot.clone(),
+            Left::Everything => {}
+        }
+        for index in 0..KEYS {
+            let keeps = left != Left::Nothing && self.key(index, at).is_some();
+            self.made[index] = self.made[index].filter(|_| keeps);
+        }
+        self.process += 1;
+        self.server = server(self.number, self.process);
+        self.model.restart(Some(Arc::clone(&self.server)));
+        self.look_who_votes(at);
+        self.booted = self.clock.read(at);
+        self.readers = Default::default();
+        if left != Left::Everything {
+            self.remembers = false;
+            self.lost_at = at;
+        }
+    }
+
+    /// `FLUSHALL`: the process, its scripts and connections are the same.
+    pub(crate) fn flush(&mut self, at: u64) {
+        self.model.lose_memory();
+        self.votes = false;
+        self.made = [None; KEYS];
+        self.readers = Default::default();
+        self.remembers = false;
+        self.lost_at = at;
+    }
+
+    /// A step of its clock that leaves it ahead by so much.
+    pub(crate) fn set_ahead(&mut self, at: u64, ahead: u64) {
+        match ahead.checked_sub(self.ahead) {
+            Some(forward) => {
+                self.clock.step_forward(at, forward);
+                self.stepped_forward += forward;
+            }
+            None => {
+                self.clock.step_back(at, self.ahead - ahead);
+                self.stepped_back = self.stepped_back.max(self.ahead - ahead);
+            }
+        }
+        self.ahead = ahead;
+    }
+
+    pub(crate) fn save(&mut self) {
+        self.snapshot = self.model.clone();
+    }
+
+    /// Sets the counter of a key's stripe.
+    pub(crate) fn poison(&mut self, index: usize, value: u64) {
+        self.model
+            .set_counter(stripe(&self.names[index]), Token(value));
+    }
+
+    // ---- what it is
+
+    pub(crate) fn moment(&self, at: u64) -> Moment {
+        let shown = self.clock.read(at);
+        Moment {
+            now: Instant::from_nanos(shown / MILLI * MILLI),
+            wall_micros: self.wall_origin + shown / MICRO,
+        }
+    }
+
+    pub(crate) fn record(&self, at: u64) -> Record {
+        self.model.record(self.moment(at))
+    }
+
+    pub(crate) const fn votes(&self) -> bool {
+        self.votes
+    }
+
+    fn look_who_votes(&mut self, at: u64) {
+        let marker = self.record(at).marker;
+        self.votes = marker.is_some_and(|marker| {
+            let server = marker.server;
+            server.is_none_or(|server| server == self.server)
+        });
+    }
+
+    /// What it tells of itself when a connection is made.
+    pub(crate) fn facts(&self, is_blind: bool, at: u64) -> Facts {
+        let evicts = self.evicts.then(|| "allkeys-lru".into());
+        if is_blind {
+            return Facts {
+                tells_changes: self.tells_changes,
+                evicts,
+                ..Facts::default()
+            };
+        }
+        let uptime = Duration::from_nanos(self.clock.read(at).saturating_sub(self.booted));
+        Facts {
+            server: Some(Arc::clone(&self.server)),
+            uptime: Some(Duration::from_secs(uptime.as_secs())),
+            is_durable: self.is_durable,
+            tells_changes: self.tells_changes,
+            evicts,
+        }
+    }
+
+    pub(crate) fn key(&self, index: usize, at: u64) -> Option<Key> {
+        let now = self.moment(at).now;
+        self.model.key(&self.names[index], now)
+    }
+
+    pub(crate) fn made(&self, index: usize) -> Option<Made> {
+        self.made[index]
+    }
+
+    /// Nobody will come for this key.
+    pub(crate) const fn mark_orphan(&mut self, index: usize) {
+        if let Some(made) = &mut self.made[index] {
+            made.orphan = true;
+        }
+    }
+
+    // ---- requests
+
+    pub(crate) fn run(
+        &mut self,
+        connection: usize,
+        is_blind: bool,
+        (request, with_source): (&Request, bool),
+        tag: Tag,
+        at: u64,
+    ) -> (Reply, Effect) {
+        if let Some(words) = self.sickness.refusal(request) {
+            if let Sickness::Loading(left) = self.sickness {
+                self.sickness = match left {
+                    0 | 1 => Sickness::Healthy,
+                    left => Sickness::Loading(left - 1),
+                };
+            }
+            let refused = Reply::Refused {
+                message: words.into(),
+                is_untouched: true,
+            };
+            return (refused, Effect::Nothing);
+        }
+        if *request == Request::Identify {
+            self.load_scripts();
+            let server = (!is_blind).then(|| Arc::clone(&self.server));
+            return (Reply::Identity { server }, Effect::Nothing);
+        }
+        if let Some(script) = script(request) {
+            if !self.scripts[script] && !with_source {
+                return (Reply::NoScript, Effect::Nothing);
+            }
+            self.scripts[script] = true;
+        }
+        if let Sickness::Garbling(left) = self.sickness {
+            self.sickness = match left {
+                0 | 1 => Sickness::Healthy,
+                left => Sickness::Garbling(left - 1),
+            };
+            let mut effect = Effect::Nothing;
+            if left.is_multiple_of(2) {
+                effect = self.execute(connection, request, tag, at).1;
+            }
+            let answer = "-1".into();
+            return (Reply::Garbled { answer }, effect);
+        }
+        self.execute(connection, request, tag, at)
+    }
+
+    fn execute(
+        &mut self,
+        connection: usize,
+        request: &Request,
+        tag: Tag,
+        at: u64,
+    ) -> (Reply, Effect) {
+        let moment = self.moment(at);
+        let Some(index) = key_of(request).map(|key| index_of(key)) else {
+            let reply = self.model.run(request, moment);
+            self.look_who_votes(at);
+            return (reply, Effect::Nothing);
+        };
+        self.expire(index, at);
+        let before = self.key(index, at);
+        let reply = self.model.run(request, moment);
+        let after = self.key(index, at);
+        if matches!(request, Request::Watch { .. })
+            && self.tells_changes
+            && !self.readers[index].contains(&connection)
+        {
+            self.readers[index].push(connection);
+        }
+        let tag_before = self.made[index].map_or(tag, |made| made.tag);
+        let effect = match (before, after) {
+            (None, Some(_)) => {
+                self.made[index] = Some(Made { tag, orphan: false });
+                Effect::Made
+            }
+            (Some(_), None) => {
+                self.made[index] = None;
+                Effect::Deleted(tag_before)
+            }
+            (Some(before), Some(after)) if before != after => Effect::Extended(tag_before),
+            (Some(_), Some(_)) if is_ours(&reply) => Effect::Kept(tag_before),
+            _ => Effect::Nothing,
+        };
+        if before != after {
+            self.tell(index, Some(connection));
+        }
+        (reply, effect)
+    }
+
+    /// Redis drops a key that has expired when it is asked for it, and then tells everybody.
+    fn expire(&mut self, index: usize, at: u64) {
+        if self.made[index].is_some() && self.key(index, at).is_none() {
+            self.made[index] = None;
+            self.vanished.push(index);
+            self.tell(index, None);
+        }
+    }
+
+    /// What Redis does by itself some time after a key has expired.
+    pub(crate) fn expire_all(&mut self, at: u64) {
+        for index in 0..KEYS {
+            self.expire(index, at);
+        }
+    }
+
+    /// Who has read a key is told once, but not of its own changes.
+    fn tell(&mut self, index: usize, by: Option<usize>) {
+        let readers = self.readers[index].drain(..);
+        let others = readers.filter(|&reader| Some(reader) != by);
+        self.told.extend(others.map(|reader| (reader, index)));
+    }
+
+    // ---- clients of other libraries
+
+    /// `SET NX PX`. True if there was no key.
+    pub(crate) fn set_foreign(
+        &mut self,
+        index: usize,
+        value: &str,
+        ttl: Option<Duration>,
+        at: u64,
+    ) -> bool {
+        self.expire(index, at);
+        let now = self.moment(at).now;
+        let set = self.model.set_foreign(&self.names[index], value, ttl, now);
+        if set {
+            self.made[index] = Some(Made {
+                tag: Tag::FOREIGN,
+                orphan: false,
+            });
+            self.tell(index, None);
+        }
+        set
+    }
+
+    /// Compare and delete.
+    pub(crate) fn delete_foreign(&mut self, index: usize, value: &str, at: u64) {
+        self.expire(index, at);
+        let now = self.moment(at).now;
+        if self.model.delete_foreign(&self.names[index], value, now) {
+            self.made[index] = None;
+            self.tell(index, None);
+        }
+    }
+}
+
+fn server(number: usize, process: u64) -> Arc<str> {
+    format!("node {number}, process {process}").into()
+}
+
+const fn key_of(request: &Request) -> Option<&Arc<str>> {
+    match request {
+        Request::Acquire { key, .. }
+        | Request::Extend { key, .. }
+        | Request::PutBack { key, .. }
+        | Request::Watch { key, .. }
+        | Request::Release { key, .. } => Some(key),
+        Request::Identify | Request::Probe | Request::ReportLoss { .. } | Request::Admit { .. } => {
+            None
+        }
+    }
+}
+
+/// The script that a request is, if it is one.
+const fn script(request: &Request) -> Option<usize> {
+    match request {
+        Request::Acquire { .. } => Some(0),
+        Request::Extend { .. } => Some(1),
+        Request::PutBack { .. } => Some(2),
+        Request::Release { .. } => Some(3),
+        Request::Probe => Some(4),
+        Request::ReportLoss { .. } => Some(5),
+        Request::Admit { .. } => Some(6),
+        Request::Identify | Request::Watch { .. } => None,
+    }
+}
+
+/// The node says that the key is the asker's.
+const fn is_ours(reply: &Reply) -> bool {
+    matches!(
+        reply,
+        Reply::Granted { .. } | Reply::Extended { .. } | Reply::PutBack | Reply::Ours
+    )
+}

@@ -1,0 +1,58 @@
+//! What callers ask for.
+
+use std::time::Duration;
+
+use redlock_protocol::LockParams;
+
+use crate::{
+    MILLI, SECOND,
+    plan::{Plan, nanos},
+    random::Random,
+};
+
+impl Plan {
+    /// What one caller asks for.
+    pub(crate) fn params(&self, random: &mut Random) -> LockParams {
+        let shortest = self.lease.min(10 * MILLI);
+        let lease = (self.lease / random.pick(&[1, 1, 1, 2, 4, 12])).max(shortest);
+        let renew = random.pick(&[None, Some(lease / 3), Some(lease / 8)]);
+        let most = lease * random.between(10, 30) / 10;
+        let max_hold = random.pick(&[None, None, Some(most)]);
+        // Never so long that the key TTL is longer than that of the longest lease.
+        let more = random.pick(&[0, 0, (self.lease - lease) / 2]);
+        LockParams {
+            lease: nanos(lease),
+            guard_band: nanos(self.guard_band + more),
+            node_timeout: nanos(self.node_timeout.min(lease)),
+            min_validity: nanos(self.min_validity.min(lease / 2)),
+            wait: nanos(random.pick(&[0, lease / 2, 2 * lease, 5 * self.lease])),
+            renew: renew.map(nanos),
+            max_hold: max_hold.filter(|_| renew.is_some()).map(nanos),
+        }
+    }
+
+    /// What callers ask for once all is calm: as long a wait as it can take for all of them to
+    /// get their turn, for every key that nobody comes for to expire, also on a node whose clock
+    /// was stepped back, and for a dead connection to be given up.
+    pub(crate) fn calm_params(&self, stepped_back: u64) -> LockParams {
+        let callers = self.fleet.starts.len() * self.fleet.tasks * self.fleet.keys;
+        let turns = callers as u64 * 100 * MILLI;
+        LockParams {
+            wait: 2 * self.longest_life() + nanos(stepped_back + 3 * SECOND + turns),
+            ..self.plain_params()
+        }
+    }
+
+    /// A lock for one attempt, with nothing special about it.
+    pub(crate) fn plain_params(&self) -> LockParams {
+        LockParams {
+            lease: nanos(self.lease),
+            guard_band: nanos(self.guard_band),
+            node_timeout: nanos(self.node_timeout.max(self.lease / 4)),
+            min_validity: nanos(self.lease / 10),
+            wait: Duration::ZERO,
+            renew: None,
+            max_hold: None,
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! The phases of a history: faults, rest, calm, a storm, and idleness.
+
+use crate::{
+    MILLI, SECOND,
+    agenda::Happening,
+    callers::Stage,
+    checker::Rule,
+    client::Client,
+    names::KEYS,
+    plan::{Plan, Wall},
+    trace,
+    world::{History, Phase, World},
+};
+
+/// Longer than anything takes to come to rest once nothing goes wrong any more.
+const REST: u64 = 60 * SECOND;
+
+impl World {
+    pub(crate) fn run(mut self) -> History {
+        trace!(self, "{}", self.plan.summary());
+        self.begin();
+        self.run_until(self.plan.active);
+
+        self.phase = Phase::Settling;
+        self.heal();
+        if self.plan.habits.hasty {
+            self.end_all();
+        }
+        let all_vote_by = self.all_vote_by();
+        self.run_to_rest();
+        self.check_leaks(None);
+        self.run_to_vote(all_vote_by);
+
+        if !self.plan.fleet.odd {
+            self.calm();
+            self.storms();
+        }
+        self.check_sick_costs();
+        self.idle();
+        self.finish()
+    }
+
+    fn begin(&mut self) {
+        for place in 0..self.plan.fleet.starts.len() {
+            match self.plan.fleet.starts[place] {
+                0 => self.join(),
+                start => self.agenda.at(start, Happening::Join),
+            }
+        }
+        self.start_foreign();
+        self.schedule_strike();
+        self.act(0);
+    }
+
+    fn calm(&mut self) {
+        self.phase = Phase::Calm;
+        self.calm_since = self.now;
+        trace!(self, "!! calm");
+        let keys = self.plan.fleet.keys;
+        self.send_errands(keys, 2 * MILLI);
+        self.run_to_rest();
+        self.check_leaks(None);
+        let gaps = self.traffic.iter().map(|traffic| traffic.longest);
+        self.tally.longest_gap = gaps.max().unwrap_or(0);
+    }
+
+    /// Of any number that ask at once for a lock that is free, one gets it.
+    fn storms(&mut self) {
+        // A round for which a short lease leaves no time can fail.
+        let may_fail = self.plan.lease < 80 * MILLI || self.plan.half_open_at_last;
+        if may_fail || !self.all_vote() {
+            return;
+        }
+        self.phase = Phase::Storm;
+        for _ in 0..2 {
+            // Nobody stands back any more, and keys that nobody comes for have expired.
+            let life = self.longest_life();
+            self.run_until(self.now + life);
+            trace!(self, "!! a storm");
+            self.tally.storms += 1;
+            self.storm_winners = 0;
+            let within = self.random.pick(&[0, MILLI / 20, MILLI]);
+            self.send_errands(1, within);
+            self.run_to_rest();
+            self.check_storm(self.clients.len() * self.plan.fleet.tasks);
+        }
+    }
+
+    /// Every caller is to ask for so many keys.
+    fn send_errands(&mut self, keys: usize, within: u64) {
+        for client in 0..self.clients.len() {
+            for task in 0..self.plan.fleet.tasks {
+                self.clients[client].tasks[task].errands = keys;
+                let after = self.random.below(within);
+                self.schedule(client, task, after);
+            }
+        }
+    }
+
+    fn longest_life(&self) -> u64 {
+        let life = self.plan.longest_life() + self.checker.spare;
+        life.as_nanos() as u64 + self.stepped_back() + MILLI
+    }
+
+    /// Nobody wants anything, and whatever is left expires.
+    fn idle(&mut self) {
+        self.run_until(self.now + 200 * MILLI);
+        self.begin_idleness();
+        self.run_until(self.now + self.longest_life().max(2 * SECOND));
+        self.end_idleness();
+        for node in 0..self.nodes.len() {
+            for index in 0..self.plan.fleet.keys {
+                if let Some(key) = self.nodes[node].key(index, self.now)
+                    && key.expires.is_some()
+                {
+                    let what = format!("node {node} has {key:?} for longer than any lease");
+                    self.violation(Rule::Leak, what);
+                }
+            }
+        }
+    }
+
+    fn finish(mut self) -> History {
+        let costs = self.clients.iter().map(|client| client.costs);
+        self.tally.requests = costs
+            .map(|costs| costs.about_keys + costs.about_nodes)
+            .sum();
+        self.tally.scenarios[self.plan.scenario as usize] = 1;
+        self.tally.draws = self.draws().map(u64::from);
+        History {
+            tally: self.tally,
+            violations: self.violations,
+            digest: self.log.digest(),
+        }
+    }
+
+    /// What was special about it, in the order of `tally::DRAWS`.
+    fn draws(&self) -> [bool; crate::tally::DRAWS.len()] {
+        let Plan { servers, fleet, .. } = &self.plan;
+        [
+            servers.count == 2,
+            fleet.starts.len() > 4,
+            fleet.tasks > 6,
+            fleet.starts.iter().any(|&start| start > 0),
+            fleet.default_share > 1,
+            fleet.mixed_defaults,
+            fleet.blind,
+            servers.durable != 0,
+            servers.quiet != 0,
+            servers.evicting.is_some(),
+            servers.young,
+            fleet.keys > 1 && KEYS > 1,
+            fleet.foreign > 0,
+            fleet.mixed_fleet,
+            self.losses && self.plan.wall != Wall::Near,
+            fleet.odd,
+        ]
+    }
+
+    // ---- running
+
+    pub(crate) fn run_until(&mut self, end: u64) {
+        while self.agenda.next().is_some_and(|next| next <= end) {
+            self.step();
+        }
+        self.now = end;
+    }
+
+    fn run_to_rest(&mut self) {
+        let end = self.now + REST;
+        while self.under_way > 0 || !self.are_at_rest() {
+            if self.now > end || !self.step() {
+                let (rule, what) = self
+                    .restless()
+                    .unwrap_or_else(|| (Rule::Rest, format!("{} messages", self.under_way)));
+                return self.violation(rule, what);
+            }
+        }
+    }
+
+    fn are_at_rest(&self) -> bool {
+        let evicting = self.plan.servers.evicting;
+        self.clients
+            .iter()
+            .all(|client| client.is_at_rest(evicting))
+    }
+
+    /// Every node that can votes again in time.
+    fn run_to_vote(&mut self, by: u64) {
+        let is_promised = !self.plan.half_open_at_last && !self.plan.fleet.odd;
+        while !self.all_vote() && self.now <= by {
+            if !self.step() {
+                break;
+            }
+        }
+        if is_promised && !self.all_vote() {
+            let votes: Vec<bool> = self.nodes.iter().map(crate::node::Node::votes).collect();
+            self.violation(
+                Rule::Vote,
+                format!("by now all nodes should vote: {votes:?}"),
+            );
+        }
+    }
+
+    /// Who keeps a history from coming to rest.
+    fn restless(&self) -> Option<(Rule, String)> {
+        for (client, one) in self.clients.iter().enumerate() {
+            for task in &one.tasks {
+                let by = match task.stage {
+                    Stage::Asking { by } | Stage::Releasing { by, .. } => by,
+                    _ => continue,
+                };
+                if one.is_past(by, self.now) {
+                    let what = format!("client {client}'s {:?} is not answered", task.section);
+                    return Some((Rule::Answer, what));
+                }
+            }
+            if !one.is_at_rest(self.plan.servers.evicting) {
+                let what = format!("client {client}: {:?}, {:?}", one.tasks, one.links);
+                return Some((Rule::Rest, what));
+            }
+        }
+        None
+    }
+}
+
+impl Client {
+    /// Nobody of it wants anything, and it is connected to all nodes but the one that must not
+    /// vote.
+    fn is_at_rest(&self, evicting: Option<usize>) -> bool {
+        let idle =
+            |task: &crate::callers::Task| matches!(task.stage, Stage::Idle) && task.errands == 0;
+        let mut links = self.links.iter().enumerate();
+        !self.paused
+            && self.shut_down.is_none()
+            && links.all(|(node, link)| link.up || evicting == Some(node))
+            && self.tasks.iter().all(idle)
+    }
+}

@@ -1,0 +1,379 @@
+//! What one history is like: drawn once, before it begins.
+
+use std::{fmt::Write, time::Duration};
+
+use redlock_protocol::{BUSY_FROM, key_ttl};
+
+use crate::{
+    MICRO, MILLI, SECOND, clock::Clock, faults::Fault, names::KEYS, random::Random,
+    scenario::Scenario,
+};
+
+/// Whether the assumptions under which the protocol is safe hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Profile {
+    /// Clocks within 0.4 % of the true time, whose steps the guard band absorbs.
+    #[default]
+    Inside,
+    /// Clocks that step as they like.
+    Outside,
+}
+
+/// What the command line leaves open.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wanted {
+    pub(crate) profile: Profile,
+    pub(crate) nodes: Option<usize>,
+    pub(crate) scenario: Option<Scenario>,
+}
+
+/// What the wall clocks of clients have to do with the time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wall {
+    /// No further from the true time than `Plan::skew`.
+    Near,
+    /// They have stopped near zero.
+    Stopped,
+    /// Days from the true time, each another way.
+    Anywhere,
+}
+
+/// Everything that is the same for the whole of a history. Nanoseconds, and per mille.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) profile: Profile,
+    pub(crate) scenario: Scenario,
+    pub(crate) servers: Servers,
+    pub(crate) fleet: Fleet,
+    pub(crate) habits: Habits,
+    /// The longest lease that the fleet uses.
+    pub(crate) lease: u64,
+    /// The shortest guard band.
+    pub(crate) guard_band: u64,
+    pub(crate) node_timeout: u64,
+    pub(crate) min_validity: u64,
+    /// How far a client's wall clock can be from the true time if it is `Near`.
+    pub(crate) skew: u64,
+    pub(crate) wall: Wall,
+    /// When faults end.
+    pub(crate) active: u64,
+    /// The time between two faults, on average.
+    pub(crate) fault_pause: u64,
+    /// The faults of this history: a few kinds often find more than all of them together.
+    pub(crate) faults: Vec<Fault>,
+    pub(crate) late: u64,
+    pub(crate) late_by: u64,
+    /// Connections that are half open stay so when the faults end.
+    pub(crate) half_open_at_last: bool,
+    /// While all is calm, one caller does not let go when its lease is over.
+    pub(crate) stuck_at_last: bool,
+}
+
+/// The nodes. The masks have a bit for each.
+#[derive(Debug)]
+pub(crate) struct Servers {
+    pub(crate) count: usize,
+    /// Write everything to disk before they reply.
+    pub(crate) durable: u8,
+    /// Do not tell of changes to keys.
+    pub(crate) quiet: u8,
+    /// Drops keys when memory runs out.
+    pub(crate) evicting: Option<usize>,
+    /// All were started when the history begins, and so prove nothing by their uptime.
+    pub(crate) young: bool,
+}
+
+/// The processes.
+#[derive(Debug)]
+pub(crate) struct Fleet {
+    /// When each of them starts.
+    pub(crate) starts: Vec<u64>,
+    pub(crate) tasks: usize,
+    pub(crate) keys: usize,
+    /// Clients of another library.
+    pub(crate) foreign: usize,
+    pub(crate) mixed_fleet: bool,
+    /// The longest lease in default leases.
+    pub(crate) default_share: u64,
+    /// Processes have different default leases.
+    pub(crate) mixed_defaults: bool,
+    /// Some processes may not ask a node who it is.
+    pub(crate) blind: bool,
+    /// One process allows another longest lease than the others.
+    pub(crate) odd: bool,
+    /// Nodes that have lost their memory vote at once.
+    pub(crate) assume_fresh: bool,
+}
+
+/// What callers do.
+#[derive(Debug)]
+pub(crate) struct Habits {
+    pub(crate) cancel: u64,
+    /// Holders that ask for more time, at each step of theirs.
+    pub(crate) extend: u64,
+    /// Holders that do not let go when their lease is over.
+    pub(crate) stuck: u64,
+    pub(crate) hold_longest: u64,
+    pub(crate) think_longest: u64,
+    /// When the faults end, all callers end at once instead of going on.
+    pub(crate) hasty: bool,
+}
+
+impl Plan {
+    pub(crate) fn new(wanted: Wanted, random: &mut Random) -> Self {
+        let Wanted { profile, .. } = wanted;
+        let scenario = wanted.scenario.unwrap_or_else(|| Scenario::draw(random));
+        let scenario = match profile {
+            Profile::Inside => scenario,
+            Profile::Outside => Scenario::Random,
+        };
+        let count = wanted.nodes.unwrap_or_else(|| scenario.nodes(random));
+        let scenario = scenario.with_nodes(count);
+        // Short leases as often as long ones: each octave is as likely.
+        let lease = ((20 * MILLI) << scenario.octave(random)) * random.between(10, 20) / 10;
+        let guard_band = scenario.guard_band(lease, random);
+        let fleet = Fleet::draw(profile, scenario, random);
+        let faults = fleet.faults(profile, scenario, guard_band, random);
+        let forgets = faults.iter().any(|fault| fault.loses_memory());
+        let servers = Servers::draw(count, forgets, &fleet, random);
+        let skews = [lease / 16, 3 * SECOND];
+        let node_timeout = random.pick(&[lease / 20, lease / 4, lease / 2, lease]);
+        let mut plan = Self {
+            profile,
+            scenario,
+            active: (lease * random.between(3, 6)).min(SECOND),
+            habits: Habits::draw(lease, random),
+            servers,
+            fleet,
+            lease,
+            guard_band,
+            node_timeout: node_timeout.max(5 * MILLI),
+            min_validity: random.pick(&[lease / 10, lease / 10, lease / 4, MILLI]),
+            skew: random.pick(&skews),
+            wall: random.pick(&[Wall::Near, Wall::Near, Wall::Stopped, Wall::Anywhere]),
+            fault_pause: lease / random.pick(&[6, 2, 1]),
+            faults,
+            late: random.pick(&[0, 0, 20, 100]),
+            late_by: lease / random.pick(&[8, 2, 1]),
+            half_open_at_last: random.chance(250),
+            stuck_at_last: random.chance(100),
+        };
+        if forgets {
+            plan.last_for_quarantines(random);
+        }
+        plan.adapt(random);
+        plan.space_starts(random);
+        plan
+    }
+
+    /// Long enough for nodes that have lost their memory to vote again, with about as many locks
+    /// and faults as in other histories.
+    fn last_for_quarantines(&mut self, random: &mut Random) {
+        let quarantine = self.max_ttl().as_nanos() as u64 + SECOND;
+        self.active = self.active.max(quarantine * random.between(2, 6) / 2);
+        self.fault_pause = self
+            .fault_pause
+            .max(self.active / random.pick(&[40, 15, 6]));
+        let habits = &mut self.habits;
+        habits.think_longest = habits.think_longest.max(self.active / 40);
+        habits.hold_longest = habits
+            .hold_longest
+            .max(self.active / random.pick(&[400, 100, 20]));
+    }
+
+    fn space_starts(&mut self, random: &mut Random) {
+        for start in self.fleet.starts.iter_mut().skip(2) {
+            if random.chance(400) {
+                *start = random.below(self.active * 9 / 10);
+            }
+        }
+    }
+
+    /// The key TTL of the longest lease.
+    pub(crate) fn max_ttl(&self) -> Duration {
+        key_ttl(nanos(self.lease), nanos(self.guard_band))
+    }
+
+    /// The key TTL of a default lease.
+    pub(crate) fn default_ttl(&self, random: &mut Random) -> Duration {
+        let share = if self.fleet.mixed_defaults {
+            random.pick(&[1, 4, 12])
+        } else {
+            self.fleet.default_share
+        };
+        key_ttl(nanos(self.lease / share), nanos(self.guard_band))
+    }
+
+    /// Some process would wait for less than the longest lease at a first start.
+    pub(crate) const fn has_short_defaults(&self) -> bool {
+        self.fleet.mixed_defaults || self.fleet.default_share > 1
+    }
+
+    /// How long a node that has lost its memory does not vote, by the true time, if the others do
+    /// not prove that less will do.
+    pub(crate) const fn least_quarantine(&self) -> u64 {
+        self.lease
+    }
+
+    /// Of a key, by the true time, from the arrival of the last request for it.
+    pub(crate) fn longest_life(&self) -> Duration {
+        nanos(self.lease + self.lease / 50 + self.guard_band + 10 * MILLI)
+    }
+
+    /// One way between a client and a node, without anything in between.
+    pub(crate) fn distance(random: &mut Random) -> u64 {
+        random.pick(&[50, 200, 200, 800]) * MICRO
+    }
+
+    pub(crate) fn clock(random: &mut Random) -> Clock {
+        let shown = 1_000_000 * MILLI + random.below(1_000 * MILLI);
+        Clock::new(shown, Self::rate(random))
+    }
+
+    fn rate(random: &mut Random) -> i64 {
+        match random.below(4) {
+            0 => -4_000,
+            1 => 4_000,
+            2 => 0,
+            _ => random.below(8_001) as i64 - 4_000,
+        }
+    }
+
+    /// In one line, for the trace.
+    pub(crate) fn summary(&self) -> String {
+        let mut text = format!(
+            "{:?}: {:?}, {:?}, lease {:?}",
+            self.scenario,
+            self.servers,
+            self.fleet,
+            nanos(self.lease)
+        );
+        let _ = write!(
+            text,
+            ", guard band {:?}, node timeout {:?}, wall {:?}, active {:?}, faults {:?}",
+            nanos(self.guard_band),
+            nanos(self.node_timeout),
+            self.wall,
+            nanos(self.active),
+            self.faults
+        );
+        text
+    }
+}
+
+impl Fleet {
+    fn draw(profile: Profile, scenario: Scenario, random: &mut Random) -> Self {
+        let (clients, tasks) = scenario.size(random);
+        let foreign = scenario == Scenario::Random && random.chance(60);
+        Self {
+            starts: vec![0; clients],
+            tasks,
+            keys: scenario.keys(random),
+            foreign: usize::from(foreign) * random.pick(&[1, 2, 5]),
+            mixed_fleet: random.chance(if foreign { 750 } else { 30 }),
+            default_share: random.pick(&[1, 4, 12]),
+            mixed_defaults: random.chance(300),
+            blind: random.chance(100),
+            odd: scenario == Scenario::Random && random.chance(20),
+            assume_fresh: profile == Profile::Inside && random.chance(20),
+        }
+    }
+
+    /// The kinds of faults that this fleet is promised to survive, or some of them.
+    fn faults(
+        &self,
+        profile: Profile,
+        scenario: Scenario,
+        guard_band: u64,
+        random: &mut Random,
+    ) -> Vec<Fault> {
+        if scenario != Scenario::Random {
+            return Vec::new();
+        }
+        let mut faults: Vec<Fault> = Fault::STRUCK.to_vec();
+        // Nobody tells clients of other libraries what a node has forgotten, nor that clocks step.
+        let is_trusting = self.foreign > 0;
+        let keeps_memory = random.chance(500) || is_trusting || self.assume_fresh;
+        faults.retain(|fault| match profile {
+            Profile::Inside => {
+                fault.is_inside(guard_band)
+                    && !(keeps_memory && fault.loses_memory())
+                    && !(is_trusting && *fault == Fault::NodeClockStep)
+                    // A copy of old data cannot be told from the data without `INFO`.
+                    && !(self.blind && fault.forgets_some())
+            }
+            Profile::Outside => !(keeps_memory && fault.loses_memory()),
+        });
+        faults.retain(|_| random.chance(400));
+        faults
+    }
+}
+
+impl Servers {
+    fn draw(count: usize, forgets: bool, fleet: &Fleet, random: &mut Random) -> Self {
+        let mut some = |chance| {
+            let drawn = if random.chance(chance) {
+                random.pick(&[1, 2, 3, u64::MAX])
+            } else {
+                0
+            };
+            drawn as u8
+        };
+        Self {
+            count,
+            durable: if forgets { some(150) } else { 0 },
+            quiet: some(120),
+            evicting: (count >= 3 && fleet.foreign == 0 && random.chance(20))
+                .then(|| random.index(count)),
+            young: random.chance(150),
+        }
+    }
+}
+
+impl Habits {
+    fn draw(lease: u64, random: &mut Random) -> Self {
+        Self {
+            cancel: random.pick(&[0, 100, 400]),
+            extend: random.pick(&[0, 30, 300]),
+            stuck: random.pick(&[0, 100]),
+            hold_longest: lease / random.pick(&[64, 8, 2, 1]) * random.pick(&[1, 1, 3]),
+            think_longest: lease / random.pick(&[64, 8, 2]),
+            hasty: random.chance(500),
+        }
+    }
+}
+
+/// What processes differ in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Traits {
+    pub(crate) silence_limit: u64,
+    /// From never to always.
+    pub(crate) busy_from: usize,
+    pub(crate) default_ttl: Duration,
+    pub(crate) max_ttl: Duration,
+    pub(crate) is_blind: bool,
+    pub(crate) mixed_fleet: bool,
+    pub(crate) assume_fresh: bool,
+}
+
+impl Traits {
+    pub(crate) fn draw(plan: &Plan, place: usize, random: &mut Random) -> Self {
+        let is_odd = plan.fleet.odd && place == 1;
+        let max_ttl = plan.max_ttl() * if is_odd { 2 } else { 1 };
+        Self {
+            silence_limit: random.pick(&[50 * MILLI, 200 * MILLI, SECOND]),
+            busy_from: random.pick(&[usize::MAX, BUSY_FROM, 1, 0]),
+            default_ttl: plan.default_ttl(random),
+            max_ttl,
+            is_blind: plan.fleet.blind && random.chance(500),
+            mixed_fleet: plan.fleet.mixed_fleet,
+            assume_fresh: plan.fleet.assume_fresh && random.chance(500),
+        }
+    }
+}
+
+pub(crate) const fn nanos(nanos: u64) -> Duration {
+    Duration::from_nanos(nanos)
+}
+
+const _: () = assert!(KEYS >= 3, "scenarios draw up to three keys");

@@ -1,0 +1,203 @@
+//! What all histories came to.
+
+use std::{
+    fmt::{Display, Write},
+    time::Duration,
+};
+
+use crate::{
+    Settings,
+    checker::{Rule, Violation},
+    faults::Fault,
+    plan::Profile,
+    scenario::Scenario,
+    tally::{DRAWS, Tally},
+    world::History,
+};
+
+/// How many violations are told in full.
+const TOLD: usize = 10;
+
+#[derive(Debug, Default)]
+pub(crate) struct Report {
+    histories: u64,
+    pub(crate) replayed: u64,
+    tally: Tally,
+    violations: [u64; Rule::ALL.len()],
+    /// The first violation of each history that has one that must not be; in order.
+    told: Vec<Told>,
+}
+
+#[derive(Debug)]
+struct Told {
+    index: u64,
+    seed: u64,
+    violation: Violation,
+}
+
+impl Report {
+    /// True if a rule was broken that must hold.
+    pub(crate) fn on_history(
+        &mut self,
+        index: u64,
+        seed: u64,
+        profile: Profile,
+        history: History,
+    ) -> bool {
+        self.histories += 1;
+        self.tally.add(&history.tally);
+        let overlaps = |one: &Violation| one.rule == Rule::Exclusion;
+        self.tally.overlapping_histories += u64::from(history.violations.iter().any(overlaps));
+        for violation in &history.violations {
+            self.violations[violation.rule as usize] += 1;
+        }
+        let mut required = history.violations.into_iter();
+        let Some(violation) = required.find(|one| one.rule.is_required(profile)) else {
+            return false;
+        };
+        self.told.push(Told {
+            index,
+            seed,
+            violation,
+        });
+        true
+    }
+
+    pub(crate) fn add(&mut self, other: Self) {
+        self.histories += other.histories;
+        self.replayed += other.replayed;
+        self.tally.add(&other.tally);
+        for (sum, count) in self.violations.iter_mut().zip(other.violations) {
+            *sum += count;
+        }
+        self.told.extend(other.told);
+        self.told.sort_by_key(|told| told.index);
+    }
+
+    pub(crate) fn is_bad(&self, profile: Profile) -> bool {
+        let mut counts = Rule::ALL.iter().zip(self.violations);
+        counts.any(|(rule, count)| count > 0 && rule.is_required(profile))
+    }
+
+    pub(crate) fn text(&self, settings: &Settings, took: Duration) -> String {
+        let mut text = String::new();
+        for told in self.told.iter().take(TOLD) {
+            let Violation { rule, at, what } = &told.violation;
+            let _ = writeln!(
+                text,
+                "{} at {} ms of history {}: {what}\n    --histories 1 --verbose --seed {}{}",
+                rule.name(),
+                *at as f64 / 1e6,
+                told.index,
+                told.seed,
+                settings.replay_arguments()
+            );
+        }
+        if self.told.len() > TOLD {
+            let _ = writeln!(text, "and {} histories more", self.told.len() - TOLD);
+        }
+        let _ = writeln!(text, "{}", self.json(settings, took));
+        text
+    }
+
+    fn json(&self, settings: &Settings, took: Duration) -> String {
+        let tally = &self.tally;
+        let mut json = Object::default();
+        json.text("profile", settings.wanted.profile.name());
+        json.value("seed", settings.seed);
+        let nodes = settings.wanted.nodes.map(|nodes| nodes.to_string());
+        json.text("nodes", nodes.as_deref().unwrap_or("all"));
+        let scenario = settings.wanted.scenario.map(Scenario::name);
+        json.text("scenario", scenario.unwrap_or("all"));
+        json.value("histories", self.histories);
+        json.value("replayed", self.replayed);
+        json.value("acquisitions", tally.acquisitions);
+        json.value("foreign_acquisitions", tally.foreign);
+        json.value("requests", tally.requests);
+        json.value("words", tally.words);
+        json.value("overlapping_histories", tally.overlapping_histories);
+        json.value("excused_tokens", tally.excused);
+        json.value("excused_histories", tally.excused_histories);
+        json.counts("reseeds", ["full", "short"], tally.reseeds);
+        json.counts("fenced_store", ["accepted", "rejected"], tally.fenced);
+        json.value("storms", tally.storms);
+        json.value("longest_gap_ms", tally.longest_gap as f64 / 1e6);
+        json.counts(
+            "scenarios",
+            Scenario::ALL.map(Scenario::name),
+            tally.scenarios,
+        );
+        json.counts("draws", DRAWS, tally.draws);
+        json.counts("faults", Fault::NAMES, tally.faults);
+        json.counts("violations", Rule::ALL.map(Rule::name), self.violations);
+        json.value("first", self.first());
+        let seconds = took.as_secs_f64();
+        json.value("seconds", format_args!("{seconds:.1}"));
+        let speed = self.histories as f64 / seconds;
+        json.value("histories_per_second", format_args!("{speed:.0}"));
+        json.end()
+    }
+
+    fn first(&self) -> String {
+        self.told.first().map_or_else(
+            || "null".to_owned(),
+            |told| {
+                let mut json = Object::default();
+                json.value("history", told.index);
+                json.value("seed", told.seed);
+                json.text("rule", told.violation.rule.name());
+                json.end()
+            },
+        )
+    }
+}
+
+/// A JSON object, whose texts need no escapes.
+#[derive(Default)]
+struct Object(String);
+
+impl Object {
+    fn value(&mut self, name: &str, value: impl Display) {
+        let comma = if self.0.is_empty() { "" } else { "," };
+        let _ = write!(self.0, "{comma}\"{name}\":{value}");
+    }
+
+    fn text(&mut self, name: &str, text: &str) {
+        self.value(name, format_args!("\"{text}\""));
+    }
+
+    fn counts<const N: usize>(&mut self, name: &str, names: [&str; N], counts: [u64; N]) {
+        let mut inner = Self::default();
+        for (name, count) in names.iter().zip(counts) {
+            inner.value(name, count);
+        }
+        self.value(name, inner.end());
+    }
+
+    fn end(self) -> String {
+        format!("{{{}}}", self.0)
+    }
+}
+
+impl Settings {
+    fn replay_arguments(&self) -> String {
+        let nodes = self.wanted.nodes.map(|nodes| format!(" --nodes {nodes}"));
+        let scenario = self.wanted.scenario;
+        let scenario = scenario.map(|scenario| format!(" --scenario {}", scenario.name()));
+        format!(
+            " --profile {}{}{}",
+            self.wanted.profile.name(),
+            nodes.unwrap_or_default(),
+            scenario.unwrap_or_default()
+        )
+    }
+}
+
+impl Profile {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Inside => "inside",
+            Self::Outside => "outside",
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! What locks, waiting and idleness cost in messages.
+
+use redlock_protocol::{Order, Request};
+
+use crate::{SECOND, checker::Rule, trace, world::World};
+
+/// What one process has sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Costs {
+    pub(crate) connections: u64,
+    /// About locks.
+    pub(crate) about_keys: u64,
+    /// About nodes.
+    pub(crate) about_nodes: u64,
+    pub(crate) to: [u64; 8],
+}
+
+/// What had been sent when a majority of nodes had been down for a while.
+#[derive(Clone, Debug)]
+pub(crate) struct Outage {
+    since: u64,
+    /// For each client.
+    sent: Vec<Costs>,
+}
+
+impl Costs {
+    pub(crate) const fn on_send(&mut self, order: &Order) {
+        match order.body {
+            Request::Identify
+            | Request::Probe
+            | Request::ReportLoss { .. }
+            | Request::Admit { .. } => self.about_nodes += 1,
+            _ => self.about_keys += 1,
+        }
+        self.to[order.node.0] += 1;
+    }
+
+    const fn all(&self) -> u64 {
+        self.about_keys + self.about_nodes
+    }
+}
+
+impl World {
+    fn count(&self) -> Outage {
+        Outage {
+            since: self.now,
+            sent: self.clients.iter().map(|client| client.costs).collect(),
+        }
+    }
+
+    pub(crate) fn begin_outage(&mut self) {
+        trace!(self, "!! the outage is counted");
+        self.outage = Some(self.count());
+    }
+
+    /// While no majority can vote nothing is sent about locks.
+    pub(crate) fn end_outage(&mut self) {
+        let Some(outage) = self.outage.take() else {
+            return;
+        };
+        let took = self.now - outage.since;
+        // One question for each second, and the releases that a node owes.
+        let bound = 4 + 2 * took / SECOND;
+        for (client, before) in outage.sent.iter().enumerate() {
+            let sent = self.clients[client].costs.about_keys - before.about_keys;
+            if sent > bound {
+                let what = format!(
+                    "client {client} has sent {sent} requests about locks in {} s without a \
+                     majority",
+                    took as f64 / 1e9
+                );
+                self.violation(Rule::Cost, what);
+            }
+        }
+    }
+
+    pub(crate) fn begin_idleness(&mut self) {
+        self.outage = Some(self.count());
+    }
+
+    /// Nobody wanted anything.
+    pub(crate) fn end_idleness(&mut self) {
+        let Some(idle) = self.outage.take() else {
+            return;
+        };
+        let took = self.now - idle.since;
+        let nodes = self.nodes.len() as u64;
+        let sick = (0..self.nodes.len()).filter(|&node| !self.can_vote(node));
+        // A node that cannot be let in is probed once in a second, and its survey asks all.
+        let bound = nodes + (2 + sick.count() as u64 * nodes * 4) * (1 + took / SECOND);
+        for (client, before) in idle.sent.iter().enumerate() {
+            let sent = self.clients[client].costs.all() - before.all();
+            if sent > bound {
+                let what = format!(
+                    "client {client} has sent {sent} requests in {} idle seconds",
+                    took as f64 / 1e9
+                );
+                self.violation(Rule::Cost, what);
+            }
+        }
+    }
+
+    /// A node that replies with errors for good is not asked more than others are.
+    pub(crate) fn check_sick_costs(&mut self) {
+        for node in 0..self.nodes.len() {
+            if !self.nodes[node].sickness.is_for_good() {
+                continue;
+            }
+            for client in 0..self.clients.len() {
+                let costs = self.clients[client].costs;
+                let well = (0..self.nodes.len())
+                    .filter(|&other| !self.nodes[other].sickness.is_for_good());
+                let most = well.map(|other| costs.to[other]).max().unwrap_or(0);
+                let seconds = self.now / SECOND + 1;
+                if costs.to[node] > most * 3 / 2 + 20 + 10 * seconds {
+                    let what = format!(
+                        "client {client} has asked node {node}, which is {:?}, {} times, and \
+                         others {most} times",
+                        self.nodes[node].sickness, costs.to[node]
+                    );
+                    self.violation(Rule::Cost, what);
+                }
+            }
+        }
+    }
+}

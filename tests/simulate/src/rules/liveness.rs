@@ -1,0 +1,105 @@
+//! No caller waits for a lock that is free.
+
+use redlock_protocol::majority;
+
+use crate::{
+    MILLI,
+    checker::Rule,
+    world::{Phase, World},
+};
+
+/// The longest pause between two attempts, and for how long a process stands back for another.
+const LONGEST_PAUSE: u64 = 70 * MILLI;
+
+/// What happens to a key while all is calm. True times.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Traffic {
+    /// Since when a majority of nodes has had no key.
+    free_since: Option<u64>,
+    /// Since when some caller has been waiting.
+    waiting_since: u64,
+    /// When the last holder let go.
+    idle_since: u64,
+    /// When a key last vanished that was not released.
+    pub(crate) vanished: u64,
+    /// The longest that it was free while a caller waited.
+    pub(crate) longest: u64,
+}
+
+impl World {
+    fn patience(&self) -> u64 {
+        let links = self.clients.iter().flat_map(|client| &client.links);
+        let farthest = links.map(|link| link.distance).max().unwrap_or(0);
+        LONGEST_PAUSE + 40 * farthest
+    }
+
+    /// A caller is about to wait.
+    pub(crate) fn on_waiter(&mut self, key: usize) {
+        if !self.checker.is_waited_for(key) {
+            self.traffic[key].waiting_since = self.now;
+        }
+    }
+
+    /// A holder has let go.
+    pub(crate) fn on_idle(&mut self, key: usize) {
+        self.traffic[key].idle_since = self.now;
+    }
+
+    /// A caller has got the lock.
+    pub(crate) fn on_holder(&mut self, key: usize) {
+        let Traffic {
+            waiting_since,
+            idle_since,
+            vanished,
+            ..
+        } = self.traffic[key];
+        let since = waiting_since.max(idle_since).max(vanished);
+        self.check_gap(key, since, "nobody held it");
+    }
+
+    /// Nodes have made or deleted keys.
+    pub(crate) fn on_keys_changed(&mut self, key: usize) {
+        if self.phase != Phase::Calm {
+            return;
+        }
+        let lacks = |node: &&crate::node::Node| node.key(key, self.now).is_none();
+        let free = self.nodes.iter().filter(lacks).count() >= majority(self.nodes.len());
+        let traffic = &mut self.traffic[key];
+        if free {
+            traffic.free_since.get_or_insert(self.now);
+        } else if let Some(since) = traffic.free_since.take() {
+            let since = since.max(traffic.waiting_since);
+            self.check_gap(key, since, "nodes had no key");
+        }
+    }
+
+    fn check_gap(&mut self, key: usize, since: u64, what: &str) {
+        if self.phase != Phase::Calm || self.plan.half_open_at_last || !self.is_served() {
+            return;
+        }
+        let gap = self.now - since.max(self.calm_since);
+        let longest = &mut self.traffic[key].longest;
+        *longest = gap.max(*longest);
+        if gap > self.patience() {
+            let what = format!(
+                "key {key} was waited for, and {what} for {} ms",
+                gap as f64 / 1e6
+            );
+            self.violation(Rule::Liveness, what);
+        }
+    }
+
+    /// All nodes vote that should.
+    fn is_served(&self) -> bool {
+        !self.plan.fleet.odd && self.all_vote()
+    }
+
+    /// Several have asked at once for a lock that was free, and would not wait.
+    pub(crate) fn check_storm(&mut self, asked: usize) {
+        let winners = self.storm_winners;
+        if winners != 1 && asked > 0 {
+            let what = format!("of {asked} callers that asked at once {winners} got the lock");
+            self.violation(Rule::Liveness, what);
+        }
+    }
+}

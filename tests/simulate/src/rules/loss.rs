@@ -1,0 +1,127 @@
+//! When a holder must know that its lock is lost, and when it must not say so.
+
+use redlock_protocol::{Loss, SectionId, majority};
+
+use crate::{
+    MILLI,
+    agenda::Happening,
+    callers::{Stage, task_of},
+    checker::Rule,
+    foreign,
+    plan::Profile,
+    scenario::Scenario,
+    world::World,
+};
+
+/// A holder reads its keys so long after it has got them, and only then is told of changes.
+const UNWATCHED: u64 = 20 * MILLI;
+
+/// How late an engine wakes.
+const LATE: u64 = 2 * MILLI;
+
+impl World {
+    /// A key has vanished from a node. Who holds it rests on fewer nodes now.
+    pub(crate) fn on_key_lost(&mut self, index: usize) {
+        self.traffic[index].vanished = self.now;
+        for place in 0..self.checker.believers(index).len() {
+            let belief = self.checker.believers(index)[place];
+            if belief.client >= foreign::FIRST {
+                continue;
+            }
+            if self.carriers(belief.client, belief.section) < majority(self.nodes.len()) {
+                let round_trip = self.round_trip(belief.client);
+                let since = self.now.max(belief.since + UNWATCHED + LATE + round_trip);
+                let check = Happening::CheckLoss {
+                    client: belief.client,
+                    section: belief.section,
+                    since: self.now,
+                };
+                self.agenda.at(since + 2 * round_trip + LATE, check);
+            }
+        }
+    }
+
+    /// The longest that a message and its reply take to any node.
+    fn round_trip(&self, client: usize) -> u64 {
+        let links = self.clients[client].links.iter();
+        4 * links.map(|link| link.distance).max().unwrap_or(0)
+    }
+
+    /// How many nodes have the key of a section.
+    fn carriers(&self, client: usize, section: SectionId) -> usize {
+        let task = &self.clients[client].tasks[task_of(section)];
+        let has = |node: usize| {
+            let key = self.nodes[node].key(task.key, self.now);
+            key.is_some_and(|key| key.owner.is_some() && key.owner == task.owner)
+        };
+        (0..self.nodes.len()).filter(|&node| has(node)).count()
+    }
+
+    /// Nothing has been wrong between a client and any node since then.
+    fn is_undisturbed(&self, client: usize, since: u64) -> bool {
+        let one = &self.clients[client];
+        let sound = |(link, node): (&crate::network::Link, &crate::node::Node)| {
+            let half_open = link
+                .current
+                .is_some_and(|connection| self.connections[connection].is_half_open());
+            link.up && !half_open && link.troubled < since && node.troubled < since
+        };
+        !one.paused && one.links.iter().zip(&self.nodes).all(sound)
+    }
+
+    pub(crate) fn check_loss(&mut self, client: usize, section: SectionId, since: u64) {
+        let one = &self.clients[client];
+        let task = &one.tasks[task_of(section)];
+        let Stage::Holding { deadline, .. } = task.stage else {
+            return;
+        };
+        let is_over = one.clock.read(self.now) >= deadline.as_nanos();
+        let tells = self.nodes.iter().all(|node| node.tells_changes);
+        if task.section != section || is_over || !tells {
+            return;
+        }
+        let before = since.saturating_sub(10 * self.round_trip(client) + 10 * MILLI);
+        let carriers = self.carriers(client, section);
+        if carriers < majority(self.nodes.len()) && self.is_undisturbed(client, before) {
+            let what = format!(
+                "client {client}'s {section:?} has had its key on {carriers} nodes since {} ms, \
+                 and goes on",
+                since as f64 / 1e6
+            );
+            self.violation(Rule::Loss, what);
+        }
+    }
+
+    /// A lease has ended under its holder: was there a reason?
+    pub(crate) fn check_endurance(&mut self, client: usize, task: usize, loss: &Loss) {
+        let one = &self.clients[client].tasks[task];
+        let section = one.section;
+        let leads = self.plan.is_leader(client, task)
+            && self.plan.scenario != Scenario::Losses
+            && self.now < self.plan.active;
+        if leads {
+            let what = format!("client {client}'s {section:?} should have been renewed: {loss:?}");
+            return self.violation(Rule::Endurance, what);
+        }
+        let Loss::Lost { .. } = loss else {
+            return;
+        };
+        let since = one.began;
+        let settled = since + UNWATCHED + LATE + 2 * self.round_trip(client);
+        let kept = |node: &&crate::node::Node| {
+            let key = node.key(one.key, self.now);
+            node.lost_at < since && key.is_some_and(|key| key.owner == one.owner)
+        };
+        let carriers = self.nodes.iter().filter(kept).count();
+        if self.plan.profile == Profile::Inside
+            && self.now > settled
+            && carriers >= majority(self.nodes.len())
+            && self.is_undisturbed(client, since)
+        {
+            let what = format!(
+                "client {client}'s {section:?} is called lost, with its key on {carriers} nodes"
+            );
+            self.violation(Rule::Endurance, what);
+        }
+    }
+}

@@ -1,0 +1,378 @@
+//! How faults strike.
+
+use crate::{
+    MILLI, SECOND,
+    agenda::Happening,
+    faults::Fault,
+    network::Notice,
+    node::{Left, Sickness},
+    plan::Profile,
+    trace,
+    world::{Phase, World},
+};
+
+impl World {
+    pub(crate) fn schedule_strike(&mut self) {
+        if !self.plan.faults.is_empty() {
+            let pause = 1 + self.random.below(2 * self.plan.fault_pause);
+            self.agenda.at(self.now + pause, Happening::Strike);
+        }
+    }
+
+    /// Lets something go wrong, and schedules the next time.
+    pub(crate) fn strike(&mut self) {
+        if self.phase != Phase::Faulty {
+            return;
+        }
+        let fault = self.plan.faults[self.random.index(self.plan.faults.len())];
+        let node = self.random.index(self.nodes.len());
+        let client = self.victim();
+        if self.random.chance(200) {
+            let saved = self.random.index(self.nodes.len());
+            self.nodes[saved].save();
+        }
+        trace!(self, "!! {fault:?} (client {client}, node {node})");
+        self.strike_one(fault, client, node);
+        self.schedule_strike();
+    }
+
+    fn strike_one(&mut self, fault: Fault, client: usize, node: usize) {
+        match fault {
+            Fault::ConnectionBroken => {
+                self.hit(fault, Some(client));
+                self.break_link(client, node);
+            }
+            Fault::HalfOpen => {
+                self.hit(fault, Some(client));
+                self.half_open(client, node);
+            }
+            Fault::Partition => self.partition(client, node),
+            Fault::NodeSilent => {
+                self.hit(fault, None);
+                let until = self.now + self.a_while();
+                self.nodes[node].silent_until = until;
+                self.nodes[node].troubled = until;
+                self.agenda.at(until, Happening::Speak { node });
+            }
+            Fault::NodeSlow => {
+                self.hit(fault, None);
+                let slow = self.random.below(self.plan.lease / 2);
+                let until = self.now + self.a_while();
+                self.nodes[node].slow_until = until;
+                self.nodes[node].slow_by = slow;
+                self.nodes[node].troubled = until + slow;
+            }
+            Fault::NodeCrash => {
+                self.hit(fault, None);
+                self.crash(node, None);
+            }
+            Fault::EmptyRestart => self.restart_nodes(node, Left::Nothing),
+            Fault::SnapshotRestart => self.restart_nodes(node, Left::Snapshot),
+            Fault::Promoted => self.promote(node),
+            Fault::Flushed => {
+                if self.may_forget(node) {
+                    self.flush(node);
+                }
+            }
+            Fault::ClientPaused => self.pause(client),
+            Fault::ClientClockStep => self.step_client(client),
+            Fault::NodeClockStep => self.step_node(node),
+            Fault::ClientKilled => {
+                self.hit(fault, Some(client));
+                self.restart(client);
+            }
+            Fault::EngineShutDown => self.shut_down(client),
+            Fault::ScriptsFlushed => {
+                self.hit(fault, None);
+                self.nodes[node].flush_scripts();
+            }
+            Fault::ErrorReplies => self.reply_errors(node),
+            Fault::ErrorsForGood => {
+                let kind = self.random.pick(&Sickness::FOR_GOOD);
+                self.sicken_for_good(node, kind);
+            }
+            Fault::CounterPoisoned => self.poison(node),
+            _ => {}
+        }
+    }
+
+    /// Mostly one that has to do with a lock now.
+    fn victim(&mut self) -> usize {
+        let drawn = self.random.index(self.clients.len());
+        if self.random.chance(250) {
+            return drawn;
+        }
+        let busy = |&client: &usize| self.clients[client].is_busy();
+        let turned = (0..self.clients.len()).map(|index| (drawn + index) % self.clients.len());
+        turned.into_iter().find(busy).unwrap_or(drawn)
+    }
+
+    /// Often short, and sometimes well beyond a lease.
+    fn a_while(&mut self) -> u64 {
+        let longest = self.plan.lease * self.random.pick(&[1, 2, 5]) / 2;
+        1 + self.random.below(longest)
+    }
+
+    fn partition(&mut self, client: usize, node: usize) {
+        let until = self.now + self.a_while();
+        let nodes = self.nodes.len();
+        let (clients, nodes) = match self.random.below(3) {
+            0 => (client..client + 1, node..node + 1),
+            1 => (0..self.clients.len(), node..node + 1),
+            _ => (client..client + 1, 0..nodes),
+        };
+        for client in clients {
+            for node in nodes.clone() {
+                let link = &mut self.clients[client].links[node];
+                link.blocked_until = until;
+                link.troubled = link.troubled.max(until + 2 * link.distance);
+            }
+        }
+        self.hit(Fault::Partition, Some(client));
+    }
+
+    // ---- memory
+
+    /// Whether a node may lose its memory. If new nodes wait for less than the longest lease, one
+    /// must remain that remembers: without it a loss of everything looks like a first start.
+    fn may_forget(&self, node: usize) -> bool {
+        if self.plan.profile == Profile::Outside || !self.plan.has_short_defaults() {
+            return true;
+        }
+        let others = self.nodes.iter().enumerate();
+        let mut others = others.filter(|&(other, _)| other != node);
+        !self.nodes[node].votes() || others.any(|(_, other)| other.votes())
+    }
+
+    /// One, or several at once, lose their memory.
+    fn restart_nodes(&mut self, first: usize, left: Left) {
+        let nodes = self.nodes.len();
+        let count = if self.random.chance(300) {
+            1 + self.random.index(nodes)
+        } else {
+            1
+        };
+        for place in first..first + count {
+            let node = place % nodes;
+            // One that has everything on disk loses nothing.
+            let left = if self.nodes[node].is_durable {
+                Left::Everything
+            } else {
+                left
+            };
+            if left == Left::Everything || self.may_forget(node) {
+                let fault = match left {
+                    Left::Snapshot => Fault::SnapshotRestart,
+                    _ => Fault::EmptyRestart,
+                };
+                self.hit(fault, None);
+                self.crash(node, Some(left));
+            }
+        }
+    }
+
+    /// Another process takes over with an old copy of the data. What was durable is so no more, because
+    /// a replica may lack what its master has granted; or it is from now on.
+    fn promote(&mut self, node: usize) {
+        if !self.may_forget(node) || self.nodes[node].down {
+            return;
+        }
+        self.hit(Fault::Promoted, None);
+        self.crash(node, Some(Left::Snapshot));
+        let promoted = &mut self.nodes[node];
+        promoted.is_durable = !promoted.is_durable;
+    }
+
+    pub(crate) fn flush(&mut self, node: usize) {
+        self.hit(Fault::Flushed, None);
+        self.nodes[node].flush(self.now);
+        self.forgot(node);
+        self.tell_all(node);
+    }
+
+    fn crash(&mut self, node: usize, left: Option<Left>) {
+        if self.nodes[node].down {
+            return;
+        }
+        let back = self.now + self.a_while();
+        let notice = if self.random.chance(750) {
+            Notice::Soon
+        } else {
+            Notice::Never
+        };
+        self.down(node, left, notice);
+        self.agenda.at(back, Happening::Up { node });
+    }
+
+    /// A node is not there any more, for as long as nobody says so.
+    pub(crate) fn down(&mut self, node: usize, left: Option<Left>, notice: Notice) {
+        let dead = &mut self.nodes[node];
+        dead.down = true;
+        dead.troubled = u64::MAX;
+        dead.silent_until = 0;
+        dead.flush_scripts();
+        let lost = std::mem::take(&mut dead.backlog);
+        if let Some(left) = left {
+            dead.restart(left, self.now);
+            if left != Left::Everything {
+                self.forgot(node);
+            }
+        }
+        self.under_way -= lost.len();
+        for arrival in lost {
+            self.lose(&arrival);
+        }
+        for connection in self.nodes[node].connections.clone() {
+            self.break_connection(connection, false, notice);
+        }
+    }
+
+    // ---- errors
+
+    fn reply_errors(&mut self, node: usize) {
+        self.hit(Fault::ErrorReplies, None);
+        let few = 1 + self.random.below(4) as u32;
+        let sick = &mut self.nodes[node];
+        if !sick.sickness.is_for_good() {
+            sick.sickness = if self.random.chance(700) {
+                Sickness::Loading(few)
+            } else {
+                Sickness::Garbling(few)
+            };
+            sick.troubled = u64::MAX;
+        }
+    }
+
+    /// A majority must be left that is well.
+    pub(crate) fn sicken_for_good(&mut self, node: usize, kind: Sickness) {
+        let nodes = self.nodes.len();
+        let evicting = self.plan.servers.evicting;
+        let is_bad = |&other: &usize| {
+            other == node
+                || evicting == Some(other)
+                || self.poisoned == Some(other)
+                || self.nodes[other].sickness.is_for_good()
+        };
+        if (0..nodes).filter(is_bad).count() <= (nodes - 1) / 2 {
+            trace!(self, "!! node {node} is {kind:?} for good");
+            self.hit(Fault::ErrorsForGood, None);
+            self.nodes[node].sickness = kind;
+            self.nodes[node].troubled = u64::MAX;
+        }
+    }
+
+    /// At most one node has a counter that nobody believes.
+    fn poison(&mut self, node: usize) {
+        let nodes = self.nodes.len();
+        let evicting = self.plan.servers.evicting;
+        let is_bad = |&other: &usize| {
+            other == node || evicting == Some(other) || self.nodes[other].sickness.is_for_good()
+        };
+        let few = (0..nodes).filter(is_bad).count() <= (nodes - 1) / 2;
+        if few && self.poisoned.is_none_or(|other| other == node) {
+            self.poisoned = Some(node);
+            self.hit(Fault::CounterPoisoned, None);
+            let index = self.random.index(self.plan.fleet.keys);
+            let value = self
+                .random
+                .pick(&[1 << 53, 1 << 52, (1 << 52) - 300, 1 << 51]);
+            self.nodes[node].poison(index, value);
+        }
+    }
+
+    // ---- clients and clocks
+
+    fn pause(&mut self, client: usize) {
+        if self.clients[client].paused_until > self.now {
+            return;
+        }
+        self.hit(Fault::ClientPaused, Some(client));
+        let time = self.a_while();
+        self.clients[client].pause(self.now, time);
+        let resume = self.now + time + self.random.below(MILLI / 5);
+        self.agenda.at(resume, Happening::Resume { client });
+    }
+
+    /// The clock of an engine never goes back: it stands still instead.
+    fn step_client(&mut self, client: usize) {
+        self.hit(Fault::ClientClockStep, Some(client));
+        let step = self.random.below(3 * SECOND);
+        let (forward, stall) = match step.checked_sub(SECOND) {
+            Some(forward) => (forward, 0),
+            None => (0, step),
+        };
+        self.clients[client].step(self.now, forward, stall);
+        self.clocks_stepped = true;
+        self.arm(client);
+    }
+
+    fn step_node(&mut self, node: usize) {
+        self.hit(Fault::NodeClockStep, None);
+        if self.plan.profile == Profile::Inside {
+            let ahead = self.random.below(self.plan.guard_band);
+            return self.nodes[node].set_ahead(self.now, ahead);
+        }
+        self.clocks_stepped = true;
+        let step = self.random.below(3 * SECOND);
+        let stepped = &mut self.nodes[node];
+        match step.checked_sub(SECOND) {
+            Some(forward) => {
+                stepped.clock.step_forward(self.now, forward);
+                stepped.stepped_forward += forward;
+            }
+            None => {
+                stepped.clock.step_back(self.now, step);
+                stepped.stepped_back += step;
+            }
+        }
+    }
+
+    fn shut_down(&mut self, client: usize) {
+        if self.clients[client].paused || self.clients[client].shut_down.is_some() {
+            return;
+        }
+        self.hit(Fault::EngineShutDown, Some(client));
+        let timeout = self.random.pick(&[0, 1, 4]) * self.plan.lease / 2;
+        let abort_holders = self.random.chance(500);
+        self.tell_shutdown(client, timeout, abort_holders);
+    }
+
+    // ---- the end of it
+
+    /// Ends all faults that would go on by themselves, but those that are for good.
+    pub(crate) fn heal(&mut self) {
+        trace!(self, "!! no more faults");
+        let soon = self.now + MILLI;
+        for node in 0..self.nodes.len() {
+            let healed = &mut self.nodes[node];
+            if !healed.sickness.is_for_good() {
+                healed.sickness = Sickness::Healthy;
+                healed.troubled = self.now;
+            }
+            healed.slow_until = 0;
+            if healed.down {
+                self.agenda.at(soon, Happening::Up { node });
+            }
+            if healed.silent_until > self.now {
+                healed.silent_until = self.now;
+                self.agenda.at(self.now, Happening::Speak { node });
+            }
+        }
+        for client in 0..self.clients.len() {
+            for link in &mut self.clients[client].links {
+                link.blocked_until = 0;
+            }
+            if self.clients[client].paused {
+                self.clients[client].paused_until = self.now;
+                self.agenda.at(self.now, Happening::Resume { client });
+            }
+        }
+        for connection in 0..self.connections.len() {
+            // Some are left for the protocol to find out.
+            let left = self.plan.half_open_at_last && !self.connections[connection].is_broken();
+            if self.connections[connection].is_half_open() && !left {
+                self.break_connection(connection, false, Notice::Soon);
+            }
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! One history: clients, nodes and what is between them, in virtual time.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use redlock_protocol::Token;
+
+use crate::{
+    MICRO,
+    agenda::{Agenda, Happening},
+    checker::{Checker, Rule, Violation, WrongToken},
+    client::Client,
+    foreign::Foreign,
+    log::Log,
+    names::{KEYS, names},
+    network::{Connection, Link},
+    node::Node,
+    plan::{Plan, Profile, Wall, Wanted},
+    random::Random,
+    rules::{Outage, Traffic},
+    store::{Holder, Wrong},
+    tally::Tally,
+    trace,
+};
+
+pub(crate) struct World {
+    /// True time, in nanoseconds, as everywhere where nothing else is said.
+    pub(crate) now: u64,
+    /// The same in microseconds, for the wall clocks of clients.
+    pub(crate) wall: Arc<AtomicU64>,
+    pub(crate) plan: Plan,
+    pub(crate) random: Random,
+    pub(crate) phase: Phase,
+    pub(crate) names: [Arc<str>; KEYS],
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) clients: Vec<Client>,
+    pub(crate) foreign: Vec<Foreign>,
+    /// All that were ever made.
+    pub(crate) connections: Vec<Connection>,
+    pub(crate) agenda: Agenda,
+    /// Messages that have not arrived yet.
+    pub(crate) under_way: usize,
+    pub(crate) checker: Checker,
+    pub(crate) tally: Tally,
+    pub(crate) violations: Vec<Violation>,
+    /// A node has lost its memory.
+    pub(crate) losses: bool,
+    /// A node that had has voted again, without the counters of so many others as it takes.
+    pub(crate) short_reseeds: bool,
+    /// Some clock has stepped as it liked.
+    pub(crate) clocks_stepped: bool,
+    /// The node whose counter nobody believes.
+    pub(crate) poisoned: Option<usize>,
+    pub(crate) traffic: [Traffic; KEYS],
+    pub(crate) calm_since: u64,
+    pub(crate) storm_winners: usize,
+    pub(crate) outage: Option<Outage>,
+    /// How much has happened.
+    steps: u64,
+    pub(crate) log: Log,
+}
+
+/// No history has more to do than this.
+const STEPS: u64 = 5_000_000;
+
+/// What a history is about at the moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// Faults, and callers that ask again and again.
+    Faulty,
+    /// No new faults and no new callers, until everything has come to rest.
+    Settling,
+    /// Every caller asks once more for every key, and must get it.
+    Calm,
+    /// All ask for one key at once, and do not wait.
+    Storm,
+}
+
+/// What a history came to.
+pub(crate) struct History {
+    pub(crate) tally: Tally,
+    pub(crate) violations: Vec<Violation>,
+    pub(crate) digest: u64,
+}
+
+impl World {
+    pub(crate) fn new(seed: u64, wanted: Wanted, log: Log) -> Self {
+        let mut random = Random::new(seed);
+        let plan = Plan::new(wanted, &mut random);
+        let nodes = plan.servers.count;
+        let new_node = |number| Node::new(number, &plan, &mut random);
+        Self {
+            now: 0,
+            nodes: (0..nodes).map(new_node).collect(),
+            wall: Arc::default(),
+            plan,
+            random,
+            phase: Phase::Faulty,
+            names: names(),
+            clients: Vec::new(),
+            foreign: Vec::new(),
+            connections: Vec::new(),
+            agenda: Agenda::default(),
+            under_way: 0,
+            checker: Checker::new(nodes),
+            tally: Tally::default(),
+            violations: Vec::new(),
+            losses: false,
+            short_reseeds: false,
+            clocks_stepped: false,
+            poisoned: None,
+            traffic: Default::default(),
+            calm_since: 0,
+            storm_winners: 0,
+            outage: None,
+            steps: 0,
+            log,
+        }
+    }
+
+    pub(crate) fn violation(&mut self, rule: Rule, what: String) {
+        trace!(self, "?? {rule:?}: {what}");
+        self.violations.push(Violation {
+            rule,
+            at: self.now,
+            what,
+        });
+    }
+
+    // ---- tokens
+
+    pub(crate) fn on_token(&mut self, client: usize, task: usize, token: Token) {
+        let key = self.clients[client].tasks[task].key;
+        let exclusive = self.plan.profile == Profile::Inside || !self.clocks_stepped;
+        let place = (client, key);
+        let (grant, wrong) = self.checker.on_token(place, token, self.now, exclusive);
+        let Some(wrong) = wrong else {
+            return;
+        };
+        let excused = match &wrong {
+            WrongToken::Unreported | WrongToken::NotRising(_) => false,
+            WrongToken::OutOfOrder(others) => others
+                .iter()
+                .all(|other| self.promises_no_order(grant.took, other.took)),
+        };
+        if excused {
+            self.excuse();
+        } else {
+            let what = format!("client {client} gets {grant:?} for key {key}: {wrong:?}");
+            self.violation(Rule::Token, what);
+        }
+    }
+
+    /// True if memory was lost such that nothing is promised about the tokens of two acquisitions
+    /// that took so long.
+    ///
+    /// Nothing is needed where nodes that lost their memory have got counters of so many nodes
+    /// that remember theirs that one of them is in every majority of before, after all that had
+    /// counted a grant of before have come to an end. Where they have not, clients' wall clocks
+    /// must not be further apart than what a quarantine leaves, beside the two acquisitions.
+    fn promises_no_order(&self, one: u64, other: u64) -> bool {
+        let quarantine = self.plan.least_quarantine();
+        let is_close = one + other + 3 * self.plan.skew >= quarantine;
+        match self.plan.profile {
+            Profile::Inside => self.short_reseeds && (self.plan.wall != Wall::Near || is_close),
+            Profile::Outside => self.short_reseeds || self.losses && one.max(other) >= quarantine,
+        }
+    }
+
+    fn excuse(&mut self) {
+        self.tally.excused += 1;
+        self.tally.excused_histories = 1;
+    }
+
+    /// What is wrong at the fenced store.
+    pub(crate) fn on_fenced(&mut self, holder: Holder, wrong: Wrong) {
+        if self.tally.excused > 0 {
+            return self.excuse();
+        }
+        self.violation(Rule::FencedStore, format!("{wrong:?} by {holder:?}"));
+    }
+
+    /// A write has arrived at the fenced store.
+    pub(crate) fn written(&mut self, key: usize, holder: Holder, token: Token, read: u64) {
+        let written = self.checker.fenced[key].write(holder, token, read);
+        self.tally.fenced[usize::from(written.is_none())] += 1;
+        if let Some(Err(wrong)) = written {
+            self.on_fenced(holder, wrong);
+        }
+    }
+
+    // ---- time
+
+    pub(crate) fn step(&mut self) -> bool {
+        let Some((at, happening)) = self.agenda.pop() else {
+            return false;
+        };
+        self.steps += 1;
+        if self.steps == STEPS {
+            let what = format!("too much happens, of late {happening:?}");
+            self.violation(Rule::Rest, what);
+            self.agenda = Agenda::default();
+            return false;
+        }
+        self.now = at;
+        self.wall.store(at / MICRO, Ordering::Relaxed);
+        match happening {
+            Happening::AtNode(arrival) => self.at_node(arrival),
+            Happening::AtClient(arrival) => self.at_client(arrival),
+            Happening::Wake { client } => self.wake(client),
+            Happening::Turn { client, task, turn } => self.turn(client, task, turn),
+            Happening::Join => self.join(),
+            Happening::Strike => self.strike(),
+            Happening::Act { step } => self.act(step),
+            Happening::Resume { client } => self.resume(client),
+            Happening::Speak { node } => self.speak(node),
+            Happening::Written {
+                key,
+                holder,
+                token,
+                read,
+            } => self.written(key, holder, token, read),
+            Happening::Up { node } => self.up(node),
+            Happening::ForeignTurn { foreign, attempt } => self.foreign_turn(foreign, attempt),
+            Happening::ForeignAtNode(letter) => self.foreign_at_node(letter),
+            Happening::ForeignReply { letter, is_set } => self.foreign_reply(letter, is_set),
+            Happening::CheckLoss {
+                client,
+                section,
+                since,
+            } => self.check_loss(client, section, since),
+            Happening::CheckVote { node, process } => self.check_vote(node, process),
+        }
+        true
+    }
+
+    /// How much longer a key can live because of clocks that went back.
+    pub(crate) fn stepped_back(&self) -> u64 {
+        let stepped = self.nodes.iter().map(|node| node.stepped_back);
+        stepped.max().unwrap_or(0)
+    }
+
+    // ---- leaks
+
+    /// Everything has come to rest, for all clients or for one: what is left on nodes that it is
+    /// connected to?
+    pub(crate) fn check_leaks(&mut self, client: Option<usize>) {
+        for node in 0..self.nodes.len() {
+            for index in 0..self.plan.fleet.keys {
+                let one = &self.nodes[node];
+                let Some((key, made)) = one.key(index, self.now).zip(one.made(index)) else {
+                    continue;
+                };
+                let owner = key.owner.and_then(|owner| self.checker.attempted(owner));
+                let Some(attempted) = owner else {
+                    continue;
+                };
+                let owner = &self.clients[attempted.client];
+                let link = &owner.links[node];
+                // Nobody comes for these: the process is gone, the release came before the
+                // request on another connection, was answered with an error, or was owed until
+                // the key should have expired, and the node was not there before or the client
+                // is not there any more.
+                let excused = attempted.incarnation != owner.incarnation
+                    || made.orphan
+                    || attempted.is_refused_by(node)
+                    || link.up_since >= attempted.expires
+                    || client.is_some() && owner.clock.read(self.now) >= attempted.expires;
+                let asked_for = client.is_none_or(|client| client == attempted.client);
+                if asked_for && self.is_reachable(link) && !excused {
+                    let what = format!("node {node} still has {key:?} of key {index}");
+                    self.violation(Rule::Leak, what);
+                }
+            }
+        }
+    }
+
+    fn is_reachable(&self, link: &Link) -> bool {
+        let connection = link.current.filter(|_| link.up);
+        connection.is_some_and(|connection| !self.connections[connection].is_half_open())
+    }
+}
