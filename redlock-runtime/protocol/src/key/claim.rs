@@ -130,13 +130,14 @@ impl Claim {
         self.on_known(node);
         let place = &mut self.places[node.0];
         let before = place.written;
-        if remaining.is_none_or(|remaining| remaining < ttl) {
+        let is_written = remaining.is_none_or(|remaining| remaining < ttl);
+        if is_written {
             place.written = Some((since, ttl + spare));
         }
         let ((written, lived), remaining) = before.zip(remaining)?;
         let expected = lived.saturating_sub(now.since(written) + ROUNDING);
         let gain = expected.saturating_sub(remaining);
-        place.lead.add(gain, params, now)
+        place.lead.add(gain, is_written, params, now)
     }
 
     // ---- reading
