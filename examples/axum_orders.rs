@@ -140,6 +140,11 @@ async fn main() -> anyhow::Result<()> {
         .nodes_from_env_or(["memory://a", "memory://b", "memory://c"])
         .install()
         .await?;
+    if redlock.is_embedded() {
+        eprintln!(
+            "warning: locks hold in this process only; to lock between processes, set REDLOCK_NODES=redis://host1,redis://host2,redis://host3"
+        );
+    }
 
     let app = Router::new()
         .route("/orders/{id}/pay", post(pay))

@@ -43,6 +43,11 @@ async fn replica(number: u32, ticks: u32) -> anyhow::Result<Tally> {
         .nodes_from_env_or(["memory://a", "memory://b", "memory://c"])
         .build()
         .await?;
+    if number == 1 && redlock.is_embedded() {
+        eprintln!(
+            "warning: locks hold in this process only; to lock between processes, set REDLOCK_NODES=redis://host1,redis://host2,redis://host3"
+        );
+    }
 
     // Replicas that ask in the same instant may split the nodes' votes, so that none gets the
     // lock. Ticks by the clock on the wall need such a spread, or a short `wait`.

@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 const UNITS: i64 = 10;
 
 /// Sells one unit, and tells how many are left.
-#[redis_lock(key = "stock:{sku}", expire = 1s, wait = 10s, guard = lease)]
+#[redis_lock(key = "stock:{sku}", expire = 1s, wait = 10s, lease = lease)]
 async fn sell(sku: &str, stock: Stock, pause: impl FnOnce() + Send) -> anyhow::Result<i64> {
     let token = lease.fencing_token()?;
     // The first read carries the token, too. From here on the store refuses all earlier holders;
@@ -86,10 +86,15 @@ impl Stock {
 #[tokio::main]
 async fn main() -> anyhow::Result<ExitCode> {
     let without_fence = without_fence()?;
-    let _redlock = Redlock::builder()
+    let redlock = Redlock::builder()
         .nodes_from_env_or(["memory://a", "memory://b", "memory://c"])
         .install()
         .await?;
+    if redlock.is_embedded() {
+        eprintln!(
+            "warning: locks hold in this process only; to lock between processes, set REDLOCK_NODES=redis://host1,redis://host2,redis://host3"
+        );
+    }
     let directory = tempfile::tempdir()?;
     let stock = Stock {
         file: directory.path().join("stock.db"),

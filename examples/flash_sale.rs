@@ -90,13 +90,15 @@ async fn main() -> anyhow::Result<ExitCode> {
     }
 
     let (nodes, processes) = (redlock.nodes(), options.processes);
-    let embedded = nodes
-        .iter()
-        .any(|node| node.address().starts_with("memory:"));
     ensure!(
-        processes == 1 || !embedded,
+        processes == 1 || !redlock.is_embedded(),
         "embedded nodes live in one process; for {processes} set REDLOCK_NODES to real ones, such as redis://127.0.0.1:6379"
     );
+    if redlock.is_embedded() {
+        eprintln!(
+            "warning: locks hold in this process only; to lock between processes, set REDLOCK_NODES=redis://host1,redis://host2,redis://host3"
+        );
+    }
     let file = NamedTempFile::new()?;
     Stock(file.path().to_owned()).write(options.stock)?;
 

@@ -18,7 +18,7 @@ pub(crate) const ARGUMENTS: [(&str, &str); 11] = [
     ("wait", "wait = 2s"),
     ("renew", "renew = 1s"),
     ("max_hold", "max_hold = 1m"),
-    ("guard", "guard = guard"),
+    ("lease", "lease = lease"),
     ("name", "name = \"orders\""),
     ("when_held", "when_held = Ok(())"),
     ("on_error", "on_error = |error| Err(error.into())"),
@@ -32,12 +32,12 @@ const SYNONYMS: [(&str, &str); 17] = [
     ("resource", "key"),
     ("duration", "expire"),
     ("expiry", "expire"),
-    ("lease", "expire"),
     ("ttl", "expire"),
     ("retry", "wait"),
     ("timeout", "wait"),
     ("extend", "renew"),
     ("watchdog", "renew"),
+    ("guard", "lease"),
     ("label", "name"),
     ("held", "when_held"),
     ("if_held", "when_held"),
@@ -55,7 +55,7 @@ pub(crate) struct Args {
     pub(crate) wait: Option<Duration>,
     pub(crate) renew: Option<Renew>,
     pub(crate) max_hold: Option<Duration>,
-    pub(crate) guard: Option<Ident>,
+    pub(crate) lease: Option<Ident>,
     pub(crate) name: Option<LitStr>,
     pub(crate) when_held: Option<Expr>,
     pub(crate) on_error: Option<Expr>,
@@ -143,7 +143,7 @@ impl Args {
             "wait" => self.wait = Some(duration(input)?),
             "renew" => self.renew = Some(Renew::Every(renew_interval(input)?)),
             "max_hold" => self.max_hold = Some(duration(input)?),
-            "guard" => self.guard = Some(guard_name(input)?),
+            "lease" => self.lease = Some(lease_name(input)?),
             "name" => self.name = Some(label(input)?),
             "when_held" => self.when_held = Some(expression(name, input)?),
             "on_error" => self.on_error = Some(expression(name, input)?),
@@ -280,10 +280,19 @@ fn key_literal(input: ParseStream) -> Result<LitStr> {
     }
 }
 
-fn guard_name(input: ParseStream) -> Result<Ident> {
+fn lease_name(input: ParseStream) -> Result<Ident> {
     let value = rest_of_argument(input)?;
     syn::parse2(value.clone()).map_err(|_| {
-        let message = "`guard` takes a name for the body to use; write `guard = guard`";
+        let mut message =
+            "`lease` takes a name for the body to use; write `lease = lease`".to_owned();
+        if value
+            .to_string()
+            .starts_with(|first: char| first.is_ascii_digit())
+        {
+            message.push_str(&format!(
+                ", or `expire = {value}` for how long the lease is"
+            ));
+        }
         Error::new_spanned(value, message)
     })
 }
@@ -338,14 +347,14 @@ mod tests {
     fn every_argument() {
         let (args, mistakes) = parse(
             r#"key = "order:{id}", expire = 5s, wait = WAIT, renew = 1s, max_hold = 1m,
-               guard = lease, name = "orders", when_held = Ok(()), on_error = |error, | Err::<(), _>(error),
+               lease = lease, name = "orders", when_held = Ok(()), on_error = |error, | Err::<(), _>(error),
                via = pick::<u8, u16>(a = 1, b), crate = ::lock,"#,
         );
         assert_eq!(mistakes, [""; 0]);
         assert!(args.key.is_some() && args.on_error.is_some() && args.via.is_some());
         assert!(args.name.is_some() && args.krate.is_some() && args.when_held.is_some());
         assert_eq!(args.durations().count(), 4);
-        assert_eq!(args.guard.unwrap(), "lease");
+        assert_eq!(args.lease.unwrap(), "lease");
     }
 
     #[test]
@@ -380,7 +389,7 @@ mod tests {
             mistakes("colour = 5s"),
             [
                 "unknown argument `colour`; the arguments are `key`, `expire`, `wait`, `renew`, \
-              `max_hold`, `guard`, `name`, `when_held`, `on_error`, `via` and `crate`"
+              `max_hold`, `lease`, `name`, `when_held`, `on_error`, `via` and `crate`"
             ]
         );
     }
@@ -472,8 +481,8 @@ mod tests {
 
     #[test]
     fn other_values() {
-        for source in ["guard = \"g\"", "guard = _", "guard = fn", "guard = a b"] {
-            let message = "`guard` takes a name for the body to use; write `guard = guard`";
+        for source in ["lease = \"g\"", "lease = _", "lease = fn", "lease = a b"] {
+            let message = "`lease` takes a name for the body to use; write `lease = lease`";
             assert_eq!(mistakes(source), [message]);
         }
         for source in ["name = orders", "name = \"\""] {
@@ -497,7 +506,7 @@ mod tests {
     #[test]
     fn everything_at_once() {
         let all =
-            mistakes("key = \"{\", expires = 5s, wait = 5sec, name = 5, guard = 5, crate = 5");
+            mistakes("key = \"{\", expires = 5s, wait = 5sec, name = 5, lease = 5, crate = 5");
         assert_eq!(all.len(), 6);
     }
 }

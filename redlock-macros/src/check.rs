@@ -25,6 +25,9 @@ pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
     durations(args, mistakes);
 }
 
+/// The least number of milliseconds between two renewals, as in the runtime.
+const SHORTEST_RENEWAL: u64 = 10;
+
 /// What is known here; the runtime checks constants, and what the builder's defaults decide.
 fn durations(args: &Args, mistakes: &mut Mistakes) {
     let expire = args.expire.as_ref().and_then(Duration::known);
@@ -43,6 +46,12 @@ fn durations(args: &Args, mistakes: &mut Mistakes) {
             mistakes.add_at(*span, format!("`{name}` must be longer than zero"));
         }
     }
+    if let Some(interval) = interval.filter(|it| (1..SHORTEST_RENEWAL).contains(&it.millis)) {
+        let message = format!(
+            "`renew` must be at least {SHORTEST_RENEWAL}ms, because each renewal asks all nodes"
+        );
+        mistakes.add_at(interval.span, message);
+    }
     let Some(expire) = expire.filter(|expire| expire.millis > 0) else {
         return;
     };
@@ -57,6 +66,14 @@ fn durations(args: &Args, mistakes: &mut Mistakes) {
             expire.text
         );
         mistakes.add_at(interval.span, message);
+    }
+    if matches!(args.renew, Some(Renew::Default)) && expire.millis / 3 < SHORTEST_RENEWAL {
+        let message = format!(
+            "a lease that is renewed must be at least {}ms; \
+             `renew` asks all nodes every third of it",
+            3 * SHORTEST_RENEWAL
+        );
+        mistakes.add_at(expire.span, message);
     }
     if let Some(max_hold) = max_hold.filter(|hold| (1..expire.millis).contains(&hold.millis)) {
         let message = "`max_hold` is shorter than `expire`; make the lease shorter instead";
@@ -75,12 +92,12 @@ pub(crate) fn names(args: &Args, function: &Function, mistakes: &mut Mistakes) {
         unknown_names(key, &names, function, mistakes);
         separators(key, &function.variable_names(), mistakes);
     }
-    if let Some(guard) = &args.guard
-        && names.contains(&guard.unraw().to_string())
+    if let Some(lease) = &args.lease
+        && names.contains(&lease.unraw().to_string())
     {
         let message =
-            format!("`guard = {guard}` hides the argument `{guard}`; choose another name");
-        mistakes.add_at(guard.span(), message);
+            format!("`lease = {lease}` hides the argument `{lease}`; choose another name");
+        mistakes.add_at(lease.span(), message);
     }
 }
 
@@ -198,6 +215,24 @@ mod tests {
     }
 
     #[test]
+    fn renewals_have_a_shortest_interval() {
+        let interval = "`renew` must be at least 10ms, because each renewal asks all nodes";
+        let lease = "a lease that is renewed must be at least 30ms; \
+                     `renew` asks all nodes every third of it";
+        assert_eq!(
+            argument_mistakes("key = \"k\", expire = 5s, renew = 9ms"),
+            [interval]
+        );
+        assert_eq!(argument_mistakes("key = \"k\", renew = 1ms"), [interval]);
+        assert_eq!(
+            argument_mistakes("key = \"k\", expire = 29ms, renew"),
+            [lease]
+        );
+        assert!(argument_mistakes("key = \"k\", expire = 20ms, renew = 10ms").is_empty());
+        assert!(argument_mistakes("key = \"k\", expire = 30ms, renew").is_empty());
+    }
+
+    #[test]
     fn max_hold_needs_renewal() {
         let without = "`max_hold` has no effect without `renew`; \
                        the lease already ends after `expire`";
@@ -287,10 +322,10 @@ mod tests {
     }
 
     #[test]
-    fn the_guard_hides_no_argument() {
+    fn the_lease_hides_no_argument() {
         assert_eq!(
-            argument_mistakes("key = \"k\", guard = order"),
-            ["`guard = order` hides the argument `order`; choose another name"]
+            argument_mistakes("key = \"k\", lease = order"),
+            ["`lease = order` hides the argument `order`; choose another name"]
         );
     }
 }

@@ -10,7 +10,7 @@ use crate::check;
 use crate::function::{Function, regrouped};
 use crate::key::Template;
 use crate::mistakes::Mistakes;
-use crate::spec::spec;
+use crate::options::options;
 
 /// Reports mistakes beside the item as it was, so that its callers and completion keep working.
 pub(crate) fn redis_lock(args: TokenStream, item: TokenStream) -> TokenStream {
@@ -84,8 +84,8 @@ fn section(args: &Args, key: &Template, function: &Function) -> TokenStream {
     };
     let output = &function.output;
     let new = new_section(args, key, function);
-    let guard = args.guard.as_ref().map(
-        |guard| quote_spanned!(mixed()=> let #guard = __redis_lock::Section::lease(&__section);),
+    let lease = args.lease.as_ref().map(
+        |lease| quote_spanned!(mixed()=> let #lease = __redis_lock::Section::lease(&__section);),
     );
     let body = body(function);
     let result = result(args, function);
@@ -95,7 +95,7 @@ fn section(args: &Args, key: &Template, function: &Function) -> TokenStream {
         use #runtime::__private as __redis_lock;
         let __returns = __redis_lock::Returns::<#output>::new();
         let mut __section = #new;
-        #guard
+        #lease
         let mut __body = __redis_lock::std::pin::pin!(
             __redis_lock::std::option::Option::Some(#body)
         );
@@ -115,9 +115,9 @@ fn section(args: &Args, key: &Template, function: &Function) -> TokenStream {
 
 fn new_section(args: &Args, key: &Template, function: &Function) -> TokenStream {
     let key = key.expand(&function.variable_names());
-    let spec = spec(args, function);
+    let options = options(args, function);
     let Some(via) = &args.via else {
-        return quote_spanned!(mixed()=> __redis_lock::Section::installed(#key, #spec));
+        return quote_spanned!(mixed()=> __redis_lock::Section::installed(#key, #options));
     };
     // Bound first: `of` would otherwise decide what the branches of an `if` have to be, while
     // `Redlock`, `&Redlock` and `Arc<Redlock>` will all do.
@@ -125,7 +125,7 @@ fn new_section(args: &Args, key: &Template, function: &Function) -> TokenStream 
     quote_spanned! {mixed()=>
         {
             let #redlock = &#via;
-            __redis_lock::Section::of(#redlock, #key, #spec)
+            __redis_lock::Section::of(#redlock, #key, #options)
         }
     }
 }
@@ -152,11 +152,11 @@ fn body(function: &Function) -> TokenStream {
     let body = &function.body;
     let block = quote_spanned! {mixed()=>
         if false {
-            let #output = __redis_lock::Returns::conjure(&__returns);
+            let #output = __redis_lock::Returns::fake_return(&__returns);
             return #output;
         }
         #(#whole)*
-        return if true #body else { __redis_lock::Returns::conjure(&__returns) };
+        return if true #body else { __redis_lock::Returns::fake_return(&__returns) };
     };
     let block = regrouped(body, block);
     quote_spanned!(body.span_open()=> async move #block)

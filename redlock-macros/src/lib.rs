@@ -14,7 +14,7 @@ mod expand;
 mod function;
 mod key;
 mod mistakes;
-mod spec;
+mod options;
 mod suggest;
 mod tokens;
 
@@ -42,9 +42,9 @@ mod tokens;
 /// | `key = "order:{id}"` | names what is locked; see [below](#the-key) | required |
 /// | `expire = 5s` | the lease: how long the lock lasts if it is not renewed | the default of the builder, 5 s |
 /// | `wait = 2s` | how long to wait for another holder | one attempt |
-/// | `renew` or `renew = 1s` | keeps the lease while the body runs; the interval between renewals, by default a third of `expire` | the body ends with its lease |
+/// | `renew` or `renew = 1s` | keeps the lease while the body runs; the interval between renewals, 10 ms or more, by default a third of `expire` | the body ends with its lease |
 /// | `max_hold = 1m` | with `renew`: the longest the body may hold the lock | no limit |
-/// | `guard = lease` | a name for the lease in the body: time that remains, `lost()`, `extend()` | none |
+/// | `lease = lease` | a name for the lease in the body: time that remains, `lost()`, `extend()` | none |
 /// | `name = "orders.pay"` | the label in logs and metrics | path and name of the function |
 /// | `when_held = Ok(())` | what to return while somebody else holds the lock; see [below](#when-there-is-no-lock) | an error like any other |
 /// | `on_error = \|error\| ...` | turns a `LockError` into the return value | `?` on a `Result` |
@@ -69,7 +69,8 @@ mod tokens;
 /// Constants and statics that the key names are not encoded either.
 ///
 /// A value that comes out empty is refused, with `LockError::EmptyKey`: it would lock everything
-/// that has nothing there.
+/// that has nothing there. A key that begins with `__redlock:`, under which the library keeps its
+/// own data, is refused with `LockError::Config`.
 ///
 /// The key is made once, before the body, from references: the body may move or change what the
 /// key is made of.
@@ -109,7 +110,7 @@ mod tokens;
 ///
 /// ```ignore
 /// async fn pay(order: &Order, amount: u64) -> Result<u64, LockError> {
-///     let mut section = Section::installed(key, spec); // `key` is made from `order.id`
+///     let mut section = Section::installed(key, options); // `key` is made from `order.id`
 ///     let mut body = pin!(Some(async move { Ok(amount) }));
 ///     let outcome = match section.acquire().await {
 ///         Ok(()) => section.hold(body.as_mut()).await,

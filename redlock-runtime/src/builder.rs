@@ -1,13 +1,20 @@
 //! From a description of a node set to one that works.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    env::{self, VarError},
+    fmt,
+    sync::Arc,
+    time::Duration,
+};
+
+use redlock_protocol::NodeState;
 
 use crate::{
-    config::{ConfigError, ConfigProblem, NODES_VARIABLE, Settings, parse_nodes},
+    config::{ConfigError, ConfigProblem, NODES_VARIABLE, Node, Settings, parse_nodes},
     engine::{Config, Engine},
     install::{self, Installed},
-    protocol::{self, NodeState},
-    redlock::{Redlock, Shared},
+    node_set::Shared,
+    redlock::Redlock,
 };
 
 /// Describes a node set. Every mistake is reported at once, by [`build`](Self::build) or
@@ -29,6 +36,7 @@ use crate::{
 #[must_use = "a builder does nothing until `build` or `install` is awaited"]
 pub struct Builder {
     nodes: Nodes,
+    servers_only: bool,
     settings: Settings,
     runtime: Option<tokio::runtime::Handle>,
 }
@@ -41,22 +49,16 @@ enum Nodes {
 }
 
 impl Builder {
-    pub(crate) fn new() -> Self {
-        Self {
-            nodes: Nodes::FromEnvironmentOr(Vec::new()),
-            settings: Settings::default(),
-            runtime: None,
-        }
-    }
-
     /// The nodes, as URLs. Without this call they are taken from the environment variable
-    /// `REDLOCK_NODES`, with commas between them.
+    /// `REDLOCK_NODES`, with commas between them; see
+    /// [`nodes_from_env_or`](Self::nodes_from_env_or).
     ///
     /// - `redis://[user:password@]host[:port][/database]`
     /// - `rediss://...`: the same over TLS, with the feature `tls`
     /// - `unix:///path/to/socket[?user=...&pass=...]`
     /// - `memory://name`: no server at all, but a store in this process, for tests and for
-    ///   trying things out; one name is one store
+    ///   trying things out; one name is one store. Locks on such nodes exclude nothing outside this
+    ///   process, so they cannot stand beside servers in one node set
     ///
     /// Use an odd number of servers that fail independently: no replicas of each other, no
     /// cluster, each with its own machine. With one node there is one lock server, and no lock
@@ -70,8 +72,12 @@ impl Builder {
         self
     }
 
-    /// The nodes that the environment variable `REDLOCK_NODES` names, or `urls` where it is not
-    /// set.
+    /// The nodes that the environment variable `REDLOCK_NODES` names, or `urls` if it is not set.
+    /// A variable that is set but names nothing is an error and no reason to use `urls`.
+    ///
+    /// Take care with `memory://` nodes as `urls`: if the variable is missing or misspelt, every
+    /// process locks for itself, and nothing fails. [`Redlock::is_embedded`] reports that, and
+    /// [`require_servers`](Self::require_servers) refuses it.
     pub fn nodes_from_env_or<I>(mut self, urls: I) -> Self
     where
         I: IntoIterator,
@@ -81,15 +87,24 @@ impl Builder {
         self
     }
 
+    /// With `true`, `memory://` nodes are a [`ConfigProblem::ServersRequired`], whether the code or
+    /// the environment names them. For programs in production: if `REDLOCK_NODES` is missing, they
+    /// fail when they start, and do not lock for one process only. Default: `false`.
+    pub const fn require_servers(mut self, require: bool) -> Self {
+        self.servers_only = require;
+        self
+    }
+
     /// What every key of this node set begins with on the nodes, such as `"lock:"`: it keeps lock
     /// keys away from data keys where nodes hold both, and applications away from each other.
-    /// All processes that share a lock need the same prefix. Default: none.
+    /// All processes that share a lock need the same prefix. It cannot begin with `__redlock:`, as
+    /// no key can; see [`Redlock::lock`]. Default: none.
     pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.settings.key_prefix = prefix.into();
         self
     }
 
-    /// The lease of locks that name none. Default: 5 s.
+    /// The lease of locks that name none, [`max_lease`](Self::max_lease) at most. Default: 5 s.
     pub const fn expire(mut self, lease: Duration) -> Self {
         self.settings.expire = lease;
         self
@@ -97,28 +112,36 @@ impl Builder {
 
     /// How much longer than lease and drift a node keeps a key. It absorbs clock steps at the
     /// nodes, and costs time only after a crash, because a release is immediate. Default: the
-    /// longer of 500 ms and a tenth of the lease.
+    /// longer of 500 ms and a tenth of the lease. At most 2.4 hours, a tenth of the longest
+    /// possible lease.
     pub const fn guard_band(mut self, band: Duration) -> Self {
         self.settings.guard_band = Some(band);
         self
     }
 
     /// How long one round waits for nodes that do not answer; a verdict falls sooner wherever
-    /// the other nodes allow. Default: the longer of 50 ms and a twentieth of the lease.
+    /// the other nodes allow. Default: the longer of 50 ms and a twentieth of the lease. At most 72
+    /// minutes, a twentieth of the longest possible lease.
     pub const fn node_timeout(mut self, timeout: Duration) -> Self {
         self.settings.node_timeout = Some(timeout);
         self
     }
 
     /// How long a connection may take to be made, and how long a connected node may owe an
-    /// answer before its connection is given up. No lock waits for it. Default: 1 s.
+    /// answer before its connection is given up. No lock waits for it. Default: 1 s. At most 1
+    /// minute.
     pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.settings.connect_timeout = timeout;
         self
     }
 
     /// The longest lease that a lock of this node set may ask for. Longer work renews its lease.
-    /// Default: 60 s.
+    /// Default: 60 s. At most 24 hours.
+    ///
+    /// All processes that share the servers need the same `max_lease` and the same
+    /// [`guard_band`](Self::guard_band): a server that lost its memory stays out for as long as a
+    /// lock may last that it has forgotten. A server that is used with another one does not vote for
+    /// this node set ([`NodeState::OtherMaxLease`]).
     pub const fn max_lease(mut self, lease: Duration) -> Self {
         self.settings.max_lease = lease;
         self
@@ -137,6 +160,24 @@ impl Builder {
     /// dropped early is a lock that two can hold.
     pub const fn allow_eviction(mut self, allow: bool) -> Self {
         self.settings.may_evict = allow;
+        self
+    }
+
+    /// For fleets in which clients of other Redlock libraries lock the same keys, for example during
+    /// a migration to this one.
+    ///
+    /// Normally a process that has a lock passes it from task to task, and leaves it to another
+    /// process as soon as that one is known to wait. Clients of other libraries only try again from
+    /// time to time, and cannot leave a hint that they wait, so a process with many waiting tasks
+    /// could keep them out for as long as its load lasts. With `mixed_fleet(true)` each critical
+    /// section acquires and releases the lock on the servers by itself, and then stands back for a
+    /// random time, as those clients do.
+    ///
+    /// The cost: a contended lock needs one round to the servers for each critical section instead
+    /// of some twenty rounds a second, so far fewer sections run in a second. Locks without
+    /// contention are as fast as before. Default: false.
+    pub const fn mixed_fleet(mut self, mixed: bool) -> Self {
+        self.settings.mixed_fleet = mixed;
         self
     }
 
@@ -161,27 +202,21 @@ impl Builder {
     /// # Cancellation
     /// Dropping the future leaves nothing behind.
     pub async fn build(self) -> Result<Redlock, ConfigError> {
-        let urls = match self.nodes {
-            Nodes::Given(urls) => urls,
-            Nodes::FromEnvironmentOr(urls) => nodes_of_environment().unwrap_or(urls),
+        let (nodes, mut problems) = match self.nodes.urls() {
+            Ok(urls) => parse_nodes(&urls, self.servers_only),
+            Err(problem) => (Vec::new(), vec![problem]),
         };
-        let (nodes, mut problems) = parse_nodes(&urls);
         problems.extend(self.settings.problems());
         ConfigError::unless_empty(problems)?;
 
+        let is_embedded = nodes.iter().all(Node::is_memory);
         let (addresses, targets) = nodes
             .into_iter()
             .map(|node| (node.address, node.target))
             .unzip();
         let engine = Engine::start(Config {
             nodes: targets,
-            settings: protocol::Settings {
-                silence_limit: self.settings.connect_timeout,
-                may_evict: self.settings.may_evict,
-                quarantine: self.settings.quarantine(),
-                fresh_quarantine: self.settings.fresh_quarantine(),
-                busy_from: protocol::BUSY_FROM,
-            },
+            settings: self.settings.for_protocol(),
             runtime: self.runtime,
         })
         .map_err(|error| {
@@ -194,6 +229,7 @@ impl Builder {
                 engine,
                 settings: self.settings,
                 addresses,
+                is_embedded,
             }),
         };
         redlock.check_servers().await?;
@@ -217,23 +253,46 @@ impl Builder {
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
+            .field("servers_only", &self.servers_only)
             .field("settings", &self.settings)
             .field("runtime", &self.runtime)
             .finish_non_exhaustive()
     }
 }
 
-fn nodes_of_environment() -> Option<Vec<String>> {
-    let urls = std::env::var(NODES_VARIABLE).ok()?;
-    let urls: Vec<String> = urls
-        .split(',')
-        .map(|url| url.trim().to_owned())
-        .filter(|url| !url.is_empty())
-        .collect();
-    (!urls.is_empty()).then_some(urls)
+impl Nodes {
+    fn urls(self) -> Result<Vec<String>, ConfigProblem> {
+        match self {
+            Self::Given(urls) => Ok(urls),
+            Self::FromEnvironmentOr(urls) => match env::var(NODES_VARIABLE) {
+                Ok(list) => urls_of_list(&list),
+                Err(VarError::NotPresent) => Ok(urls),
+                Err(VarError::NotUnicode(_)) => Err(ConfigProblem::NodesVariableNotUnicode),
+            },
+        }
+    }
+}
+
+fn urls_of_list(list: &str) -> Result<Vec<String>, ConfigProblem> {
+    let urls = list.split(',').map(str::trim).filter(|url| !url.is_empty());
+    let urls: Vec<String> = urls.map(str::to_owned).collect();
+    if urls.is_empty() {
+        return Err(ConfigProblem::NodesVariableEmpty);
+    }
+    Ok(urls)
 }
 
 impl Redlock {
+    /// Starts to describe a node set.
+    pub fn builder() -> Builder {
+        Builder {
+            nodes: Nodes::FromEnvironmentOr(Vec::new()),
+            servers_only: false,
+            settings: Settings::default(),
+            runtime: None,
+        }
+    }
+
     /// What only the servers themselves can tell about a configuration.
     async fn check_servers(&self) -> Result<(), ConfigError> {
         if self.shared.engine.settled().await.is_err() {
@@ -245,27 +304,35 @@ impl Redlock {
         let mut same = Vec::new();
         let mut useless = Vec::new();
         for (node, state) in self.shared.engine.node_states().into_iter().enumerate() {
+            let address = addresses[node].to_string();
             match state {
-                Some(NodeState::SameServer(twin)) => same.push(ConfigProblem::SameServer {
+                Some(NodeState::SameServer { twin }) => same.push(ConfigProblem::SameServer {
                     first: addresses[twin.0].to_string(),
-                    second: addresses[node].to_string(),
+                    second: address,
                 }),
-                Some(NodeState::Down(reason)) if is_denial(&reason) => {
-                    useless.push(ConfigProblem::AccessDenied {
-                        address: addresses[node].to_string(),
-                        message: reason.to_string(),
+                Some(NodeState::Down { reason: message } | NodeState::Refuses { message })
+                    if is_denial(&message) =>
+                {
+                    let message = message.to_string();
+                    useless.push(ConfigProblem::AccessDenied { address, message });
+                }
+                Some(NodeState::Evicts { policy }) => {
+                    let policy = policy.to_string();
+                    useless.push(ConfigProblem::EvictingNode { address, policy });
+                }
+                Some(NodeState::OtherMaxLease { theirs, ours }) => {
+                    useless.push(ConfigProblem::OtherMaxLease {
+                        address,
+                        theirs,
+                        ours,
                     });
                 }
-                Some(NodeState::Evicts(policy)) => useless.push(ConfigProblem::EvictingNode {
-                    address: addresses[node].to_string(),
-                    policy: policy.to_string(),
-                }),
                 _ => {}
             }
         }
         // Fewer than that are an outage of single nodes, which must not keep a service from
         // starting.
-        if protocol::out_of_reach(addresses.len(), useless.len()) {
+        if redlock_protocol::out_of_reach(addresses.len(), useless.len()) {
             same.extend(useless);
         }
         ConfigError::unless_empty(same)

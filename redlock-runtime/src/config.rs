@@ -1,25 +1,41 @@
-//! Every rule for what may be configured, for a node set and for one lock, and the error that
-//! names what broke them.
+//! Every rule for what may be configured, for a node set and for one lock.
 
-use std::{collections::BTreeMap, error, fmt, sync::Arc, time::Duration};
+mod problem;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use redis::{IntoConnectionInfo, ProtocolVersion};
+use redlock_protocol::LockParams;
 use url::Url;
 
+pub use self::problem::{ConfigError, ConfigProblem, NODES_VARIABLE};
 use crate::{
     node::{Memory, Target, with_protocol},
-    protocol::{self, Terms},
+    script::RESERVED,
 };
-
-/// The environment variable that names the nodes where the code does not: URLs with commas
-/// between them.
-pub const NODES_VARIABLE: &str = "REDLOCK_NODES";
 
 /// More nodes do not make a lock safer, only slower; and a typo that names hundreds is caught.
 const MOST_NODES: usize = 32;
 
 /// A lease is for work in progress. What runs longer renews it.
 const LONGEST_MAX_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// What the longest lease has by default. The guard band prolongs every key and every quarantine,
+/// so a mistaken unit must not make it a matter of days.
+const LONGEST_GUARD_BAND: Duration = Duration::from_secs(LONGEST_MAX_LEASE.as_secs() / 10);
+
+/// What the longest lease has by default. A round ends with nine tenths of its lease anyway.
+const LONGEST_NODE_TIMEOUT: Duration = Duration::from_secs(LONGEST_MAX_LEASE.as_secs() / 20);
+
+/// [`Builder::build`](crate::Builder::build) takes this long if a server does not answer. A
+/// connection that broke unnoticed is also replaced only after this long.
+const LONGEST_CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// Each renewal sends one request to every node: at this interval, one lock on three nodes sends
+/// 300 requests a second, whatever its lease is. The bound does not grow with the lease, because
+/// frequent renewals of a long lease have a use: if servers refuse `CLIENT TRACKING`, the holder
+/// learns of a loss at the next renewal.
+pub(crate) const SHORTEST_RENEWAL: Duration = Duration::from_millis(10);
 
 /// What holds for every lock of one node set.
 #[derive(Clone, Debug)]
@@ -30,6 +46,7 @@ pub(crate) struct Settings {
     pub(crate) connect_timeout: Duration,
     pub(crate) may_evict: bool,
     pub(crate) assume_fresh: bool,
+    pub(crate) mixed_fleet: bool,
     pub(crate) guard_band: Option<Duration>,
     pub(crate) node_timeout: Option<Duration>,
 }
@@ -43,6 +60,7 @@ impl Default for Settings {
             connect_timeout: Duration::from_secs(1),
             may_evict: false,
             assume_fresh: false,
+            mixed_fleet: false,
             guard_band: None,
             node_timeout: None,
         }
@@ -50,40 +68,56 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// As long as any key may live: then a node that lost its memory has forgotten nothing that
-    /// still counts.
-    pub(crate) fn quarantine(&self) -> Duration {
-        self.longest_key(self.max_lease)
-    }
-
-    /// The same where all nodes are new, and this node set's own lease is the best guess.
-    pub(crate) fn fresh_quarantine(&self) -> Duration {
-        self.longest_key(self.expire)
-    }
-
-    fn longest_key(&self, lease: Duration) -> Duration {
-        if self.assume_fresh {
-            return Duration::ZERO;
+    /// What the protocol needs to know of them.
+    pub(crate) fn for_protocol(&self) -> redlock_protocol::Settings {
+        redlock_protocol::Settings {
+            silence_limit: self.connect_timeout,
+            may_evict: self.may_evict,
+            max_ttl: self.key_ttl(self.max_lease),
+            default_ttl: self.key_ttl(self.expire),
+            assume_fresh: self.assume_fresh,
+            busy_from: redlock_protocol::BUSY_FROM,
+            mixed_fleet: self.mixed_fleet,
         }
+    }
+
+    fn key_ttl(&self, lease: Duration) -> Duration {
         let guard_band = self.guard_band;
-        protocol::key_ttl(
+        redlock_protocol::key_ttl(
             lease,
-            guard_band.unwrap_or_else(|| protocol::default_guard_band(lease)),
+            guard_band.unwrap_or_else(|| redlock_protocol::default_guard_band(lease)),
         )
     }
 
     pub(crate) fn problems(&self) -> Vec<ConfigProblem> {
         let mut problems = Vec::new();
+        problems.extend(reserved_key(&self.key_prefix));
         let named = [
-            ("expire", Some(self.expire)),
-            ("max_lease", Some(self.max_lease)),
-            ("connect_timeout", Some(self.connect_timeout)),
-            ("guard_band", self.guard_band),
-            ("node_timeout", self.node_timeout),
+            ("expire", Some(self.expire), None),
+            ("max_lease", Some(self.max_lease), None),
+            (
+                "connect_timeout",
+                Some(self.connect_timeout),
+                Some(LONGEST_CONNECT_TIMEOUT),
+            ),
+            ("guard_band", self.guard_band, Some(LONGEST_GUARD_BAND)),
+            (
+                "node_timeout",
+                self.node_timeout,
+                Some(LONGEST_NODE_TIMEOUT),
+            ),
         ];
-        for (setting, value) in named {
-            if value.is_some_and(|value| value.is_zero()) {
+        for (setting, value, longest) in named {
+            let Some(value) = value else { continue };
+            if value.is_zero() {
                 problems.push(ConfigProblem::ZeroDuration { setting });
+            }
+            if let Some(longest) = longest.filter(|longest| value > *longest) {
+                problems.push(ConfigProblem::DurationTooLong {
+                    setting,
+                    value,
+                    longest,
+                });
             }
         }
         if self.max_lease > LONGEST_MAX_LEASE {
@@ -101,13 +135,17 @@ impl Settings {
 
 /// What one lock asks for, as the caller said it.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Options {
+pub struct Options {
     /// What the section is called in errors.
-    pub(crate) name: Option<&'static str>,
-    pub(crate) expire: Option<Duration>,
-    pub(crate) wait: Duration,
-    pub(crate) renew: Renew,
-    pub(crate) max_hold: Option<Duration>,
+    pub name: Option<&'static str>,
+    /// The lease; `None` for that of the node set.
+    pub expire: Option<Duration>,
+    /// How long to wait for the lock; zero is one attempt.
+    pub wait: Duration,
+    /// Whether and how often the lease is renewed.
+    pub renew: Renew,
+    /// The longest time that renewals may keep the lock.
+    pub max_hold: Option<Duration>,
 }
 
 /// Whether and how often a lease is renewed.
@@ -124,13 +162,13 @@ pub enum Renew {
 
 impl Options {
     /// Checks the options against the settings, and fills in what they leave open.
-    pub(crate) fn terms(&self, settings: &Settings) -> Result<Terms, ConfigError> {
+    pub(crate) fn params(&self, settings: &Settings) -> Result<LockParams, ConfigError> {
         let lease = self.expire.unwrap_or(settings.expire);
         let mut problems = Vec::new();
         problems.extend(lease_problem(lease, settings.max_lease));
         let renew = match self.renew {
             Renew::Never => None,
-            Renew::Default => Some(protocol::default_renewal(lease)),
+            Renew::Default => Some(redlock_protocol::default_renewal(lease)),
             Renew::Every(interval) => Some(interval),
         };
         match renew {
@@ -139,6 +177,12 @@ impl Options {
                 renew,
                 expire: lease,
             }),
+            Some(renew) if renew < SHORTEST_RENEWAL => {
+                problems.push(ConfigProblem::RenewTooOften {
+                    renew,
+                    shortest: SHORTEST_RENEWAL,
+                });
+            }
             _ => {}
         }
         match self.max_hold {
@@ -152,15 +196,15 @@ impl Options {
             _ => {}
         }
         ConfigError::unless_empty(problems)?;
-        Ok(Terms {
+        Ok(LockParams {
             lease,
             guard_band: settings
                 .guard_band
-                .unwrap_or_else(|| protocol::default_guard_band(lease)),
+                .unwrap_or_else(|| redlock_protocol::default_guard_band(lease)),
             node_timeout: settings
                 .node_timeout
-                .unwrap_or_else(|| protocol::default_node_timeout(lease)),
-            min_validity: protocol::default_min_validity(lease),
+                .unwrap_or_else(|| redlock_protocol::default_node_timeout(lease)),
+            min_validity: redlock_protocol::default_min_validity(lease),
             wait: self.wait,
             renew,
             max_hold: self.max_hold,
@@ -168,11 +212,19 @@ impl Options {
     }
 }
 
+/// The problem with a key as it stands on the nodes, prefix included.
+pub(crate) fn reserved_key(key: &str) -> Option<ConfigProblem> {
+    key.starts_with(RESERVED)
+        .then(|| ConfigProblem::ReservedKey {
+            key: key.to_owned(),
+        })
+}
+
 fn lease_problem(expire: Duration, max_lease: Duration) -> Option<ConfigProblem> {
     if expire > max_lease {
         return Some(ConfigProblem::LeaseTooLong { expire, max_lease });
     }
-    if !protocol::outlasts_drift(expire) {
+    if !redlock_protocol::outlasts_drift(expire) {
         return Some(ConfigProblem::LeaseTooShort { expire });
     }
     None
@@ -185,8 +237,15 @@ pub(crate) struct Node {
     pub(crate) target: Target,
 }
 
+impl Node {
+    /// True if it is a store in this process.
+    pub(crate) const fn is_memory(&self) -> bool {
+        matches!(self.target, Target::Memory(_))
+    }
+}
+
 /// Reads the URLs of a node set; every bad one is a problem of its own.
-pub(crate) fn parse_nodes(urls: &[String]) -> (Vec<Node>, Vec<ConfigProblem>) {
+pub(crate) fn parse_nodes(urls: &[String], servers_only: bool) -> (Vec<Node>, Vec<ConfigProblem>) {
     let mut nodes = Vec::new();
     let mut problems = Vec::new();
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
@@ -206,6 +265,19 @@ pub(crate) fn parse_nodes(urls: &[String]) -> (Vec<Node>, Vec<ConfigProblem>) {
             }
             Err(reason) => problems.push(ConfigProblem::BadNode { index, reason }),
         }
+    }
+    let of_kind = |is_memory: bool| {
+        let found = nodes.iter().find(|node| node.is_memory() == is_memory);
+        found.map(|node| node.address.to_string())
+    };
+    match (of_kind(true), of_kind(false)) {
+        (Some(memory), _) if servers_only => {
+            problems.push(ConfigProblem::ServersRequired { memory });
+        }
+        (Some(memory), Some(server)) => {
+            problems.push(ConfigProblem::MixedNodes { memory, server });
+        }
+        _ => {}
     }
     if urls.is_empty() {
         problems.push(ConfigProblem::NoNodes);
@@ -269,219 +341,4 @@ fn redis_node(url: &Url) -> Result<Node, String> {
         address: info.addr().to_string().into(),
         target: Target::Redis(Box::new(info)),
     })
-}
-
-/// What is wrong with a configuration: all of it, not just the first mistake.
-///
-/// No message holds a password, nor any part of a URL that could not be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ConfigError {
-    problems: Vec<ConfigProblem>,
-}
-
-impl ConfigError {
-    pub(crate) fn of(problem: ConfigProblem) -> Self {
-        Self {
-            problems: vec![problem],
-        }
-    }
-
-    pub(crate) fn unless_empty(problems: Vec<ConfigProblem>) -> Result<(), Self> {
-        if problems.is_empty() {
-            Ok(())
-        } else {
-            Err(Self { problems })
-        }
-    }
-
-    /// Every problem that was found; at least one.
-    #[must_use]
-    pub fn problems(&self) -> &[ConfigProblem] {
-        &self.problems
-    }
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, problem) in self.problems.iter().enumerate() {
-            if index > 0 {
-                f.write_str("; ")?;
-            }
-            problem.fmt(f)?;
-        }
-        Ok(())
-    }
-}
-
-impl error::Error for ConfigError {}
-
-/// One mistake in a configuration.
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ConfigProblem {
-    /// No node was given, neither in code nor by `REDLOCK_NODES`.
-    NoNodes,
-    /// The node at this index is not one that can be reached.
-    BadNode {
-        /// Position in the list of nodes, from zero.
-        index: usize,
-        /// What is wrong with it; quotes nothing that may be a password.
-        reason: String,
-    },
-    /// Two nodes of the list have the same address.
-    DuplicateNode {
-        /// Position of the one.
-        first: usize,
-        /// Position of the other.
-        second: usize,
-        /// Their address.
-        address: String,
-    },
-    /// Two different addresses lead to the same server, which would vote twice.
-    SameServer {
-        /// The one address.
-        first: String,
-        /// The other address.
-        second: String,
-    },
-    /// So many servers refused access that no majority can ever be reached. One such problem for
-    /// each of them.
-    AccessDenied {
-        /// The server's address.
-        address: String,
-        /// The server's own words.
-        message: String,
-    },
-    /// So many servers may drop locks when memory runs out that no majority is left to vote. One
-    /// such problem for each of them.
-    EvictingNode {
-        /// The server's address.
-        address: String,
-        /// Its `maxmemory-policy`.
-        policy: String,
-    },
-    /// More nodes than any quorum needs.
-    TooManyNodes {
-        /// How many there are.
-        count: usize,
-        /// How many there may be.
-        most: usize,
-    },
-    /// A duration that must be longer than zero is not.
-    ZeroDuration {
-        /// The name of the setting.
-        setting: &'static str,
-    },
-    /// The lease is no longer than the clock drift that Redlock subtracts from it.
-    LeaseTooShort {
-        /// The lease.
-        expire: Duration,
-    },
-    /// The lease is longer than `max_lease`.
-    LeaseTooLong {
-        /// The lease.
-        expire: Duration,
-        /// The longest lease that this node set allows.
-        max_lease: Duration,
-    },
-    /// `max_lease` itself is beyond reason.
-    MaxLeaseTooLong {
-        /// What was set.
-        max_lease: Duration,
-        /// The longest that can be set.
-        longest: Duration,
-    },
-    /// A renewal would come after the lease has ended.
-    RenewNotShorter {
-        /// Time between renewals.
-        renew: Duration,
-        /// The lease.
-        expire: Duration,
-    },
-    /// `max_hold` would end the lock before its first lease is over.
-    MaxHoldTooShort {
-        /// The longest hold.
-        max_hold: Duration,
-        /// The lease.
-        expire: Duration,
-    },
-    /// `max_hold` bounds renewals, and there are none.
-    MaxHoldWithoutRenew,
-    /// A node set is installed already.
-    AlreadyInstalled,
-    /// The operating system gave no thread or no runtime to work on.
-    NoEngine {
-        /// Its own words.
-        message: String,
-    },
-}
-
-impl fmt::Display for ConfigProblem {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoNodes => write!(
-                f,
-                "no node is configured; name some with `nodes([...])` or in {NODES_VARIABLE}"
-            ),
-            Self::BadNode { index, reason } => write!(f, "node {index}: {reason}"),
-            Self::DuplicateNode {
-                first,
-                second,
-                address,
-            } => write!(
-                f,
-                "nodes {first} and {second} are both {address}; every node must be a server of its own"
-            ),
-            Self::SameServer { first, second } => write!(
-                f,
-                "{first} and {second} are the same server; it would vote twice"
-            ),
-            Self::AccessDenied { address, message } => {
-                write!(
-                    f,
-                    "{address} refuses access ({message}); check user and password"
-                )
-            }
-            Self::EvictingNode { address, policy } => write!(
-                f,
-                "{address} drops keys when memory runs out (maxmemory-policy {policy}); set it to noeviction, or say `allow_eviction(true)`"
-            ),
-            Self::TooManyNodes { count, most } => {
-                write!(
-                    f,
-                    "{count} nodes are too many; use at most {most}, five are plenty"
-                )
-            }
-            Self::ZeroDuration { setting } => write!(f, "`{setting}` must be longer than zero"),
-            Self::LeaseTooShort { expire } => write!(
-                f,
-                "`expire` of {expire:?} is shorter than the clock drift that Redlock allows for; the lock could never be held"
-            ),
-            Self::LeaseTooLong { expire, max_lease } => write!(
-                f,
-                "`expire` of {expire:?} is longer than `max_lease`, which is {max_lease:?}; hold the lock for longer with `renew`"
-            ),
-            Self::MaxLeaseTooLong { max_lease, longest } => write!(
-                f,
-                "`max_lease` of {max_lease:?} is longer than {longest:?}; hold locks for longer with `renew`"
-            ),
-            Self::RenewNotShorter { renew, expire } => write!(
-                f,
-                "`renew` of {renew:?} must be shorter than `expire`, which is {expire:?}; the lock would expire first"
-            ),
-            Self::MaxHoldTooShort { max_hold, expire } => write!(
-                f,
-                "`max_hold` of {max_hold:?} is shorter than `expire`, which is {expire:?}; make the lease shorter instead"
-            ),
-            Self::MaxHoldWithoutRenew => write!(
-                f,
-                "`max_hold` has no effect without `renew`; the lease already ends after `expire`"
-            ),
-            Self::AlreadyInstalled => write!(
-                f,
-                "a node set is installed already; make further ones with `build` and name them with `via`"
-            ),
-            Self::NoEngine { message } => write!(f, "the lock engine could not start: {message}"),
-        }
-    }
 }

@@ -3,58 +3,62 @@
 
 use std::{error, fmt, sync::Arc, time::Duration};
 
-use crate::{
-    config::ConfigError,
-    protocol::{Cause, Fault, Loss, Refusal, Vote},
-};
+use redlock_protocol::{Cause, Loss, Refusal};
+pub use redlock_protocol::{QuarantineReason, Verdict};
+
+use crate::config::ConfigError;
 
 /// Why a lock was not acquired, or no longer protects.
 ///
 /// | variant | what happened | what to do |
 /// |---|---|---|
-/// | [`Contended`](Self::Contended) | somebody else holds the lock | try later, or tell the client: HTTP 409 |
-/// | [`NoQuorum`](Self::NoQuorum) | too few nodes answer | an outage: HTTP 503, alert |
-/// | [`Quarantined`](Self::Quarantined) | too few nodes are sure to remember all locks | an outage that ends by itself: HTTP 503 with `Retry-After` |
-/// | [`TooSlow`](Self::TooSlow) | nodes granted, but too late to be useful | the same |
+/// | [`Contended`](Self::Contended) | another client or task holds the lock | try later, or tell the client: HTTP 409 |
+/// | [`NoQuorum`](Self::NoQuorum) | too few nodes answered for a majority | an outage: HTTP 503, alert |
+/// | [`Quarantined`](Self::Quarantined) | no majority is available because some servers restarted and may have lost locks | an outage that ends by itself: HTTP 503 with `Retry-After` |
+/// | [`TooSlow`](Self::TooSlow) | a majority granted the lock, but too late | an outage: HTTP 503, alert |
 /// | [`Lost`](Self::Lost), [`Expired`](Self::Expired) | the lease ended under the body | the body was cut off; its effects may be partial |
 /// | [`Stopped`](Self::Stopped) | the node set was shut down | the process is ending |
-/// | [`NotInstalled`](Self::NotInstalled) | nobody called `install()` | a bug in the set-up |
-/// | [`EmptyKey`](Self::EmptyKey) | a placeholder of the key came out empty | bad input: HTTP 400 |
-/// | [`Config`](Self::Config) | the options of this lock cannot work | a bug in the code |
+/// | [`NotInstalled`](Self::NotInstalled) | `install()` was not called | a bug in the set-up |
+/// | [`EmptyKey`](Self::EmptyKey) | the key or one of its placeholders is empty | bad input: HTTP 400 |
+/// | [`Config`](Self::Config) | invalid lock options | a bug in the code |
 ///
-/// Every variant but the last two carries a [`Report`]: key, time spent, and what each node said.
+/// Every variant except the last two carries a [`Report`]: key, time spent, and what each node said.
 #[non_exhaustive]
 #[derive(Clone, Debug)]
 pub enum LockError {
-    /// Somebody else holds the lock, on a majority of nodes or on so many that none was left to
-    /// win. [`LockError::retry_after`] tells when a retry makes sense, where that is known.
+    /// Another client, or another task of this process, holds the lock.
+    /// [`LockError::retry_after`] tells when a retry makes sense, if that is known.
     Contended(Report),
-    /// Too few nodes answered for a majority: they are down, out of reach, silent, or refuse.
+    /// Too few nodes answered for a majority: they are down, out of reach or unresponsive, or they
+    /// refuse.
     NoQuorum(Report),
-    /// Enough nodes are connected, but so many of them may have lost their memory, in a restart or
-    /// a flush, that they must not vote before all that they may have forgotten has run out.
-    /// [`LockError::retry_after`] tells when that is. With [`Lock::wait`](crate::Lock::wait) it is
-    /// waited for.
+    /// Enough nodes for a majority are connected, but some of them have lost their memory, in a
+    /// restart or a flush. They do not vote until all locks that they may have forgotten have
+    /// expired. [`LockError::retry_after`] tells when that is.
+    /// [`Lock::wait`](crate::Lock::wait) waits for it, too.
     Quarantined(Report),
-    /// A majority granted the lock so late that less than a tenth of the lease was left.
+    /// A majority granted the lock, but too late: less than a tenth of its lease was left, or the
+    /// nodes did not agree on a fencing token within the node timeout.
     TooSlow(Report),
-    /// The key was gone, or somebody else's, on a majority of nodes while the lock was held.
+    /// While the lock was held, so many nodes lost its key that no majority is known to have it any
+    /// more.
     Lost(Report),
-    /// The lease ran out while the lock was held: it was not renewed, renewals found no quorum
-    /// in time, or `max_hold` was reached.
+    /// The lease ran out while the lock was held: it was not renewed, no majority extended it in
+    /// time, or `max_hold` was reached.
     Expired(Report),
     /// The node set was shut down.
     Stopped(Report),
-    /// No node set was installed when the lock was wanted.
+    /// No node set was installed when the lock was acquired.
     NotInstalled(Report),
-    /// The key, or a placeholder in it, came out empty: the lock would exclude everybody else
-    /// with an empty value instead of those with the same one.
+    /// The key, or a placeholder in it, is empty. All calls with an empty value would share one
+    /// lock.
     EmptyKey {
         /// The placeholder as the attribute names it, `user.name()`; `None` if the whole key is
         /// empty.
         placeholder: Option<&'static str>,
     },
-    /// The lock asks for something that cannot work.
+    /// The options of the lock are invalid: durations that do not fit together, or a key that begins
+    /// with `__redlock:`, under which the library keeps its own data.
     Config(ConfigError),
 }
 
@@ -78,83 +82,30 @@ pub struct NodeVerdict {
     verdict: Verdict,
 }
 
-/// A node's word on a key.
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Verdict {
-    /// The key was ours.
-    Ours,
-    /// The key was somebody else's.
-    HeldByAnother {
-        /// How long that key still lives; `None` if it never expires.
-        remaining: Option<Duration>,
-    },
-    /// The key was no longer ours: gone, or somebody else's.
-    NoLongerOurs,
-    /// The node had not answered when the others decided.
-    NoAnswerYet,
-    /// The node was not asked: the others decided first, or took too long.
-    NotAsked,
-    /// The node did not answer within the node timeout.
-    TimedOut,
-    /// The node may have lost its memory, and does not vote until what it may have forgotten has
-    /// run out.
-    Quarantined {
-        /// How long that takes.
-        remaining: Duration,
-    },
-    /// The node's clock has run ahead of ours by so much that it may drop locks early. Its vote is
-    /// set aside.
-    ClockAhead {
-        /// By how much, since the lock was acquired or last renewed.
-        by: Duration,
-    },
-    /// There is no connection to the node.
-    Unreachable {
-        /// Why the last attempt to make one failed.
-        reason: Arc<str>,
-    },
-    /// The connection broke before the answer came.
-    Disconnected {
-        /// How it broke.
-        reason: Arc<str>,
-    },
-    /// The server answered with an error.
-    Refused {
-        /// Its words.
-        message: Arc<str>,
-    },
-    /// The server answered with something that is no answer.
-    Garbled {
-        /// What it said, shortened.
-        answer: Arc<str>,
-    },
-}
-
 impl LockError {
-    /// The key of the lock; `None` where there was none to speak of.
+    /// The key of the lock; `None` for [`LockError::EmptyKey`] and [`LockError::Config`].
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         self.report().map(Report::key)
     }
 
-    /// How long the lock was waited for, or how long ago it was asked for when it was lost. Zero
-    /// where it was not asked for.
+    /// Time since the acquisition began: the wait before a failure, or the age of a lock that was
+    /// lost. Zero if no acquisition was begun.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.report().map_or(Duration::ZERO, Report::elapsed)
     }
 
-    /// When a retry makes sense: for [`LockError::Contended`] after the time that the present
-    /// holder's key has left, where that is known, and for [`LockError::Quarantined`] after the
-    /// quarantine. `None` for everything else.
+    /// When a retry makes sense: for [`LockError::Contended`] when the present holder's lock
+    /// expires, if that is known, and for [`LockError::Quarantined`] when enough nodes vote again, at
+    /// the latest. `None` for all other errors.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.report().and_then(Report::retry_after)
     }
 
-    /// What each node said, in the order of the node set; empty where no node was asked, as
-    /// when another task of this process holds the lock.
+    /// What each node said, in the order of the node set; empty if no node was asked, as when
+    /// another task of this process holds the lock.
     #[must_use]
     pub fn verdicts(&self) -> &[NodeVerdict] {
         self.report().map_or(&[], Report::verdicts)
@@ -177,7 +128,7 @@ impl LockError {
     }
 
     pub(crate) fn refused(refusal: Refusal, context: &Context<'_>) -> Self {
-        let report = context.report(refusal.votes);
+        let report = context.report(refusal.verdicts);
         match refusal.cause {
             Cause::Contended { retry_after } => Self::Contended(report.retry(retry_after)),
             Cause::NoQuorum => Self::NoQuorum(report),
@@ -189,14 +140,14 @@ impl LockError {
 
     pub(crate) fn over(loss: &Loss, context: &Context<'_>) -> Self {
         match loss {
-            Loss::Lost { votes } => Self::Lost(context.report(votes.clone())),
-            Loss::Expired { votes } => Self::Expired(context.report(votes.clone())),
+            Loss::Lost { verdicts } => Self::Lost(context.report(verdicts.clone())),
+            Loss::Expired { verdicts } => Self::Expired(context.report(verdicts.clone())),
             Loss::Stopped => Self::Stopped(context.report(Vec::new())),
         }
     }
 
-    pub(crate) fn not_extended(votes: Vec<Vote>, context: &Context<'_>) -> Self {
-        Self::NoQuorum(context.report(votes))
+    pub(crate) fn not_extended(verdicts: Vec<Verdict>, context: &Context<'_>) -> Self {
+        Self::NoQuorum(context.report(verdicts))
     }
 
     pub(crate) fn stopped(context: &Context<'_>) -> Self {
@@ -213,9 +164,9 @@ impl LockError {
         }
     }
 
-    pub(crate) fn not_installed(key: &Arc<str>, name: &'static str) -> Self {
+    pub(crate) fn not_installed(key: &Arc<str>, name: Option<&'static str>) -> Self {
         let context = Context {
-            name: Some(name),
+            name,
             key,
             elapsed: Duration::ZERO,
             nodes: &[],
@@ -224,7 +175,7 @@ impl LockError {
     }
 }
 
-/// What an error needs to know beside the protocol's words.
+/// What an error needs to know beside the protocol's answer.
 pub(crate) struct Context<'a> {
     pub(crate) name: Option<&'static str>,
     pub(crate) key: &'a Arc<str>,
@@ -234,17 +185,17 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    fn report(&self, votes: Vec<Vote>) -> Report {
-        let verdicts = self.nodes.iter().zip(votes);
+    fn report(&self, verdicts: Vec<Verdict>) -> Report {
+        let verdicts = self.nodes.iter().zip(verdicts);
         Report(Box::new(Circumstances {
             name: self.name,
             key: Arc::clone(self.key),
             elapsed: self.elapsed,
             retry_after: None,
             verdicts: verdicts
-                .map(|(node, vote)| NodeVerdict {
+                .map(|(node, verdict)| NodeVerdict {
                     node: Arc::clone(node),
-                    verdict: vote.into(),
+                    verdict,
                 })
                 .collect(),
         }))
@@ -303,25 +254,6 @@ impl NodeVerdict {
     }
 }
 
-impl From<Vote> for Verdict {
-    fn from(vote: Vote) -> Self {
-        match vote {
-            Vote::Pending => Self::NoAnswerYet,
-            Vote::NotAsked => Self::NotAsked,
-            Vote::Ours => Self::Ours,
-            Vote::Held { remaining } => Self::HeldByAnother { remaining },
-            Vote::NotOwner => Self::NoLongerOurs,
-            Vote::Failed(Fault::TimedOut) => Self::TimedOut,
-            Vote::Failed(Fault::Quarantined(remaining)) => Self::Quarantined { remaining },
-            Vote::Failed(Fault::ClockAhead(by)) => Self::ClockAhead { by },
-            Vote::Failed(Fault::Unreachable(reason)) => Self::Unreachable { reason },
-            Vote::Failed(Fault::Disconnected(reason)) => Self::Disconnected { reason },
-            Vote::Failed(Fault::Refused(message)) => Self::Refused { message },
-            Vote::Failed(Fault::Garbled(answer)) => Self::Garbled { answer },
-        }
-    }
-}
-
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(report) = self.report() {
@@ -345,29 +277,39 @@ impl fmt::Display for LockError {
             )?,
             Self::Quarantined(report) => write!(
                 f,
-                ": too many nodes may have lost their memory; ready in {:.1?} (after {elapsed:.1?})",
+                ": no majority is available for {:.1?}, because some servers may have lost locks and \
+                 do not vote until those have expired; use `wait`, or `assume_fresh(true)` in \
+                 development (after {elapsed:.1?})",
                 report.retry_after().unwrap_or_default()
             )?,
-            Self::TooSlow(_) => {
-                write!(f, " was granted too late to be useful (after {elapsed:.1?})")?;
-            }
+            Self::TooSlow(_) => write!(
+                f,
+                " was granted too late: too little of its lease was left, or the nodes did not agree \
+                 on a fencing token in time (after {elapsed:.1?})"
+            )?,
             Self::Lost(_) => write!(
                 f,
-                " was lost while it was held: a majority of nodes no longer has its key (asked for {elapsed:.1?} ago)"
+                " was lost while it was held: no majority of nodes has its key any more (acquisition \
+                 began {elapsed:.1?} ago)"
             )?,
-            Self::Expired(_) => write!(f, " expired while it was held (asked for {elapsed:.1?} ago)")?,
+            Self::Expired(_) => write!(
+                f,
+                " expired while it was held (acquisition began {elapsed:.1?} ago)"
+            )?,
             Self::Stopped(_) => f.write_str(": the node set was shut down")?,
             Self::NotInstalled(_) => f.write_str(
-                ": no node set is installed; call `Redlock::builder().nodes([...]).install().await` first",
+                ": no node set is installed; call `Redlock::builder().nodes([...]).install().await` \
+                 first",
             )?,
             Self::EmptyKey { placeholder: None } => f.write_str("the key of the lock is empty")?,
             Self::EmptyKey {
                 placeholder: Some(placeholder),
             } => write!(
                 f,
-                "the key of the lock has nothing in it for `{{{placeholder}}}`; it would lock everything that has nothing there"
+                "lock key placeholder `{{{placeholder}}}` is empty; all calls with an empty value \
+                 would share one lock"
             )?,
-            Self::Config(error) => write!(f, "this lock cannot work: {error}")?,
+            Self::Config(error) => write!(f, "invalid lock options: {error}")?,
         }
         for (index, verdict) in self.verdicts().iter().enumerate() {
             f.write_str(if index == 0 { ": " } else { ", " })?;
@@ -377,36 +319,39 @@ impl fmt::Display for LockError {
     }
 }
 
+/// A sentence that begins with the node's address.
 impl fmt::Display for NodeVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {}", self.node, self.verdict)
-    }
-}
-
-impl fmt::Display for Verdict {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Ours => f.write_str("ours"),
-            Self::HeldByAnother {
+        write!(f, "{} ", self.node)?;
+        match &self.verdict {
+            Verdict::Ours => f.write_str("has this lock's key"),
+            Verdict::HeldByAnother {
                 remaining: Some(remaining),
-            } => write!(f, "held by another for {remaining:.1?}"),
-            Self::HeldByAnother { remaining: None } => {
-                f.write_str("held by another without expiry")
+            } => write!(f, "has another owner's key for {remaining:.1?}"),
+            Verdict::HeldByAnother { remaining: None } => {
+                f.write_str("has another owner's key, which never expires")
             }
-            Self::NoLongerOurs => f.write_str("no longer ours"),
-            Self::NoAnswerYet => f.write_str("had not answered yet"),
-            Self::NotAsked => f.write_str("was not asked"),
-            Self::TimedOut => f.write_str("timed out"),
-            Self::Quarantined { remaining } => {
-                write!(f, "quarantined, ready in {remaining:.1?}")
+            Verdict::NoLongerOurs => f.write_str("no longer has this lock's key"),
+            Verdict::NoAnswerYet => f.write_str("had not answered yet"),
+            Verdict::NotAsked => f.write_str("was not asked"),
+            Verdict::TimedOut => f.write_str("timed out"),
+            Verdict::Quarantined { reason, remaining } => {
+                let why = match reason {
+                    QuarantineReason::Restarted => "was restarted",
+                    QuarantineReason::Flushed => "was flushed",
+                    QuarantineReason::NeverSeenBefore => "is new or has lost all its data",
+                    _ => "has lost its memory",
+                };
+                write!(f, "{why} and does not vote for {remaining:.1?}")
             }
-            Self::ClockAhead { by } => {
-                write!(f, "has a clock that ran {by:.1?} ahead")
+            Verdict::ClockAhead { by } => {
+                write!(f, "does not vote, because its clock has run {by:.1?} ahead")
             }
-            Self::Unreachable { reason } => write!(f, "unreachable ({reason})"),
-            Self::Disconnected { reason } => write!(f, "disconnected ({reason})"),
-            Self::Refused { message } => write!(f, "refused ({message})"),
-            Self::Garbled { answer } => write!(f, "gave no sensible answer ({answer})"),
+            Verdict::Unreachable { reason } => write!(f, "is unreachable ({reason})"),
+            Verdict::Disconnected { reason } => write!(f, "disconnected ({reason})"),
+            Verdict::Refused { message } => write!(f, "refused ({message})"),
+            Verdict::Garbled { answer } => write!(f, "gave an unexpected answer ({answer})"),
+            other => write!(f, "{other:?}"),
         }
     }
 }

@@ -31,13 +31,6 @@ pub struct Installed {
     redlock: Redlock,
 }
 
-pub(crate) fn installed() -> Option<Redlock> {
-    INSTALLED
-        .read()
-        .unwrap_or_else(PoisonError::into_inner)
-        .clone()
-}
-
 pub(crate) fn install(redlock: Redlock) -> Result<Installed, ConfigError> {
     let mut installed = INSTALLED.write().unwrap_or_else(PoisonError::into_inner);
     if installed.is_some() {
@@ -45,6 +38,18 @@ pub(crate) fn install(redlock: Redlock) -> Result<Installed, ConfigError> {
     }
     *installed = Some(redlock.clone());
     Ok(Installed { redlock })
+}
+
+impl Redlock {
+    /// The node set that [`Builder::install`](crate::Builder::install) made the global one, if there
+    /// is one.
+    #[must_use]
+    pub fn installed() -> Option<Self> {
+        INSTALLED
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
+    }
 }
 
 impl Deref for Installed {

@@ -112,6 +112,14 @@
 //! this one and are excluded. Beside the locks a node holds `redlock:node` (its admission, and the
 //! counters of the tokens) and `redlock:quarantine`.
 //!
+//! Keys that begin with `__redlock:` are reserved for the library's own data. A lock on such a key
+//! fails with [`LockError::Config`].
+//!
+//! `memory://` nodes live in one process, so locks on them exclude nothing outside it. They cannot
+//! stand beside servers. If a program falls back to them by
+//! [`nodes_from_env_or`](Builder::nodes_from_env_or), [`Redlock::is_embedded`] reports it, and
+//! [`require_servers`](Builder::require_servers) makes it an error.
+//!
 //! A server's user needs these rules, here with the [key prefix](Builder::key_prefix) `lock:`:
 //!
 //! ```text
@@ -139,9 +147,10 @@ pub mod fence;
 mod guard;
 mod install;
 mod key;
+mod lease;
 mod lock;
 mod node;
-mod protocol;
+mod node_set;
 mod redlock;
 mod script;
 mod section;
@@ -160,11 +169,12 @@ pub use redlock_macros::redis_lock;
 pub use self::{
     builder::Builder,
     config::{ConfigError, ConfigProblem, NODES_VARIABLE},
-    error::{FromLockError, LockError, NodeVerdict, Report, Verdict},
-    guard::{FencingToken, Guard, Lease, Release},
+    error::{FromLockError, LockError, NodeVerdict, QuarantineReason, Report, Verdict},
+    guard::Guard,
     install::Installed,
+    lease::{FencingToken, Lease, Release},
     lock::Lock,
-    redlock::{Connection, NodeStatus, Redlock, ShutdownError},
+    redlock::{NodeState, NodeStatus, Redlock, ShutdownError},
 };
 
 /// The examples of the README compile.

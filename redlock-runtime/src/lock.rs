@@ -9,8 +9,9 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     config::{Options, Renew},
     error::LockError,
-    guard::{Guard, Lease},
-    redlock::Shared,
+    guard::Guard,
+    lease::Lease,
+    node_set::Shared,
     section::Section,
 };
 
@@ -49,28 +50,31 @@ impl Lock {
     }
 
     /// How long to wait for the lock. Default: zero, which is one attempt. A call returns within
-    /// this time and one node timeout.
+    /// this time and one node timeout. `Duration::MAX` waits without limit.
     pub const fn wait(mut self, time: Duration) -> Self {
         self.options.wait = time;
         self
     }
 
-    /// Renews the lease every third of it, for as long as the lock is held.
+    /// Renews the lease every third of it, for as long as the lock is held. The lease must be at
+    /// least 30 ms, so that renewals come at least 10 ms apart.
     pub const fn renew(mut self) -> Self {
         self.options.renew = Renew::Default;
         self
     }
 
-    /// Renews the lease this often, for as long as the lock is held. Must be shorter than the
-    /// lease. Each lock is renewed up to an eighth sooner than that, so that many which were
-    /// acquired together are not renewed together.
+    /// Renews the lease this often, for as long as the lock is held. Must be shorter than the lease,
+    /// and at least 10 ms, because each renewal sends a request to every node. Each lock is renewed
+    /// up to an eighth sooner than that, so that many which were acquired together are not renewed
+    /// together.
     pub const fn renew_every(mut self, interval: Duration) -> Self {
         self.options.renew = Renew::Every(interval);
         self
     }
 
     /// The longest time that renewals may keep the lock, counted as the lease is. Then it
-    /// expires, so that a task that hangs does not hold it for ever.
+    /// expires, so that a task that hangs does not hold it for ever. Must be at least the lease;
+    /// `Duration::MAX` is no limit.
     pub const fn max_hold(mut self, time: Duration) -> Self {
         self.options.max_hold = Some(time);
         self
@@ -81,7 +85,8 @@ impl Lock {
     /// # Errors
     /// [`LockError::Contended`], [`NoQuorum`](LockError::NoQuorum) or
     /// [`TooSlow`](LockError::TooSlow) for the last attempt within `wait`;
-    /// [`Config`](LockError::Config) for options that cannot work;
+    /// [`Config`](LockError::Config) for options that cannot work, or a key that is reserved;
+    /// [`EmptyKey`](LockError::EmptyKey) for an empty key;
     /// [`Stopped`](LockError::Stopped) after a shutdown.
     ///
     /// # Cancellation

@@ -6,15 +6,15 @@ use std::{fmt, marker::PhantomData, pin::Pin, sync::Arc, time::Duration};
 pub use std;
 
 use crate::{
-    config::Options,
+    config::SHORTEST_RENEWAL,
     error::{FromLockError, LockError},
-    guard::Lease,
-    install,
-    redlock::{Redlock, Shared},
+    lease::Lease,
+    node_set::Shared,
+    redlock::Redlock,
     section,
 };
 pub use crate::{
-    config::Renew,
+    config::{Options, Renew},
     key::{Key, Value, Values},
 };
 
@@ -32,7 +32,7 @@ impl<T> Returns<T> {
     }
 
     /// Is never called: the call stands behind `if false`.
-    pub fn conjure(&self) -> T {
+    pub fn fake_return(&self) -> T {
         unreachable!("only its type is of interest")
     }
 }
@@ -43,16 +43,6 @@ impl<T> fmt::Debug for Returns<T> {
     }
 }
 
-/// The arguments of an attribute that are known at compile time.
-#[derive(Clone, Copy, Debug)]
-pub struct Spec {
-    pub name: &'static str,
-    pub expire: Option<Duration>,
-    pub wait: Duration,
-    pub renew: Renew,
-    pub max_hold: Option<Duration>,
-}
-
 /// The critical section that an annotated function is.
 #[derive(Debug)]
 pub struct Section(section::Section);
@@ -60,28 +50,28 @@ pub struct Section(section::Section);
 impl Section {
     /// Never fails: that nothing is installed is the error of `acquire`, and so is a key with
     /// nothing in it.
-    pub fn installed(key: impl Into<Key>, spec: Spec) -> Self {
-        let shared = install::installed().map(|redlock| redlock.shared);
-        Self::new(shared, key.into(), spec)
+    pub fn installed(key: impl Into<Key>, options: Options) -> Self {
+        let shared = Redlock::installed().map(|redlock| redlock.shared);
+        Self::new(shared, key.into(), options)
     }
 
     /// `via = ...`
-    pub fn of(redlock: &Redlock, key: impl Into<Key>, spec: Spec) -> Self {
-        Self::new(Some(Arc::clone(&redlock.shared)), key.into(), spec)
+    pub fn of(redlock: &Redlock, key: impl Into<Key>, options: Options) -> Self {
+        Self::new(Some(Arc::clone(&redlock.shared)), key.into(), options)
     }
 
-    fn new(shared: Option<Arc<Shared>>, key: Key, spec: Spec) -> Self {
+    fn new(shared: Option<Arc<Shared>>, key: Key, options: Options) -> Self {
         let Key { text, empty } = key;
         let text: Arc<str> = text.into();
         let shared = match (empty, shared) {
             (Some(placeholder), _) => Err(LockError::empty_placeholder(placeholder)),
-            (None, None) => Err(LockError::not_installed(&text, spec.name)),
+            (None, None) => Err(LockError::not_installed(&text, options.name)),
             (None, Some(shared)) => Ok(shared),
         };
-        Self(section::Section::new(shared, text, spec.options()))
+        Self(section::Section::new(shared, text, options))
     }
 
-    /// `guard = ...`
+    /// `lease = ...`
     pub fn lease(&self) -> Lease {
         self.0.lease()
     }
@@ -95,18 +85,6 @@ impl Section {
         body: Pin<&mut Option<B>>,
     ) -> Result<B::Output, LockError> {
         self.0.hold(body).await
-    }
-}
-
-impl Spec {
-    const fn options(&self) -> Options {
-        Options {
-            name: Some(self.name),
-            expire: self.expire,
-            wait: self.wait,
-            renew: self.renew,
-            max_hold: self.max_hold,
-        }
     }
 }
 
@@ -132,25 +110,35 @@ pub fn fail_with<R, F: FnOnce(LockError) -> R>(handler: F, error: LockError) -> 
 /// # Panics
 /// With the message for the first mistake.
 #[track_caller]
-pub const fn check_durations(spec: &Spec) {
+pub const fn check_durations(options: &Options) {
     const DEFAULT_EXPIRE: Duration = Duration::from_secs(5);
-    let expire = match spec.expire {
+    let expire = match options.expire {
         Some(expire) => expire,
         None => DEFAULT_EXPIRE,
     };
     assert!(!expire.is_zero(), "`expire` must be longer than zero");
     assert!(
-        crate::protocol::outlasts_drift(expire),
+        redlock_protocol::outlasts_drift(expire),
         "`expire` is shorter than the clock drift that Redlock allows for; the lock could never be held"
     );
-    if let Renew::Every(renew) = spec.renew {
+    if let Renew::Every(renew) = options.renew {
         assert!(!renew.is_zero(), "`renew` must be longer than zero");
         assert!(
-            spec.expire.is_none() || renew.as_nanos() < expire.as_nanos(),
+            renew.as_nanos() >= SHORTEST_RENEWAL.as_nanos(),
+            "`renew` must be at least 10ms, because each renewal asks all nodes"
+        );
+        assert!(
+            options.expire.is_none() || renew.as_nanos() < expire.as_nanos(),
             "`renew` must be shorter than `expire`; the lock would expire first"
         );
     }
-    if let (Some(max_hold), Some(expire)) = (spec.max_hold, spec.expire) {
+    if let (Renew::Default, Some(expire)) = (options.renew, options.expire) {
+        assert!(
+            expire.as_nanos() / 3 >= SHORTEST_RENEWAL.as_nanos(),
+            "a lease that is renewed must be at least 30ms; `renew` asks all nodes every third of it"
+        );
+    }
+    if let (Some(max_hold), Some(expire)) = (options.max_hold, options.expire) {
         assert!(
             max_hold.as_nanos() >= expire.as_nanos(),
             "`max_hold` is shorter than `expire`; make the lease shorter instead"

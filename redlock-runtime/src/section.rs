@@ -6,16 +6,16 @@ use std::{
     pin::{Pin, pin},
     sync::Arc,
     task::Poll,
-    time::Duration,
 };
 
+use redlock_protocol::Release;
+
 use crate::{
-    config::Options,
-    engine::{Status, Stopped},
-    error::{Context, LockError},
-    guard::{Lease, Release},
-    protocol::{Instant, LeaseId, Loss, Outcome},
-    redlock::Shared,
+    config::{self, ConfigError, Options},
+    engine::Stopped,
+    error::LockError,
+    lease::{Asked, Lease},
+    node_set::Shared,
 };
 
 /// Owns one lease. Dropping it ends the lease in whatever phase it is, with one message to the
@@ -24,20 +24,10 @@ use crate::{
 pub(crate) struct Section {
     key: Arc<str>,
     options: Options,
-    /// The error of a section that has no node set waits for `acquire`.
+    /// The error of a section that has no node set, or no usable key, waits for `acquire`.
     asked: Result<Asked, LockError>,
     /// True from the moment a request may be sent until the end is told.
     begun: bool,
-}
-
-/// What a section and its views know of their lease.
-#[derive(Clone, Debug)]
-pub(crate) struct Asked {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) lease: LeaseId,
-    pub(crate) status: Arc<Status>,
-    name: Option<&'static str>,
-    since: Instant,
 }
 
 impl Section {
@@ -56,11 +46,15 @@ impl Section {
             }
             _ => key,
         };
+        let shared = shared.and_then(|shared| match config::reserved_key(&key) {
+            Some(problem) => Err(ConfigError::of(problem).into()),
+            None => Ok(shared),
+        });
         Self {
             key,
             options,
             asked: shared.map(|shared| Asked {
-                lease: shared.engine.new_lease(),
+                section: shared.engine.new_section(),
                 name: options.name,
                 status: Arc::default(),
                 since: shared.engine.now(),
@@ -79,17 +73,17 @@ impl Section {
         let asked = self.asked.as_ref().map_err(Clone::clone)?;
         let Asked {
             shared,
-            lease,
+            section,
             status,
             ..
         } = asked;
-        let terms = self.options.terms(&shared.settings)?;
+        let params = self.options.params(&shared.settings)?;
         // From here on, dropping this section is what releases, also while the answer is awaited.
         self.begun = true;
         let key = Arc::clone(&self.key);
         let answer = shared
             .engine
-            .acquire(*lease, key, terms, Arc::clone(status))
+            .acquire(*section, key, params, Arc::clone(status))
             .await;
         match answer {
             Ok(Ok(())) if status.is_held(shared.engine.now()) => Ok(()),
@@ -130,20 +124,16 @@ impl Section {
         finished.ok_or_else(|| asked.over_error(&self.key))
     }
 
-    /// Ends the lease, and tells what the nodes say of it.
+    /// Ends the lease, and tells what became of the release.
     pub(crate) fn release(mut self) -> impl Future<Output = Release> + Send {
         let begun = std::mem::take(&mut self.begun);
         let released = self.asked.as_ref().ok().filter(|_| begun).map(|asked| {
             asked.status.release();
-            asked.shared.engine.end_and_report(asked.lease)
+            asked.shared.engine.end_and_report(asked.section)
         });
         async move {
             match released {
-                Some(outcome) => match outcome.await {
-                    Outcome::Released => Release::Released,
-                    Outcome::AlreadyExpired => Release::AlreadyExpired,
-                    Outcome::Unknown => Release::Unknown,
-                },
+                Some(release) => release.await,
                 None => Release::Unknown,
             }
         }
@@ -154,34 +144,7 @@ impl Drop for Section {
     fn drop(&mut self) {
         if let (true, Ok(asked)) = (self.begun, &self.asked) {
             asked.status.release();
-            asked.shared.engine.end(asked.lease);
-        }
-    }
-}
-
-impl Asked {
-    pub(crate) fn remaining(&self) -> Duration {
-        let now = self.shared.engine.now();
-        if self.status.is_held(now) {
-            self.status.deadline().since(now)
-        } else {
-            Duration::ZERO
-        }
-    }
-
-    /// The error for a lease that is over.
-    pub(crate) fn over_error(&self, key: &Arc<str>) -> LockError {
-        let expired = Loss::Expired { votes: Vec::new() };
-        let loss = self.status.loss().unwrap_or(&expired);
-        LockError::over(loss, &self.context(key))
-    }
-
-    pub(crate) fn context<'a>(&'a self, key: &'a Arc<str>) -> Context<'a> {
-        Context {
-            name: self.name,
-            key,
-            elapsed: self.shared.engine.now().since(self.since),
-            nodes: &self.shared.addresses,
+            asked.shared.engine.end(asked.section);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What may cross threads, and that futures stay `Send`: a change there breaks users' builds.
 
 use redlock_runtime::{
-    Builder, ConfigError, Connection, Guard, Installed, Lease, Lock, LockError, NodeStatus,
+    Builder, ConfigError, Guard, Installed, Lease, Lock, LockError, NodeState, NodeStatus,
     NodeVerdict, Redlock, Release, Report, ShutdownError, Verdict,
 };
 
@@ -14,7 +14,7 @@ fn send<T: Send>(_: &T) {}
 fn types_cross_threads() {
     shared::<Builder>();
     shared::<ConfigError>();
-    shared::<Connection>();
+    shared::<NodeState>();
     shared::<Guard>();
     shared::<Installed>();
     shared::<Lease>();

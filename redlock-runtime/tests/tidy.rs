@@ -1,45 +1,75 @@
 //! Rules about the source itself: who may import whom, what the protocol must not contain, and
-//! how long a function may get.
+//! how long a function may get. For this crate and for the protocol, which lies in its folder.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
 };
 
-/// What each part of the crate may import of the others. `protocol` imports nothing: it must
-/// run in a simulation as it runs in production.
-const LAYERS: &[(&str, &[&str])] = &[
-    ("protocol", &[]),
-    ("script", &["protocol"]),
-    ("node", &["protocol", "script"]),
-    ("engine", &["node", "protocol"]),
-    ("config", &["node", "protocol"]),
-    ("error", &["config", "protocol"]),
+/// What each part of this crate may import of the others.
+const LAYERS: Layers = &[
+    ("script", &[]),
+    ("node", &["script"]),
+    ("engine", &["node"]),
+    ("config", &["node", "script"]),
+    ("error", &["config"]),
     ("fence", &[]),
-    (
-        "redlock",
-        &["builder", "config", "engine", "install", "lock", "protocol"],
-    ),
-    (
-        "builder",
-        &["config", "engine", "install", "protocol", "redlock"],
-    ),
-    ("install", &["config", "redlock"]),
+    ("key", &[]),
+    ("node_set", &["config", "engine"]),
+    ("lease", &["engine", "error", "node_set"]),
     (
         "section",
-        &["config", "engine", "error", "guard", "protocol", "redlock"],
+        &["config", "engine", "error", "lease", "node_set"],
     ),
-    ("key", &[]),
-    ("guard", &["engine", "error", "section"]),
-    ("lock", &["config", "error", "guard", "redlock", "section"]),
+    ("guard", &["lease", "section"]),
+    (
+        "lock",
+        &["config", "error", "guard", "lease", "node_set", "section"],
+    ),
+    ("redlock", &["config", "lock", "node_set"]),
+    ("install", &["config", "redlock"]),
+    (
+        "builder",
+        &["config", "engine", "install", "node_set", "redlock"],
+    ),
     (
         "macro_support",
         &[
-            "config", "error", "guard", "install", "key", "protocol", "redlock", "section",
+            "config", "error", "key", "lease", "node_set", "redlock", "section",
         ],
     ),
 ];
+
+/// The same for the protocol: `protocol` joins its parts, and `key` asks `node`, not the other way round.
+/// Values and rules need each other, one file the other but none itself.
+const LAYERS_OF_PROTOCOL: Layers = &[
+    ("time", &[]),
+    ("rules", &["action", "message", "time"]),
+    ("message", &["rules"]),
+    ("action", &["message", "rules", "time"]),
+    ("event", &["message", "rules"]),
+    ("settings", &[]),
+    ("timer", &["key", "message", "time"]),
+    ("model", &["message", "rules", "time"]),
+    ("node", &["action", "message", "rules", "settings", "time"]),
+    (
+        "key",
+        &["action", "message", "node", "rules", "settings", "time"],
+    ),
+    (
+        "protocol",
+        &[
+            "action", "event", "key", "message", "node", "rules", "settings", "time", "timer",
+        ],
+    ),
+];
+
+type Layers = &'static [(&'static str, &'static [&'static str])];
+
+const CRATES: [(&str, Layers); 2] = [("src", LAYERS), (PROTOCOL, LAYERS_OF_PROTOCOL)];
+
+const PROTOCOL: &str = "protocol/src";
 
 /// What the protocol must not contain, beside imports of this crate.
 const BANNED_IN_PROTOCOL: &[&str] = &[
@@ -67,31 +97,44 @@ const LONGEST_FUNCTION: usize = 70;
 #[test]
 fn every_module_imports_only_what_its_layer_allows() {
     let mut violations = Vec::new();
-    for (path, text) in sources() {
-        let layer = layer_of(&path);
-        if layer == "lib" {
-            continue;
-        }
-        let (_, allowed) = LAYERS
-            .iter()
-            .find(|(name, _)| *name == layer)
-            .unwrap_or_else(|| panic!("`{layer}` has no place in the table of layers"));
-        for import in imports(&text) {
-            if import != layer && !allowed.contains(&import.as_str()) {
-                violations.push(format!("{}: crate::{import}", path.display()));
+    for (root, layers) in CRATES {
+        for (path, text) in sources(root) {
+            let layer = layer_of(&path);
+            if layer == "lib" {
+                continue;
+            }
+            let (_, allowed) = layers
+                .iter()
+                .find(|(name, _)| *name == layer)
+                .unwrap_or_else(|| panic!("`{layer}` has no place in the table of layers"));
+            for import in imports(&text) {
+                if import != layer && !allowed.contains(&import.as_str()) {
+                    violations.push(format!("{root}/{}: crate::{import}", path.display()));
+                }
             }
         }
     }
     assert!(violations.is_empty(), "{violations:#?}");
 }
 
+/// Who reads a file needs to have read only those below it. The files of `key` and `node` are
+/// chapters on one type each, and count as one.
+#[test]
+fn no_file_needs_itself_by_way_of_others() {
+    for (root, _) in CRATES {
+        let mut sources = sources(root);
+        if root == PROTOCOL {
+            sources = bound(sources, &["key", "node"]);
+        }
+        let needs = needs(&sources);
+        assert!(circle(&needs).is_empty(), "{root}: {:#?}", circle(&needs));
+    }
+}
+
 #[test]
 fn the_protocol_contains_no_io_no_clock_and_no_locks() {
     let mut violations = Vec::new();
-    for (path, text) in sources() {
-        if layer_of(&path) != "protocol" {
-            continue;
-        }
+    for (path, text) in sources(PROTOCOL) {
         for (number, line) in code_lines(&text) {
             for banned in BANNED_IN_PROTOCOL {
                 if line.contains(banned) {
@@ -106,7 +149,8 @@ fn the_protocol_contains_no_io_no_clock_and_no_locks() {
 #[test]
 fn functions_can_be_read_at_a_glance() {
     let mut violations = Vec::new();
-    for (path, text) in sources() {
+    let sources = CRATES.iter().flat_map(|(root, _)| sources(root));
+    for (path, text) in sources {
         let mut open: Option<(usize, usize)> = None;
         for (number, line) in text.lines().enumerate() {
             let indent = line.len() - line.trim_start().len();
@@ -153,19 +197,64 @@ fn imports_are_seen_however_they_are_written() {
             config::{Settings, Options},
             node::Target, // crate::comment
         };
+        use super::{self as parent, deep::{self, nested::Thing}};
         fn f() { crate::script::load_all() }
         pub(crate) fn g() {}
+        #[cfg(test)]
+        mod tests {
+            use crate::only_in_tests;
+        }
     ";
-    let mut seen = imports(text);
-    seen.sort();
-    assert_eq!(seen, ["config", "engine", "node", "script"]);
+    assert_eq!(
+        paths(text),
+        [
+            "crate::config::Options",
+            "crate::config::Settings",
+            "crate::engine::Engine",
+            "crate::node::Target",
+            "crate::script::load_all",
+            "super::deep::nested::Thing",
+            "super::deep::self",
+            "super::self",
+        ]
+    );
+    assert_eq!(imports(text), ["config", "engine", "node", "script"]);
 }
 
-fn sources() -> BTreeMap<PathBuf, String> {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+#[test]
+fn circles_are_seen_however_long() {
+    let files = |second: &str| {
+        BTreeMap::from([
+            ("lib.rs".into(), "mod engine; mod node;".to_owned()),
+            (
+                "engine/mod.rs".into(),
+                "mod driver; use crate::node::Node;".to_owned(),
+            ),
+            ("engine/driver.rs".into(), second.to_owned()),
+            (
+                "node.rs".into(),
+                "use crate::{engine::driver::Driver};".to_owned(),
+            ),
+        ])
+    };
+    let straight = files("use std::fmt;");
+    assert!(circle(&needs(&straight)).is_empty());
+    for back in [
+        "use super::Engine;",
+        "use crate::node;",
+        "fn f() { super::super::node::g() }",
+    ] {
+        assert!(!circle(&needs(&files(back))).is_empty(), "{back}");
+    }
+}
+
+/// Of one crate, but for its own tests.
+fn sources(root: &str) -> BTreeMap<PathBuf, String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join(root);
     let mut sources = BTreeMap::new();
     collect(&root, &root, &mut sources);
-    assert!(sources.len() > 20, "the sources were not found");
+    sources.retain(|path, _| !path.components().any(|part| part.as_os_str() == "tests"));
+    assert!(sources.len() > 10, "the sources were not found");
     sources
 }
 
@@ -192,20 +281,136 @@ fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
         .map(|(index, line)| (index + 1, line.split("//").next().unwrap_or_default()))
 }
 
-/// The modules of this crate that a text names: after `crate::`, or at the top level of the
-/// braces after `crate::`.
+/// The modules of this crate that a text names after `crate::`.
 fn imports(text: &str) -> Vec<String> {
-    let code: String = code_lines(text)
-        .map(|(_, line)| line)
-        .collect::<Vec<_>>()
-        .join("\n");
+    let paths = paths(text);
+    let mut modules: Vec<String> = paths
+        .iter()
+        .filter_map(|path| path.strip_prefix("crate::"))
+        .map(leading_name)
+        .collect();
+    modules.dedup();
+    modules
+}
+
+/// Makes one file of all that are in a folder.
+fn bound(sources: BTreeMap<PathBuf, String>, folders: &[&str]) -> BTreeMap<PathBuf, String> {
+    let mut bound: BTreeMap<PathBuf, String> = BTreeMap::new();
+    for (path, text) in sources {
+        match folders.iter().find(|folder| path.starts_with(folder)) {
+            Some(folder) => {
+                // Where `super` is in one of them is no matter: it is the whole.
+                let text = code(&text).replace("super::", "");
+                let whole = bound.entry(Path::new(folder).join("mod.rs")).or_default();
+                whole.push_str(&text);
+            }
+            None => drop(bound.insert(path, text)),
+        }
+    }
+    bound
+}
+
+/// Which files each file needs: those that it names, and those of the modules that it declares.
+fn needs(sources: &BTreeMap<PathBuf, String>) -> BTreeMap<&Path, BTreeSet<&Path>> {
+    let modules: BTreeMap<Vec<String>, &Path> = sources
+        .keys()
+        .map(|path| (module_of(path), path.as_path()))
+        .collect();
+    let mut needs = BTreeMap::new();
+    for (path, text) in sources {
+        let here = module_of(path);
+        let mut needed = BTreeSet::new();
+        for named in paths(text) {
+            let named = absolute(&here, &named);
+            // The longest beginning that is a file; the rest is what that file has inside.
+            let file = (0..=named.len())
+                .rev()
+                .find_map(|n| modules.get(&named[..n]));
+            needed.extend(file.copied());
+        }
+        for child in children(text) {
+            let child: Vec<String> = here.iter().cloned().chain([child]).collect();
+            needed.extend(modules.get(&child).copied());
+        }
+        needed.remove(path.as_path());
+        needs.insert(path.as_path(), needed);
+    }
+    needs
+}
+
+/// What is left once every file is taken away that needs none of the rest, or that none of the rest
+/// needs.
+fn circle<'a>(
+    needs: &BTreeMap<&'a Path, BTreeSet<&'a Path>>,
+) -> BTreeMap<&'a Path, BTreeSet<&'a Path>> {
+    let mut rest = needs.clone();
+    loop {
+        let before = rest.len();
+        let needing: BTreeSet<&Path> = rest.keys().copied().collect();
+        for needed in rest.values_mut() {
+            needed.retain(|path| needing.contains(path));
+        }
+        let needed: BTreeSet<&Path> = rest.values().flatten().copied().collect();
+        rest.retain(|path, needs| !needs.is_empty() && needed.contains(path));
+        if rest.len() == before {
+            return rest;
+        }
+    }
+}
+
+/// `engine/driver.rs` is `["engine", "driver"]`, `engine/mod.rs` is `["engine"]`, `lib.rs` is `[]`.
+fn module_of(path: &Path) -> Vec<String> {
+    let path = path.with_extension("");
+    let mut names: Vec<String> = path
+        .components()
+        .map(|name| name.as_os_str().to_string_lossy().into_owned())
+        .collect();
+    if matches!(names.last().map(String::as_str), Some("mod" | "lib")) {
+        names.pop();
+    }
+    names
+}
+
+fn absolute(here: &[String], path: &str) -> Vec<String> {
+    let mut names: Vec<String> = here.to_vec();
+    for name in path.split("::") {
+        match name {
+            "crate" => names.clear(),
+            "super" => drop(names.pop()),
+            "self" => {}
+            name => names.push(name.to_owned()),
+        }
+    }
+    names
+}
+
+/// The modules that a text declares.
+fn children(text: &str) -> Vec<String> {
+    let declared = |line: &str| {
+        let line = line.trim_start();
+        let line = line.strip_prefix("pub(crate) ").unwrap_or(line);
+        let line = line.strip_prefix("pub ").unwrap_or(line);
+        let name = line.strip_prefix("mod ")?;
+        name.contains(';').then(|| leading_name(name))
+    };
+    let code = code(text);
+    code.split_inclusive(['\n', ';'])
+        .filter_map(declared)
+        .collect()
+}
+
+/// Every path in a text that begins with `crate`, `super` or `self`, in order and once.
+fn paths(text: &str) -> Vec<String> {
+    let code = code(text);
     let mut found = Vec::new();
-    for (at, _) in code.match_indices("crate::") {
-        let rest = code[at + "crate::".len()..].trim_start();
-        if let Some(list) = rest.strip_prefix('{') {
-            found.extend(top_level_names(list));
-        } else {
-            found.push(leading_name(rest));
+    for (at, _) in code.match_indices("::") {
+        let before = &code[..at];
+        let start = before
+            .rfind(|character: char| !character.is_alphanumeric() && character != '_')
+            .map_or(0, |at| at + 1);
+        let is_first = !before[..start].ends_with("::");
+        if is_first && matches!(&before[start..], "crate" | "super" | "self") {
+            branches(&before[start..], &code[at + 2..], &mut found);
         }
     }
     found.sort();
@@ -213,24 +418,41 @@ fn imports(text: &str) -> Vec<String> {
     found
 }
 
-fn top_level_names(list: &str) -> Vec<String> {
-    let mut names = Vec::new();
-    let mut depth = 0;
-    let mut expects_name = true;
-    for (at, character) in list.char_indices() {
-        match character {
-            '{' => depth += 1,
-            '}' if depth == 0 => break,
-            '}' => depth -= 1,
-            ',' if depth == 0 => expects_name = true,
-            character if expects_name && !character.is_whitespace() => {
-                names.push(leading_name(&list[at..]));
-                expects_name = false;
+/// Adds the paths that go on from `stem` at the beginning of `rest`: one, or those in braces.
+/// Returns what follows them.
+fn branches<'a>(stem: &str, rest: &'a str, found: &mut Vec<String>) -> &'a str {
+    let Some(mut list) = rest.strip_prefix('{') else {
+        let name = leading_name(rest);
+        let path = format!("{stem}::{name}");
+        let after = &rest[name.len()..];
+        return match after.strip_prefix("::") {
+            Some(deeper) => branches(&path, deeper, found),
+            None => {
+                found.push(path);
+                after
             }
-            _ => {}
+        };
+    };
+    loop {
+        list = list
+            .trim_start_matches(|character: char| character.is_whitespace() || character == ',');
+        if list.is_empty() || list.starts_with('}') {
+            return list.get(1..).unwrap_or_default();
         }
+        list = branches(stem, list, found);
+        // `as name`
+        list = list.trim_start_matches(|character| !matches!(character, ',' | '}'));
     }
-    names
+}
+
+/// The text without comments, and without the tests at its end.
+fn code(text: &str) -> String {
+    let lines: Vec<&str> = code_lines(text).map(|(_, line)| line).collect();
+    let begins_tests = |pair: &[&str]| {
+        pair[0].trim() == "#[cfg(test)]" && pair[1].trim_start().starts_with("mod tests {")
+    };
+    let end = lines.windows(2).position(begins_tests);
+    lines[..end.unwrap_or(lines.len())].join("\n")
 }
 
 fn leading_name(text: &str) -> String {

@@ -1,25 +1,17 @@
-//! What the rules alone cost, without network, runtime or clock: the protocol's own source, and
-//! nodes that answer at once.
+//! What the rules alone cost, without network, runtime or clock: the protocol, and nodes that
+//! answer at once.
 //!
 //! ```text
 //! cargo bench -p redlock-tests --bench core
 //! ```
 
-#[path = "../../redlock-runtime/src/protocol/mod.rs"]
-#[allow(
-    dead_code,
-    unused_imports,
-    reason = "the very source that ships, of which this does not use everything"
-)]
-mod protocol;
-
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use divan::{Bencher, counter::ItemsCount};
 
-use self::protocol::{
-    Action, Answer, BUSY_FROM, Event, Facts, Instant, LeaseId, Outside, Protocol, Reply, Request,
-    Settings, Terms, default_guard_band, default_min_validity, default_node_timeout,
+use redlock_protocol::{
+    Action, AdmissionId, Answer, BUSY_FROM, Env, Event, Facts, Instant, LockParams, Marker, Order,
+    Protocol, Record, Reply, Request, SectionId, Settings, key_ttl,
 };
 
 const LEASE: Duration = Duration::from_secs(5);
@@ -47,24 +39,24 @@ fn free_lock_beside_held_ones(bencher: Bencher<'_, '_>, held: u64) {
     bencher.bench_local(|| world.cycle(&key));
 }
 
-/// One lock passed on along a line of so many waiting callers, to the last.
+/// One lock passed on along a queue of so many waiting callers, to the last.
 #[divan::bench(args = [16, 1_024, 16_384])]
-fn line_of_waiters(bencher: Bencher<'_, '_>, waiters: u64) {
+fn queue_of_waiters(bencher: Bencher<'_, '_>, waiters: u64) {
     let key: Arc<str> = "one".into();
     bencher
         .counter(ItemsCount::new(waiters))
         .with_inputs(|| World::new(5))
         .bench_local_values(|mut world| {
-            let leases: Vec<LeaseId> = (0..waiters).map(|_| world.ask(&key)).collect();
-            for lease in leases {
-                world.end(lease);
+            let sections: Vec<SectionId> = (0..waiters).map(|_| world.ask(&key)).collect();
+            for section in sections {
+                world.end(section);
             }
             assert_eq!(world.granted, waiters);
             world
         });
 }
 
-/// One attempt on a key that somebody else holds, to the refusal.
+/// One attempt on a key that another client holds, to the refusal.
 #[divan::bench(args = [1, 3, 5, 9])]
 fn taken_lock(bencher: Bencher<'_, '_>, nodes: usize) {
     let mut world = World::new(nodes);
@@ -84,7 +76,7 @@ struct World {
     asked: u64,
     granted: u64,
     refused: u64,
-    /// Somebody else holds every key.
+    /// Another client holds every key.
     is_taken: bool,
     replies: VecDeque<Event>,
 }
@@ -93,23 +85,29 @@ impl World {
     /// All nodes connected and admitted.
     fn new(nodes: usize) -> Self {
         let mut random = 0_u128;
-        let outside = Outside {
+        let mut wall = 0;
+        let env = Env {
             random: Box::new(move || {
                 random = random.wrapping_add(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
                 random
             }),
-            wall_micros: Box::new(|| 1),
+            wall_micros: Box::new(move || {
+                wall += 1_000;
+                wall
+            }),
         };
         let settings = Settings {
             silence_limit: Duration::from_secs(1),
             may_evict: false,
-            quarantine: Duration::ZERO,
-            fresh_quarantine: Duration::ZERO,
+            max_ttl: key_ttl(LEASE * 12, LEASE),
+            default_ttl: key_ttl(LEASE, LEASE / 10),
+            assume_fresh: false,
             busy_from: BUSY_FROM,
+            mixed_fleet: false,
         };
         let now = Instant::from_nanos(1_000_000_000);
         let mut world = Self {
-            protocol: Protocol::new(nodes, settings, outside, now),
+            protocol: Protocol::new(nodes, settings, env, now),
             now,
             asked: 0,
             granted: 0,
@@ -123,39 +121,38 @@ impl World {
 
     fn cycle(&mut self, key: &Arc<str>) {
         let granted = self.granted;
-        let lease = self.ask(key);
+        let section = self.ask(key);
         assert_eq!(self.granted, granted + 1);
-        self.end(lease);
+        self.end(section);
     }
 
-    fn ask(&mut self, key: &Arc<str>) -> LeaseId {
+    fn ask(&mut self, key: &Arc<str>) -> SectionId {
         self.ask_for(key, Duration::from_secs(60))
     }
 
-    fn ask_once(&mut self, key: &Arc<str>) -> LeaseId {
+    fn ask_once(&mut self, key: &Arc<str>) -> SectionId {
         self.ask_for(key, Duration::ZERO)
     }
 
-    fn ask_for(&mut self, key: &Arc<str>, wait: Duration) -> LeaseId {
+    fn ask_for(&mut self, key: &Arc<str>, wait: Duration) -> SectionId {
         self.asked += 1;
-        let lease = LeaseId(self.asked);
-        let terms = Terms {
-            lease: LEASE,
-            guard_band: default_guard_band(LEASE),
-            node_timeout: default_node_timeout(LEASE),
-            min_validity: default_min_validity(LEASE),
+        let section = SectionId(self.asked);
+        let params = LockParams {
             wait,
-            renew: None,
-            max_hold: None,
+            ..LockParams::of(LEASE)
         };
         let key = Arc::clone(key);
-        self.handle(Event::Ask { lease, key, terms });
-        lease
+        self.handle(Event::Ask {
+            section,
+            key,
+            params,
+        });
+        section
     }
 
-    fn end(&mut self, lease: LeaseId) {
+    fn end(&mut self, section: SectionId) {
         self.handle(Event::End {
-            lease,
+            section,
             report: false,
         });
     }
@@ -185,12 +182,12 @@ impl World {
                     ..Facts::default()
                 },
             }),
-            Action::Send {
+            Action::Send(Order {
                 node,
                 request,
                 body,
                 ..
-            } => {
+            }) => {
                 let reply = self.reply(body);
                 self.replies.push_back(Event::Reply {
                     node,
@@ -209,27 +206,31 @@ impl World {
 
     fn reply(&self, body: Request) -> Reply {
         match body {
-            Request::Admit { .. } => Reply::Admitted,
             Request::Identify => Reply::Identity { server: None },
-            Request::Top => Reply::Top {
-                counter: protocol::Token(1),
-            },
-            Request::Acquire { .. } if self.is_taken => Reply::Held {
+            Request::Probe | Request::ReportLoss { .. } => Reply::Record(Record {
+                marker: Some(Marker {
+                    server: None,
+                    admission: AdmissionId(1),
+                    was_durable: false,
+                }),
+                ..Record::default()
+            }),
+            Request::Admit { admission, .. } => Reply::Admitted { admission },
+            Request::Acquire { .. } | Request::PutBack { .. } if self.is_taken => Reply::Held {
+                owner: None,
                 remaining: Some(LEASE),
             },
-            Request::Acquire {
-                proposal,
-                handed_over,
-                ..
-            } => Reply::Granted {
-                counter: proposal,
-                was_ours: handed_over.is_some(),
-                awaited: false,
+            Request::Acquire { block, .. } => Reply::Granted {
+                first: block.proposal,
+                has_remote_waiter: false,
             },
-            Request::Confirm { .. } => Reply::Confirmed,
-            Request::Extend { .. } => Reply::Extended {
-                remaining: Some(LEASE),
+            Request::PutBack { .. } => Reply::PutBack,
+            Request::Extend { block, ttl, .. } => Reply::Extended {
+                remaining: Some(ttl),
+                first: block.map(|block| block.proposal),
+                has_remote_waiter: false,
             },
+            Request::Watch { .. } if self.is_taken => Reply::Taken { owner: None },
             Request::Watch { .. } => Reply::Ours,
             Request::Release { .. } if self.is_taken => Reply::NotOwner,
             Request::Release { .. } => Reply::Deleted,

@@ -14,7 +14,7 @@ struct Order {
 
 const LEASE: Duration = Duration::from_secs(1);
 
-#[redis_lock(key = "edition:{order.id}:{n}", expire = 2s, renew = 500ms, guard = lease)]
+#[redis_lock(key = "edition:{order.id}:{n}", expire = 2s, renew = 500ms, lease = lease)]
 async fn edition(redlock: &Redlock, order: Order, mut n: u64) -> Result<u64, LockError> {
     assert_held(redlock, &lease).await;
     n += order.id;
@@ -32,7 +32,7 @@ async fn constant(redlock: &Redlock) -> Result<bool, LockError> {
     Ok(redlock.nodes().len() == 1)
 }
 
-#[redis_lock(key = "edition-unsafe:{id}", guard = lease)]
+#[redis_lock(key = "edition-unsafe:{id}", lease = lease)]
 async unsafe fn dangerous(redlock: &Redlock, id: u64) -> Result<u64, LockError> {
     assert_held(redlock, &lease).await;
     Ok(id)

@@ -28,9 +28,11 @@ impl Pay for Shop {
                     );
                     __redis_lock::Values::key(__values, __text)
                 },
-                __redis_lock::Spec {
-                    name: __redis_lock::std::concat!(
-                        __redis_lock::std::module_path!(), "::", "pay"
+                __redis_lock::Options {
+                    name: __redis_lock::std::option::Option::Some(
+                        __redis_lock::std::concat!(
+                            __redis_lock::std::module_path!(), "::", "pay"
+                        ),
                     ),
                     expire: __redis_lock::std::option::Option::None,
                     wait: __redis_lock::std::time::Duration::ZERO,
@@ -40,12 +42,12 @@ impl Pay for Shop {
             );
             let mut __body = __redis_lock::std::pin::pin!(
                 __redis_lock::std::option::Option::Some(async move { if false { let
-                __output = __redis_lock::Returns::conjure(& __returns); return __output;
-                } let _ = & self; let _ = & id; return if true { if let
+                __output = __redis_lock::Returns::fake_return(& __returns); return
+                __output; } let _ = & self; let _ = & id; return if true { if let
                 ::core::option::Option::Some(__ret) = ::core::option::Option::None:: <
                 Result < u64, LockError > > { return __ret; } let __self = self; let id =
                 id; let __ret : Result < u64, LockError > = { Ok(id + __self.id) }; __ret
-                } else { __redis_lock::Returns::conjure(& __returns) }; })
+                } else { __redis_lock::Returns::fake_return(& __returns) }; })
             );
             let __acquired = __redis_lock::Section::acquire(&mut __section).await;
             let __outcome = match __acquired {

@@ -4,23 +4,25 @@ async fn import() -> Result<(), LockError> {
     let mut __section = __redis_lock::Section::installed(
         "import",
         {
-            const __REDIS_LOCK_SPEC: __redis_lock::Spec = __redis_lock::Spec {
-                name: __redis_lock::std::concat!(
-                    __redis_lock::std::module_path!(), "::", "import"
+            const __REDIS_LOCK_OPTIONS: __redis_lock::Options = __redis_lock::Options {
+                name: __redis_lock::std::option::Option::Some(
+                    __redis_lock::std::concat!(
+                        __redis_lock::std::module_path!(), "::", "import"
+                    ),
                 ),
                 expire: __redis_lock::std::option::Option::Some(LEASE),
                 wait: config::WAIT,
                 renew: __redis_lock::Renew::Never,
                 max_hold: __redis_lock::std::option::Option::None,
             };
-            const _: () = __redis_lock::check_durations(&__REDIS_LOCK_SPEC);
-            __REDIS_LOCK_SPEC
+            const _: () = __redis_lock::check_durations(&__REDIS_LOCK_OPTIONS);
+            __REDIS_LOCK_OPTIONS
         },
     );
     let mut __body = __redis_lock::std::pin::pin!(
         __redis_lock::std::option::Option::Some(async move { if false { let __output =
-        __redis_lock::Returns::conjure(& __returns); return __output; } return if true {
-        Ok(()) } else { __redis_lock::Returns::conjure(& __returns) }; })
+        __redis_lock::Returns::fake_return(& __returns); return __output; } return if
+        true { Ok(()) } else { __redis_lock::Returns::fake_return(& __returns) }; })
     );
     let __acquired = __redis_lock::Section::acquire(&mut __section).await;
     let __outcome = match __acquired {
@@ -53,23 +55,26 @@ impl<T: Leased> Import<T> {
                 __redis_lock::Values::key(__values, __text)
             },
             const {
-                let __spec = __redis_lock::Spec {
-                    name: __redis_lock::std::concat!(
-                        __redis_lock::std::module_path!(), "::", "run"
+                let __options = __redis_lock::Options {
+                    name: __redis_lock::std::option::Option::Some(
+                        __redis_lock::std::concat!(
+                            __redis_lock::std::module_path!(), "::", "run"
+                        ),
                     ),
                     expire: __redis_lock::std::option::Option::Some(T::LEASE),
                     wait: __redis_lock::std::time::Duration::ZERO,
                     renew: __redis_lock::Renew::Never,
                     max_hold: __redis_lock::std::option::Option::None,
                 };
-                __redis_lock::check_durations(&__spec);
-                __spec
+                __redis_lock::check_durations(&__options);
+                __options
             },
         );
         let mut __body = __redis_lock::std::pin::pin!(
             __redis_lock::std::option::Option::Some(async move { if false { let __output
-            = __redis_lock::Returns::conjure(& __returns); return __output; } return if
-            true { Ok(()) } else { __redis_lock::Returns::conjure(& __returns) }; })
+            = __redis_lock::Returns::fake_return(& __returns); return __output; } return
+            if true { Ok(()) } else { __redis_lock::Returns::fake_return(& __returns) };
+            })
         );
         let __acquired = __redis_lock::Section::acquire(&mut __section).await;
         let __outcome = match __acquired {

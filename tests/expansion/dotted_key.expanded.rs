@@ -14,9 +14,11 @@ async fn pay(order: Order, id: u64) -> Result<(), LockError> {
             );
             __redis_lock::Values::key(__values, __text)
         },
-        __redis_lock::Spec {
-            name: __redis_lock::std::concat!(
-                __redis_lock::std::module_path!(), "::", "pay"
+        __redis_lock::Options {
+            name: __redis_lock::std::option::Option::Some(
+                __redis_lock::std::concat!(
+                    __redis_lock::std::module_path!(), "::", "pay"
+                ),
             ),
             expire: __redis_lock::std::option::Option::None,
             wait: __redis_lock::std::time::Duration::ZERO,
@@ -26,9 +28,9 @@ async fn pay(order: Order, id: u64) -> Result<(), LockError> {
     );
     let mut __body = __redis_lock::std::pin::pin!(
         __redis_lock::std::option::Option::Some(async move { if false { let __output =
-        __redis_lock::Returns::conjure(& __returns); return __output; } let _ = & order;
-        let _ = & id; return if true { order.pay(id). await } else {
-        __redis_lock::Returns::conjure(& __returns) }; })
+        __redis_lock::Returns::fake_return(& __returns); return __output; } let _ = &
+        order; let _ = & id; return if true { order.pay(id). await } else {
+        __redis_lock::Returns::fake_return(& __returns) }; })
     );
     let __acquired = __redis_lock::Section::acquire(&mut __section).await;
     let __outcome = match __acquired {

@@ -4,8 +4,8 @@ async fn report() -> Option<impl Display> {
     let __returns = __redis_lock::Returns::<Option<_>>::new();
     let mut __section = __redis_lock::Section::installed(
         "report",
-        __redis_lock::Spec {
-            name: "reports.nightly",
+        __redis_lock::Options {
+            name: __redis_lock::std::option::Option::Some("reports.nightly"),
             expire: __redis_lock::std::option::Option::Some(
                 __redis_lock::std::time::Duration::from_millis(5000u64),
             ),
@@ -21,9 +21,9 @@ async fn report() -> Option<impl Display> {
     let lease = __redis_lock::Section::lease(&__section);
     let mut __body = __redis_lock::std::pin::pin!(
         __redis_lock::std::option::Option::Some(async move { if false { let __output =
-        __redis_lock::Returns::conjure(& __returns); return __output; } return if true {
-        let fence = lease.key().len(); Some(fence) } else {
-        __redis_lock::Returns::conjure(& __returns) }; })
+        __redis_lock::Returns::fake_return(& __returns); return __output; } return if
+        true { let fence = lease.key().len(); Some(fence) } else {
+        __redis_lock::Returns::fake_return(& __returns) }; })
     );
     let __acquired = __redis_lock::Section::acquire(&mut __section).await;
     let __outcome = match __acquired {

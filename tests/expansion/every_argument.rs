@@ -4,7 +4,7 @@
     wait = 1,
     renew = 500ms,
     max_hold = 1.5m,
-    guard = lease,
+    lease = lease,
     name = "reports.nightly",
     when_held = None,
     on_error = |error| log(error),

@@ -10,9 +10,11 @@ pub async fn pay(id: u64, unused: u64) -> Result<u64, LockError> {
             );
             __redis_lock::Values::key(__values, __text)
         },
-        __redis_lock::Spec {
-            name: __redis_lock::std::concat!(
-                __redis_lock::std::module_path!(), "::", "pay"
+        __redis_lock::Options {
+            name: __redis_lock::std::option::Option::Some(
+                __redis_lock::std::concat!(
+                    __redis_lock::std::module_path!(), "::", "pay"
+                ),
             ),
             expire: __redis_lock::std::option::Option::None,
             wait: __redis_lock::std::time::Duration::ZERO,
@@ -22,9 +24,9 @@ pub async fn pay(id: u64, unused: u64) -> Result<u64, LockError> {
     );
     let mut __body = __redis_lock::std::pin::pin!(
         __redis_lock::std::option::Option::Some(async move { if false { let __output =
-        __redis_lock::Returns::conjure(& __returns); return __output; } let _ = & id;
-        return if true { Ok(id) } else { __redis_lock::Returns::conjure(& __returns) };
-        })
+        __redis_lock::Returns::fake_return(& __returns); return __output; } let _ = & id;
+        return if true { Ok(id) } else { __redis_lock::Returns::fake_return(& __returns)
+        }; })
     );
     let __acquired = __redis_lock::Section::acquire(&mut __section).await;
     let __outcome = match __acquired {

@@ -20,9 +20,11 @@ impl Shop {
                     );
                     __redis_lock::Values::key(__values, __text)
                 },
-                __redis_lock::Spec {
-                    name: __redis_lock::std::concat!(
-                        __redis_lock::std::module_path!(), "::", "sell"
+                __redis_lock::Options {
+                    name: __redis_lock::std::option::Option::Some(
+                        __redis_lock::std::concat!(
+                            __redis_lock::std::module_path!(), "::", "sell"
+                        ),
                     ),
                     expire: __redis_lock::std::option::Option::None,
                     wait: __redis_lock::std::time::Duration::ZERO,
@@ -33,10 +35,10 @@ impl Shop {
         };
         let mut __body = __redis_lock::std::pin::pin!(
             __redis_lock::std::option::Option::Some(async move { if false { let __output
-            = __redis_lock::Returns::conjure(& __returns); return __output; } let _ = &
-            self; let _ = & sku; let _ = & count; let _ = & price; return if true { self
-            .stock.take(sku, count). await; Ok(count * price) } else {
-            __redis_lock::Returns::conjure(& __returns) }; })
+            = __redis_lock::Returns::fake_return(& __returns); return __output; } let _ =
+            & self; let _ = & sku; let _ = & count; let _ = & price; return if true {
+            self.stock.take(sku, count). await; Ok(count * price) } else {
+            __redis_lock::Returns::fake_return(& __returns) }; })
         );
         let __acquired = __redis_lock::Section::acquire(&mut __section).await;
         let __outcome = match __acquired {

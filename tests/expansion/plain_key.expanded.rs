@@ -13,9 +13,11 @@ async fn reserve(shop: &str, sku: u64) -> Result<(), LockError> {
             );
             __redis_lock::Values::key(__values, __text)
         },
-        __redis_lock::Spec {
-            name: __redis_lock::std::concat!(
-                __redis_lock::std::module_path!(), "::", "reserve"
+        __redis_lock::Options {
+            name: __redis_lock::std::option::Option::Some(
+                __redis_lock::std::concat!(
+                    __redis_lock::std::module_path!(), "::", "reserve"
+                ),
             ),
             expire: __redis_lock::std::option::Option::None,
             wait: __redis_lock::std::time::Duration::ZERO,
@@ -25,8 +27,8 @@ async fn reserve(shop: &str, sku: u64) -> Result<(), LockError> {
     );
     let mut __body = __redis_lock::std::pin::pin!(
         __redis_lock::std::option::Option::Some(async move { if false { let __output =
-        __redis_lock::Returns::conjure(& __returns); return __output; } return if true {
-        Ok(()) } else { __redis_lock::Returns::conjure(& __returns) }; })
+        __redis_lock::Returns::fake_return(& __returns); return __output; } return if
+        true { Ok(()) } else { __redis_lock::Returns::fake_return(& __returns) }; })
     );
     let __acquired = __redis_lock::Section::acquire(&mut __section).await;
     let __outcome = match __acquired {

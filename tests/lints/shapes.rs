@@ -117,7 +117,7 @@ pub async fn impl_in_result() -> Result<impl Iterator<Item = u8>, LockError> {
     Ok([1, 2].into_iter())
 }
 
-#[redis_lock(key = "guard:{id}", guard = lease)]
+#[redis_lock(key = "guard:{id}", lease = lease)]
 pub async fn guarded(id: u64) -> Result<Duration, LockError> {
     if lease.is_held() {
         let lease = lease.remaining();
@@ -126,13 +126,13 @@ pub async fn guarded(id: u64) -> Result<Duration, LockError> {
     Ok(Duration::from_secs(id))
 }
 
-#[redis_lock(key = "guard", guard = lease, renew = 500ms, expire = LEASE, max_hold = 1m)]
+#[redis_lock(key = "guard", lease = lease, renew = 500ms, expire = LEASE, max_hold = 1m)]
 pub async fn guard_moves() -> Result<Lease, LockError> {
     let moved = lease;
     Ok(moved)
 }
 
-#[redis_lock(key = "guard", guard = _lease, renew)]
+#[redis_lock(key = "guard", lease = _lease, renew)]
 pub async fn guard_unused() -> Result<(), LockError> {
     Ok(())
 }

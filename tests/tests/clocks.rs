@@ -8,8 +8,10 @@ mod common;
 
 use std::time::Duration;
 
-use common::{NEVER, acquire_on_all, await_state, await_up, await_watched, connect, unhurried};
-use redlock_runtime::{Connection, LockError, Redlock, Release, Verdict};
+use common::{
+    NEVER, acquire_on_all, await_state, await_up, await_watched, connect, found, unhurried,
+};
+use redlock_runtime::{LockError, NodeState, Redlock, Release, Verdict};
 use redlock_tests::{Cluster, PATIENCE, Server};
 use tokio::time::timeout;
 
@@ -126,7 +128,7 @@ async fn a_minority_that_drifts_by_a_fifth_does_not_cost_a_renewed_lock() {
     }
 }
 
-/// It ends on the node, where it is the life of a key, but not for a client that saw it begin.
+/// It ends on the node, which counts by its own clock, but not for a client that saw it begin.
 #[tokio::test]
 async fn a_quarantine_is_not_shortened_by_a_clock_that_is_set_forward() {
     let cluster = clocked(3);
@@ -136,7 +138,6 @@ async fn a_quarantine_is_not_shortened_by_a_clock_that_is_set_forward() {
     cluster[2].kill();
 
     cluster[1].clock().step(FAR);
-    assert!(!cluster[1].exists("redlock:quarantine"));
 
     let error = redlock.lock(KEY).wait(BRIEF).acquire().await.unwrap_err();
     let verdict = error.verdicts()[1].verdict();
@@ -162,7 +163,7 @@ async fn a_node_whose_clock_ran_ahead_of_the_guard_band_loses_its_vote() {
     cluster[2].kill();
     await_state("a node down", || {
         let nodes = redlock.nodes();
-        matches!(nodes[2].connection(), Connection::Down { .. })
+        matches!(nodes[2].state(), NodeState::Down { .. })
     })
     .await;
 
@@ -177,10 +178,10 @@ async fn a_node_whose_clock_ran_ahead_of_the_guard_band_loses_its_vote() {
         matches!(verdict, Verdict::ClockAhead { by } if *by > NEVER / 10),
         "{error}"
     );
-    let connection = redlock.nodes()[1].connection().clone();
-    assert!(matches!(connection, Connection::ClockAhead { .. }));
+    let state = redlock.nodes()[1].state().clone();
+    assert!(matches!(state, NodeState::ClockAhead { .. }));
     let error = redlock.lock("other").acquire().await.unwrap_err();
-    assert!(matches!(error, LockError::Quarantined(_)), "{error}");
+    assert!(matches!(error, LockError::NoQuorum(_)), "{error}");
     assert_eq!(cluster[1].events("other"), [""; 0]);
     assert!(guard.is_held());
 }
@@ -281,12 +282,7 @@ fn drifting(percent: i8) -> Cluster {
 /// A node set whose quarantines outlast every test, over nodes that have been in use by a client
 /// that has gone again.
 async fn careful(cluster: &Cluster) -> Redlock {
-    let founder = connect(cluster).await;
-    await_up(&founder).await;
-    drop(founder);
-    for node in cluster {
-        node.await_clients(0).await;
-    }
+    found(cluster, unhurried).await;
     let builder = unhurried(cluster.urls()).assume_fresh(false);
     let redlock = builder.build().await.unwrap();
     await_up(&redlock).await;
@@ -297,5 +293,5 @@ async fn careful(cluster: &Cluster) -> Redlock {
 
 fn is_quarantined(redlock: &Redlock, node: usize) -> bool {
     let nodes = redlock.nodes();
-    matches!(nodes[node].connection(), Connection::Quarantined { .. })
+    matches!(nodes[node].state(), NodeState::Quarantined { .. })
 }

@@ -3,15 +3,24 @@
 
 mod common;
 
-use std::{process::Command, time::Duration};
+use std::{
+    ffi::OsStr,
+    process::{Command, Output},
+    time::Duration,
+};
 
 use common::unhurried;
 use redlock_runtime::{
-    Builder, ConfigError, ConfigProblem, Connection, LockError, NODES_VARIABLE, Redlock,
+    Builder, ConfigError, ConfigProblem, Guard, Lock, LockError, NODES_VARIABLE, NodeState,
+    Redlock, redis_lock,
 };
-use redlock_tests::{Cluster, Server};
+use redlock_tests::{Cluster, PATIENCE, Server};
+use tokio::time::timeout;
 
 const SECOND: Duration = Duration::from_secs(1);
+
+/// Durations that arithmetic is most likely to stumble over.
+const EXTREMES: [Duration; 3] = [Duration::ZERO, Duration::from_nanos(1), Duration::MAX];
 
 async fn refused(builder: Builder) -> ConfigError {
     match builder.build().await {
@@ -20,17 +29,26 @@ async fn refused(builder: Builder) -> ConfigError {
     }
 }
 
+/// Fails instead of hanging with an engine that does not answer any more.
+async fn in_time<F: Future>(future: F) -> F::Output {
+    timeout(PATIENCE, future).await.unwrap()
+}
+
 fn embedded() -> Builder {
     Redlock::builder().nodes(["memory://configuration"])
 }
 
-fn configured(mode: &str, nodes: Option<&str>) -> String {
+fn run(mode: &str, nodes: Option<&OsStr>) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_configured"));
     command.arg(mode).env_remove(NODES_VARIABLE);
     if let Some(nodes) = nodes {
         command.env(NODES_VARIABLE, nodes);
     }
-    let output = command.output().unwrap();
+    command.output().unwrap()
+}
+
+fn configured(mode: &str, nodes: Option<&str>) -> String {
+    let output = run(mode, nodes.map(OsStr::new));
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
 }
@@ -41,16 +59,79 @@ fn nodes_come_from_the_environment_where_the_code_names_none() {
         configured("nodes", Some(" memory://a , memory://b,")),
         "memory://a memory://b"
     );
-    for nothing in [None, Some(""), Some(" , ")] {
-        let error = configured("nodes", nothing);
-        assert!(error.contains("no node is configured"), "{error}");
-        assert!(error.contains(NODES_VARIABLE), "{error}");
-        assert_eq!(configured("nodes_or_embedded", nothing), "memory://a");
-    }
+    let error = configured("nodes", None);
+    assert!(error.contains("no node is configured"), "{error}");
+    assert!(error.contains(NODES_VARIABLE), "{error}");
+    assert_eq!(configured("nodes_or_embedded", None), "memory://a");
     assert_eq!(
         configured("nodes_or_embedded", Some("memory://b")),
         "memory://b"
     );
+}
+
+/// A deployment whose list of nodes came out empty must not go on without other processes.
+#[test]
+fn an_environment_that_names_nothing_is_refused() {
+    for nothing in ["", " ", ",", " , \t,"] {
+        let error = configured("nodes", Some(nothing));
+        assert!(
+            error.contains(&format!("{NODES_VARIABLE} is set but empty")),
+            "{nothing:?}: {error}"
+        );
+        assert_eq!(
+            refusal_of_embedded(OsStr::new(nothing)),
+            "NodesVariableEmpty"
+        );
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_environment_that_cannot_be_read_is_refused() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let unreadable = OsStr::from_bytes(b"redis://:hunter2\xff@host");
+    assert_eq!(refusal_of_embedded(unreadable), "NodesVariableNotUnicode");
+}
+
+/// The only problem of a node set that falls back to a node in memory.
+fn refusal_of_embedded(nodes: &OsStr) -> &'static str {
+    let output = run("nodes_or_embedded", Some(nodes));
+    assert!(!output.status.success(), "{nodes:?}: {output:?}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!text.contains("hunter2"), "{text}");
+    let known = ["NodesVariableEmpty", "NodesVariableNotUnicode"];
+    let named = |problem: &&str| text.contains(&format!("problems: [{problem}]"));
+    known.into_iter().find(named).expect(&text)
+}
+
+#[tokio::test]
+async fn a_program_may_require_servers() {
+    let server = Server::start();
+    let required = |urls: &[&str]| {
+        Redlock::builder()
+            .nodes(urls.to_vec())
+            .require_servers(true)
+    };
+    for urls in [
+        &["memory://required"][..],
+        &["memory://required", &server.url()],
+        &[&server.url(), "memory://required", "memory://other"],
+    ] {
+        let error = refused(required(urls)).await;
+        let [ConfigProblem::ServersRequired { memory }] = error.problems() else {
+            panic!("{urls:?}: {error:?}");
+        };
+        assert_eq!(memory, "memory://required");
+        let shown = error.to_string();
+        for part in [memory, "require_servers", NODES_VARIABLE, "nodes([...])"] {
+            assert!(shown.contains(part), "{part} in {shown}");
+        }
+    }
+    let redlock = required(&[&server.url()]).build().await.unwrap();
+    assert!(!redlock.is_embedded());
+    let redlock = embedded().require_servers(false).build().await.unwrap();
+    assert!(redlock.is_embedded());
 }
 
 #[test]
@@ -138,7 +219,31 @@ async fn every_mistake_is_reported_at_once() {
     }
     let bad = |problem: &ConfigProblem| matches!(problem, ConfigProblem::BadNode { index: 2, .. });
     assert!(problems.iter().any(bad), "{error}");
-    assert_eq!(problems.len(), 6);
+    let mixed = |problem: &ConfigProblem| matches!(problem, ConfigProblem::MixedNodes { .. });
+    assert!(problems.iter().any(mixed), "{error}");
+    assert_eq!(problems.len(), 7);
+}
+
+/// Two processes would each have a majority of their own.
+#[tokio::test]
+async fn memory_nodes_do_not_stand_beside_servers() {
+    let server = Server::start();
+    let [a, b] = ["memory://mixed-a", "memory://mixed-b"].map(str::to_owned);
+    for urls in [
+        vec![a.clone(), server.url()],
+        vec![server.url(), a.clone(), b.clone()],
+        vec![server.unix_url(), a.clone()],
+    ] {
+        let error = refused(Redlock::builder().nodes(urls)).await;
+        let [ConfigProblem::MixedNodes { memory, server }] = error.problems() else {
+            panic!("{error:?}");
+        };
+        assert_eq!(*memory, a);
+        let shown = error.to_string();
+        assert!(shown.contains("in this process only"), "{shown}");
+        assert!(shown.contains(server), "{shown}");
+    }
+    Redlock::builder().nodes([a, b]).build().await.unwrap();
 }
 
 #[tokio::test]
@@ -189,6 +294,143 @@ async fn a_lock_that_cannot_work_is_refused_before_anything_is_sent() {
     );
 }
 
+type SetDuration = fn(Builder, Duration) -> Builder;
+
+#[tokio::test]
+async fn durations_of_a_node_set_have_upper_bounds() {
+    let cases: [(&str, SetDuration); 3] = [
+        ("guard_band", Builder::guard_band),
+        ("node_timeout", Builder::node_timeout),
+        ("connect_timeout", Builder::connect_timeout),
+    ];
+    for (name, set) in cases {
+        let error = refused(set(embedded(), Duration::MAX)).await;
+        let &[
+            ConfigProblem::DurationTooLong {
+                setting,
+                value: Duration::MAX,
+                longest,
+            },
+        ] = error.problems()
+        else {
+            panic!("{name}: {error:?}");
+        };
+        assert_eq!(setting, name);
+        let shown = error.to_string();
+        for part in [
+            format!("`{name}`"),
+            format!("{:?}", Duration::MAX),
+            format!("{longest:?}"),
+        ] {
+            assert!(shown.contains(&part), "{part} in {shown}");
+        }
+        set(embedded(), longest).build().await.unwrap();
+        refused(set(embedded(), longest + Duration::from_nanos(1))).await;
+    }
+    // The longest lease works with the guard band and the node timeout that it has by default.
+    let day = 24 * 60 * 60 * SECOND;
+    let redlock = embedded().max_lease(day).expire(day).build().await.unwrap();
+    drop(redlock.lock("day").acquire().await.unwrap());
+    let builder = embedded().max_lease(day);
+    let builder = builder.guard_band(day / 10).node_timeout(day / 20);
+    builder.build().await.unwrap();
+    let error = refused(embedded().max_lease(Duration::MAX)).await;
+    assert!(
+        matches!(error.problems(), [ConfigProblem::MaxLeaseTooLong { longest, .. }] if *longest == day),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn renewals_have_a_shortest_interval() {
+    let redlock = embedded().build().await.unwrap();
+    let millis = Duration::from_millis;
+    let lock = |expire| redlock.lock("renewals").expire(expire);
+    let too_often = [
+        (lock(5 * SECOND).renew_every(Duration::from_nanos(1)), "1ns"),
+        (lock(5 * SECOND).renew_every(millis(9)), "9ms"),
+        // A third of the lease.
+        (lock(millis(27)).renew(), "9ms"),
+    ];
+    for (lock, interval) in too_often {
+        let error = lock.acquire().await.unwrap_err();
+        let LockError::Config(config) = &error else {
+            panic!("{error}");
+        };
+        assert!(
+            matches!(config.problems(), [ConfigProblem::RenewTooOften { shortest, .. }] if *shortest == millis(10)),
+            "{error}"
+        );
+        let shown = error.to_string();
+        assert!(
+            shown.contains(&format!("`renew` of {interval} is too often"))
+                && shown.contains("10ms"),
+            "{shown}"
+        );
+    }
+    for lock in [
+        lock(60 * SECOND).renew_every(millis(10)),
+        lock(millis(30)).renew(),
+    ] {
+        drop(lock.max_hold(Duration::MAX).acquire().await.unwrap());
+    }
+}
+
+/// Whatever the duration, the node set is refused or it works: no engine dies of it.
+#[tokio::test]
+async fn no_duration_ends_the_engine() {
+    let of_node_set = [
+        Builder::expire,
+        Builder::guard_band,
+        Builder::node_timeout,
+        Builder::connect_timeout,
+        Builder::max_lease,
+    ];
+    let of_lock: [fn(Lock, Duration) -> Lock; 4] =
+        [Lock::expire, Lock::wait, Lock::renew_every, |lock, time| {
+            lock.renew().max_hold(time)
+        }];
+    let server = Server::start();
+    for url in ["memory://extremes".to_owned(), server.url()] {
+        let usual = || Redlock::builder().nodes([&url]).assume_fresh(true);
+        let of_node_set = of_node_set.iter().enumerate();
+        let builders = of_node_set.flat_map(|(nth, set)| {
+            EXTREMES.map(|extreme| (format!("{nth}. {extreme:?}"), set(usual(), extreme)))
+        });
+        for (what, builder) in builders.chain([("defaults".to_owned(), usual())]) {
+            let redlock = match builder.build().await {
+                Ok(redlock) => redlock,
+                Err(error) => {
+                    let is_dead =
+                        |problem: &ConfigProblem| matches!(problem, ConfigProblem::NoEngine { .. });
+                    assert!(!error.problems().iter().any(is_dead), "{what}: {error}");
+                    continue;
+                }
+            };
+            let locks = of_lock
+                .iter()
+                .flat_map(|set| EXTREMES.map(|extreme| set(redlock.lock("k"), extreme)));
+            for lock in locks {
+                drop(acquired_or_not(lock, &what).await);
+            }
+            let held = acquired_or_not(redlock.lock("k"), &what).await;
+            drop(acquired_or_not(redlock.lock("k").wait(Duration::MAX), &what).await);
+            drop(held);
+            in_time(redlock.shutdown(Duration::MAX)).await.unwrap();
+        }
+    }
+}
+
+/// A node set that gives its connections up at once never gets a lock, so nothing is expected but
+/// an engine that lives.
+async fn acquired_or_not(lock: Lock, what: &str) -> Option<Guard> {
+    let shown = format!("{what}: {lock:?}");
+    match timeout(SECOND / 20, lock.acquire()).await {
+        Ok(Err(error @ LockError::Stopped(_))) => panic!("{shown}: {error}"),
+        outcome => outcome.ok()?.ok(),
+    }
+}
+
 #[tokio::test]
 async fn two_addresses_of_one_server_are_found_out() {
     let servers = [Server::start(), Server::start()];
@@ -231,7 +473,7 @@ async fn a_wrong_password_on_all_nodes_is_a_mistake_and_on_one_an_outage() {
     let redlock = unhurried(urls).build().await.unwrap();
     let guard = redlock.lock("k").acquire().await.unwrap();
     let nodes = redlock.nodes();
-    let Connection::Down { reason } = nodes[1].connection() else {
+    let NodeState::Down { reason } = nodes[1].state() else {
         panic!("{nodes:?}");
     };
     assert!(
@@ -258,12 +500,72 @@ async fn a_prefix_stands_before_every_key_of_a_node_set() {
     assert!(server.exists("lock:stock:7") && !server.exists("stock:7"));
 }
 
+/// The library keeps its own data on the nodes under such names.
+#[tokio::test]
+async fn reserved_names_cannot_be_locked() {
+    let server = Server::start();
+    let with_prefix = |prefix| {
+        let builder = unhurried([server.url()]).key_prefix(prefix);
+        async move { builder.build().await.unwrap() }
+    };
+    for (prefix, key) in [
+        ("", "__redlock:node"),
+        ("", "__redlock:"),
+        ("__red", "lock:x"),
+    ] {
+        let redlock = with_prefix(prefix).await;
+        let locks = [redlock.lock(key), redlock.lock(key).renew().wait(SECOND)];
+        for lock in locks {
+            let error = lock.acquire().await.unwrap_err();
+            let LockError::Config(config) = &error else {
+                panic!("{prefix}{key}: {error}");
+            };
+            let reserved = ConfigProblem::ReservedKey {
+                key: format!("{prefix}{key}"),
+            };
+            assert_eq!(config.problems(), [reserved]);
+            let shown = error.to_string();
+            assert!(
+                shown.contains(&format!("`{prefix}{key}` begins with `__redlock:`")),
+                "{shown}"
+            );
+        }
+    }
+    let redlock = with_prefix("").await;
+    let error = reserved_section(&redlock, "__redlock:").await.unwrap_err();
+    assert!(matches!(error, LockError::Config(_)), "{error}");
+    assert!(!server.exists("__redlock:"));
+    let kind: String = server.query(&["TYPE", "__redlock:node"]);
+    assert_eq!(kind, "hash", "it is the library's own");
+
+    // As on the nodes: what stands before it makes the name another one.
+    for (prefix, key) in [
+        ("lock:", "__redlock:node"),
+        ("", "__redlock"),
+        ("", "redlock:x"),
+    ] {
+        let redlock = with_prefix(prefix).await;
+        drop(redlock.lock(key).acquire().await.unwrap());
+    }
+
+    let error = refused(embedded().key_prefix("__redlock:app:")).await;
+    assert!(
+        matches!(error.problems(), [ConfigProblem::ReservedKey { key }] if key == "__redlock:app:"),
+        "{error}"
+    );
+}
+
+#[redis_lock(key = "{name!raw}node", via = redlock)]
+async fn reserved_section(redlock: &Redlock, name: &str) -> Result<(), LockError> {
+    panic!("the lock of {redlock:?} on {name} is held")
+}
+
 /// What the documentation of the crate says that a user needs.
 const RULES: &[&str] = &[
     "on",
     ">secret",
     "~lock:*",
-    "~redlock:*",
+    "~__redlock:*",
     "+hello",
     "+auth",
     "+client|tracking",

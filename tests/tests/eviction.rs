@@ -3,7 +3,7 @@
 mod common;
 
 use common::{connect, unhurried};
-use redlock_runtime::{ConfigProblem, Connection, Redlock, Release};
+use redlock_runtime::{ConfigProblem, NodeState, Redlock, Release};
 use redlock_tests::{Cluster, Server, ServerBuilder};
 
 const POLICY: &str = "allkeys-lru";
@@ -18,7 +18,7 @@ async fn a_node_that_evicts_does_not_vote_and_the_others_carry_on() {
 
     let nodes = redlock.nodes();
     let policy = POLICY.into();
-    assert_eq!(*nodes[2].connection(), Connection::Evicts { policy });
+    assert_eq!(*nodes[2].state(), NodeState::Evicts { policy });
     assert!(!nodes[2].is_up());
     let guard = redlock.lock("k").acquire().await.unwrap();
     assert_eq!(cluster.held_on("k"), 2);

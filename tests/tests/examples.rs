@@ -5,6 +5,7 @@ mod common;
 use std::{
     env,
     ffi::OsStr,
+    fs,
     io::{Read, Write},
     net::TcpStream,
     path::PathBuf,
@@ -12,8 +13,12 @@ use std::{
     sync::OnceLock,
 };
 
-use common::{await_up, unhurried};
+use common::await_up;
+use redlock_runtime::Redlock;
 use redlock_tests::{Cluster, Worker};
+
+/// What an example prints that runs on nodes in its own memory.
+const WARNING: &str = "locks hold in this process only";
 
 /// The example's executable, built with the same profile as this test.
 fn example(name: &str) -> Command {
@@ -83,7 +88,8 @@ fn the_flash_sale_over_processes_wants_real_nodes_and_says_so() {
 
 /// Servers that have just been started are new to everybody; the sale is not about that.
 async fn in_use(cluster: &Cluster) {
-    let redlock = unhurried(cluster.urls()).build().await.unwrap();
+    let builder = Redlock::builder().nodes(cluster.urls());
+    let redlock = builder.assume_fresh(true).build().await.unwrap();
     await_up(&redlock).await;
 }
 
@@ -177,4 +183,50 @@ fn one_replica_of_the_cron_job_runs_and_the_others_skip() {
 fn the_stale_write_is_refused() {
     let output = run::<&str>("fenced_write", &[]);
     assert!(output.status.success(), "{output:?}");
+}
+
+/// Every example says that no other process is locked out, and how to change that.
+#[tokio::test]
+async fn examples_without_servers_say_how_far_their_locks_reach() {
+    let runs: [(&str, &[&str]); 3] = [
+        ("flash_sale", &["--buyers", "1"]),
+        ("cron_singleton", &["--ticks", "1"]),
+        ("fenced_write", &[]),
+    ];
+    for (name, args) in runs {
+        let output = run(name, args);
+        assert_warned_once(name, &String::from_utf8_lossy(&output.stderr));
+    }
+
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let mut command = example("axum_orders");
+    command.env("PORT", "0").stderr(log.reopen().unwrap());
+    let service = Worker::from_command(&mut command);
+    service
+        .await_line(|line| line.starts_with("listening on"))
+        .await;
+    assert_warned_once("axum_orders", &fs::read_to_string(log.path()).unwrap());
+}
+
+#[track_caller]
+fn assert_warned_once(name: &str, text: &str) {
+    let mut lines = text.lines().filter(|line| line.contains(WARNING));
+    let line = lines.next().unwrap_or_else(|| panic!("{name}: {text}"));
+    assert!(
+        line.contains("set REDLOCK_NODES=redis://"),
+        "{name}: {line}"
+    );
+    assert_eq!(lines.next(), None, "{name}");
+}
+
+#[tokio::test]
+async fn an_example_on_servers_does_not_warn() {
+    let cluster = Cluster::start(3);
+    in_use(&cluster).await;
+    let mut command = example("fenced_write");
+    let output = command.env("REDLOCK_NODES", cluster.url_list()).output();
+    let output = output.unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!text.contains(WARNING), "{text}");
 }

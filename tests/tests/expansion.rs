@@ -25,8 +25,8 @@ mod function;
 mod key;
 #[path = "../../redlock-macros/src/mistakes.rs"]
 mod mistakes;
-#[path = "../../redlock-macros/src/spec.rs"]
-mod spec;
+#[path = "../../redlock-macros/src/options.rs"]
+mod options;
 #[path = "../../redlock-macros/src/suggest.rs"]
 mod suggest;
 #[path = "../../redlock-macros/src/tokens.rs"]

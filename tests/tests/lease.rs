@@ -185,8 +185,9 @@ async fn an_extension_gives_the_keys_their_full_life_again() {
     }
 }
 
+/// On a minority that has lost it the key is put back, once a majority has extended the lease.
 #[tokio::test]
-async fn an_extension_never_makes_a_key_again() {
+async fn an_extension_never_makes_a_lock_again_that_a_majority_has_lost() {
     for gone in [1, 3] {
         let cluster = deaf_cluster();
         let proxies = cluster.proxies();
@@ -205,10 +206,14 @@ async fn an_extension_never_makes_a_key_again() {
             }
         }
         await_sent(&redlock, &cluster).await;
-        assert_eq!(cluster.held_on(KEY), 3 - gone);
+        assert_eq!(cluster.held_on(KEY), if gone == 1 { 3 } else { 0 });
         for (node, proxy) in cluster.iter().zip(&proxies).take(gone) {
             assert!(!sent(proxy, KEY).is_empty(), "it was not tried");
-            assert_eq!(node.events(KEY), ["set", "expire", "del"]);
+            let mut events = node.events(KEY);
+            if gone == 1 {
+                assert_eq!(events.split_off(3), ["set", "expire"]);
+            }
+            assert_eq!(events, ["set", "expire", "del"]);
         }
     }
 }
@@ -324,7 +329,7 @@ async fn a_release_after_a_shutdown_is_unknown() {
     let redlock = connect(&cluster).await;
     let guard = acquire_on_all(&redlock, &cluster, KEY).await;
     let left = redlock.shutdown(Duration::ZERO).await.unwrap_err();
-    assert_eq!(left.held(), 1);
+    assert_eq!(left.held, 1);
 
     assert_eq!(in_time(guard.release()).await, Release::Unknown);
 }

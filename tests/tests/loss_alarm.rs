@@ -15,9 +15,25 @@ async fn a_key_deleted_on_a_majority_is_lost() {
     assert_lost_by(|node| drop(node.command(&["DEL", "k"]))).await;
 }
 
+/// On one node after the other it is put back, as long as a majority has it.
 #[tokio::test]
-async fn a_key_flushed_on_a_majority_is_lost() {
-    assert_lost_by(|node| drop(node.command(&["FLUSHALL"]))).await;
+async fn a_key_flushed_on_a_majority_at_once_is_lost() {
+    let cluster = Cluster::start(3);
+    let redlock = connect(&cluster).await;
+    let mut call = hold(&redlock).await;
+    await_watched(&cluster).await;
+    for node in &cluster {
+        node.await_event("k", "set", 1).await;
+        node.command(&["FLUSHALL"]);
+        node.await_event("k", "set", 2).await;
+    }
+    assert!(!call.is_finished(), "{:?}", (&mut call).await);
+
+    cluster[0].command(&["FLUSHALL"]);
+    cluster[1].command(&["FLUSHALL"]);
+    let lost = timeout(redlock_tests::PATIENCE, call).await;
+    let error = lost.expect("the call returns").unwrap();
+    assert!(matches!(error, LockError::Lost(_)), "{error}");
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::protocol::Instant;
+use redlock_protocol::Instant;
 
 /// The engine's clock, the same for the thread or task that drives it and for every guard.
 #[derive(Clone, Debug)]

@@ -10,19 +10,17 @@ use std::{
     time::Duration,
 };
 
+use redlock_protocol::{
+    Action, Answer, Event, Loss, NodeId, NodeState, Order, Protocol, Refusal, Release, SectionId,
+    ShutdownError, Verdict,
+};
 use tokio::{
     sync::{mpsc, oneshot, watch},
     time::Sleep,
 };
 
-use super::{Command, Status, clock::Clock};
-use crate::{
-    node::{Memory, Order, Server, Target},
-    protocol::{
-        Action, Answer, Drained, Event, Facts, LeaseId, Loss, NodeId, NodeState, Outcome, Protocol,
-        Refusal, Vote,
-    },
-};
+use super::{clock::Clock, command::Command, status::Status};
+use crate::node::{Memory, Server, Target};
 
 /// How much is taken from the inbox before the protocol's actions reach the nodes' tasks.
 const LARGEST_INTAKE: usize = 256;
@@ -39,11 +37,11 @@ pub(super) struct Driver {
     clock: Clock,
     inbox: mpsc::UnboundedReceiver<Command>,
     nodes: Vec<Node>,
-    board: watch::Sender<Vec<Option<NodeState>>>,
-    callers: HashMap<LeaseId, Caller>,
+    node_states: watch::Sender<Vec<Option<NodeState>>>,
+    callers: HashMap<SectionId, Caller>,
     /// What memory nodes have answered.
     answered: VecDeque<Event>,
-    shutdowns: Vec<Box<dyn FnOnce(Drained) + Send>>,
+    shutdowns: Vec<Box<dyn FnOnce(ShutdownError) + Send>>,
     drained: bool,
 }
 
@@ -56,8 +54,8 @@ enum Node {
 struct Caller {
     status: Arc<Status>,
     acquiring: Option<oneshot::Sender<Result<(), Refusal>>>,
-    extending: Vec<oneshot::Sender<Result<(), Vec<Vote>>>>,
-    releasing: Option<oneshot::Sender<Outcome>>,
+    extending: Vec<oneshot::Sender<Result<(), Vec<Verdict>>>>,
+    releasing: Option<oneshot::Sender<Release>>,
 }
 
 impl Driver {
@@ -66,7 +64,7 @@ impl Driver {
         clock: Clock,
         inbox: mpsc::UnboundedReceiver<Command>,
         nodes: Vec<Target>,
-        board: watch::Sender<Vec<Option<NodeState>>>,
+        node_states: watch::Sender<Vec<Option<NodeState>>>,
     ) -> Self {
         let start = |(index, target)| match target {
             Target::Memory(memory) => Node::Memory(memory),
@@ -77,7 +75,7 @@ impl Driver {
             clock,
             inbox,
             nodes: nodes.into_iter().enumerate().map(start).collect(),
-            board,
+            node_states,
             callers: HashMap::new(),
             answered: VecDeque::new(),
             shutdowns: Vec::new(),
@@ -145,9 +143,9 @@ impl Driver {
     fn on_command(&mut self, command: Command) {
         match command {
             Command::Acquire {
-                lease,
+                section,
                 key,
-                terms,
+                params,
                 status,
                 answer,
             } => {
@@ -157,33 +155,40 @@ impl Driver {
                     extending: Vec::new(),
                     releasing: None,
                 };
-                self.callers.insert(lease, caller);
-                self.handle(Event::Ask { lease, key, terms });
+                self.callers.insert(section, caller);
+                self.handle(Event::Ask {
+                    section,
+                    key,
+                    params,
+                });
             }
-            Command::Extend { lease, answer } => {
+            Command::Extend { section, answer } => {
                 // Of a lease that is over nothing is heard any more: dropping the sender says so.
-                if let Some(caller) = self.callers.get_mut(&lease)
+                if let Some(caller) = self.callers.get_mut(&section)
                     && caller.status.loss().is_none()
                 {
                     caller.extending.push(answer);
-                    self.handle(Event::Extend { lease });
+                    self.handle(Event::Extend { section });
                 }
             }
-            Command::End { lease, answer } => {
+            Command::End { section, answer } => {
                 let report = answer.is_some();
-                match self.callers.get_mut(&lease) {
+                match self.callers.get_mut(&section) {
                     Some(caller) if report => caller.releasing = answer,
-                    _ => drop(self.callers.remove(&lease)),
+                    _ => drop(self.callers.remove(&section)),
                 }
-                self.handle(Event::End { lease, report });
+                self.handle(Event::End { section, report });
             }
             Command::Shutdown {
                 timeout,
-                cut_off,
+                abort_holders,
                 done,
             } => {
                 self.shutdowns.push(done);
-                self.handle(Event::Shutdown { timeout, cut_off });
+                self.handle(Event::Shutdown {
+                    timeout,
+                    abort_holders,
+                });
             }
         }
     }
@@ -214,10 +219,7 @@ impl Driver {
                 Node::Memory(memory) => self.answered.push_back(Event::Connected {
                     node,
                     connection,
-                    facts: Facts {
-                        server: Some(format!("{:p}", Arc::as_ptr(memory)).into()),
-                        ..Facts::default()
-                    },
+                    facts: memory.facts(),
                 }),
             },
             Action::Disconnect { node } => {
@@ -225,31 +227,11 @@ impl Driver {
                     server.disconnect();
                 }
             }
-            Action::Send {
-                node,
-                request,
-                body,
-                server,
-                with_source,
-            } => match &mut self.nodes[node.0] {
-                Node::Redis(redis) => redis.send(Order {
-                    request,
-                    body,
-                    server,
-                    with_source,
-                }),
-                Node::Memory(memory) => {
-                    let reply = memory.run(&body, self.clock.now());
-                    self.answered.push_back(Event::Reply {
-                        node,
-                        request,
-                        reply,
-                    });
-                }
-            },
-            Action::Answer { lease, answer } => self.answer(lease, answer),
+            Action::Send(order) => self.send(order),
+            Action::Answer { section, answer } => self.answer(section, answer),
             Action::NodeChanged { node, state } => {
-                self.board.send_modify(|board| board[node.0] = Some(state));
+                self.node_states
+                    .send_modify(|states| states[node.0] = Some(state));
             }
             Action::Drained(left) => {
                 self.drained = true;
@@ -258,10 +240,24 @@ impl Driver {
         }
     }
 
+    fn send(&mut self, order: Order) {
+        match &mut self.nodes[order.node.0] {
+            Node::Redis(server) => server.send(order),
+            Node::Memory(memory) => {
+                let reply = memory.run(&order.body, self.clock.now());
+                self.answered.push_back(Event::Reply {
+                    node: order.node,
+                    request: order.request,
+                    reply,
+                });
+            }
+        }
+    }
+
     /// Passes an answer on. A caller that does not listen any more has asked, or is about to
     /// ask, for the end of its lease.
-    fn answer(&mut self, lease: LeaseId, answer: Answer) {
-        let Some(caller) = self.callers.get_mut(&lease) else {
+    fn answer(&mut self, section: SectionId, answer: Answer) {
+        let Some(caller) = self.callers.get_mut(&section) else {
             return;
         };
         match answer {
@@ -275,7 +271,7 @@ impl Driver {
                 if let Some(acquiring) = caller.acquiring.take() {
                     let _ = acquiring.send(Err(refusal));
                 }
-                self.callers.remove(&lease);
+                self.callers.remove(&section);
             }
             Answer::Extended { deadline } => {
                 caller.status.hold_until(deadline);
@@ -283,20 +279,20 @@ impl Driver {
                     let _ = extending.send(Ok(()));
                 }
             }
-            Answer::NotExtended { votes } => {
+            Answer::NotExtended { verdicts } => {
                 for extending in caller.extending.drain(..) {
-                    let _ = extending.send(Err(votes.clone()));
+                    let _ = extending.send(Err(verdicts.clone()));
                 }
             }
             Answer::Over(loss) => {
                 caller.status.end(loss);
                 caller.extending.clear();
             }
-            Answer::Released(outcome) => {
+            Answer::Released(release) => {
                 if let Some(releasing) = caller.releasing.take() {
-                    let _ = releasing.send(outcome);
+                    let _ = releasing.send(release);
                 }
-                self.callers.remove(&lease);
+                self.callers.remove(&section);
             }
         }
     }

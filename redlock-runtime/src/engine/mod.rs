@@ -3,6 +3,7 @@
 //! protocol.
 
 mod clock;
+mod command;
 mod driver;
 mod status;
 
@@ -15,18 +16,16 @@ use std::{
     time::Duration,
 };
 
+use redlock_protocol::{
+    Env, Instant, LockParams, NodeState, Protocol, Refusal, Release, SectionId, Settings,
+    ShutdownError, Verdict,
+};
 use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
 pub(crate) use self::status::Status;
-use self::{clock::Clock, driver::Driver};
-use crate::{
-    node::Target,
-    protocol::{
-        Drained, Instant, LeaseId, NodeState, Outcome, Outside, Protocol, Refusal, Settings, Terms,
-        Vote,
-    },
-};
+use self::{clock::Clock, command::Command, driver::Driver};
+use crate::node::Target;
 
 /// How long releases are still carried out after the last handle of an engine is gone.
 const LAST_RELEASES: Duration = Duration::from_secs(1);
@@ -46,7 +45,7 @@ pub(crate) struct Engine {
     inbox: mpsc::UnboundedSender<Command>,
     clock: Clock,
     nodes: watch::Receiver<Vec<Option<NodeState>>>,
-    next_lease: AtomicU64,
+    next_section: AtomicU64,
     /// The process that started it: a fork has this memory, but not the thread.
     process: u32,
     own_thread: bool,
@@ -56,35 +55,11 @@ pub(crate) struct Engine {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopped;
 
-/// What callers ask, and where the answer goes.
-enum Command {
-    Acquire {
-        lease: LeaseId,
-        key: Arc<str>,
-        terms: Terms,
-        status: Arc<Status>,
-        answer: oneshot::Sender<Result<(), Refusal>>,
-    },
-    Extend {
-        lease: LeaseId,
-        answer: oneshot::Sender<Result<(), Vec<Vote>>>,
-    },
-    End {
-        lease: LeaseId,
-        answer: Option<oneshot::Sender<Outcome>>,
-    },
-    Shutdown {
-        timeout: Duration,
-        cut_off: bool,
-        done: Box<dyn FnOnce(Drained) + Send>,
-    },
-}
-
 impl Engine {
     /// Starts an engine. Fails if the operating system gives it no thread.
     pub(crate) fn start(config: Config) -> std::io::Result<Self> {
         let (inbox, received) = mpsc::unbounded_channel();
-        let (board, nodes) = watch::channel(vec![None; config.nodes.len()]);
+        let (node_states, nodes) = watch::channel(vec![None; config.nodes.len()]);
         let own_thread = config.runtime.is_none();
         let clock = match &config.runtime {
             None => Clock::System,
@@ -96,14 +71,15 @@ impl Engine {
         let protocol = Protocol::new(
             config.nodes.len(),
             config.settings,
-            Outside {
+            Env {
                 random: Box::new(|| Uuid::new_v4().as_u128()),
                 wall_micros: Box::new(clock::wall_micros),
             },
             clock.now(),
         );
         let driver_clock = clock.clone();
-        let run = move || Driver::new(protocol, driver_clock, received, config.nodes, board).run();
+        let run =
+            move || Driver::new(protocol, driver_clock, received, config.nodes, node_states).run();
         match config.runtime {
             Some(runtime) => {
                 let _guard = runtime.enter();
@@ -122,7 +98,7 @@ impl Engine {
             inbox,
             clock,
             nodes,
-            next_lease: AtomicU64::new(0),
+            next_section: AtomicU64::new(0),
             process: std::process::id(),
             own_thread,
         })
@@ -132,8 +108,8 @@ impl Engine {
         self.clock.now()
     }
 
-    pub(crate) fn new_lease(&self) -> LeaseId {
-        LeaseId(self.next_lease.fetch_add(1, Ordering::Relaxed))
+    pub(crate) fn new_section(&self) -> SectionId {
+        SectionId(self.next_section.fetch_add(1, Ordering::Relaxed))
     }
 
     /// False where blocking this thread would keep the engine from the work it is waited for.
@@ -147,53 +123,56 @@ impl Engine {
 
     pub(crate) async fn acquire(
         &self,
-        lease: LeaseId,
+        section: SectionId,
         key: Arc<str>,
-        terms: Terms,
+        params: LockParams,
         status: Arc<Status>,
     ) -> Result<Result<(), Refusal>, Stopped> {
         let (answer, answered) = oneshot::channel();
         self.tell(Command::Acquire {
-            lease,
+            section,
             key,
-            terms,
+            params,
             status,
             answer,
         })?;
         answered.await.map_err(|_| Stopped)
     }
 
-    /// Fails with the votes if there was no quorum for it in time.
-    pub(crate) async fn extend(&self, lease: LeaseId) -> Result<Result<(), Vec<Vote>>, Stopped> {
+    /// Fails with what each node said if no majority extended it in time.
+    pub(crate) async fn extend(
+        &self,
+        section: SectionId,
+    ) -> Result<Result<(), Vec<Verdict>>, Stopped> {
         let (answer, answered) = oneshot::channel();
-        self.tell(Command::Extend { lease, answer })?;
+        self.tell(Command::Extend { section, answer })?;
         answered.await.map_err(|_| Stopped)
     }
 
     /// Ends a lease in whatever phase it is. Never blocks, and may be called from anywhere.
-    pub(crate) fn end(&self, lease: LeaseId) {
+    pub(crate) fn end(&self, section: SectionId) {
         // A stopped engine can release nothing; the key TTL will.
         let _ = self.tell(Command::End {
-            lease,
+            section,
             answer: None,
         });
     }
 
-    /// The same, with the nodes' word on it. The release is on its way once this is called,
+    /// The same, and tells what became of the release. The release is on its way once this is called,
     /// whether the answer is awaited or not.
     pub(crate) fn end_and_report(
         &self,
-        lease: LeaseId,
-    ) -> impl Future<Output = Outcome> + Send + use<> {
+        section: SectionId,
+    ) -> impl Future<Output = Release> + Send + use<> {
         let (answer, answered) = oneshot::channel();
         let told = self.tell(Command::End {
-            lease,
+            section,
             answer: Some(answer),
         });
         async move {
             match told {
-                Ok(()) => answered.await.unwrap_or(Outcome::Unknown),
-                Err(Stopped) => Outcome::Unknown,
+                Ok(()) => answered.await.unwrap_or(Release::Unknown),
+                Err(Stopped) => Release::Unknown,
             }
         }
     }
@@ -201,12 +180,12 @@ impl Engine {
     pub(crate) fn shutdown(
         &self,
         timeout: Duration,
-        cut_off: bool,
-        done: impl FnOnce(Drained) + Send + 'static,
+        abort_holders: bool,
+        done: impl FnOnce(ShutdownError) + Send + 'static,
     ) -> Result<(), Stopped> {
         self.tell(Command::Shutdown {
             timeout,
-            cut_off,
+            abort_holders,
             done: Box::new(done),
         })
     }
@@ -235,16 +214,5 @@ impl Engine {
 impl Drop for Engine {
     fn drop(&mut self) {
         let _ = self.shutdown(LAST_RELEASES, true, drop);
-    }
-}
-
-impl std::fmt::Debug for Command {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Acquire { .. } => "Acquire",
-            Self::Extend { .. } => "Extend",
-            Self::End { .. } => "End",
-            Self::Shutdown { .. } => "Shutdown",
-        })
     }
 }

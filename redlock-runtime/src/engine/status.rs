@@ -6,9 +6,8 @@ use std::sync::{
     atomic::{AtomicBool, AtomicU64, Ordering},
 };
 
+use redlock_protocol::{Instant, Loss, Token};
 use tokio::sync::Notify;
-
-use crate::protocol::{Instant, Loss, Token};
 
 /// One lease's state, shared by the engine, the guard and its views.
 #[derive(Debug, Default)]

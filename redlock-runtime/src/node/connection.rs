@@ -6,13 +6,17 @@ use redis::{
     AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, InfoDict, Pipeline, ProtocolVersion,
     PushInfo, PushKind, RedisError, Value, aio::MultiplexedConnection, io::tcp::TcpSettings,
 };
+use redlock_protocol::Facts;
 use tokio::sync::mpsc;
 
-use crate::{protocol::Facts, script};
+use crate::script;
 
 /// Requests that a connection takes before it pushes back. The engine gives up a node that
 /// answers nothing long before so many are waiting.
 const BUFFERED_BATCHES: usize = 1_024;
+
+/// A `run_id` has 40 characters; servers that only speak like Redis may have other names.
+pub(super) const LONGEST_RUN_ID: usize = 128;
 
 /// A connection that is ready for requests.
 pub(super) struct Connection {
@@ -112,6 +116,7 @@ async fn prepare(wire: &mut MultiplexedConnection, has_pushes: bool) -> Result<F
     let mut pipeline = Pipeline::new();
     pipeline.cmd("INFO").arg("server");
     pipeline.cmd("INFO").arg("memory");
+    pipeline.cmd("INFO").arg("replication");
     pipeline.cmd("CONFIG").arg("GET").arg("*append*");
     // Only keys that are read on purpose, and no news of what this connection does itself.
     pipeline
@@ -126,11 +131,13 @@ async fn prepare(wire: &mut MultiplexedConnection, has_pushes: bool) -> Result<F
     let mut answers = answers.into_iter();
     let server = info(answers.next())?;
     let memory = info(answers.next())?;
+    let replication = info(answers.next())?;
     let uptime = field(&server, "uptime_in_seconds").and_then(|seconds| seconds.parse().ok());
+    let keeps_all = keeps_all(answers.next());
     Ok(Facts {
-        server: field(&server, "run_id").map(Arc::from),
+        server: field(&server, "run_id").and_then(name),
         uptime: uptime.map(Duration::from_secs),
-        is_durable: is_durable(answers.next()),
+        is_durable: keeps_all && was_never_a_replica(&replication),
         tells_changes: matches!(answers.next(), Some(Value::Okay)) && has_pushes,
         evicts: field(&memory, "maxmemory_policy")
             .filter(|policy| policy != "noeviction")
@@ -139,14 +146,32 @@ async fn prepare(wire: &mut MultiplexedConnection, has_pushes: bool) -> Result<F
     })
 }
 
-/// Who the server is, from its answer to `INFO server`.
-pub(super) fn run_id(answer: Value) -> Option<Arc<str>> {
-    let info = info(Some(answer)).ok().flatten();
-    field(&info, "run_id").map(Arc::from)
+/// The server's process from the answer to `INFO server`, if that tells it; `None` if it is no such
+/// answer.
+pub(super) fn run_id(answer: &Value) -> Option<Option<Arc<str>>> {
+    let info = match answer {
+        Value::BulkString(_) | Value::SimpleString(_) | Value::VerbatimString { .. } => {
+            redis::from_redis_value_ref(answer).ok()?
+        }
+        _ => return None,
+    };
+    Some(field(&Some(info), "run_id").and_then(name))
+}
+
+/// An error that a server answers to everything for a time: it says nothing of what the user may do.
+pub(super) fn is_passing(code: &str) -> bool {
+    matches!(code, "BUSY" | "LOADING" | "MASTERDOWN" | "NOAUTH")
+}
+
+/// What cannot be a process's name is not known.
+fn name(run_id: String) -> Option<Arc<str>> {
+    (1..=LONGEST_RUN_ID)
+        .contains(&run_id.len())
+        .then(|| run_id.into())
 }
 
 /// True if nothing that the server has answered can be lost in a crash.
-fn is_durable(answer: Option<Value>) -> bool {
+fn keeps_all(answer: Option<Value>) -> bool {
     let settings: BTreeMap<String, String> = answer
         .and_then(|settings| redis::from_redis_value(settings).ok())
         .unwrap_or_default();
@@ -154,10 +179,19 @@ fn is_durable(answer: Option<Value>) -> bool {
     is("appendonly", "yes") && is("appendfsync", "always") && is("no-appendfsync-on-rewrite", "no")
 }
 
+/// True if its data are its own: a replica has the marker of its master, but may have missed what
+/// that one granted last. A second replication id is left over from such a master.
+fn was_never_a_replica(replication: &Option<InfoDict>) -> bool {
+    let is_master = field(replication, "role").is_some_and(|role| role == "master");
+    let inherited = field(replication, "master_replid2");
+    let is_none = |id: String| !id.is_empty() && id.bytes().all(|digit| digit == b'0');
+    is_master && inherited.is_some_and(is_none)
+}
+
 /// A section of `INFO`; `None` where it is not allowed.
 fn info(answer: Option<Value>) -> Result<Option<InfoDict>, RedisError> {
     if let Some(Value::ServerError(error)) = &answer
-        && matches!(error.code(), "NOAUTH" | "LOADING" | "MASTERDOWN")
+        && is_passing(error.code())
     {
         return Err(error.clone().into());
     }

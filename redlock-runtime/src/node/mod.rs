@@ -7,6 +7,8 @@
 mod connection;
 mod memory;
 mod reply;
+#[cfg(all(test, unix))]
+mod tests;
 
 use std::{
     sync::Arc,
@@ -15,13 +17,11 @@ use std::{
 
 use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
 use redis::{ConnectionInfo, Pipeline, PushInfo, RedisError, Value};
+use redlock_protocol::{ConnectionId, Event, NodeId, Order, Request, RequestId};
 
 use self::connection::Connection;
 pub(crate) use self::{connection::with_protocol, memory::Memory};
-use crate::{
-    protocol::{ConnectionId, Event, NodeId, Request, RequestId},
-    script,
-};
+use crate::script;
 
 /// How many requests go out as one pipeline at the most, so that the first answers are read
 /// while the last requests are still being written.
@@ -41,15 +41,6 @@ pub(crate) struct Server {
     state: State,
     /// Goes out with the next [`flush`](Self::flush).
     queue: Vec<Order>,
-}
-
-/// A request, and the process that it is meant for.
-#[derive(Debug)]
-pub(crate) struct Order {
-    pub(crate) request: RequestId,
-    pub(crate) body: Request,
-    pub(crate) server: Option<Arc<str>>,
-    pub(crate) with_source: bool,
 }
 
 enum State {
@@ -211,8 +202,7 @@ fn batch(orders: impl ExactSizeIterator<Item = Order>) -> (Pipeline, Asked) {
             pipeline.add_command(preface);
             asked.push(None);
         }
-        let server = order.server.as_deref();
-        pipeline.add_command(script::command(&order.body, server, order.with_source));
+        pipeline.add_command(script::command(&order.body, order.with_source));
         asked.push(Some((order.request, order.body)));
     }
     (pipeline, asked)

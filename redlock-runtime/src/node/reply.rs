@@ -1,149 +1,431 @@
 //! What a server's answer means.
 
-use std::{fmt, time::Duration};
-
-use redis::{ServerError, Value};
-
-use super::connection;
-use crate::{
-    protocol::{Fault, Reply, Request, Token},
-    script,
+use std::{
+    fmt::{self, Write as _},
+    str,
+    sync::Arc,
+    time::Duration,
 };
 
+use redis::{ServerError, Value};
+use redlock_protocol::{
+    AdmissionId, LossId, LossRecord, Marker, Owner, Record, Reply, Request, Token,
+};
+
+use super::connection;
+use crate::script;
+
+/// The codes of errors that come before a command or script has written anything. Ours are among
+/// them: the scripts look before they write.
+const UNTOUCHED: &[&str] = &[
+    "ASK",
+    "BUSY",
+    "CLUSTERDOWN",
+    "CROSSSLOT",
+    "LOADING",
+    "MASTERDOWN",
+    "MISCONF",
+    "MOVED",
+    "NOAUTH",
+    "NOPERM",
+    "NOREPLICAS",
+    "OOM",
+    "READONLY",
+    "REDLOCK",
+    "TRYAGAIN",
+    "WRONGTYPE",
+];
+
+/// How a server refuses a command within a script for want of rights. The scripts undo what they have
+/// done before it.
+const NO_RIGHT: &str = "The user executing the script can't run";
+
+/// No time that a server names is taken for longer: a hundred years, so that sums with it are no
+/// concern.
+const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
+
 /// Reads one server's answer to one request. Whatever is not an answer that the script can give
-/// is a fault, never a vote.
+/// is garbled, never a vote.
 pub(super) fn parse(request: &Request, answer: Value) -> Reply {
-    match (request, answer) {
-        (Request::Identify, answer) => Reply::Identity {
-            server: connection::run_id(answer),
+    let answer = match answer {
+        Value::ServerError(error) => return refused(request, &error),
+        answer => answer,
+    };
+    let reply = match request {
+        Request::Identify => identity(&answer),
+        Request::Probe | Request::ReportLoss { .. } => record(&answer).map(Reply::Record),
+        Request::Admit { .. } => match &answer {
+            Value::BulkString(id) => number(id).map(|id| Reply::Admitted {
+                admission: AdmissionId(id),
+            }),
+            _ => record(&answer).map(Reply::Record),
         },
-        (request, Value::ServerError(error)) => refused(request, &error),
-        (Request::Admit { .. }, Value::Okay) => Reply::Admitted,
-        (Request::Admit { .. }, Value::Int(0)) => Reply::Served,
-        (Request::Admit { .. }, Value::Array(values)) => match values[..] {
-            [Value::Int(millis @ 1..)] => Reply::Quarantined {
-                remaining: Duration::from_millis(millis.unsigned_abs()),
-            },
-            _ => garbled(&values),
+        Request::Acquire { block, .. } => match answer {
+            Value::Int(1) => as_proposed(block.proposal),
+            ref answer => vote(answer),
         },
-        (Request::Top, Value::Int(counter @ 0..)) => Reply::Top {
-            counter: Token(counter.unsigned_abs()),
+        Request::Extend { block, .. } => extension(&answer, block.is_some()),
+        Request::PutBack { .. } => match answer {
+            Value::Int(1) => Some(Reply::PutBack),
+            ref answer => vote(answer).filter(|reply| !matches!(reply, Reply::Granted { .. })),
         },
-        (Request::Acquire { .. } | Request::Extend { .. }, Value::Int(-3)) => Reply::NotAdmitted,
-        (Request::Acquire { proposal, .. }, answer) => granted_or_held(*proposal, answer),
-        (Request::Watch { owner, .. }, Value::BulkString(value)) => match script::owner(&value) {
-            Some(holder) if *owner == Some(holder) => Reply::Ours,
-            holder => Reply::Taken { owner: holder },
+        Request::Watch { owner, .. } => watched(&answer, *owner),
+        Request::Release { .. } => match answer {
+            Value::Int(1) => Some(Reply::Deleted),
+            Value::Int(0) => Some(Reply::NotOwner),
+            _ => None,
         },
-        (Request::Watch { .. }, Value::Nil) => Reply::Free,
-        (Request::Confirm { .. }, Value::Int(1)) => Reply::Confirmed,
-        (Request::Extend { .. }, Value::Array(values)) => match values[..] {
-            [Value::Int(millis @ -1..)] => Reply::Extended {
-                remaining: u64::try_from(millis).ok().map(Duration::from_millis),
-            },
-            _ => garbled(&values),
-        },
-        (Request::Release { .. }, Value::Int(1)) => Reply::Deleted,
-        (
-            Request::Confirm { .. } | Request::Extend { .. } | Request::Release { .. },
-            Value::Int(0),
-        ) => Reply::NotOwner,
-        (_, other) => garbled(&other),
-    }
+    };
+    reply.unwrap_or_else(|| Reply::Garbled {
+        answer: describe(&answer),
+    })
 }
 
 fn refused(request: &Request, error: &ServerError) -> Reply {
-    match (error.code(), request) {
-        ("NOSCRIPT", _) => Reply::NoScript,
+    let code = error.code();
+    match request {
+        _ if code == "NOSCRIPT" => Reply::NoScript,
         // Something else stands under the key now, so it is not ours.
-        ("WRONGTYPE", Request::Watch { .. }) => Reply::Taken { owner: None },
-        (
-            "WRONGTYPE",
-            Request::Confirm { .. } | Request::Extend { .. } | Request::Release { .. },
-        ) => Reply::NotOwner,
-        (code, _) => {
+        Request::Watch { .. } if code == "WRONGTYPE" => Reply::Taken { owner: None },
+        Request::Extend { .. } | Request::Release { .. } if code == "WRONGTYPE" => Reply::NotOwner,
+        Request::Identify if !connection::is_passing(code) => Reply::Identity { server: None },
+        _ => {
+            let mut message = Short::new(200);
             let detail = error.details().unwrap_or_default();
-            Reply::Failed(Fault::Refused(format!("{code} {detail}").trim_end().into()))
+            // Fails only in order to stop.
+            let _ = write!(message, "{code} {detail}");
+            Reply::Refused {
+                message: message.text.trim_end().into(),
+                is_untouched: UNTOUCHED.contains(&code) || detail.starts_with(NO_RIGHT),
+            }
         }
     }
 }
 
-/// What `acquire.lua` says of an admitted process.
-fn granted_or_held(proposal: Token, answer: Value) -> Reply {
+fn identity(answer: &Value) -> Option<Reply> {
+    let server = connection::run_id(answer)?;
+    Some(Reply::Identity { server })
+}
+
+/// What vote.lua, acquire.lua and put_back.lua say, but for the shortest answer.
+fn vote(answer: &Value) -> Option<Reply> {
     let values = match answer {
-        Value::Int(1) => {
-            return Reply::Granted {
-                counter: proposal,
-                was_ours: false,
-                awaited: false,
-            };
-        }
+        Value::Int(-1) => return Some(Reply::NotAdmitted),
         Value::Array(values) => values,
-        other => return garbled(&other),
+        _ => return None,
     };
-    match values[..] {
-        [Value::Int(-1)] => Reply::Held { remaining: None },
-        [Value::Int(millis @ 0..)] => Reply::Held {
-            remaining: Some(Duration::from_millis(millis.unsigned_abs())),
-        },
-        [
-            Value::Int(counter @ 1..),
-            Value::Int(was_ours @ 0..=1),
-            Value::Int(awaited @ 0..=1),
-        ] => Reply::Granted {
-            counter: Token(counter.unsigned_abs()),
-            was_ours: was_ours == 1,
-            awaited: awaited == 1,
-        },
-        _ => garbled(&values),
+    match &values[..] {
+        [Value::Int(remaining @ -1..), Value::BulkString(holder)] => Some(Reply::Held {
+            owner: script::owner(holder),
+            remaining: time_left(*remaining),
+        }),
+        [Value::Int(first), Value::Int(has_waiter @ 0..=1)] => {
+            let first = token(*first)?;
+            Some(granted(first, *has_waiter == 1))
+        }
+        _ => None,
     }
 }
 
-fn garbled(answer: &impl fmt::Debug) -> Reply {
-    Reply::Failed(Fault::Garbled(shorten(&format!("{answer:?}")).into()))
+fn as_proposed(proposal: Token) -> Option<Reply> {
+    let first = proposal.min(Token::LARGEST);
+    first.is_plausible().then_some(granted(first, false))
 }
 
-/// A server that lies may lie at length.
-fn shorten(text: &str) -> String {
-    const LONGEST: usize = 80;
-    if text.chars().count() <= LONGEST {
-        return text.to_owned();
+const fn granted(first: Token, has_remote_waiter: bool) -> Reply {
+    Reply::Granted {
+        first,
+        has_remote_waiter,
     }
-    text.chars().take(LONGEST).chain(['…']).collect()
+}
+
+fn extension(answer: &Value, wants_block: bool) -> Option<Reply> {
+    let values = match answer {
+        Value::Int(-1) => return Some(Reply::NotAdmitted),
+        Value::Int(0) => return Some(Reply::NotOwner),
+        Value::Array(values) => values,
+        _ => return None,
+    };
+    let [
+        Value::Int(first),
+        Value::Int(has_waiter @ 0..=1),
+        Value::Int(remaining @ -1..),
+    ] = &values[..]
+    else {
+        return None;
+    };
+    let first = match (wants_block, *first) {
+        (true, first) => Some(token(first)?),
+        (false, 0) => None,
+        (false, _) => return None,
+    };
+    Some(Reply::Extended {
+        remaining: time_left(*remaining),
+        first,
+        has_remote_waiter: *has_waiter == 1,
+    })
+}
+
+fn watched(answer: &Value, owner: Option<Owner>) -> Option<Reply> {
+    match answer {
+        Value::Nil => Some(Reply::Free),
+        Value::BulkString(value) => Some(match script::owner(value) {
+            Some(holder) if owner == Some(holder) => Reply::Ours,
+            holder => Reply::Taken { owner: holder },
+        }),
+        _ => None,
+    }
+}
+
+/// What `reply` in record.lua says.
+fn record(answer: &Value) -> Option<Record> {
+    let Value::Array(values) = answer else {
+        return None;
+    };
+    let mut texts = values.iter().map(|value| match value {
+        Value::BulkString(text) => str::from_utf8(text).ok(),
+        _ => None,
+    });
+    let mut next = || texts.next().flatten();
+    let admission = next()?;
+    let server = next().filter(|name| name.len() <= connection::LONGEST_RUN_ID)?;
+    let was_durable = flag(next()?)?;
+    let loss = next()?;
+    let age = next()?;
+    let beside_marker = flag(next()?)?;
+    let is_unflushed = flag(next()?)?;
+    let first_start = next()?;
+    let longest = next()?;
+    let top = next()?;
+    let max_ttl = next()?;
+    let server = Some(server).filter(|name| !name.is_empty());
+    let marker = optional(admission, |admission| {
+        Some(Marker {
+            server: server.map(Arc::from),
+            admission: AdmissionId(number(admission.as_bytes())?),
+            was_durable,
+        })
+    })?;
+    let loss = optional(loss, |loss| {
+        Some(LossRecord {
+            id: LossId(number(loss.as_bytes())?),
+            age: duration(age)?,
+            beside_marker,
+            is_unflushed,
+            first_start: optional(first_start, duration)?,
+        })
+    })?;
+    let top = Token(number(top.as_bytes())?);
+    let is_sound = values.len() == 11 && top <= Token::LARGEST;
+    is_sound.then_some(Record {
+        marker,
+        loss,
+        longest: duration(longest)?,
+        top,
+        max_ttl: optional(max_ttl, duration)?,
+    })
+}
+
+/// `Some(None)` where there is nothing, `None` where there is nonsense.
+fn optional<T>(text: &str, read: impl FnOnce(&str) -> Option<T>) -> Option<Option<T>> {
+    if text.is_empty() {
+        return Some(None);
+    }
+    read(text).map(Some)
+}
+
+fn flag(text: &str) -> Option<bool> {
+    match text {
+        "1" => Some(true),
+        "0" | "" => Some(false),
+        _ => None,
+    }
+}
+
+fn number(text: &[u8]) -> Option<u64> {
+    let is_plain = text.len() <= 20 && text.iter().all(u8::is_ascii_digit);
+    str::from_utf8(text).ok().filter(|_| is_plain)?.parse().ok()
+}
+
+fn duration(text: &str) -> Option<Duration> {
+    let millis = number(text.as_bytes())?;
+    Some(Duration::from_millis(millis).min(LONGEST))
+}
+
+/// A PTTL: -1 if the key never expires.
+fn time_left(millis: i64) -> Option<Duration> {
+    let millis = u64::try_from(millis).ok()?;
+    Some(Duration::from_millis(millis).min(LONGEST))
+}
+
+fn token(number: i64) -> Option<Token> {
+    let token = Token(u64::try_from(number).ok()?);
+    token.is_plausible().then_some(token)
+}
+
+/// A server that lies may lie at length: what is not shown is not looked at.
+fn describe(answer: &Value) -> Arc<str> {
+    let mut text = Short::new(80);
+    // Fails only in order to stop.
+    let _ = show(answer, &mut text);
+    text.text.into()
+}
+
+fn show(answer: &Value, text: &mut Short) -> fmt::Result {
+    match answer {
+        Value::Nil => text.write_str("nil"),
+        Value::Int(number) => write!(text, "{number}"),
+        Value::Okay => text.write_str("OK"),
+        Value::Boolean(value) => write!(text, "{value}"),
+        Value::Double(value) => write!(text, "{value}"),
+        Value::BulkString(bytes) => {
+            let start = &bytes[..bytes.len().min(text.left)];
+            write!(text, "{:?}", String::from_utf8_lossy(start))
+        }
+        Value::SimpleString(words) | Value::VerbatimString { text: words, .. } => {
+            let start: String = words.chars().take(text.left).collect();
+            write!(text, "{start:?}")
+        }
+        Value::Array(values) | Value::Set(values) => {
+            text.write_char('[')?;
+            for (index, value) in values.iter().enumerate() {
+                if index > 0 {
+                    text.write_str(", ")?;
+                }
+                show(value, text)?;
+            }
+            text.write_char(']')
+        }
+        Value::Map(_) => text.write_str("a map"),
+        Value::ServerError(error) => text.write_str(error.code()),
+        _ => text.write_str("a value that no script returns"),
+    }
+}
+
+/// Takes in so many characters, and then fails.
+struct Short {
+    text: String,
+    left: usize,
+}
+
+impl Short {
+    const fn new(length: usize) -> Self {
+        Self {
+            text: String::new(),
+            left: length,
+        }
+    }
+}
+
+impl fmt::Write for Short {
+    fn write_str(&mut self, words: &str) -> fmt::Result {
+        for character in words.chars() {
+            if self.left == 0 {
+                self.text.push('…');
+                return Err(fmt::Error);
+            }
+            self.left -= 1;
+            self.text.push(character);
+        }
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use redlock_protocol::BlockRequest;
 
     use super::*;
-    use crate::protocol::Owner;
+
+    const OWNER: Owner = Owner(0x67e5_5044_10b1_426f_9247_bb68_0e5f_e0c8);
+    const VALUE: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
+    const ADMISSION: AdmissionId = AdmissionId(1);
+    const BLOCK: BlockRequest = BlockRequest {
+        proposal: Token(9),
+        length: 1,
+    };
 
     fn acquire() -> Request {
         Request::Acquire {
-            key: Arc::from("k"),
-            owner: Owner(1),
+            key: "k".into(),
+            owner: OWNER,
             ttl: Duration::from_secs(1),
-            proposal: Token(1),
-            handed_over: None,
+            block: BLOCK,
+            admission: ADMISSION,
             waits: false,
+        }
+    }
+
+    fn extend(block: Option<BlockRequest>) -> Request {
+        Request::Extend {
+            key: "k".into(),
+            owner: OWNER,
+            ttl: Duration::from_secs(1),
+            spare: Duration::ZERO,
+            block,
+            admission: ADMISSION,
+        }
+    }
+
+    fn put_back() -> Request {
+        Request::PutBack {
+            key: "k".into(),
+            owner: OWNER,
+            ttl: Duration::from_secs(1),
+            admission: ADMISSION,
+        }
+    }
+
+    fn watch() -> Request {
+        Request::Watch {
+            key: "k".into(),
+            owner: Some(OWNER),
         }
     }
 
     fn release() -> Request {
         Request::Release {
-            key: Arc::from("k"),
-            owner: Owner(1),
-            catch_up: Token(1),
+            key: "k".into(),
+            owner: OWNER,
         }
     }
 
     fn error(line: &str) -> Value {
-        redis::parse_redis_value(line.as_bytes()).unwrap()
+        redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap()
+    }
+
+    fn text(text: &str) -> Value {
+        Value::BulkString(text.into())
+    }
+
+    fn array<const N: usize>(values: [Value; N]) -> Value {
+        Value::Array(values.into())
+    }
+
+    fn ints<const N: usize>(values: [i64; N]) -> Value {
+        array(values.map(Value::Int))
+    }
+
+    fn record_of(texts: [&str; 11]) -> Value {
+        array(texts.map(text))
+    }
+
+    const VOTING: [&str; 11] = [
+        "7", "server", "1", "", "0", "", "", "", "5000", "12", "60000",
+    ];
+
+    const LOST: [&str; 11] = ["", "", "", "8", "30", "0", "1", "500", "0", "0", "60000"];
+
+    #[track_caller]
+    fn assert_garbled(request: &Request, lie: Value) {
+        let reply = parse(request, lie.clone());
+        let is_garbled = matches!(reply, Reply::Garbled { .. });
+        assert!(is_garbled, "{lie:?} was read as {reply:?}");
     }
 
     #[test]
     fn what_no_script_can_answer_is_no_vote() {
+        let beyond = (Token::LARGEST.0 + 1) as i64;
         for lie in [
             Value::Int(-2),
             Value::Int(0),
@@ -152,41 +434,250 @@ mod tests {
             Value::Boolean(true),
             Value::Okay,
             Value::SimpleString("QUEUED".into()),
-            Value::Array(vec![Value::Int(-2)]),
-            Value::Array(vec![Value::Int(1), Value::Int(1)]),
-            Value::Array(vec![Value::Int(1), Value::Int(1), Value::Int(2)]),
-            Value::Array(vec![Value::Okay; 1_000]),
+            text("1"),
+            ints([]),
+            ints([1]),
+            ints([0, 0]),
+            ints([-1, 0]),
+            ints([beyond, 0]),
+            ints([1, 2]),
+            ints([1, 0, 0]),
+            array([Value::Int(-2), text(VALUE)]),
+            array([Value::Int(1), Value::Nil]),
+            array([error("ERR x"), text(VALUE)]),
         ] {
-            let reply = parse(&acquire(), lie.clone());
-            assert!(
-                matches!(reply, Reply::Failed(Fault::Garbled(_))),
-                "{lie:?} was read as {reply:?}"
-            );
+            assert_garbled(&acquire(), lie.clone());
+            assert_garbled(&release(), array([lie]));
         }
-        assert!(matches!(
-            parse(&release(), Value::Okay),
-            Reply::Failed(Fault::Garbled(_))
-        ));
+        for lie in [
+            ints([0, 0, 5]),
+            ints([9, 0]),
+            ints([9, 0, -2]),
+            ints([9, 2, 5]),
+        ] {
+            assert_garbled(&extend(Some(BLOCK)), lie);
+        }
+        assert_garbled(&extend(None), ints([9, 0, 5]));
+        assert_garbled(&put_back(), ints([9, 0]));
+        assert_garbled(&watch(), Value::Int(1));
+        assert_garbled(&Request::Identify, Value::Okay);
+        let unasked = parse(
+            &Request::Acquire {
+                key: "k".into(),
+                owner: OWNER,
+                ttl: Duration::from_secs(1),
+                block: BlockRequest {
+                    proposal: Token(0),
+                    length: 1,
+                },
+                admission: ADMISSION,
+                waits: false,
+            },
+            Value::Int(1),
+        );
+        assert!(matches!(unasked, Reply::Garbled { .. }), "{unasked:?}");
     }
 
     #[test]
-    fn errors_keep_the_servers_words() {
+    fn votes_are_read() {
+        let granted = |first, has_remote_waiter| Reply::Granted {
+            first: Token(first),
+            has_remote_waiter,
+        };
+        assert_eq!(parse(&acquire(), Value::Int(1)), granted(9, false));
+        assert_eq!(parse(&acquire(), ints([11, 1])), granted(11, true));
+        assert_eq!(parse(&acquire(), Value::Int(-1)), Reply::NotAdmitted);
+        for (holder, owner) in [(VALUE, Some(OWNER)), ("", None), ("theirs", None)] {
+            let remaining = Some(Duration::from_millis(5));
+            let held = array([Value::Int(5), text(holder)]);
+            let expected = Reply::Held { owner, remaining };
+            assert_eq!(parse(&acquire(), held.clone()), expected);
+            assert_eq!(parse(&put_back(), held), expected);
+        }
+        let extended = |remaining, first| Reply::Extended {
+            remaining,
+            first,
+            has_remote_waiter: true,
+        };
+        let five = Some(Duration::from_millis(5));
+        assert_eq!(parse(&extend(None), ints([0, 1, 5])), extended(five, None));
         assert_eq!(
-            parse(
-                &acquire(),
-                error("-READONLY You can't write against a read only replica.\r\n")
-            ),
-            Reply::Failed(Fault::Refused(
-                "READONLY You can't write against a read only replica.".into()
-            ))
+            parse(&extend(Some(BLOCK)), ints([9, 1, -1])),
+            extended(None, Some(Token(9)))
         );
+        assert_eq!(parse(&extend(None), Value::Int(0)), Reply::NotOwner);
+        assert_eq!(parse(&put_back(), Value::Int(1)), Reply::PutBack);
+        assert_eq!(parse(&release(), Value::Int(1)), Reply::Deleted);
+        assert_eq!(parse(&release(), Value::Int(0)), Reply::NotOwner);
+        assert_eq!(parse(&watch(), text(VALUE)), Reply::Ours);
+        assert_eq!(parse(&watch(), text("x")), Reply::Taken { owner: None });
+        assert_eq!(parse(&watch(), Value::Nil), Reply::Free);
+    }
+
+    #[test]
+    fn records_are_read() {
+        let voting = Record {
+            marker: Some(Marker {
+                server: Some("server".into()),
+                admission: AdmissionId(7),
+                was_durable: true,
+            }),
+            longest: Duration::from_secs(5),
+            top: Token(12),
+            max_ttl: Some(Duration::from_secs(60)),
+            loss: None,
+        };
+        let reply = parse(&Request::Probe, record_of(VOTING));
+        assert_eq!(reply, Reply::Record(voting));
+        let lost = Record {
+            loss: Some(LossRecord {
+                id: LossId(8),
+                age: Duration::from_millis(30),
+                beside_marker: false,
+                is_unflushed: true,
+                first_start: Some(Duration::from_millis(500)),
+            }),
+            max_ttl: Some(Duration::from_secs(60)),
+            ..Record::default()
+        };
+        let reply = parse(&Request::Probe, record_of(LOST));
+        assert_eq!(reply, Reply::Record(lost));
+    }
+
+    #[test]
+    fn records_that_no_script_returns_are_garbled() {
+        let beyond = (Token::LARGEST.0 + 1).to_string();
+        let long = "x".repeat(1_000);
+        let lies = [
+            (0, "x"),
+            (0, "-7"),
+            (0, "+7"),
+            (0, "18446744073709551616"),
+            (1, &long),
+            (2, "2"),
+            (8, ""),
+            (8, "1e3"),
+            (9, &beyond),
+            (9, ""),
+            (10, "x"),
+        ];
+        for (index, lie) in lies {
+            let mut texts = VOTING;
+            texts[index] = lie;
+            assert_garbled(&Request::Probe, record_of(texts));
+        }
+        for (index, lie) in [(3, "x"), (4, ""), (5, "x"), (7, "x")] {
+            let mut texts = LOST;
+            texts[index] = lie;
+            assert_garbled(&Request::Probe, record_of(texts));
+        }
+        assert_garbled(&Request::Probe, array([text("7")]));
+        let mut longer: Vec<Value> = VOTING.map(text).into();
+        longer.push(text(""));
+        assert_garbled(&Request::Probe, Value::Array(longer));
+        assert_garbled(&Request::Probe, ints([0; 11]));
+    }
+
+    #[test]
+    fn no_time_is_longer_than_can_be_reckoned_with() {
+        let forever = array([Value::Int(i64::MAX), text("")]);
+        let remaining = Some(LONGEST);
+        let owner = None;
+        assert_eq!(parse(&acquire(), forever), Reply::Held { owner, remaining });
+        let mut texts = VOTING;
+        texts[8] = "18446744073709551615";
+        let Reply::Record(record) = parse(&Request::Probe, record_of(texts)) else {
+            panic!("no record")
+        };
+        assert_eq!(record.longest, LONGEST);
+    }
+
+    #[test]
+    fn errors_keep_the_servers_words_and_tell_whether_anything_was_done() {
+        let refused = |request: &Request, line| match parse(request, error(line)) {
+            Reply::Refused {
+                message,
+                is_untouched,
+            } => {
+                assert_eq!(*message, *line);
+                is_untouched
+            }
+            reply => panic!("{reply:?}"),
+        };
+        for line in [
+            "READONLY You can't write against a read only replica.",
+            "OOM command not allowed when used memory > 'maxmemory'.",
+            "REDLOCK counter beyond 2^52 or no number: 7",
+            "NOPERM this user has no permissions to run the 'evalsha' command",
+            "ERR The user executing the script can't run this command or subcommand",
+            "WRONGTYPE Operation against a key holding the wrong kind of value",
+            "LOADING",
+        ] {
+            assert!(refused(&acquire(), line), "{line}");
+        }
+        assert!(!refused(&acquire(), "ERR unknown command"));
+        assert!(!refused(&acquire(), "UNKILLABLE x"));
+        let no_script = error("NOSCRIPT No matching script.");
+        assert_eq!(parse(&acquire(), no_script), Reply::NoScript);
+        let wrong = || error("WRONGTYPE Operation against a key");
+        assert_eq!(parse(&release(), wrong()), Reply::NotOwner);
+        assert_eq!(parse(&extend(None), wrong()), Reply::NotOwner);
+        let owner = None;
+        assert_eq!(parse(&watch(), wrong()), Reply::Taken { owner });
+    }
+
+    #[test]
+    fn a_server_that_may_not_tell_who_it_is_differs_from_one_that_cannot_now() {
+        let info = "# Server\r\nredis_version:7.0.15\r\nrun_id:abc\r\nuptime_in_seconds:1\r\n";
+        let identity = |answer| parse(&Request::Identify, answer);
+        let is = |name: &str| Reply::Identity {
+            server: Some(name.into()),
+        };
+        assert_eq!(identity(text(info)), is("abc"));
+        let verbatim = Value::VerbatimString {
+            format: redis::VerbatimFormat::Text,
+            text: info.into(),
+        };
+        assert_eq!(identity(verbatim), is("abc"));
+        let unknown = Reply::Identity { server: None };
+        assert_eq!(identity(text("# Server\r\n")), unknown);
         assert_eq!(
-            parse(&acquire(), error("-NOSCRIPT No matching script.\r\n")),
-            Reply::NoScript
+            identity(error("NOPERM this user has no permissions")),
+            unknown
         );
-        assert_eq!(
-            parse(&release(), error("-WRONGTYPE Operation against a key\r\n")),
-            Reply::NotOwner
-        );
+        for passing in ["LOADING x", "BUSY x", "MASTERDOWN x", "NOAUTH x"] {
+            let reply = identity(error(passing));
+            assert!(matches!(reply, Reply::Refused { .. }), "{reply:?}");
+        }
+    }
+
+    #[test]
+    fn a_lie_is_shown_by_its_beginning_and_no_more_of_it_is_looked_at() {
+        let mut deep = Value::Nil;
+        for _ in 0..1_000 {
+            deep = array([deep]);
+        }
+        let lies = [
+            text(&"x".repeat(100_000_000)),
+            Value::SimpleString("x".repeat(100_000_000)),
+            Value::Array(vec![Value::Int(7); 1_000_000]),
+            Value::Array(vec![text(&"\u{1F600}".repeat(1_000)); 1_000]),
+            deep,
+        ];
+        for lie in lies {
+            let Reply::Garbled { answer } = parse(&release(), lie) else {
+                panic!("it is read")
+            };
+            assert_eq!(answer.chars().count(), 81);
+            assert!(answer.ends_with('…'), "{answer}");
+        }
+        let short = parse(&release(), ints([7, -1]));
+        let answer = "[7, -1]".into();
+        assert_eq!(short, Reply::Garbled { answer });
+        let long = error(&format!("ERR {}", "x".repeat(1_000_000)));
+        let Reply::Refused { message, .. } = parse(&release(), long) else {
+            panic!("no error")
+        };
+        assert_eq!(message.chars().count(), 201);
     }
 }

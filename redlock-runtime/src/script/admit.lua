@@ -1,52 +1,39 @@
--- KEYS: node, quarantine   ARGV: process id, quarantine in ms, durable (1 or 0), floor or '', no
---   quarantine unless there was a flush (1 or 0)
--- "OK": may vote | {remaining ms}: quarantined | 0: the quarantine is over, a floor is wanted
-local function was_flushed()
-  local counts = redis.pcall('INFO', 'commandstats')
-  if type(counts) ~= 'string' then
-    return true
+-- ARGV: process or '', evidence, loss or admission that it speaks of, how many ms must have passed, new
+--   admission, floor, durable (1 or 0), longest ttl of the fleet in ms
+-- the admission that stands: it votes
+-- otherwise the record: see `reply` in record.lua
+if names(node, ARGV[1]) then
+  return node.admission
+end
+if ARGV[6] - 4503599627370496 > 0 then
+  return redis.error_reply('REDLOCK counter beyond 2^52 or no number: floor')
+end
+local is_good = false
+if ARGV[2] == 'durable' then
+  is_good = node.admission == ARGV[3] and node.durable == '1'
+elseif node.loss == ARGV[3] then
+  local wait = tonumber(ARGV[4])
+  if ARGV[2] == 'first_start' then
+    wait = math.max(wait, tonumber(node.loss_first_start or '0'))
+    node.loss_first_start = string.format('%.0f', wait)
+    redis.call('HSET', KEYS[1], 'loss_first_start', node.loss_first_start)
   end
-  for _, name in ipairs({'flushall', 'flushdb', 'swapdb'}) do
-    if string.find(counts, 'cmdstat_' .. name .. ':', 1, true) then
-      return true
-    end
+  is_good = now >= node.loss_begin + wait
+end
+if not is_good then
+  return reply(node)
+end
+if ARGV[2] ~= 'durable' then
+  -- Its counters start again, above all of its own and those of the other nodes.
+  node.floor = string.format('%.0f', math.max(node.top, ARGV[6]))
+  redis.call('HSET', KEYS[1], 'floor', node.floor)
+  for _, field in ipairs(node.stripes) do
+    redis.call('HDEL', KEYS[1], field)
   end
-  return false
+  redis.call('HDEL', KEYS[1], 'longest', 'longest_before', 'longest_until')
 end
-local node = redis.call('HMGET', KEYS[1], 'run', 'pending')
-if node[1] == ARGV[1] then
-  return redis.status_reply('OK')
-end
-if node[1] and ARGV[3] == '1' then
-  -- Another process with the same data, all of which was on disk.
-  redis.call('HSET', KEYS[1], 'run', ARGV[1])
-  redis.call('HDEL', KEYS[1], 'pending')
-  return redis.status_reply('OK')
-end
-if node[2] ~= ARGV[1] then
-  redis.call('HSET', KEYS[1], 'pending', ARGV[1])
-  if tonumber(ARGV[2]) > 0 and (ARGV[5] == '0' or was_flushed()) then
-    redis.call('SET', KEYS[2], ARGV[1], 'PX', ARGV[2])
-  else
-    redis.call('DEL', KEYS[2])
-  end
-end
-local remaining = redis.call('PTTL', KEYS[2])
-if remaining > 0 then
-  return {remaining}
-end
-if ARGV[4] == '' then
-  return 0
-end
--- Its counters start again, from where none of them and none of the other nodes' has been.
-local floor = tonumber(ARGV[4])
-local fields = redis.call('HGETALL', KEYS[1])
-for i = 1, #fields, 2 do
-  if tonumber(fields[i]) then
-    floor = math.max(floor, tonumber(fields[i + 1]))
-    redis.call('HDEL', KEYS[1], fields[i])
-  end
-end
-redis.call('HSET', KEYS[1], 'run', ARGV[1], 'floor', string.format('%d', floor))
-redis.call('HDEL', KEYS[1], 'pending')
-return redis.status_reply('OK')
+redis.call('HSET', KEYS[1], 'about', about, 'admission', ARGV[5], 'server', ARGV[1],
+  'durable', ARGV[7], 'max_ttl', node.max_ttl or ARGV[8])
+redis.call('HDEL', KEYS[1], 'loss', 'loss_server', 'loss_begin', 'loss_beside_marker',
+  'loss_unflushed', 'loss_first_start')
+return ARGV[5]

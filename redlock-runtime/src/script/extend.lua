@@ -1,13 +1,17 @@
--- KEYS: lock, node   ARGV: owner, ttl in ms, process id
--- {remaining}: extended, and what was left before, in ms
+-- ARGV, behind those of vote.lua: ttl in ms if the key is written
+-- {first number or 0, other process waits (1 or 0), remaining ms before or -1 if it never expires}: the
+--   lock is the owner's, and lives for the ttl at the least
 -- 0: the key is gone, or another owner's; it is not made again
--- -3: the process that holds this data has not been admitted
-if redis.call('HGET', KEYS[2], 'run') ~= ARGV[3] then
-  return -3
+if redis.call('GET', KEYS[1]) ~= ARGV[1] then
+  return 0
 end
-if redis.call('GET', KEYS[1]) == ARGV[1] then
-  local remaining = redis.call('PTTL', KEYS[1])
-  redis.call('PEXPIRE', KEYS[1], ARGV[2])
-  return {remaining}
+if overflow then
+  return overflow
 end
-return 0
+ttl = ARGV[2]
+remaining = redis.call('PTTL', KEYS[1])
+-- Written seldom: each time wakes the clients that watch the key.
+if remaining >= 0 and remaining < tonumber(ttl) then
+  ttl = ARGV[8]
+  redis.call('PEXPIRE', KEYS[1], ttl)
+end

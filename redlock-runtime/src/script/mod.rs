@@ -6,16 +6,25 @@
 use std::{sync::LazyLock, time::Duration};
 
 use redis::{Cmd, Script};
+use redlock_protocol::{
+    AdmissionId, BlockRequest, Evidence, Owner, Request, Token, fingerprint, stripe,
+};
 use uuid::Uuid;
 
-use crate::protocol::{Owner, Request, stripe};
+/// The script that consists of these files.
+macro_rules! source {
+    ($($file:literal),+) => {
+        LazyLock::new(|| Source::new(concat!($(include_str!($file)),+)))
+    };
+}
 
-static ADMIT: LazyLock<Source> = LazyLock::new(|| Source::new(include_str!("admit.lua")));
-static TOP: LazyLock<Source> = LazyLock::new(|| Source::new(include_str!("top.lua")));
-static ACQUIRE: LazyLock<Source> = LazyLock::new(|| Source::new(include_str!("acquire.lua")));
-static CONFIRM: LazyLock<Source> = LazyLock::new(|| Source::new(include_str!("confirm.lua")));
-static EXTEND: LazyLock<Source> = LazyLock::new(|| Source::new(include_str!("extend.lua")));
-static RELEASE: LazyLock<Source> = LazyLock::new(|| Source::new(include_str!("release.lua")));
+static ACQUIRE: LazyLock<Source> = source!("vote.lua", "acquire.lua", "voted.lua");
+static EXTEND: LazyLock<Source> = source!("vote.lua", "extend.lua", "voted.lua");
+static PUT_BACK: LazyLock<Source> = source!("vote.lua", "put_back.lua", "voted.lua");
+static RELEASE: LazyLock<Source> = source!("release.lua");
+static PROBE: LazyLock<Source> = source!("record.lua", "probe.lua");
+static REPORT_LOSS: LazyLock<Source> = source!("record.lua", "report_loss.lua");
+static ADMIT: LazyLock<Source> = source!("record.lua", "admit.lua");
 
 /// A script's text, and the digest by which a server that has it knows it.
 struct Source {
@@ -34,7 +43,15 @@ impl Source {
 
 /// What makes a server know all scripts.
 pub(crate) fn load_all() -> Vec<Cmd> {
-    let scripts = [&ADMIT, &TOP, &ACQUIRE, &CONFIRM, &EXTEND, &RELEASE];
+    let scripts = [
+        &ACQUIRE,
+        &EXTEND,
+        &PUT_BACK,
+        &RELEASE,
+        &PROBE,
+        &REPORT_LOSS,
+        &ADMIT,
+    ];
     let load = |script: &LazyLock<Source>| {
         let mut command = redis::cmd("SCRIPT");
         command.arg("LOAD").arg(script.text);
@@ -43,80 +60,96 @@ pub(crate) fn load_all() -> Vec<Cmd> {
     scripts.map(load).into()
 }
 
-/// The hash of what a node knows beside the locks: which process was admitted, and by stripe the
-/// counters behind the fencing tokens and who waits. It never expires. It is one, so that whoever
-/// deletes the counters deletes the admission too.
-const NODE: &str = "redlock:node";
+/// No lock may have a name that begins like this.
+pub(crate) const RESERVED: &str = "__redlock:";
 
-/// Lives as long as the node is quarantined.
-const QUARANTINE: &str = "redlock:quarantine";
+/// The hash of everything that a node knows beside the locks: which process was admitted, and by
+/// stripe the counters behind the fencing tokens and the waiter hints. It never expires. It is one
+/// key, so that to delete the counters is to delete the admission.
+pub(crate) const NODE: &str = "__redlock:node";
 
-/// The name of a process that does not tell its own: then a restart shows by its lost data, but
-/// not if it has brought old data back.
-const UNKNOWN: &str = "unknown";
-
-/// The command that carries out a request on the process `server`: by the script's digest, or with
-/// its text for a server that has lost it.
-pub(crate) fn command(request: &Request, server: Option<&str>, with_source: bool) -> Cmd {
-    let server = server.unwrap_or(UNKNOWN);
+/// The command that carries out a request: by the script's digest, or with its text for a server
+/// that has lost it.
+pub(crate) fn command(request: &Request, with_source: bool) -> Cmd {
     let run = |script, keys: &[&str]| run(script, with_source, keys);
     match request {
         Request::Identify => redis::cmd("INFO").arg("server").to_owned(),
-        Request::Admit {
-            quarantine,
-            unless_flushed,
-            is_durable,
-            floor,
+        Request::Probe => run(&PROBE, &[NODE]),
+        Request::ReportLoss {
+            server,
+            loss,
+            beside_marker,
+            max_ttl,
         } => {
-            let mut command = run(&ADMIT, &[NODE, QUARANTINE]);
-            let floor = floor.map_or_else(String::new, |floor| floor.0.to_string());
-            command.arg(server).arg(millis(*quarantine));
-            command.arg(u8::from(*is_durable)).arg(floor);
-            command.arg(u8::from(*unless_flushed));
+            let mut command = run(&REPORT_LOSS, &[NODE]);
+            command.arg(server.as_deref().unwrap_or_default());
+            let beside_marker = u8::from(*beside_marker);
+            command.arg(loss.0).arg(beside_marker).arg(millis(*max_ttl));
             command
         }
-        Request::Top => run(&TOP, &[NODE]),
+        Request::Admit {
+            server,
+            evidence,
+            admission,
+            floor,
+            is_durable,
+            max_ttl,
+        } => {
+            let mut command = run(&ADMIT, &[NODE]);
+            command.arg(server.as_deref().unwrap_or_default());
+            add_evidence(&mut command, *evidence);
+            command.arg(admission.0).arg(floor.0);
+            command.arg(u8::from(*is_durable)).arg(millis(*max_ttl));
+            command
+        }
+        Request::Acquire { .. } | Request::Extend { .. } | Request::PutBack { .. } => {
+            vote(request, with_source)
+        }
+        Request::Watch { key, .. } => redis::cmd("GET").arg(&**key).to_owned(),
+        Request::Release { key, owner } => {
+            let mut command = run(&RELEASE, &[key]);
+            command.arg(&owner_value(*owner)[..]);
+            command
+        }
+    }
+}
+
+fn vote(request: &Request, with_source: bool) -> Cmd {
+    let run = |script, key: &str| run(script, with_source, &[key, NODE]);
+    match request {
         Request::Acquire {
             key,
             owner,
             ttl,
-            proposal,
-            handed_over,
+            block,
+            admission,
             waits,
         } => {
-            let mut command = run(&ACQUIRE, &[key, NODE]);
-            command.arg(&owner_value(*owner)[..]).arg(millis(*ttl));
-            command.arg(stripe(key)).arg(proposal.0).arg(server);
-            match handed_over {
-                Some(spare) => command.arg(millis(*spare)),
-                None => command.arg(""),
-            };
-            command.arg(u8::from(*waits));
-            command
+            let vote = run(&ACQUIRE, key);
+            let mut vote = add_vote(vote, key, (*owner, *ttl, *admission), Some(*block));
+            vote.arg(u8::from(*waits));
+            vote
         }
-        Request::Confirm { key, owner, token } => {
-            let mut command = run(&CONFIRM, &[key, NODE]);
-            command.arg(&owner_value(*owner)[..]);
-            command.arg(stripe(key)).arg(token.0);
-            command
-        }
-        Request::Extend { key, owner, ttl } => {
-            let mut command = run(&EXTEND, &[key, NODE]);
-            command.arg(&owner_value(*owner)[..]);
-            command.arg(millis(*ttl)).arg(server);
-            command
-        }
-        Request::Watch { key, .. } => redis::cmd("GET").arg(&**key).to_owned(),
-        Request::Release {
+        Request::Extend {
             key,
             owner,
-            catch_up,
+            ttl,
+            spare,
+            block,
+            admission,
         } => {
-            let mut command = run(&RELEASE, &[key, NODE]);
-            command.arg(&owner_value(*owner)[..]);
-            command.arg(stripe(key)).arg(catch_up.0);
-            command
+            let vote = run(&EXTEND, key);
+            let mut vote = add_vote(vote, key, (*owner, *ttl, *admission), *block);
+            vote.arg(millis(ttl.saturating_add(*spare)));
+            vote
         }
+        Request::PutBack {
+            key,
+            owner,
+            ttl,
+            admission,
+        } => add_vote(run(&PUT_BACK, key), key, (*owner, *ttl, *admission), None),
+        _ => unreachable!("{request:?} asks for no vote"),
     }
 }
 
@@ -135,19 +168,52 @@ fn run(script: &Source, with_source: bool, keys: &[&str]) -> Cmd {
     command
 }
 
+/// The arguments of `vote.lua`.
+fn add_vote(
+    mut command: Cmd,
+    key: &str,
+    (owner, ttl, admission): (Owner, Duration, AdmissionId),
+    block: Option<BlockRequest>,
+) -> Cmd {
+    command.arg(&owner_value(owner)[..]).arg(millis(ttl));
+    command.arg(admission.0).arg(stripe(key));
+    match block {
+        Some(block) => {
+            let first = block.proposal.min(Token::LARGEST).0;
+            let last = first.saturating_add(block.length.saturating_sub(1));
+            command.arg(first).arg(last);
+        }
+        None => {
+            command.arg("").arg("");
+        }
+    }
+    command.arg(fingerprint(key));
+    command
+}
+
+fn add_evidence(command: &mut Cmd, evidence: Evidence) {
+    let (kind, of, wait) = match evidence {
+        Evidence::Waited { loss, wait } => ("waited", loss.0, wait),
+        Evidence::FirstStart { loss, wait } => ("first_start", loss.0, wait),
+        Evidence::Durable { admission } => ("durable", admission.0, Duration::ZERO),
+    };
+    command.arg(kind).arg(of).arg(millis(wait));
+}
+
 /// What must go before a request, in the same pipeline; its answers are of no interest.
 pub(crate) fn preface(request: &Request) -> Vec<Cmd> {
     match request {
         // The next command, and no other, reads keys whose changes are told.
         Request::Watch { .. } => vec![redis::cmd("CLIENT").arg("CACHING").arg("YES").to_owned()],
         // Asked of a server that has lost a script. What was to be run may not be wanted any more
-        // by the time that it votes again, and whoever asks next should not meet the same.
+        // by the time that it votes again, and the next request should not meet the same.
         Request::Identify => load_all(),
         _ => Vec::new(),
     }
 }
 
-/// What stands under the lock key: the owner's random id, as text that people can compare.
+/// What stands under the lock key: the owner's random id, as text that people can compare. Its first
+/// 18 characters are the process, which the scripts rely on.
 pub(crate) fn owner_value(owner: Owner) -> [u8; 36] {
     let mut text = [0; 36];
     Uuid::from_u128(owner.0)
@@ -159,7 +225,7 @@ pub(crate) fn owner_value(owner: Owner) -> [u8; 36] {
 /// The owner whose value this is.
 pub(crate) fn owner(value: &[u8]) -> Option<Owner> {
     let owner = Owner(Uuid::try_parse_ascii(value).ok()?.as_u128());
-    // Other spellings of it are somebody else's.
+    // Other spellings of it are another client's.
     (owner_value(owner) == *value).then_some(owner)
 }
 
@@ -186,5 +252,25 @@ mod tests {
         assert_eq!(owner(&text), id);
         assert_eq!(owner(b"67E55044-10B1-426F-9247-BB680E5FE0C8"), None);
         assert_eq!(owner(b"somebody"), None);
+    }
+
+    #[test]
+    fn a_value_begins_with_the_process() {
+        let owners = [1, 2].map(|number| Owner(0x67e5_5044_10b1_426f << 64 | number));
+        let values = owners.map(owner_value);
+        assert_eq!(values[0][..18], values[1][..18]);
+        assert_eq!(&values[0][..18], b"67e55044-10b1-426f");
+    }
+
+    #[test]
+    fn scripts_and_protocol_agree_on_the_largest_token() {
+        for script in [&ACQUIRE, &EXTEND, &PROBE, &REPORT_LOSS, &ADMIT] {
+            assert!(script.text.contains(&Token::LARGEST.0.to_string()));
+        }
+    }
+
+    #[test]
+    fn what_the_library_keeps_has_a_reserved_name() {
+        assert!(NODE.starts_with(RESERVED));
     }
 }

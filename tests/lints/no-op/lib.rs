@@ -3,10 +3,10 @@
 
 use proc_macro::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 
-/// Leaves the function as it is, but for the name that `guard` gives to the lease.
+/// Leaves the function as it is, but for the name that `lease` gives to the lease.
 #[proc_macro_attribute]
 pub fn redis_lock(args: TokenStream, item: TokenStream) -> TokenStream {
-    let Some(guard) = guard(args) else {
+    let Some(name) = lease_name(args) else {
         return item;
     };
     let mut item: Vec<TokenTree> = item.into_iter().collect();
@@ -15,7 +15,7 @@ pub fn redis_lock(args: TokenStream, item: TokenStream) -> TokenStream {
     };
     let binding = [
         TokenTree::Ident(Ident::new("let", Span::mixed_site())),
-        TokenTree::Ident(guard),
+        TokenTree::Ident(name),
     ];
     let lease: TokenStream = " = crate::lease();".parse().unwrap();
     let content = binding
@@ -31,11 +31,13 @@ pub fn redis_lock(args: TokenStream, item: TokenStream) -> TokenStream {
     item.into_iter().collect()
 }
 
-fn guard(args: TokenStream) -> Option<Ident> {
+fn lease_name(args: TokenStream) -> Option<Ident> {
     let args: Vec<TokenTree> = args.into_iter().collect();
     args.windows(3).find_map(|window| match window {
-        [TokenTree::Ident(name), _, TokenTree::Ident(guard)] if name.to_string() == "guard" => {
-            Some(guard.clone())
+        [TokenTree::Ident(argument), _, TokenTree::Ident(name)]
+            if argument.to_string() == "lease" =>
+        {
+            Some(name.clone())
         }
         _ => None,
     })

@@ -21,7 +21,7 @@ mod hostile {
     pub(super) struct Ok;
     pub(super) struct Err;
     pub(super) struct Section;
-    pub(super) struct Spec;
+    pub(super) struct Options;
     pub(super) struct Returns;
     pub(super) struct Renew;
     pub(super) mod core {}
@@ -46,14 +46,14 @@ mod hostile {
         fn acquire(&self) {}
         fn hold(&self) {}
         fn lease(&self) {}
-        fn conjure(&self) {}
+        fn fake_return(&self) {}
         fn as_mut(&self) {}
         fn from_lock_error(&self) {}
     }
     impl<T: ?::std::marker::Sized> Everything for T {}
     pub(super) const LEASE: Duration = Duration::from_secs(1);
 
-    #[redis_lock(key = "hostile:{id}:{order.0}", expire = LEASE, renew = 100ms, guard = lease)]
+    #[redis_lock(key = "hostile:{id}:{order.0}", expire = LEASE, renew = 100ms, lease = lease)]
     pub(super) async fn hostile(id: u64, order: (u8,)) -> ::std::result::Result<u64, LockError> {
         ::std::assert!(lease.is_held());
         crate::attribute::support::assert_held("hostile:1:2").await;

@@ -132,13 +132,13 @@ async fn every_template() {
     assert_all_released().await;
 }
 
-#[redis_lock(key = "{shop}:{item}", guard = lease)]
+#[redis_lock(key = "{shop}:{item}", lease = lease)]
 async fn item_of_shop(shop: &str, item: &str) -> Result<String, LockError> {
     let _ = (shop, item);
     Ok(lease.key().to_owned())
 }
 
-#[redis_lock(key = "{shop}-{item}/{shop}", guard = lease)]
+#[redis_lock(key = "{shop}-{item}/{shop}", lease = lease)]
 async fn other_separators(shop: &str, item: &str) -> Result<String, LockError> {
     let _ = (shop, item);
     Ok(lease.key().to_owned())
@@ -178,7 +178,7 @@ async fn no_two_pairs_share_a_key() {
     }
 }
 
-#[redis_lock(key = "{a}:{b}:{uuid}", guard = lease)]
+#[redis_lock(key = "{a}:{b}:{uuid}", lease = lease)]
 async fn numbers(a: i64, b: f64, uuid: uuid::Uuid) -> Result<String, LockError> {
     let _ = (a, b, uuid);
     Ok(lease.key().to_owned())
@@ -192,13 +192,13 @@ async fn numbers_and_uuids_stay_as_they_are() {
     assert_eq!(key, format!("-7:1.5:{uuid}"));
 }
 
-#[redis_lock(key = "{path!raw}:{id}/{path!raw:>w$}", guard = lease)]
+#[redis_lock(key = "{path!raw}:{id}/{path!raw:>w$}", lease = lease)]
 async fn raw(path: &str, id: &str, w: usize) -> Result<String, LockError> {
     let _ = (path, id, w);
     Ok(lease.key().to_owned())
 }
 
-#[redis_lock(key = "{user.name!raw}{id}", guard = lease)]
+#[redis_lock(key = "{user.name!raw}{id}", lease = lease)]
 async fn raw_neighbours(user: &User, id: u64) -> Result<String, LockError> {
     let _ = (user, id);
     Ok(lease.key().to_owned())
@@ -215,19 +215,19 @@ async fn raw_values_are_not_encoded() {
     assert_eq!(raw_neighbours(&User { name }, 1).await.unwrap(), "a:1");
 }
 
-#[redis_lock(key = "{width}|{n:>width$.precision$}|{n:?}|{SHARD:02}", guard = lease)]
+#[redis_lock(key = "{width}|{n:>width$.precision$}|{n:?}|{SHARD:02}", lease = lease)]
 async fn widths(n: f64, width: usize, precision: usize) -> Result<String, LockError> {
     let _ = (n, width, precision);
     Ok(lease.key().to_owned())
 }
 
-#[redis_lock(key = "{n:#06x}|{n:b}|{n:o}|{n:e}|{n:E}|{n:X}|{n:+}", guard = lease)]
+#[redis_lock(key = "{n:#06x}|{n:b}|{n:o}|{n:e}|{n:E}|{n:X}|{n:+}", lease = lease)]
 async fn formats(n: u8) -> Result<String, LockError> {
     let _ = n;
     Ok(lease.key().to_owned())
 }
 
-#[redis_lock(key = "{a}:{N}", guard = lease)]
+#[redis_lock(key = "{a}:{N}", lease = lease)]
 async fn constant_parameter<const N: u8>(a: u8) -> Result<String, LockError> {
     let _ = a;
     Ok(lease.key().to_owned())
@@ -274,7 +274,7 @@ async fn an_empty_placeholder_is_refused_by_name() {
     install().await;
     let refused = nameless("t", Nameless("")).await.unwrap_err();
     assert!(
-        refused.contains("nothing in it for `{user.name()}`"),
+        refused.contains("placeholder `{user.name()}` is empty"),
         "{refused}"
     );
     let refused = nameless("", Nameless("")).await.unwrap_err();
@@ -288,7 +288,7 @@ async fn an_empty_placeholder_is_refused_by_name() {
     nameless("t", Nameless("u")).await.unwrap();
 }
 
-#[redis_lock(key = "{counted.count()}|{counted.count():02}", guard = lease)]
+#[redis_lock(key = "{counted.count()}|{counted.count():02}", lease = lease)]
 async fn each_placeholder_once(counted: &Counted) -> Result<String, LockError> {
     let _ = counted;
     Ok(lease.key().to_owned())

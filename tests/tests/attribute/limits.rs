@@ -56,7 +56,7 @@ async fn a_transaction_from_outside_is_committed_after_the_release() {
     assert!(transaction.is_open, "to be committed now");
 }
 
-#[redis_lock(key = "limits:{n:.1}", guard = lease)]
+#[redis_lock(key = "limits:{n:.1}", lease = lease)]
 async fn rounded(n: f64) -> Result<String, LockError> {
     let _ = n;
     Ok(lease.key().to_owned())
@@ -80,7 +80,7 @@ impl fmt::Display for Versioned {
     }
 }
 
-#[redis_lock(key = "limits:{of}", guard = lease)]
+#[redis_lock(key = "limits:{of}", lease = lease)]
 async fn displayed(of: Versioned) -> Result<(String, u8), LockError> {
     Ok((lease.key().to_owned(), of.version))
 }

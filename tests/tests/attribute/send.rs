@@ -10,7 +10,7 @@ fn send<T: Send>(value: T) -> T {
     value
 }
 
-#[redis_lock(key = "send:{name}", expire = 2s, renew, guard = lease)]
+#[redis_lock(key = "send:{name}", expire = 2s, renew, lease = lease)]
 async fn sends(name: String, numbers: &mut Vec<u8>) -> Result<usize, LockError> {
     tokio::task::yield_now().await;
     numbers.push(1);

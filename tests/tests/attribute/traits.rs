@@ -36,7 +36,7 @@ trait Boxed {
     async fn take(self: Box<Self>, name: String) -> Result<String, LockError>;
     async fn quiet(&mut self);
 
-    #[redis_lock(key = "boxed-default:{self.id()}:{order}", guard = lease)]
+    #[redis_lock(key = "boxed-default:{self.id()}:{order}", lease = lease)]
     async fn refund(&self, order: &str) -> Result<u64, LockError> {
         assert_held("boxed-default:1:a").await;
         assert!(lease.is_held());

@@ -27,7 +27,7 @@ where
         .max_lease(NEVER)
         .expire(NEVER)
         .node_timeout(NEVER)
-        .connect_timeout(NEVER)
+        .connect_timeout(PATIENCE * 2)
 }
 
 /// Connects, without hurry, to all nodes of `cluster`.
@@ -103,6 +103,21 @@ pub async fn acquire_on_all(redlock: &Redlock, cluster: &Cluster, key: &str) -> 
     guard
 }
 
+/// Lets all nodes vote, and grants a lock on them with the usual lease of `builder`: a node that
+/// loses its memory then stays out for as long as that lock could be held. Nobody is left who would
+/// let it vote sooner.
+pub async fn found(cluster: &Cluster, builder: fn(Vec<String>) -> Builder) {
+    let founder = builder(cluster.urls()).assume_fresh(true);
+    let founder = founder.build().await.unwrap();
+    await_up(&founder).await;
+    drop(acquire_on_all(&founder, cluster, "founded").await);
+    cluster.await_free("founded").await;
+    drop(founder);
+    for node in cluster {
+        node.await_clients(0).await;
+    }
+}
+
 /// Waits until the holder has read its key on every node.
 pub async fn await_watched(cluster: &Cluster) {
     for node in cluster {
@@ -110,7 +125,7 @@ pub async fn await_watched(cluster: &Cluster) {
     }
 }
 
-/// Only the question for a lock has so many arguments.
+/// Only the question for a lock ends with the word whether its client waits, behind so many others.
 pub fn asks_for_a_lock(words: &[String]) -> bool {
-    words[0].starts_with("EVAL") && words.len() == 12
+    words[0].starts_with("EVAL") && words.len() == 13 && ["0", "1"].contains(&&*words[12])
 }

@@ -26,9 +26,8 @@ async fn grow_under_contention() {
     let nodes = Cluster::start(5);
     let proxies = nodes.proxies();
     let history = contend(&proxies).await;
-    history.check();
-    println!("contention: {}", history.report(&proxies));
-    assert!(history.one_trip_share(&proxies) > 0.0);
+    history.check(Duration::ZERO);
+    println!("contention: {}", history.report());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -38,36 +37,37 @@ async fn grow_while_somebody_deletes_the_keys() {
     let vandal = Vandal::start(&nodes);
     let history = contend(&proxies).await;
     let deleted = vandal.stop();
-    history.check();
+    // A process whose keys are gone goes on with its block of tokens until it is told; but a block
+    // serves for so long only.
+    history.check(Duration::from_millis(50));
     println!(
         "vandalism: {}; {deleted} keys deleted under their holders",
-        history.report(&proxies)
+        history.report()
     );
-    assert!(deleted > 0, "nobody was harmed");
-    assert!(history.one_trip_share(&proxies) > 0.0);
+    assert!(deleted > 0, "no holder was harmed");
 }
 
-/// Where the nodes' counters differ there is a second round, and it is seen by what counts it.
+/// If the nodes' counters differ, they are asked for a block above them in a second round.
 #[tokio::test]
-async fn of_nodes_that_disagree_are_confirmed() {
+async fn of_nodes_that_disagree_are_asked_for_again() {
     let nodes = Cluster::start(5);
     let proxies = nodes.proxies();
     let client = client_at(proxies.iter().map(Proxy::url).collect()).await;
     let guard = acquire(&client, KEY).await;
     let first = token(&guard);
     guard.release().await;
-    assert_eq!(confirmed_owners(&proxies), 0);
+    assert_eq!(second_rounds(&proxies), 0);
 
-    // Ahead of the clocks, so that no proposal brings them together.
-    let ahead = |days: u64| first + days * 86_400_000_000;
+    // Ahead of the clocks, so that no proposal brings them together at once.
+    let ahead = |seconds: u64| first + (60 + seconds) * 1_000_000;
     set_counters(&nodes, [1, 2, 3, 4, 5].map(ahead)).await;
     let guard = acquire(&client, KEY).await;
-    // At least a majority granted, and the token is the largest of their numbers.
+    // A majority has given the same number, so at least three have.
     assert!(token(&guard) > ahead(3));
-    assert_eq!(confirmed_owners(&proxies), 1);
-    let confirmed = token(&guard);
+    assert_eq!(second_rounds(&proxies), 1);
+    let agreed = token(&guard);
     guard.release().await;
-    assert!(token(&acquire(&client, KEY).await) > confirmed);
+    assert!(token(&acquire(&client, KEY).await) > agreed);
 }
 
 #[tokio::test]
@@ -313,9 +313,9 @@ impl History {
         self.acquisitions.values().map(Vec::len).sum()
     }
 
-    /// Of the tokens of one key there are no two alike, and an acquisition that had returned
+    /// Of the tokens of one key there are no two alike, and an acquisition that had returned so long
     /// before another was asked for has the smaller one.
-    fn check(&self) {
+    fn check(&self, so_long: Duration) {
         for (key, acquisitions) in &self.acquisitions {
             let tokens: BTreeSet<_> = acquisitions.iter().map(|of| of.token).collect();
             assert_eq!(tokens.len(), acquisitions.len(), "{key}: duplicates");
@@ -327,7 +327,7 @@ impl History {
             let mut earlier = by_returned.into_iter().peekable();
             let mut largest: Option<Acquisition> = None;
             for later in by_asked {
-                while let Some(over) = earlier.next_if(|of| of.returned < later.asked) {
+                while let Some(over) = earlier.next_if(|of| of.returned + so_long < later.asked) {
                     largest = largest.filter(|of| of.token > over.token).or(Some(over));
                 }
                 if let Some(before) = largest {
@@ -340,38 +340,26 @@ impl History {
         }
     }
 
-    fn one_trip_share(&self, proxies: &[Proxy]) -> f64 {
-        // Of those that were confirmed some came to nothing, so this is a lower bound.
-        let one_trip = self.len().saturating_sub(confirmed_owners(proxies));
-        one_trip as f64 / self.len() as f64
-    }
-
-    fn report(&self, proxies: &[Proxy]) -> String {
-        format!(
-            "{} acquisitions ({} failed), {} attempts in two round trips, {:.1} % in one",
-            self.len(),
-            self.failed,
-            confirmed_owners(proxies),
-            100.0 * self.one_trip_share(proxies)
-        )
+    fn report(&self) -> String {
+        format!("{} acquisitions ({} failed)", self.len(), self.failed)
     }
 }
 
 #[test]
 #[should_panic = "duplicates"]
 fn the_check_sees_a_token_that_was_given_twice() {
-    history([(0, 9, 5), (0, 9, 5)]).check();
+    history([(0, 9, 5), (0, 9, 5)]).check(Duration::ZERO);
 }
 
 #[test]
 #[should_panic = "then"]
 fn the_check_sees_tokens_that_shrink() {
-    history([(4, 5, 2), (0, 1, 3)]).check();
+    history([(4, 5, 2), (0, 1, 3)]).check(Duration::ZERO);
 }
 
 #[test]
 fn the_check_allows_any_order_to_those_that_overlap() {
-    history([(0, 5, 3), (4, 6, 2), (7, 8, 4)]).check();
+    history([(0, 5, 3), (4, 6, 2), (7, 8, 4)]).check(Duration::ZERO);
 }
 
 /// Of when it was asked, when it returned, and the token.
@@ -385,16 +373,18 @@ fn history<const N: usize>(acquisitions: [(u64, u64, u64); N]) -> History {
     history
 }
 
-/// How many attempts took a second round.
-fn confirmed_owners(proxies: &[Proxy]) -> usize {
-    let confirm = redis::Script::new(include_str!(
-        "../../../redlock-runtime/src/script/confirm.lua"
+/// How many owners were asked for again, of locks that are neither renewed nor passed on.
+fn second_rounds(proxies: &[Proxy]) -> usize {
+    let extend = redis::Script::new(concat!(
+        include_str!("../../../redlock-runtime/src/script/vote.lua"),
+        include_str!("../../../redlock-runtime/src/script/extend.lua"),
+        include_str!("../../../redlock-runtime/src/script/voted.lua"),
     ));
     let mut owners = BTreeSet::new();
     for proxy in proxies {
         for command in proxy.traffic().commands {
             if let [_, script, keys, rest @ ..] = &command.words[..]
-                && script == confirm.get_hash()
+                && script == extend.get_hash()
             {
                 let keys: usize = keys.parse().unwrap();
                 owners.insert(rest[keys].clone());
@@ -405,7 +395,7 @@ fn confirmed_owners(proxies: &[Proxy]) -> usize {
 }
 
 /// The hash of counters on every node.
-const NODE: &str = "redlock:node";
+const NODE: &str = "__redlock:node";
 
 /// Deletes the keys of locks on random nodes all the time.
 struct Vandal {

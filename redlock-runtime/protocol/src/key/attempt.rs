@@ -36,6 +36,8 @@ pub(super) struct Attempt {
     /// How many nodes are asked at first.
     many: usize,
     split: Option<Split>,
+    /// What kept the waiter from the lock has gone away since the nodes were asked.
+    pub(super) asks_again: bool,
     has_remote_waiter: bool,
 }
 
@@ -103,6 +105,7 @@ impl Key {
             round,
             many,
             split,
+            asks_again: false,
             has_remote_waiter: false,
         };
         let first = attempt.round.reach(if is_leader_first { 1 } else { many });
@@ -186,7 +189,9 @@ impl Key {
         }
         let Some(round) = self.round(id) else { return };
         match reply {
-            Reply::Granted { first, .. } => round.on_yes(node, Some(first), now),
+            Reply::Granted { first, .. } if first.is_plausible() => {
+                round.on_yes(node, Some(first), now);
+            }
             Reply::Held { owner, remaining } => {
                 let verdict = Verdict::HeldByAnother { remaining };
                 round.on_held(node, owner, verdict, now);
@@ -238,14 +243,15 @@ impl Key {
         let Some(mut block) = attempt.round.block else {
             return;
         };
-        block.proposal = attempt.round.next_proposal();
+        block.proposal = block.proposal.max(attempt.round.next_proposal());
         let may_have = |node: &NodeId| attempt.claim.may_have(*node);
         let order: Vec<NodeId> = cx.nodes.in_order(&self.name).filter(may_have).collect();
         let count = order.len();
         let Round { ttl, spare, .. } = attempt.round;
         let times = (now, attempt.round.closes_at);
-        let fanout = Fanout::new(order, ttl);
+        let fanout = Fanout::new(order, cx.nodes.hedge_delay(now));
         attempt.round = self.open_round(fanout, Some(block), (ttl, spare), times, cx);
+        attempt.round.is_repeated = true;
         for node in cx.nodes.ids() {
             if !attempt.claim.may_have(node) {
                 attempt.round.on_verdict(node, Verdict::NoLongerOurs, now);
@@ -269,6 +275,7 @@ impl Key {
         }
         self.last_refusal = None;
         self.order.on_own_turn();
+        let is_single = cx.out.settings.mixed_fleet;
         let Attempt {
             waiter,
             claim,
@@ -276,7 +283,7 @@ impl Key {
             has_remote_waiter,
             ..
         } = attempt;
-        let mut held = Held::begin(claim, &round, block, has_remote_waiter, now);
+        let mut held = Held::begin(claim, &round, block, (has_remote_waiter, is_single), now);
         held.start(waiter, cx);
         self.front = Front::Held(held);
     }
@@ -289,6 +296,7 @@ impl Key {
             claim,
             round,
             split,
+            asks_again,
             ..
         } = attempt;
         waiter.lost_attempts += 1;
@@ -296,6 +304,10 @@ impl Key {
         let cause = match failure {
             Failure::Held { retry_after } | Failure::Split { retry_after } => {
                 Cause::Contended { retry_after }
+            }
+            // The last of several attempts, which had less than its time.
+            Failure::Outage(Cause::NoQuorum) if split.is_some() => {
+                Cause::Contended { retry_after: None }
             }
             Failure::Outage(cause) => cause,
         };
@@ -305,6 +317,9 @@ impl Key {
         };
         self.last_refusal = Some(refusal.clone());
         self.release(claim, Vec::new(), cx);
+        if asks_again && now < waiter.wait_until {
+            return self.attempt(waiter, Opening::Broadcast, cx);
+        }
         let is_split = matches!(failure, Failure::Split { .. }) && now < closes_at;
         if is_split {
             let split = split.unwrap_or_else(|| Split::new(closes_at));

@@ -77,10 +77,12 @@ impl Claim {
         self.on_known(node);
     }
 
-    /// The node has made the key again, or had it.
+    /// The node has made the key again, or had it. That is no vote, and it must not hide that the
+    /// key was gone from a majority for a while: it is not known before the next extension.
     pub(super) fn on_put_back(&mut self, node: NodeId) {
-        self.places[node.0].written = None;
-        self.on_known(node);
+        let place = &mut self.places[node.0];
+        place.may_have = true;
+        place.written = None;
     }
 
     /// The node has the key.

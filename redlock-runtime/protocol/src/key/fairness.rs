@@ -13,6 +13,9 @@ use crate::message::Process;
 /// no finer.
 const SHORTEST_DEFERRAL: Duration = Duration::from_millis(1);
 
+/// One in so many times a process defers by a turn although it need not.
+const RANDOM_DEFERRALS: u32 = 8;
+
 /// And for how many turns at the most.
 const MOST_TURNS: u32 = 8;
 
@@ -44,9 +47,15 @@ impl TurnOrder {
     }
 
     /// The lock is free: for how long others may ask before this process. As long for each turn as
-    /// it takes to ask, and for the next one to hear that the lock is taken.
-    pub(super) fn defer_by(&self, round: Duration) -> Duration {
-        let turns_behind = (self.usual / 4).saturating_sub(self.seen);
+    /// it takes to ask, and for the next one to hear that the lock is taken. A process that is not
+    /// overdue defers now and then all the same: one that is always the last to hear would never
+    /// have a turn, and the others would never learn of it.
+    pub(super) fn defer_by(&self, round: Duration, random: u128) -> Duration {
+        let usual = self.usual / 4;
+        let is_overdue = self.seen > usual;
+        let at_random =
+            u32::from(!is_overdue && ((random >> 96) as u32).is_multiple_of(RANDOM_DEFERRALS));
+        let turns_behind = usual.saturating_sub(self.seen).max(at_random);
         (2 * round).max(SHORTEST_DEFERRAL) * turns_behind.min(MOST_TURNS)
     }
 
@@ -78,18 +87,18 @@ mod tests {
     #[test]
     fn who_has_seen_fewer_turns_than_usual_defers_to_the_others() {
         let mut order = TurnOrder::default();
-        assert_eq!(order.defer_by(ROUND), Duration::ZERO);
+        assert_eq!(order.defer_by(ROUND, 1 << 96), Duration::ZERO);
         for _ in 0..30 {
             order.on_turn_of(Some(Process(1)));
             order.on_turn_of(Some(Process(2)));
             order.on_own_turn();
         }
-        let two = order.defer_by(ROUND);
+        let two = order.defer_by(ROUND, 1 << 96);
         assert!(two > Duration::ZERO);
         order.on_turn_of(Some(Process(1)));
-        assert!(order.defer_by(ROUND) < two);
+        assert!(order.defer_by(ROUND, 1 << 96) < two);
         order.on_turn_of(Some(Process(2)));
-        assert_eq!(order.defer_by(ROUND), Duration::ZERO);
+        assert_eq!(order.defer_by(ROUND, 1 << 96), Duration::ZERO);
     }
 
     #[test]

@@ -276,7 +276,10 @@ impl Key {
             Ask::PutBack(owner) => self.on_put_back((node, request), owner, &reply, cx),
             Ask::Watch(owner) => self.on_watched((node, request), owner, &reply, cx),
             Ask::Await => self.on_awaited(node, &reply, cx),
-            Ask::Release(owner) => self.releases.on_reply(node, owner, &reply, cx),
+            Ask::Release(owner) => {
+                let key = (self.id, &self.name);
+                self.releases.on_reply(key, (node, owner), &reply, cx);
+            }
         }
         self.advance(cx);
     }

@@ -9,12 +9,10 @@ use crate::message::{AdmissionId, NodeId, Owner, Reply, Request, RequestId};
 impl Key {
     pub(super) fn watch_if_due(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
-        let Front::Held(Held { turn, section }) = &mut self.front else {
+        let Front::Held(Held { turn, .. }) = &mut self.front else {
             return;
         };
-        let watch_at = section.as_mut().map(|section| &mut section.watch_at);
-        let due = watch_at.and_then(|at| at.take_if(|at| *at <= now));
-        if due.is_none() {
+        if turn.watch_at.take_if(|at| *at <= now).is_none() {
             return;
         }
         for node in cx.nodes.ids() {

@@ -33,10 +33,9 @@ impl Key {
             .queue
             .first()
             .and_then(|next| held.refresh_ahead_at(next));
-        let is_ahead = is_due(ahead) && !cx.out.settings.mixed_fleet;
         let is_reported = !held.turn.reports.is_empty() && !held.turn.has_failed;
         let is_wanted = section.wants_extension || is_due(section.renew_at);
-        (is_wanted || is_reported || is_ahead) && self.refresh(cx)
+        (is_wanted || is_reported || is_due(ahead)) && self.refresh(cx)
     }
 
     /// Begins a round that lets the keys live for longer, and brings a new block if sections wait.
@@ -47,7 +46,7 @@ impl Key {
         };
         let Held { turn, section } = held;
         let section = section.as_mut();
-        let next = self.queue.first().filter(|_| !cx.out.settings.mixed_fleet);
+        let next = self.queue.first().filter(|_| !turn.is_single);
         let params = [
             section.as_ref().map(|section| section.params),
             next.map(|next| next.params),
@@ -73,7 +72,13 @@ impl Key {
         let count = order.len();
         let ttl = params.key_ttl();
         let times = (now, now.after(params.round_timeout()));
-        let mut round = self.open_round(Fanout::new(order, ttl), block, (ttl, spare), times, cx);
+        let mut round = self.open_round(
+            Fanout::new(order, cx.nodes.hedge_delay(now)),
+            block,
+            (ttl, spare),
+            times,
+            cx,
+        );
         let nodes = round.reach(count);
         let Front::Held(held) = &mut self.front else {
             return false;
@@ -83,6 +88,7 @@ impl Key {
                 round.on_verdict(node, Verdict::NoLongerOurs, now);
             }
         }
+        round.is_repeated = held.turn.least_proposal != Token::default();
         held.turn.last_round = round.id;
         held.turn.last_ttl = (now, ttl, spare);
         held.turn.has_failed = false;
@@ -155,7 +161,9 @@ impl Key {
         let Some(round) = self.round(id) else { return };
         match (reply, lead) {
             (_, Some(by)) => round.on_verdict(node, Verdict::ClockAhead { by }, now),
-            (Reply::Extended { first, .. }, None) => round.on_yes(node, first, now),
+            (Reply::Extended { first, .. }, None) if first.is_none_or(Token::is_plausible) => {
+                round.on_yes(node, first, now);
+            }
             (Reply::NotOwner, None) => round.on_verdict(node, Verdict::NoLongerOurs, now),
             (reply, None) => round.on_verdict(node, unexpected(reply), now),
         }
@@ -188,6 +196,8 @@ impl Key {
         turn.won_at = round.started;
         turn.ttl = round.ttl;
         turn.least_proposal = proposal.unwrap_or_default();
+        // Written by this client, so the nodes do not tell of later changes before it is read again.
+        turn.watch_at.get_or_insert(now);
         if let Some(block) = block.filter(|block| block.lies_above(turn.token)) {
             turn.block = Some(block);
             turn.block_at = round.started;
@@ -195,7 +205,7 @@ impl Key {
         answer_reports(&mut turn.reports, round.id, Release::Released, cx);
         if let Some(section) = section {
             let id = section.id;
-            if let Some(answer) = section.on_extended(round.started, now) {
+            if let Some(answer) = section.on_extended(round.started) {
                 cx.answer(id, answer);
             }
         }

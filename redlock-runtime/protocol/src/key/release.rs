@@ -3,11 +3,11 @@
 //!
 //! A release outlives the caller, the turn and the connection. It is owed to every node that may
 //! have the key, because a grant may still be on its way: on the same connection the release arrives
-//! behind it. A release that a broken connection took with it is sent again on the next one, and one
-//! that was answered with an error after a pause, until the node has confirmed it or must have
-//! dropped the key by itself.
+//! behind it. A release that a broken connection took with it is sent again on the next one, until
+//! the node has confirmed it or must have dropped the key by itself. A node that answers releases
+//! with errors is asked again after a pause, with one of them; the others follow once that succeeds.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{Ask, Cx, KeyId, claim::Claim, turn::Report};
 use crate::{
@@ -27,7 +27,11 @@ const LONGEST_RETRY: Duration = Duration::from_secs(8);
 
 #[derive(Debug, Default)]
 pub(super) struct Releases {
-    open: Vec<Open>,
+    open: BTreeMap<Owner, Open>,
+    /// For each node that answers with errors.
+    retries: BTreeMap<NodeId, Retry>,
+    /// Nothing is due before.
+    due: Option<Instant>,
 }
 
 /// One owner's.
@@ -43,14 +47,18 @@ struct Open {
     did_not: usize,
 }
 
+#[derive(Clone, Copy, Debug)]
+struct Retry {
+    at: Instant,
+    pause: Duration,
+}
+
 /// One node.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     state: State,
     /// It was sent before: a key that is not there may have been deleted by that one.
     again: bool,
-    /// Before it is sent again after the next error.
-    pause: Duration,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,9 +69,7 @@ enum State {
     /// To be sent once the node is connected.
     Unsent,
     /// The node answered with an error.
-    Failed {
-        retry_at: Instant,
-    },
+    Failed,
 }
 
 impl Releases {
@@ -79,7 +85,6 @@ impl Releases {
         let nothing = Place {
             state: State::Done,
             again: false,
-            pause: FIRST_RETRY,
         };
         let mut open = Open {
             owner: claim.owner,
@@ -98,16 +103,27 @@ impl Releases {
         }
         open.report(cx);
         if !open.is_done() {
-            self.open.push(open);
+            self.wake_by(open.next_due());
+            self.open.insert(open.owner, open);
         }
     }
 
-    pub(super) const fn are_done(&self) -> bool {
+    pub(super) fn are_done(&self) -> bool {
         self.open.is_empty()
     }
 
-    pub(super) fn on_reply(&mut self, node: NodeId, owner: Owner, reply: &Reply, cx: &mut Cx<'_>) {
-        let Some(open) = self.open.iter_mut().find(|open| open.owner == owner) else {
+    pub(super) const fn next_due(&self) -> Option<Instant> {
+        self.due
+    }
+
+    pub(super) fn on_reply(
+        &mut self,
+        (id, name): (KeyId, &Arc<str>),
+        (node, owner): (NodeId, Owner),
+        reply: &Reply,
+        cx: &mut Cx<'_>,
+    ) {
+        let Some(open) = self.open.get_mut(&owner) else {
             return;
         };
         let place = &mut open.places[node.0];
@@ -115,19 +131,34 @@ impl Releases {
             return;
         }
         place.state = State::Done;
+        let again = place.again;
         match reply {
             Reply::Deleted => open.had_it += 1,
-            Reply::NotOwner if place.again => {}
+            Reply::NotOwner if again => {}
             Reply::NotOwner => open.did_not += 1,
             // What keeps it from releasing may pass, as a script that blocks the server does.
-            _ => place.fail(cx.now()),
+            _ => {
+                place.state = State::Failed;
+                place.again = true;
+                self.on_error(node, cx.now());
+                return;
+            }
         }
         open.report(cx);
-        self.forget_done(cx);
+        if open.is_done() {
+            self.open.remove(&owner);
+        }
+        if self.retries.remove(&node).is_some() {
+            self.send_all(id, name, node, State::Failed, cx);
+        }
+        if self.open.is_empty() {
+            self.retries.clear();
+            self.due = None;
+        }
     }
 
     pub(super) fn on_unanswered(&mut self, node: NodeId, owner: Owner) {
-        if let Some(open) = self.open.iter_mut().find(|open| open.owner == owner)
+        if let Some(open) = self.open.get_mut(&owner)
             && let place = &mut open.places[node.0]
             && place.state == State::Sent
         {
@@ -144,31 +175,46 @@ impl Releases {
         node: NodeId,
         cx: &mut Cx<'_>,
     ) {
-        for open in &mut self.open {
-            if open.places[node.0].state == State::Unsent {
-                open.send(id, name, node, cx);
-            }
-        }
+        self.send_all(id, name, node, State::Unsent, cx);
     }
 
-    /// Looks at the clock: sends again what failed, and gives up what must have expired.
+    /// Looks at the clock: asks nodes again that failed, and gives up what must have expired.
     pub(super) fn advance(&mut self, id: KeyId, name: &Arc<str>, cx: &mut Cx<'_>) {
         let now = cx.now();
-        for open in &mut self.open {
-            for node in cx.nodes.ids() {
-                if let State::Failed { retry_at } = open.places[node.0].state
-                    && retry_at <= now
-                {
-                    open.send(id, name, node, cx);
-                }
-            }
-            open.report_late(cx);
+        if self.due.is_none_or(|due| now < due) {
+            return;
         }
-        self.forget_done(cx);
-    }
-
-    pub(super) fn next_due(&self) -> Option<Instant> {
-        self.open.iter().map(Open::next_due).min()
+        self.open.retain(|_, open| {
+            open.report_late(cx);
+            if open.until <= now {
+                open.answer_all(Release::Unknown, cx);
+            }
+            now < open.until
+        });
+        let due = |(_, retry): &(&NodeId, &Retry)| retry.at <= now;
+        let nodes: Vec<NodeId> = self
+            .retries
+            .iter()
+            .filter(due)
+            .map(|(node, _)| *node)
+            .collect();
+        for node in nodes {
+            let failed = |open: &&mut Open| open.places[node.0].state == State::Failed;
+            if let Some(open) = self.open.values_mut().find(failed) {
+                open.send(id, name, node, cx);
+            }
+            // The next one is due once this one has been answered with an error.
+            if let Some(retry) = self.retries.get_mut(&node) {
+                retry.at = now.after(LONGEST_RETRY);
+            }
+        }
+        let dues = self.open.values().map(Open::next_due);
+        let retries = self.retries.values().map(|retry| retry.at);
+        self.due = dues.chain(retries).min();
+        if self.open.is_empty() {
+            self.retries.clear();
+            self.due = None;
+        }
     }
 
     /// Those that a connected node has not confirmed.
@@ -177,28 +223,40 @@ impl Releases {
             let mut connected = nodes.ids().filter(|&node| nodes.is_connected(node));
             connected.any(|node| open.places[node.0].state == State::Sent)
         };
-        self.open.iter().filter(is_open).count()
+        self.open.values().filter(is_open).count()
     }
 
-    fn forget_done(&mut self, cx: &mut Cx<'_>) {
-        let now = cx.now();
-        self.open.retain_mut(|open| {
-            let is_over = open.is_done() || open.until <= now;
-            if is_over {
-                open.answer_all(Release::Unknown, cx);
+    fn on_error(&mut self, node: NodeId, now: Instant) {
+        let pause = match self.retries.get(&node) {
+            // Sent before the first error was known, or by the last retry.
+            Some(retry) if retry.at > now.after(LONGEST_RETRY / 2) => {
+                (2 * retry.pause).min(LONGEST_RETRY / 2)
             }
-            !is_over
-        });
-    }
-}
-
-impl Place {
-    fn fail(&mut self, now: Instant) {
-        self.state = State::Failed {
-            retry_at: now.after(self.pause),
+            Some(_) => return,
+            None => FIRST_RETRY,
         };
-        self.again = true;
-        self.pause = (2 * self.pause).min(LONGEST_RETRY);
+        let at = now.after(pause);
+        self.retries.insert(node, Retry { at, pause });
+        self.wake_by(at);
+    }
+
+    fn wake_by(&mut self, at: Instant) {
+        self.due = Some(self.due.map_or(at, |due| due.min(at)));
+    }
+
+    fn send_all(
+        &mut self,
+        id: KeyId,
+        name: &Arc<str>,
+        node: NodeId,
+        state: State,
+        cx: &mut Cx<'_>,
+    ) {
+        for open in self.open.values_mut() {
+            if open.places[node.0].state == state {
+                open.send(id, name, node, cx);
+            }
+        }
     }
 }
 
@@ -218,12 +276,8 @@ impl Open {
     }
 
     fn next_due(&self) -> Instant {
-        let retries = self.places.iter().filter_map(|place| match place.state {
-            State::Failed { retry_at } => Some(retry_at),
-            _ => None,
-        });
         let reports = self.reports.iter().map(|report| report.by);
-        retries.chain(reports).fold(self.until, Instant::min)
+        reports.fold(self.until, Instant::min)
     }
 
     /// Answers the callers once it is known whether a majority had the key.

@@ -32,6 +32,8 @@ pub(super) struct Round {
     pub(super) ttl: Duration,
     pub(super) spare: Duration,
     pub(super) block: Option<BlockRequest>,
+    /// The round before did not agree on a number.
+    pub(super) is_repeated: bool,
     /// When a node last said yes.
     heard: Instant,
     ballot: Ballot,
@@ -104,6 +106,7 @@ impl Round {
             ttl,
             spare,
             block,
+            is_repeated: false,
             heard: started,
             ballot: Ballot::new(nodes),
             numbers: Numbers::default(),
@@ -132,12 +135,20 @@ impl Round {
 
     /// When to look at it again at the latest.
     pub(super) fn next_due(&self) -> Instant {
-        if self.fanout.reached < self.fanout.order.len() {
-            let hedge = self.started.after(self.fanout.hedge_delay);
-            hedge.min(self.closes_at)
+        if self.fanout.reached < self.fanout.order.len()
+            || self.ballot.is_won()
+            || self.ballot.is_out_of_reach()
+        {
+            self.hedge_at()
         } else {
             self.closes_at
         }
+    }
+
+    /// When nodes that do not reply are not waited for any more.
+    fn hedge_at(&self) -> Instant {
+        let hedge = self.started.after(self.fanout.hedge_delay);
+        hedge.min(self.closes_at)
     }
 
     /// From the first request to the last yes.
@@ -182,25 +193,60 @@ impl Round {
             self.ballot.close();
         }
         if self.ballot.is_won() {
-            return self.progress_of_numbers();
+            return self.progress_of_numbers(now);
+        }
+        if let Some(lost) = self.lost_at_leader() {
+            return Progress::Failed(lost);
         }
         if !self.ballot.is_out_of_reach() {
             return self.progress_of_part(now);
         }
-        Progress::Failed(if self.ballot.lacks_quorum() {
-            Failure::Outage(self.outage())
+        if self.ballot.lacks_quorum() {
+            return Progress::Failed(Failure::Outage(self.outage()));
+        }
+        let retry_after = self.retry_after();
+        let majority = quorum::majority(self.ballot.verdicts().len());
+        let most = self.most_held();
+        if most >= majority {
+            Progress::Failed(Failure::Held { retry_after })
+        } else if most + self.ballot.pending() >= majority && now < self.hedge_at() {
+            // The nodes that have not replied tell whether that owner holds the lock.
+            Progress::Open
         } else {
-            self.refusal()
-        })
+            Progress::Failed(Failure::Split { retry_after })
+        }
     }
 
-    fn progress_of_numbers(&self) -> Progress {
+    fn progress_of_numbers(&self, now: Instant) -> Progress {
         let Some(block) = self.block else {
             return Progress::Won(None);
         };
-        match self.numbers.agreed(self.ballot.verdicts().len()) {
-            Some(first) => Progress::Won(Some(Block::new(first, block.length))),
-            None => Progress::Disagrees,
+        let nodes = self.ballot.verdicts().len();
+        if let Some(first) = self.numbers.agreed(nodes) {
+            return Progress::Won(Some(Block::new(first, block.length)));
+        }
+        // After a second disagreement: a node whose counter is far off may always be among the first
+        // to reply, so the others are waited for.
+        let can_agree = self.numbers.can_agree(nodes, self.ballot.pending());
+        if self.is_repeated && can_agree && now < self.hedge_at() {
+            Progress::Open
+        } else {
+            Progress::Disagrees
+        }
+    }
+
+    /// If one node is asked before all others, a loser there disturbs no other.
+    fn lost_at_leader(&self) -> Option<Failure> {
+        let leader = self
+            .fanout
+            .order
+            .first()
+            .filter(|_| self.fanout.reached == 1)?;
+        match self.ballot.verdicts()[leader.0] {
+            Verdict::HeldByAnother {
+                remaining: retry_after,
+            } => Some(Failure::Held { retry_after }),
+            _ => None,
         }
     }
 
@@ -209,13 +255,6 @@ impl Round {
         let Fanout { order, reached, .. } = &self.fanout;
         if *reached == order.len() {
             return Progress::Open;
-        }
-        // If one node is asked before all others, a loser there disturbs no other.
-        if let (1, Verdict::HeldByAnother { remaining }) =
-            (reached, &self.ballot.verdicts()[order[0].0])
-        {
-            let retry_after = *remaining;
-            return Progress::Failed(Failure::Held { retry_after });
         }
         let not_asked = order.len() - reached;
         let pending = self.ballot.pending() - not_asked;
@@ -234,7 +273,8 @@ impl Round {
 
     /// What to propose after a disagreement.
     pub(super) fn next_proposal(&self) -> Token {
-        self.numbers.next_proposal(self.ballot.verdicts().len())
+        let nodes = self.ballot.verdicts().len();
+        self.numbers.next_proposal(nodes, self.ballot.pending())
     }
 
     /// The nodes that said no rule out a majority.
@@ -252,15 +292,14 @@ impl Round {
         verdicts
     }
 
-    fn refusal(&self) -> Failure {
-        let retry_after = self.retry_after();
-        let majority = quorum::majority(self.ballot.verdicts().len());
+    /// How many nodes the owner has that has most of those that refused.
+    fn most_held(&self) -> usize {
         let has = |owner| self.holders.iter().filter(|&&other| other == owner).count();
-        if self.holders.iter().any(|&owner| has(owner) >= majority) {
-            Failure::Held { retry_after }
-        } else {
-            Failure::Split { retry_after }
-        }
+        self.holders
+            .iter()
+            .map(|&owner| has(owner))
+            .max()
+            .unwrap_or_default()
     }
 
     /// Too few nodes for a majority: because they cannot be reached, or only for now?
@@ -355,9 +394,12 @@ mod tests {
     fn a_majority_that_disagrees_has_no_token() {
         let mut round = round(5);
         say(&mut round, &[7, 9, 7]);
-        assert_eq!(round.progress(at(1)), Progress::Disagrees);
-        round.on_yes(NodeId(3), Some(Token(7)), at(2));
-        assert!(matches!(round.progress(at(2)), Progress::Won(Some(_))));
+        assert_eq!(round.progress(at(9)), Progress::Disagrees);
+        round.is_repeated = true;
+        assert_eq!(round.progress(at(9)), Progress::Open);
+        assert_eq!(round.progress(at(10)), Progress::Disagrees);
+        round.on_yes(NodeId(3), Some(Token(7)), at(9));
+        assert!(matches!(round.progress(at(9)), Progress::Won(Some(_))));
     }
 
     #[test]
@@ -378,7 +420,8 @@ mod tests {
         let split = Failure::Split {
             retry_after: Some(Duration::from_millis(30)),
         };
-        assert_eq!(round.progress(at(1)), Progress::Failed(split));
+        assert_eq!(round.progress(at(9)), Progress::Open);
+        assert_eq!(round.progress(at(10)), Progress::Failed(split));
         round.on_held(NodeId(3), Some(Owner(1)), held(30), at(1));
         assert!(matches!(
             round.progress(at(1)),

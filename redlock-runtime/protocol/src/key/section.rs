@@ -9,9 +9,6 @@ use crate::{
     time::Instant,
 };
 
-/// Most sections are shorter, and need no watching.
-const WATCH_AFTER: Duration = Duration::from_millis(20);
-
 /// A failed renewal is tried again after a quarter of what is left of the lease, but not sooner
 /// than this, so that a lease near its end does not turn into a busy loop.
 const RENEWAL_FLOOR: Duration = Duration::from_millis(10);
@@ -30,8 +27,6 @@ pub(super) struct Section {
     pub(super) renew_at: Option<Instant>,
     /// The holder has asked for a fresh lease.
     pub(super) wants_extension: bool,
-    /// When to read the key on all nodes; `None` once it has been read.
-    pub(super) watch_at: Option<Instant>,
     /// What each node said in the last round that did not extend the lease.
     pub(super) failed: Vec<Verdict>,
 }
@@ -58,20 +53,18 @@ impl Section {
             renew_every,
             renew_at: renew_every.map(|interval| acquired.after(interval)),
             wants_extension: false,
-            watch_at: Some(now.after(WATCH_AFTER)),
             failed: Vec::new(),
         }
     }
 
-    pub(super) fn next_due(&self) -> Instant {
-        let dues = [self.renew_at, self.watch_at];
-        dues.into_iter().flatten().fold(self.deadline, Instant::min)
+    /// A round that is under way renews it as well.
+    pub(super) fn next_due(&self, is_refreshing: bool) -> Instant {
+        let renew_at = self.renew_at.filter(|_| !is_refreshing);
+        renew_at.unwrap_or(self.deadline).min(self.deadline)
     }
 
     /// A round that was started then has let the keys live for longer.
-    pub(super) fn on_extended(&mut self, started: Instant, now: Instant) -> Option<Answer> {
-        // Written by this client, so the nodes do not tell of later changes before it is read again.
-        self.watch_at.get_or_insert(now);
+    pub(super) fn on_extended(&mut self, started: Instant) -> Option<Answer> {
         if self.renew_every.is_none() && !self.wants_extension {
             return None;
         }

@@ -45,6 +45,9 @@ pub(super) const TURN: Duration = Duration::from_millis(25);
 /// nothing; and as many sections as can begin while a block is young.
 pub(super) const BLOCK: u64 = 256;
 
+/// Most turns are shorter, and need no watching.
+const WATCH_AFTER: Duration = Duration::from_millis(20);
+
 /// The turn, and the section that has the lock now.
 #[derive(Debug)]
 pub(super) struct Held {
@@ -76,6 +79,10 @@ pub(super) struct Turn {
     /// Callers that have let go and want to know whether a majority still had the key.
     pub(super) reports: Vec<Report>,
     pub(super) has_remote_waiter: bool,
+    /// When to read the key on all nodes; `None` once it has been read.
+    pub(super) watch_at: Option<Instant>,
+    /// One section and no more: see `Settings::mixed_fleet`.
+    pub(super) is_single: bool,
     /// How long its first round took.
     pub(super) took: Duration,
 }
@@ -96,7 +103,7 @@ impl Held {
         claim: Claim,
         round: &Round,
         block: Option<Block>,
-        has_remote_waiter: bool,
+        (has_remote_waiter, is_single): (bool, bool),
         now: Instant,
     ) -> Self {
         let turn = Turn {
@@ -114,6 +121,8 @@ impl Held {
             has_failed: false,
             reports: Vec::new(),
             has_remote_waiter,
+            watch_at: Some(now.after(WATCH_AFTER)),
+            is_single,
             took: round.took(),
         };
         Self {
@@ -144,9 +153,8 @@ impl Held {
         self.section.as_ref().is_some_and(|held| held.id == section)
     }
 
-    pub(super) fn is_watched(&self) -> bool {
-        let section = self.section.as_ref();
-        section.is_some_and(|section| section.watch_at.is_none())
+    pub(super) const fn is_watched(&self) -> bool {
+        self.turn.watch_at.is_none()
     }
 
     pub(super) const fn claim_mut(&mut self) -> &mut Claim {
@@ -192,11 +200,12 @@ impl Held {
         let turn = &self.turn;
         let round = turn.refresh.as_ref().map(Round::next_due);
         let report = turn.reports.iter().map(|report| report.by).min();
-        let section = self.section.as_ref().map(Section::next_due);
+        let section = self.section.as_ref();
+        let section = section.map(|section| section.next_due(turn.refresh.is_some()));
         let ahead = next
             .filter(|_| turn.refresh.is_none())
             .and_then(|next| self.refresh_ahead_at(next));
-        let dues = [round, report, section, ahead];
+        let dues = [round, report, section, ahead, turn.watch_at];
         dues.into_iter().flatten().min()
     }
 
@@ -207,7 +216,8 @@ impl Held {
         let fresh = next.params.freshness();
         let at = self.turn.block_at.after(fresh / 2);
         let is_short = at < section.granted.after(fresh) && at < section.deadline;
-        (is_short && !self.turn.has_failed && !self.turn.has_had_its_share(at)).then_some(at)
+        let may_go_on = !self.turn.has_failed && !self.turn.is_single;
+        (is_short && may_go_on && !self.turn.has_had_its_share(at)).then_some(at)
     }
 
     fn verdicts(&mut self) -> Vec<Verdict> {
@@ -284,13 +294,13 @@ impl Key {
             Some(Progress::Failed(_)) => self.on_refresh_failed(cx),
         };
         self.answer_late_reports(cx);
+        self.watch_if_due(cx);
         let Front::Held(held) = &self.front else {
             return true;
         };
         if held.section.is_none() {
             return self.next_section(is_just_won, cx);
         }
-        self.watch_if_due(cx);
         self.refresh_if_due(cx)
     }
 
@@ -301,7 +311,7 @@ impl Key {
             return false;
         };
         let turn = &mut held.turn;
-        let is_over = turn.has_had_its_share(now) || cx.out.settings.mixed_fleet;
+        let is_over = turn.has_had_its_share(now) || turn.is_single;
         let next = self.queue.first().filter(|_| !is_over);
         let Some(params) = next.map(|next| next.params) else {
             self.end_turn(cx);
@@ -324,7 +334,7 @@ impl Key {
     /// Lets the lock go. If another process waits, it is left to it for a while.
     fn end_turn(&mut self, cx: &mut Cx<'_>) {
         let stands_back = match &self.front {
-            Front::Held(held) if held.turn.has_remote_waiter || cx.out.settings.mixed_fleet => {
+            Front::Held(held) if held.turn.has_remote_waiter || held.turn.is_single => {
                 Some(held.turn.took)
             }
             _ => None,

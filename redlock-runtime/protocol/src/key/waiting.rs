@@ -23,6 +23,9 @@ use crate::{
 /// go away.
 const SPLIT_PAUSE: Duration = Duration::from_millis(2);
 
+/// Of so many attempts that no node has asked for, all but one are leader-first.
+const LEADER_FIRST: u32 = 8;
+
 #[derive(Debug)]
 pub(super) struct Backoff {
     pub(super) waiter: Waiter,
@@ -81,17 +84,20 @@ impl Backoff {
         self.stands_back.then_some(self.until)
     }
 
-    /// A waiter that has heard that the lock is free, or has stood back for others, asks the leader
-    /// first; but an attempt that is known to be the last asks more than one node.
+    /// While another owner has the lock, one node is asked first: a refusal costs one request. The
+    /// attempt that is known to be the last asks all.
     fn opening(&self, now: Instant) -> Opening {
         if let Some(split) = self.split {
             return Opening::After(split);
         }
-        let is_notified = self.ask_at.is_some_and(|at| at <= now);
-        if (self.stands_back || is_notified) && now < self.waiter.wait_until {
-            Opening::LeaderFirst
-        } else {
+        // Now and then all are asked: the leader may know less than the others.
+        let asks_all = self.ask_at.is_none_or(|at| at > now)
+            && self.waiter.lost_attempts.is_multiple_of(LEADER_FIRST);
+        let is_last = now >= self.waiter.wait_until;
+        if is_last || asks_all || !self.refusal.is_contended() {
             Opening::Broadcast
+        } else {
+            Opening::LeaderFirst
         }
     }
 }
@@ -175,8 +181,12 @@ impl Key {
 
     /// What kept the front waiter from the lock may be over.
     pub(super) fn retry_now(&mut self, cx: &mut Cx<'_>) {
-        if matches!(&self.front, Front::BackingOff(backoff) if !backoff.stands_back) {
-            self.go_on(Opening::Broadcast, cx);
+        match &mut self.front {
+            Front::BackingOff(backoff) if !backoff.stands_back => {
+                self.go_on(Opening::Broadcast, cx);
+            }
+            Front::Acquiring(attempt) => attempt.asks_again = true,
+            _ => {}
         }
     }
 
@@ -242,7 +252,7 @@ impl Key {
             }
             Reply::Free if !backoff.stands_back && backoff.ask_at.is_none() => {
                 let round = cx.nodes.usual_delay(node, cx.now());
-                let pause = self.order.defer_by(round);
+                let pause = self.order.defer_by(round, (cx.out.env.random)());
                 backoff.ask_at = Some(cx.now().after(pause));
             }
             _ => {}

@@ -57,11 +57,13 @@ pub(super) struct Lost {
     pub(super) is_announced: bool,
 }
 
+/// What is known of a loss.
 #[derive(Clone, Copy, Debug)]
-struct Found {
+pub(super) struct Found {
     id: LossId,
     /// When it was found, by our clock; no sooner than in truth.
     at: Instant,
+    /// It is no loss of keys that were deleted one by one, either: no other node had voted.
     is_unflushed: bool,
     first_start: Option<Duration>,
     /// The shortest wait that a survey has proven.
@@ -138,14 +140,23 @@ pub(super) fn reason(
 }
 
 impl Lost {
-    pub(super) fn new(reason: QuarantineReason, with: &Circumstances) -> Self {
+    /// `found` is what is known of an earlier loss, which this one may be.
+    pub(super) fn new(
+        reason: QuarantineReason,
+        found: Option<Found>,
+        with: &Circumstances,
+    ) -> Self {
         Self {
             reason,
-            loss: None,
+            loss: found,
             survey_at: Some(with.now),
             until: with.now.after(with.max_ttl),
             is_announced: false,
         }
+    }
+
+    pub(super) const fn found(&self) -> Option<Found> {
+        self.loss
     }
 
     /// Takes in what is noted on the node. A loss that is not the one that was known is a new one,
@@ -166,7 +177,7 @@ impl Lost {
             _ => Found {
                 id: loss.id,
                 at: began,
-                is_unflushed: loss.is_unflushed,
+                is_unflushed: loss.is_unflushed && !loss.beside_marker,
                 first_start: loss.first_start,
                 proven: None,
             },
@@ -187,7 +198,7 @@ impl Lost {
             found.proven = Some(found.proven.map_or(wait, |proven| proven.min(wait)));
         }
         let found = *found;
-        let (wait, is_first) = found.wait(survey.is_first_start, with);
+        let (wait, is_first) = found.wait(survey, with);
         let due = found.at.after(wait);
         self.until = due.max(with.now);
         let loss = found.id;
@@ -198,7 +209,7 @@ impl Lost {
             return Step::Admit { evidence, floor };
         }
         // The floor is read after the wait is over.
-        if survey.started >= due {
+        if wait.is_zero() || survey.started >= due {
             let evidence = if is_first {
                 Evidence::FirstStart { loss, wait }
             } else {
@@ -233,13 +244,19 @@ impl Lost {
 impl Found {
     /// How long after it was found the node must stay out, and whether that is the wait of a first
     /// start.
-    fn wait(&self, is_first_start: bool, with: &Circumstances) -> (Duration, bool) {
+    fn wait(&self, survey: &Survey, with: &Circumstances) -> (Duration, bool) {
         if with.assume_fresh {
             return (Duration::ZERO, false);
         }
-        let first = is_first_start.then_some(with.default_ttl);
+        let first = survey.is_first_start.then_some(with.default_ttl);
         let first = first.max(self.first_start);
-        let proven = self.proven.unwrap_or(with.max_ttl);
+        let longest = with.max_ttl.max(LONGEST_ROUND);
+        // The floor must be read from so many nodes, too, or the wait be so long that the clients'
+        // clocks make up for it.
+        let is_over = |wait: &Duration| survey.started >= self.at.after(*wait);
+        let can_admit = survey.others.are_enough();
+        let proven = self.proven.filter(|wait| can_admit || !is_over(wait));
+        let proven = proven.unwrap_or(longest);
         let (wait, is_first) = match first {
             Some(first) if first < proven => (first, true),
             _ => (proven, false),

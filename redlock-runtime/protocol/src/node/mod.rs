@@ -13,7 +13,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 pub use self::set::BUSY_FROM;
 use self::{
-    admission::{Circumstances, Lost, Standing, Step, Survey},
+    admission::{Circumstances, Found, Lost, Standing, Step, Survey},
     link::{InFlight, Link},
 };
 pub(crate) use self::{clock::Lead, set::Nodes};
@@ -92,6 +92,8 @@ struct Node {
     known: Option<Option<Arc<str>>>,
     /// The highest counter that it has told.
     highest: Token,
+    /// The loss that was noted on it when its connection broke: what is known of it stays known.
+    found: Option<Found>,
     /// It has no vote until then, because its clock has gained so much.
     suspended: Option<(Duration, Instant)>,
     /// Its next due time may have changed.
@@ -107,6 +109,7 @@ impl Node {
             deferred: Vec::new(),
             known: None,
             highest: Token::default(),
+            found: None,
             suspended: None,
             is_dirty: true,
         }
@@ -246,7 +249,8 @@ impl Node {
         }
         if !matches!(self.standing, Standing::Lost(_)) {
             let reason = admission::reason(record, self.link.facts(), self.known.as_ref());
-            self.standing = Standing::Lost(Lost::new(reason, &self.circumstances(out)));
+            let lost = Lost::new(reason, self.found, &self.circumstances(out));
+            self.standing = Standing::Lost(lost);
         }
         if let Standing::Lost(lost) = &mut self.standing {
             lost.on_record(record.loss.as_ref(), out.now);
@@ -259,6 +263,26 @@ impl Node {
             return None;
         }
         admission::durable(record, self.link.facts(), self.highest)
+    }
+
+    /// Its connection is gone.
+    fn leave_standing(&mut self) {
+        if let Standing::Lost(lost) = &self.standing {
+            self.found = lost.found();
+        }
+        self.standing = Standing::Probing;
+    }
+
+    /// A vote tells where one of its counters stands.
+    fn on_number(&mut self, reply: &Reply) {
+        if let Reply::Granted { first, .. }
+        | Reply::Extended {
+            first: Some(first), ..
+        } = reply
+            && first.is_plausible()
+        {
+            self.highest = self.highest.max(*first);
+        }
     }
 
     fn on_admitted(

@@ -266,13 +266,16 @@ impl Nodes {
                 self.nodes[node.0].defer(key, ask, sent.body, with_source);
                 self.verify(node, out);
             }
-            (Purpose::Key(key, ask), reply) => self.notices.push_back(Notice::Answered {
-                node,
-                request,
-                key,
-                ask,
-                reply,
-            }),
+            (Purpose::Key(key, ask), reply) => {
+                self.nodes[node.0].on_number(&reply);
+                self.notices.push_back(Notice::Answered {
+                    node,
+                    request,
+                    key,
+                    ask,
+                    reply,
+                });
+            }
             (purpose, Reply::NoScript) => self.send(node, purpose, sent.body, true, out),
             (purpose, reply) => self.on_own_reply(node, purpose, reply, out),
         }
@@ -280,6 +283,7 @@ impl Nodes {
 
     /// A reply to a request of the admission.
     fn on_own_reply(&mut self, node: NodeId, purpose: Purpose, reply: Reply, out: &mut Out<'_>) {
+        let was_up = self.is_up(node);
         let this = &mut self.nodes[node.0];
         match (purpose, reply) {
             (Purpose::Identify, Reply::Identity { server }) => {
@@ -290,7 +294,6 @@ impl Nodes {
             }
             (Purpose::Admit, Reply::Admitted { admission }) => {
                 this.on_admitted(admission, &mut self.notices, out);
-                self.look_at_all(out.now);
             }
             (Purpose::Survey, Reply::Record(record)) => self.on_surveyed(node, Some(record), out),
             (purpose, Reply::Record(record)) => self.on_record(node, purpose, &record, out),
@@ -303,6 +306,9 @@ impl Nodes {
                 };
                 this.on_unfit(NodeState::Refuses { message }, &mut self.notices, out);
             }
+        }
+        if !was_up && self.is_up(node) {
+            self.look_at_all(out.now);
         }
         self.begin_survey(out);
     }
@@ -396,21 +402,21 @@ impl Nodes {
         };
         let unanswered = this.link.on_down(Arc::clone(&reason), random, out.now);
         this.is_dirty = true;
-        this.standing = Standing::Probing;
+        this.leave_standing();
         this.announce(state, out);
         let verdict = Verdict::Disconnected { reason };
         for sent in unanswered {
-            match sent.purpose {
-                Purpose::Key(key, ask) => self.notices.push_back(Notice::Unanswered {
+            if let Purpose::Key(key, ask) = sent.purpose {
+                self.notices.push_back(Notice::Unanswered {
                     node,
                     key,
                     ask,
                     verdict: verdict.clone(),
-                }),
-                Purpose::Survey => self.on_surveyed(node, None, out),
-                _ => {}
+                });
             }
         }
+        // Nor does what it has said count any more.
+        self.on_surveyed(node, None, out);
         let this = &mut self.nodes[node.0];
         this.fail_deferred(&verdict, &mut self.notices);
         // Those that waited for it to come to something need not any more.

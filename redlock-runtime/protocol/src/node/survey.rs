@@ -104,7 +104,9 @@ impl Nodes {
     fn on_survey(&mut self, reading: &Reading, out: &mut Out<'_>) {
         for (node, record) in self.nodes.iter_mut().zip(&reading.records) {
             if let Some(record) = record {
-                node.highest = node.highest.max(record.top);
+                if record.top.is_plausible() {
+                    node.highest = node.highest.max(record.top);
+                }
                 if !matches!(node.standing, Standing::Up(_)) {
                     node.on_record(record, &mut self.notices, out);
                 } else if !admission::is_valid(record, node.link.facts()) {
@@ -183,6 +185,8 @@ impl Nodes {
         floor: Token,
         out: &mut Out<'_>,
     ) {
+        let highest = self.nodes.iter().map(|node| node.highest).max();
+        let floor = floor.max(highest.unwrap_or_default());
         let facts = self.nodes[node.0].link.facts();
         let body = Request::Admit {
             server: facts.server.clone(),

@@ -56,7 +56,8 @@ impl Readings {
     #[must_use]
     pub fn wait(&self, max_ttl: Duration) -> Duration {
         let forgotten = if self.are_enough() {
-            self.longest
+            // What a node claims beyond that cannot have been granted.
+            self.longest.min(max_ttl)
         } else {
             max_ttl
         };

@@ -118,15 +118,23 @@ impl Numbers {
         tokens.find(|&token| reports(token) >= quorum::majority(nodes))
     }
 
-    /// What to propose when they differ: above the numbers of a majority. Not above all of them:
-    /// one node that is far ahead is outvoted, and does not pull the others along.
+    /// True if `pending` further reports can still make a majority of `nodes` agree.
     #[must_use]
-    pub fn next_proposal(&self, nodes: usize) -> Token {
+    pub fn can_agree(&self, nodes: usize, pending: usize) -> bool {
+        let reports = |token| self.heard.iter().filter(|heard| heard.1 == token).count();
+        let most = self.heard.iter().map(|&(_, token)| reports(token)).max();
+        most.unwrap_or_default() + pending >= quorum::majority(nodes)
+    }
+
+    /// What to propose when they differ: above the numbers of a majority, if `pending` nodes that
+    /// have not replied yet are among the lower ones. Not above all of them: one node that is far
+    /// ahead is outvoted, and does not pull the others along.
+    #[must_use]
+    pub fn next_proposal(&self, nodes: usize, pending: usize) -> Token {
         let mut tokens: Vec<Token> = self.heard.iter().map(|&(_, token)| token).collect();
         tokens.sort_unstable();
-        let among = tokens
-            .get(quorum::majority(nodes) - 1)
-            .or_else(|| tokens.last());
+        let needed = quorum::majority(nodes).saturating_sub(pending).max(1);
+        let among = tokens.get(needed - 1).or_else(|| tokens.last());
         let highest = among.copied().unwrap_or_default();
         Token((highest.0 + PROPOSAL_LEAD).min(Token::LARGEST.0))
     }
@@ -162,9 +170,10 @@ mod tests {
     #[test]
     fn a_proposal_goes_by_a_majority_and_not_by_the_node_that_is_far_ahead() {
         let poisoned = numbers(&[3, 1 << 51, 5, 4]);
-        assert_eq!(poisoned.next_proposal(5), Token(5 + PROPOSAL_LEAD));
+        assert_eq!(poisoned.next_proposal(5, 0), Token(5 + PROPOSAL_LEAD));
         let few = numbers(&[3, 9]);
-        assert_eq!(few.next_proposal(5), Token(9 + PROPOSAL_LEAD));
+        assert_eq!(few.next_proposal(5, 0), Token(9 + PROPOSAL_LEAD));
+        assert!(few.can_agree(5, 2) && !few.can_agree(5, 1));
     }
 
     #[test]

@@ -251,7 +251,7 @@ pub fn useINDEX() -> Boxed<Result<usize, LockError>> {
     },
     Shape {
         annotated: r#"
-#[redis_lock(key = "stock:{item.shop}:{item.id}", renew, guard = lease)]
+#[redis_lock(key = "stock:{item.shop}:{item.id}", renew, lease = lease)]
 pub async fn stockINDEX(item: Item) -> Result<bool, LockError> {
     yield_now().await;
     Ok(lease.is_held() && item.id == INDEX)

@@ -1,0 +1,337 @@
+//! The error that names every rule which a configuration has broken.
+
+use std::{error, fmt, time::Duration};
+
+use crate::script::RESERVED;
+
+/// The environment variable that names the nodes if the code does not: URLs with commas between
+/// them.
+pub const NODES_VARIABLE: &str = "REDLOCK_NODES";
+
+/// What is wrong with a configuration: all of it, not just the first mistake.
+///
+/// No message holds a password, nor any part of a URL that could not be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConfigError {
+    problems: Vec<ConfigProblem>,
+}
+
+impl ConfigError {
+    pub(crate) fn of(problem: ConfigProblem) -> Self {
+        Self {
+            problems: vec![problem],
+        }
+    }
+
+    pub(crate) fn unless_empty(problems: Vec<ConfigProblem>) -> Result<(), Self> {
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(Self { problems })
+        }
+    }
+
+    /// Every problem that was found; at least one.
+    #[must_use]
+    pub fn problems(&self) -> &[ConfigProblem] {
+        &self.problems
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.problems.iter().enumerate() {
+            if index > 0 {
+                f.write_str("; ")?;
+            }
+            problem.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl error::Error for ConfigError {}
+
+/// One mistake in a configuration.
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConfigProblem {
+    /// No node was given, neither in code nor by `REDLOCK_NODES`.
+    NoNodes,
+    /// `REDLOCK_NODES` is set, but names no node: it is empty, or holds only commas and white space.
+    NodesVariableEmpty,
+    /// `REDLOCK_NODES` is set, but is not valid UTF-8.
+    NodesVariableNotUnicode,
+    /// The node at this index is not one that can be reached.
+    BadNode {
+        /// Position in the list of nodes, from zero.
+        index: usize,
+        /// What is wrong with it; quotes nothing that may be a password.
+        reason: String,
+    },
+    /// Two nodes of the list have the same address.
+    DuplicateNode {
+        /// Position of the one.
+        first: usize,
+        /// Position of the other.
+        second: usize,
+        /// Their address.
+        address: String,
+    },
+    /// Some nodes are in memory and others are servers. A memory node belongs to one process, so
+    /// two processes could each win a majority with a memory node of their own, and both hold one
+    /// lock.
+    MixedNodes {
+        /// The first node in memory.
+        memory: String,
+        /// The address of the first server.
+        server: String,
+    },
+    /// A node is in memory, and [`Builder::require_servers`](crate::Builder::require_servers) allows
+    /// only servers.
+    ServersRequired {
+        /// The first node in memory.
+        memory: String,
+    },
+    /// Two different addresses lead to the same server, which would vote twice.
+    SameServer {
+        /// The one address.
+        first: String,
+        /// The other address.
+        second: String,
+    },
+    /// So many servers refused access that no majority can ever be reached. One such problem for
+    /// each of them.
+    AccessDenied {
+        /// The server's address.
+        address: String,
+        /// The server's own words.
+        message: String,
+    },
+    /// So many servers may drop locks when memory runs out that no majority is left to vote. One
+    /// such problem for each of them.
+    EvictingNode {
+        /// The server's address.
+        address: String,
+        /// Its `maxmemory-policy`.
+        policy: String,
+    },
+    /// So many servers are used with another `max_lease` or guard band that no majority is left to
+    /// vote. One such problem for each of them.
+    OtherMaxLease {
+        /// The server's address.
+        address: String,
+        /// How long keys of the other processes may live.
+        theirs: Duration,
+        /// How long keys of this process may live.
+        ours: Duration,
+    },
+    /// More nodes than any quorum needs.
+    TooManyNodes {
+        /// How many there are.
+        count: usize,
+        /// How many there may be.
+        most: usize,
+    },
+    /// The key of a lock, or the key prefix of a node set, begins with `__redlock:`. The library
+    /// keeps its own data on the nodes under such keys.
+    ReservedKey {
+        /// The key as it would stand on the nodes, key prefix included; or the key prefix.
+        key: String,
+    },
+    /// A duration that must be longer than zero is not.
+    ZeroDuration {
+        /// The name of the setting.
+        setting: &'static str,
+    },
+    /// A duration is longer than can make sense.
+    DurationTooLong {
+        /// The name of the setting.
+        setting: &'static str,
+        /// What was set.
+        value: Duration,
+        /// The longest that can be set.
+        longest: Duration,
+    },
+    /// The lease is no longer than the clock drift that Redlock subtracts from it.
+    LeaseTooShort {
+        /// The lease.
+        expire: Duration,
+    },
+    /// The lease is longer than `max_lease`.
+    LeaseTooLong {
+        /// The lease.
+        expire: Duration,
+        /// The longest lease that this node set allows.
+        max_lease: Duration,
+    },
+    /// `max_lease` itself is beyond reason.
+    MaxLeaseTooLong {
+        /// What was set.
+        max_lease: Duration,
+        /// The longest that can be set.
+        longest: Duration,
+    },
+    /// A renewal would come after the lease has ended.
+    RenewNotShorter {
+        /// Time between renewals.
+        renew: Duration,
+        /// The lease.
+        expire: Duration,
+    },
+    /// Renewals would come so often that they are a load on the nodes. Each one sends a request to
+    /// every node.
+    RenewTooOften {
+        /// Time between renewals: what was set, or a third of the lease.
+        renew: Duration,
+        /// The shortest time that is allowed.
+        shortest: Duration,
+    },
+    /// `max_hold` would end the lock before its first lease is over.
+    MaxHoldTooShort {
+        /// The longest hold.
+        max_hold: Duration,
+        /// The lease.
+        expire: Duration,
+    },
+    /// `max_hold` bounds renewals, and there are none.
+    MaxHoldWithoutRenew,
+    /// A node set is installed already.
+    AlreadyInstalled,
+    /// The operating system gave no thread or no runtime to work on.
+    NoEngine {
+        /// Its own words.
+        message: String,
+    },
+}
+
+impl fmt::Display for ConfigProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoNodes => write!(
+                f,
+                "no node is configured; name some with `nodes([...])` or in {NODES_VARIABLE}"
+            ),
+            Self::NodesVariableEmpty => write!(
+                f,
+                "{NODES_VARIABLE} is set but empty; name nodes in it, with commas between them, or unset it"
+            ),
+            Self::NodesVariableNotUnicode => write!(f, "{NODES_VARIABLE} is not valid UTF-8"),
+            Self::BadNode { index, reason } => write!(f, "node {index}: {reason}"),
+            Self::DuplicateNode {
+                first,
+                second,
+                address,
+            } => write!(
+                f,
+                "nodes {first} and {second} are both {address}; every node must be a server of its own"
+            ),
+            Self::MixedNodes { memory, server } => write!(
+                f,
+                "{memory} lives in this process only and {server} is a server; two processes with such nodes could both hold one lock, so use only servers, or only memory nodes in a test"
+            ),
+            Self::ServersRequired { memory } => write!(
+                f,
+                "{memory} lives in this process only, and `require_servers` allows only servers; name some in {NODES_VARIABLE} or with `nodes([...])`"
+            ),
+            Self::SameServer { first, second } => write!(
+                f,
+                "{first} and {second} are the same server; it would vote twice"
+            ),
+            Self::AccessDenied { address, message } => write!(
+                f,
+                "{address} refuses access ({message}); check user and password"
+            ),
+            Self::EvictingNode { address, policy } => write!(
+                f,
+                "{address} drops keys when memory runs out (maxmemory-policy {policy}); set it to noeviction, or say `allow_eviction(true)`"
+            ),
+            Self::OtherMaxLease {
+                address,
+                theirs,
+                ours,
+            } => write!(
+                f,
+                "{address} is used with another `max_lease` or `guard_band`: keys of other processes \
+                 live for up to {theirs:.1?}, those of this one for up to {ours:.1?}; give all \
+                 processes the same values"
+            ),
+            Self::TooManyNodes { count, most } => write!(
+                f,
+                "{count} nodes are too many; use at most {most}, five are plenty"
+            ),
+            Self::ReservedKey { key } => write!(
+                f,
+                "the key `{key}` begins with `{RESERVED}`, which is reserved for the library's own keys; use another key or key prefix"
+            ),
+            Self::AlreadyInstalled => write!(
+                f,
+                "a node set is installed already; make further ones with `build` and name them with `via`"
+            ),
+            Self::NoEngine { message } => write!(f, "the lock engine could not start: {message}"),
+            of_time => of_time.fmt_time(f),
+        }
+    }
+}
+
+impl ConfigProblem {
+    /// The problems with durations.
+    fn fmt_time(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ZeroDuration { setting } => write!(f, "`{setting}` must be longer than zero"),
+            Self::DurationTooLong {
+                setting,
+                value,
+                longest,
+            } => write!(
+                f,
+                "`{setting}` of {value:?} is too long; it can be {longest:?} at most"
+            ),
+            Self::LeaseTooShort { expire } => write!(
+                f,
+                "`expire` of {expire:?} is shorter than the clock drift that Redlock allows for; the lock could never be held"
+            ),
+            Self::LeaseTooLong { expire, max_lease } => write!(
+                f,
+                "`expire` of {expire:?} is longer than `max_lease`, which is {max_lease:?}; hold the lock for longer with `renew`"
+            ),
+            Self::MaxLeaseTooLong { max_lease, longest } => write!(
+                f,
+                "`max_lease` of {max_lease:?} is longer than {longest:?}; hold locks for longer with `renew`"
+            ),
+            Self::RenewNotShorter { renew, expire } => write!(
+                f,
+                "`renew` of {renew:?} must be shorter than `expire`, which is {expire:?}; the lock would expire first"
+            ),
+            Self::RenewTooOften { renew, shortest } => write!(
+                f,
+                "`renew` of {renew:?} is too often; each renewal asks all nodes, so it can be {shortest:?} at least (without an interval, `renew` is a third of `expire`)"
+            ),
+            Self::MaxHoldTooShort { max_hold, expire } => write!(
+                f,
+                "`max_hold` of {max_hold:?} is shorter than `expire`, which is {expire:?}; make the lease shorter instead"
+            ),
+            Self::MaxHoldWithoutRenew => write!(
+                f,
+                "`max_hold` has no effect without `renew`; the lease already ends after `expire`"
+            ),
+            // Written by `Display` itself. Named one by one, so that a new problem without a text
+            // does not compile.
+            Self::NoNodes
+            | Self::NodesVariableEmpty
+            | Self::NodesVariableNotUnicode
+            | Self::BadNode { .. }
+            | Self::DuplicateNode { .. }
+            | Self::MixedNodes { .. }
+            | Self::ServersRequired { .. }
+            | Self::SameServer { .. }
+            | Self::AccessDenied { .. }
+            | Self::EvictingNode { .. }
+            | Self::OtherMaxLease { .. }
+            | Self::TooManyNodes { .. }
+            | Self::ReservedKey { .. }
+            | Self::AlreadyInstalled
+            | Self::NoEngine { .. } => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! The time for which a lock may be trusted, as its holder and others see it.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+pub use redlock_protocol::Release;
+use redlock_protocol::{Instant, Loss, SectionId};
+
+use crate::{
+    engine::{Status, Stopped},
+    error::{Context, LockError},
+    node_set::Shared,
+};
+
+/// A number that grows with every acquisition of a key; see [`Lease::fencing_token`].
+///
+/// Tokens of different keys say nothing about each other. They are no larger than 2^53, so that
+/// databases and other languages can hold them as integers or doubles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FencingToken(u64);
+
+impl FencingToken {
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u64 {
+        self.0
+    }
+}
+
+impl From<FencingToken> for u64 {
+    fn from(token: FencingToken) -> Self {
+        token.0
+    }
+}
+
+/// For columns of type `bigint`.
+impl From<FencingToken> for i64 {
+    fn from(token: FencingToken) -> Self {
+        Self::try_from(token.0).unwrap_or(Self::MAX)
+    }
+}
+
+impl fmt::Display for FencingToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A view on a held lock: how long it can be trusted, and the news when it cannot.
+///
+/// `lease = name` in the attribute binds one in the body. It can be cloned and handed to other
+/// tasks; it keeps nothing alive.
+#[derive(Clone, Debug)]
+pub struct Lease {
+    key: Arc<str>,
+    asked: Result<Asked, LockError>,
+}
+
+impl Lease {
+    pub(crate) const fn new(key: Arc<str>, asked: Result<Asked, LockError>) -> Self {
+        Self { key, asked }
+    }
+
+    /// The key of the lock.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// True while the lock is held: acquired, not released, not known to be lost, and before its
+    /// deadline. True says nothing about the next moment; see [`remaining`](Self::remaining).
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        !self.remaining().is_zero()
+    }
+
+    /// What is left of the lease; zero once the lock is not held any more.
+    #[must_use]
+    pub fn remaining(&self) -> Duration {
+        self.asked.as_ref().map_or(Duration::ZERO, Asked::remaining)
+    }
+
+    /// The number by which a store can tell this holder from earlier ones: larger than that of
+    /// every acquisition of this key that was over when this one began, and never given twice.
+    /// Hand it to the store with the *first read* and every write; the store refuses what is
+    /// smaller than the largest it has seen.
+    ///
+    /// # Errors
+    /// The lock is not held any more: [`LockError::Lost`], [`LockError::Expired`] or
+    /// [`LockError::Stopped`]; or not yet.
+    pub fn fencing_token(&self) -> Result<FencingToken, LockError> {
+        let asked = self.asked.as_ref().map_err(Clone::clone)?;
+        if !self.is_held() {
+            return Err(asked.over_error(&self.key));
+        }
+        Ok(FencingToken(asked.status.token().0))
+    }
+
+    /// Waits until the lock ends under its holder, and tells how. Waits for ever if the holder
+    /// releases it, so race it against the work.
+    ///
+    /// # Cancellation
+    /// Cancel-safe; it can be called again and by several tasks.
+    pub async fn lost(&self) -> LockError {
+        match &self.asked {
+            Ok(asked) => {
+                asked.status.ended().await;
+                asked.over_error(&self.key)
+            }
+            Err(error) => error.clone(),
+        }
+    }
+
+    /// Starts a fresh lease now, of the full length that the lock was acquired with but not
+    /// beyond `max_hold`, and tells what is left of it.
+    ///
+    /// # Errors
+    /// [`LockError::NoQuorum`] if too few nodes confirmed in time: the old lease goes on, and
+    /// another try may succeed. Any other error means that the lock is not held any more.
+    ///
+    /// # Cancellation
+    /// The extension goes on when the future is dropped. It never revives a lock that ended.
+    pub async fn extend(&self) -> Result<Duration, LockError> {
+        let asked = self.asked.as_ref().map_err(Clone::clone)?;
+        if !self.is_held() {
+            return Err(asked.over_error(&self.key));
+        }
+        match asked.shared.engine.extend(asked.section).await {
+            Ok(Ok(())) => Ok(self.remaining()),
+            Ok(Err(verdicts)) => Err(LockError::not_extended(verdicts, &asked.context(&self.key))),
+            Err(Stopped) => Err(asked.over_error(&self.key)),
+        }
+    }
+}
+
+/// What a section and its views know of their lease.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) section: SectionId,
+    pub(crate) status: Arc<Status>,
+    pub(crate) name: Option<&'static str>,
+    pub(crate) since: Instant,
+}
+
+impl Asked {
+    pub(crate) fn remaining(&self) -> Duration {
+        let now = self.shared.engine.now();
+        if self.status.is_held(now) {
+            self.status.deadline().since(now)
+        } else {
+            Duration::ZERO
+        }
+    }
+
+    /// The error for a lease that is over.
+    pub(crate) fn over_error(&self, key: &Arc<str>) -> LockError {
+        let expired = Loss::Expired {
+            verdicts: Vec::new(),
+        };
+        let loss = self.status.loss().unwrap_or(&expired);
+        LockError::over(loss, &self.context(key))
+    }
+
+    pub(crate) fn context<'a>(&'a self, key: &'a Arc<str>) -> Context<'a> {
+        Context {
+            name: self.name,
+            key,
+            elapsed: self.shared.engine.now().since(self.since),
+            nodes: &self.shared.addresses,
+        }
+    }
+}

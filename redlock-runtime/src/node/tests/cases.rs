@@ -1,0 +1,345 @@
+//! What random requests do not come to: other processes, full memory, missing rights, the passing of
+//! seconds.
+
+use std::{thread, time::Duration};
+
+use redis::{Connection, Value};
+use redlock_protocol::{
+    AdmissionId, BlockRequest, Evidence, LossId, Owner, Reply, Request, Token, model::Model,
+};
+
+use super::{
+    Server, Twins, now, reply,
+    server::{command, exchange},
+};
+use crate::{
+    node::connection,
+    script::{self, NODE, owner_value},
+};
+
+const TTL: Duration = Duration::from_secs(20);
+const ADMISSION: AdmissionId = AdmissionId(u64::MAX);
+const LOSS: LossId = LossId(u64::MAX - 1);
+const US: Owner = Owner(1 << 64 | 1);
+const THEM: Owner = Owner(2 << 64 | 1);
+
+fn report() -> Request {
+    Request::ReportLoss {
+        server: None,
+        loss: LOSS,
+        beside_marker: false,
+        max_ttl: 3 * TTL,
+    }
+}
+
+fn admit(wait: Duration) -> Request {
+    Request::Admit {
+        server: None,
+        evidence: Evidence::Waited { loss: LOSS, wait },
+        admission: ADMISSION,
+        floor: Token(7),
+        is_durable: false,
+        max_ttl: 3 * TTL,
+    }
+}
+
+fn first_start() -> Request {
+    let wait = TTL;
+    Request::Admit {
+        server: None,
+        evidence: Evidence::FirstStart { loss: LOSS, wait },
+        admission: ADMISSION,
+        floor: Token(0),
+        is_durable: false,
+        max_ttl: 3 * TTL,
+    }
+}
+
+fn acquire(owner: Owner) -> Request {
+    Request::Acquire {
+        key: "k".into(),
+        owner,
+        ttl: TTL,
+        block: BlockRequest {
+            proposal: Token(now()),
+            length: 1,
+        },
+        admission: ADMISSION,
+        waits: true,
+    }
+}
+
+fn extend(owner: Owner) -> Request {
+    Request::Extend {
+        key: "k".into(),
+        owner,
+        ttl: TTL,
+        spare: TTL,
+        block: Some(BlockRequest {
+            proposal: Token(now()),
+            length: 256,
+        }),
+        admission: ADMISSION,
+    }
+}
+
+fn put_back(owner: Owner) -> Request {
+    Request::PutBack {
+        key: "k".into(),
+        owner,
+        ttl: TTL,
+        admission: ADMISSION,
+    }
+}
+
+fn release(owner: Owner) -> Request {
+    let key = "k".into();
+    Request::Release { key, owner }
+}
+
+/// Without the model.
+fn ask(connection: &mut Connection, request: &Request) -> Reply {
+    let mut pipeline = redis::Pipeline::new();
+    pipeline.add_command(script::command(request, true));
+    let answer = exchange(connection, &pipeline).remove(0);
+    reply::parse(request, answer)
+}
+
+/// A server that votes.
+fn voting(server: &Server) -> Connection {
+    let mut connection = server.connect(3);
+    ask(&mut connection, &report());
+    let reply = ask(&mut connection, &admit(Duration::ZERO));
+    let admission = ADMISSION;
+    assert_eq!(reply, Reply::Admitted { admission });
+    connection
+}
+
+fn is_refused(reply: &Reply, code: &str) -> bool {
+    matches!(reply, Reply::Refused { message, is_untouched: true } if message.starts_with(code))
+}
+
+impl Twins {
+    /// Asks until the server answers without a pause, on which everything begins anew.
+    fn ask_all(&mut self, requests: &[fn() -> Request]) -> Vec<Reply> {
+        'anew: loop {
+            let mut replies = Vec::new();
+            for request in requests {
+                match self.ask(&request()) {
+                    Some(reply) => replies.push(reply),
+                    None => continue 'anew,
+                }
+            }
+            return replies;
+        }
+    }
+
+    /// The server's next process, with what the last one had when `saved` was like it.
+    fn restart(&mut self, server: &mut Server, saved: Model) {
+        server.restart(&[]);
+        *self = Self::of(server, 3);
+        let process = self.model.server.take();
+        self.model = saved;
+        self.model.restart(process);
+    }
+}
+
+#[test]
+fn hints_last_for_a_second() {
+    let server = Server::start(&[]);
+    let mut twins = Twins::of(&server, 3);
+    let waiting: [fn() -> Request; 5] = [
+        report,
+        || admit(Duration::ZERO),
+        || acquire(US),
+        || acquire(THEM),
+        || extend(US),
+    ];
+    let has_waiter = |reply: &Reply| match reply {
+        Reply::Extended {
+            has_remote_waiter, ..
+        } => *has_remote_waiter,
+        reply => panic!("{reply:?}"),
+    };
+    loop {
+        let replies = twins.ask_all(&waiting);
+        assert!(has_waiter(&replies[4]), "{replies:?}");
+        // At the most in the next second by the clock, and then at the least in the second one.
+        thread::sleep(Duration::from_millis(900));
+        let Some(soon) = twins.ask(&extend(US)) else {
+            continue;
+        };
+        thread::sleep(Duration::from_millis(1_101));
+        let Some(late) = twins.ask(&extend(US)) else {
+            continue;
+        };
+        assert!(has_waiter(&soon) && !has_waiter(&late), "{soon:?} {late:?}");
+        return;
+    }
+}
+
+#[test]
+fn a_loss_that_comes_back_with_an_old_snapshot_says_nothing() {
+    let mut server = Server::start(&[]);
+    let mut twins = Twins::of(&server, 3);
+    let noted: [fn() -> Request; 2] = [report, first_start];
+    twins.ask_all(&noted);
+    assert_eq!(command(&mut twins.server, &["SAVE"]), Value::Okay);
+    let saved = twins.model.clone();
+    let voted: [fn() -> Request; 3] = [report, || admit(Duration::ZERO), || acquire(US)];
+    let replies = twins.ask_all(&voted);
+    assert!(matches!(replies[2], Reply::Granted { .. }), "{replies:?}");
+
+    twins.restart(&mut server, saved);
+    let again: [fn() -> Request; 4] = [
+        || Request::Probe,
+        || admit(Duration::ZERO),
+        report,
+        || admit(Duration::ZERO),
+    ];
+    let replies = twins.ask_all(&again);
+    assert!(matches!(&replies[0], Reply::Record(record) if record.loss.is_none()));
+    assert!(matches!(&replies[1], Reply::Record(record) if record.marker.is_none()));
+    assert!(matches!(&replies[2], Reply::Record(record) if record.loss.is_some()));
+}
+
+#[test]
+fn what_may_have_taken_keys_away_is_seen() {
+    for taking in [
+        ["SWAPDB", "0", "1"].as_slice(),
+        &["FLUSHDB"],
+        &["CONFIG", "RESETSTAT"],
+        &[],
+    ] {
+        let server = Server::start(&[]);
+        let mut connection = server.connect(3);
+        if !taking.is_empty() {
+            assert_eq!(command(&mut connection, taking), Value::Okay);
+        }
+        let Reply::Record(record) = ask(&mut connection, &report()) else {
+            panic!("no record")
+        };
+        assert_eq!(
+            record.loss.unwrap().is_unflushed,
+            taking.is_empty(),
+            "{taking:?}"
+        );
+    }
+}
+
+#[test]
+fn a_server_without_memory_grants_nothing_and_deletes_all_the_same() {
+    let server = Server::start(&[]);
+    let mut connection = voting(&server);
+    command(&mut connection, &["SET", "other", "x"]);
+    command(&mut connection, &["CONFIG", "SET", "maxmemory", "1"]);
+    for request in [acquire(US), put_back(US)] {
+        let reply = ask(&mut connection, &request);
+        assert!(is_refused(&reply, "OOM"), "{reply:?}");
+        assert_eq!(command(&mut connection, &["EXISTS", "k"]), Value::Int(0));
+    }
+    command(&mut connection, &["CONFIG", "SET", "maxmemory", "0"]);
+    assert!(matches!(
+        ask(&mut connection, &acquire(US)),
+        Reply::Granted { .. }
+    ));
+    command(&mut connection, &["CONFIG", "SET", "maxmemory", "1"]);
+    assert_eq!(ask(&mut connection, &release(US)), Reply::Deleted);
+}
+
+#[test]
+fn a_user_who_may_not_write_the_hash_leaves_no_key_behind() {
+    let server = Server::start(&[]);
+    let mut connection = voting(&server);
+    for right in ["-hset", "-set", "-hmget", "-evalsha -eval"] {
+        let mut words = vec![
+            "ACL", "SETUSER", "limited", "reset", "on", "nopass", "~*", "+@all",
+        ];
+        words.extend(right.split(' '));
+        assert_eq!(command(&mut connection, &words), Value::Okay);
+        let mut limited = server.connect(3);
+        assert_eq!(
+            command(&mut limited, &["AUTH", "limited", "x"]),
+            Value::Okay
+        );
+        for request in [acquire(US), put_back(US)] {
+            let reply = ask(&mut limited, &request);
+            let is_right = match right {
+                "-hmget" => reply == Reply::NotAdmitted,
+                _ => is_refused(&reply, ""),
+            };
+            assert!(is_right, "{right}: {reply:?}");
+            assert_eq!(command(&mut connection, &["EXISTS", "k"]), Value::Int(0));
+        }
+    }
+}
+
+#[test]
+fn what_others_put_in_the_place_of_the_hash_grants_nothing() {
+    let server = Server::start(&[]);
+    let mut connection = voting(&server);
+    ask(&mut connection, &acquire(US));
+    command(&mut connection, &["HSET", NODE, "longest", "no number"]);
+    for request in [acquire(THEM), extend(US), put_back(THEM)] {
+        let reply = ask(&mut connection, &request);
+        assert!(matches!(reply, Reply::Refused { .. }), "{reply:?}");
+    }
+    command(&mut connection, &["SET", NODE, "x"]);
+    for request in [acquire(THEM), extend(US), put_back(THEM)] {
+        assert_eq!(ask(&mut connection, &request), Reply::NotAdmitted);
+    }
+    for request in [Request::Probe, report(), admit(Duration::ZERO)] {
+        let reply = ask(&mut connection, &request);
+        assert!(is_refused(&reply, "WRONGTYPE"), "{reply:?}");
+    }
+    assert_eq!(ask(&mut connection, &release(US)), Reply::Deleted);
+}
+
+#[test]
+fn the_hash_is_a_table_from_the_first_field_on() {
+    let server = Server::start(&[]);
+    let mut connection = voting(&server);
+    let encoding = command(&mut connection, &["OBJECT", "ENCODING", NODE]);
+    assert_eq!(encoding, Value::BulkString(b"hashtable".to_vec()));
+}
+
+#[test]
+fn a_lock_is_what_every_client_of_redlock_writes() {
+    let server = Server::start(&[]);
+    let mut connection = voting(&server);
+    ask(&mut connection, &acquire(US));
+    let value = command(&mut connection, &["GET", "k"]);
+    assert_eq!(value, Value::BulkString(owner_value(US).to_vec()));
+}
+
+#[tokio::test]
+async fn only_a_master_with_data_of_its_own_is_durable() {
+    let always = ["--appendonly", "yes", "--appendfsync", "always"];
+    let server = Server::start(&always);
+    let mut connection = server.connect(2);
+    let info = redis::IntoConnectionInfo::into_connection_info(server.url(3)).unwrap();
+    let facts = async || {
+        let opened = connection::Connection::open(&info).await;
+        opened.map(|connection| connection.facts)
+    };
+    let first = facts().await.unwrap();
+    assert!(first.is_durable && first.tells_changes && first.server.is_some());
+
+    command(
+        &mut connection,
+        &["CONFIG", "SET", "appendfsync", "everysec"],
+    );
+    assert!(!facts().await.unwrap().is_durable);
+    command(&mut connection, &["CONFIG", "SET", "appendfsync", "always"]);
+    assert!(facts().await.unwrap().is_durable);
+
+    command(&mut connection, &["REPLICAOF", "127.0.0.1", "1"]);
+    assert!(!facts().await.unwrap().is_durable);
+    command(&mut connection, &["REPLICAOF", "NO", "ONE"]);
+    let promoted = facts().await.unwrap();
+    assert!(!promoted.is_durable);
+    assert_eq!(promoted.server, first.server);
+
+    command(&mut connection, &["ACL", "SETUSER", "default", "-info"]);
+    assert_eq!(facts().await.unwrap().server, None);
+}

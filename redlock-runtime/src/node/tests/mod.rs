@@ -1,0 +1,284 @@
+//! The scripts against the model: the same requests to a real server and to the model, and every
+//! reply must be the same, to the millisecond.
+
+mod cases;
+mod random;
+mod server;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt::Debug,
+    hint,
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use redis::{Cmd, Connection, Pipeline, Value};
+use redlock_protocol::{
+    Instant, Owner, Reply, Request, Token,
+    model::{Key, Model, Moment},
+};
+
+use self::server::{Server, exchange};
+use super::reply;
+use crate::script;
+
+/// Requests are sent in the first part of a millisecond, so that they are carried out within it.
+const LAST_MICRO: u64 = 600;
+
+/// A server and the model that must do the same.
+struct Twins {
+    server: Connection,
+    model: Model,
+    /// How many replies were compared.
+    compared: u64,
+    /// In which millisecond keys expire.
+    expiries: BTreeMap<Arc<str>, u64>,
+    /// The last requests and replies, for people who look for the cause of a difference.
+    history: VecDeque<String>,
+}
+
+impl Twins {
+    fn of(server: &Server, resp: u8) -> Self {
+        let mut connection = server.connect(resp);
+        let mut loading = Pipeline::new();
+        for load in script::load_all() {
+            loading.add_command(load);
+        }
+        for answer in exchange(&mut connection, &loading) {
+            assert!(matches!(answer, Value::BulkString(_)), "{answer:?}");
+        }
+        let mut twins = Self {
+            server: connection,
+            model: Model::default(),
+            compared: 0,
+            expiries: BTreeMap::new(),
+            history: VecDeque::new(),
+        };
+        twins.model = Model::new(Some(twins.run_id()));
+        twins
+    }
+
+    fn run_id(&mut self) -> Arc<str> {
+        let info = script::command(&Request::Identify, false);
+        let (info, _) = self.carry_out(info);
+        match reply::parse(&Request::Identify, info) {
+            Reply::Identity { server: Some(name) } => name,
+            reply => panic!("{reply:?} of a server that tells who it is"),
+        }
+    }
+
+    /// Asks both, and returns what both say; `None` if the server paused, so that it is open in which
+    /// millisecond it did what. Then both have lost their memory.
+    fn ask(&mut self, request: &Request) -> Option<Reply> {
+        let key = key_of(request);
+        self.wait_for_quiet(key);
+        let command = script::command(request, false);
+        let (answer, expiry, at) = match key {
+            Some(key) => self.carry_out_on_key(command, key),
+            None => {
+                let (answer, at) = self.carry_out(command);
+                (answer, None, at)
+            }
+        };
+        let reply = reply::parse(request, answer);
+        self.note(&(request, &reply));
+        // A server has a key in the millisecond in which it expires, and the model has it not.
+        let is_open = |at: &Moment| key.is_some_and(|key| self.expires_at(key, *at));
+        let Some(at) = at.filter(|at| !is_open(at)) else {
+            self.flush();
+            return None;
+        };
+        let mut model = self.model.clone();
+        let expected = model.run(request, at);
+        if !is_same(&expected, &reply) {
+            self.fail(&expected);
+        }
+        if let Some(key) = key {
+            let expected = model.key(key, at.now).map(|key| key.expires.map(millis));
+            if expected != expiry {
+                self.fail(&(expected, expiry));
+            }
+            self.learn_expiry(key, expected.flatten());
+        }
+        self.model = model;
+        self.compared += 1;
+        Some(reply)
+    }
+
+    /// The answer, and when it was given, if that is certain to the millisecond.
+    fn carry_out(&mut self, command: Cmd) -> (Value, Option<Moment>) {
+        let mut pipeline = Pipeline::new();
+        pipeline.cmd("TIME").add_command(command).cmd("TIME");
+        let answers = exchange(&mut self.server, &pipeline);
+        let [from, answer, to] = answers.try_into().unwrap();
+        (answer, certain(from, to))
+    }
+
+    /// In addition in which millisecond the key expires: `None` if there is none, `Some(None)` if it
+    /// never does.
+    fn carry_out_on_key(
+        &mut self,
+        command: Cmd,
+        key: &str,
+    ) -> (Value, Option<Option<u64>>, Option<Moment>) {
+        let mut pipeline = Pipeline::new();
+        pipeline.cmd("TIME").add_command(command);
+        pipeline.cmd("PEXPIRETIME").arg(key);
+        pipeline.cmd("TIME");
+        let answers = exchange(&mut self.server, &pipeline);
+        let [from, answer, expiry, to] = answers.try_into().unwrap();
+        let expiry = match expiry {
+            Value::Int(-2) => None,
+            Value::Int(-1) => Some(None),
+            Value::Int(expiry) => Some(Some(expiry.unsigned_abs())),
+            answer => panic!("{answer:?} is no expiry"),
+        };
+        (answer, expiry, certain(from, to))
+    }
+
+    /// Waits for the beginning of a millisecond in which this key does not expire.
+    fn wait_for_quiet(&self, key: Option<&Arc<str>>) {
+        loop {
+            let at = moment(now());
+            let expires = key.is_some_and(|key| self.expires_at(key, at));
+            if at.wall_micros % 1_000 <= LAST_MICRO && !expires {
+                return;
+            }
+            hint::spin_loop();
+        }
+    }
+
+    fn expires_at(&self, key: &str, at: Moment) -> bool {
+        self.expiries.get(key) == Some(&millis(at.now))
+    }
+
+    fn learn_expiry(&mut self, key: &Arc<str>, expiry: Option<u64>) {
+        match expiry {
+            Some(expiry) => self.expiries.insert(Arc::clone(key), expiry),
+            None => self.expiries.remove(key),
+        };
+    }
+
+    fn fail(&self, expected: &dyn Debug) -> ! {
+        panic!("the model says {expected:?}, after {:#?}", self.history)
+    }
+
+    fn note(&mut self, step: &dyn Debug) {
+        if self.history.len() > 12 {
+            self.history.pop_front();
+        }
+        self.history.push_back(format!("{step:?}"));
+    }
+
+    // ---- what is no request of ours
+
+    fn do_both(&mut self, command: &[&str], change: impl FnOnce(&mut Model, Moment)) {
+        self.wait_for_quiet(None);
+        let (answer, at) = self.carry_out(words(command));
+        assert!(
+            !matches!(answer, Value::ServerError(_)),
+            "{command:?}: {answer:?}"
+        );
+        self.note(&command);
+        match at {
+            Some(at) => change(&mut self.model, at),
+            None => self.flush(),
+        }
+    }
+
+    fn flush(&mut self) {
+        let (answer, _) = self.carry_out(words(&["FLUSHALL"]));
+        assert_eq!(answer, Value::Okay);
+        self.note(&"FLUSHALL");
+        self.model.lose_memory();
+        self.expiries.clear();
+    }
+
+    fn set_counter(&mut self, stripe: u64, text: &str) {
+        // What is no counter at all is far too large for the model.
+        let counter = text.parse().map_or(Token(u64::MAX), Token);
+        let field = stripe.to_string();
+        self.do_both(&["HSET", script::NODE, &field, text], |model, _| {
+            model.set_counter(stripe, counter);
+        });
+    }
+
+    /// Lets something stand under the name, whatever stood there.
+    fn occupy(&mut self, name: &Arc<str>, value: &str, owner: Option<Owner>, ttl: Option<u64>) {
+        let text = ttl.map(|ttl| ttl.to_string());
+        let mut command = vec!["SET", name, value];
+        if let Some(text) = &text {
+            command.extend(["PX", text]);
+        }
+        let mut expiry = None;
+        self.do_both(&command, |model, at| {
+            let expires = ttl.map(|ttl| at.now.after(Duration::from_millis(ttl)));
+            expiry = expires.map(millis);
+            model.set_key(Arc::clone(name), Some(Key { owner, expires }));
+        });
+        self.learn_expiry(name, expiry);
+    }
+
+    fn delete(&mut self, name: &Arc<str>) {
+        self.do_both(&["DEL", name], |model, _| {
+            model.set_key(Arc::clone(name), None)
+        });
+        self.learn_expiry(name, None);
+    }
+}
+
+fn words(words: &[&str]) -> Cmd {
+    let mut command = Cmd::new();
+    command.arg(words);
+    command
+}
+
+fn certain(from: Value, to: Value) -> Option<Moment> {
+    let (from, to) = (micros(from), micros(to));
+    (from / 1_000 == to / 1_000).then(|| moment(from))
+}
+
+fn now() -> u64 {
+    let since_1970 = SystemTime::UNIX_EPOCH.elapsed().unwrap();
+    since_1970.as_micros() as u64
+}
+
+fn moment(micros: u64) -> Moment {
+    Moment {
+        now: Instant::from_nanos(micros / 1_000 * 1_000_000),
+        wall_micros: micros,
+    }
+}
+
+fn millis(instant: Instant) -> u64 {
+    instant.as_nanos() / 1_000_000
+}
+
+fn micros(time: Value) -> u64 {
+    let (seconds, micros): (u64, u64) = redis::from_redis_value(time).unwrap();
+    seconds * 1_000_000 + micros
+}
+
+const fn key_of(request: &Request) -> Option<&Arc<str>> {
+    match request {
+        Request::Acquire { key, .. }
+        | Request::Extend { key, .. }
+        | Request::PutBack { key, .. }
+        | Request::Watch { key, .. }
+        | Request::Release { key, .. } => Some(key),
+        Request::Identify | Request::Probe | Request::ReportLoss { .. } | Request::Admit { .. } => {
+            None
+        }
+    }
+}
+
+fn is_same(one: &Reply, other: &Reply) -> bool {
+    match (one, other) {
+        // Of several fields that hold no counter either may be named.
+        (Reply::Refused { message: one, .. }, Reply::Refused { message: other, .. }) => {
+            one.split(':').next() == other.split(':').next()
+        }
+        _ => one == other,
+    }
+}

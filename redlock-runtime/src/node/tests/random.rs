@@ -1,0 +1,269 @@
+//! Requests of all kinds, at random.
+
+use std::{sync::Arc, thread, time::Duration};
+
+use redlock_protocol::{
+    AdmissionId, BlockRequest, Evidence, LossId, Owner, Reply, Request, Token, model::Key, stripe,
+};
+
+use super::{Server, Twins, now};
+use crate::script::owner_value;
+
+/// So short that periods of it pass while the test runs.
+const MAX_TTL: Duration = Duration::from_millis(60);
+
+const REQUESTS: u64 = 5_000;
+
+/// xorshift: the same requests for the same seed.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) % limit
+    }
+
+    fn one_in(&mut self, times: u64) -> bool {
+        self.below(times) == 0
+    }
+
+    fn pick<T: Clone>(&mut self, among: &[T]) -> T {
+        among[self.below(among.len() as u64) as usize].clone()
+    }
+}
+
+/// Makes requests that have a chance: what the node said last goes into the next ones.
+struct Maker {
+    random: Random,
+    keys: Vec<Arc<str>>,
+    owners: Vec<Owner>,
+    server: Option<Arc<str>>,
+    admission: AdmissionId,
+    loss: LossId,
+}
+
+#[test]
+fn scripts_and_model_reply_alike_to_requests_at_random() {
+    for seed in 1..=3 {
+        println!("seed {seed}");
+        let server = Server::start(&[]);
+        let mut twins = Twins::of(&server, if seed % 2 == 0 { 2 } else { 3 });
+        let mut maker = Maker::new(seed, &twins);
+        let mut votes = 0;
+        while twins.compared < REQUESTS {
+            if maker.random.one_in(25) {
+                maker.interfere(&mut twins);
+            }
+            let request = maker.request(now());
+            let Some(reply) = twins.ask(&request) else {
+                continue;
+            };
+            votes += u64::from(matches!(
+                reply,
+                Reply::Granted { .. } | Reply::Extended { .. } | Reply::PutBack
+            ));
+            maker.learn(&reply);
+        }
+        assert!(votes > REQUESTS / 50, "the node gave only {votes} votes");
+    }
+}
+
+impl Maker {
+    fn new(seed: u64, twins: &Twins) -> Self {
+        // One more key of the same stripe.
+        let same = (0..).map(|number| format!("k{number}"));
+        let same = { same }.find(|key| stripe(key) == stripe("a")).unwrap();
+        let owners = (1..=3).flat_map(|process| [1, 2].map(|number| Owner(process << 64 | number)));
+        Self {
+            random: Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
+            keys: vec!["a".into(), "b".into(), same.into()],
+            owners: owners.collect(),
+            server: twins.model.server.clone(),
+            admission: AdmissionId(u64::MAX),
+            loss: LossId(u64::MAX),
+        }
+    }
+
+    fn learn(&mut self, reply: &Reply) {
+        match reply {
+            Reply::Admitted { admission } => self.admission = *admission,
+            Reply::Record(record) => {
+                if let Some(loss) = &record.loss {
+                    self.loss = loss.id;
+                }
+                if let Some(marker) = &record.marker {
+                    self.admission = marker.admission;
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn request(&mut self, now: u64) -> Request {
+        let key = self.random.pick(&self.keys);
+        let owner = self.random.pick(&self.owners);
+        let ttl = Duration::from_millis(1 + self.random.below(30));
+        match self.random.below(100) {
+            0..30 => Request::Acquire {
+                key,
+                owner,
+                ttl,
+                block: self.block(now),
+                admission: self.admission(),
+                waits: self.random.one_in(2),
+            },
+            30..60 => Request::Extend {
+                key,
+                owner,
+                ttl,
+                spare: Duration::from_millis(self.random.below(20)),
+                block: self.random.one_in(2).then(|| self.block(now)),
+                admission: self.admission(),
+            },
+            60..68 => Request::PutBack {
+                key,
+                owner,
+                ttl,
+                admission: self.admission(),
+            },
+            68..76 => Request::Watch {
+                key,
+                owner: Some(owner).filter(|_| !self.random.one_in(3)),
+            },
+            76..86 => Request::Release { key, owner },
+            86..90 => Request::Probe,
+            90..93 => Request::ReportLoss {
+                server: self.server(),
+                loss: LossId(self.id()),
+                beside_marker: self.random.one_in(2),
+                max_ttl: MAX_TTL,
+            },
+            93..99 => Request::Admit {
+                server: self.server(),
+                evidence: self.evidence(),
+                admission: AdmissionId(self.id()),
+                floor: Token(self.random.pick(&[0, 7, now, Token::LARGEST.0 + 1])),
+                is_durable: self.random.one_in(2),
+                max_ttl: MAX_TTL,
+            },
+            _ => Request::Identify,
+        }
+    }
+
+    fn block(&mut self, now: u64) -> BlockRequest {
+        let second = 1_000_000;
+        let now = now + self.random.below(200);
+        BlockRequest {
+            proposal: Token(match self.random.below(12) {
+                0 => 0,
+                1 => self.random.below(1_000),
+                2 => now.saturating_sub(100 * second),
+                3 => now + self.random.below(7) * second,
+                4 => now + 86_400 * second,
+                5 => Token::LARGEST.0,
+                _ => now,
+            }),
+            length: self.random.pick(&[1, 1, 3, 256, 1 << 60]),
+        }
+    }
+
+    /// Mostly the one that stands.
+    fn admission(&mut self) -> AdmissionId {
+        let other = AdmissionId(self.admission.0 - 1);
+        if self.random.one_in(20) {
+            other
+        } else {
+            self.admission
+        }
+    }
+
+    fn server(&mut self) -> Option<Arc<str>> {
+        match self.random.below(12) {
+            0 => None,
+            1 | 2 => Some("another".into()),
+            _ => self.server.clone(),
+        }
+    }
+
+    fn evidence(&mut self) -> Evidence {
+        let loss = if self.random.one_in(6) {
+            LossId(1)
+        } else {
+            self.loss
+        };
+        let wait = Duration::from_millis(self.random.below(12));
+        match self.random.below(4) {
+            0 => Evidence::Durable {
+                admission: self.random.pick(&[self.admission, AdmissionId(1)]),
+            },
+            1 => Evidence::FirstStart { loss, wait },
+            _ => Evidence::Waited { loss, wait },
+        }
+    }
+
+    /// Large, so that no number of Lua can be told from it.
+    fn id(&mut self) -> u64 {
+        u64::MAX - self.random.below(1 << 20)
+    }
+
+    /// What other clients, operators and time do.
+    fn interfere(&mut self, twins: &mut Twins) {
+        let key = self.random.pick(&self.keys);
+        let ttl = Some(1 + self.random.below(20)).filter(|_| !self.random.one_in(4));
+        match self.random.below(40) {
+            0..6 => {
+                let foreign = [
+                    "x",
+                    "67E55044-10B1-426F-9247-BB680E5FE0C8",
+                    "not-a-uuid-but-36-characters-long-ok",
+                ];
+                twins.occupy(&key, self.random.pick(&foreign), None, ttl);
+            }
+            6..8 => {
+                // A client of another library that writes as we do, or one of ours without a vote.
+                let owner = self.random.pick(&self.owners);
+                let value = owner_value(owner);
+                let value = std::str::from_utf8(&value).unwrap();
+                twins.occupy(&key, value, Some(owner), ttl);
+            }
+            8..10 => self.set_wrong_type(&key, twins),
+            10..20 => twins.delete(&key),
+            20 => twins.flush(),
+            21..24 => {
+                let poison = [
+                    "9007199254740992",
+                    "4503599627370494",
+                    "4503599627370495",
+                    "18446744073709551615",
+                    "1e400",
+                    "nan",
+                    "-1",
+                    "",
+                    "no number",
+                ];
+                let text = self.random.pick(&poison);
+                twins.set_counter(stripe(&key), text);
+            }
+            24..34 => {
+                for key in &self.keys {
+                    twins.set_counter(stripe(key), "7");
+                }
+            }
+            _ => {
+                // At the most so long that two periods pass.
+                let millis = self.random.pick(&[1, 1, 5, 5, 20, 125]);
+                thread::sleep(Duration::from_millis(millis));
+            }
+        }
+    }
+
+    fn set_wrong_type(&self, key: &Arc<str>, twins: &mut Twins) {
+        twins.delete(key);
+        let (owner, expires) = (None, None);
+        twins.do_both(&["RPUSH", key, "x"], |model, _| {
+            model.set_key(Arc::clone(key), Some(Key { owner, expires }));
+        });
+    }
+}

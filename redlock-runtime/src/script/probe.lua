@@ -1,0 +1,2 @@
+-- The record: see `reply` in record.lua.
+return reply(node)

@@ -1,0 +1,37 @@
+-- How acquire.lua, extend.lua and put_back.lua begin.
+-- KEYS: lock, node   ARGV: owner, ttl in ms, admission, stripe, first and last number of the block that
+--   is proposed ('' for both if none is wanted), fingerprint of the lock, and what the script adds
+-- -1: another admission stands, or none
+-- error REDLOCK: there is no room for the block above the counter; nothing was written
+local waiter_field = 'waiter ' .. ARGV[4]
+-- What is no hash names no admission.
+local node = redis.pcall('HMGET', KEYS[2], 'admission', ARGV[4], waiter_field, 'longest', 'longest_until')
+if node[1] ~= ARGV[3] then
+  return -1
+end
+-- As text, as which they are kept and sent: making text of numbers is expensive.
+local first, last = ARGV[5], ARGV[6]
+local overflow
+if first ~= '' then
+  local before = tonumber(node[2] or redis.call('HGET', KEYS[2], 'floor') or '0')
+  local is_counter = before and before >= 0
+  local ahead = is_counter and first - before
+  if is_counter and (ahead <= 0 or ahead > 5000000) then
+    -- Proposals are wall clocks in us. One far ahead must not use up the numbers of years. In whole
+    -- seconds, so that nodes agree.
+    local limit = (redis.call('TIME')[1] + 5) * 1000000
+    first = math.max(before + 1, math.min(first, limit))
+    -- Not tostring: it prints 1.79e+15.
+    last = string.format('%.0f', first + (last - ARGV[5]))
+  end
+  if not is_counter or last - 4503599627370496 > 0 then
+    local field = node[2] and ARGV[4] or 'floor'
+    overflow = redis.error_reply('REDLOCK counter beyond 2^52 or no number: ' .. field)
+  end
+end
+-- Numbers from here on, so that what is no number is an error before anything is written.
+local longest, longest_until = (node[4] or 0) + 0, (node[5] or 0) + 0
+-- For how long the key was set to live, if it was: the scripts say.
+local ttl
+-- How long it lived before, if it was there.
+local remaining

@@ -1,0 +1,42 @@
+-- How acquire.lua, extend.lua and put_back.lua end, once the lock is the owner's.
+local kept
+if first ~= '' then
+  kept = redis.pcall('HSET', KEYS[2], ARGV[4], last)
+end
+-- A proposal is a wall clock, too. While it is below the end of the period there is no need to look
+-- at the time.
+local is_within = first ~= '' and ARGV[5] - longest_until * 1000 < 0
+if type(kept) ~= 'table' and not (is_within and ttl - longest <= 0) then
+  local time = redis.call('TIME')
+  local now = time[1] * 1000 + math.floor(time[2] / 1000)
+  if now < longest_until then
+    kept = redis.pcall('HSET', KEYS[2], 'longest', string.format('%.0f', math.max(longest, ttl)))
+  else
+    local period = tonumber(redis.call('HGET', KEYS[2], 'max_ttl') or '') or 1e12
+    local before = now < longest_until + period and longest or 0
+    kept = redis.pcall('HSET', KEYS[2], 'longest', ttl,
+      'longest_before', string.format('%.0f', before),
+      'longest_until', string.format('%.0f', now + period))
+  end
+end
+if type(kept) == 'table' then
+  -- A user who may not write the hash must not leave a key behind.
+  if not remaining then
+    redis.call('DEL', KEYS[1])
+  end
+  return kept
+end
+local has_waiter = 0
+if node[3] then
+  local second, key, process = string.match(node[3], '^(%d+) (%d+) (%S+)$')
+  local age = redis.call('TIME')[1] - (second or 0)
+  if math.abs(age) > 1 then
+    redis.call('HDEL', KEYS[2], waiter_field)
+  elseif key == ARGV[7] and process ~= string.sub(ARGV[1], 1, 18) then
+    has_waiter = 1
+  end
+end
+if not remaining and first == ARGV[5] and (first == '' or has_waiter == 0) then
+  return 1
+end
+return {tonumber(first) or 0, has_waiter, remaining}
