@@ -243,7 +243,9 @@ impl Key {
         let Some(mut block) = attempt.round.block else {
             return;
         };
-        block.proposal = block.proposal.max(attempt.round.next_proposal());
+        // Not the wall clock again: nodes grant no number that is far ahead of theirs, so one that is
+        // wrong would never make them agree.
+        block.proposal = attempt.round.next_proposal();
         let may_have = |node: &NodeId| attempt.claim.may_have(*node);
         let order: Vec<NodeId> = cx.nodes.in_order(&self.name).filter(may_have).collect();
         let count = order.len();
