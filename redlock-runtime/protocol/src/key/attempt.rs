@@ -303,6 +303,15 @@ impl Key {
         } = attempt;
         waiter.lost_attempts += 1;
         let closes_at = round.closes_at;
+        // One node's word is enough as long as it names the owner that is known to hold the lock.
+        let asks_all = if round.is_lost_at_leader() {
+            round.holder() != self.holder
+        } else {
+            let is_held = matches!(failure, Failure::Held { .. });
+            self.holder = round.holder().filter(|_| is_held);
+            !is_held
+        };
+        waiter.asks_all = asks_all;
         let cause = match failure {
             Failure::Held { retry_after } | Failure::Split { retry_after } => {
                 Cause::Contended { retry_after }

@@ -41,11 +41,14 @@ impl Token {
     /// Below 2^53, so that Lua and databases can count with it exactly.
     pub const LARGEST: Self = Self(1 << 52);
 
-    /// True for numbers that a sound node can report. Those close to the largest are none: were
-    /// they believed, one node could bring all others to the end of their numbers.
+    /// Clients believe no larger number, and nodes do not count on from one: else one node could
+    /// bring all others to the end of their numbers.
+    pub const HIGHEST_PLAUSIBLE: Self = Self(Self::LARGEST.0 - HEADROOM);
+
+    /// True for numbers that a sound node can report.
     #[must_use]
     pub const fn is_plausible(self) -> bool {
-        self.0 >= 1 && self.0 <= Self::LARGEST.0 - HEADROOM
+        self.0 >= 1 && self.0 <= Self::HIGHEST_PLAUSIBLE.0
     }
 }
 
