@@ -200,10 +200,14 @@ async fn redsync_186_a_bare_majority_that_loses_a_node_leaves_no_room_for_anothe
     let cluster = founded(5).await;
     let (one, two) = (careful(&cluster).await, careful(&cluster).await);
     cluster.occupy(KEY, "foreign", NEVER, [3, 4]);
+    let asked = |node: usize| cluster[node].count("evalsha");
+    let before = [3, 4].map(asked);
     let guard = one.lock(KEY).acquire().await.unwrap();
-
-    cluster[2].restart();
-    // Before that they keep the holder from putting its key there.
+    // For the lock, and to put its key there beside the others.
+    await_state("both refused twice", || {
+        [3, 4].map(asked) == before.map(|count| count + 2)
+    })
+    .await;
     for node in 3..5 {
         assert!(cluster[node].compare_and_delete(KEY, "foreign"));
     }
