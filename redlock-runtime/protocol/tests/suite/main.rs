@@ -1,0 +1,29 @@
+//! The protocol as a whole, by its public API, in a world where nothing happens by chance.
+
+
+mod world;
+
+use redlock_protocol::Request;
+
+/// An owner of another fleet.
+const OTHER: redlock_protocol::Owner = redlock_protocol::Owner(99);
+
+const fn is_acquire(request: &Request) -> bool {
+    matches!(request, Request::Acquire { .. })
+}
+
+const fn is_extend(request: &Request) -> bool {
+    matches!(request, Request::Extend { .. })
+}
+
+const fn is_put_back(request: &Request) -> bool {
+    matches!(request, Request::PutBack { .. })
+}
+
+const fn is_release(request: &Request) -> bool {
+    matches!(request, Request::Release { .. })
+}
+
+const fn is_anything(_: &Request) -> bool {
+    true
+}
