@@ -1,6 +1,9 @@
 //! The protocol as a whole, by its public API, in a world where nothing happens by chance.
 
+mod acquire;
 
+mod queue;
+mod turn;
 mod world;
 
 use redlock_protocol::Request;
