@@ -1,8 +1,13 @@
 //! The protocol as a whole, by its public API, in a world where nothing happens by chance.
 
 mod acquire;
+mod clock;
 
+mod hold;
+mod loss;
 mod queue;
+mod release;
+mod shutdown;
 mod turn;
 mod world;
 
