@@ -2,7 +2,10 @@
 
 mod acquire;
 mod clock;
+mod contention;
+mod dice;
 
+mod fairness;
 mod hold;
 mod loss;
 mod queue;
