@@ -1,13 +1,18 @@
 //! The protocol as a whole, by its public API, in a world where nothing happens by chance.
 
 mod acquire;
+mod admission;
 mod clock;
 mod contention;
+mod counters;
 mod dice;
+mod durable;
+mod exclusion;
 
 mod fairness;
 mod hold;
 mod loss;
+mod quarantine;
 mod queue;
 mod release;
 mod shutdown;
