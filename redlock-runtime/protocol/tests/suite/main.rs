@@ -11,6 +11,7 @@ mod durable;
 mod exclusion;
 
 mod fairness;
+mod fuzz;
 mod hold;
 mod loss;
 mod outage;
