@@ -470,6 +470,14 @@ impl Model {
         };
         let stripe = stripe(vote.key);
         let before = self.counter(stripe).0;
+        let overflow = || {
+            let has_counter = self.counters.contains_key(&stripe);
+            let field = has_counter.then(|| stripe.to_string());
+            Overflow(field.unwrap_or_else(|| "floor".to_owned()))
+        };
+        if before > Token::HIGHEST_PLAUSIBLE.0 {
+            return Err(overflow());
+        }
         let mut first = block.proposal.min(Token::LARGEST).0;
         if first <= before || first - before > TRUSTED_LEAD_MICROS {
             let limit = (at.wall_micros / 1_000_000 + LONGEST_LEAD_SECONDS) * 1_000_000;
@@ -477,9 +485,7 @@ impl Model {
         }
         let last = first.saturating_add(block.length.saturating_sub(1));
         if last > Token::LARGEST.0 {
-            let has_counter = self.counters.contains_key(&stripe);
-            let field = has_counter.then(|| stripe.to_string());
-            return Err(Overflow(field.unwrap_or_else(|| "floor".to_owned())));
+            return Err(overflow());
         }
         Ok(Some((Token(first), Token(last))))
     }

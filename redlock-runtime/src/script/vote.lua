@@ -14,7 +14,8 @@ local first, last = ARGV[5], ARGV[6]
 local overflow
 if first ~= '' then
   local before = tonumber(node[2] or redis.call('HGET', KEYS[2], 'floor') or '0')
-  local is_counter = before and before >= 0
+  -- 2^52 - 2^40: clients believe no number above it.
+  local is_counter = before and before >= 0 and before <= 4502500115742720
   local ahead = is_counter and first - before
   if is_counter and (ahead <= 0 or ahead > 5000000) then
     -- Proposals are wall clocks in us. One far ahead must not use up the numbers of years. In whole

@@ -13,6 +13,9 @@ use crate::{
     time::Instant,
 };
 
+/// Two clocks may differ by one part in so many: every lease allows for that.
+const DRIFT: u32 = 100;
+
 /// A server's remaining time is in whole milliseconds, and so is the TTL.
 const ROUNDING: Duration = Duration::from_millis(2);
 
@@ -130,13 +133,15 @@ impl Claim {
         self.on_known(node);
         let place = &mut self.places[node.0];
         let before = place.written;
-        if remaining.is_none_or(|remaining| remaining < ttl) {
+        let is_written = remaining.is_none_or(|remaining| remaining < ttl);
+        if is_written {
             place.written = Some((since, ttl + spare));
         }
         let ((written, lived), remaining) = before.zip(remaining)?;
-        let expected = lived.saturating_sub(now.since(written) + ROUNDING);
+        let elapsed = now.since(written);
+        let expected = lived.saturating_sub(elapsed + elapsed / DRIFT + ROUNDING);
         let gain = expected.saturating_sub(remaining);
-        place.lead.add(gain, params, now)
+        place.lead.add(gain, is_written, params, now)
     }
 
     // ---- reading

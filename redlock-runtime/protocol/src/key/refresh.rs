@@ -60,8 +60,10 @@ impl Key {
         }
         let spare = next.map_or(Duration::ZERO, |_| TURN);
         let block = next.map(|_| {
-            let proposal = Token((cx.out.env.wall_micros)().min(Token::LARGEST.0 / 2));
-            let proposal = proposal.max(turn.least_proposal);
+            let proposal = match turn.least_proposal {
+                Token(0) => Token((cx.out.env.wall_micros)().min(Token::LARGEST.0 / 2)),
+                least => least,
+            };
             let proposal = proposal.max(Token(turn.token.0 + 1));
             let length = BLOCK;
             BlockRequest { proposal, length }

@@ -200,7 +200,8 @@ impl Held {
         let turn = &self.turn;
         let round = turn.refresh.as_ref().map(Round::next_due);
         let report = turn.reports.iter().map(|report| report.by).min();
-        let section = self.section.as_ref().map(Section::next_due);
+        let section = self.section.as_ref();
+        let section = section.map(|section| section.next_due(turn.refresh.is_some()));
         let ahead = next
             .filter(|_| turn.refresh.is_none())
             .and_then(|next| self.refresh_ahead_at(next));

@@ -1,0 +1,431 @@
+//! One attempt to acquire a lock: what it takes, what it costs, and what it leaves behind.
+
+use std::time::Duration;
+
+use redlock_protocol::*;
+
+use crate::{world::*, *};
+
+#[test]
+fn a_free_lock_takes_one_round_trip_and_its_lease_counts_from_before_the_first_request() {
+    for nodes in 1..=5 {
+        let mut world = World::new(nodes);
+        let asked = world.now;
+        world.ask(1, "k", params());
+        let (deadline, token) = world.granted(1);
+        assert_eq!(deadline, asked.after(LEASE));
+        assert_eq!(world.now.since(asked), ROUND_TRIP);
+        assert!(token.is_plausible());
+        assert_eq!(world.carriers("k").len(), nodes);
+        assert_eq!(world.sends(is_acquire).len(), nodes);
+    }
+}
+
+#[test]
+fn keys_outlive_the_lease_by_the_guard_band() {
+    let mut world = World::new(3);
+    world.ask(1, "k", params());
+    let (deadline, _) = world.granted(1);
+    for expiry in world.expiries("k") {
+        assert!(expiry >= deadline.after(params().guard_band));
+    }
+}
+
+#[test]
+fn counters_that_disagree_cost_a_second_round_once_and_tokens_rise() {
+    let mut world = World::new(5);
+    for (node, counter) in [30, 10, 20, 10, 0].into_iter().enumerate() {
+        world.nodes[node].set_counter("k", counter);
+    }
+    let asked = world.now;
+    world.ask(1, "k", params());
+    let (deadline, first) = world.granted(1);
+    assert!(
+        first > Token(20),
+        "above the counters of a majority: {first}"
+    );
+    assert_eq!(world.now.since(asked), 2 * ROUND_TRIP);
+    assert!(deadline <= asked.after(ROUND_TRIP).after(LEASE));
+    world.end(1);
+    world.run_for(ROUND_TRIP);
+    let asked = world.now;
+    world.ask(2, "k", params());
+    let (_, second) = world.granted(2);
+    assert!(second > first);
+    assert_eq!(world.now.since(asked), ROUND_TRIP);
+}
+
+#[test]
+fn counters_that_disagree_delay_nobody_where_a_minority_is_silent() {
+    let mut world = World::new(5);
+    for (node, counter) in [30, 10, 20, 10, 0].into_iter().enumerate() {
+        world.nodes[node].set_counter("k", counter);
+    }
+    world.behave([1, 4], Behavior::Unresponsive);
+    let asked = world.now;
+    world.ask(1, "k", params());
+    world.granted(1);
+    assert_eq!(world.now.since(asked), 2 * ROUND_TRIP);
+}
+
+/// The second round checks the owner: a lock whose keys are gone is not granted by counters alone.
+#[test]
+fn a_lock_whose_keys_are_gone_before_its_token_is_found_is_not_granted_without_them() {
+    let mut world = World::new(3);
+    for (node, counter) in [30, 10, 20].into_iter().enumerate() {
+        world.nodes[node].set_counter("k", counter);
+    }
+    world.ask(1, "k", params());
+    while world.sends(is_extend).is_empty() {
+        assert!(world.step());
+    }
+    world.delete_all("k");
+    if let Answer::Granted { .. } = world.answer(1) {
+        assert!(world.carriers("k").len() >= 2);
+    }
+}
+
+#[test]
+fn a_minority_of_bad_nodes_costs_no_time() {
+    for bad in [
+        Behavior::Dead,
+        Behavior::Unresponsive,
+        Behavior::Slow(Duration::from_millis(900)),
+        Behavior::Refusing(Refuses::Everything),
+    ] {
+        let mut world = World::new(5);
+        for node in [0, 2] {
+            world.nodes[node].behavior = bad;
+            if bad == Behavior::Dead {
+                world.kill(node);
+            }
+        }
+        let asked = world.now;
+        world.ask(1, "k", params());
+        world.granted(1);
+        assert_eq!(world.now.since(asked), ROUND_TRIP, "{bad:?}");
+    }
+}
+
+#[test]
+fn half_of_four_nodes_is_no_quorum() {
+    use Behavior::{Dead, Healthy};
+    let mut world = World::starting(&[Dead, Dead, Healthy, Healthy]);
+    world.ask(1, "k", params());
+    assert_eq!(world.refused(1), Cause::NoQuorum);
+}
+
+#[test]
+fn silent_nodes_are_waited_for_until_the_node_timeout_and_no_longer() {
+    let mut world = World::new(3);
+    world.behave([0, 1], Behavior::Unresponsive);
+    let asked = world.now;
+    world.ask(1, "k", params());
+    let Answer::Refused(refusal) = world.answer(1) else {
+        panic!("without a majority")
+    };
+    assert_eq!(refusal.cause, Cause::NoQuorum);
+    assert_eq!(refusal.verdicts.len(), 3);
+    let silent = |verdict: &&Verdict| **verdict == Verdict::TimedOut;
+    assert_eq!(refusal.verdicts.iter().filter(silent).count(), 2);
+    assert_eq!(world.now.since(asked), params().node_timeout);
+}
+
+#[test]
+fn a_lock_that_another_fleet_holds_is_refused_with_the_time_that_its_keys_still_live() {
+    let mut world = World::new(3);
+    world.occupy_all("k", OTHER);
+    world.ask(1, "k", params());
+    let Cause::Contended {
+        retry_after: Some(after),
+    } = world.refused(1)
+    else {
+        panic!("the remaining time is known")
+    };
+    let whole = Duration::from_secs(60);
+    assert!(after <= whole && after >= whole - 20 * HOP, "{after:?}");
+    world.run_for(10 * HOP);
+    assert_eq!(world.majority_owner("k"), Some(OTHER));
+}
+
+#[test]
+fn a_lock_that_never_expires_is_refused_without_a_time() {
+    let mut world = World::new(3);
+    for node in &mut world.nodes {
+        node.set_plain_key("k");
+    }
+    world.ask(1, "k", params());
+    assert_eq!(world.refused(1), Cause::Contended { retry_after: None });
+}
+
+#[test]
+fn a_lock_that_a_task_of_this_process_holds_is_refused_without_asking_a_node() {
+    let mut world = World::new(3);
+    world.ask(1, "k", params());
+    world.granted(1);
+    world.run_for(100 * HOP);
+    let asked = world.sends(is_acquire).len();
+    let before = world.now;
+    world.ask(2, "k", params());
+    let Cause::Contended {
+        retry_after: Some(after),
+    } = world.refused(2)
+    else {
+        panic!("the rest of the lease is known")
+    };
+    assert!(after <= LEASE);
+    assert_eq!(world.now, before);
+    assert_eq!(world.sends(is_acquire).len(), asked);
+}
+
+#[test]
+fn a_caller_that_does_not_wait_learns_of_an_outage_and_not_of_contention() {
+    let mut world = World::starting(&[Behavior::Dead; 3]);
+    world.ask(1, "k", waiting(LEASE));
+    world.ask(2, "k", params());
+    assert_eq!(world.refused(2), Cause::NoQuorum);
+}
+
+#[test]
+fn waiting_ends_in_time_with_a_last_attempt() {
+    let mut world = World::new(3);
+    world.occupy_all("k", OTHER);
+    let asked = world.now;
+    let wait = Duration::from_millis(100);
+    world.ask(1, "k", waiting(wait));
+    world.ask(2, "k", waiting(wait / 2));
+    assert!(matches!(world.refused(2), Cause::Contended { .. }));
+    assert_eq!(world.now.since(asked), wait / 2);
+    assert!(matches!(
+        world.refused(1),
+        Cause::Contended {
+            retry_after: Some(_)
+        }
+    ));
+    assert_eq!(world.now.since(asked), wait + ROUND_TRIP);
+}
+
+#[test]
+fn a_lock_of_another_fleet_is_won_when_its_keys_expire() {
+    let mut world = World::new(4);
+    for node in 0..2 {
+        world.occupy(node, "k", OTHER, 20 * HOP);
+    }
+    let expiry = world.now.after(20 * HOP);
+    world.ask(1, "k", waiting(LEASE));
+    world.granted(1);
+    assert!(world.now >= expiry && world.now.since(expiry) < Duration::from_millis(64));
+    assert!(world.carriers("k").len() >= 3);
+}
+
+/// The driver was late, or the process was stopped: the replies are there, and the lease is not.
+#[test]
+fn grants_that_are_seen_after_the_round_has_timed_out_do_not_count() {
+    for (lease, node_timeout, pause) in [(5, 250, 260), (60, 30_000, 1_100)] {
+        let mut world = World::new(3);
+        let lease = Duration::from_secs(lease);
+        let node_timeout = Duration::from_millis(node_timeout);
+        let params = LockParams {
+            node_timeout,
+            ..params_of(lease)
+        };
+        world.ask(1, "k", params);
+        world.client(0).pause_for(Duration::from_millis(pause));
+        assert!(
+            matches!(world.answer(1), Answer::Refused(_)),
+            "votes of {pause} ms ago"
+        );
+        world.run_for(10 * HOP);
+        assert_eq!(world.carriers("k"), [], "and they are released");
+    }
+}
+
+#[test]
+fn a_lease_of_which_too_little_would_be_left_is_not_granted() {
+    let mut world = World::new(3);
+    let lease = Duration::from_millis(100);
+    let params = LockParams {
+        node_timeout: LEASE,
+        min_validity: lease / 2,
+        ..params_of(lease)
+    };
+    world.behave(0..3, Behavior::Delayed(Duration::from_millis(60)));
+    let asked = world.now;
+    world.ask(1, "k", params);
+    assert!(matches!(world.answer(1), Answer::Refused(_)));
+    assert!(world.now.since(asked) <= lease / 2);
+    world.run_for(lease);
+    assert_eq!(world.carriers("k"), []);
+}
+
+#[test]
+fn a_lost_attempt_is_released_on_every_node_that_was_asked_and_late_grants_with_it() {
+    use Behavior::{Healthy, Slow};
+    let late = Slow(Duration::from_millis(400));
+    let mut world = World::new(5);
+    for (node, behavior) in [late, late, late, Healthy, Healthy].into_iter().enumerate() {
+        world.nodes[node].behavior = behavior;
+    }
+    world.ask(1, "k", params());
+    assert_eq!(world.refused(1), Cause::NoQuorum);
+    // The grants come after the refusal, and the releases right behind them.
+    world.run_for(Duration::from_millis(410));
+    assert_eq!(world.carriers("k"), []);
+}
+
+/// The caller gives up after any number of events, for every number there is.
+#[test]
+fn whenever_the_caller_gives_up_nothing_is_left_two_round_trips_later() {
+    use Behavior::{Dead, Healthy, Slow, Unresponsive, WithoutScripts};
+    let two_round_trips = 2 * ROUND_TRIP;
+    let mixed = [Healthy, Slow(3 * HOP), Dead, Unresponsive, Healthy];
+    let cases = [
+        (vec![Healthy; 5], two_round_trips),
+        // They know the scripts again a round trip later.
+        (vec![WithoutScripts; 3], 2 * two_round_trips),
+        // The unresponsive node is disconnected now and then, and released once it is back.
+        (mixed.to_vec(), Duration::from_secs(3)),
+    ];
+    for (behaviors, settled) in cases {
+        for steps in 0..60 {
+            let mut world = World::starting(&behaviors);
+            world.ask(1, "k", renewing());
+            for _ in 0..steps {
+                world.step();
+            }
+            world.end(1);
+            let ended = world.now;
+            world.run_for(settled);
+            assert_eq!(
+                world.carriers("k"),
+                [],
+                "{behaviors:?}, after {steps} steps"
+            );
+            world.run_for(2 * LEASE);
+            let late = world.sends(|request| is_extend(request) || is_put_back(request));
+            assert!(
+                late.iter().all(|&(at, _)| at <= ended),
+                "a renewal after the release, {behaviors:?}, after {steps} steps"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_node_without_scripts_is_sent_their_text() {
+    let mut world = World::new(3);
+    world.behave(0..3, Behavior::WithoutScripts);
+    let asked = world.now;
+    world.ask(1, "k", params());
+    world.granted(1);
+    assert!(world.now.since(asked) <= 4 * ROUND_TRIP);
+    world.end(1);
+    world.run_for(4 * HOP);
+    assert_eq!(world.carriers("k"), []);
+}
+
+#[test]
+fn the_same_events_give_the_same_actions() {
+    let run = || {
+        use Behavior::{Dead, Healthy, Slow};
+        let mut world = World::starting(&[Healthy, Slow(9 * HOP), Dead]);
+        for section in 1..=10 {
+            world.ask(section, "k", waiting(LEASE));
+        }
+        for section in 1..=10 {
+            world.granted(section);
+            world.run_for(3 * HOP);
+            world.end(section);
+        }
+        world.run_for(LEASE);
+        world.log().to_vec()
+    };
+    assert_eq!(run(), run());
+}
+
+// ---- busy sets
+
+fn busy(nodes: usize) -> World {
+    let settings = Settings {
+        busy_from: 0,
+        ..settings()
+    };
+    World::with_settings(nodes, &[settings])
+}
+
+#[test]
+fn a_busy_set_is_asked_for_a_majority_and_a_lock_that_is_kept_is_put_on_the_rest() {
+    let mut world = busy(5);
+    world.ask(1, "k", params());
+    world.granted(1);
+    assert_eq!(world.sends(is_acquire).len(), 3);
+    world.run_for(Duration::from_millis(50));
+    assert_eq!(world.carriers("k"), [0, 1, 2, 3, 4]);
+    world.end(1);
+    world.run_for(2 * HOP);
+    assert_eq!(world.carriers("k"), []);
+    world.ask(2, "k", params());
+    world.granted(2);
+    world.end(2);
+    world.run_for(Duration::from_millis(50));
+    assert_eq!(world.sends(is_acquire).len(), 3 + 3);
+}
+
+#[test]
+fn one_refusal_among_the_first_nodes_of_a_busy_set_is_made_up_for_by_the_others() {
+    let mut world = busy(5);
+    let leader = world.leader("k");
+    world.occupy(leader, "k", OTHER, LEASE);
+    let asked = world.now;
+    world.ask(1, "k", params());
+    world.granted(1);
+    assert!(world.now.since(asked) <= 3 * ROUND_TRIP);
+    world.end(1);
+    world.run_for(2 * HOP);
+    assert_eq!(world.carriers("k"), [leader], "which is another's");
+}
+
+#[test]
+fn a_silent_node_among_the_first_of_a_busy_set_delays_a_lock_by_a_few_milliseconds() {
+    for nodes in [3, 5] {
+        let mut world = busy(nodes);
+        let leader = world.leader("k");
+        world.behave([leader], Behavior::Unresponsive);
+        for section in 1..=5 {
+            let asked = world.now;
+            world.ask(section, "k", params());
+            world.granted(section);
+            let took = world.now.since(asked);
+            assert!(
+                took <= Duration::from_millis(20),
+                "section {section}: {took:?}"
+            );
+            world.end(section);
+            world.run_for(ROUND_TRIP);
+        }
+    }
+}
+
+#[test]
+fn a_refusal_on_a_busy_set_names_the_nodes_that_were_not_asked() {
+    let mut world = busy(5);
+    world.occupy_all("k", OTHER);
+    world.ask(1, "k", params());
+    let Answer::Refused(refusal) = world.answer(1) else {
+        panic!("held by another")
+    };
+    assert!(refusal.verdicts.contains(&Verdict::NotAsked));
+}
+
+#[test]
+fn a_silent_node_makes_no_set_busy() {
+    let mut world = World::new(5);
+    world.behave([2], Behavior::Unresponsive);
+    for section in 1..=20 {
+        world.ask(section, "k", params());
+        world.granted(section);
+        world.end(section);
+        world.run_for(ROUND_TRIP);
+    }
+    assert_eq!(world.sends(is_acquire).len(), 20 * 5);
+}

@@ -1,0 +1,351 @@
+//! Which nodes vote: the first start, rights, durable servers, fleets that differ.
+
+use std::time::Duration;
+
+use redlock_protocol::*;
+
+use crate::world::*;
+
+/// Servers that have just been started, and that no client has met.
+fn just_started(behaviors: &[Behavior]) -> World {
+    let mut world = World::without_clients(behaviors);
+    for node in &mut world.nodes {
+        node.boot(world.now);
+    }
+    world
+}
+
+fn with_default_lease(lease: Duration) -> Settings {
+    let default_ttl = params_of(lease).key_ttl();
+    Settings {
+        default_ttl,
+        ..settings()
+    }
+}
+
+fn patient() -> LockParams {
+    waiting(10 * settings().max_ttl)
+}
+
+// ---- the first start of all
+
+#[test]
+fn servers_that_have_just_been_started_wait_for_the_default_lease_and_no_longer() {
+    for nodes in 1..=5 {
+        let mut world = just_started(&vec![Behavior::Healthy; nodes]);
+        world.add_client(settings());
+        world.run_for(Duration::from_millis(100));
+        world.ask(1, "k", params());
+        let Cause::Quarantined { ready_in } = world.refused(1) else {
+            panic!("they may have been restarted")
+        };
+        assert!(ready_in <= settings().max_ttl);
+        let asked = world.now;
+        world.ask(2, "k", patient());
+        world.granted(2);
+        let took = world.now.since(asked);
+        assert!(
+            took <= settings().default_ttl + Duration::from_millis(100),
+            "{took:?}"
+        );
+        assert!(
+            took >= settings().default_ttl - Duration::from_millis(200),
+            "{took:?}"
+        );
+    }
+}
+
+#[test]
+fn servers_that_have_run_for_long_and_were_never_flushed_vote_at_once() {
+    let mut world = World::without_clients(&[Behavior::Healthy; 3]);
+    world.add_client(settings());
+    world.run_for(Duration::from_millis(100));
+    world.ask(1, "k", params());
+    world.granted(1);
+}
+
+#[test]
+fn servers_that_have_run_for_long_and_were_flushed_wait() {
+    let mut world = World::without_clients(&[Behavior::Healthy; 3]);
+    for node in 0..3 {
+        world.flush(node);
+    }
+    world.add_client(settings());
+    world.run_for(Duration::from_millis(100));
+    world.ask(1, "k", params());
+    assert!(matches!(world.refused(1), Cause::Quarantined { .. }));
+}
+
+#[test]
+fn a_server_that_has_run_for_less_than_twice_the_wait_proves_nothing() {
+    let mut world = just_started(&[Behavior::Healthy; 3]);
+    world.run_for(settings().default_ttl);
+    world.add_client(settings());
+    world.run_for(Duration::from_millis(100));
+    world.ask(1, "k", params());
+    assert!(matches!(world.refused(1), Cause::Quarantined { .. }));
+}
+
+#[test]
+fn while_one_node_does_not_reply_it_is_no_first_start() {
+    use Behavior::{Dead, Healthy, Unresponsive};
+    for missing in [Dead, Unresponsive] {
+        let mut world = just_started(&[Healthy, Healthy, missing]);
+        world.add_client(settings());
+        let began = world.now;
+        world.ask(1, "k", patient());
+        world.granted(1);
+        let took = world.now.since(began);
+        assert!(took >= settings().max_ttl, "{missing:?}: {took:?}");
+        assert!(
+            took <= settings().max_ttl + Duration::from_secs(2),
+            "{missing:?}: {took:?}"
+        );
+    }
+}
+
+#[test]
+fn the_last_node_of_a_first_start_may_come_later() {
+    use Behavior::{Dead, Healthy};
+    let mut world = just_started(&[Healthy, Healthy, Dead]);
+    world.add_client(settings());
+    world.run_for(Duration::from_secs(10));
+    world.nodes[2].behavior = Healthy;
+    let came = world.now;
+    world.ask(1, "k", patient());
+    world.granted(1);
+    let took = world.now.since(came);
+    assert!(
+        took <= settings().default_ttl + Duration::from_secs(2),
+        "{took:?}"
+    );
+}
+
+#[test]
+fn of_the_default_leases_of_a_first_start_the_longest_counts() {
+    for order in [[5, 20], [20, 5]] {
+        let mut world = just_started(&[Behavior::Healthy; 3]);
+        let began = world.now;
+        for lease in order {
+            world.add_client(with_default_lease(Duration::from_secs(lease)));
+        }
+        for client in 0..2 {
+            world.client(client).ask(1, "k", patient());
+        }
+        let either = |world: &mut World| {
+            let granted = |client| world.client(client).answered(1).is_some();
+            (0..2).any(granted)
+        };
+        while !either(&mut world) {
+            assert!(world.step());
+        }
+        let took = world.now.since(began);
+        let longest = params_of(Duration::from_secs(20)).key_ttl();
+        assert!(took >= longest, "{took:?}");
+        assert!(took <= longest + Duration::from_millis(500), "{took:?}");
+    }
+}
+
+/// A client that comes at any moment of the first start has to wait no longer than the first one.
+#[test]
+fn a_client_that_comes_during_a_first_start_does_not_begin_another_one() {
+    for late in [
+        10, 100, 1_000, 1_010, 3_000, 5_540, 5_550, 5_553, 5_556, 5_560, 5_600, 8_000,
+    ] {
+        let mut world = just_started(&[Behavior::Healthy; 3]);
+        world.add_client(settings());
+        let began = world.now;
+        world.run_for(late * HOP);
+        let second = world.add_client(settings());
+        world.client(second).ask(1, "k", patient());
+        world.client(second).granted(1);
+        let took = world.now.since(began);
+        let expected = settings().default_ttl.max(late * HOP) + Duration::from_millis(100);
+        assert!(took <= expected, "{late} ms later: {took:?}");
+        world.await_votes(0);
+    }
+}
+
+#[test]
+fn a_client_whose_nodes_vote_finds_them_voting_after_a_restart() {
+    let mut world = World::new(5);
+    world.client(0).restart();
+    let began = world.now;
+    world.ask(1, "k", waiting(LEASE));
+    world.granted(1);
+    assert!(world.now.since(began) <= 5 * ROUND_TRIP);
+}
+
+// ---- `assume_fresh`
+
+#[test]
+fn a_client_that_assumes_fresh_nodes_waits_for_nothing() {
+    let fresh = Settings {
+        assume_fresh: true,
+        ..settings()
+    };
+    let mut world = just_started(&[Behavior::Healthy; 3]);
+    world.add_client(fresh);
+    world.run_for(Duration::from_millis(100));
+    world.ask(1, "k", params());
+    world.granted(1);
+    world.end(1);
+    for node in 0..3 {
+        world.restart_empty(node);
+    }
+    world.run_for(Duration::from_millis(200));
+    world.ask(2, "k", params());
+    world.granted(2);
+}
+
+#[test]
+fn a_client_that_assumes_fresh_nodes_ends_a_quarantine_that_another_one_began() {
+    let fresh = Settings {
+        assume_fresh: true,
+        ..settings()
+    };
+    for late in [10, 500, 3_000] {
+        let mut world = just_started(&[Behavior::Healthy; 3]);
+        world.add_client(settings());
+        world.run_for(late * HOP);
+        let client = world.add_client(fresh);
+        world.run_for(Duration::from_millis(100));
+        world.client(client).ask(1, "k", params());
+        world.client(client).granted(1);
+        world.client(client).end(1);
+        // The other one finds out when it looks again, at the end of its quarantine at the latest.
+        world.ask(1, "k", patient());
+        let asked = world.now;
+        world.granted(1);
+        assert!(world.now.since(asked) <= settings().default_ttl);
+    }
+}
+
+// ---- rights
+
+#[test]
+fn clients_with_and_without_the_right_to_info_use_the_same_nodes() {
+    for first in [0, 1] {
+        let mut world = World::without_clients(&[Behavior::Healthy; 3]);
+        for client in 0..2 {
+            world.add_client(settings());
+            if client == first {
+                world.client(client).forbid_info();
+                world.client(client).restart();
+            }
+        }
+        world.run_for(settings().max_ttl + Duration::from_secs(2));
+        for section in 1..=50 {
+            for client in 0..2 {
+                let asked = world.now;
+                world.client(client).ask(section, "k", params());
+                world.client(client).granted(section);
+                assert_eq!(
+                    world.now.since(asked),
+                    ROUND_TRIP,
+                    "client {client}, {section}"
+                );
+                world.client(client).release(section);
+                world.client(client).answer(section);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_client_without_the_right_to_info_finds_a_missing_marker() {
+    let mut world = World::new(3);
+    world.client(0).forbid_info();
+    world.client(0).restart();
+    world.await_votes(0);
+    world.restart_empty(0);
+    world.restart_empty(1);
+    world.run_for(Duration::from_millis(200));
+    world.ask(1, "k", params());
+    assert!(matches!(world.refused(1), Cause::Quarantined { .. }));
+}
+
+// ---- servers that must not vote
+
+#[test]
+fn two_addresses_of_one_server_have_one_vote() {
+    let mut world = World::new(3);
+    let server = world.nodes[0].server();
+    world.nodes[1].become_server(&server);
+    world.kill(2);
+    world.client(0).restart();
+    world.run_for(Duration::from_millis(100));
+    let twins = (0..2).filter(|&node| matches!(world.state(node), NodeState::SameServer { .. }));
+    assert_eq!(twins.count(), 1);
+    world.ask(1, "k", params());
+    assert_eq!(world.refused(1), Cause::NoQuorum);
+}
+
+#[test]
+fn a_server_that_turns_out_to_be_another_nodes_is_given_up() {
+    let mut world = World::new(3);
+    // Both addresses lead to one server from now on, without a new connection.
+    let server = world.nodes[0].server();
+    world.nodes[1].become_server(&server);
+    world.nodes[1].behavior = Behavior::WithoutScripts;
+    world.kill(2);
+    world.ask(1, "k", params());
+    assert!(matches!(world.answer(1), Answer::Refused(_)));
+}
+
+#[test]
+fn a_node_that_may_drop_locks_has_no_vote_unless_it_is_allowed_to() {
+    for may_evict in [false, true] {
+        let mut world = World::without_clients(&[Behavior::Healthy]);
+        world.nodes[0].evicts = Some("allkeys-lru".into());
+        world.add_client(Settings {
+            may_evict,
+            ..settings()
+        });
+        world.run_for(Duration::from_secs(3));
+        let is_given_up = matches!(world.state(0), NodeState::Evicts { .. });
+        assert_eq!(is_given_up, !may_evict);
+        world.ask(1, "k", params());
+        let is_granted = matches!(world.answer(1), Answer::Granted { .. });
+        assert_eq!(is_granted, may_evict);
+    }
+}
+
+#[test]
+fn a_client_of_a_fleet_with_another_longest_lease_is_refused() {
+    let mut world = World::new(3);
+    let mut other = settings();
+    other.max_ttl = params_of(Duration::from_secs(600)).key_ttl();
+    let client = world.add_client(other);
+    world.run_for(Duration::from_secs(2));
+    for node in 0..3 {
+        let state = world.client(client).state(node);
+        let expected = NodeState::OtherMaxLease {
+            theirs: settings().max_ttl,
+            ours: other.max_ttl,
+        };
+        assert_eq!(state, expected);
+    }
+    world.client(client).ask(1, "k", params());
+    assert!(matches!(world.client(client).answer(1), Answer::Refused(_)));
+    // The fleet goes on.
+    world.ask(1, "k", params());
+    world.granted(1);
+    assert_eq!(world.state(0), NodeState::Up);
+}
+
+#[test]
+fn a_client_of_another_fleet_admits_no_node_that_has_lost_its_memory() {
+    let mut world = World::new(3);
+    let mut other = settings();
+    other.max_ttl = settings().default_ttl;
+    let client = world.add_client(other);
+    world.restart_empty(0);
+    world.restart_empty(1);
+    world.kill(2);
+    world.run_for(2 * other.max_ttl);
+    for node in 0..2 {
+        assert_ne!(world.state(node), NodeState::Up);
+        assert_ne!(world.client(client).state(node), NodeState::Up);
+    }
+}

@@ -1,0 +1,156 @@
+//! Nodes whose clocks run ahead, and so drop keys early.
+
+use std::time::Duration;
+
+use redlock_protocol::*;
+
+use crate::{world::*, *};
+
+fn set_forward(world: &mut World, nodes: impl IntoIterator<Item = usize>, by: Duration) {
+    for node in nodes {
+        world.nodes[node].clock_ahead += by;
+    }
+}
+
+fn is_over((_, answer): &(SectionId, Answer)) -> bool {
+    matches!(answer, Answer::Over(_))
+}
+
+#[test]
+fn one_step_within_the_guard_band_seen_by_many_locks_is_one_step() {
+    let mut world = World::new(3);
+    for section in 1..=20 {
+        world.ask(section, &format!("lock {section}"), renewing());
+    }
+    for section in 1..=20 {
+        world.granted(section);
+    }
+    world.run_for(Duration::from_millis(100));
+    // All servers' clocks are set forward by 200 ms: the guard band is 500 ms.
+    set_forward(&mut world, 0..3, Duration::from_millis(200));
+    world.run_for(Duration::from_millis(1_800));
+    world.ask(30, "another", params());
+    world.granted(30);
+    world.run_for(2 * LEASE);
+    let over = world
+        .answers()
+        .iter()
+        .find(|answer| is_over(answer) && answer.0.0 < 30);
+    assert!(over.is_none(), "{over:?}");
+    for node in 0..3 {
+        assert_eq!(world.state(node), NodeState::Up);
+    }
+}
+
+#[test]
+fn small_steps_that_add_up_to_more_than_the_guard_band_within_a_lease_are_no_steps() {
+    let mut world = World::new(1);
+    world.ask(1, "k", renewing());
+    world.granted(1);
+    let mut renewals = 0;
+    while matches!(world.answer(1), Answer::Extended { .. }) {
+        set_forward(&mut world, [0], Duration::from_millis(300));
+        renewals += 1;
+        assert!(renewals < 10, "300 ms in each third of a lease");
+    }
+    assert!(matches!(world.state(0), NodeState::ClockAhead { .. }));
+}
+
+#[test]
+fn a_node_whose_clock_runs_ahead_does_not_vote_until_all_that_it_may_have_dropped_has_expired() {
+    let mut world = World::new(3);
+    world.ask(1, "k", renewing());
+    world.granted(1);
+    world.run_for(100 * HOP);
+    set_forward(&mut world, [0], Duration::from_millis(800));
+    assert!(matches!(world.answer(1), Answer::Extended { .. }));
+    world.run_for(ROUND_TRIP);
+    let NodeState::ClockAhead { by, until } = world.state(0) else {
+        panic!("operators are told")
+    };
+    assert!(
+        by >= Duration::from_millis(700) && by <= Duration::from_millis(900),
+        "{by:?}"
+    );
+    assert!(until >= world.now.after(settings().max_ttl - LEASE));
+    let votes = |world: &World| {
+        let votes = world.sends(|request| is_acquire(request) || is_extend(request));
+        votes.iter().filter(|(_, node)| node.0 == 0).count()
+    };
+    let before = votes(&world);
+    world.break_connections(0);
+    while world.next().is_some_and(|next| next < until) {
+        assert_eq!(votes(&world), before, "nor by a new connection");
+        assert!(world.step());
+    }
+    world.run_for(LEASE);
+    assert!(votes(&world) > before);
+    assert_eq!(world.state(0), NodeState::Up);
+    assert!(!world.answers().iter().any(is_over));
+}
+
+#[test]
+fn a_renewal_counts_no_vote_of_a_clock_that_runs_ahead() {
+    let mut world = World::new(3);
+    world.ask(1, "k", renewing());
+    world.granted(1);
+    world.run_for(100 * HOP);
+    set_forward(&mut world, [0], Duration::from_millis(800));
+    world.kill(1);
+    assert!(matches!(world.answer(1), Answer::Over(_)));
+}
+
+#[test]
+fn a_clock_that_is_faster_than_the_guard_band_allows_is_found_out() {
+    for (gain, is_found) in [(50, false), (200, true)] {
+        let mut world = World::new(3);
+        world.nodes[0].set_clock_gain(gain, world.now);
+        world.ask(1, "k", renewing());
+        world.granted(1);
+        world.run_for(4 * LEASE);
+        let is_ahead = matches!(world.state(0), NodeState::ClockAhead { .. });
+        assert_eq!(is_ahead, is_found, "{gain} thousandths");
+        assert!(!world.answers().iter().any(is_over));
+    }
+}
+
+#[test]
+fn turns_that_are_refreshed_often_find_no_fast_clocks_where_there_are_none() {
+    let mut world = World::new(3);
+    let patient = LockParams {
+        wait: Duration::from_secs(600),
+        ..renewing()
+    };
+    for section in 1..=2_000 {
+        world.ask(section, "k", patient);
+    }
+    for section in 1..=2_000 {
+        world.granted(section);
+        world.run_for(7 * HOP);
+        world.end(section);
+    }
+    for node in 0..3 {
+        assert_eq!(world.state(node), NodeState::Up);
+    }
+}
+
+/// Time passes on the way: that is no fault of the node's clock.
+#[test]
+fn slow_nodes_are_not_taken_for_fast_clocks() {
+    let mut world = World::new(3);
+    world.ask(1, "k", renewing());
+    world.granted(1);
+    for turn in 0..8 {
+        let behavior = if turn % 2 == 0 {
+            Behavior::Slow(Duration::from_millis(200))
+        } else {
+            Behavior::Delayed(Duration::from_millis(200))
+        };
+        world.behave(0..3, behavior);
+        world.run_for(LEASE);
+    }
+    assert!(!world.answers().iter().any(is_over));
+    for node in 0..3 {
+        assert_eq!(world.state(node), NodeState::Up);
+    }
+}

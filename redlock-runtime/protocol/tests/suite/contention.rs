@@ -1,0 +1,367 @@
+//! Several processes that want the same lock: who gets it.
+
+use std::time::Duration;
+
+use redlock_protocol::*;
+
+use crate::{dice::Dice, world::*, *};
+
+/// Requests of different clients reach each node in an order of its own, one of many.
+fn shuffle(world: &mut World, clients: usize, seed: u64) {
+    let mut dice = Dice::new(seed);
+    for node in 0..world.nodes.len() {
+        for client in 0..clients {
+            let lag = Duration::from_micros(dice.below(700));
+            world.client(client).set_lag(node, lag);
+        }
+    }
+}
+
+/// Asks for the same lock in all clients at once. Which of them get it, and how long it takes until
+/// all have been answered.
+fn ask_at_once(world: &mut World, clients: usize, params: LockParams) -> (Vec<usize>, Duration) {
+    let asked = world.now;
+    for client in 0..clients {
+        world.client(client).ask(1, "k", params);
+    }
+    let mut winners = Vec::new();
+    for client in 0..clients {
+        match world.client(client).answer(1) {
+            Answer::Granted { .. } => winners.push(client),
+            Answer::Refused(refusal) => {
+                let contended = matches!(refusal.cause, Cause::Contended { .. });
+                assert!(contended, "client {client}: {refusal:?}");
+            }
+            other => panic!("client {client}: {other:?}"),
+        }
+    }
+    (winners, world.now.since(asked))
+}
+
+#[test]
+fn of_any_number_of_simultaneous_attempts_exactly_one_wins() {
+    for nodes in 1..=5 {
+        for clients in 2..=8 {
+            for seed in 0..12 {
+                let mut world = World::with_clients(nodes, clients);
+                shuffle(&mut world, clients, seed);
+                let (winners, took) = ask_at_once(&mut world, clients, params());
+                let case = format!("{clients} clients, {nodes} nodes, seed {seed}");
+                assert_eq!(winners.len(), 1, "{case}");
+                assert!(took <= params().node_timeout, "{case}: {took:?}");
+                let winner = winners[0];
+                world.run_for(Duration::from_millis(100));
+                assert_eq!(world.client(winner).answers(), [], "{case}");
+                assert!(world.majority_owner("k").is_some(), "{case}");
+                world.client(winner).end(1);
+                world.run_for(10 * HOP);
+                assert_eq!(world.carriers("k"), [], "{case}");
+            }
+        }
+    }
+}
+
+#[test]
+fn of_simultaneous_attempts_exactly_one_wins_also_without_the_node_that_decides() {
+    use Behavior::{Dead, Refusing};
+    for bad in [Dead, Refusing(Refuses::Everything)] {
+        for nodes in [3, 4, 5] {
+            for clients in 2..=8 {
+                for seed in 0..6 {
+                    let mut world = World::with_clients(nodes, clients);
+                    shuffle(&mut world, clients, seed);
+                    let leader = world.leader("k");
+                    world.nodes[leader].behavior = bad;
+                    if bad == Dead {
+                        world.kill(leader);
+                        world.run_for(20 * HOP);
+                    }
+                    let (winners, _) = ask_at_once(&mut world, clients, params());
+                    let case = format!("{bad:?}: {clients} clients, {nodes} nodes, seed {seed}");
+                    assert_eq!(winners.len(), 1, "{case}");
+                }
+            }
+        }
+    }
+}
+
+/// A node that is connected and silent counts until the node timeout, so a split of the others may
+/// not be resolved in that time. It is once the node is known to be silent.
+#[test]
+fn of_simultaneous_attempts_at_most_one_wins_while_a_node_is_silent() {
+    for nodes in [3, 5] {
+        for clients in 2..=8 {
+            for seed in 0..6 {
+                let mut world = World::with_clients(nodes, clients);
+                shuffle(&mut world, clients, seed);
+                let leader = world.leader("k");
+                world.behave([leader], Behavior::Unresponsive);
+                for client in 0..clients {
+                    world.client(client).ask(1, "k", waiting(3 * LEASE));
+                }
+                let began = world.now;
+                let winner = loop {
+                    assert!(world.step());
+                    let granted = |client: &usize| world.client(*client).answered(1).is_some();
+                    let winners: Vec<usize> = (0..clients).filter(granted).collect();
+                    assert!(winners.len() <= 1);
+                    if let Some(&winner) = winners.first() {
+                        break winner;
+                    }
+                };
+                let took = world.now.since(began);
+                assert!(took <= Duration::from_secs(2), "client {winner}: {took:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn of_simultaneous_attempts_with_counters_that_differ_exactly_one_wins() {
+    for nodes in [3, 5] {
+        for clients in 2..=5 {
+            for seed in 0..6 {
+                let mut world = World::with_clients(nodes, clients);
+                shuffle(&mut world, clients, seed);
+                for node in 0..nodes {
+                    let counter = 100 * (1 + node as u64);
+                    world.nodes[node].set_counter("k", counter);
+                }
+                let (winners, _) = ask_at_once(&mut world, clients, params());
+                assert_eq!(
+                    winners.len(),
+                    1,
+                    "{clients} clients, {nodes} nodes, seed {seed}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn all_that_wait_get_the_lock_one_after_the_other() {
+    for (nodes, clients) in [(1, 3), (3, 2), (3, 8), (5, 5)] {
+        let mut world = World::with_clients(nodes, clients);
+        shuffle(&mut world, clients, 7);
+        let began = world.now;
+        for client in 0..clients {
+            world.client(client).ask(1, "k", waiting(LEASE));
+        }
+        let mut last = Token(0);
+        let mut served = 0;
+        while served < clients {
+            assert!(world.step());
+            let mut holders = Vec::new();
+            for client in 0..clients {
+                match world.client(client).answered(1) {
+                    Some(Answer::Granted { token, .. }) => {
+                        assert!(token > last);
+                        last = token;
+                        holders.push(client);
+                    }
+                    Some(other) => panic!("{other:?}"),
+                    None => {}
+                }
+            }
+            for client in holders {
+                world.run_for(HOP);
+                world.client(client).end(1);
+                served += 1;
+            }
+        }
+        // Watched, so that the next one knows within a few round trips.
+        let took = world.now.since(began);
+        assert!(
+            took <= clients as u32 * 12 * ROUND_TRIP,
+            "{clients} clients: {took:?}"
+        );
+    }
+}
+
+#[test]
+fn a_lost_attempt_that_does_not_wait_leaves_nothing_and_disturbs_nobody() {
+    let mut world = World::with_clients(3, 2);
+    world.ask(1, "k", renewing());
+    world.granted(1);
+    for section in 1..=50 {
+        world.client(1).ask(section, "k", params());
+        assert!(matches!(
+            world.client(1).refused(section),
+            Cause::Contended { .. }
+        ));
+        world.run_for(100 * HOP);
+    }
+    let over = |(_, answer): &(SectionId, Answer)| matches!(answer, Answer::Over(_));
+    assert!(!world.answers().iter().any(over));
+    world.end(1);
+    world.run_for(2 * HOP);
+    assert_eq!(world.carriers("k"), []);
+    world.client(1).ask(99, "k", params());
+    world.client(1).granted(99);
+}
+
+/// Client 1 waits for a lock that client 0 holds, and has just begun a long pause.
+fn with_waiter(nodes: usize) -> World {
+    let mut world = World::with_clients(nodes, 2);
+    world.ask(1, "k", params_of(Duration::from_secs(60)));
+    world.granted(1);
+    world
+        .client(1)
+        .ask(1, "k", waiting(Duration::from_secs(60)));
+    world.run_for(Duration::from_secs(1));
+    let asked = world.client(1).sends(is_acquire).len();
+    while world.client(1).sends(is_acquire).len() == asked {
+        assert!(world.step());
+    }
+    world.run_for(5 * HOP);
+    world
+}
+
+#[test]
+fn news_that_a_lock_is_free_is_acted_on_at_once() {
+    for nodes in [1, 2, 3, 5] {
+        let mut world = with_waiter(nodes);
+        let ended = world.now;
+        world.end(1);
+        world.client(1).granted(1);
+        // The release, the news, a read, the leader, and the others.
+        let took = world.now.since(ended);
+        assert!(took <= 5 * ROUND_TRIP, "{nodes} nodes: {took:?}");
+    }
+}
+
+#[test]
+fn news_of_a_renewal_asks_for_nothing() {
+    let mut world = with_waiter(5);
+    let asked = world.client(1).sends(is_acquire).len();
+    for node in 0..5 {
+        world.client(1).hear_of_change(node, Some("k"));
+    }
+    world.run_for(ROUND_TRIP);
+    assert_eq!(world.client(1).sends(is_acquire).len(), asked);
+}
+
+#[test]
+fn an_attempt_that_loses_on_the_leader_disturbs_no_other_node() {
+    let mut world = with_waiter(5);
+    let leader = world.leader("k");
+    let asked = world.client(1).sends(is_acquire).len();
+    world.end(1);
+    world.run_for(HOP);
+    // Another one is there before the news is.
+    world.nodes[leader].occupy("k", OTHER, LEASE, world.now);
+    world.run_for(4 * ROUND_TRIP);
+    let later = world.client(1).sends(is_acquire).split_off(asked);
+    assert!(
+        later.iter().all(|&(_, node)| node == NodeId(leader)),
+        "{later:?}"
+    );
+}
+
+#[test]
+fn a_leader_that_does_not_reply_is_not_waited_for() {
+    let mut world = with_waiter(5);
+    let leader = world.leader("k");
+    world.end(1);
+    world.run_for(2 * HOP);
+    world.behave([leader], Behavior::Unresponsive);
+    let freed = world.now;
+    world.client(1).granted(1);
+    let took = world.now.since(freed);
+    assert!(
+        took <= Duration::from_millis(64) + 8 * ROUND_TRIP,
+        "{took:?}"
+    );
+}
+
+#[test]
+fn without_news_a_free_lock_is_found_after_a_pause() {
+    let mut world = World::with_clients(5, 2);
+    for node in 0..5 {
+        world.nodes[node].tells_changes = false;
+        world.break_connections(node);
+    }
+    world.await_votes(0);
+    world.await_votes(1);
+    world.ask(1, "k", params());
+    world.granted(1);
+    world.client(1).ask(1, "k", waiting(LEASE));
+    world.run_for(Duration::from_secs(1));
+    let freed = world.now;
+    world.end(1);
+    world.client(1).granted(1);
+    let took = world.now.since(freed);
+    assert!(
+        took <= Duration::from_millis(64) + 4 * ROUND_TRIP,
+        "{took:?}"
+    );
+}
+
+#[test]
+fn a_watching_waiter_asks_seldom() {
+    let mut world = with_waiter(3);
+    let asked = world.client(1).sends(is_anything).len();
+    world.run_for(Duration::from_secs(10));
+    let asked = world.client(1).sends(is_anything).len() - asked;
+    // A pause is 32 to 64 ms, and the nodes that refuse an attempt are asked once.
+    assert!(
+        asked <= 10 * 32 * 5,
+        "{asked} requests in ten seconds of waiting"
+    );
+}
+
+#[test]
+fn a_waiter_that_dies_costs_others_nothing() {
+    let mut world = with_waiter(3);
+    world.client(1).restart();
+    world.run_for(20 * HOP);
+    world.end(1);
+    world.run_for(Duration::from_secs(2));
+    assert_eq!(world.carriers("k"), []);
+    let asked = world.now;
+    world.ask(2, "k", params());
+    world.granted(2);
+    assert_eq!(world.now.since(asked), ROUND_TRIP);
+}
+
+#[test]
+fn a_holder_that_dies_is_followed_when_its_keys_expire() {
+    let mut world = World::with_clients(3, 2);
+    world.ask(1, "k", renewing());
+    world.granted(1);
+    world
+        .client(1)
+        .ask(1, "k", waiting(Duration::from_secs(60)));
+    world.run_for(Duration::from_secs(10));
+    let expiry = world.expiries("k").into_iter().max();
+    world.client(0).restart();
+    world.client(1).granted(1);
+    let expiry = expiry.expect("it was held");
+    assert!(
+        world.now.since(expiry) <= Duration::from_millis(70),
+        "{:?}",
+        world.now.since(expiry)
+    );
+}
+
+#[test]
+fn a_paused_holder_and_its_successor_are_told_apart_by_their_tokens() {
+    let mut world = World::with_clients(3, 2);
+    world.ask(1, "k", renewing());
+    let (deadline, first) = world.granted(1);
+    world.client(0).pause_for(2 * LEASE);
+    world.client(1).ask(1, "k", waiting(2 * LEASE));
+    let (_, second) = world.client(1).granted(1);
+    assert!(world.now > deadline && second > first);
+    world.run_for(2 * LEASE);
+    assert!(matches!(world.answer(1), Answer::Over(_)));
+    assert!(world.client(1).log().iter().all(|(_, action)| {
+        !matches!(
+            action,
+            Action::Answer {
+                answer: Answer::Over(Loss::Lost { .. }),
+                ..
+            }
+        )
+    }));
+}

@@ -1,0 +1,203 @@
+//! What it costs: requests, and requests again.
+
+use std::time::Duration;
+
+use redlock_protocol::*;
+
+use crate::{world::*, *};
+
+fn sent(world: &World) -> usize {
+    world.sends(is_anything).len()
+}
+
+#[test]
+fn an_idle_client_sends_nothing() {
+    let mut world = World::new(3);
+    world.ask(1, "k", params());
+    world.granted(1);
+    world.end(1);
+    world.run_for(Duration::from_secs(1));
+    let before = world.log().len();
+    world.run_for(Duration::from_secs(3_600));
+    assert_eq!(world.log().len(), before);
+    assert_eq!(world.next(), None, "it needs no timer");
+}
+
+#[test]
+fn a_short_section_costs_one_acquisition_and_one_release() {
+    for nodes in 1..=5 {
+        let mut world = World::new(nodes);
+        let before = sent(&world);
+        for section in 1..=100 {
+            world.ask(section, "k", params());
+            world.granted(section);
+            world.run_for(HOP);
+            world.end(section);
+            world.run_for(4 * HOP);
+        }
+        assert_eq!(sent(&world) - before, 100 * 2 * nodes);
+    }
+}
+
+#[test]
+fn a_lock_that_is_held_costs_a_few_requests_for_each_renewal() {
+    let mut world = World::new(3);
+    world.ask(1, "k", renewing());
+    world.granted(1);
+    world.run_for(Duration::from_secs(1));
+    let before = sent(&world);
+    world.run_for(Duration::from_secs(60));
+    // Renewed up to 42 times: an extension, and a read because an extension is a write.
+    let requests = sent(&world) - before;
+    assert!(requests <= 3 * 42 * 2, "{requests} requests in a minute");
+}
+
+#[test]
+fn a_lock_that_is_not_renewed_is_watched_for_nothing() {
+    let mut world = World::new(3);
+    world.ask(1, "k", params_of(Duration::from_secs(60)));
+    world.granted(1);
+    world.run_for(Duration::from_secs(1));
+    let before = sent(&world);
+    world.run_for(Duration::from_secs(58));
+    assert_eq!(sent(&world), before);
+}
+
+#[test]
+fn news_of_a_key_is_read_once_at_a_time() {
+    for key in [Some("k"), None] {
+        let mut world = World::new(3);
+        world.ask(1, "k", params());
+        world.granted(1);
+        world.run_for(Duration::from_millis(100));
+        let before = sent(&world);
+        for _ in 0..10_000 {
+            world.client(0).hear_of_change(0, key);
+        }
+        let at_once = sent(&world) - before;
+        assert!(at_once <= 4, "{at_once} requests within an instant");
+        world.run_for(Duration::from_millis(100));
+        let requests = sent(&world) - before;
+        assert!(requests <= 10, "{requests} requests");
+        assert_eq!(world.answers(), []);
+    }
+}
+
+/// What changed after the read that is under way must not be overlooked.
+#[test]
+fn news_that_comes_during_a_read_is_followed_by_another_read() {
+    for steps in 0..6 {
+        let mut world = World::new(3);
+        world.ask(1, "k", params());
+        world.granted(1);
+        world.run_for(Duration::from_millis(100));
+        for node in 0..2 {
+            world.client(0).hear_of_change(node, Some("k"));
+        }
+        for _ in 0..steps {
+            world.step();
+        }
+        world.delete(0, "k");
+        world.delete(1, "k");
+        let deleted = world.now;
+        assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+        assert!(
+            world.now.since(deleted) <= 4 * ROUND_TRIP,
+            "after {steps} steps"
+        );
+    }
+}
+
+#[test]
+fn news_of_keys_that_nobody_here_wants_costs_nothing() {
+    let mut world = World::new(3);
+    let before = sent(&world);
+    for number in 0..1_000 {
+        let key = format!("key {number}");
+        world.client(0).hear_of_change(0, Some(&key));
+    }
+    assert_eq!(sent(&world), before);
+}
+
+#[test]
+fn a_waiter_in_another_process_costs_a_holder_nothing() {
+    let mut world = World::with_clients(3, 2);
+    world.ask(1, "k", params_of(Duration::from_secs(60)));
+    world.granted(1);
+    world.run_for(Duration::from_secs(1));
+    let before = sent(&world);
+    world
+        .client(1)
+        .ask(1, "k", waiting(Duration::from_secs(30)));
+    world.run_for(Duration::from_secs(25));
+    assert_eq!(sent(&world), before);
+}
+
+#[test]
+fn a_waiter_that_is_told_costs_a_few_requests_a_second() {
+    let mut world = World::with_clients(5, 2);
+    world.ask(1, "k", params_of(Duration::from_secs(60)));
+    world.granted(1);
+    world
+        .client(1)
+        .ask(1, "k", waiting(Duration::from_secs(50)));
+    world.run_for(Duration::from_secs(1));
+    let before = world.client(1).sends(is_anything).len();
+    world.run_for(Duration::from_secs(10));
+    let requests = world.client(1).sends(is_anything).len() - before;
+    assert!(
+        requests <= 10 * 32 * 6,
+        "{requests} requests in ten seconds of waiting"
+    );
+}
+
+#[test]
+fn a_refused_attempt_costs_one_request_to_each_node_and_a_release_where_it_is_late() {
+    let mut world = World::new(3);
+    world.occupy_all("k", OTHER);
+    let before = sent(&world);
+    world.ask(1, "k", params());
+    assert!(matches!(world.refused(1), Cause::Contended { .. }));
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(sent(&world) - before, 3 + 1);
+}
+
+#[test]
+fn renewals_that_never_end_are_one_round_at_a_time() {
+    let mut world = World::new(3);
+    let renew = Some(Duration::from_nanos(1));
+    world.ask(1, "k", LockParams { renew, ..params() });
+    world.granted(1);
+    let before = sent(&world);
+    world.run_for(Duration::from_secs(1));
+    let requests = sent(&world) - before;
+    assert!(requests <= 3 * 2 * 500, "{requests} requests in a second");
+}
+
+#[test]
+fn a_restarted_node_costs_a_few_requests() {
+    let mut world = World::new(5);
+    let before = sent(&world);
+    world.restart_empty(0);
+    world.run_for(2 * settings().max_ttl);
+    assert_eq!(world.state(0), NodeState::Up);
+    let requests = sent(&world) - before;
+    assert!(requests <= 40, "{requests} requests");
+}
+
+#[test]
+fn a_node_in_quarantine_is_asked_nothing_about_locks() {
+    let mut world = World::new(3);
+    world.kill(2);
+    world.restart_empty(0);
+    world.run_for(Duration::from_secs(2));
+    let before = world.sends(is_anything);
+    for section in 1..=100 {
+        world.ask(section, "k", params());
+        world.answer(section);
+        world.run_for(100 * HOP);
+    }
+    let later = world.sends(is_anything).split_off(before.len());
+    let to_it = later.iter().filter(|(_, node)| node.0 == 0).count();
+    assert!(to_it <= 10, "{to_it} requests in ten seconds");
+}

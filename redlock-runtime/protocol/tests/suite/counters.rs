@@ -1,0 +1,157 @@
+//! Fencing tokens rise whatever the counters of some nodes say.
+
+use std::time::Duration;
+
+use redlock_protocol::*;
+
+use crate::world::*;
+
+fn patient() -> LockParams {
+    waiting(10 * settings().max_ttl)
+}
+
+#[test]
+fn a_node_that_votes_again_counts_on_from_the_others() {
+    let mut world = World::new(3);
+    for node in &mut world.nodes {
+        node.set_counter("k", 100);
+    }
+    world.restart_empty(0);
+    let back = world.votes_again(0);
+    assert!(back < settings().max_ttl);
+    world.behave([2], Behavior::Unresponsive);
+    world.ask(1, "k", params());
+    let (_, token) = world.granted(1);
+    assert!(token > Token(100), "{token}");
+}
+
+/// Three of five nodes keep their memory. What the other two say of counters counts only while
+/// they have voted without a loss. If both are out at once, and the node that remembers does not
+/// reply for as long as they are, only wall clocks help.
+#[test]
+fn tokens_rise_while_three_of_five_nodes_keep_their_memory() {
+    for slow in [0, 100, 400] {
+        for (gap, has_wall_clock) in [(100, true), (1_000, true), (7_000, false), (59_000, false)] {
+            let mut world = World::new(5);
+            if has_wall_clock {
+                world.client(0).start_wall_clock();
+            }
+            for node in 0..3 {
+                world.nodes[node].set_counter("k", 100);
+            }
+            world.kill(3);
+            world.kill(4);
+            world.ask(1, "k", params());
+            let (_, first) = world.granted(1);
+            world.end(1);
+            world.run_for(20 * HOP);
+            world.behave([3, 4], Behavior::Healthy);
+            world.run_for(Duration::from_secs(2));
+            // Node 0 is restarted without its memory, and found out.
+            world.restart_empty(0);
+            world.run_for(Duration::from_millis(gap));
+            // Node 1 is flushed, without a word about it. Node 2 is a little slow.
+            world.nodes[1].flush();
+            world.behave([2], Behavior::Slow(slow * HOP));
+            world.run_for(Duration::from_secs(3));
+            // 2, 3 and 4 have never lost anything. 2 does not reply now.
+            world.behave([2], Behavior::Unresponsive);
+            world.ask(2, "k", waiting(Duration::from_secs(200)));
+            let (_, second) = world.granted(2);
+            assert!(
+                second > first,
+                "slow {slow}, gap {gap}: {second} after {first}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_node_with_a_counter_far_ahead_is_outvoted() {
+    for (nodes, poisoned) in [
+        (3, 0),
+        (3, 1),
+        (3, 2),
+        (5, 0),
+        (5, 1),
+        (5, 2),
+        (5, 3),
+        (5, 4),
+    ] {
+        let mut world = World::new(nodes);
+        world.nodes[poisoned].set_counter("k", 1 << 51);
+        let mut last = Token(0);
+        for section in 1..=300 {
+            world.ask(section, "k", params());
+            let (_, token) = world.granted(section);
+            assert!(
+                token > last && token < Token(1 << 40),
+                "{token} after {last}"
+            );
+            last = token;
+            world.end(section);
+            world.run_for(10 * HOP);
+        }
+        for node in (0..nodes).filter(|&node| node != poisoned) {
+            assert!(world.nodes[node].counter("k") < 1 << 40, "it is not spread");
+        }
+    }
+}
+
+#[test]
+fn a_node_with_a_counter_that_cannot_be_true_grants_nothing() {
+    for counter in [1 << 53, (1 << 52) + 1, 1 << 60, u64::MAX] {
+        let mut world = World::new(3);
+        world.nodes[0].set_counter("k", counter);
+        let mut last = Token(0);
+        for section in 1..=20 {
+            world.ask(section, "k", params());
+            let (_, token) = world.granted(section);
+            assert!(token > last && token.is_plausible());
+            last = token;
+            world.end(section);
+            world.run_for(10 * HOP);
+        }
+        for node in 1..3 {
+            assert!(world.nodes[node].counter("k") < 1 << 40, "{counter}");
+        }
+        // With this node alone there is no majority.
+        world.kill(2);
+        world.ask(30, "k", params());
+        if let Answer::Granted { token, .. } = world.answer(30) {
+            assert!(token > last && token.is_plausible());
+        }
+    }
+}
+
+#[test]
+fn no_floor_is_taken_from_a_counter_that_cannot_be_true() {
+    let mut world = World::new(3);
+    world.ask(1, "k", params());
+    world.granted(1);
+    world.end(1);
+    world.nodes[1].set_counter("k", 1 << 60);
+    world.restart_empty(0);
+    world.run_for(Duration::from_secs(20));
+    world.kill(1);
+    world.ask(2, "k", patient());
+    let (_, token) = world.granted(2);
+    assert!(token < Token(1 << 40), "{token}");
+}
+
+#[test]
+fn a_clients_wall_clock_that_is_wrong_does_no_harm() {
+    let mut world = World::with_clients(3, 2);
+    world.client(1).set_wall_micros(u64::MAX);
+    let mut last = Token(0);
+    for section in 1..=50 {
+        for client in 0..2 {
+            world.client(client).ask(section, "k", params());
+            let (_, token) = world.client(client).granted(section);
+            assert!(token > last && token.is_plausible(), "{token} after {last}");
+            last = token;
+            world.client(client).end(section);
+            world.run_for(10 * HOP);
+        }
+    }
+}

@@ -1,0 +1,294 @@
+//! A lock that is held: renewals, extensions on request, and keys that nodes are given back.
+
+use std::time::Duration;
+
+use redlock_protocol::*;
+
+use crate::{world::*, *};
+
+#[test]
+fn renewals_hold_a_lock_until_max_hold() {
+    let mut world = World::new(3);
+    let asked = world.now;
+    let most = Duration::from_secs(12);
+    world.ask(
+        1,
+        "k",
+        LockParams {
+            max_hold: Some(most),
+            ..renewing()
+        },
+    );
+    world.granted(1);
+    let mut answer = world.answer(1);
+    while let Answer::Extended { deadline } = answer {
+        assert!(deadline <= asked.after(most));
+        answer = world.answer(1);
+    }
+    assert!(matches!(answer, Answer::Over(Loss::Expired { .. })));
+    assert_eq!(world.now.since(asked), most);
+    world.end(1);
+    world.run_for(2 * HOP);
+    assert_eq!(world.carriers("k"), []);
+}
+
+#[test]
+fn a_renewed_lease_counts_from_before_its_requests() {
+    let mut world = World::new(3);
+    world.ask(1, "k", renewing());
+    world.granted(1);
+    for _ in 0..5 {
+        world.behave(0..3, Behavior::Delayed(40 * HOP));
+        let Answer::Extended { deadline } = world.answer(1) else {
+            panic!("renewed")
+        };
+        assert!(deadline <= world.now.after(LEASE - 41 * HOP));
+        let guarded = deadline.after(params().guard_band);
+        assert!(world.expiries("k").iter().all(|&expiry| expiry >= guarded));
+    }
+}
+
+#[test]
+fn locks_that_were_acquired_at_once_are_not_renewed_at_once() {
+    let mut world = World::new(1);
+    let began = world.now;
+    for section in 1..=100 {
+        world.ask(section, &section.to_string(), renewing());
+    }
+    world.run_for(default_renewal(LEASE) + ROUND_TRIP);
+    let sent = world.sends(is_extend).into_iter();
+    let mut times: Vec<Duration> = sent.map(|(at, _)| at.since(began)).collect();
+    assert!(times.len() >= 98, "{}", times.len());
+    assert!(
+        times
+            .iter()
+            .all(|&time| time >= default_renewal(LEASE) * 3 / 4)
+    );
+    times.dedup();
+    assert!(times.len() > 80, "{}", times.len());
+}
+
+#[test]
+fn a_renewal_that_finds_no_majority_is_tried_again_before_the_lease_is_over() {
+    let mut world = World::new(3);
+    world.ask(1, "k", renewing());
+    let (deadline, _) = world.granted(1);
+    world.behave(0..2, Behavior::Unresponsive);
+    world.run_for(Duration::from_secs(3));
+    assert_eq!(world.answers(), []);
+    world.behave(0..2, Behavior::Healthy);
+    let Answer::Extended { deadline: renewed } = world.answer(1) else {
+        panic!("renewed")
+    };
+    assert!(world.now < deadline && renewed > deadline);
+}
+
+#[test]
+fn a_lease_that_cannot_be_renewed_ends_at_its_deadline_and_not_later() {
+    for behavior in [
+        Behavior::Unresponsive,
+        Behavior::Refusing(Refuses::Everything),
+    ] {
+        let mut world = World::new(3);
+        let asked = world.now;
+        world.ask(1, "k", renewing());
+        world.granted(1);
+        world.behave(0..3, behavior);
+        assert!(matches!(
+            world.answer(1),
+            Answer::Over(Loss::Expired { .. })
+        ));
+        assert_eq!(world.now.since(asked), LEASE);
+    }
+}
+
+#[test]
+fn an_extension_on_request_takes_one_round_trip_and_counts_from_the_request() {
+    let mut world = World::new(5);
+    world.ask(1, "k", params());
+    world.granted(1);
+    world.run_for(Duration::from_secs(4));
+    let asked = world.now;
+    world.extend(1);
+    assert_eq!(
+        world.answer(1),
+        Answer::Extended {
+            deadline: asked.after(LEASE)
+        }
+    );
+    assert_eq!(world.now.since(asked), ROUND_TRIP);
+    assert!(matches!(
+        world.answer(1),
+        Answer::Over(Loss::Expired { .. })
+    ));
+    assert_eq!(world.now, asked.after(LEASE));
+}
+
+#[test]
+fn an_extension_that_finds_no_majority_leaves_the_old_deadline() {
+    let mut world = World::new(3);
+    world.ask(1, "k", params());
+    let (deadline, _) = world.granted(1);
+    world.run_for(Duration::from_secs(1));
+    world.behave([0, 2], Behavior::Unresponsive);
+    let asked = world.now;
+    world.extend(1);
+    let Answer::NotExtended { verdicts } = world.answer(1) else {
+        panic!("no majority")
+    };
+    assert_eq!(verdicts.len(), 3);
+    assert_eq!(world.now.since(asked), params().round_timeout());
+    assert!(matches!(
+        world.answer(1),
+        Answer::Over(Loss::Expired { .. })
+    ));
+    assert_eq!(world.now, deadline);
+}
+
+#[test]
+fn extensions_that_are_asked_for_together_are_all_answered() {
+    let mut world = World::new(3);
+    world.ask(1, "k", renewing());
+    world.granted(1);
+    for _ in 0..10 {
+        world.extend(1);
+    }
+    world.run_for(20 * HOP);
+    let answers = world.answers().to_vec();
+    assert!(!answers.is_empty());
+    assert!(
+        answers
+            .iter()
+            .all(|(_, answer)| matches!(answer, Answer::Extended { .. }))
+    );
+}
+
+#[test]
+fn an_extension_of_a_section_that_is_over_is_no_panic() {
+    let mut world = World::new(3);
+    world.extend(7);
+    world.ask(1, "k", params());
+    world.extend(1);
+    world.granted(1);
+    assert!(matches!(
+        world.answer(1),
+        Answer::Over(_) | Answer::Extended { .. } | Answer::NotExtended { .. }
+    ));
+    world.run_for(2 * LEASE);
+    world.extend(1);
+    world.end(1);
+    world.extend(1);
+    world.run_for(LEASE);
+    assert_eq!(world.carriers("k"), []);
+}
+
+// ---- keys that are put back
+
+#[test]
+fn a_node_that_was_away_is_given_the_key_when_it_is_back() {
+    let mut world = World::with_clients(3, 2);
+    world.client(0).cut_off(2);
+    world.ask(1, "k", renewing());
+    world.granted(1);
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(world.carriers("k"), [0, 1]);
+    world.client(0).reconnect(2);
+    world.run_for(Duration::from_secs(2));
+    assert_eq!(world.carriers("k"), [0, 1, 2]);
+    assert_eq!(
+        world.answers().len(),
+        world.answers().iter().filter(extended).count()
+    );
+    world.end(1);
+    world.run_for(2 * HOP);
+    assert_eq!(world.carriers("k"), []);
+}
+
+fn extended((_, answer): &&(SectionId, Answer)) -> bool {
+    matches!(answer, Answer::Extended { .. })
+}
+
+#[test]
+fn a_lock_is_put_on_all_nodes_that_vote_shortly_after_it_was_granted() {
+    let mut world = World::new(5);
+    let slow = world.order("k")[3];
+    world.nodes[slow].behavior = Behavior::Refusing(Refuses::Writes);
+    world.ask(1, "k", params());
+    world.granted(1);
+    world.nodes[slow].behavior = Behavior::Healthy;
+    world.run_for(Duration::from_millis(50));
+    assert_eq!(world.carriers("k"), [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn a_key_that_one_node_has_lost_is_put_back_after_the_next_renewal() {
+    let mut world = World::new(3);
+    world.ask(1, "k", renewing());
+    world.granted(1);
+    world.run_for(Duration::from_millis(100));
+    world.nodes[1].forget_key("k");
+    assert!(matches!(world.answer(1), Answer::Extended { .. }));
+    world.run_for(20 * HOP);
+    assert_eq!(world.carriers("k"), [0, 1, 2]);
+}
+
+#[test]
+fn nothing_is_put_back_that_was_released() {
+    for steps in 0..40 {
+        let mut world = World::with_clients(3, 2);
+        world.client(0).cut_off(2);
+        world.ask(1, "k", renewing());
+        world.granted(1);
+        world.client(0).reconnect(2);
+        while world.state(2) != NodeState::Up {
+            assert!(world.step());
+        }
+        for _ in 0..steps {
+            world.step();
+        }
+        world.end(1);
+        world.run_for(10 * HOP);
+        assert_eq!(world.carriers("k"), [], "after {steps} steps");
+    }
+}
+
+#[test]
+fn a_key_of_another_owner_is_not_overwritten() {
+    let mut world = World::new(3);
+    world.occupy(1, "k", OTHER, 2 * LEASE);
+    world.ask(1, "k", renewing());
+    world.granted(1);
+    world.run_for(2 * LEASE - 100 * HOP);
+    assert_eq!(world.nodes[1].owner("k", world.now), Some(OTHER));
+    world.run_for(LEASE);
+    let owner = world.majority_owner("k");
+    assert_eq!(
+        world.nodes[1].owner("k", world.now),
+        owner,
+        "once it is free"
+    );
+    assert!(owner.is_some());
+}
+
+#[test]
+fn a_renewed_lock_outlives_a_rolling_restart() {
+    for nodes in [3, 5] {
+        let mut world = World::new(nodes);
+        world.ask(1, "k", renewing());
+        world.granted(1);
+        world.run_for(Duration::from_secs(20));
+        for node in 0..nodes {
+            world.restart_empty(node);
+            world.run_for(Duration::from_secs(10));
+            let over = |(_, answer): &&(SectionId, Answer)| matches!(answer, Answer::Over(_));
+            let over = world.answers().iter().find(over);
+            assert!(over.is_none(), "after the restart of node {node}: {over:?}");
+            let carriers = world.carriers("k");
+            assert_eq!(
+                carriers.len(),
+                nodes,
+                "after the restart of node {node}: {carriers:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Locks that are lost while they are held, and how soon their holders know.
+
+use std::time::Duration;
+
+use redlock_protocol::*;
+
+use crate::{world::*, *};
+
+#[test]
+fn a_deletion_that_nodes_tell_of_is_a_loss_within_two_round_trips() {
+    for nodes in 1..=5 {
+        let mut world = World::new(nodes);
+        world.ask(1, "k", params());
+        world.granted(1);
+        world.run_for(Duration::from_millis(100));
+        let deleted = world.now;
+        for node in 0..majority(nodes) {
+            world.delete(node, "k");
+        }
+        assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+        assert!(world.now.since(deleted) <= 2 * ROUND_TRIP, "{nodes} nodes");
+    }
+}
+
+#[test]
+fn a_deletion_in_the_first_moments_of_a_lock_is_a_loss_as_well() {
+    for after in [0, 1, 2, 5, 15, 19, 20, 21, 22, 25, 30] {
+        let mut world = World::new(3);
+        world.ask(1, "k", params());
+        world.granted(1);
+        world.run_for(after * HOP);
+        let deleted = world.now;
+        world.delete_all("k");
+        assert!(
+            matches!(world.answer(1), Answer::Over(Loss::Lost { .. })),
+            "{after} ms"
+        );
+        let took = world.now.since(deleted);
+        assert!(
+            took <= Duration::from_millis(25) + 2 * ROUND_TRIP,
+            "{after} ms: {took:?}"
+        );
+    }
+}
+
+#[test]
+fn a_deletion_that_leaves_a_minority_is_a_loss_also_of_a_lock_on_a_bare_majority() {
+    for (nodes, away) in [(3, 1), (4, 1), (5, 2)] {
+        let mut world = World::new(nodes);
+        for node in nodes - away..nodes {
+            world.kill(node);
+        }
+        world.ask(1, "k", params());
+        world.granted(1);
+        world.run_for(Duration::from_millis(100));
+        let deleted = world.now;
+        world.delete(0, "k");
+        assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+        assert!(world.now.since(deleted) <= 2 * ROUND_TRIP, "{nodes} nodes");
+    }
+}
+
+#[test]
+fn a_deletion_while_the_other_nodes_are_away_is_a_loss() {
+    let mut world = World::new(3);
+    world.ask(1, "k", renewing());
+    world.granted(1);
+    world.run_for(Duration::from_millis(100));
+    // It has the key on all three, and knows so.
+    world.delete(0, "k");
+    world.run_for(20 * HOP);
+    assert_eq!(world.answers(), []);
+    world.delete(1, "k");
+    let deleted = world.now;
+    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    assert!(world.now.since(deleted) <= 2 * ROUND_TRIP);
+}
+
+#[test]
+fn keys_that_another_owner_has_taken_are_lost() {
+    let mut world = World::new(3);
+    world.ask(1, "k", params());
+    world.granted(1);
+    world.run_for(Duration::from_millis(100));
+    let taken = world.now;
+    world.occupy_all("k", OTHER);
+    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    assert!(world.now.since(taken) <= 2 * ROUND_TRIP);
+    world.end(1);
+    world.run_for(10 * HOP);
+    assert_eq!(world.majority_owner("k"), Some(OTHER));
+}
+
+#[test]
+fn a_flush_of_a_majority_is_a_loss() {
+    let mut world = World::new(3);
+    world.ask(1, "k", renewing());
+    world.granted(1);
+    world.run_for(Duration::from_millis(100));
+    let flushed = world.now;
+    world.flush(0);
+    world.flush(1);
+    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    assert!(world.now.since(flushed) <= 4 * ROUND_TRIP);
+}
+
+#[test]
+fn without_news_the_next_renewal_finds_the_loss_and_makes_no_key_again() {
+    let mut world = World::new(3);
+    for node in 0..3 {
+        world.nodes[node].tells_changes = false;
+        world.break_connections(node);
+    }
+    world.await_votes(0);
+    world.ask(1, "k", renewing());
+    world.granted(1);
+    world.run_for(100 * HOP);
+    let deleted = world.now;
+    world.delete(0, "k");
+    world.delete(1, "k");
+    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    assert!(world.now.since(deleted) <= default_renewal(LEASE) + ROUND_TRIP);
+    world.run_for(20 * HOP);
+    assert_eq!(world.carriers("k"), [2]);
+}
+
+#[test]
+fn a_lost_lock_is_released_on_the_nodes_that_still_have_it() {
+    let mut world = World::new(3);
+    world.ask(1, "k", renewing());
+    world.granted(1);
+    world.run_for(100 * HOP);
+    world.delete(0, "k");
+    world.delete(1, "k");
+    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(world.carriers("k"), [2], "it may not have stopped");
+    world.end(1);
+    world.run_for(2 * HOP);
+    assert_eq!(world.carriers("k"), []);
+}
+
+#[test]
+fn a_new_connection_reads_what_is_watched_again() {
+    let mut world = World::new(3);
+    world.ask(1, "k", params());
+    world.granted(1);
+    world.run_for(Duration::from_millis(100));
+    for node in [1, 2] {
+        world.nodes[node].occupy("k", OTHER, LEASE, world.now);
+        world.break_connections(node);
+    }
+    let broken = world.now;
+    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    assert!(world.now.since(broken) < Duration::from_millis(100));
+}
+
+#[test]
+fn nodes_that_cannot_be_reached_are_not_a_loss() {
+    let mut world = World::new(3);
+    world.ask(1, "k", params());
+    let (deadline, _) = world.granted(1);
+    for node in 0..3 {
+        world.kill(node);
+    }
+    assert!(matches!(
+        world.answer(1),
+        Answer::Over(Loss::Expired { .. })
+    ));
+    assert_eq!(world.now, deadline);
+}
+
+#[test]
+fn news_of_a_change_that_changed_nothing_is_no_loss() {
+    let mut world = World::new(3);
+    world.ask(1, "k", params());
+    let (deadline, _) = world.granted(1);
+    world.run_for(100 * HOP);
+    for node in 0..3 {
+        world.client(0).hear_of_change(node, Some("k"));
+        world.client(0).hear_of_change(node, None);
+    }
+    assert!(matches!(
+        world.answer(1),
+        Answer::Over(Loss::Expired { .. })
+    ));
+    assert_eq!(world.now, deadline);
+}
+
+/// Keys that come back do not bring back a lock.
+#[test]
+fn that_a_majority_has_lost_a_lock_is_not_hidden_by_those_it_is_put_on() {
+    for extends in [false, true] {
+        for after in 0..6 {
+            let busy = Settings {
+                busy_from: 0,
+                ..settings()
+            };
+            let mut world = World::with_settings(5, &[busy]);
+            world.ask(1, "k", renewing());
+            world.granted(1);
+            world.run_for(5 * after * HOP);
+            let carriers = world.carriers("k");
+            for &node in &carriers[..carriers.len() - 2] {
+                world.nodes[node].forget_key("k");
+            }
+            if extends {
+                world.extend(1);
+            }
+            world.run_for(Duration::from_secs(4));
+            let held = world.majority_owner("k").is_some();
+            let over = |(_, answer): &(SectionId, Answer)| matches!(answer, Answer::Over(_));
+            let over = world.answers().iter().any(over);
+            assert!(held || over, "{extends}, {after}: {:?}", world.answers());
+        }
+    }
+}
+
+#[test]
+fn a_lock_is_never_believed_in_while_a_majority_of_nodes_is_known_not_to_have_it() {
+    // Nodes lose the key one by one, each for a different reason.
+    let mut world = World::new(5);
+    world.ask(1, "k", renewing());
+    world.granted(1);
+    world.run_for(Duration::from_millis(100));
+    world.delete(0, "k");
+    world.flush(1);
+    world.run_for(20 * HOP);
+    let over = |world: &World| {
+        let over = |(_, answer): &(SectionId, Answer)| matches!(answer, Answer::Over(_));
+        world.answers().iter().any(over)
+    };
+    assert!(!over(&world));
+    world.restart_empty(2);
+    let lost = world.now;
+    while !over(&world) {
+        assert!(world.step());
+    }
+    assert!(world.now.since(lost) <= Duration::from_millis(100));
+}

@@ -1,0 +1,48 @@
+//! The protocol as a whole, by its public API, in a world where nothing happens by chance.
+
+mod acquire;
+mod admission;
+mod clock;
+mod contention;
+mod cost;
+mod counters;
+mod dice;
+mod durable;
+mod exclusion;
+
+mod fairness;
+mod fuzz;
+mod hold;
+mod loss;
+mod outage;
+mod quarantine;
+mod queue;
+mod release;
+mod shutdown;
+mod turn;
+mod world;
+
+use redlock_protocol::Request;
+
+/// An owner of another fleet.
+const OTHER: redlock_protocol::Owner = redlock_protocol::Owner(99);
+
+const fn is_acquire(request: &Request) -> bool {
+    matches!(request, Request::Acquire { .. })
+}
+
+const fn is_extend(request: &Request) -> bool {
+    matches!(request, Request::Extend { .. })
+}
+
+const fn is_put_back(request: &Request) -> bool {
+    matches!(request, Request::PutBack { .. })
+}
+
+const fn is_release(request: &Request) -> bool {
+    matches!(request, Request::Release { .. })
+}
+
+const fn is_anything(_: &Request) -> bool {
+    true
+}

@@ -1,0 +1,271 @@
+//! Nodes that are away, or refuse what they are asked: what is sent while that lasts, and how soon
+//! it is over.
+
+use std::time::Duration;
+
+use redlock_protocol::*;
+
+use crate::{world::*, *};
+
+fn ask_for_many(world: &mut World, keys: u64) {
+    for section in 1..=keys {
+        let params = waiting(Duration::from_secs(600));
+        world.ask(section, &section.to_string(), params);
+    }
+}
+
+fn sent_since(world: &World, from: Instant, kind: fn(&Request) -> bool) -> usize {
+    let sends = world.sends(kind);
+    sends.iter().filter(|(at, _)| *at > from).count()
+}
+
+#[test]
+fn without_a_majority_a_lock_is_refused_at_once_and_nothing_is_sent() {
+    use Behavior::{Dead, Healthy};
+    let mut world = World::starting(&[Dead, Dead, Dead, Healthy, Healthy]);
+    let asked = world.now;
+    let before = world.sends(is_anything).len();
+    world.ask(1, "k", params());
+    let Answer::Refused(refusal) = world.answer(1) else {
+        panic!("without a majority")
+    };
+    assert_eq!(refusal.cause, Cause::NoQuorum);
+    let unreachable = |verdict: &&Verdict| matches!(verdict, Verdict::Unreachable { .. });
+    assert_eq!(refusal.verdicts.iter().filter(unreachable).count(), 3);
+    assert_eq!(world.now, asked);
+    assert_eq!(world.sends(is_anything).len(), before);
+}
+
+#[test]
+fn an_outage_of_the_majority_is_no_load_on_the_rest() {
+    use Behavior::{Dead, Healthy};
+    let mut world = World::starting(&[Healthy, Dead, Dead]);
+    ask_for_many(&mut world, 100);
+    let from = world.now;
+    world.run_for(Duration::from_secs(10));
+    assert_eq!(sent_since(&world, from, is_acquire), 0);
+    assert_eq!(sent_since(&world, from, is_release), 0);
+    assert!(sent_since(&world, from, is_anything) <= 20);
+    assert_eq!(world.answers(), []);
+}
+
+#[test]
+fn a_quarantine_of_the_majority_is_no_load_on_the_nodes() {
+    let mut world = World::new(3);
+    world.restart_empty(0);
+    world.restart_empty(1);
+    world.run_for(Duration::from_secs(2));
+    ask_for_many(&mut world, 100);
+    let from = world.now;
+    world.run_for(Duration::from_secs(10));
+    assert_eq!(sent_since(&world, from, is_acquire), 0);
+    assert!(sent_since(&world, from, is_anything) <= 20);
+}
+
+/// Nodes that are connected and silent are asked, because they may answer.
+#[test]
+fn silent_nodes_are_asked_seldom() {
+    use Behavior::{Healthy, Unresponsive};
+    let mut world = World::new(3);
+    for (node, behavior) in [Healthy, Unresponsive, Unresponsive]
+        .into_iter()
+        .enumerate()
+    {
+        world.nodes[node].behavior = behavior;
+    }
+    ask_for_many(&mut world, 100);
+    let from = world.now;
+    world.run_for(Duration::from_secs(10));
+    let to_healthy = world.sends(is_anything);
+    let to_healthy = to_healthy
+        .iter()
+        .filter(|(at, node)| *at > from && node.0 == 0)
+        .count();
+    assert!(
+        to_healthy <= 100 * 10 * 4,
+        "{to_healthy} requests of 100 waiters in ten seconds"
+    );
+}
+
+#[test]
+fn waiters_cost_few_wake_ups_while_nothing_can_be_done() {
+    let mut world = World::starting(&[Behavior::Dead; 3]);
+    ask_for_many(&mut world, 1_000);
+    let mut wake_ups = 0;
+    let end = world.now.after(Duration::from_secs(10));
+    while world.next().is_some_and(|next| next < end) {
+        world.step();
+        wake_ups += 1;
+    }
+    assert!(
+        wake_ups <= 1_000 * 40,
+        "{wake_ups} events of 1 000 waiters in ten seconds"
+    );
+}
+
+#[test]
+fn waiters_try_as_soon_as_a_majority_votes_again() {
+    for waited in [100, 1_000, 10_000] {
+        let mut world = World::with_clients(3, 1);
+        world.kill(1);
+        world.kill(2);
+        ask_for_many(&mut world, 50);
+        world.run_for(waited * HOP);
+        world.nodes[1].behavior = Behavior::Healthy;
+        while world.state(1) != NodeState::Up {
+            assert!(world.step());
+        }
+        let back = world.now;
+        for section in 1..=50 {
+            world.granted(section);
+        }
+        let took = world.now.since(back);
+        assert!(took <= 2 * ROUND_TRIP, "after {waited} ms: {took:?}");
+    }
+}
+
+#[test]
+fn a_node_that_comes_back_votes_within_a_second() {
+    let mut world = World::new(3);
+    world.kill(1);
+    world.run_for(Duration::from_secs(100));
+    world.nodes[1].behavior = Behavior::Healthy;
+    let back = world.now;
+    world.await_votes(0);
+    assert!(world.now.since(back) <= Duration::from_millis(1_100));
+}
+
+#[test]
+fn a_dead_node_is_tried_seldom() {
+    let mut world = World::new(3);
+    world.kill(1);
+    let from = world.now;
+    world.run_for(Duration::from_secs(60));
+    let connects =
+        |(at, action): &&(Instant, Action)| *at >= from && matches!(action, Action::Connect { .. });
+    let connects = world.log().iter().filter(connects).count();
+    assert!(
+        (30..=140).contains(&connects),
+        "{connects} attempts in a minute"
+    );
+}
+
+#[test]
+fn a_node_that_owes_a_reply_for_too_long_is_disconnected() {
+    let mut world = World::new(3);
+    world.behave([0], Behavior::Unresponsive);
+    world.ask(1, "k", params());
+    world.granted(1);
+    world.run_for(Duration::from_millis(1_001));
+    let gave_up =
+        |(_, action): &(Instant, Action)| matches!(action, Action::Disconnect { node: NodeId(0) });
+    assert!(world.log().iter().any(gave_up));
+    assert!(matches!(world.state(0), NodeState::Down { .. }));
+}
+
+/// It answers, if only with errors: a new connection would not help.
+#[test]
+fn a_node_that_refuses_writes_keeps_its_connection() {
+    for has_marker in [true, false] {
+        let mut world = World::new(3);
+        world.behave([0], Behavior::Refusing(Refuses::Writes));
+        if !has_marker {
+            world.restart_empty(0);
+        }
+        world.run_for(Duration::from_secs(2));
+        let from = world.now;
+        world.run_for(Duration::from_secs(60));
+        let connects = |(at, action): &&(Instant, Action)| {
+            *at >= from && matches!(action, Action::Connect { .. })
+        };
+        assert_eq!(world.log().iter().filter(connects).count(), 0);
+        let sent = sent_since(&world, from, is_anything);
+        assert!(sent <= 60 * 3 * 2, "{sent} requests in a minute of idling");
+        if !has_marker {
+            let NodeState::Refuses { message } = world.state(0) else {
+                panic!("{:?}", world.state(0))
+            };
+            assert!(
+                message.contains("REFUSED"),
+                "the server's own words: {message}"
+            );
+        }
+        for section in 1..=20 {
+            let asked = world.now;
+            world.ask(section, "k", params());
+            world.granted(section);
+            assert_eq!(world.now.since(asked), ROUND_TRIP);
+            world.end(section);
+            world.run_for(ROUND_TRIP);
+        }
+        world.behave([0], Behavior::Healthy);
+        world.run_for(settings().max_ttl);
+        assert_eq!(world.state(0), NodeState::Up);
+    }
+}
+
+#[test]
+fn a_node_that_refuses_everything_keeps_its_connection_and_is_asked_seldom() {
+    let mut world = World::new(3);
+    world.behave([0], Behavior::Refusing(Refuses::Everything));
+    world.break_connections(0);
+    world.run_for(Duration::from_secs(2));
+    let from = world.now;
+    world.run_for(Duration::from_secs(60));
+    let connects =
+        |(at, action): &&(Instant, Action)| *at >= from && matches!(action, Action::Connect { .. });
+    assert_eq!(world.log().iter().filter(connects).count(), 0);
+    assert!(matches!(world.state(0), NodeState::Refuses { .. }));
+    let sent = world.sends(is_anything);
+    let sent = sent
+        .iter()
+        .filter(|(at, node)| *at > from && node.0 == 0)
+        .count();
+    assert!((10..=150).contains(&sent), "{sent} requests in a minute");
+    world.behave([0], Behavior::Healthy);
+    let mended = world.now;
+    world.await_votes(0);
+    assert!(world.now.since(mended) <= Duration::from_secs(3));
+}
+
+#[test]
+fn a_node_that_refuses_writes_is_not_flooded() {
+    let mut world = World::new(3);
+    world.behave([0], Behavior::Refusing(Refuses::Everything));
+    for section in 1..=1_000 {
+        world.ask(section, "k", params());
+        world.granted(section);
+        world.end(section);
+        world.run_for(HOP);
+    }
+    let to = |node: usize, kind: fn(&Request) -> bool| {
+        world
+            .sends(kind)
+            .iter()
+            .filter(|(_, to)| to.0 == node)
+            .count()
+    };
+    assert!(to(0, is_anything) <= to(1, is_anything) + 100);
+}
+
+#[test]
+fn locks_are_granted_by_the_majority_that_can_write() {
+    let mut world = World::new(5);
+    world.behave([1, 3], Behavior::Refusing(Refuses::Writes));
+    for section in 1..=20 {
+        let asked = world.now;
+        world.ask(section, "k", params());
+        world.granted(section);
+        assert_eq!(world.now.since(asked), ROUND_TRIP);
+        world.end(section);
+        world.run_for(ROUND_TRIP);
+    }
+    world.behave([4], Behavior::Refusing(Refuses::Writes));
+    world.ask(30, "k", params());
+    let Answer::Refused(refusal) = world.answer(30) else {
+        panic!("three of five refuse")
+    };
+    assert_eq!(refusal.cause, Cause::NoQuorum);
+    let refused = |verdict: &&Verdict| matches!(verdict, Verdict::Refused { .. });
+    assert_eq!(refusal.verdicts.iter().filter(refused).count(), 3);
+}

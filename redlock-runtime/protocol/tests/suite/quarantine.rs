@@ -1,0 +1,323 @@
+//! Nodes that have lost their memory: how long they do not vote, and who notices.
+
+use std::time::Duration;
+
+use redlock_protocol::*;
+
+use crate::world::*;
+
+const LONG: Duration = Duration::from_secs(50);
+
+fn is_quarantined(state: &NodeState) -> bool {
+    matches!(state, NodeState::Quarantined { .. })
+}
+
+// ---- how long
+
+#[test]
+fn a_node_that_lost_its_memory_is_back_once_what_was_granted_has_expired() {
+    for lose in LOSSES {
+        let mut world = World::new(3);
+        for section in 1..=20 {
+            world.ask(section, "k", params());
+            world.granted(section);
+            world.end(section);
+            world.run_for(20 * HOP);
+        }
+        lose(&mut world, 0);
+        let took = world.votes_again(0);
+        let longest = params().key_ttl();
+        assert!(took >= longest, "{took:?}");
+        assert!(took <= longest + Duration::from_millis(500), "{took:?}");
+    }
+}
+
+#[test]
+fn a_node_that_lost_its_memory_is_back_soon_where_little_was_granted() {
+    let mut world = World::new(5);
+    world.run_for(3 * settings().max_ttl);
+    world.restart_empty(0);
+    let took = world.votes_again(0);
+    assert!(took >= LONGEST_ROUND, "{took:?}");
+    assert!(
+        took <= LONGEST_ROUND + Duration::from_millis(500),
+        "{took:?}"
+    );
+}
+
+#[test]
+fn the_longest_lock_that_any_client_has_decides() {
+    let mut world = World::with_clients(3, 2);
+    world
+        .client(1)
+        .ask(1, "other", params_of(Duration::from_secs(30)));
+    world.client(1).granted(1);
+    world.client(1).end(1);
+    world.run_for(Duration::from_secs(1));
+    world.restart_empty(1);
+    let took = world.votes_again(1);
+    let longest = params_of(Duration::from_secs(30)).key_ttl();
+    assert!(took >= longest, "{took:?}");
+    assert!(took <= longest + Duration::from_millis(500), "{took:?}");
+}
+
+#[test]
+fn a_lock_is_forgotten_as_the_longest_two_periods_later() {
+    let mut world = World::new(3);
+    world.client(0).start_wall_clock();
+    world.ask(1, "other", params_of(Duration::from_secs(60)));
+    world.granted(1);
+    world.end(1);
+    for section in 2..=60 {
+        world.run_for(Duration::from_secs(3));
+        world.ask(section, "k", params());
+        world.granted(section);
+        world.end(section);
+    }
+    world.restart_empty(1);
+    let took = world.votes_again(1);
+    assert!(
+        took <= params().key_ttl() + Duration::from_millis(500),
+        "{took:?}"
+    );
+}
+
+#[test]
+fn without_enough_others_a_node_stays_out_for_the_longest_lease_of_the_fleet() {
+    for (nodes, away) in [(3, 1), (5, 2), (4, 2)] {
+        let mut world = World::new(nodes);
+        for node in 1..=away {
+            world.kill(node);
+        }
+        world.restart_empty(0);
+        let took = world.votes_again(0);
+        let longest = settings().max_ttl;
+        assert!(took >= longest, "{nodes} nodes: {took:?}");
+        assert!(
+            took <= longest + Duration::from_millis(1_500),
+            "{nodes} nodes: {took:?}"
+        );
+    }
+}
+
+#[test]
+fn a_node_that_comes_back_brings_the_evidence_that_was_lacking() {
+    let mut world = World::new(3);
+    world.kill(1);
+    world.restart_empty(0);
+    world.run_for(Duration::from_secs(20));
+    assert!(is_quarantined(&world.state(0)));
+    world.nodes[1].behavior = Behavior::Healthy;
+    world.run_for(Duration::from_secs(3));
+    assert_eq!(world.state(0), NodeState::Up);
+}
+
+#[test]
+fn one_restarted_node_of_five_delays_nobody() {
+    let mut world = World::new(5);
+    world.restart_empty(0);
+    world.run_for(Duration::from_secs(1));
+    let asked = world.now;
+    world.ask(1, "k", params());
+    world.granted(1);
+    assert_eq!(world.now.since(asked), ROUND_TRIP);
+}
+
+#[test]
+fn two_restarted_nodes_of_three_are_said_to_be_quarantined() {
+    let mut world = World::new(3);
+    world.restart_empty(0);
+    world.restart_empty(1);
+    world.run_for(Duration::from_secs(2));
+    world.ask(1, "k", params());
+    let Answer::Refused(refusal) = world.answer(1) else {
+        panic!("no majority votes")
+    };
+    let Cause::Quarantined { ready_in } = refusal.cause else {
+        panic!("{refusal:?}")
+    };
+    assert!(ready_in <= settings().max_ttl && ready_in >= settings().max_ttl - 3 * LEASE);
+    let quarantined = |verdict: &&Verdict| matches!(verdict, Verdict::Quarantined { .. });
+    assert_eq!(refusal.verdicts.iter().filter(quarantined).count(), 2);
+    let before = world.now;
+    world.ask(2, "k", waiting(2 * settings().max_ttl));
+    world.granted(2);
+    assert!(world.now.since(before) <= ready_in + Duration::from_millis(500));
+}
+
+// ---- what does not shorten it
+
+#[test]
+fn neither_the_nodes_clock_nor_a_new_connection_shortens_a_quarantine() {
+    let mut world = World::new(3);
+    world.kill(1);
+    world.restart_empty(0);
+    let lost = world.now;
+    world.run_for(Duration::from_secs(1));
+    world.nodes[0].clock_ahead = Duration::from_secs(3_600);
+    world.break_connections(0);
+    world.run_for(Duration::from_secs(1));
+    world.break_connections(0);
+    world.ask(1, "k", waiting(2 * settings().max_ttl));
+    world.granted(1);
+    assert!(world.now.since(lost) >= settings().max_ttl);
+}
+
+#[test]
+fn another_loss_begins_another_quarantine() {
+    for first in LOSSES {
+        for second in LOSSES {
+            let mut world = World::new(3);
+            world.ask(1, "k", params());
+            world.granted(1);
+            world.end(1);
+            world.run_for(10 * HOP);
+            first(&mut world, 0);
+            world.run_for(params().key_ttl() - Duration::from_millis(200));
+            second(&mut world, 0);
+            let lost = world.now;
+            while world.state(0) != NodeState::Up || world.now == lost {
+                assert!(world.step());
+            }
+            let took = world.now.since(lost);
+            assert!(took >= params().key_ttl(), "{took:?}");
+        }
+    }
+}
+
+/// The node loses its memory again after any number of events, at the end of its quarantine.
+#[test]
+fn a_loss_at_any_moment_of_an_admission_is_found() {
+    for steps in 0..30 {
+        let mut world = World::new(3);
+        world.ask(1, "k", params());
+        world.granted(1);
+        world.end(1);
+        world.run_for(10 * HOP);
+        world.restart_empty(0);
+        world.run_for(params().key_ttl() - 3 * HOP);
+        for _ in 0..steps {
+            world.step();
+        }
+        world.flush(0);
+        let lost = world.now;
+        world.run_for(Duration::from_millis(100));
+        while world.state(0) != NodeState::Up {
+            assert!(world.step());
+        }
+        let took = world.now.since(lost);
+        assert!(took >= params().key_ttl(), "after {steps} steps: {took:?}");
+    }
+}
+
+// ---- who notices
+
+#[test]
+fn a_flush_is_noticed_by_a_client_that_asks_for_nothing() {
+    let mut world = World::new(3);
+    world.ask(1, "k", params());
+    world.granted(1);
+    world.end(1);
+    world.run_for(Duration::from_secs(1));
+    let flushed = world.now;
+    for node in 0..3 {
+        world.flush(node);
+    }
+    world.run_for(20 * HOP);
+    for node in 0..3 {
+        assert!(
+            is_quarantined(&world.state(node)),
+            "{:?}",
+            world.state(node)
+        );
+    }
+    // It counts from the flush, and not from the first lock that is asked for.
+    world.run_for(Duration::from_secs(40));
+    world.ask(2, "k", waiting(2 * settings().max_ttl));
+    world.granted(2);
+    let took = world.now.since(flushed);
+    assert!(
+        took <= settings().max_ttl + Duration::from_secs(1),
+        "{took:?}"
+    );
+}
+
+#[test]
+fn a_flush_that_nobody_tells_of_is_found_by_the_next_vote() {
+    let mut world = World::new(3);
+    for node in &mut world.nodes {
+        node.tells_changes = false;
+    }
+    world.client(0).restart();
+    world.await_votes(0);
+    world.flush(0);
+    world.flush(1);
+    world.run_for(Duration::from_secs(5));
+    world.ask(1, "k", params());
+    assert!(matches!(world.refused(1), Cause::Quarantined { .. }));
+}
+
+#[test]
+fn a_flush_before_the_first_request_is_seen_also_by_a_client_that_knows_no_node() {
+    for steps in 0..20 {
+        let mut world = World::new(3);
+        let client = world.add_client(settings());
+        for _ in 0..steps {
+            world.step();
+        }
+        for node in 0..3 {
+            world.flush(node);
+        }
+        world.run_for(50 * HOP);
+        world.client(client).ask(1, "k", params());
+        let cause = world.client(client).refused(1);
+        assert!(
+            matches!(cause, Cause::Quarantined { .. }),
+            "after {steps} steps: {cause:?}"
+        );
+    }
+}
+
+/// `SWAPDB` tells nobody. The database that comes has nothing in it.
+#[test]
+fn a_database_that_was_swapped_away_is_missed() {
+    let mut world = World::new(3);
+    world.ask(1, "k", params_of(LONG));
+    world.granted(1);
+    world.run_for(100 * HOP);
+    for node in 0..2 {
+        world.nodes[node].swap_with_empty();
+    }
+    let client = world.add_client(settings());
+    world.run_for(20 * HOP);
+    world.client(client).ask(1, "k", params());
+    assert!(matches!(
+        world.client(client).refused(1),
+        Cause::Quarantined { .. }
+    ));
+}
+
+#[test]
+fn another_server_under_the_same_address_is_found_out_by_its_missing_scripts() {
+    let mut world = World::new(3);
+    // A replica with all the data, and with another process id, behind the same connection.
+    world.nodes[0].become_server("a replica");
+    world.nodes[0].behavior = Behavior::WithoutScripts;
+    world.kill(1);
+    world.run_for(20 * HOP);
+    world.ask(1, "k", params());
+    assert!(matches!(world.refused(1), Cause::Quarantined { .. }));
+}
+
+#[test]
+fn a_flush_of_scripts_alone_costs_a_round_trip_or_two_and_no_quarantine() {
+    let mut world = World::new(3);
+    world.behave(0..3, Behavior::WithoutScripts);
+    let asked = world.now;
+    world.ask(1, "k", params());
+    world.granted(1);
+    assert!(world.now.since(asked) <= 4 * ROUND_TRIP);
+    world.end(1);
+    world.run_for(10 * HOP);
+    assert_eq!(world.carriers("k"), []);
+}

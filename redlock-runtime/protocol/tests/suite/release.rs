@@ -1,0 +1,278 @@
+//! Releases: what is sent where, again and again until it has been done, and what callers learn.
+
+use std::time::Duration;
+
+use redlock_protocol::*;
+
+use crate::{world::*, *};
+
+fn held(nodes: usize) -> World {
+    let mut world = World::new(nodes);
+    world.ask(1, "k", params());
+    world.granted(1);
+    world.run_for(2 * HOP);
+    world
+}
+
+fn releases_to(world: &World, node: usize) -> usize {
+    let sent = world.sends(is_release);
+    sent.iter().filter(|(_, to)| to.0 == node).count()
+}
+
+#[test]
+fn the_outcome_of_a_release_is_what_the_nodes_reply() {
+    let release = |spoil: fn(&mut World)| {
+        let mut world = held(3);
+        spoil(&mut world);
+        world.release(1);
+        world.answer(1)
+    };
+    assert_eq!(release(|_| {}), Answer::Released(Release::Released));
+    let kill_one = |world: &mut World| world.kill(2);
+    assert_eq!(release(kill_one), Answer::Released(Release::Released));
+    let forget_two = |world: &mut World| {
+        world.nodes[0].forget_key("k");
+        world.nodes[2].forget_key("k");
+    };
+    assert_eq!(
+        release(forget_two),
+        Answer::Released(Release::AlreadyExpired)
+    );
+    let silence = |world: &mut World| world.behave(0..3, Behavior::Unresponsive);
+    assert_eq!(release(silence), Answer::Released(Release::Unknown));
+    let refuse = |world: &mut World| {
+        world.behave(0..2, Behavior::Refusing(Refuses::Everything));
+    };
+    assert_eq!(release(refuse), Answer::Released(Release::Unknown));
+}
+
+#[test]
+fn a_release_takes_one_round_trip() {
+    for nodes in 1..=5 {
+        let mut world = held(nodes);
+        let ended = world.now;
+        world.release(1);
+        assert_eq!(world.answer(1), Answer::Released(Release::Released));
+        assert_eq!(world.now.since(ended), ROUND_TRIP);
+        assert_eq!(world.carriers("k"), []);
+        assert_eq!(world.sends(is_release).len(), nodes);
+    }
+}
+
+#[test]
+fn the_release_of_an_unknown_section_is_answered() {
+    let mut world = World::new(3);
+    world.release(7);
+    assert_eq!(world.answer(7), Answer::Released(Release::Unknown));
+    let mut world = held(3);
+    world.release(1);
+    world.release(1);
+    assert_eq!(
+        world.answer(1),
+        Answer::Released(Release::Unknown),
+        "the second one"
+    );
+    assert_eq!(world.answer(1), Answer::Released(Release::Released));
+}
+
+#[test]
+fn a_release_that_a_broken_connection_took_along_is_sent_again() {
+    let mut world = held(3);
+    world.nodes[0].behavior = Behavior::Slow(Duration::from_secs(3_600));
+    world.end(1);
+    world.nodes[0].behavior = Behavior::Healthy;
+    world.break_connections(0);
+    world.run_for(2 * HOP);
+    assert_eq!(world.carriers("k"), [0]);
+    world.run_for(Duration::from_millis(100));
+    assert_eq!(world.carriers("k"), []);
+}
+
+#[test]
+fn a_release_that_a_node_refused_is_sent_again() {
+    let mut world = held(3);
+    world.nodes[0].behavior = Behavior::Refusing(Refuses::Everything);
+    world.release(1);
+    assert_eq!(world.answer(1), Answer::Released(Release::Released));
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(world.carriers("k"), [0]);
+    world.nodes[0].behavior = Behavior::Healthy;
+    world.run_for(Duration::from_secs(2));
+    assert_eq!(world.carriers("k"), []);
+}
+
+#[test]
+fn a_node_that_was_away_is_released_when_it_is_back() {
+    let mut world = held(3);
+    world.kill(0);
+    world.end(1);
+    world.run_for(Duration::from_secs(2));
+    assert_eq!(world.carriers("k"), [0]);
+    world.nodes[0].behavior = Behavior::Healthy;
+    world.run_for(Duration::from_millis(1_100));
+    assert_eq!(world.carriers("k"), []);
+}
+
+#[test]
+fn a_node_that_stays_away_is_forgotten_once_its_key_has_expired() {
+    let mut world = held(3);
+    world.kill(0);
+    world.end(1);
+    world.run_for(2 * params().key_ttl());
+    world.nodes[0].behavior = Behavior::Healthy;
+    world.run_for(Duration::from_secs(5));
+    assert_eq!(world.state(0), NodeState::Up);
+    assert_eq!(releases_to(&world, 0), 0);
+    assert!(world.client(0).is_idle());
+}
+
+/// A user that may not delete: each release is tried a few times while the key lives.
+#[test]
+fn a_node_that_refuses_releases_is_asked_less_and_less_often() {
+    let mut world = held(3);
+    world.nodes[0].behavior = Behavior::Refusing(Refuses::Releases);
+    world.end(1);
+    world.run_for(Duration::from_secs(30));
+    let sent = world.sends(is_release);
+    let times = sent.iter().filter(|(_, to)| to.0 == 0).map(|(at, _)| *at);
+    let times: Vec<Instant> = times.collect();
+    assert!(times.len() >= 3 && times.len() <= 20, "{}", times.len());
+    let last = times[times.len() - 1].since(times[times.len() - 2]);
+    assert!(last >= Duration::from_millis(250), "{last:?}");
+    assert_eq!(releases_to(&world, 1), 1);
+}
+
+#[test]
+fn where_releases_are_refused_a_node_gets_few_more_commands_than_the_others() {
+    let mut world = World::new(3);
+    world.nodes[0].behavior = Behavior::Refusing(Refuses::Releases);
+    for section in 1..=1_000 {
+        world.ask(section, "k", params());
+        world.granted(section);
+        world.end(section);
+        world.run_for(2 * HOP);
+    }
+    let to = |node: usize| {
+        let sent = world.sends(is_anything);
+        sent.iter().filter(|(_, to)| to.0 == node).count()
+    };
+    assert!(to(0) <= 2 * to(1), "{} instead of {}", to(0), to(1));
+}
+
+#[test]
+fn a_node_that_has_carried_nothing_out_is_not_released() {
+    for what in [Refuses::Everything, Refuses::Writes] {
+        let mut world = World::new(3);
+        world.nodes[0].behavior = Behavior::Refusing(what);
+        for section in 1..=200 {
+            world.ask(section, "k", params());
+            world.granted(section);
+            world.run_for(HOP);
+            world.end(section);
+            world.run_for(2 * HOP);
+        }
+        assert_eq!(releases_to(&world, 0), 0, "{what:?}");
+    }
+}
+
+#[test]
+fn a_node_that_fails_in_the_middle_is_released() {
+    let mut world = World::new(3);
+    world.nodes[0].behavior = Behavior::FailingAfterwards;
+    world.ask(1, "k", params());
+    world.granted(1);
+    assert_eq!(world.carriers("k"), [0, 1, 2]);
+    world.end(1);
+    world.run_for(10 * HOP);
+    assert_eq!(world.carriers("k"), []);
+}
+
+#[test]
+fn a_node_that_refuses_an_attempt_because_of_another_owner_is_not_released() {
+    let mut world = World::new(3);
+    world.occupy_all("k", OTHER);
+    world.ask(1, "k", params());
+    assert!(matches!(world.refused(1), Cause::Contended { .. }));
+    world.run_for(Duration::from_secs(1));
+    // Two of three decide; the third one had not replied.
+    assert_eq!(world.sends(is_release).len(), 1);
+    assert_eq!(world.carriers("k"), [0, 1, 2]);
+}
+
+#[test]
+fn a_release_never_deletes_the_key_of_a_successor() {
+    // The release of the first turn reaches node 0 after its successor's grant.
+    let mut world = World::with_clients(3, 2);
+    world.ask(1, "k", params());
+    world.granted(1);
+    world.run_for(50 * HOP);
+    world.nodes[0].behavior = Behavior::Slow(Duration::from_millis(400));
+    world.end(1);
+    world.nodes[0].behavior = Behavior::Healthy;
+    world.nodes[0].forget_key("k");
+    world.client(1).ask(1, "k", renewing());
+    world.client(1).granted(1);
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(world.carriers("k"), [0, 1, 2]);
+    assert_eq!(world.client(1).answers(), []);
+}
+
+#[test]
+fn late_grants_of_an_ended_section_are_released() {
+    for after in [0, 1, 5, 100, 249, 251] {
+        let mut world = World::new(3);
+        world.behave(0..2, Behavior::Slow(Duration::from_millis(400)));
+        world.ask(1, "k", waiting(Duration::from_millis(after)));
+        world.run_for(Duration::from_millis(after));
+        world.end(1);
+        world.run_for(Duration::from_secs(2));
+        assert_eq!(world.carriers("k"), [], "given up after {after} ms");
+        assert!(world.client(0).is_idle());
+    }
+}
+
+/// Grants that were on their way when their connection broke.
+#[test]
+fn grants_that_come_after_their_connection_broke_are_released() {
+    let mut world = World::new(3);
+    world.behave(0..2, Behavior::Slow(Duration::from_millis(700)));
+    world.ask(1, "k", params());
+    world.run_for(10 * HOP);
+    world.behave(0..2, Behavior::Healthy);
+    world.break_connections(0);
+    world.break_connections(1);
+    assert!(matches!(world.answer(1), Answer::Refused(_)));
+    world.run_for(Duration::from_millis(600));
+    assert_eq!(world.carriers("k"), []);
+    world.run_for(Duration::from_millis(100));
+    // The requests were carried out after the releases that were sent over new connections; their
+    // keys live until they expire.
+    assert_eq!(world.carriers("k"), [0, 1]);
+    world.run_for(params().key_ttl());
+    assert_eq!(world.carriers("k"), []);
+    assert!(world.client(0).is_idle());
+}
+
+#[test]
+fn after_its_last_section_nothing_is_kept_of_a_key() {
+    let mut world = World::with_clients(3, 2);
+    for section in 1..=50 {
+        world.ask(section, &format!("key {section}"), waiting(LEASE));
+        world
+            .client(1)
+            .ask(section, &format!("key {section}"), waiting(LEASE));
+    }
+    for _ in 0..2_000 {
+        world.step();
+        for client in 0..2 {
+            for section in 1..=50 {
+                if let Some(Answer::Granted { .. }) = world.client(client).answered(section) {
+                    world.client(client).end(section);
+                }
+            }
+        }
+    }
+    world.run_for(2 * LEASE);
+    assert!(world.client(0).is_idle());
+    assert!(world.client(1).is_idle());
+}

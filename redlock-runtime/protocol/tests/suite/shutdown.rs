@@ -1,0 +1,174 @@
+//! The end of a node set: who is waited for, and who learns what.
+
+use std::time::Duration;
+
+use redlock_protocol::*;
+
+use crate::world::*;
+
+fn runs_until_drained(world: &mut World) -> ShutdownError {
+    loop {
+        if let Some(left) = world.client(0).drained() {
+            return left;
+        }
+        assert!(world.step(), "a shutdown ends");
+    }
+}
+
+#[test]
+fn a_shutdown_of_an_idle_node_set_is_over_at_once() {
+    let mut world = World::new(3);
+    let asked = world.now;
+    world.client(0).shut_down(LEASE, false);
+    assert_eq!(runs_until_drained(&mut world), ShutdownError::default());
+    assert_eq!(world.now, asked);
+}
+
+#[test]
+fn a_shutdown_waits_for_holders_and_releases_and_refuses_all_others() {
+    let mut world = World::new(3);
+    world.ask(1, "k", waiting(LEASE));
+    world.ask(2, "k", waiting(LEASE));
+    world.granted(1);
+    world.client(0).shut_down(LEASE, false);
+    world.ask(3, "other", params());
+    assert_eq!(world.refused(2), Cause::Stopped);
+    assert_eq!(world.refused(3), Cause::Stopped);
+    world.run_for(20 * HOP);
+    assert_eq!(world.client(0).drained(), None);
+    world.end(1);
+    world.run_for(2 * HOP);
+    assert_eq!(world.client(0).drained(), Some(ShutdownError::default()));
+    assert_eq!(world.carriers("k"), []);
+}
+
+#[test]
+fn a_shutdown_ends_in_time_and_counts_those_that_still_hold() {
+    let mut world = World::new(3);
+    world.ask(1, "k", renewing());
+    world.granted(1);
+    let asked = world.now;
+    let timeout = Duration::from_secs(30);
+    world.client(0).shut_down(timeout, false);
+    let left = runs_until_drained(&mut world);
+    assert_eq!(world.now.since(asked), timeout);
+    assert_eq!(left.held, 1);
+    let stopped = (SectionId(1), Answer::Over(Loss::Stopped));
+    assert!(world.answers().contains(&stopped));
+}
+
+#[test]
+fn a_renewed_lock_is_renewed_while_it_is_waited_for() {
+    let mut world = World::new(3);
+    world.ask(1, "k", renewing());
+    world.granted(1);
+    world.client(0).shut_down(Duration::from_secs(60), false);
+    world.run_for(4 * LEASE);
+    let extended = |(_, answer): &(SectionId, Answer)| matches!(answer, Answer::Extended { .. });
+    assert!(world.answers().iter().all(extended));
+    assert_eq!(world.carriers("k").len(), 3);
+    world.end(1);
+    world.run_for(2 * HOP);
+    assert_eq!(world.client(0).drained(), Some(ShutdownError::default()));
+}
+
+#[test]
+fn holders_are_told_to_stop_if_they_are_not_waited_for() {
+    let mut world = World::new(3);
+    world.ask(1, "k", renewing());
+    world.granted(1);
+    world.client(0).shut_down(LEASE, true);
+    assert_eq!(world.answer(1), Answer::Over(Loss::Stopped));
+    assert_eq!(world.carriers("k").len(), 3, "it may not have stopped");
+    world.end(1);
+    assert_eq!(runs_until_drained(&mut world), ShutdownError::default());
+    assert_eq!(world.carriers("k"), []);
+}
+
+#[test]
+fn an_attempt_that_is_under_way_is_given_up_and_released() {
+    for steps in 0..12 {
+        let mut world = World::new(3);
+        world.ask(1, "k", waiting(LEASE));
+        for _ in 0..steps {
+            world.step();
+        }
+        world.client(0).shut_down(LEASE, true);
+        world.end(1);
+        let left = runs_until_drained(&mut world);
+        assert_eq!(left, ShutdownError::default(), "after {steps} steps");
+        world.run_for(10 * HOP);
+        assert_eq!(world.carriers("k"), [], "after {steps} steps");
+    }
+}
+
+#[test]
+fn releases_that_cannot_be_confirmed_are_counted() {
+    let mut world = World::new(3);
+    world.ask(1, "k", params());
+    world.granted(1);
+    world.run_for(2 * HOP);
+    world.behave([1], Behavior::Unresponsive);
+    world.end(1);
+    let timeout = Duration::from_millis(500);
+    let asked = world.now;
+    world.client(0).shut_down(timeout, false);
+    let left = runs_until_drained(&mut world);
+    assert_eq!((left.held, left.unconfirmed), (0, 1));
+    assert_eq!(world.now.since(asked), timeout);
+}
+
+#[test]
+fn nodes_that_are_away_are_not_waited_for() {
+    let mut world = World::new(3);
+    world.ask(1, "k", params());
+    world.granted(1);
+    world.run_for(2 * HOP);
+    world.kill(1);
+    world.end(1);
+    let asked = world.now;
+    world.client(0).shut_down(LEASE, false);
+    let left = runs_until_drained(&mut world);
+    assert_eq!(left, ShutdownError::default());
+    assert!(world.now.since(asked) <= ROUND_TRIP);
+}
+
+#[test]
+fn a_second_shutdown_can_bring_the_end_forward_and_not_put_it_off() {
+    for (first, second, ends) in [(1, 3, 1), (3, 1, 1)] {
+        let mut world = World::new(3);
+        world.ask(1, "k", renewing());
+        world.granted(1);
+        let asked = world.now;
+        world.client(0).shut_down(Duration::from_secs(first), false);
+        world
+            .client(0)
+            .shut_down(Duration::from_secs(second), false);
+        runs_until_drained(&mut world);
+        assert_eq!(world.now.since(asked), Duration::from_secs(ends));
+    }
+}
+
+#[test]
+fn a_shutdown_without_end_is_no_overflow() {
+    let mut world = World::new(3);
+    world.ask(1, "k", params());
+    world.granted(1);
+    world.client(0).shut_down(Duration::MAX, false);
+    world.run_for(3 * LEASE);
+    assert_eq!(world.client(0).drained(), None);
+    world.end(1);
+    assert_eq!(runs_until_drained(&mut world), ShutdownError::default());
+}
+
+#[test]
+fn what_is_asked_for_after_the_end_is_refused() {
+    let mut world = World::new(3);
+    world.client(0).shut_down(LEASE, false);
+    runs_until_drained(&mut world);
+    world.ask(1, "k", waiting(LEASE));
+    assert_eq!(world.refused(1), Cause::Stopped);
+    world.extend(1);
+    world.release(1);
+    assert_eq!(world.answer(1), Answer::Released(Release::Unknown));
+}

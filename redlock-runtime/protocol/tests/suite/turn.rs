@@ -1,0 +1,459 @@
+//! Sections that follow each other within one turn, without a round of their own.
+
+use std::{ops::RangeInclusive, time::Duration};
+
+use redlock_protocol::*;
+
+use crate::{world::*, *};
+
+fn queue(world: &mut World, sections: RangeInclusive<u64>, params: LockParams) {
+    for section in sections {
+        world.ask(section, "k", params);
+    }
+}
+
+fn long_wait() -> LockParams {
+    waiting(Duration::from_secs(600))
+}
+
+/// What was seen of a row of sections.
+struct Row {
+    /// How many began at the moment at which the one before ended.
+    at_once: usize,
+    last: Token,
+}
+
+/// One section after the other, each of this length.
+fn run_sections(world: &mut World, sections: RangeInclusive<u64>, length: Duration) -> Row {
+    let mut row = Row {
+        at_once: 0,
+        last: Token(0),
+    };
+    for section in sections {
+        let ended = world.now;
+        let (deadline, token) = world.granted(section);
+        assert!(token > row.last, "{token} after {}", row.last);
+        assert!(deadline > world.now);
+        row.at_once += usize::from(world.now == ended);
+        row.last = token;
+        world.run_for(length);
+        world.end(section);
+    }
+    row
+}
+
+#[test]
+fn short_sections_follow_each_other_without_a_node() {
+    for nodes in 1..=5 {
+        for length in [0, 1, 3, 8] {
+            let mut world = World::new(nodes);
+            queue(&mut world, 1..=100, long_wait());
+            let began = world.now;
+            let row = run_sections(&mut world, 1..=100, length * HOP);
+            assert!(
+                row.at_once >= 95,
+                "sections of {length} ms: {}",
+                row.at_once
+            );
+            let took = world.now.since(began);
+            assert!(took <= 100 * length * HOP + 5 * ROUND_TRIP, "{took:?}");
+            assert_eq!(world.sends(is_acquire).len(), nodes);
+            let rounds = world.sends(is_extend).len() / nodes;
+            let expected = took.as_millis() as usize / 20 + 3;
+            assert!(rounds <= expected, "{rounds} rounds in {took:?}");
+            world.run_for(10 * HOP);
+            assert_eq!(
+                world.sends(is_release).len(),
+                nodes,
+                "the turn is released once"
+            );
+            assert_eq!(world.carriers("k"), []);
+        }
+    }
+}
+
+#[test]
+fn more_sections_than_a_block_has_tokens_take_another_block() {
+    let mut world = World::new(3);
+    queue(&mut world, 1..=2_000, long_wait());
+    let began = world.now;
+    run_sections(&mut world, 1..=2_000, Duration::ZERO);
+    let took = world.now.since(began);
+    assert!(took <= 12 * ROUND_TRIP, "{took:?}");
+}
+
+#[test]
+fn a_section_begins_only_while_the_last_round_is_young() {
+    for (lease, youth) in [(5_000, 50), (400, 20)] {
+        let (lease, youth) = (Duration::from_millis(lease), Duration::from_millis(youth));
+        for length in [1, 7, 19, 60] {
+            let mut world = World::new(3);
+            let params = LockParams {
+                wait: Duration::from_secs(60),
+                ..params_of(lease)
+            };
+            queue(&mut world, 1..=40, params);
+            for section in 1..=40 {
+                let (deadline, _) = world.granted(section);
+                let left = deadline.since(world.now);
+                assert!(
+                    left >= lease - youth,
+                    "sections of {length} ms, {section}: {left:?} of {lease:?} left"
+                );
+                world.run_for(length * HOP);
+                world.end(section);
+            }
+        }
+    }
+}
+
+#[test]
+fn after_a_long_section_the_next_one_begins_within_a_round_trip() {
+    let mut world = World::new(3);
+    queue(&mut world, 1..=10, long_wait());
+    for section in 1..=10 {
+        let ended = world.now;
+        let (deadline, _) = world.granted(section);
+        assert!(world.now.since(ended) <= ROUND_TRIP, "section {section}");
+        assert!(deadline >= ended.after(LEASE - Duration::from_millis(50)));
+        world.run_for(Duration::from_millis(200));
+        world.end(section);
+    }
+    assert_eq!(world.sends(is_acquire).len(), 3);
+}
+
+#[test]
+fn a_turn_is_not_refreshed_while_a_long_section_runs() {
+    let mut world = World::new(3);
+    queue(&mut world, 1..=2, long_wait());
+    world.granted(1);
+    world.run_for(Duration::from_secs(1));
+    let rounds = world.sends(is_extend).len() / 3;
+    assert!(rounds <= 3, "{rounds} rounds in a second");
+}
+
+#[test]
+fn a_section_keeps_its_deadline_although_its_turn_is_refreshed() {
+    let mut world = World::new(3);
+    queue(&mut world, 1..=30, long_wait());
+    run_sections(&mut world, 1..=20, HOP);
+    let (deadline, _) = world.granted(21);
+    assert!(matches!(
+        world.answer(21),
+        Answer::Over(Loss::Expired { .. })
+    ));
+    assert_eq!(world.now, deadline);
+}
+
+#[test]
+fn a_section_in_a_turn_is_renewed_if_it_wants_to_be() {
+    let mut world = World::new(3);
+    let renewing = LockParams {
+        wait: LEASE,
+        ..renewing()
+    };
+    queue(&mut world, 1..=3, renewing);
+    run_sections(&mut world, 1..=2, HOP);
+    world.granted(3);
+    for _ in 0..5 {
+        let Answer::Extended { deadline } = world.answer(3) else {
+            panic!("renewed")
+        };
+        assert!(deadline > world.now.after(LEASE - 20 * HOP));
+        for expiry in world.expiries("k") {
+            assert!(expiry >= deadline.after(params().guard_band));
+        }
+    }
+}
+
+/// Waits for long, for a lease of this length.
+fn lasting(lease: u64) -> LockParams {
+    LockParams {
+        wait: Duration::from_secs(600),
+        ..params_of(Duration::from_secs(lease))
+    }
+}
+
+#[test]
+fn every_section_has_keys_that_outlive_its_own_lease() {
+    let mut world = World::new(3);
+    let leases = [5, 60, 1, 20, 5, 60, 60, 2];
+    for (section, &lease) in (1..).zip(&leases) {
+        world.ask(section, "k", lasting(lease));
+    }
+    for (section, &lease) in (1..).zip(&leases) {
+        let params = lasting(lease);
+        let (deadline, _) = world.granted(section);
+        let left = deadline.since(world.now);
+        assert!(
+            left <= params.lease && left >= params.lease * 9 / 10,
+            "{left:?} of {lease} s"
+        );
+        let needed = deadline.after(params.guard_band);
+        let long = world
+            .expiries("k")
+            .into_iter()
+            .filter(|&at| at >= needed)
+            .count();
+        assert!(long >= 2, "section {section} of {lease} s has {long} keys");
+        world.run_for(3 * HOP);
+        world.end(section);
+    }
+    world.run_for(10 * HOP);
+    assert_eq!(world.carriers("k"), []);
+}
+
+#[test]
+fn short_leases_behind_a_long_one_are_no_clock_that_runs_ahead() {
+    let mut world = World::new(3);
+    world.ask(1, "k", lasting(60));
+    queue(&mut world, 2..=200, lasting(1));
+    run_sections(&mut world, 1..=200, 20 * HOP);
+    for node in 0..3 {
+        assert_eq!(world.state(node), NodeState::Up);
+    }
+}
+
+#[test]
+fn releases_that_are_awaited_share_their_rounds_and_delay_no_section() {
+    let mut world = World::new(3);
+    queue(&mut world, 1..=200, long_wait());
+    let began = world.now;
+    for section in 1..=200 {
+        world.granted(section);
+        world.run_for(HOP);
+        world.release(section);
+    }
+    let took = world.now.since(began);
+    assert!(took <= 200 * HOP + 10 * ROUND_TRIP, "{took:?}");
+    for section in 1..=200 {
+        assert_eq!(world.answer(section), Answer::Released(Release::Released));
+    }
+    assert!(world.now.since(began) <= took + 2 * ROUND_TRIP);
+    let rounds = world.sends(is_extend).len() / 3;
+    assert!(rounds <= 120, "{rounds} rounds for 200 sections");
+}
+
+#[test]
+fn what_is_said_of_a_release_was_found_out_after_the_section_had_ended() {
+    // Sections follow each other, and the keys are deleted while the third one runs.
+    for (told, nodes) in [(false, 3), (true, 3), (false, 5), (true, 5)] {
+        let mut world = World::new(nodes);
+        for node in &mut world.nodes {
+            node.tells_changes = told;
+        }
+        queue(&mut world, 1..=10, long_wait());
+        run_sections(&mut world, 1..=2, HOP);
+        world.granted(3);
+        for node in &mut world.nodes {
+            node.forget_key("k");
+        }
+        world.release(3);
+        assert_eq!(world.answer(3), Answer::Released(Release::AlreadyExpired));
+    }
+}
+
+#[test]
+fn an_awaited_release_on_silent_nodes_is_unknown_after_the_node_timeout() {
+    for waiters in [0, 3] {
+        let mut world = World::new(3);
+        world.ask(1, "k", params());
+        queue(&mut world, 2..=1 + waiters, long_wait());
+        world.granted(1);
+        world.run_for(100 * HOP);
+        world.behave(0..3, Behavior::Unresponsive);
+        let ended = world.now;
+        world.release(1);
+        assert_eq!(world.answer(1), Answer::Released(Release::Unknown));
+        assert_eq!(
+            world.now.since(ended),
+            params().round_timeout(),
+            "{waiters} waiters"
+        );
+    }
+}
+
+#[test]
+fn a_release_after_the_deadline_was_of_an_expired_lock() {
+    let mut world = World::new(3);
+    queue(&mut world, 1..=2, long_wait());
+    world.granted(1);
+    assert!(matches!(
+        world.answer(1),
+        Answer::Over(Loss::Expired { .. })
+    ));
+    world.release(1);
+    assert_eq!(world.answer(1), Answer::Released(Release::AlreadyExpired));
+}
+
+#[test]
+fn a_turn_that_is_lost_is_followed_by_another_one_with_higher_tokens() {
+    let mut world = World::new(3);
+    queue(&mut world, 1..=30, long_wait());
+    let before = run_sections(&mut world, 1..=20, HOP).last;
+    world.granted(21);
+    world.delete_all("k");
+    let deleted = world.now;
+    assert!(matches!(world.answer(21), Answer::Over(Loss::Lost { .. })));
+    assert!(world.now.since(deleted) <= Duration::from_millis(30));
+    world.end(21);
+    let (deadline, token) = world.granted(22);
+    assert!(token > before);
+    assert!(deadline >= deleted.after(LEASE), "by a round of its own");
+    assert!(world.carriers("k").len() >= 2);
+}
+
+#[test]
+fn no_section_begins_in_a_turn_that_another_process_has_taken_over() {
+    let mut world = World::new(3);
+    queue(&mut world, 1..=30, long_wait());
+    run_sections(&mut world, 1..=20, HOP);
+    world.granted(21);
+    world.occupy_all("k", OTHER);
+    assert!(matches!(world.answer(21), Answer::Over(Loss::Lost { .. })));
+    world.end(21);
+    world.run_for(Duration::from_secs(1));
+    let answers = world.answers();
+    let began = answers
+        .iter()
+        .any(|(_, answer)| matches!(answer, Answer::Granted { .. }));
+    assert!(!began, "{answers:?}");
+}
+
+/// No node says anything, but the refresh is refused.
+#[test]
+fn a_turn_without_news_of_its_loss_ends_at_its_next_refresh() {
+    let mut world = World::new(3);
+    for node in 0..3 {
+        world.nodes[node].tells_changes = false;
+        world.break_connections(node);
+    }
+    world.await_votes(0);
+    queue(&mut world, 1..=200, long_wait());
+    run_sections(&mut world, 1..=20, HOP);
+    world.occupy_all("k", OTHER);
+    let taken = world.now;
+    let mut began = 0;
+    for section in 21..=200 {
+        while world.answers().is_empty() && world.now.since(taken) < Duration::from_millis(200) {
+            assert!(world.step());
+        }
+        match world.client(0).answered(section) {
+            Some(Answer::Granted { .. }) => began += 1,
+            _ => break,
+        }
+        world.run_for(HOP);
+        world.end(section);
+    }
+    assert!(began <= 60, "{began} sections of a turn that was over");
+}
+
+#[test]
+fn a_section_that_is_stuck_blocks_its_turn_and_not_for_ever() {
+    let mut world = World::new(3);
+    queue(&mut world, 1..=30, long_wait());
+    run_sections(&mut world, 1..=20, HOP);
+    let began = world.now;
+    world.granted(21);
+    assert!(matches!(
+        world.answer(21),
+        Answer::Over(Loss::Expired { .. })
+    ));
+    let owner = world.majority_owner("k");
+    world.run_for(Duration::from_millis(400));
+    assert_eq!(world.answers(), []);
+    assert_eq!(world.majority_owner("k"), owner, "it has not let go");
+    assert!(owner.is_some());
+    world.granted(22);
+    let took = world.now.since(began);
+    assert!(
+        took >= params().key_ttl() - Duration::from_millis(50),
+        "{took:?}"
+    );
+    assert!(
+        took <= params().key_ttl() + Duration::from_millis(200),
+        "{took:?}"
+    );
+    // It lets go of what is not its own any more.
+    world.end(21);
+    world.run_for(10 * HOP);
+    assert!(world.majority_owner("k").is_some());
+    assert_eq!(world.answers(), []);
+}
+
+#[test]
+fn tokens_rise_from_turn_to_turn_and_from_process_to_process() {
+    let mut world = World::with_clients(3, 3);
+    let mut last = Token(0);
+    for section in 1..=30 {
+        for client in 0..3 {
+            world.client(client).ask(section, "k", waiting(LEASE));
+            let (_, token) = world.client(client).granted(section);
+            assert!(token > last);
+            last = token;
+            world.client(client).end(section);
+            world.run_for(ROUND_TRIP);
+        }
+    }
+}
+
+#[test]
+fn one_refresh_is_under_way_at_a_time() {
+    let mut world = World::new(3);
+    world.behave(0..3, Behavior::Delayed(Duration::from_millis(40)));
+    queue(&mut world, 1..=200, long_wait());
+    let mut open = 0_i32;
+    run_sections(&mut world, 1..=200, HOP);
+    let log = world.log().to_vec();
+    let mut rounds: Vec<Instant> = Vec::new();
+    for (at, action) in log {
+        if let Action::Send(order) = action
+            && is_extend(&order.body)
+            && order.node == NodeId(0)
+        {
+            rounds.push(at);
+            open += 1;
+        }
+    }
+    for pair in rounds.windows(2) {
+        assert!(
+            pair[1].since(pair[0]) >= Duration::from_millis(40),
+            "{open} rounds"
+        );
+    }
+}
+
+/// A section begins while a refresh is under way, and is to be renewed before that is over.
+#[test]
+fn a_renewal_that_is_due_during_a_refresh_waits_for_it() {
+    for behavior in [
+        Behavior::Unresponsive,
+        Behavior::Delayed(Duration::from_millis(150)),
+    ] {
+        let mut world = World::new(3);
+        let lease = Duration::from_millis(300);
+        let params = LockParams {
+            wait: Duration::from_secs(60),
+            renew: Some(default_renewal(lease)),
+            node_timeout: Duration::from_millis(200),
+            ..params_of(lease)
+        };
+        queue(&mut world, 1..=30, params);
+        run_sections(&mut world, 1..=5, HOP);
+        let mut section = 6;
+        world.granted(section);
+        let rounds = world.sends(is_extend).len();
+        while world.sends(is_extend).len() == rounds {
+            world.run_for(HOP);
+        }
+        world.behave(0..3, behavior);
+        world.end(section);
+        section += 1;
+        let (deadline, _) = world.granted(section);
+        match world.answer(section) {
+            Answer::Extended { .. } => assert_ne!(behavior, Behavior::Unresponsive),
+            Answer::Over(Loss::Expired { .. }) => assert_eq!(world.now, deadline),
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,498 @@
+//! A world of nodes and client processes in virtual time: every message takes one millisecond each
+//! way, and nothing happens by chance.
+
+mod client;
+mod faults;
+mod node;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use redlock_protocol::*;
+
+use self::{client::Client, node::Origin};
+pub(crate) use self::{
+    client::Process,
+    faults::LOSSES,
+    node::{Behavior, Node, Refuses},
+};
+
+/// The time of a message from a client to a node, or back.
+pub(crate) const HOP: Duration = Duration::from_millis(1);
+
+/// The time of a request and its reply.
+pub(crate) const ROUND_TRIP: Duration = Duration::from_millis(2);
+
+pub(crate) const LEASE: Duration = Duration::from_secs(5);
+
+/// No test waits for longer than this for an answer.
+const PATIENCE: Duration = Duration::from_secs(4 * 3_600);
+
+/// What every client has that is not given anything else: leases of up to a minute, and of five
+/// seconds by default.
+pub(crate) fn settings() -> Settings {
+    Settings {
+        silence_limit: Duration::from_secs(1),
+        may_evict: false,
+        max_ttl: params_of(Duration::from_secs(60)).key_ttl(),
+        default_ttl: params().key_ttl(),
+        assume_fresh: false,
+        busy_from: BUSY_FROM,
+        mixed_fleet: false,
+    }
+}
+
+/// One attempt for the default lease.
+pub(crate) fn params() -> LockParams {
+    LockParams::of(LEASE)
+}
+
+/// One attempt for a lease of this length.
+pub(crate) fn params_of(lease: Duration) -> LockParams {
+    LockParams::of(lease)
+}
+
+/// The default lease, waited for.
+pub(crate) fn waiting(wait: Duration) -> LockParams {
+    LockParams { wait, ..params() }
+}
+
+/// The default lease, renewed until its end.
+pub(crate) fn renewing() -> LockParams {
+    LockParams {
+        renew: Some(default_renewal(LEASE)),
+        ..params()
+    }
+}
+
+pub(crate) struct World {
+    pub(crate) now: Instant,
+    pub(crate) nodes: Vec<Node>,
+    clients: Vec<Client>,
+    messages: BTreeMap<(Instant, u64), Message>,
+    /// So many messages have been sent.
+    sent: u64,
+    /// So many timers have woken at this moment.
+    woken: (Instant, u32),
+}
+
+/// Something on its way.
+#[derive(Debug)]
+enum Message {
+    Request {
+        origin: Origin,
+        /// The process of the server that it was sent to: the next one never sees it.
+        process: u64,
+        order: Order,
+    },
+    News {
+        client: usize,
+        /// The next process of this client never sees it.
+        incarnation: u64,
+        /// It comes over this connection, and is lost with it.
+        connection: Option<(NodeId, ConnectionId)>,
+        event: Event,
+    },
+}
+
+impl World {
+    /// Healthy nodes that are connected and vote, and one client.
+    pub(crate) fn new(nodes: usize) -> Self {
+        Self::with_clients(nodes, 1)
+    }
+
+    /// Healthy nodes that are connected and vote, and so many clients.
+    pub(crate) fn with_clients(nodes: usize, clients: usize) -> Self {
+        Self::with_settings(nodes, &vec![settings(); clients])
+    }
+
+    /// Healthy nodes that are connected and vote, and one client for each of the settings.
+    pub(crate) fn with_settings(nodes: usize, settings: &[Settings]) -> Self {
+        let mut world = Self::without_clients(&vec![Behavior::Healthy; nodes]);
+        for &settings in settings {
+            world.add_client(settings);
+        }
+        for client in 0..settings.len() {
+            world.await_votes(client);
+        }
+        world
+    }
+
+    /// One client with nodes that voted already, and that behave like this when it connects to
+    /// them.
+    pub(crate) fn starting(behaviors: &[Behavior]) -> Self {
+        let mut world = Self::new(behaviors.len());
+        for (node, &behavior) in behaviors.iter().enumerate() {
+            world.nodes[node].behavior = behavior;
+        }
+        world.client(0).restart();
+        world.run_for(20 * HOP);
+        world
+    }
+
+    /// Nodes that no client has ever connected to.
+    pub(crate) fn without_clients(behaviors: &[Behavior]) -> Self {
+        let now = Instant::from_nanos(0).after(Duration::from_secs(100_000));
+        let node = |(index, &behavior)| Node::new(index, behavior, now);
+        Self {
+            now,
+            nodes: behaviors.iter().enumerate().map(node).collect(),
+            clients: Vec::new(),
+            messages: BTreeMap::new(),
+            sent: 0,
+            woken: (now, 0),
+        }
+    }
+
+    /// A client that starts now. Its number.
+    pub(crate) fn add_client(&mut self, settings: Settings) -> usize {
+        let number = self.clients.len();
+        let client = Client::new(number, self.nodes.len(), settings, self.now);
+        self.clients.push(client);
+        self.carry_out(number);
+        number
+    }
+
+    /// Runs until all nodes vote for this client.
+    pub(crate) fn await_votes(&mut self, client: usize) {
+        let end = self.now.after(Duration::from_secs(120));
+        let votes = |state: &Option<NodeState>| *state == Some(NodeState::Up);
+        while !self.clients[client].states.iter().all(votes) {
+            let is_over = self.now >= end || !self.step();
+            let states = &self.clients[client].states;
+            assert!(!is_over, "client {client} sees {states:?}");
+        }
+        self.run_for(10 * HOP);
+    }
+
+    /// Runs until the only client says that a node does not vote, and then that it does. How long
+    /// that took.
+    pub(crate) fn votes_again(&mut self, node: usize) -> Duration {
+        let from = self.now;
+        for is_up in [false, true] {
+            while (self.state(node) == NodeState::Up) != is_up {
+                assert!(self.step());
+            }
+        }
+        self.now.since(from)
+    }
+
+    /// What one client does and sees.
+    pub(crate) fn client(&mut self, client: usize) -> Process<'_> {
+        Process::new(self, client)
+    }
+
+    pub(crate) fn ask(&mut self, section: u64, key: &str, params: LockParams) {
+        self.client(0).ask(section, key, params);
+    }
+
+    /// The only client's section ends, without a word about its release.
+    pub(crate) fn end(&mut self, section: u64) {
+        self.client(0).end(section);
+    }
+
+    /// The only client's section ends, and its caller awaits what becomes of its release.
+    pub(crate) fn release(&mut self, section: u64) {
+        self.client(0).release(section);
+    }
+
+    pub(crate) fn extend(&mut self, section: u64) {
+        self.client(0).extend(section);
+    }
+
+    pub(crate) fn answer(&mut self, section: u64) -> Answer {
+        self.client(0).answer(section)
+    }
+
+    /// The deadline and the token of a section of the only client, once it is granted.
+    pub(crate) fn granted(&mut self, section: u64) -> (Instant, Token) {
+        self.client(0).granted(section)
+    }
+
+    /// The cause for which a section of the only client is refused.
+    pub(crate) fn refused(&mut self, section: u64) -> Cause {
+        self.client(0).refused(section)
+    }
+
+    /// What nobody has asked [`World::answer`] for yet.
+    pub(crate) fn answers(&self) -> &[(SectionId, Answer)] {
+        &self.clients[0].answers
+    }
+
+    /// Every action of the only client, with the time at which it was taken.
+    pub(crate) fn log(&self) -> &[(Instant, Action)] {
+        &self.clients[0].log
+    }
+
+    /// The requests of the only client.
+    pub(crate) fn sends(&self, kind: impl Fn(&Request) -> bool) -> Vec<(Instant, NodeId)> {
+        self.clients[0].sends(kind)
+    }
+
+    /// The state of a node as the only client reported it last.
+    pub(crate) fn state(&self, node: usize) -> NodeState {
+        self.clients[0].state(node)
+    }
+
+    /// Lets one message arrive, or one timer wake, whichever is next. False when the world has
+    /// come to rest.
+    pub(crate) fn step(&mut self) -> bool {
+        let message = self.messages.first_key_value().map(|(&(at, _), _)| at);
+        let wakeup = self.next_wakeup();
+        match (message, wakeup) {
+            (None, None) => return false,
+            (Some(at), wakeup) if wakeup.is_none_or(|(wake, _)| at <= wake) => {
+                self.now = self.now.max(at);
+                if let Some((_, message)) = self.messages.pop_first() {
+                    self.arrive(message);
+                }
+            }
+            (_, Some((at, client))) => {
+                self.now = self.now.max(at);
+                let woken = if self.woken.0 == self.now {
+                    self.woken.1 + 1
+                } else {
+                    0
+                };
+                assert!(woken < 1_000, "client {client} wakes again and again");
+                self.woken = (self.now, woken);
+                self.handle(client, Event::Wakeup);
+            }
+            (Some(_), None) => unreachable!("covered by the guard above"),
+        }
+        true
+    }
+
+    pub(crate) fn run_for(&mut self, time: Duration) {
+        let end = self.now.after(time);
+        while self.next().is_some_and(|next| next <= end) {
+            self.step();
+        }
+        self.now = end;
+    }
+
+    /// When something happens next.
+    pub(crate) fn next(&self) -> Option<Instant> {
+        let message = self.messages.first_key_value().map(|(&(at, _), _)| at);
+        let wakeup = self.next_wakeup().map(|(at, _)| at);
+        [message, wakeup].into_iter().flatten().min()
+    }
+
+    fn next_wakeup(&self) -> Option<(Instant, usize)> {
+        let wakeups = self.clients.iter().enumerate();
+        let wakeups = wakeups.filter_map(|(number, client)| Some((client.next_wakeup()?, number)));
+        wakeups.min()
+    }
+
+    /// The nodes on which `key` lives, whosever it is.
+    pub(crate) fn carriers(&self, key: &str) -> Vec<usize> {
+        let lives = |&node: &usize| self.nodes[node].has(key, self.now);
+        (0..self.nodes.len()).filter(lives).collect()
+    }
+
+    /// The owners of `key` that a majority of the nodes carries: at most one.
+    pub(crate) fn majority_owner(&self, key: &str) -> Option<Owner> {
+        let owners = self
+            .nodes
+            .iter()
+            .filter_map(|node| node.owner(key, self.now));
+        let owners: Vec<Owner> = owners.collect();
+        let count = |owner: &&Owner| owners.iter().filter(|other| other == owner).count();
+        let needed = majority(self.nodes.len());
+        owners.iter().find(|owner| count(owner) >= needed).copied()
+    }
+
+    /// When the keys expire on the nodes that have them.
+    pub(crate) fn expiries(&self, key: &str) -> Vec<Instant> {
+        let expiries = self
+            .nodes
+            .iter()
+            .filter_map(|node| node.expiry(key, self.now));
+        expiries.collect()
+    }
+
+    /// The order in which the nodes are asked for `key`; the first one is its leader.
+    pub(crate) fn order(&self, key: &str) -> Vec<usize> {
+        let nodes = self.nodes.len();
+        let first = stripe(key) as usize % nodes;
+        (first..first + nodes).map(|node| node % nodes).collect()
+    }
+
+    pub(crate) fn leader(&self, key: &str) -> usize {
+        self.order(key)[0]
+    }
+
+    fn handle(&mut self, client: usize, event: Event) {
+        self.clients[client].tick(self.now);
+        self.clients[client].protocol.handle(event, self.now);
+        self.carry_out(client);
+    }
+
+    fn carry_out(&mut self, client: usize) {
+        while let Some(action) = self.clients[client].protocol.poll_action() {
+            self.clients[client].note(&action, self.now);
+            match action {
+                Action::Connect { node, connection } => self.connect(client, node, connection),
+                Action::Disconnect { node } => {
+                    self.nodes[node.0].connections.remove(&client);
+                }
+                Action::Send(order) => self.send_order(client, order),
+                Action::Answer { .. } | Action::NodeChanged { .. } | Action::Drained(_) => {}
+            }
+        }
+    }
+
+    fn connect(&mut self, client: usize, node: NodeId, connection: ConnectionId) {
+        let is_cut_off = self.clients[client].is_cut_off[node.0];
+        let sees_info = self.clients[client].may_read_info;
+        let at = &mut self.nodes[node.0];
+        let event = if at.behavior == Behavior::Dead || is_cut_off {
+            let reason = "connection refused".into();
+            Event::Disconnected {
+                node,
+                connection,
+                reason,
+            }
+        } else {
+            at.accept(client, connection, self.now);
+            let facts = at.facts(sees_info, self.now);
+            Event::Connected {
+                node,
+                connection,
+                facts,
+            }
+        };
+        let news = self.news(client, None, event);
+        self.post(self.now.after(ROUND_TRIP), news);
+    }
+
+    fn send_order(&mut self, client: usize, order: Order) {
+        let lag = self.clients[client].lag[order.node.0];
+        let at = &mut self.nodes[order.node.0];
+        let delay = at.request_delay() + lag;
+        let process = at.process;
+        if let Some(connection) = at.connections.get_mut(&client) {
+            let arrival = connection.request_arrival(self.now.after(delay));
+            let connection = connection.id;
+            let origin = Origin { client, connection };
+            self.post(
+                arrival,
+                Message::Request {
+                    origin,
+                    process,
+                    order,
+                },
+            );
+        }
+    }
+
+    fn post(&mut self, at: Instant, message: Message) {
+        self.sent += 1;
+        self.messages.insert((at, self.sent), message);
+    }
+
+    fn news(&self, client: usize, over: Option<(NodeId, ConnectionId)>, event: Event) -> Message {
+        Message::News {
+            client,
+            incarnation: self.clients[client].incarnation,
+            connection: over,
+            event,
+        }
+    }
+
+    /// Sends something to a client over its connection, behind all that was sent before.
+    fn tell(
+        &mut self,
+        node: usize,
+        client: usize,
+        id: ConnectionId,
+        delay: Duration,
+        event: Event,
+    ) {
+        let Some(connection) = self.nodes[node].connections.get_mut(&client) else {
+            return;
+        };
+        if connection.id == id {
+            let arrival = connection.reply_arrival(self.now.after(delay));
+            let news = self.news(client, Some((NodeId(node), id)), event);
+            self.post(arrival, news);
+        }
+    }
+
+    /// Tells the clients that have read `key` that it has changed. The one that changed it is not
+    /// told, but is forgotten like the others: that is what Redis does.
+    fn notify(&mut self, node: usize, key: &str, writer: Option<usize>) {
+        for client in 0..self.clients.len() {
+            let Some(connection) = self.nodes[node].connections.get_mut(&client) else {
+                continue;
+            };
+            let id = connection.id;
+            if connection.tracked.remove(key) && writer != Some(client) {
+                let key = Some(Arc::from(key));
+                let node = NodeId(node);
+                self.tell(node.0, client, id, HOP, Event::Changed { node, key });
+            }
+        }
+    }
+
+    fn arrive(&mut self, message: Message) {
+        match message {
+            Message::News {
+                client,
+                incarnation,
+                connection,
+                event,
+            } => {
+                let resumes = self.clients[client].paused_until;
+                if resumes > self.now {
+                    let message = Message::News {
+                        client,
+                        incarnation,
+                        connection,
+                        event,
+                    };
+                    return self.post(resumes, message);
+                }
+                let is_connected = |(node, id): (NodeId, ConnectionId)| {
+                    let current = self.nodes[node.0].connections.get(&client);
+                    current.is_some_and(|current| current.id == id)
+                };
+                let is_current = incarnation == self.clients[client].incarnation;
+                if is_current && connection.is_none_or(is_connected) {
+                    self.handle(client, event);
+                }
+            }
+            Message::Request {
+                origin,
+                process,
+                order,
+            } => {
+                if self.nodes[order.node.0].process == process {
+                    self.carry_out_request(origin, order);
+                }
+            }
+        }
+    }
+
+    fn carry_out_request(&mut self, origin: Origin, order: Order) {
+        let Order {
+            node: NodeId(node),
+            request,
+            body,
+            with_source,
+        } = order;
+        let sees_info = self.clients[origin.client].may_read_info;
+        let (reply, changed) =
+            self.nodes[node].run(origin, &body, with_source, sees_info, self.now);
+        if let Some(key) = changed {
+            self.notify(node, &key, Some(origin.client));
+        }
+        if let Some(delay) = self.nodes[node].reply_delay() {
+            let event = Event::Reply {
+                node: NodeId(node),
+                request,
+                reply,
+            };
+            self.tell(node, origin.client, origin.connection, delay, event);
+        }
+    }
+}
