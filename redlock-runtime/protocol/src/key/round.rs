@@ -8,18 +8,16 @@ use std::time::Duration;
 
 use crate::{
     action::{Cause, Verdict},
+    ask::RoundId,
     message::{BlockRequest, NodeId, Owner},
     rules::{
         ballot::Ballot,
+        numbers::Numbers,
         quorum,
-        token::{Block, Numbers, Token},
+        token::{Block, Token},
     },
     time::Instant,
 };
-
-/// One round. Never reused, and larger than all before it for the same key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct RoundId(pub(super) u64);
 
 #[derive(Debug)]
 pub(super) struct Round {

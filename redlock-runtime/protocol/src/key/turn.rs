@@ -23,12 +23,13 @@ use std::time::Duration;
 use super::{
     Claim, Cx, Front, Key, Waiter,
     refresh::answer_reports,
-    round::{Progress, Round, RoundId},
+    round::{Progress, Round},
     section::Section,
     waiting::stand_back_for,
 };
 use crate::{
     action::{Answer, Loss, Release, Verdict},
+    ask::RoundId,
     message::{Owner, SectionId},
     rules::{
         token::{Block, Token},
