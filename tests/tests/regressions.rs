@@ -21,7 +21,7 @@ use std::{
 };
 
 use common::{
-    NEVER, acquire_on_all, await_sent, await_state, await_up, connect, connect_by, found, unhurried,
+    NEVER, acquire_on_all, await_sent, await_state, connect, connect_by, found, unhurried,
 };
 use redlock_runtime::{LockError, NodeState, Redlock, Release, Verdict};
 use redlock_tests::{Cluster, PATIENCE, Proxy, Server};
