@@ -290,9 +290,13 @@ impl Lanes {
     #[inline(always)]
     fn mix(&mut self) {
         let one = (self.one ^ self.word).wrapping_mul(0xff51_afd7_ed55_8ccd);
-        self.one = (one ^ (one >> 32)).wrapping_mul(0xc4ce_b9fe_1a85_ec53).rotate_left(29);
+        self.one = (one ^ (one >> 32))
+            .wrapping_mul(0xc4ce_b9fe_1a85_ec53)
+            .rotate_left(29);
         let two = (self.two ^ self.word).wrapping_mul(0xa076_1d64_78bd_642f);
-        self.two = (two ^ (two >> 29)).wrapping_mul(0xe703_7ed1_a0b4_28db).rotate_left(31);
+        self.two = (two ^ (two >> 29))
+            .wrapping_mul(0xe703_7ed1_a0b4_28db)
+            .rotate_left(31);
         self.word = 0;
         self.bytes = 0;
     }

@@ -63,7 +63,11 @@ impl Trial {
             Extent::Whole => format!("{states} states, {steps} steps"),
             Extent::Walks { walks, .. } => format!("at random, {walks} courses, {steps} steps"),
         };
-        println!("{}: {extent}, {seconds:.1} s: {}", self.name, self.result(&found));
+        println!(
+            "{}: {extent}, {seconds:.1} s: {}",
+            self.name,
+            self.result(&found)
+        );
         found
     }
 
@@ -77,7 +81,10 @@ impl Trial {
             }
             (Some(violation), _) => {
                 let name = &self.name;
-                format!("WRONG: {} (`--only \"{name}\"` prints the steps)", violation.rule)
+                format!(
+                    "WRONG: {} (`--only \"{name}\"` prints the steps)",
+                    violation.rule
+                )
             }
         }
     }

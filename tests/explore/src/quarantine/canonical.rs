@@ -38,9 +38,8 @@ impl<const N: usize> Quarantine<N> {
         let knows_no_better = this.longest == self.longest();
         let has_old_target = has_mark(Mark::OldTarget) && !self.has(Mutant::LossNotCompared);
         let has_target = has_mark(Mark::Target) || has_mark(Mark::OldTarget);
-        let is_useless = knows_no_better
-            || has_old_target
-            || !has_target && !self.has(Mutant::ReadBefore);
+        let is_useless =
+            knows_no_better || has_old_target || !has_target && !self.has(Mutant::ReadBefore);
         let has_evidence = usize::from(this.voting) > N - majority(N);
         for node in &mut state.nodes {
             let mark = &mut node.marks[reader];

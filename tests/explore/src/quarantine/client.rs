@@ -93,10 +93,7 @@ impl<const N: usize> Quarantine<N> {
         let (is_granted, is_noted) = match client.round {
             Round::None => (false, false),
             Round::Acquires => (node.owner == 0 || node.owner == owner, true),
-            Round::Extends => (
-                node.owner == owner,
-                !self.has(Mutant::ExtensionNotNoted),
-            ),
+            Round::Extends => (node.owner == owner, !self.has(Mutant::ExtensionNotNoted)),
         };
         if !is_granted || !node.has_vote() {
             return false;

@@ -30,7 +30,13 @@ fn three_nodes() -> Vec<Trial> {
         ..THREE
     };
     vec![
-        whole("quarantine: two slow readers", Quarantine { readers: 2, ..THREE }),
+        whole(
+            "quarantine: two slow readers",
+            Quarantine {
+                readers: 2,
+                ..THREE
+            },
+        ),
         whole(
             "quarantine: any lease for both clients",
             Quarantine {
@@ -39,7 +45,10 @@ fn three_nodes() -> Vec<Trial> {
             },
         ),
         whole("quarantine: leases of 2 and 4 rounds", longer),
-        whole("quarantine: leases of 1 and 2 rounds", Quarantine { round: 2, ..longer }),
+        whole(
+            "quarantine: leases of 1 and 2 rounds",
+            Quarantine { round: 2, ..longer },
+        ),
         whole(
             "quarantine: snapshots",
             Quarantine {

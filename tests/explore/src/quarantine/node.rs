@@ -98,7 +98,8 @@ impl Node {
     /// Without marker, and its loss was not found beside one.
     pub(super) fn is_new(&self, mutant: Option<Mutant>) -> bool {
         let ignores = mutant == Some(Mutant::FirstStartBesideMarker);
-        self.loss().is_some_and(|loss| !loss.beside_marker || ignores)
+        self.loss()
+            .is_some_and(|loss| !loss.beside_marker || ignores)
     }
 
     /// Time goes on. Nothing differs for losses that are older than `oldest`.
@@ -154,7 +155,10 @@ impl<const N: usize> Quarantine<N> {
     }
 
     const fn ticks(&self, ticks: u8) -> Duration {
-        LONGEST_ROUND.saturating_mul(ticks as u32).checked_div(self.round as u32).unwrap()
+        LONGEST_ROUND
+            .saturating_mul(ticks as u32)
+            .checked_div(self.round as u32)
+            .unwrap()
     }
 
     /// Takes in the record of another node.
@@ -206,7 +210,11 @@ impl<const N: usize> Quarantine<N> {
         if matches!(this.standing, Standing::Restored | Standing::Empty) {
             let mut next = *state;
             let mut others = (0..N).filter(|&other| other != node);
-            self.note(&mut next, node, others.any(|other| state.nodes[other].has_marker()));
+            self.note(
+                &mut next,
+                node,
+                others.any(|other| state.nodes[other].has_marker()),
+            );
             take(Step::new(Move::Note { node: place }, next));
             let mut next = *state;
             self.note(&mut next, node, false);
@@ -314,7 +322,9 @@ impl<const N: usize> Quarantine<N> {
         records.sort_unstable();
         let waits = (0..=records.len()).map(|few| self.wait(&records[..few]));
         let by_records = loss.age >= self.read_from();
-        let wait = waits.filter(|&wait| by_records || wait >= self.longest()).min();
+        let wait = waits
+            .filter(|&wait| by_records || wait >= self.longest())
+            .min();
         if wait.is_some_and(|wait| loss.age >= wait) {
             let mut next = *state;
             next.admit(node);

@@ -2,7 +2,10 @@
 
 use redlock_protocol::majority;
 
-use super::{Move, Mutant, Quarantine, State, Take, node::{Mark, Standing}};
+use super::{
+    Move, Mutant, Quarantine, State, Take,
+    node::{Mark, Standing},
+};
 use crate::search::Step;
 
 /// What it has read of others.

@@ -15,7 +15,12 @@ impl fmt::Display for Move {
             Self::Extend { client, ttl } => write!(f, "{} begins to extend by {ttl}", name(client)),
             Self::Vote { client, node } => write!(f, "{} votes for {}", of(node), name(client)),
             Self::Unheard { client, node } => {
-                write!(f, "{} votes for {}, and the reply is lost", of(node), name(client))
+                write!(
+                    f,
+                    "{} votes for {}, and the reply is lost",
+                    of(node),
+                    name(client)
+                )
             }
             Self::PutBack { client, node } => {
                 write!(f, "{} puts its key back on {}", name(client), of(node))
@@ -32,9 +37,13 @@ impl fmt::Display for Move {
             ),
             Self::Admit { node } => write!(f, "{} is admitted", of(node)),
             Self::AdmitFirst { node } => write!(f, "{} is admitted by the first start", of(node)),
-            Self::Look { reader, node } => write!(f, "reader {} looks after {}", reader + 1, of(node)),
+            Self::Look { reader, node } => {
+                write!(f, "reader {} looks after {}", reader + 1, of(node))
+            }
             Self::Read { reader, node } => write!(f, "reader {} reads {}", reader + 1, of(node)),
-            Self::AdmitBy { reader, node } => write!(f, "reader {} admits {}", reader + 1, of(node)),
+            Self::AdmitBy { reader, node } => {
+                write!(f, "reader {} admits {}", reader + 1, of(node))
+            }
             Self::Forget { reader } => write!(f, "reader {} begins anew", reader + 1),
         }
     }

@@ -131,7 +131,13 @@ fn turns() -> Vec<Trial> {
         ..TURNS
     };
     let mut turns = vec![
-        whole("turns: two at a time, up to 6", Turns { highest: 6, ..TURNS }),
+        whole(
+            "turns: two at a time, up to 6",
+            Turns {
+                highest: 6,
+                ..TURNS
+            },
+        ),
         whole(
             "turns: two at a time, without end",
             Turns {

@@ -124,5 +124,7 @@ pub(super) fn permuted<const N: usize>(nodes: u8, order: &[usize; N]) -> u8 {
     if nodes == 0 {
         return 0;
     }
-    (0..N).map(|place| (nodes >> order[place] & 1) << place).sum()
+    (0..N)
+        .map(|place| (nodes >> order[place] & 1) << place)
+        .sum()
 }

@@ -3,10 +3,7 @@
 use std::array;
 
 use super::{Node, Round, State};
-use crate::tokens::{
-    memory,
-    numbers,
-};
+use crate::tokens::{memory, numbers};
 
 impl<const N: usize> Round<N> {
     pub(super) const IDLE: Self = Self {

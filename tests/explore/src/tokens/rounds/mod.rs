@@ -219,7 +219,9 @@ impl<const N: usize> Rounds<N> {
             } else {
                 let above = asked.above;
                 (first <= above).then(|| {
-                    format!("a block from {first} is won, but {above} was given before it was asked for")
+                    format!(
+                        "a block from {first} is won, but {above} was given before it was asked for"
+                    )
                 })
             };
             let round = round as u8;
@@ -284,7 +286,10 @@ impl<const N: usize> Rounds<N> {
                 Progress::Admitted { counter } => {
                     let memory = Memory::default();
                     next.nodes[node] = Node { counter, memory };
-                    Move::Admit { node: place, counter }
+                    Move::Admit {
+                        node: place,
+                        counter,
+                    }
                 }
             };
             take(Step::new(by, next));

@@ -22,7 +22,9 @@ impl fmt::Display for Move {
                 node: at,
                 first,
             } => write!(f, "{} replies {first} to {}", node(at), client(round)),
-            Self::Win { round, first } => write!(f, "{} wins the block from {first}", client(round)),
+            Self::Win { round, first } => {
+                write!(f, "{} wins the block from {first}", client(round))
+            }
             Self::End { round } => write!(f, "{} gives up", client(round)),
             Self::Raise { node: at } => write!(f, "{} raises its counter by one", node(at)),
             Self::Lose { node: at } => write!(f, "{} loses its memory", node(at)),

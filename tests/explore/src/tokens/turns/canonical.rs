@@ -3,10 +3,7 @@
 use std::array;
 
 use super::{Node, Phase, State, TURNS, Turn};
-use crate::tokens::{
-    memory,
-    numbers,
-};
+use crate::tokens::{memory, numbers};
 
 impl<const N: usize> Turn<N> {
     pub(super) const OVER: Self = Self {
@@ -92,7 +89,9 @@ impl<const N: usize> State<N> {
         let mut next = self;
         next.turns = array::from_fn(|place| self.turns[order[place]]);
         for node in &mut next.nodes {
-            let place = order.iter().position(|&turn| turn + 1 == usize::from(node.owner));
+            let place = order
+                .iter()
+                .position(|&turn| turn + 1 == usize::from(node.owner));
             node.owner = place.map_or(0, |place| place as u8 + 1);
         }
         next
@@ -194,7 +193,13 @@ mod tests {
         };
         assert_canonical_forms_lose_nothing(&losses, images);
         let exclusive = false;
-        assert_canonical_forms_lose_nothing(&Turns { exclusive, ..single }, images);
+        assert_canonical_forms_lose_nothing(
+            &Turns {
+                exclusive,
+                ..single
+            },
+            images,
+        );
     }
 
     #[test]

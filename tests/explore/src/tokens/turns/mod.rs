@@ -385,7 +385,9 @@ impl<const N: usize> Turns<N> {
         let mut next = *state;
         next.end(turn);
         if self.has(Mutant::BlockOutlivesTurn) {
-            let Turn { next: first, end, .. } = state.turns[turn];
+            let Turn {
+                next: first, end, ..
+            } = state.turns[turn];
             (next.turns[turn].next, next.turns[turn].end) = (first, end);
         }
         take(Step::new(Move::End { turn: place }, next));
