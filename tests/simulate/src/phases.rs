@@ -127,9 +127,15 @@ impl World {
             .sum();
         self.tally.scenarios[self.plan.scenario as usize] = 1;
         self.tally.draws = self.draws().map(u64::from);
+        let summary = if self.violations.is_empty() {
+            String::new()
+        } else {
+            self.plan.summary()
+        };
         History {
             tally: self.tally,
             violations: self.violations,
+            summary,
             digest: self.log.digest(),
         }
     }

@@ -44,7 +44,8 @@ impl World {
 
     /// Nothing bars it for good.
     pub(crate) fn can_vote(&self, node: usize) -> bool {
-        self.plan.servers.evicting != Some(node) && !self.nodes[node].sickness.is_for_good()
+        let barred = [self.plan.servers.evicting, self.poisoned];
+        !barred.contains(&Some(node)) && !self.nodes[node].sickness.is_for_good()
     }
 
     /// When all nodes that can must vote, after the last fault.
