@@ -229,6 +229,7 @@ impl World {
 
     /// The protocol says what it thinks of a node.
     pub(crate) fn node_changed(&mut self, client: usize, node: NodeId, state: &NodeState) {
+        self.clients[client].links[node.0].is_voter = *state == NodeState::Up;
         if let NodeState::ClockAhead { by, .. } = state
             && self.plan.profile == Profile::Inside
         {

@@ -61,4 +61,13 @@ impl World {
         let mut nodes = 0..self.nodes.len();
         nodes.all(|node| self.nodes[node].votes() || !self.can_vote(node))
     }
+
+    /// All clients know that they do.
+    pub(crate) fn all_know_votes(&self) -> bool {
+        let knows = |client: &crate::client::Client| {
+            let mut links = client.links.iter().enumerate();
+            links.all(|(node, link)| link.is_voter || !self.can_vote(node))
+        };
+        self.all_vote() && self.clients.iter().all(knows)
+    }
 }
