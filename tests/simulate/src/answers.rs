@@ -223,11 +223,13 @@ impl World {
     /// Some node may not have replied to a release.
     fn may_be_unknown(&self) -> bool {
         let calm = matches!(self.phase, Phase::Calm | Phase::Storm);
-        !calm || self.plan.half_open_at_last
+        let is_sick = (0..self.nodes.len()).any(|node| !self.can_vote(node));
+        !calm || self.plan.half_open_at_last || is_sick
     }
 
     /// The protocol says what it thinks of a node.
     pub(crate) fn node_changed(&mut self, client: usize, node: NodeId, state: &NodeState) {
+        self.clients[client].links[node.0].is_voter = *state == NodeState::Up;
         if let NodeState::ClockAhead { by, .. } = state
             && self.plan.profile == Profile::Inside
         {

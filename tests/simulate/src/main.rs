@@ -237,6 +237,7 @@ fn simulate(settings: &Settings, seed: u64, log: Log) -> History {
                 at: 0,
                 what: text.unwrap_or_default(),
             }],
+            summary: String::new(),
             digest: 0,
         }
     })

@@ -68,7 +68,7 @@ impl World {
     fn storms(&mut self) {
         // A round for which a short lease leaves no time can fail.
         let may_fail = self.plan.lease < 80 * MILLI || self.plan.half_open_at_last;
-        if may_fail || !self.all_vote() {
+        if may_fail || !self.all_know_votes() {
             return;
         }
         self.phase = Phase::Storm;
@@ -127,9 +127,15 @@ impl World {
             .sum();
         self.tally.scenarios[self.plan.scenario as usize] = 1;
         self.tally.draws = self.draws().map(u64::from);
+        let summary = if self.violations.is_empty() {
+            String::new()
+        } else {
+            self.plan.summary()
+        };
         History {
             tally: self.tally,
             violations: self.violations,
+            summary,
             digest: self.log.digest(),
         }
     }
@@ -185,20 +191,25 @@ impl World {
             .all(|client| client.is_at_rest(evicting))
     }
 
-    /// Every node that can votes again in time.
+    /// Every node that can votes again in time, and all clients know.
     fn run_to_vote(&mut self, by: u64) {
         let is_promised = !self.plan.half_open_at_last && !self.plan.fleet.odd;
-        while !self.all_vote() && self.now <= by {
+        let mut since = None;
+        while !self.all_know_votes() && self.now <= by {
+            if since.is_none() && self.all_vote() {
+                since = Some(self.now);
+            }
             if !self.step() {
                 break;
             }
         }
-        if is_promised && !self.all_vote() {
+        if is_promised && !self.all_know_votes() {
             let votes: Vec<bool> = self.nodes.iter().map(crate::node::Node::votes).collect();
-            self.violation(
-                Rule::Vote,
-                format!("by now all nodes should vote: {votes:?}"),
-            );
+            let what = format!("by now all nodes should vote, and all know: {votes:?}");
+            self.violation(Rule::Vote, what);
+        }
+        if is_promised && let Some(since) = since {
+            self.tally.longest_ignorance = self.now - since;
         }
     }
 

@@ -204,6 +204,11 @@ impl Plan {
         key_ttl(nanos(self.lease / share), nanos(self.guard_band))
     }
 
+    /// Some node may lose its memory.
+    pub(crate) fn forgets(&self) -> bool {
+        self.faults.iter().any(|fault| fault.loses_memory())
+    }
+
     /// Some process would wait for less than the longest lease at a first start.
     pub(crate) const fn has_short_defaults(&self) -> bool {
         self.fleet.mixed_defaults || self.fleet.default_share > 1

@@ -273,9 +273,14 @@ impl World {
             self.poisoned = Some(node);
             self.hit(Fault::CounterPoisoned, None);
             let index = self.random.index(self.plan.fleet.keys);
-            let value = self
-                .random
-                .pick(&[1 << 53, 1 << 52, (1 << 52) - 300, 1 << 51]);
+            // One that is no counter; or one that is far ahead, which where memory is lost becomes
+            // the floor of others.
+            let far = if self.plan.forgets() {
+                [(1 << 52) + 1; 2]
+            } else {
+                [(1 << 52) - 300, 1 << 51]
+            };
+            let value = self.random.pick(&[1 << 53, 1 << 53, far[0], far[1]]);
             self.nodes[node].poison(index, value);
         }
     }
