@@ -8,7 +8,7 @@ use crate::{
     checker::{Belief, Rule},
     client::Limit,
     node::Node,
-    plan::Profile,
+    plan::{Profile, nanos},
     scenario::Scenario,
     world::{Phase, World},
 };
@@ -224,7 +224,9 @@ impl World {
     fn may_be_unknown(&self) -> bool {
         let calm = matches!(self.phase, Phase::Calm | Phase::Storm);
         let is_sick = (0..self.nodes.len()).any(|node| !self.can_vote(node));
-        !calm || self.plan.half_open_at_last || is_sick
+        // A release waits for the round before it, and for the refusals of sick nodes.
+        let is_hasty = self.plan.plain_params().round_timeout() < nanos(20 * MILLI);
+        !calm || self.plan.half_open_at_last || is_sick || is_hasty
     }
 
     /// The protocol says what it thinks of a node.
