@@ -200,13 +200,16 @@ impl World {
         let nodes = self.nodes.len();
         let owner = self.clients[client].tasks[task].owner;
         let majority = nodes / 2 + 1;
-        let section = self.clients[client].tasks[task].section;
+        let one = &self.clients[client].tasks[task];
+        let (section, kept) = (one.section, one.kept);
         let known = self.checker.end_in_truth(client, section);
         if let Some(owner) = owner {
             let (had_it, missing) = known.unwrap_or((0, nodes));
             let truth = match release {
                 Release::Released => over == Over::No && had_it >= majority,
-                Release::AlreadyExpired => over == Over::Yes || nodes - missing < majority,
+                Release::AlreadyExpired => {
+                    over == Over::Yes || nodes - missing < majority || kept < majority
+                }
                 _ => over == Over::No && self.may_be_unknown(),
             };
             if !truth {

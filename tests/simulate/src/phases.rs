@@ -79,6 +79,14 @@ impl World {
             // Nobody stands back any more, and keys that nobody comes for have expired.
             let life = self.longest_life();
             self.run_until(self.now + life);
+            if self
+                .nodes
+                .iter()
+                .any(|node| node.key(0, self.now).is_some())
+            {
+                // A client of another library has left it.
+                return;
+            }
             trace!(self, "!! a storm");
             self.tally.storms += 1;
             self.storm_winners = 0;

@@ -111,7 +111,11 @@ impl Report {
             );
         }
         if self.told.len() > settings.told {
-            let _ = writeln!(text, "and {} histories more", self.told.len() - settings.told);
+            let _ = writeln!(
+                text,
+                "and {} histories more",
+                self.told.len() - settings.told
+            );
         }
         let _ = writeln!(text, "{}", self.json(settings, took));
         text

@@ -35,7 +35,11 @@ impl World {
         let links = self.clients.iter().flat_map(|client| &client.links);
         let farthest = links.map(|link| link.distance).max().unwrap_or(0);
         let is_well = (0..self.nodes.len()).all(|node| self.can_vote(node));
-        let pause = if is_well { LONGEST_PAUSE } else { WITH_LEFTOVERS };
+        let pause = if is_well {
+            LONGEST_PAUSE
+        } else {
+            WITH_LEFTOVERS
+        };
         pause + 40 * farthest
     }
 
