@@ -106,7 +106,11 @@ impl Report {
             );
         }
         if self.told.len() > settings.told {
-            let _ = writeln!(text, "and {} histories more", self.told.len() - settings.told);
+            let _ = writeln!(
+                text,
+                "and {} histories more",
+                self.told.len() - settings.told
+            );
         }
         let _ = writeln!(text, "{}", self.json(settings, took));
         text
@@ -193,7 +197,8 @@ impl Object {
 
 impl Settings {
     fn requires(&self, rule: Rule) -> bool {
-        rule.is_required(self.wanted.profile) && self.rule.is_none_or(|only| only == rule)
+        rule.is_required(self.wanted.profile)
+            && (self.rules.is_empty() || self.rules.contains(&rule))
     }
 
     fn replay_arguments(&self) -> String {
