@@ -22,13 +22,15 @@
 //! with as many replacements as it takes. A file below `simulate/` is one of the simulator's: the
 //! store and the network are a part of the protocol that it has a model of. If `finds` is there, only
 //! violations of one of these rules count, else of all in `RULES`. A mutant that cannot be found is
-//! tried on a tenth of the histories, and so is the protocol without a fault.
+//! tried on a tenth of the histories, and so is the protocol without a fault, in each profile that is
+//! in use.
 //!
 //! The last line is JSON. The exit status is 1 if a mutant was not found and does not say why, if
 //! one was found that says so, if one does not fit or build, or if the protocol without a fault
 //! violates anything itself.
 
 use std::{
+    collections::BTreeSet,
     error::Error,
     fs,
     path::{Path, PathBuf},
@@ -120,8 +122,11 @@ fn main() -> ExitCode {
 fn run() -> Result<bool, Box<dyn Error>> {
     let settings = Settings::parse(std::env::args().skip(1))?;
     let began = Instant::now();
-    let mut mutants = vec![Mutant::none("inside"), Mutant::none("outside")];
-    mutants.extend(Mutant::all(&settings.names)?);
+    let broken = Mutant::all(&settings.names)?;
+    let profiles: BTreeSet<&str> = broken.iter().map(|one| one.profile.as_str()).collect();
+    let mut mutants: Vec<Mutant> = profiles.into_iter().map(Mutant::none).collect();
+    let sound = mutants.len();
+    mutants.extend(broken);
     println!("| mutant | histories | found by | rule |\n|---|---|---|---|");
     let next = AtomicUsize::new(0);
     let outcomes: Vec<Outcome> = thread::scope(|scope| {
@@ -140,7 +145,7 @@ fn run() -> Result<bool, Box<dyn Error>> {
         .collect();
     println!(
         "{{\"mutants\":{},\"found\":{},\"bad\":[{}],\"histories\":{},\"seed\":{},\"seconds\":{:.0}}}",
-        mutants.len() - 2,
+        mutants.len() - sound,
         outcomes.iter().filter(|outcome| outcome.was_found).count(),
         bad.join(","),
         settings.histories,
