@@ -166,7 +166,10 @@ impl Node {
         let away = match plan.wall {
             Wall::Near => random.below(plan.skew / MICRO + 1),
             Wall::Stopped => random.below(1_000_000),
-            Wall::Anywhere => random.pick(&[0, 86_400_000_000]) + random.below(1_000_000),
+            Wall::Anywhere if plan.servers.days_apart => {
+                random.pick(&[0, 86_400_000_000]) + random.below(1_000_000)
+            }
+            Wall::Anywhere => random.below(1_000_000),
         };
         let servers = &plan.servers;
         let is_in = |mask: u8| mask & 1 << number != 0;
