@@ -70,7 +70,8 @@ impl World {
         // what it is told to delete.
         let is_well = (0..self.nodes.len()).all(|node| self.can_vote(node));
         let is_short = self.plan.lease < 80 * MILLI;
-        let may_fail = is_short || self.plan.half_open_at_last || !is_well;
+        let may_fail =
+            is_short || self.plan.half_open_at_last || !is_well || self.plan.may_disagree();
         if may_fail || !self.all_know_votes() {
             return;
         }

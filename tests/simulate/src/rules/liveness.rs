@@ -101,7 +101,7 @@ impl World {
 
     /// All nodes vote that should.
     fn is_served(&self) -> bool {
-        !self.plan.fleet.odd && self.all_know_votes()
+        !self.plan.fleet.odd && !self.plan.may_disagree() && self.all_know_votes()
     }
 
     /// Several have asked at once for a lock that was free, and would not wait.
