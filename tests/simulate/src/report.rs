@@ -30,6 +30,8 @@ struct Told {
     index: u64,
     seed: u64,
     violation: Violation,
+    /// What the history was like.
+    summary: String,
 }
 
 impl Report {
@@ -56,6 +58,7 @@ impl Report {
             index,
             seed,
             violation,
+            summary: history.summary,
         });
         true
     }
@@ -72,6 +75,7 @@ impl Report {
                 at: 0,
                 what: "one event is handled for ever".to_owned(),
             },
+            summary: String::new(),
         });
     }
 
@@ -97,16 +101,21 @@ impl Report {
             let Violation { rule, at, what } = &told.violation;
             let _ = writeln!(
                 text,
-                "{} at {} ms of history {}: {what}\n    --histories 1 --verbose --seed {}{}",
+                "{} at {} ms of history {}: {what}\n    {}\n    --histories 1 --verbose --seed {}{}",
                 rule.name(),
                 *at as f64 / 1e6,
                 told.index,
+                told.summary,
                 told.seed,
                 settings.replay_arguments()
             );
         }
         if self.told.len() > settings.told {
-            let _ = writeln!(text, "and {} histories more", self.told.len() - settings.told);
+            let _ = writeln!(
+                text,
+                "and {} histories more",
+                self.told.len() - settings.told
+            );
         }
         let _ = writeln!(text, "{}", self.json(settings, took));
         text
@@ -193,7 +202,8 @@ impl Object {
 
 impl Settings {
     fn requires(&self, rule: Rule) -> bool {
-        rule.is_required(self.wanted.profile) && self.rule.is_none_or(|only| only == rule)
+        rule.is_required(self.wanted.profile)
+            && (self.rules.is_empty() || self.rules.contains(&rule))
     }
 
     fn replay_arguments(&self) -> String {

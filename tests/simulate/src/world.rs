@@ -82,6 +82,8 @@ pub(crate) enum Phase {
 pub(crate) struct History {
     pub(crate) tally: Tally,
     pub(crate) violations: Vec<Violation>,
+    /// What it was like, if something was wrong.
+    pub(crate) summary: String,
     pub(crate) digest: u64,
 }
 
