@@ -276,9 +276,11 @@ impl Node {
     }
 
     /// Sets the counter of a key's stripe.
+    /// Only raises it: a counter that goes back is a loss of memory.
     pub(crate) fn poison(&mut self, index: usize, value: u64) {
-        self.model
-            .set_counter(stripe(&self.names[index]), Token(value));
+        let stripe = stripe(&self.names[index]);
+        let value = Token(value).max(self.model.counter(stripe));
+        self.model.set_counter(stripe, value);
     }
 
     // ---- what it is
