@@ -119,9 +119,10 @@ impl Builder {
         self
     }
 
-    /// How long one round waits for nodes that do not answer; a verdict falls sooner wherever
-    /// the other nodes allow. Default: the longer of 50 ms and a twentieth of the lease. At most 72
-    /// minutes, a twentieth of the longest possible lease.
+    /// How long one round waits for nodes that do not answer; a verdict falls sooner wherever the other
+    /// nodes allow. Default: the longer of 50 ms and a twentieth of the lease. At most 72 minutes, a
+    /// twentieth of the longest possible lease; but no round waits for longer than one second,
+    /// because a node that lost its memory may vote again soon after that.
     pub const fn node_timeout(mut self, timeout: Duration) -> Self {
         self.settings.node_timeout = Some(timeout);
         self

@@ -42,16 +42,18 @@
 //!    neither the caller's future nor its runtime, and it cannot be cancelled.
 //! 4. **A release deletes only its own key**, no renewal follows it, and it never replaces the
 //!    body's result.
-//! 5. **An extension never makes a key again** that somebody else could have held in between.
+//! 5. **Extending a lease never re-creates a lock** that a majority of nodes has lost. On a minority
+//!    that has lost its key, the key of a lock that is still held is put back.
 //! 6. **A failed node costs no acquisition**, and at the most some milliseconds until it is known:
 //!    the verdict falls when a majority has granted, or as soon as none can. A majority is one of all configured nodes.
 //! 7. **Waiting is bounded**: a call returns within `wait` and one node timeout, and what an
 //!    interrupted one leaves behind lives no longer than the key does.
-//! 8. **[Fencing tokens](Lease::fencing_token) are unique and grow** with every acquisition of a
-//!    key, whatever the clocks do, while a majority of nodes keeps its memory. A store that
-//!    refuses smaller ones is safe even from a holder that was paused: see [`fence`].
-//! 9. **A loss is known early**: a holder watches its key, and learns of a deletion, a flush or
-//!    somebody else's grant within a round trip or two.
+//! 8. **[Fencing tokens](Lease::fencing_token) are unique**, whatever the clocks do, while a majority
+//!    of nodes keeps its memory, and they grow with every acquisition of a key while leases do not
+//!    overlap. A store that refuses smaller ones is safe even from a holder that was paused: see
+//!    [`fence`].
+//! 9. **A loss is known early**: a holder watches its key, and learns within a round trip or two that
+//!    it was deleted or flushed, or that another client has the lock.
 //!
 //! [`guarantees`] has the assumptions behind these, what checks each, and the tests.
 //!
@@ -64,22 +66,29 @@
 //!   others delete. Both are found out, but afterwards.
 //! - After a crash, `SIGKILL` or power loss nothing is released; the keys expire.
 //! - Locks are not re-entrant: a task that locks the same key twice waits for itself.
-//! - Tasks of one process are served in order of asking; processes are not. One whose line for a
-//!   lock never ends leaves it to others after a few of its own, but who of them is next, nobody
-//!   says.
+//! - Tasks of one process are served in order of asking; processes are not. A process in which tasks
+//!   always wait for a lock leaves it to another process that waits after some 25 ms, but there is no
+//!   order among processes. Clients of other libraries cannot make themselves heard: see
+//!   [`mixed_fleet`](Builder::mixed_fleet).
 //!
 //! # Restarts
 //!
-//! A node that has been restarted without its keys, flushed, or replaced by a replica is found
-//! out, and *quarantined*: it does not vote before every key that it may have forgotten has run
-//! out, which is the key TTL of [`max_lease`](Builder::max_lease). One such node of three or five
-//! delays nobody. Where too few others are left, locks fail with [`LockError::Quarantined`], or
-//! wait for it. Servers that have all just been started vote after the key TTL of the default
-//! lease; [`assume_fresh`](Builder::assume_fresh) does without, in tests and development. A server
-//! with `appendonly yes` and `appendfsync always` forgets nothing, and votes at once.
+//! A node that was restarted without its keys, flushed, or replaced by a replica is detected and
+//! *quarantined*: it does not vote until all locks that it may have forgotten have expired. The other
+//! nodes know how long that can be, because each keeps the longest key TTL that it has granted
+//! lately: with leases of 5 s a restarted node votes again after about 6 s. If too few other nodes
+//! can be read, it is the key TTL of [`max_lease`](Builder::max_lease). One quarantined node of three
+//! or five delays no lock. If too few other nodes are left, locks fail with
+//! [`LockError::Quarantined`], or wait. Locks that are held survive restarts of one node after the
+//! other: their keys are put back as soon as a node votes again.
 //!
-//! What cannot be found out: a virtual machine that is set back to an earlier state while no
-//! client is connected; a restart with old data of a server that does not allow `INFO`.
+//! Servers that are all new vote after the key TTL of the default lease;
+//! [`assume_fresh`](Builder::assume_fresh) skips that wait in tests and development. A master with
+//! `appendonly yes` and `appendfsync always` that has never been a replica forgets nothing, and votes
+//! at once after a restart.
+//!
+//! Not detected: a virtual machine that is set back to an earlier state while no client is connected;
+//! a restart with old data of a server that does not allow `INFO`.
 //!
 //! # Cancellation
 //!
@@ -109,8 +118,8 @@
 //! replicas, no cluster. A server that drops keys when memory runs out gets
 //! [no vote](Builder::allow_eviction). On the wire a lock is what every Redlock client writes,
 //! `SET key owner NX PX ttl` and a compare-and-delete, so other libraries on the same key exclude
-//! this one and are excluded. Beside the locks a node holds `redlock:node` (its admission, and the
-//! counters of the tokens) and `redlock:quarantine`.
+//! this one and are excluded. Beside the locks a node holds the hash `__redlock:node`: its admission
+//! to the vote, the counters of the tokens, and which processes wait.
 //!
 //! Keys that begin with `__redlock:` are reserved for the library's own data. A lock on such a key
 //! fails with [`LockError::Config`].
@@ -123,7 +132,7 @@
 //! A server's user needs these rules, here with the [key prefix](Builder::key_prefix) `lock:`:
 //!
 //! ```text
-//! ~lock:* ~redlock:* +hello +auth +eval +evalsha +script|load +info +config|get
+//! ~lock:* ~__redlock:* +hello +auth +eval +evalsha +script|load +info +config|get
 //! +client|tracking +client|caching +set +get +del +pttl +pexpire
 //! +hget +hset +hmget +hgetall +hdel +time
 //! ```

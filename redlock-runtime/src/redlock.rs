@@ -42,7 +42,7 @@ impl Redlock {
     /// A lock on `key`, with the defaults of this node set. Nothing is sent before
     /// [`Lock::acquire`].
     ///
-    /// The key must not be empty, and with the [key prefix](Builder::key_prefix) before it, it must
+    /// The key must not be empty, and with the [key prefix](crate::Builder::key_prefix) before it, it must
     /// not begin with `__redlock:`: the library keeps its own data on the nodes under such keys.
     /// Acquiring such a lock fails with [`LockError::EmptyKey`](crate::LockError::EmptyKey) or
     /// [`LockError::Config`](crate::LockError::Config).
@@ -64,7 +64,7 @@ impl Redlock {
 
     /// True if the nodes are `memory://` nodes: then locks exclude other tasks of this process, and
     /// no other process. For a line in the log of a program that falls back to such nodes by
-    /// [`Builder::nodes_from_env_or`].
+    /// [`Builder::nodes_from_env_or`](crate::Builder::nodes_from_env_or).
     #[must_use]
     pub fn is_embedded(&self) -> bool {
         self.shared.is_embedded

@@ -374,7 +374,7 @@ const LIES: [Lie; 8] = [
     lie("+OK\r\n", "-OOM no memory left\r\n", None),
     lie("+OK\r\n", "$1\r\n1\r\n", None),
     lie("+OK\r\n", ":-7\r\n", None),
-    lie("+OK\r\n", "*2\r\n:1\r\n:1\r\n", None),
+    lie("+OK\r\n", "*2\r\n:1\r\n:2\r\n", None),
     lie("+OK\r\n", "_\r\n", None),
 ];
 

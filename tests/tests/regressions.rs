@@ -21,7 +21,7 @@ use std::{
 };
 
 use common::{
-    NEVER, acquire_on_all, await_sent, await_state, await_up, connect, connect_by, found, unhurried,
+    NEVER, acquire_on_all, await_sent, await_state, connect, connect_by, found, unhurried,
 };
 use redlock_runtime::{LockError, NodeState, Redlock, Release, Verdict};
 use redlock_tests::{Cluster, PATIENCE, Proxy, Server};
@@ -200,13 +200,20 @@ async fn redsync_186_a_bare_majority_that_loses_a_node_leaves_no_room_for_anothe
     let cluster = founded(5).await;
     let (one, two) = (careful(&cluster).await, careful(&cluster).await);
     cluster.occupy(KEY, "foreign", NEVER, [3, 4]);
+    let asked = |node: usize| cluster[node].count("evalsha");
+    let before = [3, 4].map(asked);
     let guard = one.lock(KEY).acquire().await.unwrap();
-
-    cluster[2].restart();
-    // Before that they keep the holder from putting its key there.
+    // For the lock, and to put its key there beside the others.
+    await_state("both refused twice", || {
+        [3, 4].map(asked) == before.map(|count| count + 2)
+    })
+    .await;
     for node in 3..5 {
         assert!(cluster[node].compare_and_delete(KEY, "foreign"));
     }
+    assert_eq!(cluster.held_on(KEY), 3);
+
+    cluster[2].restart();
     await_state("a quarantine", || {
         let nodes = two.nodes();
         matches!(nodes[2].state(), NodeState::Quarantined { .. })

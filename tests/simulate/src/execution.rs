@@ -70,7 +70,9 @@ impl World {
                 return;
             }
             (_, Reply::Extended { .. } | Reply::Ours) => true,
-            (_, Reply::Granted { .. } | Reply::NotOwner | Reply::Taken { .. } | Reply::Free) => {
+            (_, Reply::Granted { .. }) => false,
+            (_, Reply::NotOwner | Reply::Taken { .. } | Reply::Free) => {
+                self.checker.refused(node, owner, sent.id);
                 false
             }
             _ => return,
@@ -97,6 +99,11 @@ impl World {
             | Reply::Refused {
                 is_untouched: true, ..
             } if matches!(body, Request::Acquire { .. } | Request::PutBack { .. }) => {
+                self.checker.denied(client, node.0, body, replied.id);
+            }
+            Reply::NotOwner | Reply::Taken { .. } | Reply::Free
+                if !matches!(body, Request::Release { .. }) =>
+            {
                 self.checker.denied(client, node.0, body, replied.id);
             }
             _ => {}

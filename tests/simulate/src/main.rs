@@ -4,7 +4,8 @@
 //! ```text
 //! cargo run --release -p redlock-simulate -- --histories 100000 --seed 1
 //!     [--profile inside|outside] [--nodes 1|2|3|4|5|all] [--scenario <name>|all] [--threads 2]
-//!     [--until-found] [--verbose]
+//!     [--rule <name>,...|all] [--told 10] [--until-found]
+//!     [--verbose]
 //! ```
 //!
 //! A history is one seed: the history at place `i` has the seed `seed + i * STRIDE`, so that
@@ -41,7 +42,7 @@ use std::{
     process::ExitCode,
     sync::atomic::{AtomicU64, Ordering},
     thread,
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use crate::{
@@ -66,12 +67,19 @@ const REPLAYED: u64 = 1_000;
 /// How many histories a thread takes at a time.
 const PORTION: u64 = 64;
 
+/// A history that takes longer than this has no end.
+const LONGEST: Duration = Duration::from_secs(60);
+
 /// What was asked for on the command line.
 #[derive(Clone, Debug)]
 struct Settings {
     histories: u64,
     seed: u64,
     wanted: Wanted,
+    /// Only violations of these rules are told and count; of all, if there are none.
+    rules: Vec<Rule>,
+    /// How many violations are told in full.
+    told: usize,
     threads: usize,
     until_found: bool,
     verbose: bool,
@@ -92,7 +100,7 @@ fn main() -> ExitCode {
     let began = Instant::now();
     let report = run_all(&settings);
     print!("{}", report.text(&settings, began.elapsed()));
-    if report.is_bad(settings.wanted.profile) {
+    if report.is_bad(&settings) {
         ExitCode::FAILURE
     } else {
         ExitCode::SUCCESS
@@ -104,25 +112,38 @@ fn main() -> ExitCode {
 fn run_all(settings: &Settings) -> Report {
     let next = AtomicU64::new(0);
     let first = AtomicU64::new(u64::MAX);
-    let work = || {
+    let began = Instant::now();
+    let places: Vec<Place> = (0..settings.threads).map(|_| Place::default()).collect();
+    let work = |place: &Place| {
         let mut report = Report::default();
         loop {
             let start = next.fetch_add(PORTION, Ordering::Relaxed);
             if start >= settings.histories || start > first.load(Ordering::Relaxed) {
+                place.leave();
                 return report;
             }
             for index in start..settings.histories.min(start + PORTION) {
+                place.enter(index, began);
                 let found = run_one(settings, index, &mut report);
                 if found && settings.until_found {
                     first.fetch_min(index, Ordering::Relaxed);
+                    place.leave();
                     return report;
                 }
             }
         }
     };
+    let work = &work;
     let mut report = Report::default();
     thread::scope(|scope| {
-        let threads: Vec<_> = (0..settings.threads).map(|_| scope.spawn(work)).collect();
+        let spawn = |place| scope.spawn(move || work(place));
+        let threads: Vec<_> = places.iter().map(spawn).collect();
+        while !threads.iter().all(thread::ScopedJoinHandle::is_finished) {
+            thread::sleep(Duration::from_millis(20));
+            for place in &places {
+                place.check(settings, began);
+            }
+        }
         for thread in threads {
             if let Ok(part) = thread.join() {
                 report.add(part);
@@ -132,11 +153,55 @@ fn run_all(settings: &Settings) -> Report {
     report
 }
 
+/// Which history a thread runs, and since when, in milliseconds.
+#[derive(Debug)]
+struct Place {
+    index: AtomicU64,
+    since: AtomicU64,
+}
+
+impl Default for Place {
+    fn default() -> Self {
+        Self {
+            index: AtomicU64::new(u64::MAX),
+            since: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Place {
+    fn enter(&self, index: u64, began: Instant) {
+        let since = began.elapsed().as_millis() as u64;
+        self.since.store(since, Ordering::Relaxed);
+        self.index.store(index, Ordering::Release);
+    }
+
+    fn leave(&self) {
+        self.index.store(u64::MAX, Ordering::Release);
+    }
+
+    /// Ends the simulation if a history does not.
+    fn check(&self, settings: &Settings, began: Instant) {
+        let index = self.index.load(Ordering::Acquire);
+        let since = Duration::from_millis(self.since.load(Ordering::Relaxed));
+        if index != u64::MAX && began.elapsed() > since + LONGEST && !settings.verbose {
+            let mut report = Report::default();
+            report.on_endless(index, seed_of(settings, index));
+            print!("{}", report.text(settings, began.elapsed()));
+            std::process::exit(1);
+        }
+    }
+}
+
+fn seed_of(settings: &Settings, index: u64) -> u64 {
+    settings
+        .seed
+        .wrapping_add(index.wrapping_mul(random::STRIDE))
+}
+
 /// True if a rule was broken that must hold.
 fn run_one(settings: &Settings, index: u64, report: &mut Report) -> bool {
-    let seed = settings
-        .seed
-        .wrapping_add(index.wrapping_mul(random::STRIDE));
+    let seed = seed_of(settings, index);
     let replayed = index.is_multiple_of(REPLAYED);
     let log = match (settings.verbose, replayed) {
         (true, _) => Log::Printed,
@@ -155,7 +220,7 @@ fn run_one(settings: &Settings, index: u64, report: &mut Report) -> bool {
             });
         }
     }
-    report.on_history(index, seed, settings.wanted.profile, history)
+    report.on_history(index, seed, settings, history)
 }
 
 fn simulate(settings: &Settings, seed: u64, log: Log) -> History {
@@ -172,6 +237,7 @@ fn simulate(settings: &Settings, seed: u64, log: Log) -> History {
                 at: 0,
                 what: text.unwrap_or_default(),
             }],
+            summary: String::new(),
             digest: 0,
         }
     })
@@ -183,6 +249,8 @@ impl Settings {
             histories: 10_000,
             seed: 1,
             wanted: Wanted::default(),
+            rules: Vec::new(),
+            told: 10,
             threads: thread::available_parallelism().map_or(1, usize::from),
             until_found: false,
             verbose: false,
@@ -208,6 +276,7 @@ impl Settings {
     fn set(&mut self, name: &str, value: &str) -> Option<()> {
         match name {
             "--histories" => self.histories = value.parse().ok()?,
+            "--told" => self.told = value.parse().ok()?,
             "--seed" => self.seed = value.parse().ok()?,
             "--threads" => self.threads = value.parse().ok().filter(|&threads| threads > 0)?,
             "--profile" => {
@@ -222,6 +291,12 @@ impl Settings {
                     "all" => None,
                     "1" | "2" | "3" | "4" | "5" => value.parse().ok(),
                     _ => return None,
+                }
+            }
+            "--rule" => {
+                self.rules = match value {
+                    "all" => Vec::new(),
+                    names => names.split(',').map(Rule::named).collect::<Option<_>>()?,
                 }
             }
             "--scenario" => {

@@ -25,6 +25,8 @@ pub(crate) struct Link {
     pub(crate) blocked_until: u64,
     /// The last true time at which something was wrong with it.
     pub(crate) troubled: u64,
+    /// The protocol says that the node votes.
+    pub(crate) is_voter: bool,
     /// One way.
     pub(crate) distance: u64,
 }
@@ -114,6 +116,7 @@ impl Link {
             up_since: 0,
             blocked_until: 0,
             troubled: 0,
+            is_voter: false,
             distance,
         }
     }

@@ -79,6 +79,8 @@ pub(crate) struct Servers {
     pub(crate) quiet: u8,
     /// Drops keys when memory runs out.
     pub(crate) evicting: Option<usize>,
+    /// Where the wall clocks of clients can show anything, so do those of nodes.
+    pub(crate) days_apart: bool,
     /// All were started when the history begins, and so prove nothing by their uptime.
     pub(crate) young: bool,
 }
@@ -204,6 +206,17 @@ impl Plan {
         key_ttl(nanos(self.lease / share), nanos(self.guard_band))
     }
 
+    /// Nodes whose counters were driven apart by proposals that only some of them believe may not
+    /// agree on a token while fewer than all of them answer.
+    pub(crate) fn may_disagree(&self) -> bool {
+        self.servers.days_apart && self.wall == Wall::Anywhere
+    }
+
+    /// Some node may lose its memory.
+    pub(crate) fn forgets(&self) -> bool {
+        self.faults.iter().any(|fault| fault.loses_memory())
+    }
+
     /// Some process would wait for less than the longest lease at a first start.
     pub(crate) const fn has_short_defaults(&self) -> bool {
         self.fleet.mixed_defaults || self.fleet.default_share > 1
@@ -325,6 +338,7 @@ impl Servers {
             quiet: some(120),
             evicting: (count >= 3 && fleet.foreign == 0 && random.chance(20))
                 .then(|| random.index(count)),
+            days_apart: random.chance(300),
             young: random.chance(150),
         }
     }

@@ -15,9 +15,6 @@ use crate::{
     world::History,
 };
 
-/// How many violations are told in full.
-const TOLD: usize = 10;
-
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     histories: u64,
@@ -33,6 +30,8 @@ struct Told {
     index: u64,
     seed: u64,
     violation: Violation,
+    /// What the history was like.
+    summary: String,
 }
 
 impl Report {
@@ -41,7 +40,7 @@ impl Report {
         &mut self,
         index: u64,
         seed: u64,
-        profile: Profile,
+        settings: &Settings,
         history: History,
     ) -> bool {
         self.histories += 1;
@@ -52,15 +51,32 @@ impl Report {
             self.violations[violation.rule as usize] += 1;
         }
         let mut required = history.violations.into_iter();
-        let Some(violation) = required.find(|one| one.rule.is_required(profile)) else {
+        let Some(violation) = required.find(|one| settings.requires(one.rule)) else {
             return false;
         };
         self.told.push(Told {
             index,
             seed,
             violation,
+            summary: history.summary,
         });
         true
+    }
+
+    /// A history goes on for ever.
+    pub(crate) fn on_endless(&mut self, index: u64, seed: u64) {
+        self.histories += 1;
+        self.violations[Rule::Rest as usize] += 1;
+        self.told.push(Told {
+            index,
+            seed,
+            violation: Violation {
+                rule: Rule::Rest,
+                at: 0,
+                what: "one event is handled for ever".to_owned(),
+            },
+            summary: String::new(),
+        });
     }
 
     pub(crate) fn add(&mut self, other: Self) {
@@ -74,27 +90,32 @@ impl Report {
         self.told.sort_by_key(|told| told.index);
     }
 
-    pub(crate) fn is_bad(&self, profile: Profile) -> bool {
+    pub(crate) fn is_bad(&self, settings: &Settings) -> bool {
         let mut counts = Rule::ALL.iter().zip(self.violations);
-        counts.any(|(rule, count)| count > 0 && rule.is_required(profile))
+        counts.any(|(rule, count)| count > 0 && settings.requires(*rule))
     }
 
     pub(crate) fn text(&self, settings: &Settings, took: Duration) -> String {
         let mut text = String::new();
-        for told in self.told.iter().take(TOLD) {
+        for told in self.told.iter().take(settings.told) {
             let Violation { rule, at, what } = &told.violation;
             let _ = writeln!(
                 text,
-                "{} at {} ms of history {}: {what}\n    --histories 1 --verbose --seed {}{}",
+                "{} at {} ms of history {}: {what}\n    {}\n    --histories 1 --verbose --seed {}{}",
                 rule.name(),
                 *at as f64 / 1e6,
                 told.index,
+                told.summary,
                 told.seed,
                 settings.replay_arguments()
             );
         }
-        if self.told.len() > TOLD {
-            let _ = writeln!(text, "and {} histories more", self.told.len() - TOLD);
+        if self.told.len() > settings.told {
+            let _ = writeln!(
+                text,
+                "and {} histories more",
+                self.told.len() - settings.told
+            );
         }
         let _ = writeln!(text, "{}", self.json(settings, took));
         text
@@ -180,6 +201,11 @@ impl Object {
 }
 
 impl Settings {
+    fn requires(&self, rule: Rule) -> bool {
+        rule.is_required(self.wanted.profile)
+            && (self.rules.is_empty() || self.rules.contains(&rule))
+    }
+
     fn replay_arguments(&self) -> String {
         let nodes = self.wanted.nodes.map(|nodes| format!(" --nodes {nodes}"));
         let scenario = self.wanted.scenario;

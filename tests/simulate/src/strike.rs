@@ -135,7 +135,7 @@ impl World {
 
     /// Whether a node may lose its memory. If new nodes wait for less than the longest lease, one
     /// must remain that remembers: without it a loss of everything looks like a first start.
-    fn may_forget(&self, node: usize) -> bool {
+    pub(crate) fn may_forget(&self, node: usize) -> bool {
         if self.plan.profile == Profile::Outside || !self.plan.has_short_defaults() {
             return true;
         }
@@ -273,9 +273,14 @@ impl World {
             self.poisoned = Some(node);
             self.hit(Fault::CounterPoisoned, None);
             let index = self.random.index(self.plan.fleet.keys);
-            let value = self
-                .random
-                .pick(&[1 << 53, 1 << 52, (1 << 52) - 300, 1 << 51]);
+            // One that is no counter; or one that is far ahead, which where memory is lost becomes
+            // the floor of others.
+            let far = if self.plan.forgets() {
+                [(1 << 52) + 1; 2]
+            } else {
+                [(1 << 52) - 300, 1 << 51]
+            };
+            let value = self.random.pick(&[1 << 53, 1 << 53, far[0], far[1]]);
             self.nodes[node].poison(index, value);
         }
     }

@@ -82,6 +82,8 @@ pub(crate) enum Phase {
 pub(crate) struct History {
     pub(crate) tally: Tally,
     pub(crate) violations: Vec<Violation>,
+    /// What it was like, if something was wrong.
+    pub(crate) summary: String,
     pub(crate) digest: u64,
 }
 
@@ -134,13 +136,13 @@ impl World {
     pub(crate) fn on_token(&mut self, client: usize, task: usize, token: Token) {
         let key = self.clients[client].tasks[task].key;
         let exclusive = self.plan.profile == Profile::Inside || !self.clocks_stepped;
-        let place = (client, key);
+        let place = ((client, self.clients[client].incarnation), key);
         let (grant, wrong) = self.checker.on_token(place, token, self.now, exclusive);
         let Some(wrong) = wrong else {
             return;
         };
         let excused = match &wrong {
-            WrongToken::Unreported | WrongToken::NotRising(_) => false,
+            WrongToken::Unreported | WrongToken::NotRising => false,
             WrongToken::OutOfOrder(others) => others
                 .iter()
                 .all(|other| self.promises_no_order(grant.took, other.took)),

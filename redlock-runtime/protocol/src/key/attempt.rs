@@ -243,7 +243,9 @@ impl Key {
         let Some(mut block) = attempt.round.block else {
             return;
         };
-        block.proposal = block.proposal.max(attempt.round.next_proposal());
+        // Not the wall clock again: nodes grant no number that is far ahead of theirs, so one that is
+        // wrong would never make them agree.
+        block.proposal = attempt.round.next_proposal();
         let may_have = |node: &NodeId| attempt.claim.may_have(*node);
         let order: Vec<NodeId> = cx.nodes.in_order(&self.name).filter(may_have).collect();
         let count = order.len();
@@ -275,6 +277,7 @@ impl Key {
         }
         self.last_refusal = None;
         self.order.on_own_turn();
+        let is_single = cx.out.settings.mixed_fleet;
         let Attempt {
             waiter,
             claim,
@@ -282,7 +285,7 @@ impl Key {
             has_remote_waiter,
             ..
         } = attempt;
-        let mut held = Held::begin(claim, &round, block, has_remote_waiter, now);
+        let mut held = Held::begin(claim, &round, block, (has_remote_waiter, is_single), now);
         held.start(waiter, cx);
         self.front = Front::Held(held);
     }
@@ -300,6 +303,15 @@ impl Key {
         } = attempt;
         waiter.lost_attempts += 1;
         let closes_at = round.closes_at;
+        // One node's word is enough as long as it names the owner that is known to hold the lock.
+        let asks_all = if round.is_lost_at_leader() {
+            round.holder() != self.holder
+        } else {
+            let is_held = matches!(failure, Failure::Held { .. });
+            self.holder = round.holder().filter(|_| is_held);
+            !is_held
+        };
+        waiter.asks_all = asks_all;
         let cause = match failure {
             Failure::Held { retry_after } | Failure::Split { retry_after } => {
                 Cause::Contended { retry_after }

@@ -13,6 +13,9 @@ use crate::{
     time::Instant,
 };
 
+/// Two clocks may differ by one part in so many: every lease allows for that.
+const DRIFT: u32 = 100;
+
 /// A server's remaining time is in whole milliseconds, and so is the TTL.
 const ROUNDING: Duration = Duration::from_millis(2);
 
@@ -63,6 +66,14 @@ impl Claim {
         place.asked = request;
         place.asked_for = Some((now, ttl));
         self.raise_ttl(ttl);
+    }
+
+    /// A request that had to wait goes to a node.
+    pub(super) fn on_sent(&mut self, node: NodeId, request: RequestId, now: Instant) {
+        let place = &mut self.places[node.0];
+        place.may_have = true;
+        place.asked = request;
+        place.asked_for = place.asked_for.map(|(_, ttl)| (now, ttl));
     }
 
     /// Nodes may keep the key for so long.
@@ -130,13 +141,15 @@ impl Claim {
         self.on_known(node);
         let place = &mut self.places[node.0];
         let before = place.written;
-        if remaining.is_none_or(|remaining| remaining < ttl) {
+        let is_written = remaining.is_none_or(|remaining| remaining < ttl);
+        if is_written {
             place.written = Some((since, ttl + spare));
         }
         let ((written, lived), remaining) = before.zip(remaining)?;
-        let expected = lived.saturating_sub(now.since(written) + ROUNDING);
+        let elapsed = now.since(written);
+        let expected = lived.saturating_sub(elapsed + elapsed / DRIFT + ROUNDING);
         let gain = expected.saturating_sub(remaining);
-        place.lead.add(gain, params, now)
+        place.lead.add(gain, is_written, params, now)
     }
 
     // ---- reading

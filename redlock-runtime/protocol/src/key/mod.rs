@@ -111,6 +111,8 @@ pub(crate) struct Key {
     releases: Releases,
     /// Why the last attempt failed: what a waiter is told that gives up further back.
     last_refusal: Option<Refusal>,
+    /// The owner that had a majority when all nodes were asked last.
+    holder: Option<Option<Owner>>,
     rounds: u64,
 }
 
@@ -152,6 +154,7 @@ impl Key {
             stuck: Vec::new(),
             releases: Releases::default(),
             last_refusal: None,
+            holder: None,
             rounds: 0,
         }
     }
@@ -201,6 +204,7 @@ impl Key {
             params,
             wait_until: now.after(params.wait),
             lost_attempts: 0,
+            asks_all: true,
         });
         if is_first {
             // Also a waiter that does not wait has its attempt.
@@ -332,8 +336,7 @@ impl Key {
             return false;
         };
         if matches!(ask, Ask::Acquire(..) | Ask::PutBack(_)) {
-            let ttl = claim.ttl;
-            claim.on_asked(node, request, ttl, now);
+            claim.on_sent(node, request, now);
         }
         true
     }

@@ -12,6 +12,8 @@ pub(super) struct Waiter {
     /// When its caller stops waiting.
     pub(super) wait_until: Instant,
     pub(super) lost_attempts: u32,
+    /// Its next attempt asks all nodes at once.
+    pub(super) asks_all: bool,
 }
 
 /// All behind the front. Each can leave cheaply from anywhere.
@@ -88,6 +90,7 @@ mod tests {
                 params: LockParams::of(Duration::from_secs(1)),
                 wait_until: at(end),
                 lost_attempts: 0,
+                asks_all: true,
             });
         }
         queue

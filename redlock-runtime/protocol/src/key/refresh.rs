@@ -33,10 +33,9 @@ impl Key {
             .queue
             .first()
             .and_then(|next| held.refresh_ahead_at(next));
-        let is_ahead = is_due(ahead) && !cx.out.settings.mixed_fleet;
         let is_reported = !held.turn.reports.is_empty() && !held.turn.has_failed;
         let is_wanted = section.wants_extension || is_due(section.renew_at);
-        (is_wanted || is_reported || is_ahead) && self.refresh(cx)
+        (is_wanted || is_reported || is_due(ahead)) && self.refresh(cx)
     }
 
     /// Begins a round that lets the keys live for longer, and brings a new block if sections wait.
@@ -47,7 +46,7 @@ impl Key {
         };
         let Held { turn, section } = held;
         let section = section.as_mut();
-        let next = self.queue.first().filter(|_| !cx.out.settings.mixed_fleet);
+        let next = self.queue.first().filter(|_| !turn.is_single);
         let params = [
             section.as_ref().map(|section| section.params),
             next.map(|next| next.params),
@@ -61,9 +60,7 @@ impl Key {
         }
         let spare = next.map_or(Duration::ZERO, |_| TURN);
         let block = next.map(|_| {
-            let proposal = Token((cx.out.env.wall_micros)().min(Token::LARGEST.0 / 2));
-            let proposal = proposal.max(turn.least_proposal);
-            let proposal = proposal.max(Token(turn.token.0 + 1));
+            let proposal = turn.next_proposal(now);
             let length = BLOCK;
             BlockRequest { proposal, length }
         });

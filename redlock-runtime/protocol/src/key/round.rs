@@ -206,7 +206,7 @@ impl Round {
         }
         let retry_after = self.retry_after();
         let majority = quorum::majority(self.ballot.verdicts().len());
-        let most = self.most_held();
+        let most = self.holder().map_or(0, |owner| self.held_by(owner));
         if most >= majority {
             Progress::Failed(Failure::Held { retry_after })
         } else if most + self.ballot.pending() >= majority && now < self.hedge_at() {
@@ -233,6 +233,11 @@ impl Round {
         } else {
             Progress::Disagrees
         }
+    }
+
+    /// It was lost at the one node that was asked before all others.
+    pub(super) fn is_lost_at_leader(&self) -> bool {
+        self.lost_at_leader().is_some()
     }
 
     /// If one node is asked before all others, a loser there disturbs no other.
@@ -292,14 +297,15 @@ impl Round {
         verdicts
     }
 
-    /// How many nodes the owner has that has most of those that refused.
-    fn most_held(&self) -> usize {
-        let has = |owner| self.holders.iter().filter(|&&other| other == owner).count();
-        self.holders
-            .iter()
-            .map(|&owner| has(owner))
-            .max()
-            .unwrap_or_default()
+    /// The owner that has most of the nodes that refused, if any has refused. Clients of other
+    /// libraries count as one owner.
+    pub(super) fn holder(&self) -> Option<Option<Owner>> {
+        let owners = self.holders.iter().copied();
+        owners.max_by_key(|&owner| self.held_by(owner))
+    }
+
+    fn held_by(&self, owner: Option<Owner>) -> usize {
+        self.holders.iter().filter(|&&other| other == owner).count()
     }
 
     /// Too few nodes for a majority: because they cannot be reached, or only for now?

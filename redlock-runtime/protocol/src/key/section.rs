@@ -57,8 +57,10 @@ impl Section {
         }
     }
 
-    pub(super) fn next_due(&self) -> Instant {
-        self.renew_at.unwrap_or(self.deadline).min(self.deadline)
+    /// A round that is under way renews it as well.
+    pub(super) fn next_due(&self, is_refreshing: bool) -> Instant {
+        let renew_at = self.renew_at.filter(|_| !is_refreshing);
+        renew_at.unwrap_or(self.deadline).min(self.deadline)
     }
 
     /// A round that was started then has let the keys live for longer.

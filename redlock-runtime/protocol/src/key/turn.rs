@@ -81,6 +81,8 @@ pub(super) struct Turn {
     pub(super) has_remote_waiter: bool,
     /// When to read the key on all nodes; `None` once it has been read.
     pub(super) watch_at: Option<Instant>,
+    /// One section and no more: see `Settings::mixed_fleet`.
+    pub(super) is_single: bool,
     /// How long its first round took.
     pub(super) took: Duration,
 }
@@ -101,7 +103,7 @@ impl Held {
         claim: Claim,
         round: &Round,
         block: Option<Block>,
-        has_remote_waiter: bool,
+        (has_remote_waiter, is_single): (bool, bool),
         now: Instant,
     ) -> Self {
         let turn = Turn {
@@ -120,6 +122,7 @@ impl Held {
             reports: Vec::new(),
             has_remote_waiter,
             watch_at: Some(now.after(WATCH_AFTER)),
+            is_single,
             took: round.took(),
         };
         Self {
@@ -197,7 +200,8 @@ impl Held {
         let turn = &self.turn;
         let round = turn.refresh.as_ref().map(Round::next_due);
         let report = turn.reports.iter().map(|report| report.by).min();
-        let section = self.section.as_ref().map(Section::next_due);
+        let section = self.section.as_ref();
+        let section = section.map(|section| section.next_due(turn.refresh.is_some()));
         let ahead = next
             .filter(|_| turn.refresh.is_none())
             .and_then(|next| self.refresh_ahead_at(next));
@@ -212,7 +216,8 @@ impl Held {
         let fresh = next.params.freshness();
         let at = self.turn.block_at.after(fresh / 2);
         let is_short = at < section.granted.after(fresh) && at < section.deadline;
-        (is_short && !self.turn.has_failed && !self.turn.has_had_its_share(at)).then_some(at)
+        let may_go_on = !self.turn.has_failed && !self.turn.is_single;
+        (is_short && may_go_on && !self.turn.has_had_its_share(at)).then_some(at)
     }
 
     fn verdicts(&mut self) -> Vec<Verdict> {
@@ -245,6 +250,14 @@ impl Turn {
             && self.block.is_some_and(|mut block| block.take().is_some())
             && self.ttl >= params.key_ttl()
             && deadline.since(now) >= params.min_validity
+    }
+
+    /// What to propose for the next block: above the last one by as much as clocks have gone on
+    /// since, because other processes propose by theirs; or above numbers that disagreed.
+    pub(super) fn next_proposal(&self, now: Instant) -> Token {
+        let elapsed = u64::try_from(now.since(self.block_at).as_micros()).unwrap_or(u64::MAX);
+        let number = self.token.0.saturating_add(BLOCK).saturating_add(elapsed);
+        Token(number.min(Token::LARGEST.0)).max(self.least_proposal)
     }
 
     /// Another process waits, and this one has had the lock for long enough.
@@ -306,7 +319,7 @@ impl Key {
             return false;
         };
         let turn = &mut held.turn;
-        let is_over = turn.has_had_its_share(now) || cx.out.settings.mixed_fleet;
+        let is_over = turn.has_had_its_share(now) || turn.is_single;
         let next = self.queue.first().filter(|_| !is_over);
         let Some(params) = next.map(|next| next.params) else {
             self.end_turn(cx);
@@ -329,7 +342,7 @@ impl Key {
     /// Lets the lock go. If another process waits, it is left to it for a while.
     fn end_turn(&mut self, cx: &mut Cx<'_>) {
         let stands_back = match &self.front {
-            Front::Held(held) if held.turn.has_remote_waiter || cx.out.settings.mixed_fleet => {
+            Front::Held(held) if held.turn.has_remote_waiter || held.turn.is_single => {
                 Some(held.turn.took)
             }
             _ => None,

@@ -23,9 +23,6 @@ use crate::{
 /// go away.
 const SPLIT_PAUSE: Duration = Duration::from_millis(2);
 
-/// Of so many attempts that no node has asked for, all but one are leader-first.
-const LEADER_FIRST: u32 = 8;
-
 #[derive(Debug)]
 pub(super) struct Backoff {
     pub(super) waiter: Waiter,
@@ -90,9 +87,7 @@ impl Backoff {
         if let Some(split) = self.split {
             return Opening::After(split);
         }
-        // Now and then all are asked: the leader may know less than the others.
-        let asks_all = self.ask_at.is_none_or(|at| at > now)
-            && self.waiter.lost_attempts.is_multiple_of(LEADER_FIRST);
+        let asks_all = self.ask_at.is_none_or(|at| at > now) && self.waiter.asks_all;
         let is_last = now >= self.waiter.wait_until;
         if is_last || asks_all || !self.refusal.is_contended() {
             Opening::Broadcast

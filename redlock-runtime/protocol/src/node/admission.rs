@@ -53,6 +53,8 @@ pub(super) struct Lost {
     pub(super) survey_at: Option<Instant>,
     /// How long the node stays out at the latest: what requests are told that ask for its vote.
     pub(super) until: Instant,
+    /// How long after its loss was found it must stay out, as far as is known.
+    wait: Duration,
     /// It has been said that the node is out.
     pub(super) is_announced: bool,
 }
@@ -151,6 +153,7 @@ impl Lost {
             loss: found,
             survey_at: Some(with.now),
             until: with.now.after(with.max_ttl),
+            wait: with.max_ttl,
             is_announced: false,
         }
     }
@@ -200,6 +203,7 @@ impl Lost {
         let found = *found;
         let (wait, is_first) = found.wait(survey, with);
         let due = found.at.after(wait);
+        self.wait = wait;
         self.until = due.max(with.now);
         let loss = found.id;
         if is_first && found.first_start.is_none_or(|noted| noted < wait) {
@@ -230,14 +234,13 @@ impl Lost {
         Step::Wait
     }
 
-    /// The node was told to vote, and says that it is too early, or that it has lost its memory
-    /// again.
-    pub(super) fn on_too_early(&mut self, now: Instant) {
-        let soonest = now.after(SHORTEST_RETRY);
-        self.survey_at = Some(match self.loss {
-            Some(_) => self.until.max(soonest),
-            None => soonest,
-        });
+    /// The node was told to vote, and says that it is too early by its own clock, or that it has
+    /// lost its memory again.
+    pub(super) fn on_too_early(&mut self, noted: Option<&LossRecord>, now: Instant) {
+        let left = noted.map_or(Duration::ZERO, |loss| self.wait.saturating_sub(loss.age));
+        let at = now.after(left.max(SHORTEST_RETRY));
+        self.until = self.until.max(at);
+        self.survey_at = Some(at);
     }
 }
 

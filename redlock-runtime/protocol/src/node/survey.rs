@@ -39,7 +39,7 @@ impl Nodes {
         if purpose == Purpose::Admit
             && let Standing::Lost(lost) = &mut this.standing
         {
-            lost.on_too_early(out.now);
+            lost.on_too_early(record.loss.as_ref(), out.now);
             self.quarantine(node, out);
         } else if purpose == Purpose::Report
             && let Standing::Lost(lost) = &mut this.standing

@@ -42,7 +42,9 @@ impl Readings {
     pub fn add(&mut self, record: &Record) {
         self.valid += 1;
         self.longest = self.longest.max(record.longest);
-        self.top = self.top.max(record.top);
+        if record.top.is_plausible() {
+            self.top = self.top.max(record.top);
+        }
     }
 
     /// So many others vote that one of them was in every majority that the node was in.

@@ -28,6 +28,10 @@ const STRIPES: u64 = 1_024;
 /// proposals, so that other clients' blocks of the same moment do not reach it.
 const PROPOSAL_LEAD: u64 = 1_000;
 
+/// How many tokens are left above any number that a node is believed to have reached: twelve days
+/// of microseconds.
+const HEADROOM: u64 = 1 << 40;
+
 /// A number that grows with every acquisition of a key. Zero is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Token(pub u64);
@@ -37,10 +41,14 @@ impl Token {
     /// Below 2^53, so that Lua and databases can count with it exactly.
     pub const LARGEST: Self = Self(1 << 52);
 
-    /// True for numbers that a node can report.
+    /// Clients believe no larger number, and nodes do not count on from one: else one node could
+    /// bring all others to the end of their numbers.
+    pub const HIGHEST_PLAUSIBLE: Self = Self(Self::LARGEST.0 - HEADROOM);
+
+    /// True for numbers that a sound node can report.
     #[must_use]
     pub const fn is_plausible(self) -> bool {
-        self.0 >= 1 && self.0 <= Self::LARGEST.0
+        self.0 >= 1 && self.0 <= Self::HIGHEST_PLAUSIBLE.0
     }
 }
 

@@ -6,7 +6,7 @@ mod tokens;
 
 use std::{collections::HashMap, time::Duration};
 
-use redlock_protocol::{Owner, RequestId, SectionId};
+use redlock_protocol::{Owner, RequestId, SectionId, Token};
 
 pub(crate) use self::{
     belief::Belief,
@@ -120,13 +120,37 @@ impl Rule {
         }
     }
 
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|rule| rule.name() == name)
+    }
+
     /// Whether it must hold: all of them inside of the assumptions, and outside all but those
     /// that need them.
     pub(crate) const fn is_required(self, profile: Profile) -> bool {
+        if self.is_watched() {
+            return false;
+        }
         match profile {
             Profile::Inside => true,
-            Profile::Outside => !matches!(self, Self::Exclusion | Self::LostUpdate),
+            Profile::Outside => !matches!(self, Self::Exclusion | Self::LostUpdate | Self::Loss),
         }
+    }
+
+    /// Counted and told, and not required yet: what is left of their violations are histories that
+    /// the rule does not excuse although it should, and late answers of a few milliseconds; see
+    /// `tests/SIMULATION.md`.
+    pub(crate) const fn is_watched(self) -> bool {
+        matches!(
+            self,
+            Self::Leak
+                | Self::Answer
+                | Self::Outcome
+                | Self::WakeUp
+                | Self::Vote
+                | Self::Cost
+                | Self::Liveness
+                | Self::Endurance
+        )
     }
 }
 
@@ -199,8 +223,8 @@ struct Line {
     latest: Option<Owner>,
     /// The blocks of tokens that nodes have reported.
     votes: Vec<Vote>,
-    /// The last token that was handed out.
-    handed_out: u64,
+    /// The last token that was handed out, and under which owner.
+    handed_out: Option<(Owner, Token)>,
 }
 
 pub(crate) const fn bit(node: usize) -> u8 {

@@ -162,7 +162,7 @@ impl Checker {
         let Some(attempted) = self.owners.get_mut(&owner.0) else {
             return;
         };
-        if attempted.requests[node] != id {
+        if attempted.requests[node] > id {
             return;
         }
         attempted.denied |= bit(node);

@@ -26,7 +26,8 @@ struct Round {
 /// A token that was handed out, in true times.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grant {
-    pub(crate) client: usize,
+    /// The place of the process, and which one there.
+    process: (usize, u32),
     pub(crate) token: Token,
     pub(crate) at: u64,
     /// When the first request was sent that got its block.
@@ -46,21 +47,13 @@ pub(super) struct Grants(Vec<Grant>);
 pub(crate) enum WrongToken {
     /// No majority has reported it to one round.
     Unreported,
-    /// The process has handed out a higher one.
-    NotRising(u64),
+    /// It is not above the last one that was handed out under this owner.
+    NotRising,
     /// It is out of order with these.
     OutOfOrder(Vec<Grant>),
 }
 
 impl Grants {
-    /// The highest token that was handed out before this time.
-    fn highest_before(&self, time: u64) -> Token {
-        let place = self.0.partition_point(|grant| grant.at < time);
-        place
-            .checked_sub(1)
-            .map_or(Token(0), |place| self.0[place].highest)
-    }
-
     fn highest(&self) -> Token {
         self.0.last().map_or(Token(0), |grant| grant.highest)
     }
@@ -110,20 +103,25 @@ impl Checker {
     /// Looks at the token of a grant. While leases are exclusive, tokens rise in the order of grants.
     pub(crate) fn on_token(
         &mut self,
-        (client, key): (usize, usize),
+        (process, key): ((usize, u32), usize),
         token: Token,
         at: u64,
         exclusive: bool,
     ) -> (Grant, Option<WrongToken>) {
         let nodes = self.nodes;
-        let line = &mut self.clients[client].lines[key];
-        let handed_out = std::mem::replace(&mut line.handed_out, token.0);
+        let line = &mut self.clients[process.0].lines[key];
+        let this = line.latest.map(|owner| (owner, token));
+        let before = std::mem::replace(&mut line.handed_out, this);
+        let is_rising = match (before, this) {
+            (Some((before, last)), Some((owner, token))) => before != owner || last < token,
+            _ => true,
+        };
         let block = line.block_of(token, nodes);
         line.votes.retain(|vote| vote.end() > token.0);
         let grants = &mut self.grants[key];
         let (began, won) = block.unwrap_or((at, at));
         let grant = Grant {
-            client,
+            process,
             token,
             at,
             began,
@@ -132,8 +130,8 @@ impl Checker {
         };
         let wrong = if block.is_none() {
             Some(WrongToken::Unreported)
-        } else if token.0 <= handed_out {
-            Some(WrongToken::NotRising(handed_out))
+        } else if !is_rising {
+            Some(WrongToken::NotRising)
         } else if token > grants.highest() {
             None
         } else {
@@ -146,18 +144,11 @@ impl Checker {
 
 impl Grants {
     fn out_of_order(&self, grant: &Grant, exclusive: bool) -> Option<WrongToken> {
-        let bound = if exclusive {
-            self.highest()
-        } else {
-            self.highest_before(grant.began)
-        };
         let is_wrong = |other: &&Grant| {
-            let came_before = exclusive || other.at < grant.began;
+            let same = other.process == grant.process;
+            let came_before = exclusive || same || other.at < grant.began;
             other.token == grant.token || came_before && other.token > grant.token
         };
-        if bound < grant.token && self.0.iter().all(|other| other.token != grant.token) {
-            return None;
-        }
         let wrong: Vec<Grant> = self.0.iter().filter(is_wrong).copied().collect();
         (!wrong.is_empty()).then_some(WrongToken::OutOfOrder(wrong))
     }

@@ -8,8 +8,12 @@ use crate::{
     world::{Phase, World},
 };
 
-/// The longest pause between two attempts, and for how long a process stands back for another.
-const LONGEST_PAUSE: u64 = 70 * MILLI;
+/// The longest pause between two attempts, or for how long a process stands back for another; twice,
+/// because the first attempt may meet a key that nobody comes for, and engines wake late.
+const LONGEST_PAUSE: u64 = 2 * 66 * MILLI;
+
+/// The same where a node cannot be asked to delete, so that keys are left there after each turn.
+const WITH_LEFTOVERS: u64 = 2 * LONGEST_PAUSE;
 
 /// What happens to a key while all is calm. True times.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,7 +34,13 @@ impl World {
     fn patience(&self) -> u64 {
         let links = self.clients.iter().flat_map(|client| &client.links);
         let farthest = links.map(|link| link.distance).max().unwrap_or(0);
-        LONGEST_PAUSE + 40 * farthest
+        let is_well = (0..self.nodes.len()).all(|node| self.can_vote(node));
+        let pause = if is_well {
+            LONGEST_PAUSE
+        } else {
+            WITH_LEFTOVERS
+        };
+        pause + 40 * farthest
     }
 
     /// A caller is about to wait.
@@ -91,7 +101,7 @@ impl World {
 
     /// All nodes vote that should.
     fn is_served(&self) -> bool {
-        !self.plan.fleet.odd && self.all_vote()
+        !self.plan.fleet.odd && !self.plan.may_disagree() && self.all_know_votes()
     }
 
     /// Several have asked at once for a lock that was free, and would not wait.

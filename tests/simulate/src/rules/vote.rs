@@ -44,7 +44,8 @@ impl World {
 
     /// Nothing bars it for good.
     pub(crate) fn can_vote(&self, node: usize) -> bool {
-        self.plan.servers.evicting != Some(node) && !self.nodes[node].sickness.is_for_good()
+        let barred = [self.plan.servers.evicting, self.poisoned];
+        !barred.contains(&Some(node)) && !self.nodes[node].sickness.is_for_good()
     }
 
     /// When all nodes that can must vote, after the last fault.
@@ -59,5 +60,14 @@ impl World {
     pub(crate) fn all_vote(&self) -> bool {
         let mut nodes = 0..self.nodes.len();
         nodes.all(|node| self.nodes[node].votes() || !self.can_vote(node))
+    }
+
+    /// All clients know that they do.
+    pub(crate) fn all_know_votes(&self) -> bool {
+        let knows = |client: &crate::client::Client| {
+            let mut links = client.links.iter().enumerate();
+            links.all(|(node, link)| link.is_voter || !self.can_vote(node))
+        };
+        self.all_vote() && self.clients.iter().all(knows)
     }
 }

@@ -1,0 +1,105 @@
+//! Explores every course that fencing tokens and quarantines can take, with the rules of
+//! `redlock-protocol`, and checks what must be true in each of them.
+//!
+//! ```text
+//! cargo run --release -p redlock-explore -- [--mutants | --only NAME]
+//! ```
+//!
+//! - *Tokens*, without any clock: a key may be gone at any moment, a message may be late, lost or
+//!   doubled. Numbers are unique, and each block lies above all that were complete when its round
+//!   was asked for: [`tokens::rounds`]. Hand-outs rise: [`tokens::turns`].
+//! - *Quarantine*, in discrete time: two clients never hold the lock together, whatever nodes forget:
+//!   [`quarantine`].
+//!
+//! Nodes, messages and clients are models, as small as they can be. What follows from the replies is
+//! decided by the protocol's own code: `Numbers`, `Block`, `majority`, `Readings`.
+//!
+//! With `--mutants` each rule is broken on purpose, and a course must show it; `--only` explores what
+//! has that name, and prints the course by which a mutant is found. The last line is JSON. The exit status is 1 if a rule is broken that is not meant to be, or
+//! if a mutant is not found that can be.
+
+mod quarantine;
+mod search;
+mod tokens;
+mod trial;
+mod words;
+
+use std::{env, process::ExitCode, time::Instant};
+
+use trial::{Expected, Trial};
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        [] => run(false),
+        ["--mutants"] => run(true),
+        ["--only", name] => show(name),
+        _ => {
+            eprintln!("usage: redlock-explore [--mutants | --only NAME]");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn courses() -> Vec<Trial> {
+    let mut courses = tokens::courses::courses();
+    courses.extend(quarantine::courses::courses());
+    courses
+}
+
+fn mutants() -> Vec<Trial> {
+    let mut mutants = tokens::courses::mutants();
+    mutants.extend(quarantine::courses::mutants());
+    mutants
+}
+
+/// Everything; the last line is the sum of it.
+fn run(with_mutants: bool) -> ExitCode {
+    let began = Instant::now();
+    let courses = courses();
+    let (mut states, mut wrong, mut survivors) = (0, 0, 0);
+    for course in &courses {
+        let found = course.run();
+        states += found.states;
+        wrong += usize::from(!course.is_as_expected(&found));
+    }
+    let mutants = if with_mutants { mutants() } else { Vec::new() };
+    for mutant in &mutants {
+        let found = mutant.run();
+        survivors += usize::from(!mutant.is_as_expected(&found));
+    }
+    let excused = mutants
+        .iter()
+        .filter(|mutant| matches!(mutant.expected, Expected::Survives(_)))
+        .count();
+    println!(
+        "{{\"courses\":{},\"states\":{states},\"wrong\":{wrong},\"mutants\":{},\"excused\":{excused},\"survivors\":{survivors},\"seconds\":{:.1}}}",
+        courses.len(),
+        mutants.len(),
+        began.elapsed().as_secs_f64()
+    );
+    if wrong == 0 && survivors == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
+
+/// One course or mutant, with the steps by which it is found.
+fn show(name: &str) -> ExitCode {
+    let mut trials = courses().into_iter().chain(mutants());
+    let Some(trial) = trials.find(|trial| trial.name == name) else {
+        eprintln!("nothing is called {name}");
+        return ExitCode::from(2);
+    };
+    let found = trial.run();
+    if let Some(violation) = &found.violation {
+        println!("  {}", violation.course.join("\n  "));
+    }
+    if trial.is_as_expected(&found) {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}

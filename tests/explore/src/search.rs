@@ -1,0 +1,469 @@
+//! Visits all states that can be reached, each once, breadth first; or walks at random where there
+//! are too many.
+//!
+//! A state that was visited is known by a fingerprint of 128 bits. That two of a hundred million
+//! states have the same is less likely than one in 10^22.
+
+use std::{
+    collections::HashSet,
+    fmt,
+    hash::{BuildHasherDefault, Hash, Hasher},
+    mem::{self, Discriminant},
+};
+
+/// What can happen.
+pub(crate) trait Model {
+    /// One moment.
+    type State: Copy + Hash;
+    /// What leads from one moment to the next.
+    type Move: Copy + PartialEq + fmt::Display;
+
+    /// Where a course can begin.
+    fn starts(&self) -> Vec<Self::State>;
+
+    /// Hands every state that can follow to `take`.
+    fn steps(&self, state: &Self::State, take: &mut impl FnMut(Step<Self::Move, Self::State>));
+
+    /// The state without what cannot matter any more.
+    fn simple(&self, state: &Self::State) -> Self::State;
+
+    /// The same, with nodes and clients in an order that is the same for most states that differ by
+    /// nothing else.
+    fn canonical(&self, state: &Self::State) -> Self::State;
+}
+
+/// One step of a course.
+#[derive(Debug)]
+pub(crate) struct Step<M, S> {
+    pub(crate) by: M,
+    pub(crate) next: S,
+    /// Which rule is broken by it.
+    pub(crate) wrong: Option<String>,
+}
+
+impl<M, S> Step<M, S> {
+    pub(crate) const fn new(by: M, next: S) -> Self {
+        Self {
+            by,
+            next,
+            wrong: None,
+        }
+    }
+}
+
+/// What was seen.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) states: usize,
+    pub(crate) steps: usize,
+    /// The shortest course that breaks a rule.
+    pub(crate) violation: Option<Violation>,
+}
+
+/// A course that breaks a rule.
+#[derive(Debug)]
+pub(crate) struct Violation {
+    pub(crate) rule: String,
+    /// Its steps, in words.
+    pub(crate) course: Vec<String>,
+}
+
+/// How a state was first reached.
+struct Origin<M> {
+    from: u32,
+    /// `None` for a start.
+    by: Option<M>,
+}
+
+/// Visits all states, those that are reached in the fewest steps first.
+pub(crate) fn explore<M: Model>(model: &M) -> Found {
+    let mut found = Found::default();
+    let mut known: HashSet<u128, BuildHasherDefault<Folded>> = HashSet::default();
+    let mut origins: Vec<Origin<M::Move>> = Vec::new();
+    let mut layer: Vec<M::State> = Vec::new();
+    for start in model.starts() {
+        let start = model.canonical(&start);
+        if known.insert(fingerprint(&start)) {
+            let from = origins.len() as u32;
+            origins.push(Origin { from, by: None });
+            layer.push(start);
+        }
+    }
+    while !layer.is_empty() {
+        let first = origins.len() - layer.len();
+        let mut next_layer = Vec::new();
+        for (place, state) in layer.iter().enumerate() {
+            let from = (first + place) as u32;
+            let mut wrong = None;
+            model.steps(state, &mut |step| {
+                found.steps += 1;
+                if step.wrong.is_some() && wrong.is_none() {
+                    wrong = Some(step);
+                    return;
+                }
+                let next = model.canonical(&step.next);
+                if known.insert(fingerprint(&next)) {
+                    let by = Some(step.by);
+                    origins.push(Origin { from, by });
+                    next_layer.push(next);
+                }
+            });
+            if let Some(step) = wrong {
+                found.states = origins.len();
+                found.violation = Some(Violation {
+                    rule: step.wrong.unwrap_or_default(),
+                    course: course(model, &origins, from, step.by),
+                });
+                return found;
+            }
+        }
+        layer = next_layer;
+    }
+    found.states = origins.len();
+    found
+}
+
+/// The steps that lead to a state, and one more. Canonical states swap their nodes as they like, so
+/// the course is taken a second time without that.
+fn course<M: Model>(model: &M, origins: &[Origin<M::Move>], to: u32, last: M::Move) -> Vec<String> {
+    let mut moves = vec![last];
+    let mut at = to;
+    while let Origin { from, by: Some(by) } = origins[at as usize] {
+        moves.push(by);
+        at = from;
+    }
+    moves.reverse();
+    let mut starts = model.starts().into_iter();
+    let retraced = starts.find_map(|start| retrace(model, start, &moves));
+    retraced.unwrap_or_else(|| {
+        let mut words = vec!["(nodes and clients change places from step to step)".to_owned()];
+        words.extend(moves.iter().map(M::Move::to_string));
+        words
+    })
+}
+
+/// The fingerprints along a course that begins here, if there is one with these moves.
+fn leads_along<M: Model>(model: &M, start: &M::State, moves: &[M::Move]) -> Option<Vec<u128>> {
+    let mut state = model.canonical(start);
+    let mut along = Vec::new();
+    for &by in moves {
+        let mut next = None;
+        model.steps(&state, &mut |step| {
+            if step.by == by {
+                next = Some(step.next);
+            }
+        });
+        state = model.canonical(&next?);
+        along.push(fingerprint(&state));
+    }
+    Some(along)
+}
+
+/// The same course with every node in its place.
+fn retrace<M: Model>(model: &M, start: M::State, moves: &[M::Move]) -> Option<Vec<String>> {
+    let mut state = start;
+    let mut words = Vec::new();
+    for to in leads_along(model, &start, moves)? {
+        let mut found = None;
+        model.steps(&state, &mut |step| {
+            if found.is_none() && fingerprint(&model.canonical(&step.next)) == to {
+                found = Some((step.by, step.next));
+            }
+        });
+        let (by, next) = found?;
+        words.push(by.to_string());
+        state = next;
+    }
+    Some(words)
+}
+
+/// Goes `walks` times up to `length` steps at random. In each walk some kinds of steps are far more
+/// likely than others, and different ones each time: if all were alike, what ends something would
+/// happen as often as what carries it on, and little would ever be complete.
+pub(crate) fn walk<M: Model>(model: &M, walks: usize, length: usize, seed: u64) -> Found {
+    let mut found = Found::default();
+    let mut random = Random(seed);
+    let starts = model.starts();
+    for _ in 0..walks {
+        let mut state = starts[random.below(starts.len())];
+        let mut likelihoods = Likelihoods::default();
+        let mut words = Vec::new();
+        for _ in 0..length {
+            let mut steps = Vec::new();
+            model.steps(&state, &mut |step| steps.push(step));
+            let Some(step) = likelihoods.pick(steps, &mut random) else {
+                break;
+            };
+            found.steps += 1;
+            words.push(step.by);
+            if let Some(rule) = step.wrong {
+                let course = words.iter().map(M::Move::to_string).collect();
+                found.violation = Some(Violation { rule, course });
+                return found;
+            }
+            state = step.next;
+        }
+    }
+    found
+}
+
+/// How likely each kind of step is in one walk.
+struct Likelihoods<M>(Vec<(Discriminant<M>, usize)>);
+
+impl<M> Default for Likelihoods<M> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
+
+impl<M> Likelihoods<M> {
+    fn of(&mut self, step: &M, random: &mut Random) -> usize {
+        let kind = mem::discriminant(step);
+        if let Some(&(_, likelihood)) = self.0.iter().find(|(known, _)| *known == kind) {
+            return likelihood;
+        }
+        let likelihood = 1 << (2 * random.below(5));
+        self.0.push((kind, likelihood));
+        likelihood
+    }
+
+    /// First a kind, so that many steps of one do not crowd out the others.
+    fn pick<S>(&mut self, mut steps: Vec<Step<M, S>>, random: &mut Random) -> Option<Step<M, S>> {
+        let mut kinds: Vec<(Discriminant<M>, usize)> = Vec::new();
+        for step in &steps {
+            let kind = mem::discriminant(&step.by);
+            if kinds.iter().all(|(other, _)| *other != kind) {
+                kinds.push((kind, self.of(&step.by, random)));
+            }
+        }
+        let sum: usize = kinds.iter().map(|(_, likelihood)| likelihood).sum();
+        let mut left = random.below(sum.max(1));
+        let (kind, _) = kinds.into_iter().find(|(_, likelihood)| {
+            let is_it = left < *likelihood;
+            left = left.saturating_sub(*likelihood);
+            is_it
+        })?;
+        steps.retain(|step| mem::discriminant(&step.by) == kind);
+        let place = random.below(steps.len());
+        Some(steps.swap_remove(place))
+    }
+}
+
+/// The same numbers for the same seed (xorshift64*).
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound
+    }
+}
+
+fn fingerprint<S: Hash>(state: &S) -> u128 {
+    let mut lanes = Lanes::default();
+    state.hash(&mut lanes);
+    lanes.both()
+}
+
+/// Collects bytes to words of eight, and mixes those into two numbers.
+struct Lanes {
+    word: u64,
+    bytes: u32,
+    one: u64,
+    two: u64,
+}
+
+impl Default for Lanes {
+    fn default() -> Self {
+        Self {
+            word: 0,
+            bytes: 0,
+            one: 0x9e37_79b9_7f4a_7c15,
+            two: 0xd6e8_feb8_6659_fd93,
+        }
+    }
+}
+
+impl Lanes {
+    #[inline(always)]
+    fn mix(&mut self) {
+        let one = (self.one ^ self.word).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        self.one = (one ^ (one >> 32))
+            .wrapping_mul(0xc4ce_b9fe_1a85_ec53)
+            .rotate_left(29);
+        let two = (self.two ^ self.word).wrapping_mul(0xa076_1d64_78bd_642f);
+        self.two = (two ^ (two >> 29))
+            .wrapping_mul(0xe703_7ed1_a0b4_28db)
+            .rotate_left(31);
+        self.word = 0;
+        self.bytes = 0;
+    }
+
+    #[inline(always)]
+    fn both(mut self) -> u128 {
+        self.mix();
+        let (one, two) = (self.one ^ (self.one >> 31), self.two ^ (self.two >> 33));
+        u128::from(one) << 64 | u128::from(two)
+    }
+}
+
+impl Hasher for Lanes {
+    fn finish(&self) -> u64 {
+        self.one ^ self.two
+    }
+
+    #[inline(always)]
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u8(byte);
+        }
+    }
+
+    #[inline(always)]
+    fn write_u8(&mut self, byte: u8) {
+        self.word |= u64::from(byte) << (8 * self.bytes);
+        self.bytes += 1;
+        if self.bytes == 8 {
+            self.mix();
+        }
+    }
+
+    #[inline(always)]
+    fn write_u64(&mut self, word: u64) {
+        if self.bytes > 0 {
+            self.mix();
+        }
+        self.word = word;
+        self.mix();
+    }
+
+    /// The tag of an enum: there are few.
+    #[inline(always)]
+    fn write_isize(&mut self, tag: isize) {
+        self.write_u8(tag as u8);
+    }
+
+    /// The length of an array, which is always the same.
+    #[inline(always)]
+    fn write_usize(&mut self, _length: usize) {}
+}
+
+/// A fingerprint needs no further hashing.
+#[derive(Default)]
+struct Folded(u64);
+
+impl Hasher for Folded {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
+        }
+    }
+
+    fn write_u128(&mut self, fingerprint: u128) {
+        self.0 = fingerprint as u64 ^ (fingerprint >> 64) as u64;
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Every order of so many things.
+    pub(crate) fn orders(things: usize) -> Vec<Vec<usize>> {
+        let Some(last) = things.checked_sub(1) else {
+            return vec![Vec::new()];
+        };
+        let mut orders = Vec::new();
+        for order in self::orders(last) {
+            for place in 0..things {
+                let mut order = order.clone();
+                order.insert(place, last);
+                orders.push(order);
+            }
+        }
+        orders
+    }
+
+    /// All states that can be reached, replaced by their canonical forms on the way, or not. States
+    /// that differ only by the order of things are the same: `images` are all orders of one.
+    fn reached<M: Model>(
+        model: &M,
+        images: impl Fn(&M::State) -> Vec<M::State>,
+        in_place: bool,
+    ) -> HashSet<u128> {
+        let mut known = HashSet::new();
+        let mut reached = HashSet::new();
+        let mut open = model.starts();
+        while let Some(state) = open.pop() {
+            if known.insert(fingerprint(&state)) {
+                reached.insert(least(images(&model.simple(&state))));
+                model.steps(&state, &mut |step| {
+                    open.push(if in_place {
+                        step.next
+                    } else {
+                        model.canonical(&step.next)
+                    });
+                });
+            }
+        }
+        reached
+    }
+
+    fn least<S: Hash>(images: Vec<S>) -> u128 {
+        images.iter().map(fingerprint).min().unwrap_or_default()
+    }
+
+    /// Nothing that can happen is lost when each state is replaced by its canonical form.
+    pub(crate) fn assert_canonical_forms_lose_nothing<M: Model>(
+        model: &M,
+        images: impl Fn(&M::State) -> Vec<M::State>,
+    ) {
+        let all = reached(model, &images, true);
+        let canonical = reached(model, &images, false);
+        assert!(all.len() > 100);
+        assert_eq!(all.difference(&canonical).count(), 0, "lost");
+        assert_eq!(canonical.difference(&all).count(), 0, "impossible");
+    }
+
+    /// Nothing that can happen without sliding numbers is lost with them.
+    pub(crate) fn assert_sliding_loses_nothing<M: Model>(
+        fixed: &M,
+        sliding: &M,
+        images: impl Fn(&M::State) -> Vec<M::State>,
+    ) {
+        let mut known = HashSet::new();
+        let mut slid = HashSet::new();
+        let mut open = fixed.starts();
+        while let Some(state) = open.pop() {
+            if known.insert(fingerprint(&state)) {
+                slid.insert(least(images(&sliding.simple(&state))));
+                fixed.steps(&state, &mut |step| open.push(fixed.canonical(&step.next)));
+            }
+        }
+        let reached = reached(sliding, &images, false);
+        assert!(slid.len() > 100);
+        assert_eq!(slid.difference(&reached).count(), 0, "lost");
+    }
+
+    #[test]
+    fn fingerprints_differ_wherever_states_do() {
+        let mut fingerprints = HashSet::new();
+        for one in 0..100_u8 {
+            for two in 0..100_u8 {
+                assert!(fingerprints.insert(fingerprint(&[one, 0, 0, 0, 0, 0, 0, 0, 0, two])));
+            }
+        }
+    }
+
+    #[test]
+    fn there_are_six_orders_of_three() {
+        let orders: HashSet<Vec<usize>> = orders(3).into_iter().collect();
+        assert_eq!(orders.len(), 6);
+    }
+}

@@ -1,0 +1,302 @@
+//! What is explored of tokens.
+
+use super::{Mutant, rounds::Rounds, turns::Turns};
+use crate::trial::{Expected, Extent, Trial};
+
+const ROUNDS: Rounds<3> = Rounds {
+    open: 2,
+    highest: 4,
+    lengths: &[1, 2],
+    proposals: true,
+    losses: false,
+    slides: false,
+    mutant: None,
+};
+
+const TURNS: Turns<3> = Turns {
+    turns: 2,
+    highest: 4,
+    lengths: &[1, 2],
+    proposals: false,
+    exclusive: true,
+    losses: false,
+    slides: false,
+    mutant: None,
+};
+
+/// All must be in order.
+pub(crate) fn courses() -> Vec<Trial> {
+    let mut courses = rounds();
+    courses.extend(rounds_with_losses());
+    courses.extend(turns());
+    courses
+}
+
+fn rounds() -> Vec<Trial> {
+    let sliding = Rounds {
+        slides: true,
+        ..ROUNDS
+    };
+    vec![
+        whole("rounds: two at a time, up to 4", ROUNDS),
+        whole(
+            "rounds: three at a time, without end",
+            Rounds {
+                open: 3,
+                highest: 6,
+                ..sliding
+            },
+        ),
+        whole(
+            "rounds: two at a time, blocks of 1 and 3, without end",
+            Rounds {
+                highest: 8,
+                lengths: &[1, 3],
+                ..sliding
+            },
+        ),
+        whole(
+            "rounds: two nodes, three at a time, without end",
+            Rounds::<2> {
+                open: 3,
+                highest: 6,
+                ..sliding.of()
+            },
+        ),
+        whole(
+            "rounds: four nodes, two at a time, without end",
+            Rounds::<4> {
+                highest: 5,
+                ..sliding.of()
+            },
+        ),
+        whole(
+            "rounds: five nodes, two at a time, without end",
+            Rounds::<5> {
+                highest: 5,
+                ..sliding.of()
+            },
+        ),
+    ]
+}
+
+fn rounds_with_losses() -> Vec<Trial> {
+    let losses = Rounds {
+        highest: 3,
+        losses: true,
+        ..ROUNDS
+    };
+    let proposals = false;
+    vec![
+        whole("rounds: lost memory, up to 3", losses),
+        whole(
+            "rounds: lost memory, three at a time, up to 3, no proposals",
+            Rounds {
+                open: 3,
+                proposals,
+                ..losses
+            },
+        ),
+        whole(
+            "rounds: lost memory, up to 4, no proposals",
+            Rounds {
+                highest: 4,
+                proposals,
+                ..losses
+            },
+        ),
+        walks(
+            "rounds: lost memory, four nodes, three at a time",
+            Rounds {
+                open: 3,
+                highest: 8,
+                ..losses.of::<4>()
+            },
+        ),
+        walks(
+            "rounds: lost memory, five nodes, three at a time",
+            Rounds {
+                open: 3,
+                highest: 8,
+                ..losses.of::<5>()
+            },
+        ),
+    ]
+}
+
+fn turns() -> Vec<Trial> {
+    let sliding = Turns {
+        proposals: true,
+        slides: true,
+        ..TURNS
+    };
+    let mut turns = vec![
+        whole(
+            "turns: two at a time, up to 6",
+            Turns {
+                highest: 6,
+                ..TURNS
+            },
+        ),
+        whole(
+            "turns: two at a time, without end",
+            Turns {
+                highest: 5,
+                ..sliding
+            },
+        ),
+        whole(
+            "turns: three at a time, without end",
+            Turns {
+                turns: 3,
+                ..sliding
+            },
+        ),
+        whole("turns: four nodes, without end", sliding.of::<4>()),
+        whole(
+            "turns: five nodes, without end",
+            Turns {
+                highest: 3,
+                ..sliding.of::<5>()
+            },
+        ),
+        whole(
+            "turns: keys may be gone, without end",
+            Turns {
+                exclusive: false,
+                ..sliding
+            },
+        ),
+    ];
+    turns.extend(turns_with_losses());
+    turns
+}
+
+fn turns_with_losses() -> Vec<Trial> {
+    let losses = Turns {
+        losses: true,
+        ..TURNS
+    };
+    vec![
+        whole("turns: lost memory, up to 4", losses),
+        whole(
+            "turns: lost memory, up to 3, any proposals",
+            Turns {
+                highest: 3,
+                proposals: true,
+                ..losses
+            },
+        ),
+        whole(
+            "turns: lost memory, three at a time, up to 3",
+            Turns {
+                turns: 3,
+                highest: 3,
+                ..losses
+            },
+        ),
+        walks(
+            "turns: lost memory, five nodes, three at a time",
+            Turns {
+                turns: 3,
+                highest: 9,
+                proposals: true,
+                ..losses.of::<5>()
+            },
+        ),
+        walks(
+            "turns: keys may be gone, five nodes, three at a time",
+            Turns {
+                turns: 3,
+                highest: 9,
+                proposals: true,
+                exclusive: false,
+                ..TURNS.of::<5>()
+            },
+        ),
+    ]
+}
+
+fn whole<M: crate::search::Model + 'static>(name: &str, model: M) -> Trial {
+    Trial::new(name, Expected::Order, Extent::Whole, model)
+}
+
+fn walks<M: crate::search::Model + 'static>(name: &str, model: M) -> Trial {
+    let extent = Extent::Walks {
+        walks: 20_000,
+        length: 100,
+    };
+    Trial::new(name, Expected::Order, extent, model)
+}
+
+/// Each must be found, or does not show for a reason.
+pub(crate) fn mutants() -> Vec<Trial> {
+    Mutant::ALL.into_iter().map(mutant).collect()
+}
+
+fn mutant(mutant: Mutant) -> Trial {
+    let name = format!("{mutant:?}");
+    let found = Expected::Violation;
+    let with = Some(mutant);
+    match mutant {
+        Mutant::NumberOfOne
+        | Mutant::HighestNumber
+        | Mutant::MiddleNumber
+        | Mutant::LowestNumber
+        | Mutant::CounterNotRaised
+        | Mutant::RaisedToTheFirst
+        | Mutant::ProposalAsItIs => {
+            let mutant = with;
+            Trial::new(name, found, Extent::Whole, Rounds { mutant, ..ROUNDS })
+        }
+        Mutant::RepliesOfTheRoundBefore => {
+            let rounds = Rounds {
+                highest: 3,
+                proposals: false,
+                mutant: with,
+                ..ROUNDS
+            };
+            Trial::new(name, found, Extent::Whole, rounds)
+        }
+        Mutant::NoFloor
+        | Mutant::FloorOfOneOther
+        | Mutant::FloorBeforeTheWait
+        | Mutant::FloorOfTheForgetful
+        | Mutant::RoundsNotBounded => {
+            let rounds = Rounds {
+                highest: 3,
+                proposals: false,
+                losses: true,
+                mutant: with,
+                ..ROUNDS
+            };
+            Trial::new(name, found, Extent::Whole, rounds)
+        }
+        Mutant::OlderBlockTaken
+        | Mutant::BlockOutlivesTurn
+        | Mutant::HeldKeyGranted
+        | Mutant::AnyOwnerRefreshed
+        | Mutant::KeysExpireEarly => {
+            let mutant = with;
+            Trial::new(name, found, Extent::Whole, Turns { mutant, ..TURNS })
+        }
+        Mutant::LeasesNotWaitedFor => {
+            let turns = Turns {
+                losses: true,
+                mutant: with,
+                ..TURNS
+            };
+            Trial::new(name, found, Extent::Whole, turns)
+        }
+        Mutant::OwnerConfirms | Mutant::AnyNodeConfirms | Mutant::BlockOrderNotCompared => {
+            let turns = Turns {
+                highest: 3,
+                exclusive: false,
+                mutant: with,
+                ..TURNS
+            };
+            let expected = mutant.survives().map_or(found, Expected::Survives);
+            Trial::new(name, expected, Extent::Whole, turns)
+        }
+    }
+}

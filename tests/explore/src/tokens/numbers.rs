@@ -1,0 +1,151 @@
+//! What the numbers that nodes reply to a round add up to. The decisions are the protocol's own.
+
+use std::array;
+
+use redlock_protocol::{NodeId, Token, majority, rules::token::Numbers};
+
+/// In place of the number of a node that is not asked.
+pub(super) const NOT_ASKED: u8 = u8::MAX;
+
+/// How far a proposal of the protocol is above the numbers that disagreed. Here it is one above
+/// them: the closer the numbers, the more often they collide.
+const PROPOSAL_LEAD: u64 = 1_000;
+
+/// The first numbers that the nodes have replied to a round; zero is none.
+pub(super) type Votes<const N: usize> = [u8; N];
+
+/// The number that a majority reports.
+pub(super) fn agreed<const N: usize>(votes: &Votes<N>) -> Option<u8> {
+    let heard = votes.iter().filter(|&&vote| is_number(vote)).count();
+    if heard < majority(N) {
+        return None;
+    }
+    hear(votes, 1).agreed(N).map(|token| token.0 as u8)
+}
+
+/// What is proposed after these.
+pub(super) fn next_proposal<const N: usize>(votes: &Votes<N>) -> u8 {
+    let proposal = hear(votes, PROPOSAL_LEAD).next_proposal(N, 0);
+    (proposal.0 / PROPOSAL_LEAD) as u8
+}
+
+fn hear<const N: usize>(votes: &Votes<N>, unit: u64) -> Numbers {
+    let mut numbers = Numbers::default();
+    for (node, &vote) in votes.iter().enumerate() {
+        if is_number(vote) {
+            numbers.hear(NodeId(node), Token(u64::from(vote) * unit));
+        }
+    }
+    numbers
+}
+
+const fn is_number(vote: u8) -> bool {
+    vote != 0 && vote != NOT_ASKED
+}
+
+/// Every choice of so many replies or more that can have arrived before the others.
+pub(super) fn heard_first<const N: usize>(
+    votes: &Votes<N>,
+    least: usize,
+) -> impl Iterator<Item = Votes<N>> {
+    (1_u8..1 << N).filter_map(move |chosen| {
+        let is_chosen = |node: usize| chosen >> node & 1 == 1;
+        let all_there = (0..N).all(|node| !is_chosen(node) || votes[node] != 0);
+        let heard = array::from_fn(|node| if is_chosen(node) { votes[node] } else { 0 });
+        (all_there && chosen.count_ones() as usize >= least).then_some(heard)
+    })
+}
+
+/// Which nodes have replied, a bit for each.
+pub(super) fn which<const N: usize>(votes: &Votes<N>) -> u8 {
+    (0..N).map(|node| u8::from(votes[node] != 0) << node).sum()
+}
+
+/// The first number that each node has replied, or the least that it will.
+pub(super) fn least<const N: usize>(votes: &Votes<N>, counters: &[u8; N], proposal: u8) -> [u8; N] {
+    array::from_fn(|node| match votes[node] {
+        0 => (counters[node] + 1).max(proposal),
+        vote => vote,
+    })
+}
+
+/// The lowest number that a majority can come to agree on, if the nodes report these or more.
+pub(super) fn lowest_of_majority<const N: usize>(mut numbers: [u8; N]) -> u8 {
+    numbers.sort_unstable();
+    numbers[majority(N) - 1]
+}
+
+/// Forgets votes for numbers that no majority can report any more; other nodes can report a number
+/// only while their counters are below it. A course in which such a vote was not given, but something
+/// else has raised the counter, leads to the same.
+pub(super) fn forget_lost<const N: usize>(votes: &mut Votes<N>, counters: &[u8; N], proposal: u8) {
+    let before = *votes;
+    let can_report = |node: usize, number: u8| match before[node] {
+        0 => counters[node] < number && proposal <= number,
+        vote => vote == number,
+    };
+    for vote in votes {
+        let reports = (0..N).filter(|&node| can_report(node, *vote)).count();
+        if reports < majority(N) {
+            *vote = 0;
+        }
+    }
+}
+
+/// Counts from a higher number.
+pub(super) fn lower<const N: usize>(votes: &mut Votes<N>, by: u8) {
+    for vote in votes {
+        *vote = vote.saturating_sub(by);
+    }
+}
+
+/// The numbers of a block, a bit for each.
+pub(super) const fn block(first: u8, length: u8) -> u32 {
+    ((1 << length) - 1) << first
+}
+
+/// Blocks counted from a higher number; what lies below is forgotten.
+pub(super) const fn lower_given(given: u32, by: u8) -> u32 {
+    given >> by & !1
+}
+
+/// The same proposal; none if it is not above what the counters lead to by themselves.
+pub(super) fn lower_proposal<const N: usize>(
+    proposal: u8,
+    by: u8,
+    votes: &Votes<N>,
+    counters: &[u8; N],
+) -> u8 {
+    let proposal = proposal.saturating_sub(by);
+    let open = (0..N).filter(|&node| votes[node] == 0);
+    match open.map(|node| counters[node] + 1).min() {
+        Some(next) if proposal > next => proposal,
+        _ => 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn decisions_are_the_protocols() {
+        assert_eq!(agreed(&[4, 0, 4]), Some(4));
+        assert_eq!(agreed(&[4, 5, NOT_ASKED]), None);
+        assert_eq!(next_proposal(&[4, 5, 0]), 6);
+        assert_eq!(next_proposal(&[4, 5, 9]), 6);
+    }
+
+    #[test]
+    fn replies_arrive_in_any_order() {
+        let heard: Vec<Votes<3>> = heard_first(&[4, 0, 5], 1).collect();
+        assert_eq!(heard, [[4, 0, 0], [0, 0, 5], [4, 0, 5]]);
+    }
+
+    #[test]
+    fn a_vote_that_no_majority_can_share_is_forgotten() {
+        let mut votes = [4, 5, 0];
+        forget_lost(&mut votes, &[4, 5, 4], 0);
+        assert_eq!(votes, [0, 5, 0]);
+    }
+}

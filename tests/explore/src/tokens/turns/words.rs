@@ -1,0 +1,83 @@
+//! Steps in words.
+
+use std::fmt;
+
+use super::Move;
+use crate::words::{client, node, nodes};
+
+impl fmt::Display for Move {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Acquire {
+                turn,
+                proposal,
+                length,
+            } => write!(
+                f,
+                "{} begins a turn and asks for {length}, proposes {proposal}",
+                client(turn)
+            ),
+            Self::Refresh {
+                turn,
+                proposal,
+                length,
+            } => write!(
+                f,
+                "{} asks for {length} more, proposes {proposal}",
+                client(turn)
+            ),
+            Self::Vote {
+                turn,
+                node: at,
+                first,
+            } => write!(f, "{} replies {first} to {}", node(at), client(turn)),
+            Self::Key { turn, node: at } => write!(
+                f,
+                "{} has the key of {} without a reply",
+                node(at),
+                client(turn)
+            ),
+            Self::Again {
+                turn,
+                proposal,
+                heard,
+            } => write!(
+                f,
+                "{} hears {} and asks again, proposes {proposal}",
+                client(turn),
+                nodes(heard)
+            ),
+            Self::Confirm {
+                turn,
+                number,
+                heard,
+            } => write!(
+                f,
+                "{} hears {} and asks them to confirm {number}",
+                client(turn),
+                nodes(heard)
+            ),
+            Self::Win { turn, first, .. } => {
+                write!(f, "{} wins the block from {first}", client(turn))
+            }
+            Self::WinOlder { turn, first } => write!(
+                f,
+                "{} wins the block from {first} by the older refresh",
+                client(turn)
+            ),
+            Self::Keep { turn } => write!(f, "{} gives up its refresh", client(turn)),
+            Self::HandOut { turn, token } => write!(f, "{} hands out {token}", client(turn)),
+            Self::End { turn } => write!(f, "the turn of {} is over", client(turn)),
+            Self::Raise { node: at } => write!(f, "{} raises its counter by one", node(at)),
+            Self::Expire { node: at } => write!(f, "the key of {} expires", node(at)),
+            Self::Lose { node: at } => write!(f, "{} loses its memory", node(at)),
+            Self::Wait { node: at } => write!(f, "{} has waited", node(at)),
+            Self::Read { node: at, other } => {
+                write!(f, "the counter of {} is read for {}", node(other), node(at))
+            }
+            Self::Admit { node: at, counter } => {
+                write!(f, "{} is admitted with counter {counter}", node(at))
+            }
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! One exploration and what it is expected to find.
+
+use std::time::Instant;
+
+use crate::search::{self, Found, Model};
+
+/// The first numbers of all walks at random.
+const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// One exploration.
+pub(crate) struct Trial {
+    pub(crate) name: String,
+    pub(crate) expected: Expected,
+    extent: Extent,
+    explore: Box<dyn Fn(Extent) -> Found>,
+}
+
+/// What is to be found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    /// Every rule holds.
+    Order,
+    /// A rule is broken.
+    Violation,
+    /// It is broken on purpose and does not show, for this reason.
+    Survives(&'static str),
+}
+
+/// How much is explored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// Every course, to its end.
+    Whole,
+    /// So many courses at random, each of so many steps.
+    Walks { walks: usize, length: usize },
+}
+
+impl Trial {
+    pub(crate) fn new<M: Model + 'static>(
+        name: impl Into<String>,
+        expected: Expected,
+        extent: Extent,
+        model: M,
+    ) -> Self {
+        Self {
+            name: name.into(),
+            expected,
+            extent,
+            explore: Box::new(move |extent| match extent {
+                Extent::Whole => search::explore(&model),
+                Extent::Walks { walks, length } => search::walk(&model, walks, length, SEED),
+            }),
+        }
+    }
+
+    /// Explores, and says what was found.
+    pub(crate) fn run(&self) -> Found {
+        let began = Instant::now();
+        let found = (self.explore)(self.extent);
+        let seconds = began.elapsed().as_secs_f64();
+        let Found { states, steps, .. } = found;
+        let extent = match self.extent {
+            Extent::Whole => format!("{states} states, {steps} steps"),
+            Extent::Walks { walks, .. } => format!("at random, {walks} courses, {steps} steps"),
+        };
+        println!(
+            "{}: {extent}, {seconds:.1} s: {}",
+            self.name,
+            self.result(&found)
+        );
+        found
+    }
+
+    fn result(&self, found: &Found) -> String {
+        match (&found.violation, self.expected) {
+            (None, Expected::Order) => "all in order".to_owned(),
+            (None, Expected::Survives(why)) => format!("does not show, because {why}"),
+            (None, Expected::Violation) => "NOT FOUND".to_owned(),
+            (Some(violation), Expected::Violation) => {
+                format!("{}, in {} steps", violation.rule, violation.course.len())
+            }
+            (Some(violation), _) => {
+                let name = &self.name;
+                format!(
+                    "WRONG: {} (`--only \"{name}\"` prints the steps)",
+                    violation.rule
+                )
+            }
+        }
+    }
+
+    pub(crate) fn is_as_expected(&self, found: &Found) -> bool {
+        found.violation.is_some() == (self.expected == Expected::Violation)
+    }
+}
