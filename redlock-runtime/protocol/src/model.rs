@@ -355,7 +355,8 @@ impl Model {
                 id,
                 server: self.server.clone(),
                 begin: at.now,
-                beside_marker,
+                // Its own, of another process, tells as well that this is no first start.
+                beside_marker: beside_marker || self.marker.is_some(),
                 is_unflushed: self.is_unflushed,
                 first_start: None,
             });
