@@ -274,7 +274,7 @@ impl Model {
     }
 
     fn acquire(&mut self, vote: Vote<'_>, waits: bool, at: Moment) -> Result<Reply, Overflow> {
-        let block = self.next_block(vote, at)?;
+        let block = self.next_block(vote, true, at)?;
         if let Some(held) = self.key(vote.key, at.now) {
             if waits {
                 self.leave_hint(vote, held.owner, at);
@@ -295,7 +295,7 @@ impl Model {
             Some(held) if held.owner == Some(vote.owner) => held.remaining(at.now),
             _ => return Ok(Reply::NotOwner),
         };
-        let block = self.next_block(vote, at)?;
+        let block = self.next_block(vote, false, at)?;
         let mut ttl = vote.ttl;
         if remaining.is_some_and(|remaining| remaining < ttl) {
             ttl += spare;
@@ -464,8 +464,14 @@ impl Model {
         self.keys.insert(Arc::clone(vote.key), key);
     }
 
-    /// The first and the last number of the block, if one is wanted.
-    fn next_block(&self, vote: Vote<'_>, at: Moment) -> Result<Option<(Token, Token)>, Overflow> {
+    /// The first and the last number of the block, if one is wanted. An acquisition proposes a wall
+    /// clock, which may be wrong; a refresh proposes by numbers that nodes have reported.
+    fn next_block(
+        &self,
+        vote: Vote<'_>,
+        is_wall_clock: bool,
+        at: Moment,
+    ) -> Result<Option<(Token, Token)>, Overflow> {
         let Some(block) = vote.block else {
             return Ok(None);
         };
@@ -480,10 +486,11 @@ impl Model {
             return Err(overflow());
         }
         let mut first = block.proposal.min(Token::LARGEST).0;
-        if first <= before || first - before > TRUSTED_LEAD_MICROS {
+        if is_wall_clock && first > before && first - before > TRUSTED_LEAD_MICROS {
             let limit = (at.wall_micros / 1_000_000 + LONGEST_LEAD_SECONDS) * 1_000_000;
-            first = first.min(limit).max(before.saturating_add(1));
+            first = first.min(limit);
         }
+        first = first.max(before.saturating_add(1));
         let last = first.saturating_add(block.length.saturating_sub(1));
         if last > Token::LARGEST.0 {
             return Err(overflow());

@@ -18,9 +18,11 @@ macro_rules! source {
     };
 }
 
-static ACQUIRE: LazyLock<Source> = source!("vote.lua", "acquire.lua", "voted.lua");
-static EXTEND: LazyLock<Source> = source!("vote.lua", "extend.lua", "voted.lua");
-static PUT_BACK: LazyLock<Source> = source!("vote.lua", "put_back.lua", "voted.lua");
+static ACQUIRE: LazyLock<Source> =
+    source!("wall_clock.lua", "vote.lua", "acquire.lua", "voted.lua");
+static EXTEND: LazyLock<Source> = source!("reported.lua", "vote.lua", "extend.lua", "voted.lua");
+static PUT_BACK: LazyLock<Source> =
+    source!("reported.lua", "vote.lua", "put_back.lua", "voted.lua");
 static RELEASE: LazyLock<Source> = source!("release.lua");
 static PROBE: LazyLock<Source> = source!("record.lua", "probe.lua");
 static REPORT_LOSS: LazyLock<Source> = source!("record.lua", "report_loss.lua");

@@ -17,10 +17,9 @@ if first ~= '' then
   -- 2^52 - 2^40: clients believe no number above it.
   local is_counter = before and before >= 0 and before <= 4502500115742720
   local ahead = is_counter and first - before
-  if is_counter and (ahead <= 0 or ahead > 5000000) then
-    -- Proposals are wall clocks in us. One far ahead must not use up the numbers of years. In whole
-    -- seconds, so that nodes agree.
-    local limit = (redis.call('TIME')[1] + 5) * 1000000
+  if is_counter and (ahead <= 0 or is_wall_clock and ahead > 5000000) then
+    -- A clock far ahead must not use up the numbers of years. In whole seconds, so that nodes agree.
+    local limit = is_wall_clock and (redis.call('TIME')[1] + 5) * 1000000 or 0
     first = math.max(before + 1, math.min(first, limit))
     -- Not tostring: it prints 1.79e+15.
     last = string.format('%.0f', first + (last - ARGV[5]))

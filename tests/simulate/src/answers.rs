@@ -8,7 +8,7 @@ use crate::{
     checker::{Belief, Rule},
     client::Limit,
     node::Node,
-    plan::Profile,
+    plan::{Profile, nanos},
     scenario::Scenario,
     world::{Phase, World},
 };
@@ -178,7 +178,7 @@ impl World {
         let one = &self.clients[client].tasks[task];
         let (key, section) = (one.key, one.section);
         self.checker.leave(client, key, section);
-        if self.phase == Phase::Calm {
+        if self.phase == Phase::Calm && !self.plan.may_disagree() {
             let what = format!("client {client}'s {section:?} waited in vain: {refusal:?}");
             self.violation(Rule::WakeUp, what);
         }
@@ -200,13 +200,16 @@ impl World {
         let nodes = self.nodes.len();
         let owner = self.clients[client].tasks[task].owner;
         let majority = nodes / 2 + 1;
-        let section = self.clients[client].tasks[task].section;
+        let one = &self.clients[client].tasks[task];
+        let (section, kept) = (one.section, one.kept);
         let known = self.checker.end_in_truth(client, section);
         if let Some(owner) = owner {
             let (had_it, missing) = known.unwrap_or((0, nodes));
             let truth = match release {
                 Release::Released => over == Over::No && had_it >= majority,
-                Release::AlreadyExpired => over == Over::Yes || nodes - missing < majority,
+                Release::AlreadyExpired => {
+                    over == Over::Yes || nodes - missing < majority || kept < majority
+                }
                 _ => over == Over::No && self.may_be_unknown(),
             };
             if !truth {
@@ -224,7 +227,9 @@ impl World {
     fn may_be_unknown(&self) -> bool {
         let calm = matches!(self.phase, Phase::Calm | Phase::Storm);
         let is_sick = (0..self.nodes.len()).any(|node| !self.can_vote(node));
-        !calm || self.plan.half_open_at_last || is_sick
+        // A release waits for the round before it, and for the refusals of sick nodes.
+        let is_hasty = self.plan.plain_params().round_timeout() < nanos(20 * MILLI);
+        !calm || self.plan.half_open_at_last || is_sick || is_hasty
     }
 
     /// The protocol says what it thinks of a node.

@@ -34,6 +34,8 @@ pub(crate) struct Task {
     pub(crate) granted: u64,
     /// The same in true time.
     pub(crate) began: u64,
+    /// How many nodes had its key when it let go.
+    pub(crate) kept: usize,
     /// When it must have heard what became of the extension that it asked for.
     pub(crate) extending: Option<Limit>,
     /// It has asked for an extension.
@@ -92,6 +94,7 @@ impl Task {
             asked: 0,
             granted: 0,
             began: 0,
+            kept: 0,
             extending: None,
             has_asked_for_more: false,
             read: None,
@@ -380,7 +383,9 @@ impl World {
         self.extended(client, task);
         self.checker.leave(client, key, section);
         self.disbelieve(key, client, section);
+        let kept = self.carriers(client, section);
         let one = &mut self.clients[client].tasks[task];
+        one.kept = kept;
         if let Some(owner) = one.owner.filter(|_| over == Over::No && report) {
             self.checker.end(client, section, owner);
         }

@@ -157,6 +157,13 @@ impl World {
             let again = Happening::ForeignAtNode(letter);
             return self.agenda.at(self.now + wait, again);
         }
+        if matches!(letter.word, Word::Set { ttl: None })
+            && self.foreign[letter.foreign].attempt != letter.attempt
+        {
+            // Its deletion has been here: it would stay for ever.
+            return;
+        }
+        let node = &mut self.nodes[letter.node];
         let value = value(letter.foreign, letter.attempt);
         match letter.word {
             Word::Set { ttl } => {

@@ -4,7 +4,7 @@
 //! ```text
 //! cargo run --release -p redlock-simulate -- --histories 100000 --seed 1
 //!     [--profile inside|outside] [--nodes 1|2|3|4|5|all] [--scenario <name>|all] [--threads 2]
-//!     [--rule <name>|all] [--told 10] [--until-found]
+//!     [--rule <name>,...|all] [--told 10] [--until-found]
 //!     [--verbose]
 //! ```
 //!
@@ -76,8 +76,8 @@ struct Settings {
     histories: u64,
     seed: u64,
     wanted: Wanted,
-    /// Only violations of this rule are told and count.
-    rule: Option<Rule>,
+    /// Only violations of these rules are told and count; of all, if there are none.
+    rules: Vec<Rule>,
     /// How many violations are told in full.
     told: usize,
     threads: usize,
@@ -249,7 +249,7 @@ impl Settings {
             histories: 10_000,
             seed: 1,
             wanted: Wanted::default(),
-            rule: None,
+            rules: Vec::new(),
             told: 10,
             threads: thread::available_parallelism().map_or(1, usize::from),
             until_found: false,
@@ -294,9 +294,9 @@ impl Settings {
                 }
             }
             "--rule" => {
-                self.rule = match value {
-                    "all" => None,
-                    name => Some(Rule::named(name)?),
+                self.rules = match value {
+                    "all" => Vec::new(),
+                    names => names.split(',').map(Rule::named).collect::<Option<_>>()?,
                 }
             }
             "--scenario" => {

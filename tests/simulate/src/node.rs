@@ -32,7 +32,7 @@ pub(crate) struct Node {
     ahead: u64,
     model: Model,
     /// What it has on disk.
-    snapshot: Model,
+    snapshot: (Model, [Option<Made>; KEYS]),
     names: [Arc<str>; KEYS],
     /// The attempts that made the keys that it has.
     made: [Option<Made>; KEYS],
@@ -166,7 +166,10 @@ impl Node {
         let away = match plan.wall {
             Wall::Near => random.below(plan.skew / MICRO + 1),
             Wall::Stopped => random.below(1_000_000),
-            Wall::Anywhere => random.pick(&[0, 86_400_000_000]) + random.below(1_000_000),
+            Wall::Anywhere if plan.servers.days_apart => {
+                random.pick(&[0, 86_400_000_000]) + random.below(1_000_000)
+            }
+            Wall::Anywhere => random.below(1_000_000),
         };
         let servers = &plan.servers;
         let is_in = |mask: u8| mask & 1 << number != 0;
@@ -179,7 +182,7 @@ impl Node {
             stepped_forward: 0,
             ahead: 0,
             model: Model::new(Some(server(number, 0))),
-            snapshot: Model::new(None),
+            snapshot: (Model::new(None), [None; KEYS]),
             names: names(),
             made: [None; KEYS],
             process: 0,
@@ -219,13 +222,17 @@ impl Node {
     /// Ends the process. The next one's memory is what is left of this one's.
     pub(crate) fn restart(&mut self, left: Left, at: u64) {
         match left {
-            Left::Nothing => self.model = Model::new(None),
-            Left::Snapshot => self.model = self.snapshot.clone(),
+            Left::Nothing => (self.model, self.made) = (Model::new(None), [None; KEYS]),
+            Left::Snapshot => (self.model, self.made) = self.snapshot.clone(),
             Left::Everything => {}
         }
         for index in 0..KEYS {
-            let keeps = left != Left::Nothing && self.key(index, at).is_some();
-            self.made[index] = self.made[index].filter(|_| keeps);
+            let lives = self.key(index, at).is_some();
+            self.made[index] = self.made[index].filter(|_| lives);
+            if left == Left::Snapshot {
+                // Its owner may have released it since.
+                self.mark_orphan(index);
+            }
         }
         self.process += 1;
         self.server = server(self.number, self.process);
@@ -265,13 +272,15 @@ impl Node {
     }
 
     pub(crate) fn save(&mut self) {
-        self.snapshot = self.model.clone();
+        self.snapshot = (self.model.clone(), self.made);
     }
 
     /// Sets the counter of a key's stripe.
+    /// Only raises it: a counter that goes back is a loss of memory.
     pub(crate) fn poison(&mut self, index: usize, value: u64) {
-        self.model
-            .set_counter(stripe(&self.names[index]), Token(value));
+        let stripe = stripe(&self.names[index]);
+        let value = Token(value).max(self.model.counter(stripe));
+        self.model.set_counter(stripe, value);
     }
 
     // ---- what it is

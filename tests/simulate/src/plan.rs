@@ -79,6 +79,8 @@ pub(crate) struct Servers {
     pub(crate) quiet: u8,
     /// Drops keys when memory runs out.
     pub(crate) evicting: Option<usize>,
+    /// Where the wall clocks of clients can show anything, so do those of nodes.
+    pub(crate) days_apart: bool,
     /// All were started when the history begins, and so prove nothing by their uptime.
     pub(crate) young: bool,
 }
@@ -202,6 +204,12 @@ impl Plan {
             self.fleet.default_share
         };
         key_ttl(nanos(self.lease / share), nanos(self.guard_band))
+    }
+
+    /// Nodes whose counters were driven apart by proposals that only some of them believe may not
+    /// agree on a token while fewer than all of them answer.
+    pub(crate) fn may_disagree(&self) -> bool {
+        self.servers.days_apart && self.wall == Wall::Anywhere
     }
 
     /// Some node may lose its memory.
@@ -330,6 +338,7 @@ impl Servers {
             quiet: some(120),
             evicting: (count >= 3 && fleet.foreign == 0 && random.chance(20))
                 .then(|| random.index(count)),
+            days_apart: random.chance(300),
             young: random.chance(150),
         }
     }

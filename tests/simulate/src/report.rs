@@ -202,7 +202,8 @@ impl Object {
 
 impl Settings {
     fn requires(&self, rule: Rule) -> bool {
-        rule.is_required(self.wanted.profile) && self.rule.is_none_or(|only| only == rule)
+        rule.is_required(self.wanted.profile)
+            && (self.rules.is_empty() || self.rules.contains(&rule))
     }
 
     fn replay_arguments(&self) -> String {

@@ -145,6 +145,7 @@ impl Plan {
         self.habits.cancel = 0;
         self.habits.stuck = 0;
         self.servers.evicting = None;
+        self.fleet.assume_fresh = false;
         self.servers.young = false;
         self.min_validity = self.lease / 10;
         self.node_timeout = self.lease / 2;
@@ -299,7 +300,9 @@ impl World {
         let first = self.random.index(nodes);
         let count = self.random.between(1, nodes as u64) as usize;
         for place in first..first + count {
-            self.flush(place % nodes);
+            if self.may_forget(place % nodes) {
+                self.flush(place % nodes);
+            }
         }
         Some(self.random.pick(&[MILLI, 30 * MILLI, self.plan.lease]))
     }

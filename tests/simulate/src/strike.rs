@@ -135,7 +135,7 @@ impl World {
 
     /// Whether a node may lose its memory. If new nodes wait for less than the longest lease, one
     /// must remain that remembers: without it a loss of everything looks like a first start.
-    fn may_forget(&self, node: usize) -> bool {
+    pub(crate) fn may_forget(&self, node: usize) -> bool {
         if self.plan.profile == Profile::Outside || !self.plan.has_short_defaults() {
             return true;
         }

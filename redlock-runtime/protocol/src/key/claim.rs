@@ -68,6 +68,14 @@ impl Claim {
         self.raise_ttl(ttl);
     }
 
+    /// A request that had to wait goes to a node.
+    pub(super) fn on_sent(&mut self, node: NodeId, request: RequestId, now: Instant) {
+        let place = &mut self.places[node.0];
+        place.may_have = true;
+        place.asked = request;
+        place.asked_for = place.asked_for.map(|(_, ttl)| (now, ttl));
+    }
+
     /// Nodes may keep the key for so long.
     pub(super) fn raise_ttl(&mut self, ttl: Duration) {
         self.ttl = self.ttl.max(ttl);

@@ -336,8 +336,7 @@ impl Key {
             return false;
         };
         if matches!(ask, Ask::Acquire(..) | Ask::PutBack(_)) {
-            let ttl = claim.ttl;
-            claim.on_asked(node, request, ttl, now);
+            claim.on_sent(node, request, now);
         }
         true
     }

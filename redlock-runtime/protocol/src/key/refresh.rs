@@ -60,11 +60,7 @@ impl Key {
         }
         let spare = next.map_or(Duration::ZERO, |_| TURN);
         let block = next.map(|_| {
-            let proposal = match turn.least_proposal {
-                Token(0) => Token((cx.out.env.wall_micros)().min(Token::LARGEST.0 / 2)),
-                least => least,
-            };
-            let proposal = proposal.max(Token(turn.token.0 + 1));
+            let proposal = turn.next_proposal(now);
             let length = BLOCK;
             BlockRequest { proposal, length }
         });

@@ -252,6 +252,14 @@ impl Turn {
             && deadline.since(now) >= params.min_validity
     }
 
+    /// What to propose for the next block: above the last one by as much as clocks have gone on
+    /// since, because other processes propose by theirs; or above numbers that disagreed.
+    pub(super) fn next_proposal(&self, now: Instant) -> Token {
+        let elapsed = u64::try_from(now.since(self.block_at).as_micros()).unwrap_or(u64::MAX);
+        let number = self.token.0.saturating_add(BLOCK).saturating_add(elapsed);
+        Token(number.min(Token::LARGEST.0)).max(self.least_proposal)
+    }
+
     /// Another process waits, and this one has had the lock for long enough.
     fn has_had_its_share(&self, now: Instant) -> bool {
         self.has_remote_waiter && now.since(self.began) >= TURN

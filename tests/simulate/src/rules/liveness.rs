@@ -35,7 +35,11 @@ impl World {
         let links = self.clients.iter().flat_map(|client| &client.links);
         let farthest = links.map(|link| link.distance).max().unwrap_or(0);
         let is_well = (0..self.nodes.len()).all(|node| self.can_vote(node));
-        let pause = if is_well { LONGEST_PAUSE } else { WITH_LEFTOVERS };
+        let pause = if is_well {
+            LONGEST_PAUSE
+        } else {
+            WITH_LEFTOVERS
+        };
         pause + 40 * farthest
     }
 
@@ -97,7 +101,7 @@ impl World {
 
     /// All nodes vote that should.
     fn is_served(&self) -> bool {
-        !self.plan.fleet.odd && self.all_know_votes()
+        !self.plan.fleet.odd && !self.plan.may_disagree() && self.all_know_votes()
     }
 
     /// Several have asked at once for a lock that was free, and would not wait.

@@ -48,7 +48,7 @@ impl World {
     }
 
     /// How many nodes have the key of a section.
-    fn carriers(&self, client: usize, section: SectionId) -> usize {
+    pub(crate) fn carriers(&self, client: usize, section: SectionId) -> usize {
         let task = &self.clients[client].tasks[task_of(section)];
         let has = |node: usize| {
             let key = self.nodes[node].key(task.key, self.now);

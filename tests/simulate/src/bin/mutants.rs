@@ -1,9 +1,9 @@
-//! Checks the checker: builds `simulate` against copies of the protocol, each with one deliberate
-//! fault, and expects every one of them to be found.
+//! Checks the checker: builds the simulation against copies of the protocol, each with one
+//! deliberate fault, and expects every one of them to be found.
 //!
 //! ```text
-//! cargo run --release -p redlock-tests --bin mutants -- [--histories 50000] [--seed 1]
-//!     [--workers 2] [--protocol <folder>] [name...]
+//! cargo run --release -p redlock-simulate --bin mutants -- [--histories 5000] [--seed 1]
+//!     [--workers 2] [name...]
 //! ```
 //!
 //! A mutant is a file in `tests/mutants`:
@@ -11,6 +11,7 @@
 //! ```text
 //! rule: the rule it breaks
 //! profile: inside
+//! finds: token,exclusion
 //! survives: why it cannot be found, if so
 //! --- file of the protocol
 //! text, which must be in it exactly once
@@ -18,14 +19,18 @@
 //! its replacement
 //! ```
 //!
-//! with as many replacements as it takes. A file below `simulate/` is one of the simulator's: what
-//! nodes, clients and the store do is a part of the protocol that it has a model of. A mutant that
-//! cannot be found is tried on a tenth of the histories, and so is the protocol without a fault.
+//! with as many replacements as it takes. A file below `simulate/` is one of the simulator's: the
+//! store and the network are a part of the protocol that it has a model of. If `finds` is there, only
+//! violations of one of these rules count, else of all in `RULES`. A mutant that cannot be found is
+//! tried on a tenth of the histories, and so is the protocol without a fault, in each profile that is
+//! in use.
 //!
 //! The last line is JSON. The exit status is 1 if a mutant was not found and does not say why, if
-//! one was found that says so, or if the protocol without a fault violates anything itself.
+//! one was found that says so, if one does not fit or build, or if the protocol without a fault
+//! violates anything itself.
 
 use std::{
+    collections::BTreeSet,
     error::Error,
     fs,
     path::{Path, PathBuf},
@@ -38,14 +43,22 @@ use std::{
 /// For one simulation, on a machine that has other things to do too.
 const PATIENCE: Duration = Duration::from_secs(600);
 
+/// The rules whose violations count if a mutant names none.
+const RULES: &str = "exclusion,lost_update,foreign_unlock,after_release,validity,revival,token,\
+    fenced_store,loss,line,connections,rest,replay,panic";
+
 const MANIFEST: &str = r#"[package]
-name = "mutant"
+name = "redlock-simulate"
 version = "0.0.0"
 edition = "2024"
+autobins = false
 
 [[bin]]
 name = "simulate"
-path = "tests/src/bin/simulate/main.rs"
+path = "src/main.rs"
+
+[dependencies]
+redlock-protocol = { path = "protocol" }
 
 # Most of the time goes into compiling.
 [profile.release]
@@ -55,10 +68,18 @@ incremental = true
 [workspace]
 "#;
 
+const MANIFEST_OF_PROTOCOL: &str = r#"[package]
+name = "redlock-protocol"
+version = "0.0.0"
+edition = "2024"
+"#;
+
 struct Mutant {
     name: String,
     rule: String,
     profile: String,
+    /// The rules whose violations count.
+    finds: String,
     /// Why it cannot be found.
     survives: Option<String>,
     edits: Vec<Edit>,
@@ -70,25 +91,21 @@ struct Edit {
     replacement: String,
 }
 
-/// What a simulation said.
-struct Verdict {
-    /// The place of the first history that violates something, and what.
-    found: Option<(u64, String)>,
-}
+/// The place of the first history that violates a rule, and which one.
+type Verdict = Option<(u64, String)>;
 
 struct Settings {
     histories: u64,
     seed: u64,
     workers: usize,
-    protocol: PathBuf,
     names: Vec<String>,
 }
 
-/// A crate of its own, whose protocol can be changed.
+/// A workspace of its own, whose protocol and simulation can be changed.
 struct Copy {
     root: tempfile::TempDir,
     protocol: PathBuf,
-    simulator: PathBuf,
+    simulation: PathBuf,
 }
 
 fn main() -> ExitCode {
@@ -105,8 +122,11 @@ fn main() -> ExitCode {
 fn run() -> Result<bool, Box<dyn Error>> {
     let settings = Settings::parse(std::env::args().skip(1))?;
     let began = Instant::now();
-    let mut mutants = vec![Mutant::none("inside"), Mutant::none("outside")];
-    mutants.extend(Mutant::all(&settings.names)?);
+    let broken = Mutant::all(&settings.names)?;
+    let profiles: BTreeSet<&str> = broken.iter().map(|one| one.profile.as_str()).collect();
+    let mut mutants: Vec<Mutant> = profiles.into_iter().map(Mutant::none).collect();
+    let sound = mutants.len();
+    mutants.extend(broken);
     println!("| mutant | histories | found by | rule |\n|---|---|---|---|");
     let next = AtomicUsize::new(0);
     let outcomes: Vec<Outcome> = thread::scope(|scope| {
@@ -125,7 +145,7 @@ fn run() -> Result<bool, Box<dyn Error>> {
         .collect();
     println!(
         "{{\"mutants\":{},\"found\":{},\"bad\":[{}],\"histories\":{},\"seed\":{},\"seconds\":{:.0}}}",
-        mutants.len() - 2,
+        mutants.len() - sound,
         outcomes.iter().filter(|outcome| outcome.was_found).count(),
         bad.join(","),
         settings.histories,
@@ -148,30 +168,33 @@ fn try_out_all(
     next: &AtomicUsize,
     settings: &Settings,
 ) -> Result<Vec<Outcome>, String> {
-    let copy = Copy::new(&settings.protocol).map_err(|problem| problem.to_string())?;
+    let copy = Copy::new().map_err(|problem| problem.to_string())?;
     let mut outcomes = Vec::new();
     while let Some(mutant) = mutants.get(next.fetch_add(1, Ordering::Relaxed)) {
         let histories = match mutant.survives {
             Some(_) => settings.histories.div_ceil(10),
             None => settings.histories,
         };
-        let verdict = copy
-            .try_out(mutant, histories, settings.seed)
-            .map_err(|problem| format!("{}: {problem}", mutant.name))?;
-        let (histories, by) = match (&verdict.found, &mutant.survives) {
-            (Some((history, invariant)), None) => (history + 1, invariant.clone()),
-            (None, Some(why)) => (histories, format!("survives: {why}")),
-            (Some((history, invariant)), Some(_)) => (
+        let verdict = copy.try_out(mutant, histories, settings.seed);
+        let (histories, by) = match (&verdict, &mutant.survives) {
+            (Ok(Some((history, rule))), None) => (history + 1, rule.clone()),
+            (Ok(None), Some(why)) => (histories, format!("survives: {why}")),
+            (Ok(Some((history, rule))), Some(_)) => (
                 history + 1,
-                format!("**{invariant}, which should not be found**"),
+                format!("**{rule}, which should not be found**"),
             ),
-            (None, None) => (histories, "**survives**".to_owned()),
+            (Ok(None), None) => (histories, "**survives**".to_owned()),
+            (Err(problem), _) => {
+                eprintln!("{}: {problem}", mutant.name);
+                (0, "**cannot be tried**".to_owned())
+            }
         };
         println!("| {} | {histories} | {by} | {} |", mutant.name, mutant.rule);
+        let was_found = verdict.as_ref().is_ok_and(Option::is_some);
         outcomes.push(Outcome {
             name: mutant.name.clone(),
-            was_found: verdict.found.is_some(),
-            is_as_expected: verdict.found.is_none() == mutant.survives.is_some(),
+            was_found,
+            is_as_expected: verdict.is_ok() && was_found == mutant.survives.is_none(),
         });
     }
     Ok(outcomes)
@@ -180,10 +203,9 @@ fn try_out_all(
 impl Settings {
     fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Self, Box<dyn Error>> {
         let mut settings = Self {
-            histories: 50_000,
+            histories: 5_000,
             seed: 1,
             workers: thread::available_parallelism().map_or(1, usize::from),
-            protocol: tests().join("../redlock-runtime/src/protocol"),
             names: Vec::new(),
         };
         while let Some(argument) = arguments.next() {
@@ -196,7 +218,6 @@ impl Settings {
                 "--histories" => settings.histories = value()?.parse()?,
                 "--seed" => settings.seed = value()?.parse()?,
                 "--workers" => settings.workers = value()?.parse()?,
-                "--protocol" => settings.protocol = value()?.into(),
                 option if option.starts_with('-') => return Err(format!("no {option}").into()),
                 _ => settings.names.push(argument),
             }
@@ -229,6 +250,7 @@ impl Mutant {
             name: format!("(none, {profile})"),
             rule: "all of them".to_owned(),
             profile: profile.to_owned(),
+            finds: RULES.to_owned(),
             survives: Some("nothing is wrong".to_owned()),
             edits: Vec::new(),
         }
@@ -244,6 +266,7 @@ impl Mutant {
             name: name.to_owned(),
             rule: line("rule:")?,
             profile: line("profile:")?,
+            finds: line("finds:").unwrap_or_else(|| RULES.to_owned()),
             survives: line("survives:"),
             edits: edits
                 .split("\n--- ")
@@ -266,17 +289,20 @@ impl Edit {
 }
 
 impl Copy {
-    fn new(protocol: &Path) -> Result<Self, Box<dyn Error>> {
+    fn new() -> Result<Self, Box<dyn Error>> {
         let root = tempfile::tempdir()?;
-        let simulator = root.path().join("tests/src/bin/simulate");
-        copy_folder(&tests().join("src/bin/simulate"), &simulator)?;
-        let copied = root.path().join("redlock-runtime/src/protocol");
-        copy_folder(protocol, &copied)?;
+        let simulation = root.path().join("src");
+        copy_folder(&tests().join("simulate/src"), &simulation)?;
+        let protocol = root.path().join("protocol/src");
+        let original = tests().join("../redlock-runtime/protocol/src");
+        copy_folder(&original, &protocol)?;
         fs::write(root.path().join("Cargo.toml"), MANIFEST)?;
+        let manifest = root.path().join("protocol/Cargo.toml");
+        fs::write(manifest, MANIFEST_OF_PROTOCOL)?;
         Ok(Self {
             root,
-            protocol: copied,
-            simulator,
+            protocol,
+            simulation,
         })
     }
 
@@ -286,11 +312,12 @@ impl Copy {
         histories: u64,
         seed: u64,
     ) -> Result<Verdict, Box<dyn Error>> {
-        self.mutate(mutant)?;
-        self.build()?;
-        let verdict = self.simulate(&mutant.profile, histories, seed)?;
+        let verdict = self
+            .mutate(mutant)
+            .and_then(|()| self.build())
+            .and_then(|()| self.simulate(mutant, histories, seed));
         self.restore(mutant)?;
-        Ok(verdict)
+        verdict
     }
 
     fn mutate(&self, mutant: &Mutant) -> Result<(), Box<dyn Error>> {
@@ -313,7 +340,7 @@ impl Copy {
 
     fn path(&self, edit: &Edit) -> PathBuf {
         match edit.file.strip_prefix("simulate/") {
-            Some(file) => self.simulator.join(file),
+            Some(file) => self.simulation.join(file),
             None => self.protocol.join(&edit.file),
         }
     }
@@ -346,12 +373,13 @@ impl Copy {
 
     fn simulate(
         &self,
-        profile: &str,
+        mutant: &Mutant,
         histories: u64,
         seed: u64,
     ) -> Result<Verdict, Box<dyn Error>> {
         let mut child = Command::new(self.root.path().join("target/release/simulate"))
-            .args(["--until-found", "--threads", "1", "--profile", profile])
+            .args(["--until-found", "--threads", "1"])
+            .args(["--profile", &mutant.profile, "--rule", &mutant.finds])
             .args(["--histories", &histories.to_string()])
             .args(["--seed", &seed.to_string()])
             .stdout(Stdio::piped())
@@ -369,34 +397,35 @@ impl Copy {
         let text = String::from_utf8(output.stdout)?;
         let json = text.lines().last().unwrap_or_default();
         if output.status.success() {
-            return Ok(Verdict { found: None });
+            return Ok(None);
         }
         let field = |name: &str| {
             let (_, value) = json.split_once("\"first\":{")?.1.split_once(name)?;
             let end = value.find([',', '}'])?;
             Some(value[..end].trim_matches('"').to_owned())
         };
-        let (Some(history), Some(invariant)) = (field("\"history\":"), field("\"invariant\":"))
-        else {
+        let (Some(history), Some(rule)) = (field("\"history\":"), field("\"rule\":")) else {
             return Err(format!("{}: {text}", output.status).into());
         };
-        Ok(Verdict {
-            found: Some((history.parse()?, invariant)),
-        })
+        Ok(Some((history.parse()?, rule)))
     }
 }
 
-fn tests() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
+/// The folder of all tests.
+fn tests() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Files only, and those of `tests` folders not: the protocol's own tests are not compiled here.
+/// With everything in it.
 fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
-        if entry.file_type()?.is_file() {
-            fs::copy(entry.path(), to.join(entry.file_name()))?;
+        let to = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_folder(&entry.path(), &to)?;
+        } else {
+            fs::copy(entry.path(), to)?;
         }
     }
     Ok(())
