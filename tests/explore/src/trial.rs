@@ -35,6 +35,14 @@ pub(crate) enum Extent {
     Walks { walks: usize, length: usize },
 }
 
+impl Extent {
+    /// Enough to find what is easily broken, with five nodes too.
+    pub(crate) const WALKS: Self = Self::Walks {
+        walks: 20_000,
+        length: 100,
+    };
+}
+
 impl Trial {
     pub(crate) fn new<M: Model + 'static>(
         name: impl Into<String>,

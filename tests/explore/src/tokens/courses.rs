@@ -1,7 +1,10 @@
 //! What is explored of tokens.
 
 use super::{Mutant, rounds::Rounds, turns::Turns};
-use crate::trial::{Expected, Extent, Trial};
+use crate::{
+    search::Model,
+    trial::{Expected, Extent, Trial},
+};
 
 const ROUNDS: Rounds<3> = Rounds {
     open: 2,
@@ -163,6 +166,7 @@ fn turns() -> Vec<Trial> {
         whole(
             "turns: keys may be gone, without end",
             Turns {
+                highest: 3,
                 exclusive: false,
                 ..sliding
             },
@@ -217,21 +221,33 @@ fn turns_with_losses() -> Vec<Trial> {
     ]
 }
 
-fn whole<M: crate::search::Model + 'static>(name: &str, model: M) -> Trial {
+fn whole<M: Model + 'static>(name: &str, model: M) -> Trial {
     Trial::new(name, Expected::Order, Extent::Whole, model)
 }
 
-fn walks<M: crate::search::Model + 'static>(name: &str, model: M) -> Trial {
-    let extent = Extent::Walks {
-        walks: 20_000,
-        length: 100,
-    };
-    Trial::new(name, Expected::Order, extent, model)
+fn walks<M: Model + 'static>(name: &str, model: M) -> Trial {
+    Trial::new(name, Expected::Order, Extent::WALKS, model)
 }
 
 /// Each must be found, or does not show for a reason.
 pub(crate) fn mutants() -> Vec<Trial> {
-    Mutant::ALL.into_iter().map(mutant).collect()
+    let mut mutants: Vec<Trial> = Mutant::ALL.into_iter().map(mutant).collect();
+    // With five nodes, too, and at random.
+    let five = Rounds {
+        open: 3,
+        highest: 8,
+        proposals: false,
+        losses: true,
+        mutant: Some(Mutant::FloorOfOneOther),
+        ..ROUNDS.of::<5>()
+    };
+    mutants.push(Trial::new(
+        "FloorOfOneOther, five nodes",
+        Expected::Violation,
+        Extent::WALKS,
+        five,
+    ));
+    mutants
 }
 
 fn mutant(mutant: Mutant) -> Trial {
@@ -279,6 +295,17 @@ fn mutant(mutant: Mutant) -> Trial {
         | Mutant::KeysExpireEarly => {
             let mutant = with;
             Trial::new(name, found, Extent::Whole, Turns { mutant, ..TURNS })
+        }
+        Mutant::AdmissionNotNamed => {
+            let rounds = Rounds {
+                highest: 3,
+                proposals: false,
+                losses: true,
+                mutant: with,
+                ..ROUNDS
+            };
+            let expected = mutant.survives().map_or(found, Expected::Survives);
+            Trial::new(name, expected, Extent::Whole, rounds)
         }
         Mutant::LeasesNotWaitedFor => {
             let turns = Turns {
