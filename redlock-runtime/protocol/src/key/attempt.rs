@@ -354,7 +354,7 @@ impl Key {
         };
         let refusal = Refusal {
             cause,
-            verdicts: round.into_verdicts(),
+            verdicts: round.into_verdicts_unasked(),
         };
         self.last_refusal = Some(refusal.clone());
         self.back_off_or_refuse(waiter, refusal, cx);

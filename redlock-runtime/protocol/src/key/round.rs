@@ -287,6 +287,16 @@ impl Round {
         quorum::out_of_reach(self.ballot.verdicts().len(), refused)
     }
 
+    /// The same if no node was asked.
+    pub(super) fn into_verdicts_unasked(self) -> Vec<Verdict> {
+        let verdicts = self.ballot.into_verdicts().into_iter();
+        let unasked = verdicts.map(|verdict| match verdict {
+            Verdict::NoAnswerYet => Verdict::NotAsked,
+            verdict => verdict,
+        });
+        unasked.collect()
+    }
+
     pub(super) fn into_verdicts(self) -> Vec<Verdict> {
         let mut verdicts = self.ballot.into_verdicts();
         for node in &self.fanout.order[self.fanout.reached..] {
