@@ -265,8 +265,8 @@ impl World {
                     self.down(node, None, Notice::Soon);
                     self.agenda.at(back, Happening::Up { node });
                 }
-                // What is under way is over by then.
-                Some(SECOND)
+                // What is under way and what was held are over by then.
+                Some(SECOND.max(self.plan.lease * 3 / 2))
             }
             2 => {
                 self.begin_outage();

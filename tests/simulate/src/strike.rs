@@ -261,7 +261,7 @@ impl World {
         }
     }
 
-    /// At most one node has a counter that nobody believes.
+    /// One node has a counter that nobody believes. Only once: a second time might set it back.
     fn poison(&mut self, node: usize) {
         let nodes = self.nodes.len();
         let evicting = self.plan.servers.evicting;
@@ -269,7 +269,7 @@ impl World {
             other == node || evicting == Some(other) || self.nodes[other].sickness.is_for_good()
         };
         let few = (0..nodes).filter(is_bad).count() <= (nodes - 1) / 2;
-        if few && self.poisoned.is_none_or(|other| other == node) {
+        if few && self.poisoned.is_none() {
             self.poisoned = Some(node);
             self.hit(Fault::CounterPoisoned, None);
             let index = self.random.index(self.plan.fleet.keys);

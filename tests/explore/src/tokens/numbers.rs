@@ -2,7 +2,7 @@
 
 use std::array;
 
-use redlock_protocol::{NodeId, Token, majority, rules::token::Numbers};
+use redlock_protocol::{NodeId, Token, majority, rules::numbers::Numbers};
 
 /// In place of the number of a node that is not asked.
 pub(super) const NOT_ASKED: u8 = u8::MAX;

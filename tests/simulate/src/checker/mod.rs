@@ -304,7 +304,9 @@ impl Checker {
         let Some(process) = self.clients.get_mut(client) else {
             return;
         };
-        let is_meant = |ended: &&mut Ended| ended.owner == owner && ended.after < Some(asked);
+        // What was sent before the end tells that a key is gone, but not that it has been there.
+        let is_meant =
+            |ended: &&mut Ended| ended.owner == owner && (!had_it || ended.after < Some(asked));
         for ended in process.ended.iter_mut().filter(is_meant) {
             // A node may say both, if a request comes late on another connection.
             let mask = if had_it {

@@ -181,7 +181,8 @@ impl Checker {
     /// A node refuses to make a key.
     pub(crate) fn refused(&mut self, node: usize, owner: Owner, request: RequestId) {
         if let Some(attempted) = self.owners.get_mut(&owner.0) {
-            attempted.refused[node] = request;
+            let refused = &mut attempted.refused[node];
+            *refused = request.max(*refused);
         }
     }
 
