@@ -2,7 +2,10 @@
 
 use std::time::Instant;
 
-use crate::search::{self, Found, Model};
+use crate::{
+    search::{self, Found, Model},
+    walk,
+};
 
 /// The first numbers of all walks at random.
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -56,7 +59,7 @@ impl Trial {
             extent,
             explore: Box::new(move |extent| match extent {
                 Extent::Whole => search::explore(&model),
-                Extent::Walks { walks, length } => search::walk(&model, walks, length, SEED),
+                Extent::Walks { walks, length } => walk::walk(&model, walks, length, SEED),
             }),
         }
     }

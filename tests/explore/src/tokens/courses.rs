@@ -250,10 +250,24 @@ pub(crate) fn mutants() -> Vec<Trial> {
     mutants
 }
 
+/// The smallest course that shows it.
 fn mutant(mutant: Mutant) -> Trial {
     let name = format!("{mutant:?}");
-    let found = Expected::Violation;
-    let with = Some(mutant);
+    let violation = Expected::Violation;
+    let expected = mutant.survives().map_or(violation, Expected::Survives);
+    if let Some(rounds) = rounds_of(mutant) {
+        Trial::new(name, expected, Extent::Whole, rounds)
+    } else {
+        Trial::new(name, expected, Extent::Whole, turns_of(mutant))
+    }
+}
+
+/// What shows without owners.
+const fn rounds_of(mutant: Mutant) -> Option<Rounds<3>> {
+    let rounds = Rounds {
+        mutant: Some(mutant),
+        ..ROUNDS
+    };
     match mutant {
         Mutant::NumberOfOne
         | Mutant::HighestNumber
@@ -261,69 +275,42 @@ fn mutant(mutant: Mutant) -> Trial {
         | Mutant::LowestNumber
         | Mutant::CounterNotRaised
         | Mutant::RaisedToTheFirst
-        | Mutant::ProposalAsItIs => {
-            let mutant = with;
-            Trial::new(name, found, Extent::Whole, Rounds { mutant, ..ROUNDS })
-        }
-        Mutant::RepliesOfTheRoundBefore => {
-            let rounds = Rounds {
-                highest: 3,
-                proposals: false,
-                mutant: with,
-                ..ROUNDS
-            };
-            Trial::new(name, found, Extent::Whole, rounds)
-        }
+        | Mutant::ProposalAsItIs => Some(rounds),
+        Mutant::RepliesOfTheRoundBefore => Some(Rounds {
+            highest: 3,
+            proposals: false,
+            ..rounds
+        }),
         Mutant::NoFloor
         | Mutant::FloorOfOneOther
         | Mutant::FloorBeforeTheWait
         | Mutant::FloorOfTheForgetful
-        | Mutant::RoundsNotBounded => {
-            let rounds = Rounds {
-                highest: 3,
-                proposals: false,
-                losses: true,
-                mutant: with,
-                ..ROUNDS
-            };
-            Trial::new(name, found, Extent::Whole, rounds)
-        }
-        Mutant::OlderBlockTaken
-        | Mutant::BlockOutlivesTurn
-        | Mutant::HeldKeyGranted
-        | Mutant::AnyOwnerRefreshed
-        | Mutant::KeysExpireEarly => {
-            let mutant = with;
-            Trial::new(name, found, Extent::Whole, Turns { mutant, ..TURNS })
-        }
-        Mutant::AdmissionNotNamed => {
-            let rounds = Rounds {
-                highest: 3,
-                proposals: false,
-                losses: true,
-                mutant: with,
-                ..ROUNDS
-            };
-            let expected = mutant.survives().map_or(found, Expected::Survives);
-            Trial::new(name, expected, Extent::Whole, rounds)
-        }
-        Mutant::LeasesNotWaitedFor => {
-            let turns = Turns {
-                losses: true,
-                mutant: with,
-                ..TURNS
-            };
-            Trial::new(name, found, Extent::Whole, turns)
-        }
-        Mutant::OwnerConfirms | Mutant::AnyNodeConfirms | Mutant::BlockOrderNotCompared => {
-            let turns = Turns {
-                highest: 3,
-                exclusive: false,
-                mutant: with,
-                ..TURNS
-            };
-            let expected = mutant.survives().map_or(found, Expected::Survives);
-            Trial::new(name, expected, Extent::Whole, turns)
-        }
+        | Mutant::RoundsNotBounded
+        | Mutant::AdmissionNotNamed => Some(Rounds {
+            highest: 3,
+            proposals: false,
+            losses: true,
+            ..rounds
+        }),
+        _ => None,
+    }
+}
+
+const fn turns_of(mutant: Mutant) -> Turns<3> {
+    let turns = Turns {
+        mutant: Some(mutant),
+        ..TURNS
+    };
+    match mutant {
+        Mutant::LeasesNotWaitedFor => Turns {
+            losses: true,
+            ..turns
+        },
+        Mutant::OwnerConfirms | Mutant::AnyNodeConfirms | Mutant::BlockOrderNotCompared => Turns {
+            highest: 3,
+            exclusive: false,
+            ..turns
+        },
+        _ => turns,
     }
 }
