@@ -136,9 +136,8 @@ impl Rule {
         }
     }
 
-    /// Counted and told, and not required yet: what is left of their violations are histories that
-    /// the rule does not excuse although it should, and late answers of a few milliseconds; see
-    /// `tests/SIMULATION.md`.
+    /// Counted and told, and not required yet: whether the engine or the rule is at fault is open
+    /// for what is left of their violations; see `tests/SIMULATION.md`.
     pub(crate) const fn is_watched(self) -> bool {
         matches!(
             self,
