@@ -88,6 +88,19 @@ fn a_release_that_a_broken_connection_took_along_is_sent_again() {
     assert_eq!(world.carriers("k"), []);
 }
 
+/// The first one may have been carried out, so the second one tells nothing.
+#[test]
+fn a_release_that_was_sent_twice_and_finds_nothing_is_unknown() {
+    let mut world = held(3);
+    world.release(1);
+    world.run_for(HOP);
+    world.break_connections(0);
+    world.break_connections(1);
+    let answer = world.answer(1);
+    assert_eq!(answer, Answer::Released(Release::Unknown));
+    assert_eq!(world.carriers("k"), []);
+}
+
 #[test]
 fn a_release_that_a_node_refused_is_sent_again() {
     let mut world = held(3);
