@@ -27,14 +27,14 @@ const SHORTEST_COOLDOWN: Duration = Duration::from_millis(5);
 const LONGEST_MIXED_COOLDOWN: Duration = Duration::from_millis(50);
 
 /// What one process has seen of the others' turns with one key.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct TurnOrder {
     /// Turns of others since the last one of this process.
     seen: u32,
     /// Whose was the last of them.
     last: Option<Process>,
-    /// How many there usually are, in quarters.
-    usual: u32,
+    /// The others that have had turns lately, and how many turns ago.
+    others: Vec<(Option<Process>, u32)>,
 }
 
 impl TurnOrder {
@@ -43,6 +43,12 @@ impl TurnOrder {
         if self.seen == 0 || process != self.last {
             self.seen += 1;
             self.last = process;
+            for other in &mut self.others {
+                other.1 += 1;
+            }
+            self.others
+                .retain(|&(other, ago)| other != process && ago < 32);
+            self.others.push((process, 0));
         }
     }
 
@@ -51,7 +57,7 @@ impl TurnOrder {
     /// overdue defers now and then all the same: one that is always the last to hear would never
     /// have a turn, and the others would never learn of it.
     pub(super) fn defer_by(&self, round: Duration, random: u128) -> Duration {
-        let usual = self.usual / 4;
+        let usual = self.others.len() as u32;
         let is_overdue = self.seen > usual;
         let at_random =
             u32::from(!is_overdue && ((random >> 96) as u32).is_multiple_of(RANDOM_DEFERRALS));
@@ -60,8 +66,7 @@ impl TurnOrder {
     }
 
     /// This process has its turn.
-    pub(super) const fn on_own_turn(&mut self) {
-        self.usual = self.usual - self.usual / 4 + self.seen;
+    pub(super) fn on_own_turn(&mut self) {
         self.seen = 0;
     }
 }
