@@ -2,8 +2,8 @@
 //!
 //! A process that has waited for the most turns of others should have the lock next. No process
 //! knows how many others there are, but each sees how many turns of others there are between its
-//! own, and if all get theirs it is one of each. A process that has seen fewer than usual leaves a
-//! free lock alone for a moment.
+//! own, and who had them. A process that has seen fewer turns than there are others leaves a free lock
+//! alone for a moment.
 
 use std::time::Duration;
 
@@ -26,30 +26,32 @@ const SHORTEST_COOLDOWN: Duration = Duration::from_millis(5);
 /// Clients of other libraries poll: the longest time for which a process stands back for them.
 const LONGEST_MIXED_COOLDOWN: Duration = Duration::from_millis(50);
 
+/// A process that has had none of so many turns is not waiting any more.
+const LATELY: u32 = 32;
+
 /// What one process has seen of the others' turns with one key.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TurnOrder {
     /// Turns of others since the last one of this process.
     seen: u32,
-    /// Whose was the last of them.
-    last: Option<Process>,
-    /// The others that have had turns lately, and how many turns ago.
+    /// The others that have had turns lately, and how many turns ago, the latest last.
     others: Vec<(Option<Process>, u32)>,
 }
 
 impl TurnOrder {
     /// Another process has the lock, or a client of another library.
     pub(super) fn on_turn_of(&mut self, process: Option<Process>) {
-        if self.seen == 0 || process != self.last {
-            self.seen += 1;
-            self.last = process;
-            for other in &mut self.others {
-                other.1 += 1;
-            }
-            self.others
-                .retain(|&(other, ago)| other != process && ago < 32);
-            self.others.push((process, 0));
+        let is_the_same = self.others.last().is_some_and(|last| last.0 == process);
+        if self.seen > 0 && is_the_same {
+            return;
         }
+        self.seen += 1;
+        for (_, ago) in &mut self.others {
+            *ago += 1;
+        }
+        self.others
+            .retain(|&(other, ago)| other != process && ago < LATELY);
+        self.others.push((process, 0));
     }
 
     /// The lock is free: for how long others may ask before this process. As long for each turn as
@@ -57,11 +59,11 @@ impl TurnOrder {
     /// overdue defers now and then all the same: one that is always the last to hear would never
     /// have a turn, and the others would never learn of it.
     pub(super) fn defer_by(&self, round: Duration, random: u128) -> Duration {
-        let usual = self.others.len() as u32;
-        let is_overdue = self.seen > usual;
+        let others = self.others.len() as u32;
+        let is_overdue = self.seen > others;
         let at_random =
             u32::from(!is_overdue && ((random >> 96) as u32).is_multiple_of(RANDOM_DEFERRALS));
-        let turns_behind = usual.saturating_sub(self.seen).max(at_random);
+        let turns_behind = others.saturating_sub(self.seen).max(at_random);
         (2 * round).max(SHORTEST_DEFERRAL) * turns_behind.min(MOST_TURNS)
     }
 
