@@ -157,7 +157,7 @@ impl World {
             return;
         }
         let (key, params) = match self.phase {
-            Phase::Storm => (0, self.plan.plain_params()),
+            Phase::Storm => (0, self.plan.storm_params()),
             Phase::Calm => {
                 let key = self.clients[client].tasks[task].errands - 1;
                 (key, self.plan.calm_params(self.stepped_back()))
