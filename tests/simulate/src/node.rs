@@ -136,6 +136,13 @@ impl Sickness {
         Self::FOR_GOOD.contains(&self)
     }
 
+    pub(crate) const fn deletes(self) -> bool {
+        !matches!(
+            self,
+            Self::ReadOnly | Self::NotPermitted | Self::DeletesNothing
+        )
+    }
+
     /// What it says instead of doing what it is asked.
     fn refusal(self, request: &Request) -> Option<&'static str> {
         let writes = matches!(
