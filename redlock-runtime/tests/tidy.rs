@@ -50,17 +50,24 @@ const LAYERS_OF_PROTOCOL: Layers = &[
     ("action", &["message", "rules", "time"]),
     ("event", &["message", "rules"]),
     ("settings", &[]),
-    ("timer", &["key", "message", "time"]),
+    ("ask", &["message"]),
+    ("timer", &["ask", "message", "time"]),
     ("model", &["message", "rules", "time"]),
-    ("node", &["action", "message", "rules", "settings", "time"]),
+    (
+        "node",
+        &["action", "ask", "message", "rules", "settings", "time"],
+    ),
     (
         "key",
-        &["action", "message", "node", "rules", "settings", "time"],
+        &[
+            "action", "ask", "message", "node", "rules", "settings", "time",
+        ],
     ),
     (
         "protocol",
         &[
-            "action", "event", "key", "message", "node", "rules", "settings", "time", "timer",
+            "action", "ask", "event", "key", "message", "node", "rules", "settings", "time",
+            "timer",
         ],
     ),
 ];

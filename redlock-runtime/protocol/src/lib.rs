@@ -24,6 +24,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 mod action;
+mod ask;
 mod event;
 mod key;
 mod message;

@@ -100,7 +100,8 @@ pub struct LossRecord {
     pub id: LossId,
     /// How long ago it was found, by the node's clock.
     pub age: Duration,
-    /// When it was found, another node had a marker: so this is no first start.
+    /// When it was found, another node had a marker, or this one that of another process: so this is
+    /// no first start.
     pub beside_marker: bool,
     /// No keys had been flushed or swapped away since the process was started when the loss was
     /// found.

@@ -355,7 +355,8 @@ impl Model {
                 id,
                 server: self.server.clone(),
                 begin: at.now,
-                beside_marker,
+                // Its own, of another process, tells as well that this is no first start.
+                beside_marker: beside_marker || self.marker.is_some(),
                 is_unflushed: self.is_unflushed,
                 first_start: None,
             });
@@ -579,8 +580,9 @@ impl Longest {
                 let this = old.this.max(ttl);
                 return Self { this, ..old };
             }
-            Some(old) if at.now < old.until.after(period) => old.this,
-            _ => Duration::ZERO,
+            // However long ago the period ended: votes since then may not have been noted.
+            Some(old) => old.this,
+            None => Duration::ZERO,
         };
         let micros = u64::try_from(period.as_micros()).unwrap_or(u64::MAX);
         Self {
@@ -840,10 +842,10 @@ mod tests {
             assert_eq!(model.counter(stripe("k")), poison);
         }
         let mut model = voting();
-        model.set_counter(stripe("k"), Token(Token::LARGEST.0 - 1));
+        model.set_counter(stripe("k"), Token::HIGHEST_PLAUSIBLE);
         assert_eq!(
             model.run(&acquire(US, Token(9), 1), at(0)),
-            granted(Token::LARGEST.0, false)
+            granted(Token::HIGHEST_PLAUSIBLE.0 + 1, false)
         );
         // What holds no counter must not be taken for low.
         model.set_counter(3, Token(u64::MAX));
@@ -985,8 +987,11 @@ mod tests {
         behind.set_key("k".into(), None);
         behind.run(&acquire(US, micros(0), 1), at(1_000_000));
         assert_eq!(longest(&behind, 1_000_000), Duration::from_secs(6));
+        // So what was voted for since the last period may be as long as that.
         vote(&mut model, 5, 1_000_000);
-        assert_eq!(longest(&model, 1_000_000), Duration::from_secs(5));
+        assert_eq!(longest(&model, 1_059_999), Duration::from_secs(6));
+        vote(&mut model, 5, 1_060_000);
+        assert_eq!(longest(&model, 1_060_000), Duration::from_secs(5));
     }
 
     #[test]

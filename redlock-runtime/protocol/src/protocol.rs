@@ -10,8 +10,9 @@ use std::{
 
 use crate::{
     action::{Action, Answer, Cause, Refusal, Release, ShutdownError},
+    ask::KeyId,
     event::Event,
-    key::{Cx, Key, KeyId},
+    key::{Cx, Key},
     message::{Process, SectionId},
     node::{Nodes, Notice, Out},
     rules::validity::LockParams,

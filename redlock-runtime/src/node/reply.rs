@@ -129,7 +129,7 @@ fn vote(answer: &Value) -> Option<Reply> {
 
 fn as_proposed(proposal: Token) -> Option<Reply> {
     let first = proposal.min(Token::LARGEST);
-    first.is_plausible().then_some(granted(first, false))
+    is_token(first).then_some(granted(first, false))
 }
 
 const fn granted(first: Token, has_remote_waiter: bool) -> Reply {
@@ -260,7 +260,12 @@ fn time_left(millis: i64) -> Option<Duration> {
 
 fn token(number: i64) -> Option<Token> {
     let token = Token(u64::try_from(number).ok()?);
-    token.is_plausible().then_some(token)
+    is_token(token).then_some(token)
+}
+
+/// What a script can grant. The protocol believes less than that.
+fn is_token(token: Token) -> bool {
+    (1..=Token::LARGEST.0).contains(&token.0)
 }
 
 /// A server that lies may lie at length: what is not shown is not looked at.

@@ -15,8 +15,10 @@ if not node.loss then
       is_unflushed = false
     end
   end
+  -- Its own marker, of another process, tells as well that this is no first start.
+  local beside_marker = (ARGV[3] == '1' or node.admission) and '1' or '0'
   redis.call('HSET', KEYS[1], 'about', about, 'loss', ARGV[2], 'loss_server', process,
-    'loss_begin', string.format('%.0f', now), 'loss_beside_marker', ARGV[3],
+    'loss_begin', string.format('%.0f', now), 'loss_beside_marker', beside_marker,
     'loss_unflushed', is_unflushed and '1' or '0', 'max_ttl', node.max_ttl or ARGV[4])
   redis.call('HDEL', KEYS[1], 'loss_first_start')
 end

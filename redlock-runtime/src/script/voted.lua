@@ -13,9 +13,9 @@ if type(kept) ~= 'table' and not (is_within and ttl - longest <= 0) then
     kept = redis.pcall('HSET', KEYS[2], 'longest', string.format('%.0f', math.max(longest, ttl)))
   else
     local period = tonumber(redis.call('HGET', KEYS[2], 'max_ttl') or '') or 1e12
-    local before = now < longest_until + period and longest or 0
+    -- However long ago the period ended: votes since then may not have been noted.
     kept = redis.pcall('HSET', KEYS[2], 'longest', ttl,
-      'longest_before', string.format('%.0f', before),
+      'longest_before', string.format('%.0f', longest),
       'longest_until', string.format('%.0f', now + period))
   end
 end

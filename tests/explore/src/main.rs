@@ -22,6 +22,7 @@ mod quarantine;
 mod search;
 mod tokens;
 mod trial;
+mod walk;
 mod words;
 
 use std::{env, process::ExitCode, time::Instant};

@@ -1,5 +1,4 @@
-//! Visits all states that can be reached, each once, breadth first; or walks at random where there
-//! are too many.
+//! Visits all states that can be reached, each once, breadth first.
 //!
 //! A state that was visited is known by a fingerprint of 128 bits. That two of a hundred million
 //! states have the same is less likely than one in 10^22.
@@ -8,7 +7,6 @@ use std::{
     collections::HashSet,
     fmt,
     hash::{BuildHasherDefault, Hash, Hasher},
-    mem::{self, Discriminant},
 };
 
 /// What can happen.
@@ -177,90 +175,6 @@ fn retrace<M: Model>(model: &M, start: M::State, moves: &[M::Move]) -> Option<Ve
     Some(words)
 }
 
-/// Goes `walks` times up to `length` steps at random. In each walk some kinds of steps are far more
-/// likely than others, and different ones each time: if all were alike, what ends something would
-/// happen as often as what carries it on, and little would ever be complete.
-pub(crate) fn walk<M: Model>(model: &M, walks: usize, length: usize, seed: u64) -> Found {
-    let mut found = Found::default();
-    let mut random = Random(seed);
-    let starts = model.starts();
-    for _ in 0..walks {
-        let mut state = starts[random.below(starts.len())];
-        let mut likelihoods = Likelihoods::default();
-        let mut words = Vec::new();
-        for _ in 0..length {
-            let mut steps = Vec::new();
-            model.steps(&state, &mut |step| steps.push(step));
-            let Some(step) = likelihoods.pick(steps, &mut random) else {
-                break;
-            };
-            found.steps += 1;
-            words.push(step.by);
-            if let Some(rule) = step.wrong {
-                let course = words.iter().map(M::Move::to_string).collect();
-                found.violation = Some(Violation { rule, course });
-                return found;
-            }
-            state = step.next;
-        }
-    }
-    found
-}
-
-/// How likely each kind of step is in one walk.
-struct Likelihoods<M>(Vec<(Discriminant<M>, usize)>);
-
-impl<M> Default for Likelihoods<M> {
-    fn default() -> Self {
-        Self(Vec::new())
-    }
-}
-
-impl<M> Likelihoods<M> {
-    fn of(&mut self, step: &M, random: &mut Random) -> usize {
-        let kind = mem::discriminant(step);
-        if let Some(&(_, likelihood)) = self.0.iter().find(|(known, _)| *known == kind) {
-            return likelihood;
-        }
-        let likelihood = 1 << (2 * random.below(5));
-        self.0.push((kind, likelihood));
-        likelihood
-    }
-
-    /// First a kind, so that many steps of one do not crowd out the others.
-    fn pick<S>(&mut self, mut steps: Vec<Step<M, S>>, random: &mut Random) -> Option<Step<M, S>> {
-        let mut kinds: Vec<(Discriminant<M>, usize)> = Vec::new();
-        for step in &steps {
-            let kind = mem::discriminant(&step.by);
-            if kinds.iter().all(|(other, _)| *other != kind) {
-                kinds.push((kind, self.of(&step.by, random)));
-            }
-        }
-        let sum: usize = kinds.iter().map(|(_, likelihood)| likelihood).sum();
-        let mut left = random.below(sum.max(1));
-        let (kind, _) = kinds.into_iter().find(|(_, likelihood)| {
-            let is_it = left < *likelihood;
-            left = left.saturating_sub(*likelihood);
-            is_it
-        })?;
-        steps.retain(|step| mem::discriminant(&step.by) == kind);
-        let place = random.below(steps.len());
-        Some(steps.swap_remove(place))
-    }
-}
-
-/// The same numbers for the same seed (xorshift64*).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 33) as usize % bound
-    }
-}
-
 fn fingerprint<S: Hash>(state: &S) -> u128 {
     let mut lanes = Lanes::default();
     state.hash(&mut lanes);
@@ -398,11 +312,11 @@ pub(crate) mod tests {
         in_place: bool,
     ) -> HashSet<u128> {
         let mut known = HashSet::new();
-        let mut reached = HashSet::new();
+        let mut reached = Orbits::new(&images);
         let mut open = model.starts();
         while let Some(state) = open.pop() {
             if known.insert(fingerprint(&state)) {
-                reached.insert(least(images(&model.simple(&state))));
+                reached.take_in(&model.simple(&state));
                 model.steps(&state, &mut |step| {
                     open.push(if in_place {
                         step.next
@@ -412,11 +326,35 @@ pub(crate) mod tests {
                 });
             }
         }
-        reached
+        reached.least
     }
 
-    fn least<S: Hash>(images: Vec<S>) -> u128 {
-        images.iter().map(fingerprint).min().unwrap_or_default()
+    /// One fingerprint for all orders of a state.
+    struct Orbits<I> {
+        images: I,
+        known: HashSet<u128>,
+        least: HashSet<u128>,
+    }
+
+    impl<I> Orbits<I> {
+        fn new(images: I) -> Self {
+            let (known, least) = (HashSet::new(), HashSet::new());
+            Self {
+                images,
+                known,
+                least,
+            }
+        }
+
+        fn take_in<S: Hash>(&mut self, state: &S)
+        where
+            I: Fn(&S) -> Vec<S>,
+        {
+            if self.known.insert(fingerprint(state)) {
+                let images = (self.images)(state);
+                self.least.extend(images.iter().map(fingerprint).min());
+            }
+        }
     }
 
     /// Nothing that can happen is lost when each state is replaced by its canonical form.
@@ -438,17 +376,17 @@ pub(crate) mod tests {
         images: impl Fn(&M::State) -> Vec<M::State>,
     ) {
         let mut known = HashSet::new();
-        let mut slid = HashSet::new();
+        let mut slid = Orbits::new(&images);
         let mut open = fixed.starts();
         while let Some(state) = open.pop() {
             if known.insert(fingerprint(&state)) {
-                slid.insert(least(images(&sliding.simple(&state))));
+                slid.take_in(&sliding.simple(&state));
                 fixed.steps(&state, &mut |step| open.push(fixed.canonical(&step.next)));
             }
         }
         let reached = reached(sliding, &images, false);
-        assert!(slid.len() > 100);
-        assert_eq!(slid.difference(&reached).count(), 0, "lost");
+        assert!(slid.least.len() > 100);
+        assert_eq!(slid.least.difference(&reached).count(), 0, "lost");
     }
 
     #[test]

@@ -2,7 +2,10 @@
 
 use std::time::Instant;
 
-use crate::search::{self, Found, Model};
+use crate::{
+    search::{self, Found, Model},
+    walk,
+};
 
 /// The first numbers of all walks at random.
 const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
@@ -35,6 +38,14 @@ pub(crate) enum Extent {
     Walks { walks: usize, length: usize },
 }
 
+impl Extent {
+    /// Enough to find what is easily broken, with five nodes too.
+    pub(crate) const WALKS: Self = Self::Walks {
+        walks: 20_000,
+        length: 100,
+    };
+}
+
 impl Trial {
     pub(crate) fn new<M: Model + 'static>(
         name: impl Into<String>,
@@ -48,7 +59,7 @@ impl Trial {
             extent,
             explore: Box::new(move |extent| match extent {
                 Extent::Whole => search::explore(&model),
-                Extent::Walks { walks, length } => search::walk(&model, walks, length, SEED),
+                Extent::Walks { walks, length } => walk::walk(&model, walks, length, SEED),
             }),
         }
     }

@@ -185,7 +185,7 @@ impl World {
             let after = self.random.below(after);
             self.schedule(client, task, after);
         }
-        let key = self.names[key].clone();
+        let key = std::sync::Arc::clone(&self.names[key]);
         self.handle(
             client,
             Event::Ask {

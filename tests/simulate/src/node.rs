@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use redlock_protocol::{
-    Facts, Instant, Owner, Record, Reply, Request, Token,
+    Facts, Instant, Record, Reply, Request, Token,
     model::{Key, Model, Moment},
     stripe,
 };

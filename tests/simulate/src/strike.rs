@@ -69,11 +69,9 @@ impl World {
             Fault::EmptyRestart => self.restart_nodes(node, Left::Nothing),
             Fault::SnapshotRestart => self.restart_nodes(node, Left::Snapshot),
             Fault::Promoted => self.promote(node),
-            Fault::Flushed => {
-                if self.may_forget(node) {
-                    self.flush(node);
-                }
-            }
+            Fault::Flushed if self.may_forget(node) => self.flush(node),
+            // Would be more loss than the profile allows.
+            Fault::Flushed => {}
             Fault::ClientPaused => self.pause(client),
             Fault::ClientClockStep => self.step_client(client),
             Fault::NodeClockStep => self.step_node(node),

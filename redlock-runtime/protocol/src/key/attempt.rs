@@ -14,12 +14,13 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     Ask, Claim, Cx, Front, Key, Waiter,
-    round::{Failure, Fanout, Progress, Round, RoundId},
+    round::{Failure, Fanout, Progress, Round},
     turn::{BLOCK, Held, TURN},
     waiting::Split,
 };
 use crate::{
     action::{Answer, Cause, Refusal, Verdict},
+    ask::RoundId,
     message::{AdmissionId, BlockRequest, NodeId, Owner, Reply, Request, RequestId},
     rules::{
         quorum,
@@ -353,7 +354,7 @@ impl Key {
         };
         let refusal = Refusal {
             cause,
-            verdicts: round.into_verdicts(),
+            verdicts: round.into_verdicts_unasked(),
         };
         self.last_refusal = Some(refusal.clone());
         self.back_off_or_refuse(waiter, refusal, cx);

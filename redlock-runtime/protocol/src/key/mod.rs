@@ -24,7 +24,6 @@ mod waiting;
 
 use std::{collections::BTreeMap, sync::Arc};
 
-pub(crate) use self::round::RoundId;
 use self::{
     attempt::Attempt,
     claim::Claim,
@@ -36,42 +35,12 @@ use self::{
 };
 use crate::{
     action::{Action, Answer, Cause, Loss, Refusal, Release, Verdict},
+    ask::{Ask, KeyId, RoundId},
     message::{NodeId, Owner, Reply, RequestId, SectionId},
     node::{Nodes, Out},
     rules::validity::LockParams,
     time::Instant,
 };
-
-/// A key while anything is known of it. Never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct KeyId(pub(crate) u64);
-
-/// What a request of a key is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ask {
-    /// A vote to grant the key.
-    Acquire(RoundId, Owner),
-    /// A vote to let it live for longer.
-    Extend(RoundId, Owner),
-    /// The key on one more node.
-    PutBack(Owner),
-    /// Whether the key is still there.
-    Watch(Owner),
-    /// Whether another owner's key is gone.
-    Await,
-    /// The end.
-    Release(Owner),
-}
-
-impl Ask {
-    /// It makes no sense before it is known whether the node votes.
-    pub(crate) const fn needs_vote(self) -> bool {
-        matches!(
-            self,
-            Self::Acquire(..) | Self::Extend(..) | Self::PutBack(_)
-        )
-    }
-}
 
 /// What a key acts with.
 pub(crate) struct Cx<'a> {

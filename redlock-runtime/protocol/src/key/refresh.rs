@@ -6,11 +6,12 @@ use std::{sync::Arc, time::Duration};
 use super::{
     Ask, Cx, Front, Key,
     attempt::unexpected,
-    round::{Fanout, Round, RoundId},
+    round::{Fanout, Round},
     turn::{BLOCK, Held, Report, TURN},
 };
 use crate::{
     action::{Release, Verdict},
+    ask::RoundId,
     message::{AdmissionId, BlockRequest, NodeId, Owner, Reply, Request, RequestId},
     rules::{
         token::{Block, Token},

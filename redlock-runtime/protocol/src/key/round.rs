@@ -8,18 +8,16 @@ use std::time::Duration;
 
 use crate::{
     action::{Cause, Verdict},
+    ask::RoundId,
     message::{BlockRequest, NodeId, Owner},
     rules::{
         ballot::Ballot,
+        numbers::Numbers,
         quorum,
-        token::{Block, Numbers, Token},
+        token::{Block, Token},
     },
     time::Instant,
 };
-
-/// One round. Never reused, and larger than all before it for the same key.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct RoundId(pub(super) u64);
 
 #[derive(Debug)]
 pub(super) struct Round {
@@ -287,6 +285,16 @@ impl Round {
         let refused = |verdict: &&Verdict| verdict.is_refusal();
         let refused = self.ballot.verdicts().iter().filter(refused).count();
         quorum::out_of_reach(self.ballot.verdicts().len(), refused)
+    }
+
+    /// The same if no node was asked.
+    pub(super) fn into_verdicts_unasked(self) -> Vec<Verdict> {
+        let verdicts = self.ballot.into_verdicts().into_iter();
+        let unasked = verdicts.map(|verdict| match verdict {
+            Verdict::NoAnswerYet => Verdict::NotAsked,
+            verdict => verdict,
+        });
+        unasked.collect()
     }
 
     pub(super) fn into_verdicts(self) -> Vec<Verdict> {

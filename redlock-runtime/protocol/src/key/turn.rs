@@ -23,12 +23,13 @@ use std::time::Duration;
 use super::{
     Claim, Cx, Front, Key, Waiter,
     refresh::answer_reports,
-    round::{Progress, Round, RoundId},
+    round::{Progress, Round},
     section::Section,
     waiting::stand_back_for,
 };
 use crate::{
     action::{Answer, Loss, Release, Verdict},
+    ask::RoundId,
     message::{Owner, SectionId},
     rules::{
         token::{Block, Token},
@@ -320,7 +321,10 @@ impl Key {
         };
         let turn = &mut held.turn;
         let is_over = turn.has_had_its_share(now) || turn.is_single;
-        let next = self.queue.first().filter(|_| !is_over);
+        // A section that gets stuck keeps the keys to their end, so they must not live for much longer
+        // than its own lease needs: an extension never makes them live for less.
+        let fits = |next: &&Waiter| turn.claim.ttl <= 2 * next.params.key_ttl();
+        let next = self.queue.first().filter(|_| !is_over).filter(fits);
         let Some(params) = next.map(|next| next.params) else {
             self.end_turn(cx);
             return true;

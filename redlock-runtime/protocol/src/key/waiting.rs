@@ -19,8 +19,8 @@ use crate::{
     time::Instant,
 };
 
-/// The longest pause between two attempts to end a split; in it the keys of the others' attempts
-/// go away.
+/// The first pause between two attempts to end a split, in which the keys of the others' attempts go
+/// away; doubled with every further one, in case it is none.
 const SPLIT_PAUSE: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
@@ -139,7 +139,7 @@ impl Key {
         let pause = if split.tries == 0 {
             Duration::ZERO
         } else {
-            jitter(SPLIT_PAUSE, random)
+            jitter(SPLIT_PAUSE * (1 << split.tries.min(6)), random)
         };
         split.tries += 1;
         let mut backoff = Backoff::new(waiter, refusal, cx.now().after(pause).min(split.until));

@@ -18,11 +18,11 @@ use self::{
 };
 pub(crate) use self::{clock::Lead, set::Nodes};
 use crate::{
-    Env, Settings,
     action::{Action, NodeState, Order, Verdict},
-    key::{Ask, KeyId},
+    ask::{Ask, KeyId},
     message::{AdmissionId, Evidence, NodeId, Record, Reply, Request, RequestId},
     rules::token::Token,
+    settings::{Env, Settings},
     time::Instant,
 };
 

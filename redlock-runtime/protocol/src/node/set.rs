@@ -6,7 +6,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use super::{Deferred, Node, Notice, Out, Purpose, admission::Standing, survey::Reading};
 use crate::{
     action::{Action, NodeState, Verdict},
-    key::{Ask, KeyId},
+    ask::{Ask, KeyId},
     message::{ConnectionId, Facts, LossId, NodeId, Process, Reply, Request, RequestId},
     rules::{quorum, token::stripe},
     time::Instant,

@@ -3,6 +3,7 @@
 
 pub(crate) mod backoff;
 pub(crate) mod ballot;
+pub mod numbers;
 pub mod quarantine;
 pub mod quorum;
 pub mod token;

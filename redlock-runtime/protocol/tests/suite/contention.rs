@@ -247,8 +247,10 @@ fn an_attempt_that_loses_on_the_leader_disturbs_no_other_node() {
     let leader = world.leader("k");
     let asked = world.client(1).sends(is_acquire).len();
     world.end(1);
-    world.run_for(HOP);
-    // Another one is there before the news is.
+    while world.client(1).sends(is_acquire).len() == asked {
+        assert!(world.step());
+    }
+    // Another one is there first.
     world.nodes[leader].occupy("k", OTHER, LEASE, world.now);
     world.run_for(4 * ROUND_TRIP);
     let later = world.client(1).sends(is_acquire).split_off(asked);

@@ -108,6 +108,27 @@ fn news_that_comes_during_a_read_is_followed_by_another_read() {
     }
 }
 
+/// A driver may hand in news sooner than the replies that were sent before it.
+#[test]
+fn news_that_overtakes_the_reply_to_a_read_is_not_overlooked() {
+    let mut world = World::new(3);
+    world.ask(1, "k", params());
+    world.granted(1);
+    world.run_for(Duration::from_millis(100));
+    for node in 0..2 {
+        world.client(0).hear_of_change(node, Some("k"));
+    }
+    // The nodes have read the key; their replies are on the way.
+    world.run_for(HOP + HOP / 2);
+    for node in 0..2 {
+        world.nodes[node].forget_key("k");
+        world.client(0).hear_of_change(node, Some("k"));
+    }
+    let lost = world.now;
+    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    assert!(world.now.since(lost) <= 2 * ROUND_TRIP);
+}
+
 #[test]
 fn news_of_keys_that_nobody_here_wants_costs_nothing() {
     let mut world = World::new(3);

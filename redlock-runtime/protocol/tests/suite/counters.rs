@@ -25,6 +25,30 @@ fn a_node_that_votes_again_counts_on_from_the_others() {
     assert!(token > Token(100), "{token}");
 }
 
+/// Also if the wait is over: a node that counts from too low a number must not vote.
+#[test]
+fn a_node_does_not_vote_before_enough_others_tell_where_to_count_from() {
+    let mut world = World::new(3);
+    for node in &mut world.nodes {
+        node.set_counter("k", 100);
+    }
+    world.ask(1, "another", params());
+    world.granted(1);
+    world.end(1);
+    world.restart_empty(0);
+    world.run_for(Duration::from_secs(3));
+    world.kill(1);
+    world.run_for(Duration::from_secs(17));
+    assert_ne!(world.state(0), NodeState::Up);
+    world.nodes[1].behavior = Behavior::Healthy;
+    world.run_for(Duration::from_secs(2));
+    assert_eq!(world.state(0), NodeState::Up);
+    world.kill(2);
+    world.ask(2, "k", params());
+    let (_, token) = world.granted(2);
+    assert!(token > Token(100), "{token}");
+}
+
 /// Three of five nodes keep their memory. What the other two say of counters counts only while
 /// they have voted without a loss. If both are out at once, and the node that remembers does not
 /// reply for as long as they are, only wall clocks help.

@@ -156,3 +156,31 @@ fn evidence_is_read_only_after_the_last_round_that_could_have_counted_a_forgotte
         deadline.since(world.now)
     );
 }
+
+/// Old data with the marker of another process is no first start, also where no other node has a
+/// marker: the only node of all, or nodes that are restarted one after the other.
+#[test]
+fn nodes_that_all_come_back_with_old_data_grant_nothing_twice() {
+    for nodes in [1, 3] {
+        let mut world = World::with_clients(nodes, 2);
+        let old: Vec<Node> = world.nodes.clone();
+        world.ask(1, "k", params_of(LONG));
+        let (deadline, _) = world.granted(1);
+        for node in 0..nodes {
+            world.client(0).cut_off(node);
+            world.kill(node);
+        }
+        for (node, old) in old.iter().enumerate() {
+            world.restart_from(node, old);
+            world.behave([node], Behavior::Healthy);
+            world.run_for(Duration::from_secs(1));
+        }
+        world.client(1).ask(1, "k", waiting(2 * LONG));
+        world.client(1).granted(1);
+        assert!(
+            world.now >= deadline,
+            "granted {:?} too early by {nodes} nodes",
+            deadline.since(world.now)
+        );
+    }
+}

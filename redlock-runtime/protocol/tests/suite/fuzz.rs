@@ -45,6 +45,8 @@ struct Fuzz {
     granted: BTreeMap<SectionId, Instant>,
     last_request: RequestId,
     keys: BTreeMap<SectionId, &'static str>,
+    /// The last token of the turn that each key is in.
+    last_token: BTreeMap<String, Token>,
     is_drained: bool,
     /// Of four replies so many are what an honest node could say.
     honest: u64,
@@ -87,6 +89,7 @@ impl Fuzz {
             granted: BTreeMap::new(),
             last_request: RequestId(0),
             keys: BTreeMap::new(),
+            last_token: BTreeMap::new(),
             is_drained: false,
         }
     }
@@ -357,6 +360,9 @@ impl Fuzz {
                 assert!(self.connections[node.0].is_some(), "sent to nobody");
                 assert!(request > self.last_request, "{request:?} is used twice");
                 self.last_request = request;
+                if let Request::Acquire { key, .. } = &body {
+                    self.last_token.remove(&**key);
+                }
                 self.open.push((node, request, body));
             }
             Action::Answer { section, answer } => self.on_answer(section, answer),
@@ -376,6 +382,12 @@ impl Fuzz {
                 // Nodes that lie can begin a block right below the limit.
                 assert!(token.0 >= 1 && token.0 < Token::LARGEST.0 + 256, "{token}");
                 let key = self.keys[&section];
+                // Nodes that lie make tokens fall from turn to turn.
+                let last = self.last_token.insert(key.into(), token);
+                assert!(
+                    last.is_none_or(|last| last < token),
+                    "{token} after {last:?}"
+                );
                 let others = self.granted.keys().filter(|other| self.keys[other] == key);
                 assert_eq!(others.count(), 0, "two sections of this process at once");
                 self.granted.insert(section, deadline);

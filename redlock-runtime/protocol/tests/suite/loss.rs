@@ -60,6 +60,41 @@ fn a_deletion_that_leaves_a_minority_is_a_loss_also_of_a_lock_on_a_bare_majority
     }
 }
 
+/// An extension is a write, after which a node does not tell of the next change.
+#[test]
+fn a_deletion_after_a_renewal_is_told_as_well() {
+    let mut world = World::new(3);
+    world.ask(1, "k", renewing());
+    world.granted(1);
+    for _ in 0..3 {
+        assert!(matches!(world.answer(1), Answer::Extended { .. }));
+    }
+    world.run_for(Duration::from_millis(100));
+    let deleted = world.now;
+    world.delete(0, "k");
+    world.delete(2, "k");
+    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    assert!(world.now.since(deleted) <= 2 * ROUND_TRIP);
+}
+
+#[test]
+fn a_key_that_was_put_back_counts_once_it_has_been_read() {
+    let mut world = World::new(3);
+    world.client(0).cut_off(2);
+    world.ask(1, "k", params());
+    world.granted(1);
+    world.run_for(Duration::from_millis(100));
+    world.client(0).reconnect(2);
+    world.run_for(Duration::from_secs(2));
+    world.delete(0, "k");
+    world.run_for(Duration::from_millis(100));
+    assert_eq!(world.answers(), [], "two of three have it");
+    let deleted = world.now;
+    world.delete(2, "k");
+    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    assert!(world.now.since(deleted) <= 2 * ROUND_TRIP);
+}
+
 #[test]
 fn a_deletion_while_the_other_nodes_are_away_is_a_loss() {
     let mut world = World::new(3);

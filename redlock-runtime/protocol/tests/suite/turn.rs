@@ -177,7 +177,7 @@ fn lasting(lease: u64) -> LockParams {
 #[test]
 fn every_section_has_keys_that_outlive_its_own_lease() {
     let mut world = World::new(3);
-    let leases = [5, 60, 1, 20, 5, 60, 60, 2];
+    let leases = [5, 5, 5, 60, 1, 20, 5, 60, 60, 2];
     for (section, &lease) in (1..).zip(&leases) {
         world.ask(section, "k", lasting(lease));
     }
@@ -251,6 +251,25 @@ fn what_is_said_of_a_release_was_found_out_after_the_section_had_ended() {
         world.release(3);
         assert_eq!(world.answer(3), Answer::Released(Release::AlreadyExpired));
     }
+}
+
+/// The replies to a refresh that was sent before the section ended say nothing of its end.
+#[test]
+fn a_refresh_that_was_under_way_says_nothing_of_a_release() {
+    let mut world = World::new(3);
+    queue(&mut world, 1..=40, long_wait());
+    run_sections(&mut world, 1..=5, HOP);
+    world.granted(6);
+    let rounds = world.sends(is_extend).len();
+    while world.sends(is_extend).len() == rounds {
+        assert!(world.step());
+    }
+    world.run_for(HOP + HOP / 2);
+    for node in &mut world.nodes {
+        node.forget_key("k");
+    }
+    world.release(6);
+    assert_ne!(world.answer(6), Answer::Released(Release::Released));
 }
 
 #[test]

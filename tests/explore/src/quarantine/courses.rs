@@ -110,16 +110,29 @@ fn whole<M: Model + 'static>(name: &str, model: M) -> Trial {
 }
 
 fn walks<M: Model + 'static>(name: &str, model: M) -> Trial {
-    let extent = Extent::Walks {
-        walks: 20_000,
-        length: 100,
-    };
-    Trial::new(name, Expected::Order, extent, model)
+    Trial::new(name, Expected::Order, Extent::WALKS, model)
 }
 
 /// Each must be found, or does not show for a reason.
 pub(crate) fn mutants() -> Vec<Trial> {
-    Mutant::ALL.into_iter().map(mutant).collect()
+    let mut mutants: Vec<Trial> = Mutant::ALL.into_iter().map(mutant).collect();
+    // With five nodes, too, and at random.
+    let five = Quarantine {
+        readers: 0,
+        mutant: Some(Mutant::TooFewRead),
+        ..THREE.of::<5>()
+    };
+    let name = "TooFewRead, five nodes";
+    mutants.push(Trial::new(name, Expected::Violation, Extent::Whole, five));
+    let five = Quarantine {
+        readers: 2,
+        snapshots: 3,
+        mutant: Some(Mutant::OldLossCounts),
+        ..five
+    };
+    let name = "OldLossCounts, five nodes";
+    mutants.push(Trial::new(name, Expected::Violation, Extent::WALKS, five));
+    mutants
 }
 
 fn mutant(mutant: Mutant) -> Trial {

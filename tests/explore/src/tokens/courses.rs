@@ -1,7 +1,10 @@
 //! What is explored of tokens.
 
 use super::{Mutant, rounds::Rounds, turns::Turns};
-use crate::trial::{Expected, Extent, Trial};
+use crate::{
+    search::Model,
+    trial::{Expected, Extent, Trial},
+};
 
 const ROUNDS: Rounds<3> = Rounds {
     open: 2,
@@ -163,6 +166,7 @@ fn turns() -> Vec<Trial> {
         whole(
             "turns: keys may be gone, without end",
             Turns {
+                highest: 3,
                 exclusive: false,
                 ..sliding
             },
@@ -217,27 +221,53 @@ fn turns_with_losses() -> Vec<Trial> {
     ]
 }
 
-fn whole<M: crate::search::Model + 'static>(name: &str, model: M) -> Trial {
+fn whole<M: Model + 'static>(name: &str, model: M) -> Trial {
     Trial::new(name, Expected::Order, Extent::Whole, model)
 }
 
-fn walks<M: crate::search::Model + 'static>(name: &str, model: M) -> Trial {
-    let extent = Extent::Walks {
-        walks: 20_000,
-        length: 100,
-    };
-    Trial::new(name, Expected::Order, extent, model)
+fn walks<M: Model + 'static>(name: &str, model: M) -> Trial {
+    Trial::new(name, Expected::Order, Extent::WALKS, model)
 }
 
 /// Each must be found, or does not show for a reason.
 pub(crate) fn mutants() -> Vec<Trial> {
-    Mutant::ALL.into_iter().map(mutant).collect()
+    let mut mutants: Vec<Trial> = Mutant::ALL.into_iter().map(mutant).collect();
+    // With five nodes, too, and at random.
+    let five = Rounds {
+        open: 3,
+        highest: 8,
+        proposals: false,
+        losses: true,
+        mutant: Some(Mutant::FloorOfOneOther),
+        ..ROUNDS.of::<5>()
+    };
+    mutants.push(Trial::new(
+        "FloorOfOneOther, five nodes",
+        Expected::Violation,
+        Extent::WALKS,
+        five,
+    ));
+    mutants
 }
 
+/// The smallest course that shows it.
 fn mutant(mutant: Mutant) -> Trial {
     let name = format!("{mutant:?}");
-    let found = Expected::Violation;
-    let with = Some(mutant);
+    let violation = Expected::Violation;
+    let expected = mutant.survives().map_or(violation, Expected::Survives);
+    if let Some(rounds) = rounds_of(mutant) {
+        Trial::new(name, expected, Extent::Whole, rounds)
+    } else {
+        Trial::new(name, expected, Extent::Whole, turns_of(mutant))
+    }
+}
+
+/// What shows without owners.
+const fn rounds_of(mutant: Mutant) -> Option<Rounds<3>> {
+    let rounds = Rounds {
+        mutant: Some(mutant),
+        ..ROUNDS
+    };
     match mutant {
         Mutant::NumberOfOne
         | Mutant::HighestNumber
@@ -245,58 +275,42 @@ fn mutant(mutant: Mutant) -> Trial {
         | Mutant::LowestNumber
         | Mutant::CounterNotRaised
         | Mutant::RaisedToTheFirst
-        | Mutant::ProposalAsItIs => {
-            let mutant = with;
-            Trial::new(name, found, Extent::Whole, Rounds { mutant, ..ROUNDS })
-        }
-        Mutant::RepliesOfTheRoundBefore => {
-            let rounds = Rounds {
-                highest: 3,
-                proposals: false,
-                mutant: with,
-                ..ROUNDS
-            };
-            Trial::new(name, found, Extent::Whole, rounds)
-        }
+        | Mutant::ProposalAsItIs => Some(rounds),
+        Mutant::RepliesOfTheRoundBefore => Some(Rounds {
+            highest: 3,
+            proposals: false,
+            ..rounds
+        }),
         Mutant::NoFloor
         | Mutant::FloorOfOneOther
         | Mutant::FloorBeforeTheWait
         | Mutant::FloorOfTheForgetful
-        | Mutant::RoundsNotBounded => {
-            let rounds = Rounds {
-                highest: 3,
-                proposals: false,
-                losses: true,
-                mutant: with,
-                ..ROUNDS
-            };
-            Trial::new(name, found, Extent::Whole, rounds)
-        }
-        Mutant::OlderBlockTaken
-        | Mutant::BlockOutlivesTurn
-        | Mutant::HeldKeyGranted
-        | Mutant::AnyOwnerRefreshed
-        | Mutant::KeysExpireEarly => {
-            let mutant = with;
-            Trial::new(name, found, Extent::Whole, Turns { mutant, ..TURNS })
-        }
-        Mutant::LeasesNotWaitedFor => {
-            let turns = Turns {
-                losses: true,
-                mutant: with,
-                ..TURNS
-            };
-            Trial::new(name, found, Extent::Whole, turns)
-        }
-        Mutant::OwnerConfirms | Mutant::AnyNodeConfirms | Mutant::BlockOrderNotCompared => {
-            let turns = Turns {
-                highest: 3,
-                exclusive: false,
-                mutant: with,
-                ..TURNS
-            };
-            let expected = mutant.survives().map_or(found, Expected::Survives);
-            Trial::new(name, expected, Extent::Whole, turns)
-        }
+        | Mutant::RoundsNotBounded
+        | Mutant::AdmissionNotNamed => Some(Rounds {
+            highest: 3,
+            proposals: false,
+            losses: true,
+            ..rounds
+        }),
+        _ => None,
+    }
+}
+
+const fn turns_of(mutant: Mutant) -> Turns<3> {
+    let turns = Turns {
+        mutant: Some(mutant),
+        ..TURNS
+    };
+    match mutant {
+        Mutant::LeasesNotWaitedFor => Turns {
+            losses: true,
+            ..turns
+        },
+        Mutant::OwnerConfirms | Mutant::AnyNodeConfirms | Mutant::BlockOrderNotCompared => Turns {
+            highest: 3,
+            exclusive: false,
+            ..turns
+        },
+        _ => turns,
     }
 }

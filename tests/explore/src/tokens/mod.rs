@@ -39,6 +39,8 @@ pub(crate) enum Mutant {
     FloorOfTheForgetful,
     /// Rounds go on that have counted a vote that was forgotten longer ago than the longest round.
     RoundsNotBounded,
+    /// Requests do not name the admission that the client knows of. They do not here, mutant or not.
+    AdmissionNotNamed,
     /// Leases go on that count a forgotten vote when the node votes again.
     LeasesNotWaitedFor,
     /// Two refreshes of a turn are in flight, and the older block is taken after the newer one.
@@ -61,7 +63,7 @@ pub(crate) enum Mutant {
 }
 
 impl Mutant {
-    const ALL: [Self; 22] = [
+    const ALL: [Self; 23] = [
         Self::NumberOfOne,
         Self::HighestNumber,
         Self::MiddleNumber,
@@ -75,6 +77,7 @@ impl Mutant {
         Self::FloorBeforeTheWait,
         Self::FloorOfTheForgetful,
         Self::RoundsNotBounded,
+        Self::AdmissionNotNamed,
         Self::LeasesNotWaitedFor,
         Self::OlderBlockTaken,
         Self::BlockOrderNotCompared,
@@ -89,6 +92,10 @@ impl Mutant {
     /// Why no course can show it, if none can.
     const fn survives(self) -> Option<&'static str> {
         match self {
+            Self::AdmissionNotNamed => Some(
+                "a vote and its counter are of one memory whichever that is; the name of the admission \
+                 tells two databases of one server apart",
+            ),
             Self::BlockOrderNotCompared => Some(
                 "a refresh is asked for once the block before is complete, so that its block lies above; \
                  OlderBlockTaken shows what the comparison is for",

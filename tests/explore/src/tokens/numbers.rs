@@ -2,7 +2,7 @@
 
 use std::array;
 
-use redlock_protocol::{NodeId, Token, majority, rules::token::Numbers};
+use redlock_protocol::{NodeId, Token, majority, rules::numbers::Numbers};
 
 /// In place of the number of a node that is not asked.
 pub(super) const NOT_ASKED: u8 = u8::MAX;
@@ -23,10 +23,14 @@ pub(super) fn agreed<const N: usize>(votes: &Votes<N>) -> Option<u8> {
     hear(votes, 1).agreed(N).map(|token| token.0 as u8)
 }
 
-/// What is proposed after these.
-pub(super) fn next_proposal<const N: usize>(votes: &Votes<N>) -> u8 {
-    let proposal = hear(votes, PROPOSAL_LEAD).next_proposal(N, 0);
-    (proposal.0 / PROPOSAL_LEAD) as u8
+/// What may be proposed after these: it depends on how many of the others can still reply.
+pub(super) fn next_proposals<const N: usize>(votes: &Votes<N>) -> Vec<u8> {
+    let numbers = hear(votes, PROPOSAL_LEAD);
+    let pending = 0..=votes.iter().filter(|&&vote| vote == 0).count();
+    let proposals = pending.map(|pending| numbers.next_proposal(N, pending).0 / PROPOSAL_LEAD);
+    let mut proposals: Vec<u8> = proposals.map(|proposal| proposal as u8).collect();
+    proposals.dedup();
+    proposals
 }
 
 fn hear<const N: usize>(votes: &Votes<N>, unit: u64) -> Numbers {
@@ -132,8 +136,8 @@ mod tests {
     fn decisions_are_the_protocols() {
         assert_eq!(agreed(&[4, 0, 4]), Some(4));
         assert_eq!(agreed(&[4, 5, NOT_ASKED]), None);
-        assert_eq!(next_proposal(&[4, 5, 0]), 6);
-        assert_eq!(next_proposal(&[4, 5, 9]), 6);
+        assert_eq!(next_proposals(&[4, 5, 0]), [6, 5]);
+        assert_eq!(next_proposals(&[4, 5, 9]), [6]);
     }
 
     #[test]

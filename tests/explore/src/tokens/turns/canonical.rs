@@ -184,6 +184,7 @@ mod tests {
     fn canonical_forms_lose_nothing() {
         assert_canonical_forms_lose_nothing(&TURNS, images);
         let single = Turns {
+            highest: 1,
             lengths: &[1],
             ..TURNS
         };
@@ -211,6 +212,7 @@ mod tests {
         let slides = true;
         assert_sliding_loses_nothing(&fixed, &Turns { slides, ..fixed }, images);
         let fixed = Turns {
+            lengths: &[1],
             exclusive: false,
             ..fixed
         };

@@ -323,10 +323,11 @@ impl<const N: usize> Turns<N> {
         if self.has(Mutant::OwnerConfirms) || self.has(Mutant::AnyNodeConfirms) {
             return self.confirm(state, turn, heard, take);
         }
-        let proposal = numbers::next_proposal(heard);
-        let heard = numbers::which(heard);
-        if proposal <= self.highest {
-            self.ask_again(state, turn, heard, proposal..=proposal, take);
+        let which = numbers::which(heard);
+        for proposal in numbers::next_proposals(heard) {
+            if proposal <= self.highest {
+                self.ask_again(state, turn, which, proposal..=proposal, take);
+            }
         }
     }
 

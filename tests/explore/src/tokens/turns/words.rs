@@ -8,23 +8,15 @@ use crate::words::{client, node, nodes};
 impl fmt::Display for Move {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Acquire {
-                turn,
-                proposal,
-                length,
-            } => write!(
+            Self::Acquire { turn, .. } | Self::Refresh { turn, .. } => {
+                write!(f, "{} {}", client(turn), self.question())
+            }
+            Self::Again { turn, heard, .. } | Self::Confirm { turn, heard, .. } => write!(
                 f,
-                "{} begins a turn and asks for {length}, proposes {proposal}",
-                client(turn)
-            ),
-            Self::Refresh {
-                turn,
-                proposal,
-                length,
-            } => write!(
-                f,
-                "{} asks for {length} more, proposes {proposal}",
-                client(turn)
+                "{} hears {} and {}",
+                client(turn),
+                nodes(heard),
+                self.question()
             ),
             Self::Vote {
                 turn,
@@ -36,26 +28,6 @@ impl fmt::Display for Move {
                 "{} has the key of {} without a reply",
                 node(at),
                 client(turn)
-            ),
-            Self::Again {
-                turn,
-                proposal,
-                heard,
-            } => write!(
-                f,
-                "{} hears {} and asks again, proposes {proposal}",
-                client(turn),
-                nodes(heard)
-            ),
-            Self::Confirm {
-                turn,
-                number,
-                heard,
-            } => write!(
-                f,
-                "{} hears {} and asks them to confirm {number}",
-                client(turn),
-                nodes(heard)
             ),
             Self::Win { turn, first, .. } => {
                 write!(f, "{} wins the block from {first}", client(turn))
@@ -78,6 +50,23 @@ impl fmt::Display for Move {
             Self::Admit { node: at, counter } => {
                 write!(f, "{} is admitted with counter {counter}", node(at))
             }
+        }
+    }
+}
+
+impl Move {
+    /// What a round asks, if one begins.
+    fn question(&self) -> String {
+        match *self {
+            Self::Acquire {
+                proposal, length, ..
+            } => format!("begins a turn and asks for {length}, proposes {proposal}"),
+            Self::Refresh {
+                proposal, length, ..
+            } => format!("asks for {length} more, proposes {proposal}"),
+            Self::Again { proposal, .. } => format!("asks again, proposes {proposal}"),
+            Self::Confirm { number, .. } => format!("asks them to confirm {number}"),
+            _ => String::new(),
         }
     }
 }

@@ -1,0 +1,38 @@
+//! What keys ask nodes for, as both know it: names of keys and of rounds, and the purpose of a request.
+
+use crate::message::Owner;
+
+/// A key while anything is known of it. Never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct KeyId(pub(crate) u64);
+
+/// One round. Never reused, and larger than all before it for the same key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct RoundId(pub(crate) u64);
+
+/// What a request of a key is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ask {
+    /// A vote to grant the key.
+    Acquire(RoundId, Owner),
+    /// A vote to let it live for longer.
+    Extend(RoundId, Owner),
+    /// The key on one more node.
+    PutBack(Owner),
+    /// Whether the key is still there.
+    Watch(Owner),
+    /// Whether another owner's key is gone.
+    Await,
+    /// The end.
+    Release(Owner),
+}
+
+impl Ask {
+    /// It makes no sense before it is known whether the node votes.
+    pub(crate) const fn needs_vote(self) -> bool {
+        matches!(
+            self,
+            Self::Acquire(..) | Self::Extend(..) | Self::PutBack(_)
+        )
+    }
+}

@@ -1,0 +1,89 @@
+//! What the nodes report to one round: do they agree on a block, and if not, what to propose?
+
+use super::{quorum, token::Token};
+use crate::message::NodeId;
+
+/// How far above the numbers that disagreed the next proposal is: a millisecond's worth of
+/// proposals, so that other clients' blocks of the same moment do not reach it.
+const PROPOSAL_LEAD: u64 = 1_000;
+
+/// The first numbers of the blocks that nodes report to one round.
+#[derive(Debug, Default)]
+pub struct Numbers {
+    heard: Vec<(NodeId, Token)>,
+}
+
+impl Numbers {
+    /// Takes in what a node reports; its first report stands.
+    pub fn hear(&mut self, node: NodeId, first: Token) {
+        if self.heard.iter().all(|&(other, _)| other != node) {
+            self.heard.push((node, first));
+        }
+    }
+
+    /// The number that a majority of `nodes` reports.
+    #[must_use]
+    pub fn agreed(&self, nodes: usize) -> Option<Token> {
+        let reports = |token| self.heard.iter().filter(|heard| heard.1 == token).count();
+        let mut tokens = self.heard.iter().map(|&(_, token)| token);
+        tokens.find(|&token| reports(token) >= quorum::majority(nodes))
+    }
+
+    /// True if `pending` further reports can still make a majority of `nodes` agree.
+    #[must_use]
+    pub fn can_agree(&self, nodes: usize, pending: usize) -> bool {
+        let reports = |token| self.heard.iter().filter(|heard| heard.1 == token).count();
+        let most = self.heard.iter().map(|&(_, token)| reports(token)).max();
+        most.unwrap_or_default() + pending >= quorum::majority(nodes)
+    }
+
+    /// What to propose when they differ: above the numbers of a majority, if `pending` nodes that
+    /// have not replied yet are among the lower ones. Not above all of them: one node that is far
+    /// ahead is outvoted, and does not pull the others along.
+    #[must_use]
+    pub fn next_proposal(&self, nodes: usize, pending: usize) -> Token {
+        let mut tokens: Vec<Token> = self.heard.iter().map(|&(_, token)| token).collect();
+        tokens.sort_unstable();
+        let needed = quorum::majority(nodes).saturating_sub(pending).max(1);
+        let among = tokens.get(needed - 1).or_else(|| tokens.last());
+        let highest = among.copied().unwrap_or_default();
+        Token((highest.0 + PROPOSAL_LEAD).min(Token::LARGEST.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn numbers(counters: &[u64]) -> Numbers {
+        let mut numbers = Numbers::default();
+        for (node, counter) in counters.iter().enumerate() {
+            numbers.hear(NodeId(node), Token(*counter));
+        }
+        numbers
+    }
+
+    #[test]
+    fn only_a_majority_of_all_nodes_agrees() {
+        assert_eq!(numbers(&[7, 7, 7]).agreed(5), Some(Token(7)));
+        assert_eq!(numbers(&[9, 7, 7, 7]).agreed(5), Some(Token(7)));
+        assert_eq!(numbers(&[9, 7, 7]).agreed(5), None);
+        assert_eq!(numbers(&[7, 7]).agreed(4), None);
+    }
+
+    #[test]
+    fn a_node_reports_once_to_a_round() {
+        let mut numbers = numbers(&[7]);
+        numbers.hear(NodeId(0), Token(7));
+        assert_eq!(numbers.agreed(3), None);
+    }
+
+    #[test]
+    fn a_proposal_goes_by_a_majority_and_not_by_the_node_that_is_far_ahead() {
+        let poisoned = numbers(&[3, 1 << 51, 5, 4]);
+        assert_eq!(poisoned.next_proposal(5, 0), Token(5 + PROPOSAL_LEAD));
+        let few = numbers(&[3, 9]);
+        assert_eq!(few.next_proposal(5, 0), Token(9 + PROPOSAL_LEAD));
+        assert!(few.can_agree(5, 2) && !few.can_agree(5, 1));
+    }
+}
