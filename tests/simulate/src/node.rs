@@ -39,6 +39,8 @@ pub(crate) struct Node {
     /// Another one after each restart, which its name says.
     pub(crate) process: u64,
     server: Arc<str>,
+    /// The processes that had the same memory before.
+    predecessors: Vec<Arc<str>>,
     /// By its own clock.
     booted: u64,
     pub(crate) is_durable: bool,
@@ -194,6 +196,7 @@ impl Node {
             made: [None; KEYS],
             process: 0,
             server: server(number, 0),
+            predecessors: Vec::new(),
             is_durable: is_in(servers.durable),
             tells_changes: !is_in(servers.quiet),
             evicts: servers.evicting == Some(number),
@@ -242,7 +245,11 @@ impl Node {
             }
         }
         self.process += 1;
-        self.server = server(self.number, self.process);
+        let before = std::mem::replace(&mut self.server, server(self.number, self.process));
+        self.predecessors.push(before);
+        if left != Left::Everything {
+            self.predecessors.clear();
+        }
         self.model.restart(Some(Arc::clone(&self.server)));
         self.look_who_votes(at);
         self.booted = self.clock.read(at);
@@ -312,7 +319,9 @@ impl Node {
         let marker = self.record(at).marker;
         self.votes = marker.is_some_and(|marker| {
             let server = marker.server;
-            server.is_none_or(|server| server == self.server)
+            server.is_none_or(|server| {
+                server == self.server || self.predecessors.contains(&server)
+            })
         });
     }
 
