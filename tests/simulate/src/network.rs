@@ -74,7 +74,7 @@ pub(crate) struct Arrival {
 pub(crate) enum Message {
     /// A new connection: scripts are loaded.
     Hello,
-    Request(Sent),
+    Request(Box<Sent>),
     Reply(Box<Replied>),
     Up(Facts),
     Down,
@@ -96,12 +96,11 @@ pub(crate) struct Sent {
     pub(crate) at: u64,
 }
 
-/// A reply, and the question, in true times.
+/// A reply, and the question.
 #[derive(Debug)]
 pub(crate) struct Replied {
-    pub(crate) id: RequestId,
-    pub(crate) body: Request,
-    pub(crate) sent: u64,
+    pub(crate) sent: Box<Sent>,
+    /// True time.
     pub(crate) ran: u64,
     /// The node voted then and had forgotten nothing.
     pub(crate) is_good: bool,
@@ -189,7 +188,7 @@ impl World {
         };
         let number = self.connections[connection].sent;
         self.connections[connection].sent += 1;
-        let message = Message::Request(Sent {
+        let message = Message::Request(Box::new(Sent {
             number,
             delayed: false,
             id: order.request,
@@ -197,7 +196,7 @@ impl World {
             with_source: order.with_source,
             tag,
             at: self.now,
-        });
+        }));
         self.send_to_node(connection, message);
     }
 
@@ -407,9 +406,7 @@ impl World {
                 let reply = self.execute(node, connection, &sent);
                 let served = &self.nodes[node];
                 Message::Reply(Box::new(Replied {
-                    id: sent.id,
-                    body: sent.body,
-                    sent: sent.at,
+                    sent,
                     ran: self.now,
                     is_good: served.remembers && served.votes(),
                     reply,
@@ -498,7 +495,7 @@ impl World {
                 }
                 Event::Reply {
                     node,
-                    request: replied.id,
+                    request: replied.sent.id,
                     reply: replied.reply,
                 }
             }

@@ -319,9 +319,7 @@ impl Node {
         let marker = self.record(at).marker;
         self.votes = marker.is_some_and(|marker| {
             let server = marker.server;
-            server.is_none_or(|server| {
-                server == self.server || self.predecessors.contains(&server)
-            })
+            server.is_none_or(|server| server == self.server || self.predecessors.contains(&server))
         });
     }
 
