@@ -202,8 +202,11 @@ impl Object {
 
 impl Settings {
     fn requires(&self, rule: Rule) -> bool {
-        rule.is_required(self.wanted.profile)
-            && (self.rules.is_empty() || self.rules.contains(&rule))
+        let is_meant = match self.rule {
+            Some(only) => only == rule,
+            None => self.strict || !rule.is_watched(),
+        };
+        is_meant && rule.is_required(self.wanted.profile)
     }
 
     fn replay_arguments(&self) -> String {

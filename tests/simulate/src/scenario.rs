@@ -7,9 +7,10 @@ use crate::{
     agenda::Happening,
     faults::Fault,
     network::Notice,
-    node::{Left, Sickness},
+    node::Left,
     plan::Plan,
     random::Random,
+    sickness::Sickness,
     trace,
     world::{Phase, World},
 };
