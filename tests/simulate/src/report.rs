@@ -202,9 +202,10 @@ impl Object {
 
 impl Settings {
     fn requires(&self, rule: Rule) -> bool {
-        let is_meant = match self.rule {
-            Some(only) => only == rule,
-            None => self.strict || !rule.is_watched(),
+        let is_meant = if self.rules.is_empty() {
+            self.strict || !rule.is_watched()
+        } else {
+            self.rules.contains(&rule)
         };
         is_meant && rule.is_required(self.wanted.profile)
     }
