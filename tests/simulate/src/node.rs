@@ -91,6 +91,8 @@ pub(crate) struct Made {
     pub(crate) tag: Tag,
     /// Made after its owner's release had been here, or from an old copy: nobody will come for it.
     pub(crate) orphan: bool,
+    /// Put back, and not extended since.
+    pub(crate) is_put_back: bool,
 }
 
 /// What a script did, beyond its reply.
@@ -375,7 +377,11 @@ impl Node {
         let tag_before = self.made[index].map_or(tag, |made| made.tag);
         let effect = match (before, after) {
             (None, Some(_)) => {
-                self.made[index] = Some(Made { tag, orphan: false });
+                self.made[index] = Some(Made {
+                    tag,
+                    orphan: false,
+                    is_put_back: matches!(request, Request::PutBack { .. }),
+                });
                 Effect::Made
             }
             (Some(_), None) => {
@@ -386,6 +392,9 @@ impl Node {
             (Some(_), Some(_)) if is_ours(&reply) => Effect::Kept(tag_before),
             _ => Effect::Nothing,
         };
+        if let (Reply::Extended { .. }, Some(made)) = (&reply, &mut self.made[index]) {
+            made.is_put_back = false;
+        }
         if before != after {
             self.tell(index, Some(connection));
         }
@@ -432,6 +441,7 @@ impl Node {
             self.made[index] = Some(Made {
                 tag: Tag::FOREIGN,
                 orphan: false,
+                is_put_back: false,
             });
             self.tell(index, None);
         }
