@@ -4,8 +4,8 @@
 //! ```text
 //! cargo run --release -p redlock-simulate -- --histories 100000 --seed 1
 //!     [--profile inside|outside] [--nodes 1|2|3|4|5|all] [--scenario <name>|all] [--threads 2]
-//!     [--rule <name>,...|all] [--told 10] [--until-found]
-//!     [--verbose]
+//!     [--rule <name>,...|all] [--strict] [--told 10]
+//!     [--until-found] [--verbose]
 //! ```
 //!
 //! A history is one seed: the history at place `i` has the seed `seed + i * STRIDE`, so that
@@ -14,6 +14,7 @@
 
 mod agenda;
 mod answers;
+mod breaking;
 mod callers;
 mod checker;
 mod client;
@@ -32,6 +33,7 @@ mod random;
 mod report;
 mod rules;
 mod scenario;
+mod sickness;
 mod store;
 mod strike;
 mod tally;
@@ -78,6 +80,8 @@ struct Settings {
     wanted: Wanted,
     /// Only violations of these rules are told and count; of all, if there are none.
     rules: Vec<Rule>,
+    /// All rules are required.
+    strict: bool,
     /// How many violations are told in full.
     told: usize,
     threads: usize,
@@ -250,6 +254,7 @@ impl Settings {
             seed: 1,
             wanted: Wanted::default(),
             rules: Vec::new(),
+            strict: false,
             told: 10,
             threads: thread::available_parallelism().map_or(1, usize::from),
             until_found: false,
@@ -259,6 +264,7 @@ impl Settings {
             match name.as_str() {
                 "--until-found" => settings.until_found = true,
                 "--verbose" => settings.verbose = true,
+                "--strict" => settings.strict = true,
                 _ => {
                     let value = arguments.next().unwrap_or_default();
                     settings

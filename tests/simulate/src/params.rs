@@ -43,6 +43,14 @@ impl Plan {
         }
     }
 
+    /// An attempt that is over long before the winner lets go.
+    pub(crate) fn storm_params(&self) -> LockParams {
+        LockParams {
+            node_timeout: nanos(self.lease / 4),
+            ..self.plain_params()
+        }
+    }
+
     /// A lock for one attempt, with nothing special about it.
     pub(crate) fn plain_params(&self) -> LockParams {
         LockParams {

@@ -261,11 +261,12 @@ impl World {
                 };
                 let owner = &self.clients[attempted.client];
                 let link = &owner.links[node];
-                // Nobody comes for these: the process is gone, the release came before the
+                // Nobody comes for these: the node does not delete, the process is gone, the release came before the
                 // request on another connection, was answered with an error, or was owed until
                 // the key should have expired, and the node was not there before or the client
                 // is not there any more.
-                let excused = attempted.incarnation != owner.incarnation
+                let excused = !one.sickness.deletes()
+                    || attempted.incarnation != owner.incarnation
                     || made.orphan
                     || attempted.is_refused_by(node)
                     || link.up_since >= attempted.expires
