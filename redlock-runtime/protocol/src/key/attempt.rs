@@ -153,7 +153,7 @@ impl Key {
                 admission: AdmissionId(0),
                 waits: now < waiter.wait_until,
             };
-            claim.on_asked(node, cx.nodes.next_request(), ttl, now);
+            claim.on_acquire(node, cx.nodes.next_request(), ttl, now);
             let ask = Ask::Acquire(round.id, claim.owner);
             if let Err(verdict) = cx.nodes.ask(node, (self.id, ask), body, &mut cx.out) {
                 claim.on_absent(node, cx.nodes.next_request());

@@ -304,8 +304,10 @@ impl Key {
         let Some(claim) = self.claim_of(owner).filter(|_| is_wanted && !is_stuck) else {
             return false;
         };
-        if matches!(ask, Ask::Acquire(..) | Ask::PutBack(_)) {
-            claim.on_sent(node, request, now);
+        match ask {
+            Ask::Acquire(..) => claim.on_acquire_sent(node, request, now),
+            Ask::PutBack(_) => claim.on_asked(node, request),
+            _ => {}
         }
         true
     }
