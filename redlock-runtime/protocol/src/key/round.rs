@@ -207,7 +207,7 @@ impl Round {
         let most = self.holder().map_or(0, |owner| self.held_by(owner));
         if most >= majority {
             Progress::Failed(Failure::Held { retry_after })
-        } else if most + self.ballot.pending() >= majority && now < self.hedge_at() {
+        } else if most + self.unanswered() >= majority && now < self.hedge_at() {
             // The nodes that have not replied tell whether that owner holds the lock.
             Progress::Open
         } else {
@@ -259,8 +259,7 @@ impl Round {
         if *reached == order.len() {
             return Progress::Open;
         }
-        let not_asked = order.len() - reached;
-        let pending = self.ballot.pending() - not_asked;
+        let pending = self.unanswered();
         let has_failed = |node: &NodeId| {
             let verdict = &self.ballot.verdicts()[node.0];
             !verdict.is_open() && !verdict.is_refusal() && *verdict != Verdict::Ours
@@ -303,6 +302,12 @@ impl Round {
             verdicts[node.0] = Verdict::NotAsked;
         }
         verdicts
+    }
+
+    /// How many nodes were asked and have given no verdict.
+    fn unanswered(&self) -> usize {
+        let not_asked = self.fanout.order.len() - self.fanout.reached;
+        self.ballot.pending().saturating_sub(not_asked)
     }
 
     /// The owner that has most of the nodes that refused, if any has refused. Clients of other
