@@ -131,6 +131,12 @@ impl Claim {
         known < quorum::majority(self.places.len())
     }
 
+    /// A majority is known not to have the key any more.
+    pub(super) fn is_gone(&self) -> bool {
+        let absent = self.places.iter().filter(|place| !place.may_have).count();
+        quorum::out_of_reach(self.places.len(), absent)
+    }
+
     /// A node was asked to let the key live for `ttl`, at `since`, and says what was `remaining`
     /// before. If that is less than `ttl`, the key was written, to live for `spare` longer. Returns by
     /// how much the node's clock has run ahead, if that is more than a lease can absorb.

@@ -398,8 +398,13 @@ impl Key {
         match section {
             Some(section) => {
                 let section = section.id;
+                let release = if claim.is_gone() {
+                    Release::AlreadyExpired
+                } else {
+                    Release::Unknown
+                };
                 for report in reports {
-                    cx.released(report.section, Release::Unknown);
+                    cx.released(report.section, release);
                 }
                 cx.answer(section, Answer::Over(loss));
                 self.stuck.push(Stuck { section, claim });

@@ -258,12 +258,7 @@ impl Key {
 }
 
 /// Answers the callers that let go before this round began.
-pub(super) fn answer_reports(
-    reports: &mut Vec<Report>,
-    round: RoundId,
-    release: Release,
-    cx: &mut Cx<'_>,
-) {
+fn answer_reports(reports: &mut Vec<Report>, round: RoundId, release: Release, cx: &mut Cx<'_>) {
     reports.retain(|report| {
         let is_told = report.after < round;
         if is_told {

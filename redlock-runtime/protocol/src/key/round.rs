@@ -279,14 +279,7 @@ impl Round {
         self.numbers.next_proposal(nodes, self.ballot.pending())
     }
 
-    /// The nodes that said no rule out a majority.
-    pub(super) fn is_refused(&self) -> bool {
-        let refused = |verdict: &&Verdict| verdict.is_refusal();
-        let refused = self.ballot.verdicts().iter().filter(refused).count();
-        quorum::out_of_reach(self.ballot.verdicts().len(), refused)
-    }
-
-    /// The same if no node was asked.
+    /// What each node said, if no node was asked.
     pub(super) fn into_verdicts_unasked(self) -> Vec<Verdict> {
         let verdicts = self.ballot.into_verdicts().into_iter();
         let unasked = verdicts.map(|verdict| match verdict {
