@@ -449,13 +449,15 @@ impl Node {
     }
 
     /// Compare and delete.
-    pub(crate) fn delete_foreign(&mut self, index: usize, value: &str, at: u64) {
+    pub(crate) fn delete_foreign(&mut self, index: usize, value: &str, at: u64) -> bool {
         self.expire(index, at);
         let now = self.moment(at).now;
-        if self.model.delete_foreign(&self.names[index], value, now) {
+        let is_deleted = self.model.delete_foreign(&self.names[index], value, now);
+        if is_deleted {
             self.made[index] = None;
             self.tell(index, None);
         }
+        is_deleted
     }
 }
 

@@ -53,6 +53,8 @@ impl World {
     }
 
     fn calm(&mut self) {
+        // A process stands back for so long after a turn that began with a slow round.
+        self.run_until(self.now + 250 * MILLI);
         self.phase = Phase::Calm;
         self.calm_since = self.now;
         trace!(self, "!! calm");
