@@ -43,10 +43,11 @@ impl Plan {
         }
     }
 
-    /// An attempt that is over long before the winner lets go.
+    /// An attempt that is over before the winner lets go, and lasts for ten round trips at the least:
+    /// so that a split comes to an end.
     pub(crate) fn storm_params(&self) -> LockParams {
         LockParams {
-            node_timeout: nanos(self.lease / 4),
+            node_timeout: nanos(self.lease * 2 / 5),
             ..self.plain_params()
         }
     }

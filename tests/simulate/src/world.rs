@@ -54,7 +54,8 @@ pub(crate) struct World {
     /// The node whose counter nobody believes.
     pub(crate) poisoned: Option<usize>,
     pub(crate) traffic: [Traffic; KEYS],
-    pub(crate) calm_since: u64,
+    /// When some client last saw that a node votes again, or all became calm.
+    pub(crate) served_since: u64,
     pub(crate) storm_winners: usize,
     pub(crate) outage: Option<Outage>,
     /// How much has happened.
@@ -114,7 +115,7 @@ impl World {
             clocks_stepped: false,
             poisoned: None,
             traffic: Default::default(),
-            calm_since: 0,
+            served_since: 0,
             storm_winners: 0,
             outage: None,
             steps: 0,
