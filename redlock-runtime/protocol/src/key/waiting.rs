@@ -181,7 +181,9 @@ impl Key {
     pub(super) fn retry_now(&mut self, cx: &mut Cx<'_>) {
         match &mut self.front {
             Front::BackingOff(backoff) if !backoff.stands_back => {
-                self.go_on(Opening::Broadcast, cx);
+                // The attempts to end a split are the waiter's last, and not for longer than that.
+                let opening = backoff.split.map_or(Opening::Broadcast, Opening::After);
+                self.go_on(opening, cx);
             }
             Front::Acquiring(attempt) => attempt.asks_again = true,
             _ => {}
