@@ -4,7 +4,7 @@
 //! ```text
 //! cargo run --release -p redlock-simulate -- --histories 100000 --seed 1
 //!     [--profile inside|outside] [--nodes 1|2|3|4|5|all] [--scenario <name>|all] [--threads 2]
-//!     [--rule <name>,...|all] [--strict] [--told 10]
+//!     [--rule <name>,...|all] [--told 10]
 //!     [--until-found] [--verbose]
 //! ```
 //!
@@ -80,8 +80,6 @@ struct Settings {
     wanted: Wanted,
     /// Only violations of these rules are told and count; of all, if there are none.
     rules: Vec<Rule>,
-    /// All rules are required.
-    strict: bool,
     /// How many violations are told in full.
     told: usize,
     threads: usize,
@@ -254,7 +252,6 @@ impl Settings {
             seed: 1,
             wanted: Wanted::default(),
             rules: Vec::new(),
-            strict: false,
             told: 10,
             threads: thread::available_parallelism().map_or(1, usize::from),
             until_found: false,
@@ -264,7 +261,6 @@ impl Settings {
             match name.as_str() {
                 "--until-found" => settings.until_found = true,
                 "--verbose" => settings.verbose = true,
-                "--strict" => settings.strict = true,
                 _ => {
                     let value = arguments.next().unwrap_or_default();
                     settings

@@ -202,11 +202,7 @@ impl Object {
 
 impl Settings {
     fn requires(&self, rule: Rule) -> bool {
-        let is_meant = if self.rules.is_empty() {
-            self.strict || !rule.is_watched()
-        } else {
-            self.rules.contains(&rule)
-        };
+        let is_meant = self.rules.is_empty() || self.rules.contains(&rule);
         is_meant && rule.is_required(self.wanted.profile)
     }
 

@@ -129,17 +129,8 @@ impl Rule {
     pub(crate) const fn is_required(self, profile: Profile) -> bool {
         match profile {
             Profile::Inside => true,
-            Profile::Outside => !matches!(self, Self::Exclusion | Self::LostUpdate | Self::Loss),
+            Profile::Outside => !matches!(self, Self::Exclusion | Self::LostUpdate),
         }
-    }
-
-    /// Counted, and required only if it is asked for by name: the engine breaks it in ways that are
-    /// known and harmless; see `tests/SIMULATION.md`.
-    pub(crate) const fn is_watched(self) -> bool {
-        matches!(
-            self,
-            Self::Answer | Self::Leak | Self::Liveness | Self::Vote
-        )
     }
 }
 

@@ -89,6 +89,17 @@ impl World {
         let Stage::Holding { deadline, .. } = task.stage else {
             return;
         };
+        // A holder whose clock has stood still had no time yet to read its keys.
+        let watches = one.clock.runs_from(0).max(task.began) + UNWATCHED + LATE;
+        let by = watches + 3 * self.round_trip(client) + LATE;
+        if self.now < by && task.section == section {
+            let check = Happening::CheckLoss {
+                client,
+                section,
+                since,
+            };
+            return self.agenda.at(by, check);
+        }
         let is_over = one.clock.read(self.now) >= deadline.as_nanos();
         let tells = self.nodes.iter().all(|node| node.tells_changes);
         if task.section != section || is_over || !tells {
