@@ -234,7 +234,12 @@ impl World {
 
     /// The protocol says what it thinks of a node.
     pub(crate) fn node_changed(&mut self, client: usize, node: NodeId, state: &NodeState) {
-        self.clients[client].links[node.0].is_voter = *state == NodeState::Up;
+        let is_voter = *state == NodeState::Up;
+        let link = &mut self.clients[client].links[node.0];
+        if is_voter && !link.is_voter {
+            self.served_since = self.now;
+        }
+        link.is_voter = is_voter;
         if let NodeState::ClockAhead { by, .. } = state
             && self.plan.profile == Profile::Inside
         {

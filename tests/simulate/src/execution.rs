@@ -82,7 +82,8 @@ impl World {
 
     /// A reply has come to the client, who believes it.
     pub(crate) fn look_at_reply(&mut self, client: usize, node: NodeId, replied: &Replied) {
-        let Replied { body, reply, .. } = replied;
+        let Replied { sent, reply, .. } = replied;
+        let body = &sent.body;
         match reply {
             Reply::Record(_) => {
                 let is_good = replied.is_good;
@@ -90,7 +91,7 @@ impl World {
                     .on_reading(client, node.0, replied.ran, is_good);
             }
             Reply::Granted { .. } | Reply::Extended { .. } => {
-                let times = (replied.sent, self.now);
+                let times = (sent.at, self.now);
                 self.checker.on_vote((client, node), (body, reply), times);
             }
             Reply::Held { .. }
@@ -99,12 +100,12 @@ impl World {
             | Reply::Refused {
                 is_untouched: true, ..
             } if matches!(body, Request::Acquire { .. } | Request::PutBack { .. }) => {
-                self.checker.denied(client, node.0, body, replied.id);
+                self.checker.denied(client, node.0, body, sent.id);
             }
             Reply::NotOwner | Reply::Taken { .. } | Reply::Free
                 if !matches!(body, Request::Release { .. }) =>
             {
-                self.checker.denied(client, node.0, body, replied.id);
+                self.checker.denied(client, node.0, body, sent.id);
             }
             _ => {}
         }

@@ -172,7 +172,12 @@ impl World {
                 let reply = move |letter| Happening::ForeignReply { letter, is_set };
                 self.foreign_travels(letter, reply);
             }
-            Word::Delete { .. } => node.delete_foreign(letter.key, &value, self.now),
+            Word::Delete { .. } => {
+                if node.delete_foreign(letter.key, &value, self.now) {
+                    // Up to now it was in the way of everybody.
+                    self.traffic[letter.key].vanished = self.now;
+                }
+            }
         }
         self.vanished(letter.node);
         self.tell_readers(letter.node);

@@ -4,8 +4,8 @@
 //! ```text
 //! cargo run --release -p redlock-simulate -- --histories 100000 --seed 1
 //!     [--profile inside|outside] [--nodes 1|2|3|4|5|all] [--scenario <name>|all] [--threads 2]
-//!     [--rule <name>,...|all] [--told 10] [--until-found]
-//!     [--verbose]
+//!     [--rule <name>,...|all] [--told 10]
+//!     [--until-found] [--verbose]
 //! ```
 //!
 //! A history is one seed: the history at place `i` has the seed `seed + i * STRIDE`, so that
@@ -14,6 +14,7 @@
 
 mod agenda;
 mod answers;
+mod breaking;
 mod callers;
 mod checker;
 mod client;
@@ -32,6 +33,7 @@ mod random;
 mod report;
 mod rules;
 mod scenario;
+mod sickness;
 mod store;
 mod strike;
 mod tally;

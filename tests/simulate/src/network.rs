@@ -34,27 +34,27 @@ pub(crate) struct Link {
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) client: usize,
-    incarnation: u32,
+    pub(crate) incarnation: u32,
     pub(crate) node: usize,
     /// The process that it was made to, once it was.
-    process: Option<u64>,
-    id: ConnectionId,
+    pub(crate) process: Option<u64>,
+    pub(crate) id: ConnectionId,
     /// The client has given it up, or has been told that it is gone.
-    gone: bool,
+    pub(crate) gone: bool,
     /// It carries nothing any more but what `cut` and `late` say.
-    broken: bool,
+    pub(crate) broken: bool,
     /// Neither side knows it, but requests or replies do not arrive any more.
-    requests_vanish: bool,
-    replies_vanish: bool,
+    pub(crate) requests_vanish: bool,
+    pub(crate) replies_vanish: bool,
     /// The client will hear that it is broken.
-    noticed: bool,
-    sent: u32,
+    pub(crate) noticed: bool,
+    pub(crate) sent: u32,
     /// Once broken or gone: so many of the requests sent still arrive at the node, so much later.
-    cut: u32,
-    late: u64,
+    pub(crate) cut: u32,
+    pub(crate) late: u64,
     /// When the last message in either direction arrives.
-    out_at: u64,
-    back_at: u64,
+    pub(crate) out_at: u64,
+    pub(crate) back_at: u64,
 }
 
 /// Whether the client hears that a connection is broken.
@@ -74,7 +74,7 @@ pub(crate) struct Arrival {
 pub(crate) enum Message {
     /// A new connection: scripts are loaded.
     Hello,
-    Request(Sent),
+    Request(Box<Sent>),
     Reply(Box<Replied>),
     Up(Facts),
     Down,
@@ -96,12 +96,11 @@ pub(crate) struct Sent {
     pub(crate) at: u64,
 }
 
-/// A reply, and the question, in true times.
+/// A reply, and the question.
 #[derive(Debug)]
 pub(crate) struct Replied {
-    pub(crate) id: RequestId,
-    pub(crate) body: Request,
-    pub(crate) sent: u64,
+    pub(crate) sent: Box<Sent>,
+    /// True time.
     pub(crate) ran: u64,
     /// The node voted then and had forgotten nothing.
     pub(crate) is_good: bool,
@@ -189,7 +188,7 @@ impl World {
         };
         let number = self.connections[connection].sent;
         self.connections[connection].sent += 1;
-        let message = Message::Request(Sent {
+        let message = Message::Request(Box::new(Sent {
             number,
             delayed: false,
             id: order.request,
@@ -197,7 +196,7 @@ impl World {
             with_source: order.with_source,
             tag,
             at: self.now,
-        });
+        }));
         self.send_to_node(connection, message);
     }
 
@@ -234,7 +233,7 @@ impl World {
         self.agenda.at(at, Happening::AtNode(arrival));
     }
 
-    fn send_to_client(&mut self, connection: usize, message: Message) {
+    pub(crate) fn send_to_client(&mut self, connection: usize, message: Message) {
         let at = self.now + self.delay(connection);
         let way = &mut self.connections[connection];
         way.back_at = way.back_at.max(at);
@@ -254,96 +253,6 @@ impl World {
             Message::Request(_) => self.hit(Fault::RequestLost, Some(client)),
             Message::Reply(_) => self.hit(Fault::ReplyLost, Some(client)),
             Message::Hello | Message::Up(_) | Message::Down | Message::Changed(_) => {}
-        }
-    }
-
-    // ---- what breaks
-
-    pub(crate) fn break_link(&mut self, client: usize, node: usize) {
-        if let Some(connection) = self.clients[client].links[node].current {
-            self.break_connection(connection, true, Notice::Soon);
-        }
-    }
-
-    /// With `some_arrive`, what is under way to the node may still arrive in part.
-    pub(crate) fn break_connection(
-        &mut self,
-        connection: usize,
-        some_arrive: bool,
-        notice: Notice,
-    ) {
-        let late = self.lateness();
-        let replies_lost = self.random.chance(500);
-        let broken = &mut self.connections[connection];
-        if !broken.broken {
-            broken.broken = true;
-            broken.late = late;
-            broken.replies_vanish |= replies_lost;
-            broken.cut = 0;
-            if some_arrive {
-                broken.cut = self.random.below(u64::from(broken.sent) + 1) as u32;
-            }
-        }
-        let (client, node) = (broken.client, broken.node);
-        if notice == Notice::Soon && !broken.gone && !broken.noticed {
-            broken.noticed = true;
-            self.send_to_client(connection, Message::Down);
-        }
-        self.forget_connection(client, node, connection);
-    }
-
-    /// The client closes it: what is under way to the node mostly arrives.
-    pub(crate) fn give_up(&mut self, connection: usize) {
-        let late = self.lateness();
-        let all = self.random.chance(750);
-        let closed = &mut self.connections[connection];
-        closed.gone = true;
-        if !closed.broken {
-            closed.broken = true;
-            closed.late = late;
-            closed.cut = closed.sent;
-            if !all {
-                closed.cut = self.random.below(u64::from(closed.sent) + 1) as u32;
-            }
-        }
-        let (client, node) = (closed.client, closed.node);
-        self.forget_connection(client, node, connection);
-    }
-
-    fn forget_connection(&mut self, client: usize, node: usize, connection: usize) {
-        self.nodes[node]
-            .connections
-            .retain(|&one| one != connection);
-        if let Some(client) = self.clients.get_mut(client) {
-            client.links[node].troubled = self.now;
-        }
-    }
-
-    /// The client is no more.
-    pub(crate) fn give_up_all_of(&mut self, client: usize) {
-        for node in 0..self.nodes.len() {
-            for connection in self.nodes[node].connections.clone() {
-                if self.connections[connection].client == client {
-                    self.give_up(connection);
-                }
-            }
-        }
-    }
-
-    pub(crate) fn half_open(&mut self, client: usize, node: usize) {
-        if let Some(connection) = self.clients[client].links[node].current {
-            let half_open = &mut self.connections[connection];
-            // Requests, replies, or both. Those replies still come that are on their way.
-            half_open.requests_vanish = self.random.chance(600);
-            half_open.replies_vanish = !half_open.requests_vanish || self.random.chance(500);
-        }
-    }
-
-    fn lateness(&mut self) -> u64 {
-        if self.phase == Phase::Faulty && self.random.chance(500) {
-            self.random.below(2 * self.plan.lease)
-        } else {
-            0
         }
     }
 
@@ -407,9 +316,7 @@ impl World {
                 let reply = self.execute(node, connection, &sent);
                 let served = &self.nodes[node];
                 Message::Reply(Box::new(Replied {
-                    id: sent.id,
-                    body: sent.body,
-                    sent: sent.at,
+                    sent,
                     ran: self.now,
                     is_good: served.remembers && served.votes(),
                     reply,
@@ -498,7 +405,7 @@ impl World {
                 }
                 Event::Reply {
                     node,
-                    request: replied.id,
+                    request: replied.sent.id,
                     reply: replied.reply,
                 }
             }

@@ -16,6 +16,7 @@ use crate::{
     network::Arrival,
     plan::{Plan, Wall},
     random::Random,
+    sickness::Sickness,
 };
 
 #[derive(Debug)]
@@ -39,6 +40,8 @@ pub(crate) struct Node {
     /// Another one after each restart, which its name says.
     pub(crate) process: u64,
     server: Arc<str>,
+    /// The processes that had the same memory before.
+    predecessors: Vec<Arc<str>>,
     /// By its own clock.
     booted: u64,
     pub(crate) is_durable: bool,
@@ -72,24 +75,6 @@ pub(crate) struct Node {
     pub(crate) troubled: u64,
 }
 
-/// How a node replies with errors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sickness {
-    Healthy,
-    /// Refuses so many of the next requests.
-    Loading(u32),
-    /// Replies nonsense to so many of the next requests, whether it did what they ask or not.
-    Garbling(u32),
-    /// Writes nothing: it is a replica now.
-    ReadOnly,
-    /// The client may not run scripts.
-    NotPermitted,
-    /// The client may not delete.
-    DeletesNothing,
-    /// Writes nothing but deletions.
-    OutOfMemory,
-}
-
 /// What is left of a node's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Left {
@@ -106,6 +91,8 @@ pub(crate) struct Made {
     pub(crate) tag: Tag,
     /// Made after its owner's release had been here, or from an old copy: nobody will come for it.
     pub(crate) orphan: bool,
+    /// Put back, and not extended since.
+    pub(crate) is_put_back: bool,
 }
 
 /// What a script did, beyond its reply.
@@ -123,41 +110,6 @@ pub(crate) enum Effect {
 }
 
 const SCRIPTS: usize = 7;
-
-impl Sickness {
-    pub(crate) const FOR_GOOD: [Self; 4] = [
-        Self::ReadOnly,
-        Self::NotPermitted,
-        Self::DeletesNothing,
-        Self::OutOfMemory,
-    ];
-
-    pub(crate) fn is_for_good(self) -> bool {
-        Self::FOR_GOOD.contains(&self)
-    }
-
-    /// What it says instead of doing what it is asked.
-    fn refusal(self, request: &Request) -> Option<&'static str> {
-        let writes = matches!(
-            request,
-            Request::Acquire { .. }
-                | Request::Extend { .. }
-                | Request::PutBack { .. }
-                | Request::ReportLoss { .. }
-                | Request::Admit { .. }
-        );
-        let deletes = matches!(request, Request::Release { .. });
-        let reads = matches!(request, Request::Watch { .. } | Request::Identify);
-        match self {
-            Self::Healthy | Self::Garbling(_) => None,
-            Self::Loading(_) => Some("LOADING"),
-            Self::ReadOnly => (writes || deletes).then_some("READONLY"),
-            Self::NotPermitted => (!reads).then_some("NOPERM"),
-            Self::DeletesNothing => deletes.then_some("NOPERM"),
-            Self::OutOfMemory => writes.then_some("OOM"),
-        }
-    }
-}
 
 impl Node {
     pub(crate) fn new(number: usize, plan: &Plan, random: &mut Random) -> Self {
@@ -187,6 +139,7 @@ impl Node {
             made: [None; KEYS],
             process: 0,
             server: server(number, 0),
+            predecessors: Vec::new(),
             is_durable: is_in(servers.durable),
             tells_changes: !is_in(servers.quiet),
             evicts: servers.evicting == Some(number),
@@ -235,7 +188,11 @@ impl Node {
             }
         }
         self.process += 1;
-        self.server = server(self.number, self.process);
+        let before = std::mem::replace(&mut self.server, server(self.number, self.process));
+        self.predecessors.push(before);
+        if left != Left::Everything {
+            self.predecessors.clear();
+        }
         self.model.restart(Some(Arc::clone(&self.server)));
         self.look_who_votes(at);
         self.booted = self.clock.read(at);
@@ -305,7 +262,7 @@ impl Node {
         let marker = self.record(at).marker;
         self.votes = marker.is_some_and(|marker| {
             let server = marker.server;
-            server.is_none_or(|server| server == self.server)
+            server.is_none_or(|server| server == self.server || self.predecessors.contains(&server))
         });
     }
 
@@ -420,7 +377,11 @@ impl Node {
         let tag_before = self.made[index].map_or(tag, |made| made.tag);
         let effect = match (before, after) {
             (None, Some(_)) => {
-                self.made[index] = Some(Made { tag, orphan: false });
+                self.made[index] = Some(Made {
+                    tag,
+                    orphan: false,
+                    is_put_back: matches!(request, Request::PutBack { .. }),
+                });
                 Effect::Made
             }
             (Some(_), None) => {
@@ -431,6 +392,9 @@ impl Node {
             (Some(_), Some(_)) if is_ours(&reply) => Effect::Kept(tag_before),
             _ => Effect::Nothing,
         };
+        if let (Reply::Extended { .. }, Some(made)) = (&reply, &mut self.made[index]) {
+            made.is_put_back = false;
+        }
         if before != after {
             self.tell(index, Some(connection));
         }
@@ -477,6 +441,7 @@ impl Node {
             self.made[index] = Some(Made {
                 tag: Tag::FOREIGN,
                 orphan: false,
+                is_put_back: false,
             });
             self.tell(index, None);
         }
@@ -484,13 +449,15 @@ impl Node {
     }
 
     /// Compare and delete.
-    pub(crate) fn delete_foreign(&mut self, index: usize, value: &str, at: u64) {
+    pub(crate) fn delete_foreign(&mut self, index: usize, value: &str, at: u64) -> bool {
         self.expire(index, at);
         let now = self.moment(at).now;
-        if self.model.delete_foreign(&self.names[index], value, now) {
+        let is_deleted = self.model.delete_foreign(&self.names[index], value, now);
+        if is_deleted {
             self.made[index] = None;
             self.tell(index, None);
         }
+        is_deleted
     }
 }
 

@@ -43,6 +43,15 @@ impl Plan {
         }
     }
 
+    /// An attempt that is over before the winner lets go, and lasts for ten round trips at the least:
+    /// so that a split comes to an end.
+    pub(crate) fn storm_params(&self) -> LockParams {
+        LockParams {
+            node_timeout: nanos(self.lease * 2 / 5),
+            ..self.plain_params()
+        }
+    }
+
     /// A lock for one attempt, with nothing special about it.
     pub(crate) fn plain_params(&self) -> LockParams {
         LockParams {

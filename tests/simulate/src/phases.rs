@@ -53,8 +53,10 @@ impl World {
     }
 
     fn calm(&mut self) {
+        // A process stands back for so long after a turn that began with a slow round.
+        self.run_until(self.now + 250 * MILLI);
         self.phase = Phase::Calm;
-        self.calm_since = self.now;
+        self.served_since = self.now;
         trace!(self, "!! calm");
         let keys = self.plan.fleet.keys;
         self.send_errands(keys, 2 * MILLI);

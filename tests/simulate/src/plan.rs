@@ -307,16 +307,13 @@ impl Fleet {
         // Nobody tells clients of other libraries what a node has forgotten, nor that clocks step.
         let is_trusting = self.foreign > 0;
         let keeps_memory = random.chance(500) || is_trusting || self.assume_fresh;
-        faults.retain(|fault| match profile {
-            Profile::Inside => {
-                fault.is_inside(guard_band)
-                    && !(keeps_memory && fault.loses_memory())
-                    && !(is_trusting && *fault == Fault::NodeClockStep)
-                    // A copy of old data cannot be told from the data without `INFO`.
-                    && !(self.blind && fault.forgets_some())
-            }
-            Profile::Outside => !(keeps_memory && fault.loses_memory()),
-        });
+        // A copy of old data cannot be told from the data without `INFO`.
+        faults.retain(|fault| !(self.blind && fault.forgets_some()));
+        faults.retain(|fault| !(keeps_memory && fault.loses_memory()));
+        if profile == Profile::Inside {
+            let is_trusted = |fault: Fault| !is_trusting || fault != Fault::NodeClockStep;
+            faults.retain(|fault| fault.is_inside(guard_band) && is_trusted(*fault));
+        }
         faults.retain(|_| random.chance(400));
         faults
     }

@@ -202,8 +202,8 @@ impl Object {
 
 impl Settings {
     fn requires(&self, rule: Rule) -> bool {
-        rule.is_required(self.wanted.profile)
-            && (self.rules.is_empty() || self.rules.contains(&rule))
+        let is_meant = self.rules.is_empty() || self.rules.contains(&rule);
+        is_meant && rule.is_required(self.wanted.profile)
     }
 
     fn replay_arguments(&self) -> String {

@@ -7,9 +7,10 @@ use crate::{
     agenda::Happening,
     faults::Fault,
     network::Notice,
-    node::{Left, Sickness},
+    node::Left,
     plan::Plan,
     random::Random,
+    sickness::Sickness,
     trace,
     world::{Phase, World},
 };
@@ -89,9 +90,14 @@ impl Scenario {
     /// The longest lease, as a power of two.
     pub(crate) fn octave(self, random: &mut Random) -> u64 {
         match self {
+            // Now and then much longer than the longest round, so that what was granted decides how
+            // long a node stays out that has lost its memory.
+            Self::Random if random.chance(200) => 6 + random.below(3),
             Self::Random => random.below(6),
-            Self::Rolling | Self::Steps => 3 + random.below(3),
-            Self::Outage | Self::Sick | Self::Losses => 2 + random.below(4),
+            Self::Rolling => 3 + random.below(6),
+            Self::Steps => 3 + random.below(3),
+            Self::Outage | Self::Sick => 2 + random.below(4),
+            Self::Losses => 2 + random.below(6),
         }
     }
 
@@ -126,8 +132,7 @@ impl Scenario {
 
     pub(crate) fn keys(self, random: &mut Random) -> usize {
         match self {
-            Self::Steps => 3,
-            Self::Rolling => 2,
+            Self::Steps | Self::Rolling => 3,
             _ => random.pick(&[1, 1, 1, 2, 3]),
         }
     }

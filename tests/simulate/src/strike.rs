@@ -5,8 +5,9 @@ use crate::{
     agenda::Happening,
     faults::Fault,
     network::Notice,
-    node::{Left, Sickness},
+    node::Left,
     plan::Profile,
+    sickness::Sickness,
     trace,
     world::{Phase, World},
 };

@@ -54,7 +54,8 @@ pub(crate) struct World {
     /// The node whose counter nobody believes.
     pub(crate) poisoned: Option<usize>,
     pub(crate) traffic: [Traffic; KEYS],
-    pub(crate) calm_since: u64,
+    /// When some client last saw that a node votes again, or all became calm.
+    pub(crate) served_since: u64,
     pub(crate) storm_winners: usize,
     pub(crate) outage: Option<Outage>,
     /// How much has happened.
@@ -114,7 +115,7 @@ impl World {
             clocks_stepped: false,
             poisoned: None,
             traffic: Default::default(),
-            calm_since: 0,
+            served_since: 0,
             storm_winners: 0,
             outage: None,
             steps: 0,
@@ -261,11 +262,12 @@ impl World {
                 };
                 let owner = &self.clients[attempted.client];
                 let link = &owner.links[node];
-                // Nobody comes for these: the process is gone, the release came before the
+                // Nobody comes for these: the node does not delete, the process is gone, the release came before the
                 // request on another connection, was answered with an error, or was owed until
                 // the key should have expired, and the node was not there before or the client
                 // is not there any more.
-                let excused = attempted.incarnation != owner.incarnation
+                let excused = !one.sickness.deletes()
+                    || attempted.incarnation != owner.incarnation
                     || made.orphan
                     || attempted.is_refused_by(node)
                     || link.up_since >= attempted.expires

@@ -29,6 +29,9 @@ use crate::{
     time::Instant,
 };
 
+/// While one node's word is enough, one in so many attempts asks all nodes.
+const ASKS_ALL_EVERY: u32 = 3;
+
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub(super) waiter: Waiter,
@@ -153,7 +156,7 @@ impl Key {
                 admission: AdmissionId(0),
                 waits: now < waiter.wait_until,
             };
-            claim.on_asked(node, cx.nodes.next_request(), ttl, now);
+            claim.on_acquire(node, cx.nodes.next_request(), ttl, now);
             let ask = Ask::Acquire(round.id, claim.owner);
             if let Err(verdict) = cx.nodes.ask(node, (self.id, ask), body, &mut cx.out) {
                 claim.on_absent(node, cx.nodes.next_request());
@@ -304,9 +307,10 @@ impl Key {
         } = attempt;
         waiter.lost_attempts += 1;
         let closes_at = round.closes_at;
-        // One node's word is enough as long as it names the owner that is known to hold the lock.
+        // One node's word is enough as long as it names the owner that is known to hold the lock. Not
+        // for ever: a node that cannot delete names that owner until the key expires.
         let asks_all = if round.is_lost_at_leader() {
-            round.holder() != self.holder
+            round.holder() != self.holder || waiter.lost_attempts.is_multiple_of(ASKS_ALL_EVERY)
         } else {
             let is_held = matches!(failure, Failure::Held { .. });
             self.holder = round.holder().filter(|_| is_held);

@@ -32,10 +32,10 @@ pub(super) struct Claim {
 struct Place {
     may_have: bool,
     is_known: bool,
-    /// The last request that can have made the key, when it was sent, and how long the key was to
-    /// live.
+    /// The last request that can have made the key.
     asked: RequestId,
-    asked_for: Option<(Instant, Duration)>,
+    /// When the node was asked for its vote, and how long the key was to live.
+    acquire: Option<(Instant, Duration)>,
     /// When the key was written last, at the earliest, and how long it was to live then.
     written: Option<(Instant, Duration)>,
     lead: Lead,
@@ -53,27 +53,31 @@ impl Claim {
         }
     }
 
-    /// A request that can make the key goes to a node.
-    pub(super) fn on_asked(
+    /// A request that can make the key goes to a node: now, or after others.
+    pub(super) fn on_asked(&mut self, node: NodeId, request: RequestId) {
+        let place = &mut self.places[node.0];
+        place.may_have = true;
+        place.asked = request;
+    }
+
+    /// The same, and it is one for the node's vote.
+    pub(super) fn on_acquire(
         &mut self,
         node: NodeId,
         request: RequestId,
         ttl: Duration,
         now: Instant,
     ) {
-        let place = &mut self.places[node.0];
-        place.may_have = true;
-        place.asked = request;
-        place.asked_for = Some((now, ttl));
+        self.on_asked(node, request);
+        self.places[node.0].acquire = Some((now, ttl));
         self.raise_ttl(ttl);
     }
 
-    /// A request that had to wait goes to a node.
-    pub(super) fn on_sent(&mut self, node: NodeId, request: RequestId, now: Instant) {
-        let place = &mut self.places[node.0];
-        place.may_have = true;
-        place.asked = request;
-        place.asked_for = place.asked_for.map(|(_, ttl)| (now, ttl));
+    /// The request for its vote had to wait, and goes out now.
+    pub(super) fn on_acquire_sent(&mut self, node: NodeId, request: RequestId, now: Instant) {
+        self.on_asked(node, request);
+        let acquire = &mut self.places[node.0].acquire;
+        *acquire = acquire.map(|(_, ttl)| (now, ttl));
     }
 
     /// Nodes may keep the key for so long.
@@ -84,7 +88,7 @@ impl Claim {
     /// The node has made the key.
     pub(super) fn on_granted(&mut self, node: NodeId) {
         let place = &mut self.places[node.0];
-        place.written = place.asked_for;
+        place.written = place.acquire;
         self.on_known(node);
     }
 
@@ -125,6 +129,12 @@ impl Claim {
     pub(super) fn is_lost(&self) -> bool {
         let known = self.places.iter().filter(|place| place.is_known).count();
         known < quorum::majority(self.places.len())
+    }
+
+    /// A majority is known not to have the key any more.
+    pub(super) fn is_gone(&self) -> bool {
+        let absent = self.places.iter().filter(|place| !place.may_have).count();
+        quorum::out_of_reach(self.places.len(), absent)
     }
 
     /// A node was asked to let the key live for `ttl`, at `since`, and says what was `remaining`
@@ -174,12 +184,10 @@ impl Claim {
 mod tests {
     use super::*;
 
-    const NOW: Instant = Instant::from_nanos(0);
-
     fn claim() -> Claim {
         let mut claim = Claim::new(Owner(1), 3);
         for node in 0..2 {
-            claim.on_asked(NodeId(node), RequestId(5), Duration::from_secs(1), NOW);
+            claim.on_asked(NodeId(node), RequestId(5));
             claim.on_known(NodeId(node));
         }
         claim
@@ -198,7 +206,7 @@ mod tests {
     #[test]
     fn what_is_asked_for_after_a_refusal_is_released_all_the_same() {
         let mut claim = claim();
-        claim.on_asked(NodeId(0), RequestId(9), Duration::from_secs(1), NOW);
+        claim.on_asked(NodeId(0), RequestId(9));
         claim.on_absent(NodeId(0), RequestId(6));
         assert!(claim.may_have(NodeId(0)) && !claim.is_known(NodeId(0)));
         claim.on_absent(NodeId(0), RequestId(9));

@@ -23,6 +23,9 @@ const MOST_TURNS: u32 = 8;
 /// scheduled first. It costs nothing if one of them takes the lock, because that ends it.
 const SHORTEST_COOLDOWN: Duration = Duration::from_millis(5);
 
+/// The longest: the round may have been slow for a reason that has passed.
+const LONGEST_COOLDOWN: Duration = Duration::from_millis(250);
+
 /// Clients of other libraries poll: the longest time for which a process stands back for them.
 const LONGEST_MIXED_COOLDOWN: Duration = Duration::from_millis(50);
 
@@ -76,7 +79,7 @@ impl TurnOrder {
 /// How long a process that has had its share leaves the lock to the others, which have to hear that
 /// it is free, to read it, and to ask for it: four times as long as a round of its own took.
 pub(super) fn cooldown(round: Duration) -> Duration {
-    (4 * round).max(SHORTEST_COOLDOWN)
+    (4 * round).clamp(SHORTEST_COOLDOWN, LONGEST_COOLDOWN)
 }
 
 /// The same for clients that leave no hint and hear nothing: they ask again after a random time, and
@@ -106,6 +109,13 @@ mod tests {
         assert!(order.defer_by(ROUND, 1 << 96) < two);
         order.on_turn_of(Some(Process(2)));
         assert_eq!(order.defer_by(ROUND, 1 << 96), Duration::ZERO);
+    }
+
+    #[test]
+    fn one_slow_round_leaves_no_lock_free_for_long() {
+        assert_eq!(cooldown(ROUND / 10), SHORTEST_COOLDOWN);
+        assert_eq!(cooldown(10 * ROUND), 40 * ROUND);
+        assert_eq!(cooldown(1_000 * ROUND), LONGEST_COOLDOWN);
     }
 
     #[test]

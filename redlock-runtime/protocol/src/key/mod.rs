@@ -304,8 +304,10 @@ impl Key {
         let Some(claim) = self.claim_of(owner).filter(|_| is_wanted && !is_stuck) else {
             return false;
         };
-        if matches!(ask, Ask::Acquire(..) | Ask::PutBack(_)) {
-            claim.on_sent(node, request, now);
+        match ask {
+            Ask::Acquire(..) => claim.on_acquire_sent(node, request, now),
+            Ask::PutBack(_) => claim.on_asked(node, request),
+            _ => {}
         }
         true
     }
@@ -396,8 +398,13 @@ impl Key {
         match section {
             Some(section) => {
                 let section = section.id;
+                let release = if claim.is_gone() {
+                    Release::AlreadyExpired
+                } else {
+                    Release::Unknown
+                };
                 for report in reports {
-                    cx.released(report.section, Release::Unknown);
+                    cx.released(report.section, release);
                 }
                 cx.answer(section, Answer::Over(loss));
                 self.stuck.push(Stuck { section, claim });

@@ -79,7 +79,8 @@ impl Key {
         let request = cx.nodes.next_request();
         let ask = (self.id, Ask::PutBack(owner));
         if cx.nodes.ask(node, ask, body, &mut cx.out).is_ok() {
-            turn.claim.on_asked(node, request, ttl, cx.out.now);
+            turn.claim.on_asked(node, request);
+            turn.claim.raise_ttl(ttl);
         }
     }
 

@@ -53,7 +53,10 @@ impl Key {
             next.map(|next| next.params),
         ];
         let params = params.into_iter().flatten();
-        let Some(params) = params.max_by_key(LockParams::key_ttl) else {
+        let ttl = params.clone().map(|params| params.key_ttl()).max();
+        // The holder must not lose its lease because the next waiter can wait for longer.
+        let timeout = params.map(|params| params.round_timeout()).min();
+        let Some((ttl, timeout)) = ttl.zip(timeout) else {
             return false;
         };
         if let Some(section) = section {
@@ -69,8 +72,7 @@ impl Key {
         let may_have = |node: &NodeId| turn.claim.may_have(*node);
         let order: Vec<NodeId> = cx.nodes.ids().filter(may_have).collect();
         let count = order.len();
-        let ttl = params.key_ttl();
-        let times = (now, now.after(params.round_timeout()));
+        let times = (now, now.after(timeout));
         let mut round = self.open_round(
             Fanout::new(order, cx.nodes.hedge_delay(now)),
             block,
@@ -256,12 +258,7 @@ impl Key {
 }
 
 /// Answers the callers that let go before this round began.
-pub(super) fn answer_reports(
-    reports: &mut Vec<Report>,
-    round: RoundId,
-    release: Release,
-    cx: &mut Cx<'_>,
-) {
+fn answer_reports(reports: &mut Vec<Report>, round: RoundId, release: Release, cx: &mut Cx<'_>) {
     reports.retain(|report| {
         let is_told = report.after < round;
         if is_told {

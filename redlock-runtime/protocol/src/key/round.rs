@@ -207,7 +207,7 @@ impl Round {
         let most = self.holder().map_or(0, |owner| self.held_by(owner));
         if most >= majority {
             Progress::Failed(Failure::Held { retry_after })
-        } else if most + self.ballot.pending() >= majority && now < self.hedge_at() {
+        } else if most + self.unanswered() >= majority && now < self.hedge_at() {
             // The nodes that have not replied tell whether that owner holds the lock.
             Progress::Open
         } else {
@@ -259,8 +259,7 @@ impl Round {
         if *reached == order.len() {
             return Progress::Open;
         }
-        let not_asked = order.len() - reached;
-        let pending = self.ballot.pending() - not_asked;
+        let pending = self.unanswered();
         let has_failed = |node: &NodeId| {
             let verdict = &self.ballot.verdicts()[node.0];
             !verdict.is_open() && !verdict.is_refusal() && *verdict != Verdict::Ours
@@ -280,14 +279,7 @@ impl Round {
         self.numbers.next_proposal(nodes, self.ballot.pending())
     }
 
-    /// The nodes that said no rule out a majority.
-    pub(super) fn is_refused(&self) -> bool {
-        let refused = |verdict: &&Verdict| verdict.is_refusal();
-        let refused = self.ballot.verdicts().iter().filter(refused).count();
-        quorum::out_of_reach(self.ballot.verdicts().len(), refused)
-    }
-
-    /// The same if no node was asked.
+    /// What each node said, if no node was asked.
     pub(super) fn into_verdicts_unasked(self) -> Vec<Verdict> {
         let verdicts = self.ballot.into_verdicts().into_iter();
         let unasked = verdicts.map(|verdict| match verdict {
@@ -303,6 +295,12 @@ impl Round {
             verdicts[node.0] = Verdict::NotAsked;
         }
         verdicts
+    }
+
+    /// How many nodes were asked and have given no verdict.
+    fn unanswered(&self) -> usize {
+        let not_asked = self.fanout.order.len() - self.fanout.reached;
+        self.ballot.pending().saturating_sub(not_asked)
     }
 
     /// The owner that has most of the nodes that refused, if any has refused. Clients of other

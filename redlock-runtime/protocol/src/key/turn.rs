@@ -22,7 +22,6 @@ use std::time::Duration;
 
 use super::{
     Claim, Cx, Front, Key, Waiter,
-    refresh::answer_reports,
     round::{Progress, Round},
     section::Section,
     waiting::stand_back_for,
@@ -361,17 +360,9 @@ impl Key {
 
     /// No majority is known to have the key any more.
     fn lose_turn(&mut self, cx: &mut Cx<'_>) {
-        let Front::Held(held) = &mut self.front else {
+        let Front::Held(held) = &self.front else {
             return;
         };
-        let is_refused = held
-            .turn
-            .refresh
-            .as_ref()
-            .filter(|round| round.is_refused());
-        if let Some(round) = is_refused.map(|round| round.id) {
-            answer_reports(&mut held.turn.reports, round, Release::AlreadyExpired, cx);
-        }
         let claim = &held.turn.claim;
         let verdicts = cx.nodes.ids().map(|node| match claim.is_known(node) {
             true => Verdict::Ours,

@@ -101,7 +101,10 @@ impl Key {
     pub(super) fn back_off(&mut self, waiter: Waiter, refusal: Refusal, cx: &mut Cx<'_>) {
         let random = (cx.out.env.random)();
         let node = self.watch_node(&refusal, cx);
-        let pause = backoff::pause(waiter.lost_attempts, &refusal, node.is_some(), random);
+        let can_ask = cx.nodes.has_majority(cx.now());
+        let longest = backoff::longest(&refusal, waiter.params.round_timeout(), can_ask);
+        let is_notified = node.is_some();
+        let pause = backoff::pause(waiter.lost_attempts, &refusal, longest, is_notified, random);
         // The last attempt is made when the caller stops waiting, not given up before.
         let until = cx.now().after(pause).min(waiter.wait_until);
         self.front = Front::BackingOff(Backoff::new(waiter, refusal, until));
@@ -178,7 +181,9 @@ impl Key {
     pub(super) fn retry_now(&mut self, cx: &mut Cx<'_>) {
         match &mut self.front {
             Front::BackingOff(backoff) if !backoff.stands_back => {
-                self.go_on(Opening::Broadcast, cx);
+                // The attempts to end a split are the waiter's last, and not for longer than that.
+                let opening = backoff.split.map_or(Opening::Broadcast, Opening::After);
+                self.go_on(opening, cx);
             }
             Front::Acquiring(attempt) => attempt.asks_again = true,
             _ => {}

@@ -407,6 +407,21 @@ fn a_silent_node_among_the_first_of_a_busy_set_delays_a_lock_by_a_few_millisecon
 }
 
 #[test]
+fn a_node_of_a_busy_set_that_was_not_asked_is_not_waited_for() {
+    let mut world = busy(4);
+    let order = world.order("k");
+    for node in [order[1], order[2]] {
+        world.occupy(node, "k", OTHER, LEASE);
+    }
+    let asked = world.now;
+    world.ask(1, "k", params());
+    while world.sends(is_acquire).len() == 3 {
+        assert!(world.step());
+    }
+    assert_eq!(world.now.since(asked), ROUND_TRIP);
+}
+
+#[test]
 fn a_refusal_on_a_busy_set_names_the_nodes_that_were_not_asked() {
     let mut world = busy(5);
     world.occupy_all("k", OTHER);

@@ -154,3 +154,25 @@ fn slow_nodes_are_not_taken_for_fast_clocks() {
         assert_eq!(world.state(node), NodeState::Up);
     }
 }
+
+/// A node whose vote was asked for while it was away is given the key once more when it is back,
+/// with the longer time that the turn has by then.
+#[test]
+fn a_key_that_is_put_back_for_longer_says_nothing_about_the_clock() {
+    for early in 0..20 {
+        let mut world = World::new(3);
+        world.behave([1], Behavior::Delayed(100 * HOP));
+        world.break_connections(1);
+        world.run_for(20 * HOP);
+        let lease = Duration::from_secs(1);
+        world.ask(1, "k", params_of(lease));
+        world.granted(1);
+        world.ask(2, "k", waiting(LEASE));
+        world.run_for((100 - early) * HOP);
+        // The round is still open when the node turns out to vote.
+        world.extend(1);
+        world.run_for(lease / 2);
+        assert_eq!(world.state(1), NodeState::Up, "{early} ms early");
+        assert_eq!(world.carriers("k"), [0, 1, 2]);
+    }
+}

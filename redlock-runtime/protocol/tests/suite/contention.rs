@@ -277,6 +277,20 @@ fn a_leader_that_does_not_reply_is_not_waited_for() {
 }
 
 #[test]
+fn a_leader_that_does_not_delete_is_not_believed_for_ever() {
+    for nodes in [3, 5] {
+        let mut world = with_waiter(nodes);
+        let leader = world.leader("k");
+        world.behave([leader], Behavior::Refusing(Refuses::Releases));
+        let freed = world.now;
+        world.end(1);
+        world.client(1).granted(1);
+        let took = world.now.since(freed);
+        assert!(took <= Duration::from_millis(200), "{nodes}: {took:?}");
+    }
+}
+
+#[test]
 fn without_news_a_free_lock_is_found_after_a_pause() {
     let mut world = World::with_clients(5, 2);
     for node in 0..5 {

@@ -83,6 +83,35 @@ fn a_renewal_that_finds_no_majority_is_tried_again_before_the_lease_is_over() {
     assert!(world.now < deadline && renewed > deadline);
 }
 
+/// The round of a renewal takes a block for the next waiter as well, which can wait for longer.
+#[test]
+fn a_waiter_with_a_longer_node_timeout_does_not_keep_the_holder_from_trying_again() {
+    let mut world = World::new(3);
+    let lease = Duration::from_secs(1);
+    let renew = Some(default_renewal(lease));
+    world.ask(
+        1,
+        "k",
+        LockParams {
+            renew,
+            ..params_of(lease)
+        },
+    );
+    world.granted(1);
+    let patient = LockParams {
+        node_timeout: lease,
+        wait: 20 * LEASE,
+        ..params()
+    };
+    world.ask(2, "k", patient);
+    world.run_for(Duration::from_millis(200));
+    while world.client(0).answered(1).is_some() {}
+    world.behave(0..3, Behavior::Unresponsive);
+    world.run_for(Duration::from_millis(300));
+    world.behave(0..3, Behavior::Healthy);
+    assert!(matches!(world.answer(1), Answer::Extended { .. }));
+}
+
 #[test]
 fn a_lease_that_cannot_be_renewed_ends_at_its_deadline_and_not_later() {
     for behavior in [

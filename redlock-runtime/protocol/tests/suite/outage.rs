@@ -87,6 +87,27 @@ fn silent_nodes_are_asked_seldom() {
     );
 }
 
+/// No node is admitted when they reply in time again, so nothing ends the pause.
+#[test]
+fn nodes_that_were_too_slow_for_a_while_are_asked_soon_after() {
+    for tenths in 50..60 {
+        let mut world = World::new(3);
+        world.behave(0..3, Behavior::Delayed(30 * HOP));
+        let hasty = LockParams {
+            node_timeout: 20 * HOP,
+            ..waiting(Duration::from_secs(60))
+        };
+        world.ask(1, "k", hasty);
+        world.run_for(tenths * 100 * HOP);
+        assert_eq!(world.answers(), []);
+        world.behave(0..3, Behavior::Healthy);
+        let well = world.now;
+        world.granted(1);
+        let took = world.now.since(well);
+        assert!(took <= Duration::from_millis(120), "{took:?}");
+    }
+}
+
 #[test]
 fn waiters_cost_few_wake_ups_while_nothing_can_be_done() {
     let mut world = World::starting(&[Behavior::Dead; 3]);

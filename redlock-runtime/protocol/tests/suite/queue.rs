@@ -140,6 +140,28 @@ fn the_next_waiter_goes_on_as_soon_as_a_holder_whose_lease_is_over_lets_go() {
     }
 }
 
+/// Its attempt had met others that have no majority either.
+#[test]
+fn a_holder_that_lets_go_late_gives_no_waiter_more_time_than_it_has() {
+    let mut world = World::new(3);
+    world.ask(1, "k", params_of(Duration::from_secs(1)));
+    world.granted(1);
+    assert!(matches!(world.answer(1), Answer::Over(_)));
+    let order = world.order("k");
+    for &node in &order[..2] {
+        world.nodes[node].forget_key("k");
+    }
+    world.occupy(order[1], "k", OTHER, LEASE);
+    let asked = world.now;
+    world.ask(2, "k", params());
+    world.run_for(params().round_timeout() - 20 * HOP);
+    assert_eq!(world.answers(), []);
+    world.behave([order[0]], Behavior::Unresponsive);
+    world.end(1);
+    assert!(matches!(world.refused(2), Cause::Contended { .. }));
+    assert!(world.now <= asked.after(params().round_timeout()));
+}
+
 #[test]
 fn a_holder_that_never_lets_go_keeps_its_keys_to_their_end_and_no_longer() {
     let mut world = World::new(3);

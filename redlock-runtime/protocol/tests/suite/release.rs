@@ -46,6 +46,27 @@ fn the_outcome_of_a_release_is_what_the_nodes_reply() {
     assert_eq!(release(refuse), Answer::Released(Release::Unknown));
 }
 
+/// One node said so before the round that was to tell, and one after its reply to it.
+#[test]
+fn a_release_of_keys_that_a_majority_has_lost_is_no_mystery() {
+    let mut world = World::new(3);
+    for section in 1..=2 {
+        world.ask(section, "k", waiting(LEASE));
+    }
+    world.granted(1);
+    world.run_for(30 * HOP);
+    world.delete(0, "k");
+    world.run_for(4 * HOP);
+    world.behave([2], Behavior::Delayed(50 * HOP));
+    world.release(1);
+    world.granted(2);
+    world.run_for(3 * HOP);
+    world.nodes[1].forget_key("k");
+    world.client(0).hear_of_change(1, Some("k"));
+    assert!(matches!(world.answer(2), Answer::Over(Loss::Lost { .. })));
+    assert_eq!(world.answer(1), Answer::Released(Release::AlreadyExpired));
+}
+
 #[test]
 fn a_release_takes_one_round_trip() {
     for nodes in 1..=5 {

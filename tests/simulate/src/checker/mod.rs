@@ -127,29 +127,10 @@ impl Rule {
     /// Whether it must hold: all of them inside of the assumptions, and outside all but those
     /// that need them.
     pub(crate) const fn is_required(self, profile: Profile) -> bool {
-        if self.is_watched() {
-            return false;
-        }
         match profile {
             Profile::Inside => true,
-            Profile::Outside => !matches!(self, Self::Exclusion | Self::LostUpdate | Self::Loss),
+            Profile::Outside => !matches!(self, Self::Exclusion | Self::LostUpdate),
         }
-    }
-
-    /// Counted and told, and not required yet: whether the engine or the rule is at fault is open
-    /// for what is left of their violations; see `tests/SIMULATION.md`.
-    pub(crate) const fn is_watched(self) -> bool {
-        matches!(
-            self,
-            Self::Leak
-                | Self::Answer
-                | Self::Outcome
-                | Self::WakeUp
-                | Self::Vote
-                | Self::Cost
-                | Self::Liveness
-                | Self::Endurance
-        )
     }
 }
 

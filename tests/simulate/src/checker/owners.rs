@@ -26,7 +26,7 @@ impl Tag {
 pub(crate) struct Attempted {
     pub(crate) client: usize,
     pub(crate) incarnation: u32,
-    tag: Tag,
+    pub(crate) tag: Tag,
     pub(super) asked: u8,
     /// By the client's clock: when the key of the last request has expired at the latest.
     pub(crate) expires: u64,

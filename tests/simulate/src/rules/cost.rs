@@ -85,7 +85,8 @@ impl World {
         };
         let took = self.now - idle.since;
         let nodes = self.nodes.len() as u64;
-        let sick = (0..self.nodes.len()).filter(|&node| !self.can_vote(node));
+        let is_let_in = |node: &usize| self.can_vote(*node) && !self.plan.fleet.odd;
+        let sick = (0..self.nodes.len()).filter(|node| !is_let_in(node));
         // A node that cannot be let in is probed once in a second, and its survey asks all.
         let bound = nodes + (2 + sick.count() as u64 * nodes * 4) * (1 + took / SECOND);
         for (client, before) in idle.sent.iter().enumerate() {

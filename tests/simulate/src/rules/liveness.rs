@@ -12,7 +12,8 @@ use crate::{
 /// because the first attempt may meet a key that nobody comes for, and engines wake late.
 const LONGEST_PAUSE: u64 = 2 * 66 * MILLI;
 
-/// The same where a node cannot be asked to delete, so that keys are left there after each turn.
+/// The same where keys are left on nodes after each turn: by clients of other libraries, or because a
+/// node cannot be asked to delete.
 const WITH_LEFTOVERS: u64 = 2 * LONGEST_PAUSE;
 
 /// What happens to a key while all is calm. True times.
@@ -35,6 +36,7 @@ impl World {
         let links = self.clients.iter().flat_map(|client| &client.links);
         let farthest = links.map(|link| link.distance).max().unwrap_or(0);
         let is_well = (0..self.nodes.len()).all(|node| self.can_vote(node));
+        let is_well = is_well && self.foreign.is_empty();
         let pause = if is_well {
             LONGEST_PAUSE
         } else {
@@ -79,7 +81,10 @@ impl World {
             traffic.free_since.get_or_insert(self.now);
         } else if let Some(since) = traffic.free_since.take() {
             let since = since.max(traffic.waiting_since);
-            self.check_gap(key, since, "nodes had no key");
+            // Else a client of another library has come back to a lock that nobody wanted.
+            if self.checker.is_waited_for(key) {
+                self.check_gap(key, since, "nodes had no key");
+            }
         }
     }
 
@@ -87,7 +92,11 @@ impl World {
         if self.phase != Phase::Calm || self.plan.half_open_at_last || !self.is_served() {
             return;
         }
-        let gap = self.now - since.max(self.calm_since);
+        // A clock that stands still tells its engine nothing.
+        let clocks = self.clients.iter().map(|client| client.clock.runs_from(0));
+        let clocks_run = clocks.max().unwrap_or(0);
+        let since = since.max(self.served_since).max(clocks_run);
+        let gap = self.now.saturating_sub(since);
         let longest = &mut self.traffic[key].longest;
         *longest = gap.max(*longest);
         if gap > self.patience() {

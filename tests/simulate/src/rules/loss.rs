@@ -57,6 +57,20 @@ impl World {
         (0..self.nodes.len()).filter(|&node| has(node)).count()
     }
 
+    /// How many nodes have not dropped the key of a section, whether it has expired or not.
+    fn untold(&self, client: usize, section: SectionId) -> usize {
+        let task = &self.clients[client].tasks[task_of(section)];
+        let owner = task.owner.and_then(|owner| self.checker.attempted(owner));
+        let Some(attempted) = owner else {
+            return 0;
+        };
+        let made = |node: &&crate::node::Node| {
+            let made = node.made(task.key);
+            made.is_some_and(|made| made.tag == attempted.tag)
+        };
+        self.nodes.iter().filter(made).count()
+    }
+
     /// Nothing has been wrong between a client and any node since then.
     fn is_undisturbed(&self, client: usize, since: u64) -> bool {
         let one = &self.clients[client];
@@ -75,13 +89,27 @@ impl World {
         let Stage::Holding { deadline, .. } = task.stage else {
             return;
         };
+        // A holder whose clock has stood still had no time yet to read its keys.
+        let watches = one.clock.runs_from(0).max(task.began) + UNWATCHED + LATE;
+        let by = watches + 3 * self.round_trip(client) + LATE;
+        if self.now < by && task.section == section {
+            let check = Happening::CheckLoss {
+                client,
+                section,
+                since,
+            };
+            return self.agenda.at(by, check);
+        }
         let is_over = one.clock.read(self.now) >= deadline.as_nanos();
         let tells = self.nodes.iter().all(|node| node.tells_changes);
         if task.section != section || is_over || !tells {
             return;
         }
         let before = since.saturating_sub(10 * self.round_trip(client) + 10 * MILLI);
-        let carriers = self.carriers(client, section);
+        // Of a key that has expired a node tells when it drops it.
+        let carriers = self
+            .carriers(client, section)
+            .max(self.untold(client, section));
         if carriers < majority(self.nodes.len()) && self.is_undisturbed(client, before) {
             let what = format!(
                 "client {client}'s {section:?} has had its key on {carriers} nodes since {} ms, \
@@ -110,7 +138,9 @@ impl World {
         let settled = since + UNWATCHED + LATE + 2 * self.round_trip(client);
         let kept = |node: &&crate::node::Node| {
             let key = node.key(one.key, self.now);
-            node.lost_at < since && key.is_some_and(|key| key.owner == one.owner)
+            // What was put back counts once it has been extended.
+            let counts = node.made(one.key).is_some_and(|made| !made.is_put_back);
+            counts && node.lost_at < since && key.is_some_and(|key| key.owner == one.owner)
         };
         let carriers = self.nodes.iter().filter(kept).count();
         if self.plan.profile == Profile::Inside
