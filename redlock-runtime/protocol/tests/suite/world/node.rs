@@ -255,7 +255,7 @@ impl Node {
         self.model.lose_memory();
     }
 
-    /// As `SWAPDB` with a database that has nothing in it.
+    /// As `SWAPDB` with a database that has nothing in it that counts here.
     pub(crate) fn swap_with_empty(&mut self) {
         self.model.lose_memory();
     }
