@@ -210,15 +210,17 @@ fn a_loss_that_comes_back_with_an_old_snapshot_says_nothing() {
 #[test]
 fn what_may_have_taken_keys_away_is_seen() {
     for taking in [
-        ["SWAPDB", "0", "1"].as_slice(),
+        ["SWAPDB 0 1"].as_slice(),
         &["FLUSHDB"],
-        &["CONFIG", "RESETSTAT"],
+        &["CONFIG RESETSTAT"],
+        &["REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"],
         &[],
     ] {
         let server = Server::start(&[]);
         let mut connection = server.connect(3);
-        if !taking.is_empty() {
-            assert_eq!(command(&mut connection, taking), Value::Okay);
+        for words in taking {
+            let words: Vec<&str> = words.split(' ').collect();
+            assert_eq!(command(&mut connection, &words), Value::Okay);
         }
         let Reply::Record(record) = ask(&mut connection, &report()) else {
             panic!("no record")
