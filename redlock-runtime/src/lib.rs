@@ -118,8 +118,9 @@
 //! replicas, no cluster. A server that drops keys when memory runs out gets
 //! [no vote](Builder::allow_eviction). On the wire a lock is what every Redlock client writes,
 //! `SET key owner NX PX ttl` and a compare-and-delete, so other libraries on the same key exclude
-//! this one and are excluded. Beside the locks a node holds the hash `__redlock:node`: its admission
-//! to the vote, the counters of the tokens, and which processes wait.
+//! this one and are excluded. Beside the locks a node holds the hash `__redlock:node:0`, named for the
+//! number of its database: its admission to the vote, the counters of the tokens, and which processes
+//! wait.
 //!
 //! Keys that begin with `__redlock:` are reserved for the library's own data. A lock on such a key
 //! fails with [`LockError::Config`].

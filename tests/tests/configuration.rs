@@ -509,7 +509,7 @@ async fn reserved_names_cannot_be_locked() {
         async move { builder.build().await.unwrap() }
     };
     for (prefix, key) in [
-        ("", "__redlock:node"),
+        ("", "__redlock:node:0"),
         ("", "__redlock:"),
         ("__red", "lock:x"),
     ] {
@@ -535,12 +535,12 @@ async fn reserved_names_cannot_be_locked() {
     let error = reserved_section(&redlock, "__redlock:").await.unwrap_err();
     assert!(matches!(error, LockError::Config(_)), "{error}");
     assert!(!server.exists("__redlock:"));
-    let kind: String = server.query(&["TYPE", "__redlock:node"]);
+    let kind: String = server.query(&["TYPE", "__redlock:node:0"]);
     assert_eq!(kind, "hash", "it is the library's own");
 
     // As on the nodes: what stands before it makes the name another one.
     for (prefix, key) in [
-        ("lock:", "__redlock:node"),
+        ("lock:", "__redlock:node:0"),
         ("", "__redlock"),
         ("", "redlock:x"),
     ] {

@@ -41,7 +41,7 @@ async fn a_node_that_restarts_from_an_old_snapshot_is_quarantined() {
 
     cluster[1].restart();
     assert!(
-        cluster[1].exists("__redlock:node"),
+        cluster[1].exists("__redlock:node:0"),
         "the snapshot is loaded"
     );
     await_quarantine(&redlock, 1).await;
@@ -95,7 +95,7 @@ async fn a_replica_that_takes_over_the_address_is_quarantined() {
     let cluster = founded(3, careful).await;
     let replica = Server::start();
     replica.command(&["REPLICAOF", "127.0.0.1", &cluster[1].port().to_string()]);
-    await_state("a replica in step", || replica.exists("__redlock:node")).await;
+    await_state("a replica in step", || replica.exists("__redlock:node:0")).await;
     let address = Forwarder::to(&cluster[1]).await;
     let mut urls = cluster.urls();
     urls[1] = address.url.clone();
@@ -103,7 +103,7 @@ async fn a_replica_that_takes_over_the_address_is_quarantined() {
     await_up(&redlock).await;
 
     replica.command(&["REPLICAOF", "NO", "ONE"]);
-    assert!(replica.exists("__redlock:node"));
+    assert!(replica.exists("__redlock:node:0"));
     address.lead_to(&replica);
     await_quarantine(&redlock, 1).await;
 
@@ -169,6 +169,26 @@ async fn a_node_that_has_all_on_disk_votes_at_once_after_a_restart() {
 }
 
 // ---- what a quarantine is good for
+
+/// The database that comes belongs to another node set, which has let the same server vote there.
+#[tokio::test]
+async fn a_rival_does_not_win_by_a_database_that_votes_for_another_node_set() {
+    let cluster = founded(3, careful).await;
+    found(&cluster, in_database_1).await;
+    let holder = cut_off_from_2(&cluster, careful).await;
+    let rival = careful(cluster.urls()).build().await.unwrap();
+    let guard = holder.lock("k").acquire().await.unwrap();
+
+    cluster[1].command(&["SWAPDB", "0", "1"]);
+
+    let newcomer = careful(cluster.urls()).build().await.unwrap();
+    for client in [rival, newcomer] {
+        let error = client.lock("k").acquire().await.unwrap_err();
+        let verdict = error.verdicts()[1].verdict();
+        assert!(matches!(verdict, Verdict::Quarantined { .. }), "{error}");
+    }
+    drop(guard);
+}
 
 /// The holder has a majority of which one node forgets; the other nodes are one too.
 #[tokio::test]
@@ -247,9 +267,9 @@ async fn fencing_tokens_grow_through_restarts_of_one_node_after_the_other() {
     cluster.await_free("k").await;
     // Far ahead of the wall clocks, on which tokens could otherwise rest.
     for node in &cluster {
-        let fields: Vec<String> = node.query(&["HKEYS", "__redlock:node"]);
+        let fields: Vec<String> = node.query(&["HKEYS", "__redlock:node:0"]);
         for stripe in fields.iter().filter(|field| field.parse::<u64>().is_ok()) {
-            node.command(&["HINCRBY", "__redlock:node", stripe, "1000000000000"]);
+            node.command(&["HINCRBY", "__redlock:node:0", stripe, "1000000000000"]);
         }
     }
     let before = token(&redlock).await;
@@ -334,6 +354,11 @@ fn brief(urls: Vec<String>) -> Builder {
         .expire(BRIEF)
         .max_lease(BRIEF)
         .guard_band(BRIEF / 10)
+}
+
+/// Another node set on the same servers.
+fn in_database_1(urls: Vec<String>) -> Builder {
+    careful(urls.into_iter().map(|url| format!("{url}/1")).collect())
 }
 
 /// A node set that does not reach node 2.

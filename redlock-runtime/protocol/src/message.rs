@@ -100,11 +100,12 @@ pub struct LossRecord {
     pub id: LossId,
     /// How long ago it was found, by the node's clock.
     pub age: Duration,
-    /// When it was found, another node had a marker, or this one that of another process: so this is
-    /// no first start.
+    /// When it was found, or later before the node voted again, another node had a marker, or this
+    /// one that of another process: so this is no first start.
     pub beside_marker: bool,
-    /// No keys had been flushed or swapped away since the process was started when the loss was
-    /// found.
+    /// What was forgotten, if anything, was forgotten before this process was started: when the loss
+    /// was found, no keys had been flushed or swapped away since then, and the marker of an earlier
+    /// process was there, or no other node was known to have one.
     pub is_unflushed: bool,
     /// All nodes were found new together, and this one is to wait for so long.
     pub first_start: Option<Duration>,
@@ -152,7 +153,8 @@ pub enum Request {
     /// Read the record. Writes nothing. Answered by `Record`.
     Probe,
     /// Note that the memory was lost, unless a marker names this `server` or the loss has been
-    /// noted already. A marker that names another server is deleted. Answered by `Record`.
+    /// noted already. A marker that names another server is deleted. That another node has a marker
+    /// is noted later as well. Answered by `Record`.
     ReportLoss {
         /// The process that the client speaks to; with `None`, any marker is accepted.
         server: Option<Arc<str>>,

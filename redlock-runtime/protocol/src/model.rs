@@ -350,16 +350,25 @@ impl Model {
         if self.marker_for(server).is_some() {
             return self.reply_with_record(at);
         }
-        if self.noted_loss().is_none() {
-            self.loss = Some(Loss {
-                id,
-                server: self.server.clone(),
-                begin: at.now,
-                // Its own, of another process, tells as well that this is no first start.
-                beside_marker: beside_marker || self.marker.is_some(),
-                is_unflushed: self.is_unflushed,
-                first_start: None,
-            });
+        let had_marker = self.marker.is_some();
+        match self
+            .loss
+            .as_mut()
+            .filter(|loss| is_same(&loss.server, &self.server))
+        {
+            None => {
+                self.loss = Some(Loss {
+                    id,
+                    server: self.server.clone(),
+                    begin: at.now,
+                    // Its own, of another process, tells as well that this is no first start.
+                    beside_marker: beside_marker || had_marker,
+                    // Without its own it may have been deleted, if others have one.
+                    is_unflushed: self.is_unflushed && (had_marker || !beside_marker),
+                    first_start: None,
+                });
+            }
+            Some(loss) => loss.beside_marker |= beside_marker,
         }
         self.max_ttl.get_or_insert(max_ttl);
         self.marker = None;

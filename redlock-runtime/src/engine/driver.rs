@@ -46,7 +46,7 @@ pub(super) struct Driver {
 }
 
 enum Node {
-    Redis(Server),
+    Redis(Box<Server>),
     Memory(Arc<Memory>),
 }
 
@@ -68,7 +68,7 @@ impl Driver {
     ) -> Self {
         let start = |(index, target)| match target {
             Target::Memory(memory) => Node::Memory(memory),
-            Target::Redis(info) => Node::Redis(Server::new(NodeId(index), info)),
+            Target::Redis(info) => Node::Redis(Box::new(Server::new(NodeId(index), info))),
         };
         Self {
             protocol,

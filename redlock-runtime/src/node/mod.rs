@@ -38,6 +38,8 @@ pub(crate) enum Target {
 pub(crate) struct Server {
     node: NodeId,
     info: Box<ConnectionInfo>,
+    /// The name of what the library keeps there beside the locks.
+    hash: String,
     state: State,
     /// Goes out with the next [`flush`](Self::flush).
     queue: Vec<Order>,
@@ -64,9 +66,10 @@ type Asked = Vec<Option<(RequestId, Request)>>;
 type Answered = (Asked, Result<Vec<Value>, RedisError>);
 
 impl Server {
-    pub(crate) const fn new(node: NodeId, info: Box<ConnectionInfo>) -> Self {
+    pub(crate) fn new(node: NodeId, info: Box<ConnectionInfo>) -> Self {
         Self {
             node,
+            hash: script::node_hash(info.redis_settings().db()),
             info,
             state: State::Idle,
             queue: Vec::new(),
@@ -101,7 +104,7 @@ impl Server {
         };
         while !self.queue.is_empty() {
             let count = self.queue.len().min(LARGEST_BATCH);
-            let (pipeline, asked) = batch(self.queue.drain(..count));
+            let (pipeline, asked) = batch(self.queue.drain(..count), &self.hash);
             let mut wire = session.connection.wire.clone();
             session.in_flight.push(Box::pin(async move {
                 let answers = wire.send_packed_commands(&pipeline, 0, asked.len()).await;
@@ -194,7 +197,7 @@ fn changes(node: NodeId, push: PushInfo) -> impl Iterator<Item = Event> {
 }
 
 /// Makes one pipeline, with what each answer is for.
-fn batch(orders: impl ExactSizeIterator<Item = Order>) -> (Pipeline, Asked) {
+fn batch(orders: impl ExactSizeIterator<Item = Order>, hash: &str) -> (Pipeline, Asked) {
     let mut pipeline = Pipeline::with_capacity(orders.len());
     let mut asked = Vec::with_capacity(orders.len());
     for order in orders {
@@ -202,7 +205,7 @@ fn batch(orders: impl ExactSizeIterator<Item = Order>) -> (Pipeline, Asked) {
             pipeline.add_command(preface);
             asked.push(None);
         }
-        pipeline.add_command(script::command(&order.body, order.with_source));
+        pipeline.add_command(script::command(&order.body, hash, order.with_source));
         asked.push(Some((order.request, order.body)));
     }
     (pipeline, asked)

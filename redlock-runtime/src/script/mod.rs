@@ -68,22 +68,27 @@ pub(crate) const RESERVED: &str = "__redlock:";
 /// The hash of everything that a node knows beside the locks: which process was admitted, and by
 /// stripe the counters behind the fencing tokens and the waiter hints. It never expires. It is one
 /// key, so that to delete the counters is to delete the admission.
-pub(crate) const NODE: &str = "__redlock:node";
+///
+/// Its name has the number of the database in it: `SWAPDB` brings the admission of another database,
+/// which must not count, and no client is told.
+pub(crate) fn node_hash(database: i64) -> String {
+    format!("{RESERVED}node:{database}")
+}
 
 /// The command that carries out a request: by the script's digest, or with its text for a server
-/// that has lost it.
-pub(crate) fn command(request: &Request, with_source: bool) -> Cmd {
+/// that has lost it. `hash` is the name of the node's hash.
+pub(crate) fn command(request: &Request, hash: &str, with_source: bool) -> Cmd {
     let run = |script, keys: &[&str]| run(script, with_source, keys);
     match request {
         Request::Identify => redis::cmd("INFO").arg("server").to_owned(),
-        Request::Probe => run(&PROBE, &[NODE]),
+        Request::Probe => run(&PROBE, &[hash]),
         Request::ReportLoss {
             server,
             loss,
             beside_marker,
             max_ttl,
         } => {
-            let mut command = run(&REPORT_LOSS, &[NODE]);
+            let mut command = run(&REPORT_LOSS, &[hash]);
             command.arg(server.as_deref().unwrap_or_default());
             let beside_marker = u8::from(*beside_marker);
             command.arg(loss.0).arg(beside_marker).arg(millis(*max_ttl));
@@ -97,7 +102,7 @@ pub(crate) fn command(request: &Request, with_source: bool) -> Cmd {
             is_durable,
             max_ttl,
         } => {
-            let mut command = run(&ADMIT, &[NODE]);
+            let mut command = run(&ADMIT, &[hash]);
             command.arg(server.as_deref().unwrap_or_default());
             add_evidence(&mut command, *evidence);
             command.arg(admission.0).arg(floor.0);
@@ -105,7 +110,7 @@ pub(crate) fn command(request: &Request, with_source: bool) -> Cmd {
             command
         }
         Request::Acquire { .. } | Request::Extend { .. } | Request::PutBack { .. } => {
-            vote(request, with_source)
+            vote(request, hash, with_source)
         }
         Request::Watch { key, .. } => redis::cmd("GET").arg(&**key).to_owned(),
         Request::Release { key, owner } => {
@@ -116,8 +121,8 @@ pub(crate) fn command(request: &Request, with_source: bool) -> Cmd {
     }
 }
 
-fn vote(request: &Request, with_source: bool) -> Cmd {
-    let run = |script, key: &str| run(script, with_source, &[key, NODE]);
+fn vote(request: &Request, hash: &str, with_source: bool) -> Cmd {
+    let run = |script, key: &str| run(script, with_source, &[key, hash]);
     match request {
         Request::Acquire {
             key,
@@ -272,7 +277,8 @@ mod tests {
     }
 
     #[test]
-    fn what_the_library_keeps_has_a_reserved_name() {
-        assert!(NODE.starts_with(RESERVED));
+    fn what_the_library_keeps_has_a_reserved_name_of_its_own_in_each_database() {
+        assert_eq!(node_hash(0), "__redlock:node:0");
+        assert_eq!(node_hash(15), "__redlock:node:15");
     }
 }

@@ -392,7 +392,7 @@ fn second_rounds(proxies: &[Proxy]) -> usize {
 }
 
 /// The hash of counters on every node.
-const NODE: &str = "__redlock:node";
+const NODE: &str = "__redlock:node:0";
 
 /// Deletes the keys of locks on random nodes all the time.
 struct Vandal {

@@ -65,7 +65,7 @@ pub(super) struct Found {
     id: LossId,
     /// When it was found, by our clock; no sooner than in truth.
     at: Instant,
-    /// It is no loss of keys that were deleted one by one, either: no other node had voted.
+    beside_marker: bool,
     is_unflushed: bool,
     first_start: Option<Duration>,
     /// The shortest wait that a survey has proven.
@@ -174,13 +174,16 @@ impl Lost {
             Some(known) if known.id == loss.id => Found {
                 // The later of the two: the sum must be right by both clocks.
                 at: known.at.max(began),
+                beside_marker: known.beside_marker || loss.beside_marker,
+                is_unflushed: loss.is_unflushed,
                 first_start: loss.first_start,
                 ..known
             },
             _ => Found {
                 id: loss.id,
                 at: began,
-                is_unflushed: loss.is_unflushed && !loss.beside_marker,
+                beside_marker: loss.beside_marker,
+                is_unflushed: loss.is_unflushed,
                 first_start: loss.first_start,
                 proven: None,
             },
@@ -196,6 +199,13 @@ impl Lost {
                 beside_marker: survey.beside_marker,
             };
         };
+        if survey.beside_marker && !found.beside_marker {
+            // The client that noted the loss did not know that this is no first start.
+            found.beside_marker = true;
+            return Step::Report {
+                beside_marker: true,
+            };
+        }
         if survey.started > found.at.after(LONGEST_ROUND) && survey.others.are_enough() {
             let wait = survey.others.wait(with.max_ttl);
             found.proven = Some(found.proven.map_or(wait, |proven| proven.min(wait)));

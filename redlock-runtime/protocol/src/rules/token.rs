@@ -22,7 +22,7 @@ use std::fmt;
 const STRIPES: u64 = 1_024;
 
 /// How many tokens are left above any number that a node is believed to have reached: twelve days
-/// of microseconds.
+/// of microseconds. No block is as long, so none that begins with such a number passes the largest.
 const HEADROOM: u64 = 1 << 40;
 
 /// A number that grows with every acquisition of a key. Zero is none.

@@ -86,6 +86,40 @@ fn a_server_that_has_run_for_less_than_twice_the_wait_proves_nothing() {
     assert!(matches!(world.refused(1), Cause::Quarantined { .. }));
 }
 
+/// What the process before has forgotten was granted before this one was started.
+#[test]
+fn a_server_that_was_restarted_with_its_data_long_ago_votes_at_once() {
+    for nodes in [1, 3] {
+        let mut world = World::new(nodes);
+        for node in 1..nodes {
+            world.kill(node);
+        }
+        world.client(0).cut_off(0);
+        let data = world.nodes[0].clone();
+        world.restart_from(0, &data);
+        world.run_for(2 * settings().max_ttl);
+        world.client(0).reconnect(0);
+        let reconnected = world.now;
+        while world.state(0) != NodeState::Up {
+            assert!(world.step());
+        }
+        let took = world.now.since(reconnected);
+        assert!(took < Duration::from_secs(3), "{nodes} nodes: {took:?}");
+    }
+}
+
+/// It may have voted, if others did.
+#[test]
+fn a_server_whose_data_were_deleted_by_hand_does_not_vote_at_once() {
+    let mut world = World::new(3);
+    world.kill(1);
+    world.client(0).cut_off(0);
+    world.nodes[0].delete_all_by_hand();
+    world.client(0).reconnect(0);
+    world.run_for(Duration::from_secs(3));
+    assert!(matches!(world.state(0), NodeState::Quarantined { .. }));
+}
+
 #[test]
 fn while_one_node_does_not_reply_it_is_no_first_start() {
     use Behavior::{Dead, Healthy, Unresponsive};
@@ -119,6 +153,39 @@ fn the_last_node_of_a_first_start_may_come_later() {
         took <= settings().default_ttl + Duration::from_secs(2),
         "{took:?}"
     );
+}
+
+/// One client reaches a single node and notes its loss. Another one knows that the others vote, and
+/// notes that, or else this would be a first start once the others lose their memory together.
+#[test]
+fn that_other_nodes_vote_is_noted_after_the_loss_as_well() {
+    let long = Duration::from_secs(50);
+    let mut world = World::with_clients(3, 3);
+    world.client(0).ask(1, "k", params_of(long));
+    world.client(0).granted(1);
+    let granted = world.now;
+    for node in 0..3 {
+        world.client(0).cut_off(node);
+        world.client(1).cut_off(node);
+        world.client(2).cut_off(node);
+    }
+    world.flush(0);
+    world.client(1).reconnect(0);
+    world.run_for(Duration::from_secs(2));
+    for node in 0..3 {
+        world.client(2).reconnect(node);
+    }
+    world.run_for(Duration::from_secs(2));
+    for node in 0..3 {
+        world.client(1).cut_off(node);
+        world.client(2).cut_off(node);
+    }
+    world.flush(1);
+    world.flush(2);
+    let newcomer = world.add_client(settings());
+    world.client(newcomer).ask(1, "k", patient());
+    world.client(newcomer).granted(1);
+    assert!(world.now.since(granted) >= long);
 }
 
 #[test]

@@ -149,6 +149,29 @@ fn a_node_with_a_counter_that_cannot_be_true_grants_nothing() {
 }
 
 #[test]
+fn no_token_of_a_block_is_above_the_largest_whatever_a_majority_says() {
+    for below in 0..3 {
+        let mut world = World::new(3);
+        for node in &mut world.nodes {
+            node.set_counter("k", Token::HIGHEST_PLAUSIBLE.0 - below);
+        }
+        for section in 1..=300 {
+            world.ask(section, "k", waiting(LEASE));
+        }
+        let mut granted = 0;
+        for section in 1..=300 {
+            if let Answer::Granted { token, .. } = world.answer(section) {
+                assert!(token <= Token::LARGEST, "{token}");
+                granted += 1;
+                world.end(section);
+            }
+        }
+        assert_eq!(granted > 0, below > 0);
+        assert!(granted < 300, "{granted}");
+    }
+}
+
+#[test]
 fn no_floor_is_taken_from_a_counter_that_cannot_be_true() {
     let mut world = World::new(3);
     world.ask(1, "k", params());

@@ -278,7 +278,8 @@ fn a_flush_before_the_first_request_is_seen_also_by_a_client_that_knows_no_node(
     }
 }
 
-/// `SWAPDB` tells nobody. The database that comes has nothing in it.
+/// `SWAPDB` tells nobody. The database that comes has nothing in it that counts here: what nodes
+/// keep of their vote is named for the number of the database.
 #[test]
 fn a_database_that_was_swapped_away_is_missed() {
     let mut world = World::new(3);

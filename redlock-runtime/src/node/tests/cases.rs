@@ -5,16 +5,16 @@ use std::{thread, time::Duration};
 
 use redis::{Connection, Value};
 use redlock_protocol::{
-    AdmissionId, BlockRequest, Evidence, LossId, Owner, Reply, Request, Token, model::Model,
+    AdmissionId, BlockRequest, Evidence, LossId, Owner, Record, Reply, Request, Token, model::Model,
 };
 
 use super::{
-    Server, Twins, now, reply,
+    HASH, Server, Twins, now, reply,
     server::{command, exchange},
 };
 use crate::{
     node::connection,
-    script::{self, NODE, owner_value},
+    script::{self, owner_value},
 };
 
 const TTL: Duration = Duration::from_secs(20);
@@ -99,8 +99,12 @@ fn release(owner: Owner) -> Request {
 
 /// Without the model.
 fn ask(connection: &mut Connection, request: &Request) -> Reply {
+    ask_about(HASH, connection, request)
+}
+
+fn ask_about(hash: &str, connection: &mut Connection, request: &Request) -> Reply {
     let mut pipeline = redis::Pipeline::new();
-    pipeline.add_command(script::command(request, true));
+    pipeline.add_command(script::command(request, hash, true));
     let answer = exchange(connection, &pipeline).remove(0);
     reply::parse(request, answer)
 }
@@ -206,15 +210,17 @@ fn a_loss_that_comes_back_with_an_old_snapshot_says_nothing() {
 #[test]
 fn what_may_have_taken_keys_away_is_seen() {
     for taking in [
-        ["SWAPDB", "0", "1"].as_slice(),
+        ["SWAPDB 0 1"].as_slice(),
         &["FLUSHDB"],
-        &["CONFIG", "RESETSTAT"],
+        &["CONFIG RESETSTAT"],
+        &["REPLICAOF 127.0.0.1 1", "REPLICAOF NO ONE"],
         &[],
     ] {
         let server = Server::start(&[]);
         let mut connection = server.connect(3);
-        if !taking.is_empty() {
-            assert_eq!(command(&mut connection, taking), Value::Okay);
+        for words in taking {
+            let words: Vec<&str> = words.split(' ').collect();
+            assert_eq!(command(&mut connection, &words), Value::Okay);
         }
         let Reply::Record(record) = ask(&mut connection, &report()) else {
             panic!("no record")
@@ -225,6 +231,26 @@ fn what_may_have_taken_keys_away_is_seen() {
             "{taking:?}"
         );
     }
+}
+
+/// Even if it has the same admission as the one that it takes the place of.
+#[test]
+fn a_database_that_is_swapped_in_has_no_vote_here() {
+    let server = Server::start(&[]);
+    let mut connection = voting(&server);
+    ask(&mut connection, &acquire(US));
+    let mut other = server.connect(3);
+    command(&mut other, &["SELECT", "1"]);
+    let in_the_other = script::node_hash(1);
+    for request in [report(), admit(Duration::ZERO), acquire(THEM)] {
+        ask_about(&in_the_other, &mut other, &request);
+    }
+    command(&mut other, &["SWAPDB", "0", "1"]);
+    for request in [acquire(THEM), extend(US), put_back(US)] {
+        assert_eq!(ask(&mut connection, &request), Reply::NotAdmitted);
+    }
+    let probed = ask(&mut connection, &Request::Probe);
+    assert_eq!(probed, Reply::Record(Record::default()));
 }
 
 #[test]
@@ -279,12 +305,12 @@ fn what_others_put_in_the_place_of_the_hash_grants_nothing() {
     let server = Server::start(&[]);
     let mut connection = voting(&server);
     ask(&mut connection, &acquire(US));
-    command(&mut connection, &["HSET", NODE, "longest", "no number"]);
+    command(&mut connection, &["HSET", HASH, "longest", "no number"]);
     for request in [acquire(THEM), extend(US), put_back(THEM)] {
         let reply = ask(&mut connection, &request);
         assert!(matches!(reply, Reply::Refused { .. }), "{reply:?}");
     }
-    command(&mut connection, &["SET", NODE, "x"]);
+    command(&mut connection, &["SET", HASH, "x"]);
     for request in [acquire(THEM), extend(US), put_back(THEM)] {
         assert_eq!(ask(&mut connection, &request), Reply::NotAdmitted);
     }
@@ -299,7 +325,7 @@ fn what_others_put_in_the_place_of_the_hash_grants_nothing() {
 fn the_hash_is_a_table_from_the_first_field_on() {
     let server = Server::start(&[]);
     let mut connection = voting(&server);
-    let encoding = command(&mut connection, &["OBJECT", "ENCODING", NODE]);
+    let encoding = command(&mut connection, &["OBJECT", "ENCODING", HASH]);
     assert_eq!(encoding, Value::BulkString(b"hashtable".to_vec()));
 }
 

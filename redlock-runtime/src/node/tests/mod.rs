@@ -26,6 +26,9 @@ use crate::script;
 /// Requests are sent in the first part of a millisecond, so that they are carried out within it.
 const LAST_MICRO: u64 = 600;
 
+/// What the library keeps in database 0 beside the locks.
+const HASH: &str = "__redlock:node:0";
+
 /// A server and the model that must do the same.
 struct Twins {
     server: Connection,
@@ -60,7 +63,7 @@ impl Twins {
     }
 
     fn run_id(&mut self) -> Arc<str> {
-        let info = script::command(&Request::Identify, false);
+        let info = script::command(&Request::Identify, HASH, false);
         let (info, _) = self.carry_out(info);
         match reply::parse(&Request::Identify, info) {
             Reply::Identity { server: Some(name) } => name,
@@ -73,7 +76,7 @@ impl Twins {
     fn ask(&mut self, request: &Request) -> Option<Reply> {
         let key = key_of(request);
         self.wait_for_quiet(key);
-        let command = script::command(request, false);
+        let command = script::command(request, HASH, false);
         let (answer, expiry, at) = match key {
             Some(key) => self.carry_out_on_key(command, key),
             None => {
@@ -199,7 +202,7 @@ impl Twins {
         // What is no counter at all is far too large for the model.
         let counter = text.parse().map_or(Token(u64::MAX), Token);
         let field = stripe.to_string();
-        self.do_both(&["HSET", script::NODE, &field, text], |model, _| {
+        self.do_both(&["HSET", HASH, &field, text], |model, _| {
             model.set_counter(stripe, counter);
         });
     }

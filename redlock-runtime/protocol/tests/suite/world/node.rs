@@ -255,7 +255,12 @@ impl Node {
         self.model.lose_memory();
     }
 
-    /// As `SWAPDB` with a database that has nothing in it.
+    /// Every key is gone by `DEL`, which says nothing of itself later.
+    pub(crate) fn delete_all_by_hand(&mut self) {
+        self.model = Model::new(self.model.server.take());
+    }
+
+    /// As `SWAPDB` with a database that has nothing in it that counts here.
     pub(crate) fn swap_with_empty(&mut self) {
         self.model.lose_memory();
     }
