@@ -10,7 +10,10 @@ use std::{
     time::Duration,
 };
 
-use common::{NEVER, asks_for_a_lock, await_state, await_up, connect, connect_by, unhurried};
+use common::{
+    NEVER, asks_for_a_lock, asks_for_its_record, await_state, await_up, connect, connect_by,
+    unhurried,
+};
 use redlock_runtime::{LockError, NodeState, Redlock, Release, Verdict};
 use redlock_tests::{Cluster, Mode, Proxy, Server};
 
@@ -431,10 +434,6 @@ fn tell(lie: Lie, client: TcpStream) -> io::Result<()> {
         };
         (&client).write_all(answer.as_bytes())?;
     }
-}
-
-fn asks_for_its_record(words: &[String]) -> bool {
-    words[0].starts_with("EVAL") && words.len() == 4
 }
 
 fn command(commands: &mut impl BufRead) -> io::Result<Vec<String>> {

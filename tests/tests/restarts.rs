@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use common::{NEVER, await_state, await_up, found, unhurried};
+use common::{NEVER, await_quarantine, await_state, await_up, found, unhurried};
 use redlock_runtime::{Builder, LockError, NodeState, Redlock, Release, Verdict};
 use redlock_tests::{Cluster, Mode, PATIENCE, Server};
 use tokio::{
@@ -452,14 +452,6 @@ async fn token(redlock: &Redlock) -> u64 {
     let token = guard.fencing_token().unwrap().get();
     guard.release().await;
     token
-}
-
-async fn await_quarantine(redlock: &Redlock, node: usize) {
-    await_state("a quarantine", || {
-        let nodes = redlock.nodes();
-        matches!(nodes[node].state(), NodeState::Quarantined { .. })
-    })
-    .await;
 }
 
 /// Waits until a node that was down or quarantined votes.

@@ -8,7 +8,7 @@
 
 use std::time::{Duration, Instant};
 
-use redlock_runtime::{Builder, Guard, Redlock};
+use redlock_runtime::{Builder, Guard, NodeState, Redlock};
 use redlock_tests::{Cluster, PATIENCE, Proxy, Server};
 
 /// Longer than any test. What has to wait for it fails its test instead of passing late.
@@ -89,6 +89,15 @@ pub async fn await_up(redlock: &Redlock) {
     .await;
 }
 
+/// Waits until `redlock` knows that `node` is quarantined.
+pub async fn await_quarantine(redlock: &Redlock, node: usize) {
+    await_state("a quarantine", || {
+        let nodes = redlock.nodes();
+        matches!(nodes[node].state(), NodeState::Quarantined { .. })
+    })
+    .await;
+}
+
 /// Acquires `key`, and waits until every node has it.
 pub async fn acquire_on_all(redlock: &Redlock, cluster: &Cluster, key: &str) -> Guard {
     let sets = |node: &Server| {
@@ -128,4 +137,9 @@ pub async fn await_watched(cluster: &Cluster) {
 /// Only the question for a lock ends with the word whether its client waits, behind so many others.
 pub fn asks_for_a_lock(words: &[String]) -> bool {
     words[0].starts_with("EVAL") && words.len() == 13 && ["0", "1"].contains(&&*words[12])
+}
+
+/// Only the question what a node remembers is a script of no argument but its one key.
+pub fn asks_for_its_record(words: &[String]) -> bool {
+    words[0].starts_with("EVAL") && words.len() == 4
 }

@@ -69,7 +69,7 @@ impl<'a> Checks<'a> {
             Workload::FreeOneDead | Workload::FreeOneSilent => self.spoilt(ours),
             Workload::Many => self.than_rslock(ours, 2.5),
             Workload::OneKey => self.one_key(ours),
-            Workload::Processes => self.processes(ours),
+            Workload::Processes | Workload::ManyProcesses => self.processes(ours),
         }
     }
 
@@ -117,7 +117,7 @@ impl<'a> Checks<'a> {
         let ideal = |ours: &Figures, floor: &Figures| {
             ours.get("cycles_per_s") * (ours.get("held_us") + floor.get("wait_p50_us")) / 1e6
         };
-        self.add(ours, floor, "cycles / ideal", Bound::AtLeast(0.85), ideal);
+        self.add(ours, floor, "cycles / ideal", Bound::AtLeast(0.92), ideal);
         let itself = Some(ours);
         self.add(
             ours,

@@ -16,16 +16,19 @@ pub(crate) enum Workload {
     OneKey,
     /// Workers of several processes, one key, held for a while.
     Processes,
+    /// The same with twice as many processes.
+    ManyProcesses,
 }
 
 impl Workload {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Free,
         Self::FreeOneDead,
         Self::FreeOneSilent,
         Self::Many,
         Self::OneKey,
         Self::Processes,
+        Self::ManyProcesses,
     ];
 
     pub(crate) fn parse(name: &str) -> Result<Self, String> {
@@ -45,6 +48,7 @@ impl Workload {
             Self::Many => "W2",
             Self::OneKey => "W3",
             Self::Processes => "W4",
+            Self::ManyProcesses => "W4-8",
         }
     }
 
@@ -56,12 +60,14 @@ impl Workload {
             Self::Many => "64 workers, free keys",
             Self::OneKey => "16 workers of one process, one key, no hold time",
             Self::Processes => "4 processes of 8 workers, one key, held for 1 ms",
+            Self::ManyProcesses => "8 processes of 8 workers, one key, held for 1 ms",
         }
     }
 
     pub(crate) const fn processes(self) -> usize {
         match self {
             Self::Processes => 4,
+            Self::ManyProcesses => 8,
             _ => 1,
         }
     }
@@ -72,20 +78,20 @@ impl Workload {
             Self::Free | Self::FreeOneDead | Self::FreeOneSilent => 1,
             Self::Many => 64,
             Self::OneKey => 16,
-            Self::Processes => 8,
+            Self::Processes | Self::ManyProcesses => 8,
         }
     }
 
     pub(crate) const fn hold(self) -> Duration {
         match self {
-            Self::Processes => Duration::from_millis(1),
+            Self::Processes | Self::ManyProcesses => Duration::from_millis(1),
             _ => Duration::ZERO,
         }
     }
 
     /// Whether all want the same key.
     pub(crate) const fn is_contended(self) -> bool {
-        matches!(self, Self::OneKey | Self::Processes)
+        matches!(self, Self::OneKey | Self::Processes | Self::ManyProcesses)
     }
 
     /// Whether a majority is left on `nodes` nodes.

@@ -1,0 +1,214 @@
+//! Servers are restarted one after the other, empty, under load: no lock is refused that is waited
+//! for, and a lock that is renewed lives through it.
+//!
+//! ```text
+//! cargo run --release -p redlock-tests --bin rolling_restart -- [rounds, by default 3]
+//! ```
+//!
+//! Three real servers, ten seconds between two restarts, leases of five seconds (the default), waits
+//! of one second. Tells of each restart. Fails if a lock was refused, the renewed one was lost, or a
+//! node did not vote again in time for the next restart.
+
+use std::{
+    error::Error,
+    process::ExitCode,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use redlock_runtime::{LockError, Redlock, Release};
+use redlock_tests::Cluster;
+use tokio::{task::JoinSet, time::sleep};
+
+const NODES: usize = 3;
+
+/// Between two restarts.
+const PAUSE: Duration = Duration::from_secs(10);
+
+/// For each lock of the load.
+const WAIT: Duration = Duration::from_secs(1);
+
+/// What is done under a lock of the load.
+const WORK: Duration = Duration::from_millis(2);
+
+const CLIENTS: usize = 4;
+
+/// Of each client: two on a key of its own, two on one that all share.
+const TASKS: usize = 4;
+
+#[tokio::main]
+async fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let rounds: usize = match std::env::args().nth(1) {
+        Some(rounds) => rounds.parse()?,
+        None => 3,
+    };
+    let cluster = Cluster::start(NODES);
+    found(&cluster).await?;
+    let holder = connect(&cluster).await?;
+    let lock = holder.lock("renewed").renew().wait(WAIT);
+    let held = lock.acquire().await?;
+    let load = Load::start(&cluster).await?;
+
+    let (mut renewed_is_lost, mut is_behind, mut before) = (false, false, Seen::default());
+    let mut due = Instant::now();
+    for restart in 0..rounds * NODES {
+        due += PAUSE;
+        sleep(due.saturating_duration_since(Instant::now())).await;
+        let node = restart % NODES;
+        let killed = Instant::now();
+        cluster[node].restart();
+        let back = until_all_vote(&load.clients, killed).await;
+        let seen = load.seen();
+        println!(
+            "restart {} of node {node}: votes again after {back}; since the last one {} locks, {} refused, \
+             longest wait so far {:?}; renewed lock held: {}",
+            restart + 1,
+            seen.locks - before.locks,
+            seen.refused.len() - before.refused.len(),
+            seen.longest,
+            held.is_held()
+        );
+        renewed_is_lost |= !held.is_held();
+        is_behind |= Instant::now() > due + PAUSE;
+        before = seen;
+    }
+    sleep(PAUSE).await;
+    let seen = load.stop().await?;
+    let release = held.release().await;
+    println!(
+        "in all {} locks, {} refused, longest wait {:?}; the renewed lock: {release:?}",
+        seen.locks,
+        seen.refused.len(),
+        seen.longest
+    );
+    for refused in &seen.refused {
+        println!("refused: {refused}");
+    }
+    if is_behind {
+        println!("a node did not vote again before the next one was due");
+    }
+    let is_well =
+        seen.refused.is_empty() && !renewed_is_lost && !is_behind && release == Release::Released;
+    Ok(if is_well {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
+}
+
+/// The servers have been in use: what new ones wait for is not looked at here.
+async fn found(cluster: &Cluster) -> Result<(), Box<dyn Error>> {
+    let founder = Redlock::builder()
+        .nodes(cluster.urls())
+        .assume_fresh(true)
+        .build()
+        .await?;
+    founder
+        .lock("founded")
+        .wait(WAIT)
+        .acquire()
+        .await?
+        .release()
+        .await;
+    founder.shutdown(WAIT).await?;
+    Ok(())
+}
+
+async fn connect(cluster: &Cluster) -> Result<Redlock, redlock_runtime::ConfigError> {
+    Redlock::builder().nodes(cluster.urls()).build().await
+}
+
+/// How long it took until all nodes voted for all clients, or how many still do not.
+async fn until_all_vote(clients: &[Redlock], since: Instant) -> String {
+    // Each hears of the end of its connection within this time.
+    sleep(Duration::from_millis(200)).await;
+    let votes = |client: &Redlock| client.nodes().iter().all(|node| node.is_up());
+    loop {
+        if clients.iter().all(votes) {
+            return format!("{:.1?}", since.elapsed());
+        }
+        if since.elapsed() > 9 * PAUSE {
+            return "more than 90 s".to_owned();
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[derive(Clone, Default)]
+struct Seen {
+    locks: usize,
+    longest: Duration,
+    refused: Vec<String>,
+}
+
+struct Load {
+    clients: Vec<Redlock>,
+    tasks: JoinSet<()>,
+    seen: Arc<Mutex<Seen>>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Load {
+    async fn start(cluster: &Cluster) -> Result<Self, Box<dyn Error>> {
+        let mut load = Self {
+            clients: Vec::new(),
+            tasks: JoinSet::new(),
+            seen: Arc::default(),
+            is_over: Arc::default(),
+        };
+        for number in 0..CLIENTS {
+            let client = connect(cluster).await?;
+            for task in 0..TASKS {
+                let key = match task % 2 {
+                    0 => "shared".to_owned(),
+                    _ => format!("own:{number}"),
+                };
+                load.spawn(client.clone(), key);
+            }
+            load.clients.push(client);
+        }
+        Ok(load)
+    }
+
+    fn spawn(&mut self, client: Redlock, key: String) {
+        let (seen, is_over) = (Arc::clone(&self.seen), Arc::clone(&self.is_over));
+        self.tasks.spawn(async move {
+            while !is_over.load(Ordering::Relaxed) {
+                let asked = Instant::now();
+                let locked = section(&client, &key).await;
+                let mut seen = seen.lock().expect("no task panics with it");
+                match locked {
+                    Ok(granted) => {
+                        seen.locks += 1;
+                        seen.longest = seen.longest.max(granted - asked);
+                    }
+                    Err(error) => seen.refused.push(error.to_string()),
+                }
+            }
+        });
+    }
+
+    fn seen(&self) -> Seen {
+        self.seen.lock().expect("no task panics with it").clone()
+    }
+
+    async fn stop(mut self) -> Result<Seen, Box<dyn Error>> {
+        self.is_over.store(true, Ordering::Relaxed);
+        while let Some(ended) = self.tasks.join_next().await {
+            ended?;
+        }
+        Ok(self.seen())
+    }
+}
+
+/// One section; when it was granted.
+async fn section(client: &Redlock, key: &str) -> Result<Instant, LockError> {
+    let guard = client.lock(key).wait(WAIT).acquire().await?;
+    let granted = Instant::now();
+    sleep(WORK).await;
+    drop(guard);
+    Ok(granted)
+}
