@@ -177,10 +177,10 @@ impl Key {
             match &reply {
                 // A grant that comes after the verdict is known, too: it is released with the rest.
                 Reply::Granted { .. } => claim.on_granted(node),
-                Reply::Held { .. }
-                | Reply::Refused {
+                Reply::Held { .. } => claim.on_absent(node, request),
+                Reply::Refused {
                     is_untouched: true, ..
-                } => claim.on_absent(node, request),
+                } => claim.on_refused(node, request),
                 _ => {}
             }
         }
