@@ -350,6 +350,9 @@ impl Nodes {
     pub(crate) fn on_flushed(&mut self, node: NodeId, out: &mut Out<'_>) {
         if self.nodes[node.0].link.is_connected() {
             self.verify(node, out);
+            // In a quarantine this is another loss, and the next quarantine begins once it is noted.
+            self.nodes[node.0].look_now(out.now);
+            self.begin_survey(out);
         }
     }
 
