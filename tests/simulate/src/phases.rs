@@ -12,7 +12,8 @@ use crate::{
     world::{History, Phase, World},
 };
 
-/// Longer than anything takes to come to rest once nothing goes wrong any more.
+/// Longer than anything takes to come to rest once nothing goes wrong any more, beside callers that
+/// wait for five leases and hold locks for three.
 const REST: u64 = 60 * SECOND;
 
 impl World {
@@ -190,7 +191,7 @@ impl World {
     }
 
     fn run_to_rest(&mut self) {
-        let end = self.now + REST;
+        let end = self.now + REST + 8 * self.plan.lease;
         while self.under_way > 0 || !self.are_at_rest() {
             if self.now > end || !self.step() {
                 let (rule, what) = self
