@@ -95,7 +95,10 @@ impl Key {
         let block = Some(BlockRequest { proposal, length });
         let hedge_delay = cx.nodes.hedge_delay(now);
         let hedge_delay = hedge_delay.min(waiter.params.round_timeout() / 4);
-        let order = cx.nodes.order(&self.name, hedge_delay, now);
+        // A split ends because all who met ask the same node first.
+        let order = cx
+            .nodes
+            .order(&self.name, (hedge_delay, split.is_none()), now);
         let round = self.open_round(
             Fanout::new(order, hedge_delay),
             block,
