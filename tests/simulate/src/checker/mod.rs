@@ -11,7 +11,7 @@ use redlock_protocol::{Owner, RequestId, SectionId, Token};
 pub(crate) use self::{
     belief::Belief,
     owners::{Attempted, Sender, Tag, owner_of},
-    tokens::WrongToken,
+    tokens::{Grant, WrongToken},
 };
 use self::{
     owners::OwnerHash,
