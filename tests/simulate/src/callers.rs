@@ -272,7 +272,7 @@ impl World {
                 Some(read) => {
                     self.tally.fenced[0] += 1;
                     if let Err(wrong) = read {
-                        self.on_fenced(holder, wrong);
+                        self.on_fenced(key, holder, wrong);
                     }
                     read.map_or(AtStore::Done, |read| AtStore::ToWrite { read })
                 }

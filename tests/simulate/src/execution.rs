@@ -125,7 +125,9 @@ impl World {
         one.remembers = tag == Tag::RESEED && !in_time;
         let is_short = !one.remembers;
         self.tally.reseeds[usize::from(is_short)] += 1;
-        self.short_reseeds |= is_short;
+        if is_short {
+            self.short_reseeds.push(now);
+        }
     }
 
     /// Keys have expired on a node.

@@ -10,7 +10,7 @@ use redlock_protocol::Token;
 use crate::{
     MICRO,
     agenda::{Agenda, Happening},
-    checker::{Checker, Rule, Violation, WrongToken},
+    checker::{Checker, Grant, Rule, Violation, WrongToken},
     client::Client,
     foreign::Foreign,
     log::Log,
@@ -47,8 +47,10 @@ pub(crate) struct World {
     pub(crate) violations: Vec<Violation>,
     /// A node has lost its memory.
     pub(crate) losses: bool,
-    /// A node that had has voted again, without the counters of so many others as it takes.
-    pub(crate) short_reseeds: bool,
+    /// When nodes that had have voted again, without the counters of so many others as it takes.
+    pub(crate) short_reseeds: Vec<u64>,
+    /// Tokens of these keys have been excused.
+    excused: [bool; KEYS],
     /// Some clock has stepped as it liked.
     pub(crate) clocks_stepped: bool,
     /// The node whose counter nobody believes.
@@ -111,7 +113,8 @@ impl World {
             tally: Tally::default(),
             violations: Vec::new(),
             losses: false,
-            short_reseeds: false,
+            short_reseeds: Vec::new(),
+            excused: [false; KEYS],
             clocks_stepped: false,
             poisoned: None,
             traffic: Default::default(),
@@ -146,41 +149,46 @@ impl World {
             WrongToken::Unreported | WrongToken::NotRising => false,
             WrongToken::OutOfOrder(others) => others
                 .iter()
-                .all(|other| self.promises_no_order(grant.took, other.took)),
+                .all(|other| self.promises_no_order(other, &grant)),
         };
         if excused {
-            self.excuse();
+            self.excuse(key);
         } else {
             let what = format!("client {client} gets {grant:?} for key {key}: {wrong:?}");
             self.violation(Rule::Token, what);
         }
     }
 
-    /// True if memory was lost such that nothing is promised about the tokens of two acquisitions
-    /// that took so long.
+    /// True if memory was lost between two acquisitions such that nothing is promised about their
+    /// tokens.
     ///
     /// Nothing is needed where nodes that lost their memory have got counters of so many nodes
     /// that remember theirs that one of them is in every majority of before, after all that had
     /// counted a grant of before have come to an end. Where they have not, clients' wall clocks
     /// must not be further apart than what a quarantine leaves, beside the two acquisitions.
-    fn promises_no_order(&self, one: u64, other: u64) -> bool {
+    fn promises_no_order(&self, before: &Grant, after: &Grant) -> bool {
+        let mut short = self.short_reseeds.iter();
+        let is_short = short.any(|&at| before.began <= at && at <= after.at);
         let quarantine = self.plan.least_quarantine();
-        let is_close = one + other + 3 * self.plan.skew >= quarantine;
+        let is_close = before.took + after.took + 3 * self.plan.skew >= quarantine;
         match self.plan.profile {
-            Profile::Inside => self.short_reseeds && (self.plan.wall != Wall::Near || is_close),
-            Profile::Outside => self.short_reseeds || self.losses && one.max(other) >= quarantine,
+            Profile::Inside => is_short && (self.plan.wall != Wall::Near || is_close),
+            Profile::Outside => {
+                is_short || self.losses && before.took.max(after.took) >= quarantine
+            }
         }
     }
 
-    fn excuse(&mut self) {
+    fn excuse(&mut self, key: usize) {
         self.tally.excused += 1;
         self.tally.excused_histories = 1;
+        self.excused[key] = true;
     }
 
     /// What is wrong at the fenced store.
-    pub(crate) fn on_fenced(&mut self, holder: Holder, wrong: Wrong) {
-        if self.tally.excused > 0 {
-            return self.excuse();
+    pub(crate) fn on_fenced(&mut self, key: usize, holder: Holder, wrong: Wrong) {
+        if self.excused[key] {
+            return self.excuse(key);
         }
         self.violation(Rule::FencedStore, format!("{wrong:?} by {holder:?}"));
     }
@@ -190,7 +198,7 @@ impl World {
         let written = self.checker.fenced[key].write(holder, token, read);
         self.tally.fenced[usize::from(written.is_none())] += 1;
         if let Some(Err(wrong)) = written {
-            self.on_fenced(holder, wrong);
+            self.on_fenced(key, holder, wrong);
         }
     }
 

@@ -95,7 +95,10 @@ impl Key {
         let block = Some(BlockRequest { proposal, length });
         let hedge_delay = cx.nodes.hedge_delay(now);
         let hedge_delay = hedge_delay.min(waiter.params.round_timeout() / 4);
-        let order = cx.nodes.order(&self.name, hedge_delay, now);
+        // A split ends because all who met ask the same node first.
+        let order = cx
+            .nodes
+            .order(&self.name, (hedge_delay, split.is_none()), now);
         let round = self.open_round(
             Fanout::new(order, hedge_delay),
             block,
@@ -177,10 +180,10 @@ impl Key {
             match &reply {
                 // A grant that comes after the verdict is known, too: it is released with the rest.
                 Reply::Granted { .. } => claim.on_granted(node),
-                Reply::Held { .. }
-                | Reply::Refused {
+                Reply::Held { .. } => claim.on_absent(node, request),
+                Reply::Refused {
                     is_untouched: true, ..
-                } => claim.on_absent(node, request),
+                } => claim.on_refused(node, request),
                 _ => {}
             }
         }

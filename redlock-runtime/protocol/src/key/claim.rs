@@ -32,8 +32,9 @@ pub(super) struct Claim {
 struct Place {
     may_have: bool,
     is_known: bool,
-    /// The last request that can have made the key.
+    /// The last request that can have made the key, and whether nothing was there before.
     asked: RequestId,
+    was_absent: bool,
     /// When the node was asked for its vote, and how long the key was to live.
     acquire: Option<(Instant, Duration)>,
     /// When the key was written last, at the earliest, and how long it was to live then.
@@ -53,9 +54,16 @@ impl Claim {
         }
     }
 
-    /// A request that can make the key goes to a node: now, or after others.
+    /// A request that can make the key goes to a node, or has to wait.
     pub(super) fn on_asked(&mut self, node: NodeId, request: RequestId) {
+        self.places[node.0].was_absent = false;
+        self.on_sent(node, request);
+    }
+
+    /// A request that had to wait goes to a node.
+    pub(super) fn on_sent(&mut self, node: NodeId, request: RequestId) {
         let place = &mut self.places[node.0];
+        place.was_absent |= !place.may_have;
         place.may_have = true;
         place.asked = request;
     }
@@ -75,7 +83,7 @@ impl Claim {
 
     /// The request for its vote had to wait, and goes out now.
     pub(super) fn on_acquire_sent(&mut self, node: NodeId, request: RequestId, now: Instant) {
-        self.on_asked(node, request);
+        self.on_sent(node, request);
         let acquire = &mut self.places[node.0].acquire;
         *acquire = acquire.map(|(_, ttl)| (now, ttl));
     }
@@ -113,6 +121,14 @@ impl Claim {
         let place = &mut self.places[node.0];
         place.is_known = false;
         if place.asked <= request {
+            place.may_have = false;
+        }
+    }
+
+    /// The node has not carried out this request, which says nothing of what was there before.
+    pub(super) fn on_refused(&mut self, node: NodeId, request: RequestId) {
+        let place = &mut self.places[node.0];
+        if place.asked == request && place.was_absent {
             place.may_have = false;
         }
     }
@@ -211,6 +227,22 @@ mod tests {
         assert!(claim.may_have(NodeId(0)) && !claim.is_known(NodeId(0)));
         claim.on_absent(NodeId(0), RequestId(9));
         assert!(!claim.may_have(NodeId(0)));
+    }
+
+    #[test]
+    fn an_error_says_nothing_of_what_was_there_before() {
+        let mut claim = claim();
+        for node in 0..2 {
+            claim.on_asked(NodeId(node), RequestId(9));
+            claim.on_refused(NodeId(node), RequestId(9));
+            assert!(claim.may_have(NodeId(node)) && claim.is_known(NodeId(node)));
+        }
+        claim.on_asked(NodeId(2), RequestId(10));
+        claim.on_sent(NodeId(2), RequestId(11));
+        claim.on_refused(NodeId(2), RequestId(10));
+        assert!(claim.may_have(NodeId(2)), "it was asked again since");
+        claim.on_refused(NodeId(2), RequestId(11));
+        assert!(!claim.may_have(NodeId(2)));
     }
 
     #[test]

@@ -306,7 +306,7 @@ impl Key {
         };
         match ask {
             Ask::Acquire(..) => claim.on_acquire_sent(node, request, now),
-            Ask::PutBack(_) => claim.on_asked(node, request),
+            Ask::PutBack(_) => claim.on_sent(node, request),
             _ => {}
         }
         true

@@ -103,10 +103,10 @@ impl Key {
                     Self::watch(id, &name, claim, node, cx);
                 }
             }
-            Reply::Held { .. }
-            | Reply::Refused {
+            Reply::Held { .. } => claim.on_absent(node, request),
+            Reply::Refused {
                 is_untouched: true, ..
-            } => claim.on_absent(node, request),
+            } => claim.on_refused(node, request),
             _ => {}
         }
     }

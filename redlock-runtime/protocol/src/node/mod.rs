@@ -234,6 +234,16 @@ impl Node {
 
     // ---- admission
 
+    /// What is known of its loss may not be true any more: does not wait for the next survey.
+    fn look_now(&mut self, now: Instant) {
+        if let Standing::Lost(lost) = &mut self.standing
+            && lost.survey_at.is_some()
+        {
+            lost.survey_at = Some(now);
+            self.is_dirty = true;
+        }
+    }
+
     /// Takes in the node's record.
     fn on_record(&mut self, record: &Record, notices: &mut VecDeque<Notice>, out: &mut Out<'_>) {
         self.is_dirty = true;

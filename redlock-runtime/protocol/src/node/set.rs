@@ -126,11 +126,20 @@ impl Nodes {
     }
 
     /// The nodes that can be asked, in the order in which to ask them: prompt ones first, and beyond
-    /// that in an order that is the same for every client and different for each key.
-    pub(crate) fn order(&self, key: &str, hedge_delay: Duration, now: Instant) -> Vec<NodeId> {
+    /// that in an order that is the same for every client and different for each key. Which nodes
+    /// are usually slow is another matter for each client, and may be left aside.
+    pub(crate) fn order(
+        &self,
+        key: &str,
+        (hedge_delay, minds_usual): (Duration, bool),
+        now: Instant,
+    ) -> Vec<NodeId> {
         let able = |node: &NodeId| self.verdict(*node, now).is_none();
         let mut order: Vec<NodeId> = self.in_order(key).filter(able).collect();
-        order.sort_by_key(|&node| !self.is_prompt(node, hedge_delay, now));
+        order.sort_by_key(|&node| {
+            let is_slow = minds_usual && self.is_usually_slow(node, hedge_delay, now);
+            is_slow || !self.is_prompt(node, hedge_delay, now)
+        });
         order
     }
 
@@ -140,13 +149,15 @@ impl Nodes {
         (first..first + nodes).map(move |node| NodeId(node % nodes))
     }
 
-    /// It votes, and replies within `delay`, both usually and at present.
+    /// It votes, and has not been silent for longer than `delay`.
     fn is_prompt(&self, node: NodeId, delay: Duration, now: Instant) -> bool {
         let node = &self.nodes[node.0];
-        let is_slow = |usual| usual > delay;
-        node.is_up()
-            && node.link.waiting_for(now) <= delay
-            && !node.link.usual_delay(now).is_some_and(is_slow)
+        node.is_up() && node.link.waiting_for(now) <= delay
+    }
+
+    fn is_usually_slow(&self, node: NodeId, delay: Duration, now: Instant) -> bool {
+        let usual = self.nodes[node.0].link.usual_delay(now);
+        usual.is_some_and(|usual| usual > delay)
     }
 
     /// The nodes whose next due time may have changed.
@@ -350,6 +361,9 @@ impl Nodes {
     pub(crate) fn on_flushed(&mut self, node: NodeId, out: &mut Out<'_>) {
         if self.nodes[node.0].link.is_connected() {
             self.verify(node, out);
+            // In a quarantine this is another loss, and the next quarantine begins once it is noted.
+            self.nodes[node.0].look_now(out.now);
+            self.begin_survey(out);
         }
     }
 

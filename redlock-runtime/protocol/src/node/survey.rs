@@ -61,12 +61,7 @@ impl Nodes {
     /// A node votes again, so that others may get the evidence that they lacked.
     pub(super) fn look_at_all(&mut self, now: Instant) {
         for node in &mut self.nodes {
-            if let Standing::Lost(lost) = &mut node.standing
-                && lost.survey_at.is_some()
-            {
-                lost.survey_at = Some(now);
-                node.is_dirty = true;
-            }
+            node.look_now(now);
         }
     }
 

@@ -138,6 +138,36 @@ fn of_simultaneous_attempts_with_counters_that_differ_exactly_one_wins() {
     }
 }
 
+/// Each client has found another node slow, and would rather ask the others first.
+#[test]
+fn of_simultaneous_attempts_exactly_one_wins_whichever_nodes_were_slow_for_whom() {
+    for nodes in 2..=5 {
+        for seed in 0..150 {
+            let mut world = World::with_clients(nodes, 2);
+            let slow = Duration::from_millis(200);
+            for client in 0..2 {
+                let node = (seed as usize + client) % nodes;
+                world.client(client).set_lag(node, slow);
+                for section in 10..13 {
+                    world.client(client).ask(section, "k", waiting(LEASE));
+                    world.client(client).granted(section);
+                    world.client(client).end(section);
+                    world.run_for(2 * slow);
+                }
+            }
+            shuffle(&mut world, 2, seed);
+            world.client(0).ask(1, "k", params());
+            world.client(1).ask(1, "k", params());
+            world.run_for(HOP);
+            shuffle(&mut world, 2, seed + 1_000);
+            let answers = [0, 1].map(|client| world.client(client).answer(1));
+            let granted = |answer: &&Answer| matches!(answer, Answer::Granted { .. });
+            let winners = answers.iter().filter(granted).count();
+            assert_eq!(winners, 1, "{nodes} nodes, seed {seed}");
+        }
+    }
+}
+
 #[test]
 fn all_that_wait_get_the_lock_one_after_the_other() {
     for (nodes, clients) in [(1, 3), (3, 2), (3, 8), (5, 5)] {

@@ -233,6 +233,24 @@ fn a_node_that_was_away_is_given_the_key_when_it_is_back() {
     assert_eq!(world.carriers("k"), []);
 }
 
+/// After a new connection the key is set once more, in case it is gone.
+#[test]
+fn a_node_that_refuses_to_be_given_a_key_that_it_has_is_no_loss() {
+    let mut world = World::new(3);
+    world.kill(2);
+    world.ask(1, "k", params());
+    world.granted(1);
+    world.run_for(100 * HOP);
+    world.behave([1], Behavior::Refusing(Refuses::Writes));
+    world.break_connections(1);
+    world.run_for(100 * HOP);
+    assert_eq!(world.answers(), []);
+    world.behave([1], Behavior::Healthy);
+    world.end(1);
+    world.run_for(2 * HOP);
+    assert_eq!(world.carriers("k"), []);
+}
+
 fn extended((_, answer): &&(SectionId, Answer)) -> bool {
     matches!(answer, Answer::Extended { .. })
 }

@@ -181,6 +181,8 @@ fn another_loss_begins_another_quarantine() {
             }
             let took = world.now.since(lost);
             assert!(took >= params().key_ttl(), "{took:?}");
+            let at_once = params().key_ttl() + Duration::from_millis(100);
+            assert!(took <= at_once, "{took:?}");
         }
     }
 }
@@ -207,6 +209,8 @@ fn a_loss_at_any_moment_of_an_admission_is_found() {
         }
         let took = world.now.since(lost);
         assert!(took >= params().key_ttl(), "after {steps} steps: {took:?}");
+        let at_once = params().key_ttl() + Duration::from_millis(100);
+        assert!(took <= at_once, "after {steps} steps: {took:?}");
     }
 }
 

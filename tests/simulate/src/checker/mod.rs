@@ -11,7 +11,7 @@ use redlock_protocol::{Owner, RequestId, SectionId, Token};
 pub(crate) use self::{
     belief::Belief,
     owners::{Attempted, Sender, Tag, owner_of},
-    tokens::WrongToken,
+    tokens::{Grant, WrongToken},
 };
 use self::{
     owners::OwnerHash,
@@ -308,9 +308,11 @@ impl Checker {
         let ended = &mut self.clients[client].ended;
         let place = ended.iter().position(|ended| ended.section == section)?;
         let ended = ended.swap_remove(place);
+        // Some may have refused to make a key only after the end.
+        let denied = self.owners.get(&ended.owner.0).map_or(0, |one| one.denied);
         let all = (1_u16 << self.nodes) as u8 - 1;
         let count = |mask: u8| (mask & all).count_ones() as usize;
-        Some((count(ended.had_it), count(ended.did_not)))
+        Some((count(ended.had_it), count(ended.did_not | denied)))
     }
 
     // ---- lines

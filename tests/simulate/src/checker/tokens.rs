@@ -31,7 +31,7 @@ pub(crate) struct Grant {
     pub(crate) token: Token,
     pub(crate) at: u64,
     /// When the first request was sent that got its block.
-    began: u64,
+    pub(crate) began: u64,
     /// From then to the reply that made a majority.
     pub(crate) took: u64,
     /// The highest token up to this one.

@@ -19,7 +19,7 @@ const WITH_LEFTOVERS: u64 = 2 * LONGEST_PAUSE;
 /// What happens to a key while all is calm. True times.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traffic {
-    /// Since when a majority of nodes has had no key.
+    /// Since when a majority of nodes has had no key, and can vote.
     free_since: Option<u64>,
     /// Since when some caller has been waiting.
     waiting_since: u64,
@@ -74,8 +74,9 @@ impl World {
         if self.phase != Phase::Calm {
             return;
         }
-        let lacks = |node: &&crate::node::Node| node.key(key, self.now).is_none();
-        let free = self.nodes.iter().filter(lacks).count() >= majority(self.nodes.len());
+        let lacks = |&node: &usize| self.nodes[node].key(key, self.now).is_none();
+        let nodes = (0..self.nodes.len()).filter(|&node| self.can_vote(node));
+        let free = nodes.filter(lacks).count() >= majority(self.nodes.len());
         let traffic = &mut self.traffic[key];
         if free {
             traffic.free_since.get_or_insert(self.now);
