@@ -413,7 +413,7 @@ impl Model {
         let (loss, wait, is_first_start) = match evidence {
             Evidence::Durable { admission } => {
                 let marker = self.marker.as_ref();
-                return marker.is_some_and(|it| it.admission == admission && it.was_durable);
+                return marker.is_some_and(|it| it.admission == admission);
             }
             Evidence::Waited { loss, wait } => (loss, wait, false),
             Evidence::FirstStart { loss, wait } => (loss, wait, true),
