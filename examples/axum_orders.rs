@@ -95,7 +95,6 @@ impl IntoResponse for ApiError {
                 match error {
                     LockError::NoQuorum(_)
                     | LockError::Quarantined(_)
-                    | LockError::TooSlow(_)
                     | LockError::Stopped(_) => {
                         answer(StatusCode::SERVICE_UNAVAILABLE, "try again later")
                     }
