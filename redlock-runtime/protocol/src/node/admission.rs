@@ -87,7 +87,7 @@ pub(super) struct Survey {
     pub(super) started: Instant,
     /// The records of the other nodes that have a valid marker.
     pub(super) others: Readings,
-    /// Another node has a marker, valid or not.
+    /// Another node has a marker, valid or not, or this client has seen one vote.
     pub(super) beside_marker: bool,
     /// It was the second one in which all nodes were new.
     pub(super) is_first_start: bool,

@@ -239,6 +239,27 @@ fn nodes_that_were_new_one_after_the_other_are_no_first_start() {
     assert!(world.now.since(granted) >= long);
 }
 
+/// Nothing tells that on the nodes, but a client has seen them vote.
+#[test]
+fn all_nodes_that_lose_their_memory_at_once_are_no_first_start_for_who_has_seen_them_vote() {
+    let long = Duration::from_secs(50);
+    for lose in LOSSES {
+        let mut world = World::with_clients(3, 2);
+        world.client(0).ask(1, "k", params_of(long));
+        world.client(0).granted(1);
+        let granted = world.now;
+        for node in 0..3 {
+            world.client(0).cut_off(node);
+        }
+        for node in 0..3 {
+            lose(&mut world, node);
+        }
+        world.client(1).ask(1, "k", patient());
+        world.client(1).granted(1);
+        assert!(world.now.since(granted) >= long);
+    }
+}
+
 #[test]
 fn of_the_default_leases_of_a_first_start_the_longest_counts() {
     for order in [[5, 20], [20, 5]] {
