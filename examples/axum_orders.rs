@@ -93,10 +93,7 @@ impl IntoResponse for ApiError {
                 // It names the lock servers: for the log, not for the client.
                 eprintln!("{error}");
                 match error {
-                    LockError::NoQuorum(_)
-                    | LockError::Quarantined(_)
-                    | LockError::TooSlow(_)
-                    | LockError::Stopped(_) => {
+                    LockError::NoQuorum(_) | LockError::Quarantined(_) | LockError::Stopped(_) => {
                         answer(StatusCode::SERVICE_UNAVAILABLE, "try again later")
                     }
                     // The lock was lost halfway, or the set-up is wrong.

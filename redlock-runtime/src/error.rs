@@ -13,9 +13,8 @@ use crate::config::ConfigError;
 /// | variant | what happened | what to do |
 /// |---|---|---|
 /// | [`Contended`](Self::Contended) | another client or task holds the lock | try later, or tell the client: HTTP 409 |
-/// | [`NoQuorum`](Self::NoQuorum) | too few nodes answered for a majority | an outage: HTTP 503, alert |
+/// | [`NoQuorum`](Self::NoQuorum) | too few nodes answered in time for a majority | an outage: HTTP 503, alert |
 /// | [`Quarantined`](Self::Quarantined) | no majority is available because some servers restarted and may have lost locks | an outage that ends by itself: HTTP 503 with `Retry-After` |
-/// | [`TooSlow`](Self::TooSlow) | a majority granted the lock, but too late | an outage: HTTP 503, alert |
 /// | [`Lost`](Self::Lost), [`Expired`](Self::Expired) | the lease ended under the body | the body was cut off; its effects may be partial |
 /// | [`Stopped`](Self::Stopped) | the node set was shut down | the process is ending |
 /// | [`NotInstalled`](Self::NotInstalled) | `install()` was not called | a bug in the set-up |
@@ -29,17 +28,15 @@ pub enum LockError {
     /// Another client, or another task of this process, holds the lock.
     /// [`LockError::retry_after`] tells when a retry makes sense, if that is known.
     Contended(Report),
-    /// Too few nodes answered for a majority: they are down, out of reach or unresponsive, or they
-    /// refuse.
+    /// Too few nodes answered in time for a majority: they are down, out of reach, unresponsive or
+    /// slow, or they refuse. An answer counts within the node timeout, while at least a tenth of the
+    /// lease is left; in that time the nodes must also have agreed on a fencing token.
     NoQuorum(Report),
     /// Enough nodes for a majority are connected, but some of them have lost their memory, in a
     /// restart or a flush. They do not vote until all locks that they may have forgotten have
     /// expired. [`LockError::retry_after`] tells when that is.
     /// [`Lock::wait`](crate::Lock::wait) waits for it, too.
     Quarantined(Report),
-    /// A majority granted the lock, but too late: less than a tenth of its lease was left, or the
-    /// nodes did not agree on a fencing token within the node timeout.
-    TooSlow(Report),
     /// While the lock was held, so many nodes lost its key that no majority is known to have it any
     /// more.
     Lost(Report),
@@ -118,7 +115,6 @@ impl LockError {
             Self::Contended(report)
             | Self::NoQuorum(report)
             | Self::Quarantined(report)
-            | Self::TooSlow(report)
             | Self::Lost(report)
             | Self::Expired(report)
             | Self::Stopped(report)
@@ -133,7 +129,6 @@ impl LockError {
             Cause::Contended { retry_after } => Self::Contended(report.retry(retry_after)),
             Cause::NoQuorum => Self::NoQuorum(report),
             Cause::Quarantined { ready_in } => Self::Quarantined(report.retry(Some(ready_in))),
-            Cause::TooSlow => Self::TooSlow(report),
             Cause::Stopped => Self::Stopped(report),
         }
     }
@@ -273,7 +268,7 @@ impl fmt::Display for LockError {
             }
             Self::NoQuorum(_) => write!(
                 f,
-                ": too few nodes answered for a majority (after {elapsed:.1?})"
+                ": too few nodes answered in time for a majority (after {elapsed:.1?})"
             )?,
             Self::Quarantined(report) => write!(
                 f,
@@ -281,11 +276,6 @@ impl fmt::Display for LockError {
                  do not vote until those have expired; use `wait`, or `assume_fresh(true)` in \
                  development (after {elapsed:.1?})",
                 report.retry_after().unwrap_or_default()
-            )?,
-            Self::TooSlow(_) => write!(
-                f,
-                " was granted too late: too little of its lease was left, or the nodes did not agree \
-                 on a fencing token in time (after {elapsed:.1?})"
             )?,
             Self::Lost(_) => write!(
                 f,

@@ -84,7 +84,7 @@ impl Lock {
     ///
     /// # Errors
     /// [`LockError::Contended`], [`NoQuorum`](LockError::NoQuorum) or
-    /// [`TooSlow`](LockError::TooSlow) for the last attempt within `wait`;
+    /// [`Quarantined`](LockError::Quarantined) for the last attempt within `wait`;
     /// [`Config`](LockError::Config) for options that cannot work, or a key that is reserved;
     /// [`EmptyKey`](LockError::EmptyKey) for an empty key;
     /// [`Stopped`](LockError::Stopped) after a shutdown.

@@ -397,7 +397,7 @@ async fn brief(redlock: &Redlock, key: &str) -> Guard {
         let lock = redlock.lock(key).expire(BRIEF).wait(LONG);
         match lock.acquire().await {
             Ok(guard) => return guard,
-            Err(LockError::Expired(_) | LockError::TooSlow(_)) => {}
+            Err(LockError::Expired(_)) => {}
             Err(error) => panic!("{error}"),
         }
     }

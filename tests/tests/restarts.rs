@@ -80,6 +80,24 @@ async fn servers_that_have_run_for_long_vote_at_once_but_for_one_that_was_flushe
     .await;
 }
 
+/// No client was connected since: what the process before has forgotten was granted before.
+#[tokio::test]
+async fn a_server_that_was_restarted_with_its_data_long_ago_votes_at_once() {
+    let cluster = Cluster::start_with(1, &Server::builder().own_clock());
+    found(&cluster, careful).await;
+    let node = &cluster[0];
+    node.command(&["SAVE"]);
+    node.restart();
+    assert!(node.exists("__redlock:node:0"), "the snapshot is loaded");
+    node.clock().step(24 * NEVER);
+    let has_run = || node.info("server")["uptime_in_days"] != "0";
+    await_state("a long time", has_run).await;
+
+    let redlock = careful(cluster.urls()).build().await.unwrap();
+
+    assert_serves(&redlock).await;
+}
+
 #[tokio::test]
 async fn a_node_with_swapped_databases_is_quarantined() {
     let cluster = founded(3, careful).await;

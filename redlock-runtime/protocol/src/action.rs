@@ -101,16 +101,13 @@ pub enum Cause {
         /// The rest of the holder's key TTL, or of its lease if it is a task of this process.
         retry_after: Option<Duration>,
     },
-    /// Too few nodes answered for a majority.
+    /// Too few nodes answered in time for a majority, or a majority did not agree on a fencing token.
     NoQuorum,
     /// Enough nodes for a majority are connected, but too many of them have lost their memory.
     Quarantined {
         /// When enough of them vote again, at the latest.
         ready_in: Duration,
     },
-    /// A majority granted the lock, but so late that too little of the lease was left, or without
-    /// agreeing on a fencing token in time.
-    TooSlow,
     /// The engine is shutting down.
     Stopped,
 }

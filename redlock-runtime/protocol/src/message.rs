@@ -101,7 +101,7 @@ pub struct LossRecord {
     /// How long ago it was found, by the node's clock.
     pub age: Duration,
     /// When it was found, or later before the node voted again, another node had a marker, or this
-    /// one that of another process: so this is no first start.
+    /// one that of another process, or a client had seen one vote: so this is no first start.
     pub beside_marker: bool,
     /// What was forgotten, if anything, was forgotten before this process was started: when the loss
     /// was found, no keys had been flushed or swapped away since then, and the marker of an earlier
@@ -160,7 +160,7 @@ pub enum Request {
         server: Option<Arc<str>>,
         /// The name of the loss, if nobody has noted it before.
         loss: LossId,
-        /// Another node has a marker.
+        /// Another node has a marker, or the client has seen one vote.
         beside_marker: bool,
         /// The longest key TTL that the fleet may ask for.
         max_ttl: Duration,

@@ -10,7 +10,7 @@ if ARGV[6] - 4503599627370496 > 0 then
 end
 local is_good = false
 if ARGV[2] == 'durable' then
-  is_good = node.admission == ARGV[3] and node.durable == '1'
+  is_good = node.admission == ARGV[3]
 elseif node.loss == ARGV[3] then
   local wait = tonumber(ARGV[4])
   if ARGV[2] == 'first_start' then

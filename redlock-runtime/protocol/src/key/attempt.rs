@@ -274,14 +274,6 @@ impl Key {
 
     fn on_won(&mut self, attempt: Attempt, block: Option<Block>, cx: &mut Cx<'_>) {
         let now = cx.now();
-        let params = attempt.waiter.params;
-        let started = attempt.round.started;
-        let deadline = params.deadline(started, started);
-        // Measured from the first request to this moment, after the replies: a reply that took long
-        // has used up the lease that it grants.
-        if deadline.since(now) < params.min_validity {
-            return self.on_failed(attempt, Failure::Outage(Cause::TooSlow), cx);
-        }
         self.last_refusal = None;
         self.order.on_own_turn();
         let is_single = cx.out.settings.mixed_fleet;

@@ -69,7 +69,7 @@ pub(super) struct Found {
     is_unflushed: bool,
     first_start: Option<Duration>,
     /// The shortest wait that a survey has proven.
-    proven: Option<Duration>,
+    proven: Duration,
 }
 
 /// What a client has to go by when it decides about a node.
@@ -87,7 +87,7 @@ pub(super) struct Survey {
     pub(super) started: Instant,
     /// The records of the other nodes that have a valid marker.
     pub(super) others: Readings,
-    /// Another node has a marker, valid or not.
+    /// Another node has a marker, valid or not, or this client has seen one vote.
     pub(super) beside_marker: bool,
     /// It was the second one in which all nodes were new.
     pub(super) is_first_start: bool,
@@ -185,7 +185,7 @@ impl Lost {
                 beside_marker: loss.beside_marker,
                 is_unflushed: loss.is_unflushed,
                 first_start: loss.first_start,
-                proven: None,
+                proven: Duration::MAX,
             },
         };
         self.loss = Some(found);
@@ -206,9 +206,8 @@ impl Lost {
                 beside_marker: true,
             };
         }
-        if survey.started > found.at.after(LONGEST_ROUND) && survey.others.are_enough() {
-            let wait = survey.others.wait(with.max_ttl);
-            found.proven = Some(found.proven.map_or(wait, |proven| proven.min(wait)));
+        if survey.started > found.at.after(LONGEST_ROUND) {
+            found.proven = found.proven.min(survey.others.wait(with.max_ttl));
         }
         let found = *found;
         let (wait, is_first) = found.wait(survey, with);
@@ -233,7 +232,7 @@ impl Lost {
             return Step::Admit { evidence, floor };
         }
         let first_look = found.at.after(LONGEST_ROUND + SHORTEST_RETRY);
-        let look = if found.proven.is_some() || survey.started > first_look {
+        let look = if survey.started > first_look {
             // Without evidence another look makes sense when another node votes again, which begins
             // a survey by itself.
             due
@@ -264,12 +263,13 @@ impl Found {
         let first = survey.is_first_start.then_some(with.default_ttl);
         let first = first.max(self.first_start);
         let longest = with.max_ttl.max(LONGEST_ROUND);
-        // The floor must be read from so many nodes, too, or the wait be so long that the clients'
+        // The floor is read from as many nodes, or else the wait must be so long that the clients'
         // clocks make up for it.
-        let is_over = |wait: &Duration| survey.started >= self.at.after(*wait);
-        let can_admit = survey.others.are_enough();
-        let proven = self.proven.filter(|wait| can_admit || !is_over(wait));
-        let proven = proven.unwrap_or(longest);
+        let proven = if survey.others.are_enough() {
+            self.proven.min(longest)
+        } else {
+            longest
+        };
         let (wait, is_first) = match first {
             Some(first) if first < proven => (first, true),
             _ => (proven, false),

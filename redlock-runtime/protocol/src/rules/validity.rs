@@ -31,7 +31,7 @@ pub struct LockParams {
     pub guard_band: Duration,
     /// How long one round waits for nodes that do not answer.
     pub node_timeout: Duration,
-    /// An acquisition that leaves less than this of its lease is refused as too slow.
+    /// A lock is not granted with less than this of its lease: rounds are over before.
     pub min_validity: Duration,
     /// How long the caller is willing to wait for the lock; zero is one attempt.
     pub wait: Duration,

@@ -8,7 +8,8 @@ use redlock_protocol::majority;
 use super::{
     Mutant, Quarantine, State,
     client::Client,
-    node::{Loss, Mark, Node, Standing},
+    loss::{Loss, Uptime},
+    node::{Mark, Node, Standing},
     reader::Reader,
 };
 
@@ -18,6 +19,17 @@ impl<const N: usize> Quarantine<N> {
             // No wait is shorter than the longest round.
             if node.knows[0] <= node.knows[1] || self.leases[0] <= self.round {
                 node.knows[0] = 0;
+            }
+            if let Standing::Lost(loss) = &mut node.standing
+                && loss.uptime.0 <= loss.age + 1
+            {
+                loss.uptime = Uptime::default();
+            }
+            // It is found again.
+            if let Some(loss) = &mut node.saved.loss
+                && !self.has(Mutant::OldLossCounts)
+            {
+                *loss = Loss::default();
             }
         }
         for reader in &mut state.readers {
@@ -113,10 +125,10 @@ impl Node {
     /// Different for nodes that differ.
     fn packed(&self) -> u64 {
         let (kind, loss) = match self.standing {
-            Standing::Votes => (0, None),
-            Standing::Restored => (1, None),
-            Standing::Empty => (2, None),
-            Standing::Lost(loss) => (3, Some(loss)),
+            Standing::Votes => (0, 0),
+            Standing::Restored(uptime) => (1, u64::from(uptime.0)),
+            Standing::Empty => (2, 0),
+            Standing::Lost(loss) => (3, pack_loss(Some(loss))),
         };
         let [short, long] = self.knows;
         let key = [(self.owner, 2), (self.lives_for, 4), (self.votes, 2)];
@@ -131,8 +143,8 @@ impl Node {
         let mut packed = pack(&key) << 10 | pack(&knows);
         packed = packed << 7 | pack(&snapshot);
         packed = packed << 4 | pack(&[one, two]);
-        packed = packed << 7 | pack_loss(loss);
-        packed << 7 | pack_loss(saved.loss)
+        packed = packed << 12 | loss;
+        packed << 12 | pack_loss(saved.loss)
     }
 }
 
@@ -141,6 +153,8 @@ fn pack_loss(loss: Option<Loss>) -> u64 {
         pack(&[
             (1, 1),
             (loss.age, 4),
+            (loss.uptime.0, 4),
+            (u8::from(loss.is_seen), 1),
             (u8::from(loss.beside_marker), 1),
             (u8::from(loss.is_first_start), 1),
         ])

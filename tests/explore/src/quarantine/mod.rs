@@ -10,6 +10,7 @@
 mod canonical;
 mod client;
 pub(crate) mod courses;
+mod loss;
 mod node;
 mod reader;
 mod words;
@@ -96,10 +97,16 @@ pub(crate) enum Mutant {
     OwnMarkerForgotten,
     /// All nodes need not be new at one moment.
     FirstStartInOnePass,
+    /// That other nodes have a marker is not noted after the loss was.
+    LaterMarkerNotNoted,
+    /// A process that was flushed has run for long, and so proves that it has forgotten nothing.
+    UptimeOfTheFlushed,
+    /// The marker of a database counts that was swapped in.
+    SwappedMarkerCounts,
 }
 
 impl Mutant {
-    const ALL: [Self; 18] = [
+    const ALL: [Self; 21] = [
         Self::NoWait,
         Self::ReadAtOnce,
         Self::ReadOneRoundAfter,
@@ -118,6 +125,9 @@ impl Mutant {
         Self::FirstStartBesideMarker,
         Self::OwnMarkerForgotten,
         Self::FirstStartInOnePass,
+        Self::LaterMarkerNotNoted,
+        Self::UptimeOfTheFlushed,
+        Self::SwappedMarkerCounts,
     ];
 }
 
@@ -146,6 +156,7 @@ pub(crate) enum Move {
     Restore { node: u8 },
     Note { node: u8 },
     NoteAlone { node: u8 },
+    NoteBeside { node: u8 },
     Admit { node: u8 },
     AdmitFirst { node: u8 },
     Look { reader: u8, node: u8 },

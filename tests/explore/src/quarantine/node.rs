@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use redlock_protocol::{LONGEST_ROUND, Record, rules::quarantine::Readings};
 
-use super::{LastMarker, Move, Mutant, Quarantine, READERS, State, Take};
+use super::{
+    LastMarker, Move, Mutant, Quarantine, READERS, State, Take,
+    loss::{Loss, Uptime},
+};
 use crate::search::Step;
 
 /// A server.
@@ -31,21 +34,11 @@ pub(super) enum Standing {
     #[default]
     Votes,
     /// It was restarted with old data: the marker is that of another process.
-    Restored,
+    Restored(Uptime),
     /// It has nothing.
     Empty,
     /// Its loss is noted.
     Lost(Loss),
-}
-
-/// A loss that is noted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Loss {
-    pub(super) age: u8,
-    /// It was found while another node had a marker, or this one that of another process.
-    pub(super) beside_marker: bool,
-    /// Since it was found there was a moment at which all nodes were new.
-    pub(super) is_first_start: bool,
 }
 
 /// A snapshot.
@@ -85,7 +78,7 @@ impl Node {
 
     /// Its own, or that of another process.
     fn has_marker(&self) -> bool {
-        matches!(self.standing, Standing::Votes | Standing::Restored)
+        matches!(self.standing, Standing::Votes | Standing::Restored(_))
     }
 
     pub(super) const fn loss(&self) -> Option<Loss> {
@@ -115,8 +108,13 @@ impl Node {
         for knows in &mut self.knows {
             *knows = knows.saturating_sub(1);
         }
-        if let Standing::Lost(loss) = &mut self.standing {
-            loss.age = oldest.min(loss.age + 1);
+        match &mut self.standing {
+            Standing::Lost(loss) => {
+                loss.age = oldest.min(loss.age + 1);
+                loss.uptime.tick(oldest);
+            }
+            Standing::Restored(uptime) => uptime.tick(oldest),
+            Standing::Votes | Standing::Empty => {}
         }
         if let Some(loss) = &mut self.saved.loss {
             loss.age = oldest.min(loss.age + 1);
@@ -204,10 +202,14 @@ impl<const N: usize> Quarantine<N> {
             next.count_loss(self.losses);
             let this = &mut next.nodes[node];
             (this.owner, this.lives_for, this.knows) = (0, 0, [0; 2]);
-            this.stand(Standing::Empty);
+            this.stand(if self.has(Mutant::SwappedMarkerCounts) {
+                Standing::Votes
+            } else {
+                Standing::Empty
+            });
             take(Step::new(Move::Lose { node: place }, next));
         }
-        if matches!(this.standing, Standing::Restored | Standing::Empty) {
+        if matches!(this.standing, Standing::Restored(_) | Standing::Empty) {
             let mut next = *state;
             let mut others = (0..N).filter(|&other| other != node);
             self.note(
@@ -224,15 +226,32 @@ impl<const N: usize> Quarantine<N> {
             self.snapshot(state, node, take);
         }
         if let Some(loss) = this.loss() {
+            self.note_later(state, node, loss, take);
             self.admit(state, node, loss, take);
         }
+    }
+
+    /// A client that knows better than the one that noted the loss.
+    fn note_later(&self, state: &State<N>, node: usize, loss: Loss, take: Take<'_, N>) {
+        let mut others = (0..N).filter(|&other| other != node);
+        if loss.is_seen || !others.any(|other| state.nodes[other].has_marker()) {
+            return;
+        }
+        let mut next = *state;
+        next.nodes[node].standing = Standing::Lost(Loss {
+            is_seen: true,
+            beside_marker: !self.has(Mutant::LaterMarkerNotNoted),
+            ..loss
+        });
+        let node = node as u8;
+        take(Step::new(Move::NoteBeside { node }, next));
     }
 
     fn may_lose(&self, state: &State<N>, node: usize) -> bool {
         let this = &state.nodes[node];
         let mut others = (0..N).filter(|&other| other != node);
         let beside_marker = others.clone().any(|other| state.nodes[other].has_marker());
-        let is_noted = |node: &Node| node.loss().is_some_and(|loss| loss.beside_marker);
+        let is_noted = |node: &Node| node.loss().is_some_and(|loss| loss.is_seen);
         let knows_nothing = !this.has_marker() && !is_noted(this);
         match self.last_marker {
             _ if this.standing == Standing::Empty => false,
@@ -247,7 +266,14 @@ impl<const N: usize> Quarantine<N> {
     /// The loss is found. A marker of another process is deleted.
     fn note(&self, next: &mut State<N>, node: usize, beside_marker: bool) {
         let had_marker = next.nodes[node].has_marker() && !self.has(Mutant::OwnMarkerForgotten);
+        let uptime = match next.nodes[node].standing {
+            Standing::Restored(uptime) => uptime,
+            _ if self.has(Mutant::UptimeOfTheFlushed) => Uptime(self.longest() + 1),
+            _ => Uptime::default(),
+        };
         let loss = Loss {
+            uptime,
+            is_seen: beside_marker || had_marker,
             beside_marker: beside_marker || had_marker,
             is_first_start: self.has(Mutant::FirstStartOfOne) && !beside_marker,
             ..Loss::default()
@@ -301,7 +327,7 @@ impl<const N: usize> Quarantine<N> {
                 // The loss names the process that was there when it was found.
                 Some(_) if !self.has(Mutant::OldLossCounts) => Standing::Empty,
                 Some(loss) => Standing::Lost(loss),
-                None => Standing::Restored,
+                None => Standing::Restored(Uptime::NEW),
             });
             take(Step::new(Move::Restore { node: place }, next));
         }
@@ -310,7 +336,7 @@ impl<const N: usize> Quarantine<N> {
     /// A client that reads all others at once, or that goes by the first start of all.
     fn admit(&self, state: &State<N>, node: usize, loss: Loss, take: Take<'_, N>) {
         let place = node as u8;
-        if loss.is_first_start && loss.age >= self.leases[0] {
+        if loss.is_first_start && loss.is_over(self.leases[0]) {
             let mut next = *state;
             next.admit(node);
             take(Step::new(Move::AdmitFirst { node: place }, next));
@@ -325,7 +351,7 @@ impl<const N: usize> Quarantine<N> {
         let wait = waits
             .filter(|&wait| by_records || wait >= self.longest())
             .min();
-        if wait.is_some_and(|wait| loss.age >= wait) {
+        if wait.is_some_and(|wait| loss.is_over(wait)) {
             let mut next = *state;
             next.admit(node);
             take(Step::new(Move::Admit { node: place }, next));

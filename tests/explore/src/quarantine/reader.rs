@@ -98,7 +98,7 @@ impl<const N: usize> Quarantine<N> {
         } else {
             self.wait(&vec![longest; usize::from(voting)])
         };
-        if is_same && loss.age >= wait {
+        if is_same && loss.is_over(wait) {
             let mut next = *state;
             next.admit(target);
             let (reader, node) = (reader as u8, target as u8);

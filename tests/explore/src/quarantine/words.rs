@@ -35,6 +35,11 @@ impl fmt::Display for Move {
                 "the loss of {} is noted by a client that reaches no other node",
                 of(node)
             ),
+            Self::NoteBeside { node } => write!(
+                f,
+                "a client that knows another node's marker adds that to the loss of {}",
+                of(node)
+            ),
             Self::Admit { node } => write!(f, "{} is admitted", of(node)),
             Self::AdmitFirst { node } => write!(f, "{} is admitted by the first start", of(node)),
             Self::Look { reader, node } => {

@@ -1,0 +1,128 @@
+//! Who is let in to vote: the loss that is noted, the evidence, the marker.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{Model, Moment, Overflow, is_same};
+use crate::{
+    message::{Evidence, LossId, Marker, Reply},
+    rules::token::Token,
+    time::Instant,
+};
+
+#[derive(Clone, Debug)]
+pub(super) struct Loss {
+    pub(super) id: LossId,
+    /// The process that it was noted in.
+    pub(super) server: Option<Arc<str>>,
+    pub(super) begin: Instant,
+    pub(super) beside_marker: bool,
+    pub(super) is_unflushed: bool,
+    pub(super) first_start: Option<Duration>,
+}
+
+impl Model {
+    pub(super) fn report_loss(
+        &mut self,
+        server: &Option<Arc<str>>,
+        id: LossId,
+        beside_marker: bool,
+        max_ttl: Duration,
+        at: Moment,
+    ) -> Result<Reply, Overflow> {
+        self.check_counters()?;
+        if self.marker_for(server).is_some() {
+            return self.reply_with_record(at);
+        }
+        let had_marker = self.marker.is_some();
+        match self
+            .loss
+            .as_mut()
+            .filter(|loss| is_same(&loss.server, &self.server))
+        {
+            None => {
+                self.loss = Some(Loss {
+                    id,
+                    server: self.server.clone(),
+                    begin: at.now,
+                    // Its own, of another process, tells as well that this is no first start.
+                    beside_marker: beside_marker || had_marker,
+                    // Without its own it may have been deleted, if others have one.
+                    is_unflushed: self.is_unflushed && (had_marker || !beside_marker),
+                    first_start: None,
+                });
+            }
+            Some(loss) => loss.beside_marker |= beside_marker,
+        }
+        self.max_ttl.get_or_insert(max_ttl);
+        self.marker = None;
+        self.longest = None;
+        self.reply_with_record(at)
+    }
+
+    pub(super) fn admit(
+        &mut self,
+        marker: Marker,
+        evidence: Evidence,
+        floor: Token,
+        max_ttl: Duration,
+        at: Moment,
+    ) -> Result<Reply, Overflow> {
+        self.check_counters()?;
+        if let Some(stands) = self.marker_for(&marker.server) {
+            let admission = stands.admission;
+            return Ok(Reply::Admitted { admission });
+        }
+        if floor > Token::LARGEST {
+            return Err(Overflow("floor".to_owned()));
+        }
+        if !self.is_good(evidence, at.now) {
+            return self.reply_with_record(at);
+        }
+        if !matches!(evidence, Evidence::Durable { .. }) {
+            self.floor = floor.max(self.top());
+            self.counters.clear();
+            self.hints.clear();
+            self.longest = None;
+        }
+        self.loss = None;
+        self.max_ttl.get_or_insert(max_ttl);
+        let admission = marker.admission;
+        self.marker = Some(marker);
+        Ok(Reply::Admitted { admission })
+    }
+
+    /// Keeps the time that is named for a first start, and compares with the clock.
+    fn is_good(&mut self, evidence: Evidence, now: Instant) -> bool {
+        let (loss, wait, is_first_start) = match evidence {
+            Evidence::Durable { admission } => {
+                let marker = self.marker.as_ref();
+                return marker.is_some_and(|it| it.admission == admission);
+            }
+            Evidence::Waited { loss, wait } => (loss, wait, false),
+            Evidence::FirstStart { loss, wait } => (loss, wait, true),
+        };
+        let is_it = |noted: &&mut Loss| noted.id == loss && is_same(&noted.server, &self.server);
+        let Some(noted) = self.loss.as_mut().filter(is_it) else {
+            return false;
+        };
+        if !is_first_start {
+            return now >= noted.begin.after(wait);
+        }
+        let wait = noted.first_start.map_or(wait, |longest| longest.max(wait));
+        noted.first_start = Some(wait);
+        now >= noted.begin.after(wait)
+    }
+
+    /// The marker, if it names this process as far as can be told.
+    fn marker_for(&self, server: &Option<Arc<str>>) -> Option<&Marker> {
+        let marker = self.marker.as_ref()?;
+        is_same(&marker.server, server).then_some(marker)
+    }
+
+    /// The loss that stands. One that another process noted has come back with old data: it says
+    /// nothing of what was forgotten since.
+    pub(super) fn noted_loss(&self) -> Option<&Loss> {
+        let loss = self.loss.as_ref();
+        loss.filter(|loss| is_same(&loss.server, &self.server))
+    }
+}

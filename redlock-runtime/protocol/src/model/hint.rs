@@ -1,0 +1,51 @@
+//! Waiter hints.
+
+use super::{Model, Moment, vote::Vote};
+use crate::{
+    message::{Owner, Process},
+    rules::token::{fingerprint, stripe},
+};
+
+/// A client waits for a key of the stripe.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Hint {
+    second: u64,
+    key: u64,
+    process: Process,
+}
+
+impl Model {
+    /// Leaves a hint, unless one of this very second stands there for this key that does its
+    /// duty: it is of another process than the holder's.
+    pub(super) fn leave_hint(&mut self, vote: Vote<'_>, holder: Option<Owner>, at: Moment) {
+        let hint = Hint::new(vote, at);
+        let stands = |old: &Hint| {
+            old.second == hint.second
+                && old.key == hint.key
+                && holder.is_none_or(|holder| old.process != holder.process())
+        };
+        let stripe = stripe(vote.key);
+        if !self.hints.get(&stripe).is_some_and(stands) {
+            self.hints.insert(stripe, hint);
+        }
+    }
+
+    pub(super) fn has_remote_waiter(&self, vote: Vote<'_>, at: Moment) -> bool {
+        let ours = Hint::new(vote, at);
+        self.hints.get(&stripe(vote.key)).is_some_and(|hint| {
+            hint.second.abs_diff(ours.second) <= 1
+                && hint.key == ours.key
+                && hint.process != ours.process
+        })
+    }
+}
+
+impl Hint {
+    fn new(vote: Vote<'_>, at: Moment) -> Self {
+        Self {
+            second: at.wall_micros / 1_000_000,
+            key: fingerprint(vote.key),
+            process: vote.owner.process(),
+        }
+    }
+}

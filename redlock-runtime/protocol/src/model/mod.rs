@@ -1,0 +1,308 @@
+//! What a node does with a request: the reference for the scripts, in one function.
+//!
+//! `memory://` nodes, the tests' worlds and the simulation wrap it with their faults; a
+//! differential test drives it and the scripts on a real server with the same requests.
+
+mod admission;
+mod hint;
+#[cfg(test)]
+mod tests;
+mod vote;
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use self::{
+    admission::Loss,
+    hint::Hint,
+    vote::{Longest, Vote},
+};
+use crate::{
+    message::{AdmissionId, LossRecord, Marker, Owner, Record, Reply, Request},
+    rules::token::Token,
+    time::Instant,
+};
+
+/// When a request is carried out.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// By the clock that keys expire by, in whole milliseconds on a server.
+    pub now: Instant,
+    /// Microseconds since 1970 by the node's wall clock. On a server both are one clock.
+    pub wall_micros: u64,
+}
+
+/// One node's memory, and what of the process that has it matters here.
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    /// The process, another one after each restart; `None` if it does not tell.
+    pub server: Option<Arc<str>>,
+    /// No keys have been flushed or swapped away since the process was started.
+    pub is_unflushed: bool,
+    keys: BTreeMap<Arc<str>, Key>,
+    /// What clients of other libraries have set their keys to.
+    foreign: BTreeMap<Arc<str>, Arc<str>>,
+    marker: Option<Marker>,
+    loss: Option<Loss>,
+    max_ttl: Option<Duration>,
+    longest: Option<Longest>,
+    /// By stripe. A value above [`Token::LARGEST`] stands for anything that is no counter.
+    counters: BTreeMap<u64, Token>,
+    /// Where the counters of other stripes start.
+    floor: Token,
+    /// By stripe.
+    hints: BTreeMap<u64, Hint>,
+}
+
+/// What stands under the name of a lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// Whose it is; `None` if it was not made by a client of this library.
+    pub owner: Option<Owner>,
+    /// When it is gone; `None` if never.
+    pub expires: Option<Instant>,
+}
+
+/// The field that holds no counter, or one without room for the block.
+#[derive(Debug)]
+struct Overflow(String);
+
+impl Model {
+    /// A process that has just been started, with nothing in its memory.
+    #[must_use]
+    pub fn new(server: Option<Arc<str>>) -> Self {
+        Self {
+            server,
+            is_unflushed: true,
+            ..Self::default()
+        }
+    }
+
+    /// Carries out a request, as the scripts do.
+    pub fn run(&mut self, request: &Request, at: Moment) -> Reply {
+        let replied = match request {
+            Request::Acquire { admission, .. }
+            | Request::Extend { admission, .. }
+            | Request::PutBack { admission, .. }
+                if !self.is_admitted_as(*admission) =>
+            {
+                Ok(Reply::NotAdmitted)
+            }
+            Request::Identify => Ok(Reply::Identity {
+                server: self.server.clone(),
+            }),
+            Request::Probe => self.reply_with_record(at),
+            Request::ReportLoss {
+                server,
+                loss,
+                beside_marker,
+                max_ttl,
+            } => self.report_loss(server, *loss, *beside_marker, *max_ttl, at),
+            Request::Admit {
+                server,
+                evidence,
+                admission,
+                floor,
+                is_durable,
+                max_ttl,
+            } => {
+                let marker = Marker {
+                    server: server.clone(),
+                    admission: *admission,
+                    was_durable: *is_durable,
+                };
+                self.admit(marker, *evidence, *floor, *max_ttl, at)
+            }
+            Request::Acquire {
+                key,
+                owner,
+                ttl,
+                block,
+                waits,
+                ..
+            } => self.acquire(Vote::new(key, *owner, *ttl, Some(*block)), *waits, at),
+            Request::Extend {
+                key,
+                owner,
+                ttl,
+                spare,
+                block,
+                ..
+            } => self.extend(Vote::new(key, *owner, *ttl, *block), *spare, at),
+            Request::PutBack {
+                key, owner, ttl, ..
+            } => Ok(self.put_back(Vote::new(key, *owner, *ttl, None), at)),
+            Request::Watch { key, owner } => Ok(self.watch(key, *owner, at.now)),
+            Request::Release { key, owner } => Ok(self.release(key, *owner, at.now)),
+        };
+        replied.unwrap_or_else(Overflow::into_reply)
+    }
+
+    /// Forgets everything, as by FLUSHALL.
+    pub fn lose_memory(&mut self) {
+        *self = Self {
+            server: self.server.take(),
+            ..Self::default()
+        };
+    }
+
+    /// Another process goes on with this memory, which may be an older copy.
+    pub fn restart(&mut self, server: Option<Arc<str>>) {
+        self.server = server;
+        self.is_unflushed = true;
+    }
+
+    /// What stands under this name at this time.
+    #[must_use]
+    pub fn key(&self, name: &str, now: Instant) -> Option<Key> {
+        self.keys.get(name).copied().filter(|key| key.lives(now))
+    }
+
+    /// The record as it stands.
+    #[must_use]
+    pub fn record(&self, at: Moment) -> Record {
+        Record {
+            marker: self.marker.clone(),
+            loss: self.noted_loss().map(|loss| LossRecord {
+                id: loss.id,
+                age: at.now.since(loss.begin),
+                beside_marker: loss.beside_marker,
+                is_unflushed: loss.is_unflushed,
+                first_start: loss.first_start,
+            }),
+            longest: self.longest.map_or(Duration::ZERO, |it| it.read(at.now)),
+            top: self.top(),
+            max_ttl: self.max_ttl,
+        }
+    }
+
+    /// All keys that there are at this time, by name.
+    pub fn keys(&self, now: Instant) -> impl Iterator<Item = (&Arc<str>, Key)> {
+        let keys = self.keys.iter().map(|(name, key)| (name, *key));
+        keys.filter(move |(_, key)| key.lives(now))
+    }
+
+    /// Sets or deletes a key, whatever stands there.
+    pub fn set_key(&mut self, name: Arc<str>, key: Option<Key>) {
+        self.foreign.remove(&name);
+        match key {
+            Some(key) => self.keys.insert(name, key),
+            None => self.keys.remove(&name),
+        };
+    }
+
+    /// `SET NX PX` by a client of another library; with `None` the key never expires. Returns whether
+    /// it was set.
+    pub fn set_foreign(
+        &mut self,
+        name: &Arc<str>,
+        value: &str,
+        ttl: Option<Duration>,
+        now: Instant,
+    ) -> bool {
+        let is_free = self.key(name, now).is_none();
+        if is_free {
+            let key = Key {
+                owner: None,
+                expires: ttl.map(|ttl| now.after(ttl)),
+            };
+            self.keys.insert(Arc::clone(name), key);
+            self.foreign.insert(Arc::clone(name), value.into());
+        }
+        is_free
+    }
+
+    /// Compare and delete by a client of another library. Returns whether it was deleted.
+    pub fn delete_foreign(&mut self, name: &str, value: &str, now: Instant) -> bool {
+        let is_foreign = self.key(name, now).is_some_and(|key| key.owner.is_none());
+        let is_its = is_foreign && self.foreign.get(name).is_some_and(|text| **text == *value);
+        if is_its {
+            self.keys.remove(name);
+            self.foreign.remove(name);
+        }
+        is_its
+    }
+
+    /// Where the counter of a stripe stands: the next block begins above it.
+    #[must_use]
+    pub fn counter(&self, stripe: u64) -> Token {
+        self.counters.get(&stripe).copied().unwrap_or(self.floor)
+    }
+
+    /// Sets the counter of a stripe, as operators do by mistake. A value above [`Token::LARGEST`]
+    /// stands for anything that is no counter.
+    pub fn set_counter(&mut self, stripe: u64, counter: Token) {
+        self.counters.insert(stripe, counter);
+    }
+
+    fn watch(&self, key: &str, owner: Option<Owner>, now: Instant) -> Reply {
+        match self.key(key, now) {
+            None => Reply::Free,
+            Some(held) if held.owner.is_some() && held.owner == owner => Reply::Ours,
+            Some(held) => Reply::Taken { owner: held.owner },
+        }
+    }
+
+    fn release(&mut self, key: &str, owner: Owner, now: Instant) -> Reply {
+        let held = self.key(key, now);
+        if held.is_none_or(|held| held.owner != Some(owner)) {
+            return Reply::NotOwner;
+        }
+        self.keys.remove(key);
+        Reply::Deleted
+    }
+
+    fn is_admitted_as(&self, admission: AdmissionId) -> bool {
+        let marker = self.marker.as_ref();
+        marker.is_some_and(|marker| marker.admission == admission)
+    }
+
+    fn reply_with_record(&self, at: Moment) -> Result<Reply, Overflow> {
+        self.check_counters()?;
+        Ok(Reply::Record(self.record(at)))
+    }
+
+    fn check_counters(&self) -> Result<(), Overflow> {
+        let mut counters = self.counters.iter();
+        match counters.find(|&(_, &counter)| counter > Token::LARGEST) {
+            Some((stripe, _)) => Err(Overflow(stripe.to_string())),
+            None => Ok(()),
+        }
+    }
+
+    fn top(&self) -> Token {
+        let counters = self.counters.values().copied();
+        counters.fold(self.floor, Token::max)
+    }
+}
+
+impl Key {
+    fn lives(&self, now: Instant) -> bool {
+        self.expires.is_none_or(|expires| now < expires)
+    }
+
+    fn remaining(&self, now: Instant) -> Option<Duration> {
+        self.expires.map(|expires| expires.since(now))
+    }
+
+    fn as_reply(&self, now: Instant) -> Reply {
+        Reply::Held {
+            owner: self.owner,
+            remaining: self.remaining(now),
+        }
+    }
+}
+
+impl Overflow {
+    fn into_reply(self) -> Reply {
+        let Self(field) = self;
+        Reply::Refused {
+            message: format!("REDLOCK counter beyond 2^52 or no number: {field}").into(),
+            is_untouched: true,
+        }
+    }
+}
+
+/// Whether both are one process, as far as can be told.
+fn is_same(one: &Option<Arc<str>>, other: &Option<Arc<str>>) -> bool {
+    one.is_none() || other.is_none() || one == other
+}
