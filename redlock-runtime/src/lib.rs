@@ -47,7 +47,9 @@
 //! 6. **A failed node costs no acquisition**, and at the most some milliseconds until it is known:
 //!    the verdict falls when a majority has granted, or as soon as none can. A majority is one of all configured nodes.
 //! 7. **Waiting is bounded**: a call returns within `wait` and one node timeout, and what an
-//!    interrupted one leaves behind lives no longer than the key does.
+//!    interrupted one leaves behind lives no longer than the key does. If several processes ask for
+//!    a free lock at the same instant without waiting, and the nodes answer in time, one of them
+//!    gets it.
 //! 8. **[Fencing tokens](Lease::fencing_token) are unique**, whatever the clocks do, while a majority
 //!    of nodes keeps its memory, and they grow with every acquisition of a key while leases do not
 //!    overlap. A store that refuses smaller ones is safe even from a holder that was paused: see

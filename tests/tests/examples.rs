@@ -8,9 +8,10 @@ use std::{
     fs,
     io::{Read, Write},
     net::TcpStream,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Output, Stdio},
     sync::OnceLock,
+    time::SystemTime,
 };
 
 use common::await_up;
@@ -27,8 +28,12 @@ fn example(name: &str) -> Command {
         let test = env::current_exe().unwrap();
         let profile = test.parent().and_then(|deps| deps.parent()).unwrap();
         let examples = profile.join("examples");
-        // `cargo test --workspace` has built them; `cargo test -p redlock-tests` has not.
-        let missing = |name| !examples.join(name).exists();
+        // `cargo test --workspace` has built them; `cargo test -p redlock-tests` has not, or of
+        // older sources.
+        let newest = SOURCES.iter().map(|folder| last_change(Path::new(folder)));
+        let newest = newest.max().unwrap();
+        let built = |name| fs::metadata(examples.join(name)).and_then(|file| file.modified());
+        let missing = |name| built(name).map_or(true, |built| built < newest);
         if [
             "flash_sale",
             "axum_orders",
@@ -48,6 +53,28 @@ fn example(name: &str) -> Command {
     let mut command = Command::new(folder.join(name));
     command.env_remove("REDLOCK_NODES");
     command
+}
+
+/// What examples are made of.
+const SOURCES: [&str; 4] = [
+    "../examples",
+    "../redlock-macros/src",
+    "../redlock-runtime/protocol/src",
+    "../redlock-runtime/src",
+];
+
+/// When something in `folder` was last written.
+fn last_change(folder: &Path) -> SystemTime {
+    let entries = fs::read_dir(folder).unwrap();
+    let times = entries.map(|entry| {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            last_change(&entry.path())
+        } else {
+            entry.metadata().unwrap().modified().unwrap()
+        }
+    });
+    times.max().unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 fn run<A: AsRef<OsStr>>(name: &str, args: &[A]) -> Output {

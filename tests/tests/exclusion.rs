@@ -11,8 +11,9 @@ use redlock_tests::{Cluster, Counter, Server, Worker};
 
 const WORKERS: usize = 4;
 
-/// For each worker; it divides them among its tasks.
-const SECTIONS: u64 = 40;
+/// For each worker; it divides them among its tasks. Too many for one turn of a process, so that the
+/// lock changes between them many times.
+const SECTIONS: u64 = 160;
 
 struct Fleet {
     cluster: Cluster,

@@ -12,10 +12,11 @@ use std::{
 
 use common::{
     NEVER, asks_for_a_lock, asks_for_its_record, await_state, await_up, connect, connect_by,
-    unhurried,
+    connection_ids, unhurried,
 };
 use redlock_runtime::{LockError, NodeState, Redlock, Release, Verdict};
-use redlock_tests::{Cluster, Mode, Proxy, Server};
+use redlock_tests::{Cluster, Mode, PATIENCE, Proxy, Server};
+use tokio::time::timeout;
 
 /// After this a node that does not answer counts as silent, in tests that wait for that.
 const BRIEF: Duration = Duration::from_millis(200);
@@ -275,10 +276,10 @@ async fn connections_that_are_killed_while_idle_are_made_anew() {
     let cluster = Cluster::start(3);
     let redlock = connect(&cluster).await;
     for node in &cluster {
-        let killed: Vec<String> = ids(node);
+        let killed = connection_ids(node);
         assert_eq!(node.kill_clients(), 1);
         await_state("a new connection", || {
-            let ids = ids(node);
+            let ids = connection_ids(node);
             !ids.is_empty() && ids.iter().all(|id| !killed.contains(id))
         })
         .await;
@@ -475,6 +476,15 @@ async fn assert_works(one: &Redlock, two: &Redlock, reachable: &[Server]) {
     for node in reachable {
         node.await_free("k").await;
     }
+    // A round may wait for a second, and slow nodes take less. If each of these waited for them,
+    // they would outlast the test.
+    let more = async {
+        for _ in 0..100 {
+            let guard = one.lock("more").acquire().await.unwrap();
+            assert_eq!(guard.release().await, Release::Released);
+        }
+    };
+    timeout(PATIENCE, more).await.expect("nobody is held up");
 }
 
 /// In no hurry but for silence: it is noticed soon.
@@ -494,9 +504,4 @@ async fn await_down(redlock: &Redlock, node: usize) {
         matches!(redlock.nodes()[node].state(), NodeState::Down { .. })
     })
     .await;
-}
-
-fn ids(node: &Server) -> Vec<String> {
-    let clients = node.clients();
-    clients.iter().map(|client| client["id"].clone()).collect()
 }

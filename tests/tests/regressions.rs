@@ -105,9 +105,9 @@ async fn node_redlock_167_a_lease_counts_from_before_the_first_request() {
         node.await_event(KEY, "set", 1).await;
     }
 
-    // Time that passes between request and reply.
+    // Time that passes between request and reply, much less than a round may take.
     let granted = Instant::now();
-    tokio::time::sleep(BRIEF).await;
+    tokio::time::sleep(BRIEF / 10).await;
     let delay = granted.elapsed();
     proxies.iter().for_each(Proxy::pass);
 
@@ -198,19 +198,11 @@ async fn redlock_rb_76_a_node_that_timed_out_after_it_had_granted_is_released() 
 #[tokio::test]
 async fn redsync_186_a_bare_majority_that_loses_a_node_leaves_no_room_for_another() {
     let cluster = founded(5).await;
-    let (one, two) = (careful(&cluster).await, careful(&cluster).await);
-    cluster.occupy(KEY, "foreign", NEVER, [3, 4]);
-    let asked = |node: usize| cluster[node].count("evalsha");
-    let before = [3, 4].map(asked);
+    let proxies = cluster.proxies();
+    proxies[3..].iter().for_each(Proxy::refuse);
+    let one = unhurried(proxies.iter().map(Proxy::url)).assume_fresh(false);
+    let (one, two) = (one.build().await.unwrap(), careful(&cluster).await);
     let guard = one.lock(KEY).acquire().await.unwrap();
-    // For the lock, and to put its key there beside the others.
-    await_state("both refused twice", || {
-        [3, 4].map(asked) == before.map(|count| count + 2)
-    })
-    .await;
-    for node in 3..5 {
-        assert!(cluster[node].compare_and_delete(KEY, "foreign"));
-    }
     assert_eq!(cluster.held_on(KEY), 3);
 
     cluster[2].restart();
@@ -406,10 +398,15 @@ async fn rslock_a_node_that_does_not_answer_holds_nobody_up() {
     let redlock = connect(&cluster).await;
     cluster[0].stop();
 
-    // No time-out ends in this test.
-    let guard = redlock.lock(KEY).acquire().await.unwrap();
-    guard.extend().await.unwrap();
-    assert_eq!(guard.release().await, Release::Released);
+    // A round may wait for a second. If each did, this would outlast the test.
+    let rounds = async {
+        for _ in 0..40 {
+            let guard = redlock.lock(KEY).acquire().await.unwrap();
+            guard.extend().await.unwrap();
+            assert_eq!(guard.release().await, Release::Released);
+        }
+    };
+    timeout(PATIENCE, rounds).await.expect("nobody is held up");
 
     cluster[0].cont();
     cluster.await_free(KEY).await;

@@ -156,6 +156,7 @@ async fn a_node_that_has_lost_its_scripts_is_told_all_of_them_again() {
     cluster[2].kill();
     let loads = || cluster[1].count("script|load");
     let at_once = loads();
+    assert!(at_once > 0, "scripts are told in another way");
 
     cluster[1].command(&["SCRIPT", "FLUSH"]);
     assert_serves(&redlock).await;
@@ -281,16 +282,19 @@ async fn a_quarantined_minority_of_five_delays_nobody() {
 async fn fencing_tokens_grow_through_restarts_of_one_node_after_the_other() {
     let cluster = founded(3, brief).await;
     let redlock = brief(cluster.urls()).build().await.unwrap();
-    token(&redlock).await;
+    let first = token(&redlock).await;
     cluster.await_free("k").await;
     // Far ahead of the wall clocks, on which tokens could otherwise rest.
     for node in &cluster {
-        let fields: Vec<String> = node.query(&["HKEYS", "__redlock:node:0"]);
-        for stripe in fields.iter().filter(|field| field.parse::<u64>().is_ok()) {
+        let mut stripes: Vec<String> = node.query(&["HKEYS", "__redlock:node:0"]);
+        stripes.retain(|field| field.parse::<u64>().is_ok());
+        assert!(!stripes.is_empty(), "the counters have other names");
+        for stripe in &stripes {
             node.command(&["HINCRBY", "__redlock:node:0", stripe, "1000000000000"]);
         }
     }
     let before = token(&redlock).await;
+    assert!(before > first + 1_000_000_000_000, "{first} -> {before}");
     cluster.await_free("k").await;
 
     for node in 0..2 {

@@ -52,7 +52,8 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
     let held = lock.acquire().await?;
     let load = Load::start(&cluster).await?;
 
-    let (mut renewed_is_lost, mut is_behind, mut before) = (false, false, Seen::default());
+    let (mut renewed_is_lost, mut is_behind) = (false, false);
+    let (mut locks, mut refused) = (0, Vec::new());
     let mut due = Instant::now();
     for restart in 0..rounds * NODES {
         due += PAUSE;
@@ -61,37 +62,34 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
         let killed = Instant::now();
         cluster[node].restart();
         let back = until_all_vote(&load.clients, killed).await;
-        let seen = load.seen();
+        let seen = load.take_seen();
         println!(
-            "restart {} of node {node}: votes again after {back}; since the last one {} locks, {} refused, \
-             longest wait so far {:?}; renewed lock held: {}",
+            "restart {} of node {node}: votes again after {back}; since the one before {}; \
+             renewed lock held: {}",
             restart + 1,
-            seen.locks - before.locks,
-            seen.refused.len() - before.refused.len(),
-            seen.longest,
+            seen.text(),
             held.is_held()
         );
+        locks += seen.locks;
+        refused.extend(seen.refused);
         renewed_is_lost |= !held.is_held();
         is_behind |= Instant::now() > due + PAUSE;
-        before = seen;
     }
     sleep(PAUSE).await;
     let seen = load.stop().await?;
     let release = held.release().await;
-    println!(
-        "in all {} locks, {} refused, longest wait {:?}; the renewed lock: {release:?}",
-        seen.locks,
-        seen.refused.len(),
-        seen.longest
-    );
-    for refused in &seen.refused {
+    println!("in the end {}; the renewed lock: {release:?}", seen.text());
+    locks += seen.locks;
+    refused.extend(seen.refused);
+    println!("in all {locks} locks, {} refused", refused.len());
+    for refused in &refused {
         println!("refused: {refused}");
     }
     if is_behind {
         println!("a node did not vote again before the next one was due");
     }
     let is_well =
-        seen.refused.is_empty() && !renewed_is_lost && !is_behind && release == Release::Released;
+        refused.is_empty() && !renewed_is_lost && !is_behind && release == Release::Released;
     Ok(if is_well {
         ExitCode::SUCCESS
     } else {
@@ -137,11 +135,26 @@ async fn until_all_vote(clients: &[Redlock], since: Instant) -> String {
     }
 }
 
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Seen {
     locks: usize,
-    longest: Duration,
+    /// Of the key that all clients share, where the wait is for the others' sections as well.
+    longest_shared: Duration,
+    /// Of keys that only one client wants.
+    longest_own: Duration,
     refused: Vec<String>,
+}
+
+impl Seen {
+    fn text(&self) -> String {
+        format!(
+            "{} locks, {} refused, longest wait {:.0?} of a shared key and {:.0?} of others",
+            self.locks,
+            self.refused.len(),
+            self.longest_shared,
+            self.longest_own
+        )
+    }
 }
 
 struct Load {
@@ -162,18 +175,16 @@ impl Load {
         for number in 0..CLIENTS {
             let client = connect(cluster).await?;
             for task in 0..TASKS {
-                let key = match task % 2 {
-                    0 => "shared".to_owned(),
-                    _ => format!("own:{number}"),
-                };
-                load.spawn(client.clone(), key);
+                let own = (task % 2 == 1).then_some(number);
+                load.spawn(client.clone(), own);
             }
             load.clients.push(client);
         }
         Ok(load)
     }
 
-    fn spawn(&mut self, client: Redlock, key: String) {
+    fn spawn(&mut self, client: Redlock, own: Option<usize>) {
+        let key = own.map_or_else(|| "shared".to_owned(), |number| format!("own:{number}"));
         let (seen, is_over) = (Arc::clone(&self.seen), Arc::clone(&self.is_over));
         self.tasks.spawn(async move {
             while !is_over.load(Ordering::Relaxed) {
@@ -183,7 +194,11 @@ impl Load {
                 match locked {
                     Ok(granted) => {
                         seen.locks += 1;
-                        seen.longest = seen.longest.max(granted - asked);
+                        let longest = match own {
+                            Some(_) => &mut seen.longest_own,
+                            None => &mut seen.longest_shared,
+                        };
+                        *longest = (*longest).max(granted - asked);
                     }
                     Err(error) => seen.refused.push(error.to_string()),
                 }
@@ -191,8 +206,9 @@ impl Load {
         });
     }
 
-    fn seen(&self) -> Seen {
-        self.seen.lock().expect("no task panics with it").clone()
+    /// What has been seen since the last call.
+    fn take_seen(&self) -> Seen {
+        std::mem::take(&mut self.seen.lock().expect("no task panics with it"))
     }
 
     async fn stop(mut self) -> Result<Seen, Box<dyn Error>> {
@@ -200,7 +216,7 @@ impl Load {
         while let Some(ended) = self.tasks.join_next().await {
             ended?;
         }
-        Ok(self.seen())
+        Ok(self.take_seen())
     }
 }
 

@@ -1,6 +1,8 @@
 //! Every argument of the attribute but the key.
 
+use std::future::poll_fn;
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use super::support::{assert_all_released, assert_held, install};
@@ -176,10 +178,9 @@ async fn every_option() {
 async fn waits_for_the_other_holder() {
     let redlock = install().await;
     let other = redlock.lock("wait").acquire().await.unwrap();
-    let release = tokio::spawn(async move {
-        tokio::time::sleep(Duration::from_millis(50)).await;
-        drop(other);
-    });
-    waiting().await.unwrap();
-    release.await.unwrap();
+    let mut waiting = Box::pin(waiting());
+    let asked = poll_fn(|context| Poll::Ready(waiting.as_mut().poll(context).is_pending()));
+    assert!(asked.await, "it waits");
+    drop(other);
+    waiting.await.unwrap();
 }

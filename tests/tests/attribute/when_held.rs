@@ -35,7 +35,7 @@ async fn skips_while_another_holds_the_lock_but_not_in_an_outage() {
     assert!(matches!(failed, Err(LockError::Stopped(_))), "{failed:?}");
 }
 
-#[redis_lock(key = "held:lost", expire = 50ms, when_held = Ok(()))]
+#[redis_lock(key = "held:lost", expire = 500ms, when_held = Ok(()))]
 async fn outlives_its_lease() -> Result<(), LockError> {
     std::future::pending().await
 }

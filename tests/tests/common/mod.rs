@@ -14,8 +14,9 @@ use redlock_tests::{Cluster, PATIENCE, Proxy, Server};
 /// Longer than any test. What has to wait for it fails its test instead of passing late.
 pub const NEVER: Duration = Duration::from_secs(3_600);
 
-/// A node set in which no time runs out: no lease, no key, no connection and no silent node is
-/// given up before its test is. Tests that are about one of these times set it themselves.
+/// A node set in which no time runs out: no lease, no key and no connection is given up before its
+/// test is, and a round waits for silent nodes for as long as any round may, which is a second. Tests
+/// that are about one of these times set it themselves.
 pub fn unhurried<I>(urls: I) -> Builder
 where
     I: IntoIterator,
@@ -142,4 +143,22 @@ pub fn asks_for_a_lock(words: &[String]) -> bool {
 /// Only the question what a node remembers is a script of no argument but its one key.
 pub fn asks_for_its_record(words: &[String]) -> bool {
     words[0].starts_with("EVAL") && words.len() == 4
+}
+
+/// The connections of clients to a node.
+pub fn connection_ids(node: &Server) -> Vec<String> {
+    let clients = node.clients();
+    clients.iter().map(|client| client["id"].clone()).collect()
+}
+
+/// Extends the lock by a majority that needs this node of three: when this returns, the holder knows
+/// that the node has its key.
+pub async fn extend_by(guard: &Guard, node: usize, proxies: &[Proxy]) {
+    let other = &proxies[(node + 1) % 3];
+    other.hold_replies();
+    while let Err(error) = guard.extend().await {
+        // On a busy machine a round may be too short for the replies.
+        assert!(guard.is_held(), "{error}");
+    }
+    other.pass();
 }

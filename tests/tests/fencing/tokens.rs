@@ -21,6 +21,10 @@ use crate::{LONG, PATIENCE, acquire, client, client_at, delete_everywhere, token
 
 const KEY: &str = "stock";
 
+/// Under contention.
+const KEYS: [&str; 2] = ["even", "odd"];
+const CLIENTS: usize = 4;
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn grow_under_contention() {
     let nodes = Cluster::start(5);
@@ -28,6 +32,11 @@ async fn grow_under_contention() {
     let history = contend(&proxies).await;
     history.check(Duration::ZERO);
     println!("contention: {}", history.report());
+    // More than if each client had taken all of its locks in one go.
+    assert!(
+        history.changes() >= 2 * KEYS.len() * CLIENTS,
+        "no contention"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -38,8 +47,8 @@ async fn grow_while_somebody_deletes_the_keys() {
     let history = contend(&proxies).await;
     let deleted = vandal.stop();
     // A process whose keys are gone goes on with its block of tokens until it is told; but a block
-    // serves for so long only.
-    history.check(Duration::from_millis(50));
+    // serves for 50 ms only, or for as long as its own round took: at most a node timeout.
+    history.check(Duration::from_millis(250));
     println!(
         "vandalism: {}; {deleted} keys deleted under their holders",
         history.report()
@@ -244,15 +253,14 @@ async fn await_up(client: &Redlock) {
 
 /// Several clients with several tasks each, on two keys, by way of the proxies.
 async fn contend(proxies: &[Proxy]) -> History {
-    const CLIENTS: usize = 4;
     const TASKS: usize = 4;
     const ACQUISITIONS: usize = 60;
 
     let mut tasks = JoinSet::new();
-    for _ in 0..CLIENTS {
+    for number in 0..CLIENTS {
         let client = client_at(proxies.iter().map(Proxy::url).collect()).await;
         for task in 0..TASKS {
-            let key = if task % 2 == 0 { "even" } else { "odd" };
+            let key = KEYS[task % KEYS.len()];
             let client = client.clone();
             tasks.spawn(async move {
                 let mut history = History::default();
@@ -261,10 +269,15 @@ async fn contend(proxies: &[Proxy]) -> History {
                     let acquired = client.lock(key).wait(PATIENCE).acquire().await;
                     let returned = Instant::now();
                     // It may be known already that the lock is lost.
-                    match acquired.and_then(|guard| guard.fencing_token()) {
-                        Ok(token) => history.push(key, asked, returned, token.get()),
-                        Err(_) => history.failed += 1,
+                    let token = acquired.as_ref().map(|guard| guard.fencing_token());
+                    match token {
+                        Ok(Ok(token)) => history.push(key, asked, returned, token.get(), number),
+                        _ => history.failed += 1,
                     }
+                    // What is done under the lock: sections that take no time would all be over
+                    // before another client has its turn.
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    drop(acquired);
                 }
                 history
             });
@@ -288,15 +301,37 @@ struct Acquisition {
     asked: Instant,
     returned: Instant,
     token: u64,
+    client: usize,
 }
 
 impl History {
-    fn push(&mut self, key: &'static str, asked: Instant, returned: Instant, token: u64) {
+    fn push(
+        &mut self,
+        key: &'static str,
+        asked: Instant,
+        returned: Instant,
+        token: u64,
+        client: usize,
+    ) {
         self.acquisitions.entry(key).or_default().push(Acquisition {
             asked,
             returned,
             token,
+            client,
         });
+    }
+
+    /// How often a client got a token right after another one, of all keys.
+    fn changes(&self) -> usize {
+        let changes = self.acquisitions.values().map(|acquisitions| {
+            let mut by_token = acquisitions.clone();
+            by_token.sort_by_key(|of| of.token);
+            let pairs = by_token.windows(2);
+            pairs
+                .filter(|pair| pair[0].client != pair[1].client)
+                .count()
+        });
+        changes.sum()
     }
 
     fn merge(&mut self, other: Self) {
@@ -368,7 +403,7 @@ fn history<const N: usize>(acquisitions: [(u64, u64, u64); N]) -> History {
     let at = |seconds| start + Duration::from_secs(seconds);
     let mut history = History::default();
     for (asked, returned, token) in acquisitions {
-        history.push(KEY, at(asked), at(returned), token);
+        history.push(KEY, at(asked), at(returned), token, 0);
     }
     history
 }
@@ -422,7 +457,7 @@ impl Vandal {
                 random ^= random >> 7;
                 random ^= random << 17;
                 let node = usize::try_from(random % connections.len() as u64).unwrap();
-                let key = if random >> 32 & 1 == 0 { "even" } else { "odd" };
+                let key = KEYS[usize::from(random >> 32 & 1 == 1)];
                 let command = redis::cmd("DEL").arg(key).to_owned();
                 deleted += command.query::<u64>(&mut connections[node]).unwrap();
             }

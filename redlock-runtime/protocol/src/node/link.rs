@@ -24,6 +24,8 @@ const PACE_LASTS: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Link {
     state: State,
+    /// Why nothing can be sent, unless there is a connection. Kept while the next one is being made.
+    reason: Arc<str>,
     /// The one in use or being made.
     connection: Option<ConnectionId>,
     /// Connections in a row that brought no reply.
@@ -40,7 +42,7 @@ enum State {
     New,
     Connecting { since: Instant },
     Connected,
-    Waiting { until: Instant, reason: Arc<str> },
+    Waiting { until: Instant },
 }
 
 /// A request without a reply.
@@ -64,6 +66,7 @@ impl Link {
     pub(super) fn new() -> Self {
         Self {
             state: State::New,
+            reason: "not connected yet".into(),
             connection: None,
             failures: 0,
             in_flight: VecDeque::new(),
@@ -111,15 +114,9 @@ impl Link {
 
     /// Why nothing can be sent, if nothing can.
     pub(super) fn verdict(&self) -> Option<Verdict> {
-        match &self.state {
-            State::Connected => None,
-            State::New | State::Connecting { .. } => Some(Verdict::Unreachable {
-                reason: "not connected yet".into(),
-            }),
-            State::Waiting { reason, .. } => Some(Verdict::Unreachable {
-                reason: Arc::clone(reason),
-            }),
-        }
+        (!self.is_connected()).then(|| Verdict::Unreachable {
+            reason: Arc::clone(&self.reason),
+        })
     }
 
     // ---- connections
@@ -155,9 +152,9 @@ impl Link {
         self.failures = self.failures.saturating_add(1);
         self.pace = None;
         self.connection = None;
+        self.reason = reason;
         self.state = State::Waiting {
             until: now.after(pause / 2 + jitter(pause / 2, random)),
-            reason,
         };
         std::mem::take(&mut self.in_flight)
     }
@@ -272,6 +269,23 @@ mod tests {
         assert!(link.on_reply(RequestId(1), at(0)).is_some());
         link.on_down("reset".into(), u128::MAX, at(0));
         assert_eq!(pause(&link), FIRST_PAUSE);
+    }
+
+    #[test]
+    fn a_failure_is_told_until_there_is_a_connection() {
+        let told = |link: &Link| match link.verdict() {
+            Some(Verdict::Unreachable { reason }) => Some(reason),
+            _ => None,
+        };
+        let mut link = Link::new();
+        assert_eq!(told(&link).as_deref(), Some("not connected yet"));
+        link.on_connecting(ConnectionId(1), at(0));
+        link.on_down("refused".into(), 0, at(0));
+        assert_eq!(told(&link).as_deref(), Some("refused"));
+        link.on_connecting(ConnectionId(2), at(10));
+        assert_eq!(told(&link).as_deref(), Some("refused"));
+        assert!(link.on_connected(Facts::default(), at(10)));
+        assert_eq!(told(&link), None);
     }
 
     #[test]

@@ -134,14 +134,6 @@ impl<'a> Checks<'a> {
             one("most_by_mean"),
         );
         self.add(ours, itself, "p99 / mean wait", Bound::AtMost(4.0), tail);
-        let share = one("hand_over_share");
-        self.add(
-            ours,
-            itself,
-            "hand-overs / sections",
-            Bound::AtLeast(0.1),
-            share,
-        );
     }
 
     fn than_rslock(&mut self, ours: &Result, bound: f64) {
