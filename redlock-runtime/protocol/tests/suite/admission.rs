@@ -188,6 +188,57 @@ fn that_other_nodes_vote_is_noted_after_the_loss_as_well() {
     assert!(world.now.since(granted) >= long);
 }
 
+/// A slow client reads the first node before it votes again, and the others after their losses.
+#[test]
+fn nodes_that_were_new_one_after_the_other_are_no_first_start() {
+    let mut world = World::with_clients(3, 1);
+    for node in &mut world.nodes {
+        node.tells_changes = false;
+    }
+    world.client(0).cut_off(1);
+    world.client(0).cut_off(2);
+    world.restart_empty(0);
+    while !matches!(world.state(0), NodeState::Quarantined { .. }) {
+        assert!(world.step());
+    }
+    let noted = world.now;
+    let lag = Duration::from_millis(900);
+    world.run_for(settings().max_ttl - lag - Duration::from_millis(100));
+    let slow = world.add_client(settings());
+    for node in 1..3 {
+        world.client(slow).set_lag(node, lag);
+    }
+    while world.state(0) != NodeState::Up {
+        assert!(world.step());
+    }
+    assert!(world.now.since(noted) >= settings().max_ttl);
+
+    let holder = world.add_client(settings());
+    world.run_for(10 * HOP);
+    world.client(holder).cut_off(2);
+    let long = Duration::from_secs(50);
+    world.client(holder).ask(1, "k", params_of(long));
+    world.client(holder).granted(1);
+    let granted = world.now;
+    for node in 0..2 {
+        world.client(holder).cut_off(node);
+    }
+    for node in 1..3 {
+        world.flush(node);
+        let alone = world.add_client(settings());
+        for other in (0..3).filter(|&other| other != node) {
+            world.client(alone).cut_off(other);
+        }
+    }
+    world.run_for(4 * lag);
+    for node in 1..3 {
+        world.client(slow).set_lag(node, Duration::ZERO);
+    }
+    world.client(slow).ask(1, "k", patient());
+    world.client(slow).granted(1);
+    assert!(world.now.since(granted) >= long);
+}
+
 #[test]
 fn of_the_default_leases_of_a_first_start_the_longest_counts() {
     for order in [[5, 20], [20, 5]] {

@@ -476,3 +476,35 @@ fn a_renewal_that_is_due_during_a_refresh_waits_for_it() {
         }
     }
 }
+
+/// The round that brought the block was begun for a longer lease, and took long.
+#[test]
+fn a_section_begins_with_a_lease_that_is_worth_having() {
+    let mut world = World::new(3);
+    let lease = Duration::from_millis(200);
+    let short = LockParams {
+        wait: LEASE,
+        ..params_of(lease)
+    };
+    let long = LockParams {
+        node_timeout: 2 * lease,
+        ..params_of(4 * lease)
+    };
+    for delay in (10..=300).step_by(10) {
+        world.behave(0..3, Behavior::Healthy);
+        world.ask(delay, "k", long);
+        world.granted(delay);
+        world.run_for(20 * HOP);
+        world.behave(0..3, Behavior::Delayed(delay as u32 * HOP));
+        world.ask(1_000 + delay, "k", short);
+        world.extend(delay);
+        world.run_for(2 * HOP);
+        world.end(delay);
+        if let Answer::Granted { deadline, .. } = world.answer(1_000 + delay) {
+            let left = deadline.since(world.now);
+            assert!(left >= short.min_validity, "{delay} ms: {left:?}");
+            world.end(1_000 + delay);
+        }
+        world.run_for(LEASE);
+    }
+}

@@ -24,6 +24,8 @@ pub(crate) enum Behavior {
     Refusing(Refuses),
     /// Carries out what it is asked, and replies with an error.
     FailingAfterwards,
+    /// Carries out what it is asked, and says that each block begins with this number.
+    Claiming(Token),
 }
 
 /// What a node refuses.
@@ -198,7 +200,7 @@ impl Node {
                 changed,
             );
         }
-        (reply, changed)
+        (self.behavior.report(reply), changed)
     }
 
     // ---- what it has
@@ -309,6 +311,22 @@ fn name(index: usize, process: u64) -> Option<Arc<str>> {
 fn earlier(now: Instant, by: Duration) -> Instant {
     let origin = Instant::from_nanos(0);
     origin.after(now.since(origin) - by)
+}
+
+impl Behavior {
+    const fn report(self, mut reply: Reply) -> Reply {
+        if let (
+            Self::Claiming(token),
+            Reply::Granted { first, .. }
+            | Reply::Extended {
+                first: Some(first), ..
+            },
+        ) = (self, &mut reply)
+        {
+            *first = token;
+        }
+        reply
+    }
 }
 
 impl Refuses {
