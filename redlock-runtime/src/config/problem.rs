@@ -2,7 +2,7 @@
 
 use std::{error, fmt, time::Duration};
 
-use crate::script::RESERVED;
+use crate::{health::Health, script::RESERVED};
 
 /// The environment variable that names the nodes if the code does not: URLs with commas between
 /// them.
@@ -11,7 +11,8 @@ pub const NODES_VARIABLE: &str = "REDLOCK_NODES";
 /// What is wrong with a configuration: all of it, not just the first mistake.
 ///
 /// No message holds a password, nor any part of a URL that could not be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// It is written by `Debug` as by `Display`, because that is what a `main` prints that returns it.
+#[derive(Clone, PartialEq, Eq)]
 pub struct ConfigError {
     problems: Vec<ConfigProblem>,
 }
@@ -47,6 +48,12 @@ impl fmt::Display for ConfigError {
             problem.fmt(f)?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Debug for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -125,6 +132,12 @@ pub enum ConfigProblem {
         theirs: Duration,
         /// How long keys of this process may live.
         ours: Duration,
+    },
+    /// Too few nodes vote for a majority, and time alone does not change that; see
+    /// [`Builder::require_quorum`](crate::Builder::require_quorum).
+    NoQuorum {
+        /// Which nodes do not vote, and why.
+        health: Health,
     },
     /// More nodes than any quorum needs.
     TooManyNodes {
@@ -256,6 +269,11 @@ impl fmt::Display for ConfigProblem {
                  live for up to {theirs:.1?}, those of this one for up to {ours:.1?}; give all \
                  processes the same values"
             ),
+            Self::NoQuorum { health } => write!(
+                f,
+                "no lock can be had: {health}; mend that, or start all the same with \
+                 `require_quorum(false)`"
+            ),
             Self::TooManyNodes { count, most } => write!(
                 f,
                 "{count} nodes are too many; use at most {most}, five are plenty"
@@ -328,6 +346,7 @@ impl ConfigProblem {
             | Self::AccessDenied { .. }
             | Self::EvictingNode { .. }
             | Self::OtherMaxLease { .. }
+            | Self::NoQuorum { .. }
             | Self::TooManyNodes { .. }
             | Self::ReservedKey { .. }
             | Self::AlreadyInstalled
