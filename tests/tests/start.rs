@@ -135,7 +135,7 @@ async fn an_operator_reads_what_works_and_was_hardly_meant() {
     let cluster = Cluster::start(4);
     let three = || cluster.urls().into_iter().take(3);
     let _silent = unhurried(three()).build().await.unwrap();
-    assert_eq!(heard.take(), [String::new(); 0]);
+    assert!(heard.take().is_empty());
 
     let _even = unhurried(cluster.urls()).build().await.unwrap();
     let [even] = &heard.take()[..] else {

@@ -247,6 +247,28 @@ impl fmt::Display for ConfigProblem {
                 f,
                 "{memory} lives in this process only, and `require_servers` allows only servers; name some in {NODES_VARIABLE} or with `nodes([...])`"
             ),
+            Self::TooManyNodes { count, most } => write!(
+                f,
+                "{count} nodes are too many; use at most {most}, five are plenty"
+            ),
+            Self::ReservedKey { key } => write!(
+                f,
+                "the key `{key}` begins with `{RESERVED}`, which is reserved for the library's own keys; use another key or key prefix"
+            ),
+            Self::AlreadyInstalled => write!(
+                f,
+                "a node set is installed already; make further ones with `build` and name them with `via`"
+            ),
+            Self::NoEngine { message } => write!(f, "the lock engine could not start: {message}"),
+            of_servers => of_servers.fmt_of_servers(f),
+        }
+    }
+}
+
+impl ConfigProblem {
+    /// The problems that only servers can tell.
+    fn fmt_of_servers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::SameServer { first, second } => write!(
                 f,
                 "{first} and {second} are the same server; it would vote twice"
@@ -274,25 +296,10 @@ impl fmt::Display for ConfigProblem {
                 "no lock can be had: {health}; mend that, or start all the same with \
                  `require_quorum(false)`"
             ),
-            Self::TooManyNodes { count, most } => write!(
-                f,
-                "{count} nodes are too many; use at most {most}, five are plenty"
-            ),
-            Self::ReservedKey { key } => write!(
-                f,
-                "the key `{key}` begins with `{RESERVED}`, which is reserved for the library's own keys; use another key or key prefix"
-            ),
-            Self::AlreadyInstalled => write!(
-                f,
-                "a node set is installed already; make further ones with `build` and name them with `via`"
-            ),
-            Self::NoEngine { message } => write!(f, "the lock engine could not start: {message}"),
             of_time => of_time.fmt_time(f),
         }
     }
-}
 
-impl ConfigProblem {
     /// The problems with durations.
     fn fmt_time(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -333,7 +340,7 @@ impl ConfigProblem {
                 f,
                 "`max_hold` has no effect without `renew`; the lease already ends after `expire`"
             ),
-            // Written by `Display` itself. Named one by one, so that a new problem without a text
+            // Written above. Named one by one, so that a new problem without a text
             // does not compile.
             Self::NoNodes
             | Self::NodesVariableEmpty
