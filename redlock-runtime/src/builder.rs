@@ -7,11 +7,11 @@ use std::{
     time::Duration,
 };
 
-use redlock_protocol::NodeState;
-
 use crate::{
+    announce,
     config::{ConfigError, ConfigProblem, NODES_VARIABLE, Node, Settings, parse_nodes},
-    engine::{Config, Engine},
+    engine::{Config, Engine, Stopped},
+    health::NodeState,
     install::{self, Installed},
     node_set::Shared,
     redlock::Redlock,
@@ -37,6 +37,7 @@ use crate::{
 pub struct Builder {
     nodes: Nodes,
     servers_only: bool,
+    needs_quorum: bool,
     settings: Settings,
     runtime: Option<tokio::runtime::Handle>,
 }
@@ -92,6 +93,15 @@ impl Builder {
     /// fail when they start, and do not lock for one process only. Default: `false`.
     pub const fn require_servers(mut self, require: bool) -> Self {
         self.servers_only = require;
+        self
+    }
+
+    /// With `false`, [`install`](Self::install) does not wait until a majority of nodes votes, and
+    /// does not fail if none can: for services that must start, and serve what needs no lock, while
+    /// their nodes are down. Until a majority votes, acquisitions fail or wait;
+    /// [`Redlock::health`] and [`Redlock::ready`] tell. Default: `true`.
+    pub const fn require_quorum(mut self, require: bool) -> Self {
+        self.needs_quorum = require;
         self
     }
 
@@ -234,19 +244,37 @@ impl Builder {
             }),
         };
         redlock.check_servers().await?;
+        announce::built(&redlock);
         Ok(redlock)
     }
 
     /// Makes the node set, and makes it the one that annotated functions use. Keep the value in
     /// `main`: dropping it ends the node set in order.
     ///
+    /// Returns once a majority of nodes votes. On servers that have just been started that takes some
+    /// seconds, once: they look like servers that have lost all their locks, so they do not vote
+    /// before those have expired. [`assume_fresh(true)`](Self::assume_fresh) spares the wait in
+    /// development, [`require_quorum(false)`](Self::require_quorum) does not wait at all.
+    ///
     /// # Errors
-    /// As [`build`](Self::build), and if a node set is installed already.
+    /// As [`build`](Self::build), if a node set is installed already, and
+    /// [`ConfigProblem::NoQuorum`] if so few nodes answer and are fit to vote that waiting does not
+    /// help.
     ///
     /// # Cancellation
     /// Dropping the future leaves nothing behind.
     pub async fn install(self) -> Result<Installed, ConfigError> {
-        install::install(self.build().await?)
+        install::refuse_second()?;
+        let needs_quorum = self.needs_quorum;
+        let redlock = self.build().await?;
+        if !redlock.health().has_quorum() {
+            if needs_quorum {
+                redlock.await_quorum().await?;
+            } else {
+                announce::degraded(&redlock);
+            }
+        }
+        install::install(redlock)
     }
 }
 
@@ -255,6 +283,7 @@ impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
             .field("servers_only", &self.servers_only)
+            .field("needs_quorum", &self.needs_quorum)
             .field("settings", &self.settings)
             .field("runtime", &self.runtime)
             .finish_non_exhaustive()
@@ -289,6 +318,7 @@ impl Redlock {
         Builder {
             nodes: Nodes::FromEnvironmentOr(Vec::new()),
             servers_only: false,
+            needs_quorum: true,
             settings: Settings::default(),
             runtime: None,
         }
@@ -296,32 +326,28 @@ impl Redlock {
 
     /// What only the servers themselves can tell about a configuration.
     async fn check_servers(&self) -> Result<(), ConfigError> {
-        if self.shared.engine.settled().await.is_err() {
-            return Err(ConfigError::of(ConfigProblem::NoEngine {
-                message: "its runtime is gone".to_owned(),
-            }));
-        }
-        let addresses = &self.shared.addresses;
+        self.shared.engine.settled().await.map_err(gone)?;
+        let health = self.health();
         let mut same = Vec::new();
         let mut useless = Vec::new();
-        for (node, state) in self.shared.engine.node_states().into_iter().enumerate() {
-            let address = addresses[node].to_string();
-            match state {
-                Some(NodeState::SameServer { twin }) => same.push(ConfigProblem::SameServer {
-                    first: addresses[twin.0].to_string(),
+        for node in health.nodes() {
+            let address = node.address().to_owned();
+            match node.state() {
+                NodeState::SameServer { twin } => same.push(ConfigProblem::SameServer {
+                    first: twin.to_string(),
                     second: address,
                 }),
-                Some(NodeState::Down { reason: message } | NodeState::Refuses { message })
-                    if is_denial(&message) =>
+                NodeState::Down { reason: message } | NodeState::Refuses { message }
+                    if is_denial(message) =>
                 {
                     let message = message.to_string();
                     useless.push(ConfigProblem::AccessDenied { address, message });
                 }
-                Some(NodeState::Evicts { policy }) => {
+                NodeState::Evicts { policy } => {
                     let policy = policy.to_string();
                     useless.push(ConfigProblem::EvictingNode { address, policy });
                 }
-                Some(NodeState::OtherMaxLease { theirs, ours }) => {
+                &NodeState::OtherMaxLease { theirs, ours } => {
                     useless.push(ConfigProblem::OtherMaxLease {
                         address,
                         theirs,
@@ -333,11 +359,34 @@ impl Redlock {
         }
         // Fewer than that are an outage of single nodes, which must not keep a service from
         // starting.
-        if redlock_protocol::out_of_reach(addresses.len(), useless.len()) {
+        if redlock_protocol::out_of_reach(health.nodes().len(), useless.len()) {
             same.extend(useless);
         }
         ConfigError::unless_empty(same)
     }
+
+    /// Returns once a majority votes, and fails once it is known that none will.
+    async fn await_quorum(&self) -> Result<(), ConfigError> {
+        let is_decided = || {
+            let health = self.health();
+            health.has_quorum() || health.quorum_in().is_none()
+        };
+        if !is_decided() {
+            announce::waits(self);
+        }
+        self.shared.engine.when(is_decided).await.map_err(gone)?;
+        let health = self.health();
+        if health.has_quorum() {
+            return Ok(());
+        }
+        Err(ConfigError::of(ConfigProblem::NoQuorum { health }))
+    }
+}
+
+fn gone(_: Stopped) -> ConfigError {
+    ConfigError::of(ConfigProblem::NoEngine {
+        message: "its runtime is gone".to_owned(),
+    })
 }
 
 /// True for a server's word that user or password are wrong or missing.

@@ -6,7 +6,7 @@ use std::{error, fmt, sync::Arc, time::Duration};
 use redlock_protocol::{Cause, Loss, Refusal};
 pub use redlock_protocol::{QuarantineReason, Verdict};
 
-use crate::config::ConfigError;
+use crate::{config::ConfigError, health::happened};
 
 /// Why a lock was not acquired, or no longer protects.
 ///
@@ -22,8 +22,9 @@ use crate::config::ConfigError;
 /// | [`Config`](Self::Config) | invalid lock options | a bug in the code |
 ///
 /// Every variant except the last two carries a [`Report`]: key, time spent, and what each node said.
+/// It is written by `Debug` as by `Display`, because that is what a `main` prints that returns it.
 #[non_exhaustive]
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub enum LockError {
     /// Another client, or another task of this process, holds the lock.
     /// [`LockError::retry_after`] tells when a retry makes sense, if that is known.
@@ -309,6 +310,12 @@ impl fmt::Display for LockError {
     }
 }
 
+impl fmt::Debug for LockError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
 /// A sentence that begins with the node's address.
 impl fmt::Display for NodeVerdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -326,12 +333,7 @@ impl fmt::Display for NodeVerdict {
             Verdict::NotAsked => f.write_str("was not asked"),
             Verdict::TimedOut => f.write_str("timed out"),
             Verdict::Quarantined { reason, remaining } => {
-                let why = match reason {
-                    QuarantineReason::Restarted => "was restarted",
-                    QuarantineReason::Flushed => "was flushed",
-                    QuarantineReason::NeverSeenBefore => "is new or has lost all its data",
-                    _ => "has lost its memory",
-                };
+                let why = happened(*reason);
                 write!(f, "{why} and does not vote for {remaining:.1?}")
             }
             Verdict::ClockAhead { by } => {

@@ -31,6 +31,14 @@ pub struct Installed {
     redlock: Redlock,
 }
 
+/// Early, before anything is waited for.
+pub(crate) fn refuse_second() -> Result<(), ConfigError> {
+    match Redlock::installed() {
+        Some(_) => Err(ConfigError::of(ConfigProblem::AlreadyInstalled)),
+        None => Ok(()),
+    }
+}
+
 pub(crate) fn install(redlock: Redlock) -> Result<Installed, ConfigError> {
     let mut installed = INSTALLED.write().unwrap_or_else(PoisonError::into_inner);
     if installed.is_some() {

@@ -146,17 +146,18 @@
 //!
 //! # Features
 //!
-//! None is on by default.
-//!
+//! - `tracing`, on by default: warnings and one line of information about the start of a node set.
 //! - `tls`: `rediss://` nodes, by rustls with the operating system's root certificates, and by
 //!   ring where the application has not installed another provider of cryptography.
 
+mod announce;
 mod builder;
 mod config;
 mod engine;
 mod error;
 pub mod fence;
 mod guard;
+mod health;
 mod install;
 mod key;
 mod lease;
@@ -183,10 +184,11 @@ pub use self::{
     config::{ConfigError, ConfigProblem, NODES_VARIABLE},
     error::{FromLockError, LockError, NodeVerdict, QuarantineReason, Report, Verdict},
     guard::Guard,
+    health::{Health, NodeState, NodeStatus, NotReady},
     install::Installed,
     lease::{FencingToken, Lease, Release},
     lock::Lock,
-    redlock::{NodeState, NodeStatus, Redlock, ShutdownError},
+    redlock::{Redlock, ShutdownError},
 };
 
 /// The examples of the README compile.

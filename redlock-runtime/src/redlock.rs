@@ -2,11 +2,15 @@
 
 use std::{sync::Arc, time::Duration};
 
-use redlock_protocol::Instant;
-pub use redlock_protocol::{NodeState, ShutdownError};
+pub use redlock_protocol::ShutdownError;
 use tokio::sync::oneshot;
 
-use crate::{config::Options, lock::Lock, node_set::Shared};
+use crate::{
+    config::Options,
+    health::{Health, NodeState, NodeStatus, NotReady},
+    lock::Lock,
+    node_set::Shared,
+};
 
 /// A set of independent Redis nodes, and the engine that speaks to them.
 ///
@@ -50,16 +54,47 @@ impl Redlock {
         Lock::new(Arc::clone(&self.shared), key.into(), Options::default())
     }
 
-    /// The nodes and their states, in the order of configuration. For health
-    /// checks and logs; the lock itself does not need to be told.
+    /// Whether a majority of nodes votes at present, and what is wrong with those that do not. For
+    /// readiness checks and logs. It costs nothing: the engine knows all nodes' states.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        let now = self.shared.engine.now();
+        let addresses = &self.shared.addresses;
+        let states = self.shared.engine.node_states();
+        let status = |(address, state): (&Arc<str>, Option<_>)| {
+            // A node set is handed out when each of its nodes has a state.
+            let state = state.map_or_else(
+                || NodeState::Down {
+                    reason: "not connected yet".into(),
+                },
+                |state| NodeState::new(state, addresses, now),
+            );
+            NodeStatus::new(Arc::clone(address), state)
+        };
+        Health::new(addresses.iter().zip(states).map(status).collect())
+    }
+
+    /// The nodes and their states, in the order of configuration: those of
+    /// [`health`](Self::health).
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
-        let now = self.shared.engine.now();
-        let states = self.shared.engine.node_states();
-        let nodes = self.shared.addresses.iter().zip(states);
-        nodes
-            .map(|(address, state)| NodeStatus::new(address, state, now))
-            .collect()
+        self.health().into_nodes()
+    }
+
+    /// Returns once a majority of nodes votes, so that locks can be had.
+    /// [`Builder::install`](crate::Builder::install) has waited for that already.
+    ///
+    /// # Errors
+    /// [`NotReady`] if that takes longer than `timeout`.
+    ///
+    /// # Cancellation
+    /// Dropping the future has no effect on the node set.
+    pub async fn ready(&self, timeout: Duration) -> Result<(), NotReady> {
+        let quorum = self.shared.engine.when(|| self.health().has_quorum());
+        match tokio::time::timeout(timeout, quorum).await {
+            Ok(Ok(())) => Ok(()),
+            _ => Err(NotReady::new(self.health())),
+        }
     }
 
     /// True if the nodes are `memory://` nodes: then locks exclude other tasks of this process, and
@@ -92,58 +127,5 @@ impl Redlock {
             Ok(left) if left != ShutdownError::default() => Err(left),
             _ => Ok(()),
         }
-    }
-}
-
-/// A node, and whether it votes.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NodeStatus {
-    address: Arc<str>,
-    state: NodeState,
-    remaining: Option<Duration>,
-}
-
-impl NodeStatus {
-    fn new(address: &Arc<str>, state: Option<NodeState>, now: Instant) -> Self {
-        // A node set is handed out when each of its nodes has a state.
-        let state = state.unwrap_or_else(|| NodeState::Down {
-            reason: "not connected yet".into(),
-        });
-        let until = match state {
-            NodeState::Quarantined { until, .. } | NodeState::ClockAhead { until, .. } => {
-                Some(until)
-            }
-            _ => None,
-        };
-        Self {
-            address: Arc::clone(address),
-            state,
-            remaining: until.map(|until| until.since(now)),
-        }
-    }
-
-    /// The node's address, without user and password.
-    #[must_use]
-    pub fn address(&self) -> &str {
-        &self.address
-    }
-
-    /// Whether it votes, and if it does not, why.
-    #[must_use]
-    pub const fn state(&self) -> &NodeState {
-        &self.state
-    }
-
-    /// How long it does not vote, at the most, if that is known: of a node that is
-    /// [quarantined](NodeState::Quarantined) or whose [clock is ahead](NodeState::ClockAhead).
-    #[must_use]
-    pub const fn remaining(&self) -> Option<Duration> {
-        self.remaining
-    }
-
-    /// True if the node can vote.
-    #[must_use]
-    pub const fn is_up(&self) -> bool {
-        matches!(self.state, NodeState::Up)
     }
 }

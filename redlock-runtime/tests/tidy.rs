@@ -12,8 +12,9 @@ const LAYERS: Layers = &[
     ("script", &[]),
     ("node", &["script"]),
     ("engine", &["node"]),
-    ("config", &["node", "script"]),
-    ("error", &["config"]),
+    ("health", &[]),
+    ("config", &["health", "node", "script"]),
+    ("error", &["config", "health"]),
     ("fence", &[]),
     ("key", &[]),
     ("node_set", &["config", "engine"]),
@@ -27,11 +28,14 @@ const LAYERS: Layers = &[
         "lock",
         &["config", "error", "guard", "lease", "node_set", "section"],
     ),
-    ("redlock", &["config", "lock", "node_set"]),
+    ("redlock", &["config", "health", "lock", "node_set"]),
     ("install", &["config", "redlock"]),
+    ("announce", &["redlock"]),
     (
         "builder",
-        &["config", "engine", "install", "node_set", "redlock"],
+        &[
+            "announce", "config", "engine", "health", "install", "node_set", "redlock",
+        ],
     ),
     (
         "macro_support",

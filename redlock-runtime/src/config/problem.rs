@@ -2,7 +2,7 @@
 
 use std::{error, fmt, time::Duration};
 
-use crate::script::RESERVED;
+use crate::{health::Health, script::RESERVED};
 
 /// The environment variable that names the nodes if the code does not: URLs with commas between
 /// them.
@@ -11,7 +11,8 @@ pub const NODES_VARIABLE: &str = "REDLOCK_NODES";
 /// What is wrong with a configuration: all of it, not just the first mistake.
 ///
 /// No message holds a password, nor any part of a URL that could not be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// It is written by `Debug` as by `Display`, because that is what a `main` prints that returns it.
+#[derive(Clone, PartialEq, Eq)]
 pub struct ConfigError {
     problems: Vec<ConfigProblem>,
 }
@@ -47,6 +48,12 @@ impl fmt::Display for ConfigError {
             problem.fmt(f)?;
         }
         Ok(())
+    }
+}
+
+impl fmt::Debug for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
     }
 }
 
@@ -125,6 +132,12 @@ pub enum ConfigProblem {
         theirs: Duration,
         /// How long keys of this process may live.
         ours: Duration,
+    },
+    /// Too few nodes vote for a majority, and time alone does not change that; see
+    /// [`Builder::require_quorum`](crate::Builder::require_quorum).
+    NoQuorum {
+        /// Which nodes do not vote, and why.
+        health: Health,
     },
     /// More nodes than any quorum needs.
     TooManyNodes {
@@ -234,6 +247,28 @@ impl fmt::Display for ConfigProblem {
                 f,
                 "{memory} lives in this process only, and `require_servers` allows only servers; name some in {NODES_VARIABLE} or with `nodes([...])`"
             ),
+            Self::TooManyNodes { count, most } => write!(
+                f,
+                "{count} nodes are too many; use at most {most}, five are plenty"
+            ),
+            Self::ReservedKey { key } => write!(
+                f,
+                "the key `{key}` begins with `{RESERVED}`, which is reserved for the library's own keys; use another key or key prefix"
+            ),
+            Self::AlreadyInstalled => write!(
+                f,
+                "a node set is installed already; make further ones with `build` and name them with `via`"
+            ),
+            Self::NoEngine { message } => write!(f, "the lock engine could not start: {message}"),
+            of_servers => of_servers.fmt_of_servers(f),
+        }
+    }
+}
+
+impl ConfigProblem {
+    /// The problems that only servers can tell.
+    fn fmt_of_servers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::SameServer { first, second } => write!(
                 f,
                 "{first} and {second} are the same server; it would vote twice"
@@ -256,25 +291,15 @@ impl fmt::Display for ConfigProblem {
                  live for up to {theirs:.1?}, those of this one for up to {ours:.1?}; give all \
                  processes the same values"
             ),
-            Self::TooManyNodes { count, most } => write!(
+            Self::NoQuorum { health } => write!(
                 f,
-                "{count} nodes are too many; use at most {most}, five are plenty"
+                "no lock can be had: {health}; mend that, or start all the same with \
+                 `require_quorum(false)`"
             ),
-            Self::ReservedKey { key } => write!(
-                f,
-                "the key `{key}` begins with `{RESERVED}`, which is reserved for the library's own keys; use another key or key prefix"
-            ),
-            Self::AlreadyInstalled => write!(
-                f,
-                "a node set is installed already; make further ones with `build` and name them with `via`"
-            ),
-            Self::NoEngine { message } => write!(f, "the lock engine could not start: {message}"),
             of_time => of_time.fmt_time(f),
         }
     }
-}
 
-impl ConfigProblem {
     /// The problems with durations.
     fn fmt_time(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -315,7 +340,7 @@ impl ConfigProblem {
                 f,
                 "`max_hold` has no effect without `renew`; the lease already ends after `expire`"
             ),
-            // Written by `Display` itself. Named one by one, so that a new problem without a text
+            // Written above. Named one by one, so that a new problem without a text
             // does not compile.
             Self::NoNodes
             | Self::NodesVariableEmpty
@@ -328,6 +353,7 @@ impl ConfigProblem {
             | Self::AccessDenied { .. }
             | Self::EvictingNode { .. }
             | Self::OtherMaxLease { .. }
+            | Self::NoQuorum { .. }
             | Self::TooManyNodes { .. }
             | Self::ReservedKey { .. }
             | Self::AlreadyInstalled

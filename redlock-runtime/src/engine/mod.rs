@@ -197,6 +197,15 @@ impl Engine {
         settled.await.map(drop).map_err(|_| Stopped)
     }
 
+    /// Waits until `is_so`, which is asked now and whenever a node's state has changed.
+    pub(crate) async fn when(&self, mut is_so: impl FnMut() -> bool) -> Result<(), Stopped> {
+        let mut nodes = self.nodes.clone();
+        while !is_so() {
+            nodes.changed().await.map_err(|_| Stopped)?;
+        }
+        Ok(())
+    }
+
     /// The nodes' connections; `None` before the first attempt has come to anything.
     pub(crate) fn node_states(&self) -> Vec<Option<NodeState>> {
         self.nodes.borrow().clone()

@@ -1,0 +1,369 @@
+//! Which nodes vote, and whether they are enough for a majority.
+
+use std::{error, fmt, sync::Arc, time::Duration};
+
+use redlock_protocol::{self as protocol, Instant, QuarantineReason};
+
+/// What a node does, and if it does not vote, why. Written as what is said of it: "votes", "was
+/// restarted and does not vote for 4.2s".
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum NodeState {
+    /// Connected; it votes.
+    Up,
+    /// Not connected; it is tried again in the background.
+    Down {
+        /// Why the last attempt failed, or how the connection broke.
+        reason: Arc<str>,
+    },
+    /// Connected, but it has lost its memory, and does not vote until all that it may have forgotten
+    /// has expired.
+    Quarantined {
+        /// Why it is believed to have lost its memory.
+        reason: QuarantineReason,
+        /// For how long it does not vote, at the most.
+        remaining: Duration,
+    },
+    /// Connected, but its clock has run ahead by so much that it may have dropped locks early.
+    ClockAhead {
+        /// By how much, within one lease.
+        by: Duration,
+        /// For how long it does not vote.
+        remaining: Duration,
+    },
+    /// Connected, but it refuses what it takes to let it vote; it is asked again in the background.
+    Refuses {
+        /// The server's own words.
+        message: Arc<str>,
+    },
+    /// It is the same server as another node, and must not vote twice.
+    SameServer {
+        /// The other node's address, without user and password.
+        twin: Arc<str>,
+    },
+    /// It may drop locks when memory runs out, and must not vote.
+    Evicts {
+        /// Its `maxmemory-policy`.
+        policy: Arc<str>,
+    },
+    /// The fleet that uses it allows another longest lease than this process does, so that the two
+    /// would not agree on how long a node that lost its memory must stay out.
+    OtherMaxLease {
+        /// The longest key TTL of the fleet.
+        theirs: Duration,
+        /// The longest key TTL of this process.
+        ours: Duration,
+    },
+}
+
+/// A node, and whether it votes. Written as a sentence that begins with its address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeStatus {
+    address: Arc<str>,
+    state: NodeState,
+}
+
+/// Whether a node set can give locks at present: the states of its nodes.
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # use redlock_runtime::Redlock;
+/// let redlock = Redlock::builder()
+///     .nodes(["memory://health-a", "memory://health-b", "memory://health-c"])
+///     .build()
+///     .await?;
+/// let health = redlock.health();
+/// assert!(health.has_quorum());
+/// assert_eq!(health.to_string(), "3 of 3 nodes vote");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    nodes: Vec<NodeStatus>,
+}
+
+/// No majority of nodes can vote. Returned by [`Redlock::ready`](crate::Redlock::ready).
+#[derive(Clone, PartialEq, Eq)]
+pub struct NotReady {
+    health: Health,
+}
+
+impl NodeState {
+    pub(crate) fn new(state: protocol::NodeState, addresses: &[Arc<str>], now: Instant) -> Self {
+        use protocol::NodeState as State;
+        match state {
+            State::Up => Self::Up,
+            State::Down { reason } => Self::Down { reason },
+            State::Quarantined { reason, until } => Self::Quarantined {
+                reason,
+                remaining: until.since(now),
+            },
+            State::ClockAhead { by, until } => Self::ClockAhead {
+                by,
+                remaining: until.since(now),
+            },
+            State::Refuses { message } => Self::Refuses { message },
+            State::SameServer { twin } => Self::SameServer {
+                twin: Arc::clone(&addresses[twin.0]),
+            },
+            State::Evicts { policy } => Self::Evicts { policy },
+            State::OtherMaxLease { theirs, ours } => Self::OtherMaxLease { theirs, ours },
+            _ => Self::Refuses {
+                message: state.to_string().into(),
+            },
+        }
+    }
+
+    /// For how long it does not vote, at the most, if time alone ends that.
+    fn remaining(&self) -> Option<Duration> {
+        match self {
+            Self::Quarantined { remaining, .. } | Self::ClockAhead { remaining, .. } => {
+                Some(*remaining)
+            }
+            _ => None,
+        }
+    }
+}
+
+impl NodeStatus {
+    pub(crate) const fn new(address: Arc<str>, state: NodeState) -> Self {
+        Self { address, state }
+    }
+
+    /// The node's address, without user and password.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Whether it votes, and if it does not, why.
+    #[must_use]
+    pub const fn state(&self) -> &NodeState {
+        &self.state
+    }
+
+    /// How long it does not vote, at the most, if that is known: of a node that is
+    /// [quarantined](NodeState::Quarantined) or whose [clock is ahead](NodeState::ClockAhead).
+    #[must_use]
+    pub fn remaining(&self) -> Option<Duration> {
+        self.state.remaining()
+    }
+
+    /// True if the node can vote.
+    #[must_use]
+    pub const fn is_up(&self) -> bool {
+        matches!(self.state, NodeState::Up)
+    }
+}
+
+impl Health {
+    pub(crate) const fn new(nodes: Vec<NodeStatus>) -> Self {
+        Self { nodes }
+    }
+
+    /// The nodes, in the order of configuration.
+    #[must_use]
+    pub fn nodes(&self) -> &[NodeStatus] {
+        &self.nodes
+    }
+
+    pub(crate) fn into_nodes(self) -> Vec<NodeStatus> {
+        self.nodes
+    }
+
+    /// True if a majority of nodes votes, so that locks can be had.
+    #[must_use]
+    pub fn has_quorum(&self) -> bool {
+        self.voters() >= protocol::majority(self.nodes.len())
+    }
+
+    /// After how long a majority votes, at the latest, if no node fails and none recovers: zero if
+    /// one votes now. `None` if too many nodes are out for reasons that time alone does not end.
+    #[must_use]
+    pub fn quorum_in(&self) -> Option<Duration> {
+        let ready = |node: &NodeStatus| match node.is_up() {
+            true => Some(Duration::ZERO),
+            false => node.remaining(),
+        };
+        let mut ready: Vec<Duration> = self.nodes.iter().filter_map(ready).collect();
+        ready.sort_unstable();
+        ready.get(protocol::majority(self.nodes.len()) - 1).copied()
+    }
+
+    fn voters(&self) -> usize {
+        self.nodes.iter().filter(|node| node.is_up()).count()
+    }
+}
+
+impl NotReady {
+    pub(crate) const fn new(health: Health) -> Self {
+        Self { health }
+    }
+
+    /// Which nodes do not vote, and why.
+    #[must_use]
+    pub const fn health(&self) -> &Health {
+        &self.health
+    }
+}
+
+impl fmt::Display for NodeState {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        use protocol::NodeState as State;
+        // What is said of nodes that are connected and unfit is said in verdicts, too.
+        let unfit = match self {
+            Self::Up => return f.write_str("votes"),
+            Self::Down { reason } => return write!(f, "is unreachable ({reason})"),
+            Self::Quarantined { reason, remaining } => {
+                let why = happened(*reason);
+                return write!(f, "{why} and does not vote for {remaining:.1?}");
+            }
+            Self::ClockAhead { by, remaining } => {
+                return write!(
+                    f,
+                    "does not vote for {remaining:.1?}, because its clock has run {by:.1?} ahead"
+                );
+            }
+            Self::SameServer { twin } => {
+                return write!(f, "is the same server as {twin}, and does not vote twice");
+            }
+            Self::Refuses { message } => {
+                write!(f, "refuses what the library needs ({message})")?;
+                return remedy(message).map_or(Ok(()), |remedy| write!(f, "; {remedy}"));
+            }
+            Self::Evicts { policy } => State::Evicts {
+                policy: Arc::clone(policy),
+            },
+            Self::OtherMaxLease { theirs, ours } => State::OtherMaxLease {
+                theirs: *theirs,
+                ours: *ours,
+            },
+        };
+        unfit.fmt(f)
+    }
+}
+
+/// What to do about a server that refuses, by its own words.
+fn remedy(message: &str) -> Option<&'static str> {
+    let is = |codes: &[&str]| codes.iter().any(|code| message.contains(code));
+    if is(&["CLUSTERDOWN", "CROSSSLOT", "MOVED"]) {
+        Some("nodes of a Redis Cluster cannot be used, only servers with `cluster-enabled no`")
+    } else if is(&["unknown command"]) {
+        Some("it may be a Sentinel: name the servers that it watches instead")
+    } else if is(&["READONLY"]) {
+        Some("it is a replica: name its master instead")
+    } else if is(&["NOPERM"]) {
+        Some("give its user the rights that the documentation of `redlock_runtime` lists")
+    } else {
+        None
+    }
+}
+
+/// What happened to a node that lost its memory: the beginning of a sentence about it.
+pub(crate) const fn happened(reason: QuarantineReason) -> &'static str {
+    match reason {
+        QuarantineReason::Restarted => "was restarted",
+        QuarantineReason::Flushed => "was flushed",
+        QuarantineReason::NeverSeenBefore => "is new or has lost all its data",
+        _ => "has lost its memory",
+    }
+}
+
+impl fmt::Display for NodeStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.address, self.state)
+    }
+}
+
+/// How many nodes vote, and what is wrong with the others.
+impl fmt::Display for Health {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (voters, count) = (self.voters(), self.nodes.len());
+        let verb = if voters == 1 { "votes" } else { "vote" };
+        write!(f, "{voters} of {count} nodes {verb}")?;
+        if !self.has_quorum() {
+            write!(f, ", {} are needed", protocol::majority(count))?;
+        }
+        let out = self.nodes.iter().filter(|node| !node.is_up());
+        for (index, node) in out.enumerate() {
+            f.write_str(if index == 0 { ": " } else { ", " })?;
+            node.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Display for NotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "locks are not available yet: {}", self.health)
+    }
+}
+
+/// As it is displayed: this is what `main` prints.
+impl fmt::Debug for NotReady {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl error::Error for NotReady {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn health(states: impl IntoIterator<Item = NodeState>) -> Health {
+        let names = ["a:1", "b:2", "c:3", "d:4", "e:5"];
+        let nodes = names.into_iter().zip(states);
+        Health::new(
+            nodes
+                .map(|(name, state)| NodeStatus::new(name.into(), state))
+                .collect(),
+        )
+    }
+
+    fn down() -> NodeState {
+        NodeState::Down {
+            reason: "Connection refused".into(),
+        }
+    }
+
+    const fn quarantined(seconds: u64) -> NodeState {
+        NodeState::Quarantined {
+            reason: QuarantineReason::Restarted,
+            remaining: Duration::from_secs(seconds),
+        }
+    }
+
+    #[test]
+    fn a_majority_votes_once_enough_quarantines_are_over() {
+        use NodeState::Up;
+        let seconds = |count| Some(Duration::from_secs(count));
+        for (states, quorum_in) in [
+            (vec![Up], seconds(0)),
+            (vec![quarantined(4)], seconds(4)),
+            (vec![down()], None),
+            (vec![Up, Up, down()], seconds(0)),
+            (vec![quarantined(9), Up, quarantined(4)], seconds(4)),
+            (vec![quarantined(9), quarantined(4), down()], seconds(9)),
+            (vec![Up, down(), down()], None),
+            (vec![Up, quarantined(3)], seconds(3)),
+        ] {
+            let health = health(states);
+            assert_eq!(health.quorum_in(), quorum_in, "{health}");
+            assert_eq!(health.has_quorum(), quorum_in == seconds(0), "{health}");
+        }
+    }
+
+    #[test]
+    fn it_says_which_nodes_do_not_vote_and_why() {
+        let health = health([NodeState::Up, quarantined(4), down()]);
+        assert_eq!(
+            NotReady::new(health).to_string(),
+            "locks are not available yet: 1 of 3 nodes votes, 2 are needed: b:2 was restarted and \
+             does not vote for 4.0s, c:3 is unreachable (Connection refused)"
+        );
+    }
+}

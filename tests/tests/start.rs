@@ -1,0 +1,202 @@
+//! How a program starts: `install` waits until locks can be had, or says why none can.
+
+mod common;
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use common::unhurried;
+use redlock_runtime::{Builder, ConfigProblem, LockError, Redlock};
+use redlock_tests::{Cluster, PATIENCE, Server};
+use tokio::sync::Mutex;
+use tracing::{
+    Event, Metadata, Subscriber,
+    field::Field,
+    span::{Attributes, Id, Record},
+};
+
+/// There is one installed node set in a process.
+static INSTALLED: Mutex<()> = Mutex::const_new(());
+
+/// With a quarantine that a test can wait for.
+fn brief(cluster: &Cluster) -> Builder {
+    Redlock::builder()
+        .nodes(cluster.urls())
+        .connect_timeout(PATIENCE)
+        .expire(Duration::from_millis(500))
+        .max_lease(Duration::from_secs(1))
+}
+
+#[tokio::test]
+async fn servers_that_are_new_vote_once_install_returns() {
+    let _one = INSTALLED.lock().await;
+    let cluster = Cluster::start(3);
+
+    let without = brief(&cluster).require_quorum(false).install().await;
+    let without = without.unwrap();
+    let health = without.health();
+    assert!(!health.has_quorum(), "{health}");
+    assert!(health.quorum_in().is_some(), "{health}");
+    let error = without.lock("k").acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::Quarantined(_)), "{error}");
+    let error = without.ready(Duration::ZERO).await.unwrap_err();
+    assert!(!error.health().has_quorum());
+    drop(without);
+
+    let installed = brief(&cluster).install().await.unwrap();
+    assert!(installed.health().has_quorum());
+    let guard = installed.lock("k").acquire().await.unwrap();
+    assert!(guard.is_held());
+    installed.ready(Duration::ZERO).await.unwrap();
+}
+
+#[tokio::test]
+async fn without_a_majority_install_says_what_is_wrong_with_each_node() {
+    let _one = INSTALLED.lock().await;
+    let cluster = Cluster::start(3);
+    cluster[1].kill();
+    cluster[2].kill();
+
+    let error = unhurried(cluster.urls()).install().await.unwrap_err();
+    let [ConfigProblem::NoQuorum { health }] = error.problems() else {
+        panic!("{error}");
+    };
+    assert_eq!(health.quorum_in(), None);
+    let text = error.to_string();
+    assert!(text.contains("1 of 3 nodes votes, 2 are needed"), "{text}");
+    for node in [1, 2] {
+        let address = format!("127.0.0.1:{} is unreachable", cluster[node].port());
+        assert!(text.contains(&address), "{text}");
+    }
+    assert!(text.contains("`require_quorum(false)`"), "{text}");
+    assert!(Redlock::installed().is_none());
+
+    let builder = unhurried(cluster.urls()).require_quorum(false);
+    let installed = builder.install().await.unwrap();
+    assert!(installed.ready(Duration::ZERO).await.is_err());
+    cluster[1].restart();
+    installed.ready(PATIENCE).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_second_install_is_refused_before_anything_is_waited_for() {
+    let _one = INSTALLED.lock().await;
+    let cluster = Cluster::start(1);
+    let _first = unhurried(cluster.urls()).install().await.unwrap();
+    cluster[0].stop();
+    let second = unhurried(cluster.urls()).install();
+    let error = second.await.unwrap_err();
+    assert_eq!(error.problems(), [ConfigProblem::AlreadyInstalled]);
+    cluster[0].cont();
+}
+
+#[tokio::test]
+async fn errors_read_the_same_where_main_prints_them() {
+    let error = Redlock::builder()
+        .nodes(Vec::<String>::new())
+        .build()
+        .await
+        .unwrap_err();
+    assert_eq!(format!("{error:?}"), error.to_string());
+    let server = Server::start();
+    let redlock = unhurried([server.url()]).build().await.unwrap();
+    let _held = redlock.lock("k").acquire().await.unwrap();
+    let error = redlock.lock("k").acquire().await.unwrap_err();
+    assert_eq!(format!("{error:?}"), error.to_string());
+}
+
+/// Each kind of server that cannot be a node, and the word that names what to do.
+#[tokio::test]
+async fn servers_that_cannot_be_nodes_are_told_apart() {
+    let master = Server::start();
+    let replica_of = master.port().to_string();
+    let _one = INSTALLED.lock().await;
+    for (args, word) in [
+        (vec!["--cluster-enabled", "yes"], "cluster-enabled no"),
+        (vec!["--replicaof", "127.0.0.1", &replica_of], "its master"),
+    ] {
+        let server = Server::builder().args(args).start();
+        let builder = unhurried([server.url()]);
+        let error = builder.install().await.unwrap_err();
+        let text = error.to_string();
+        assert!(
+            matches!(error.problems(), [ConfigProblem::NoQuorum { .. }]),
+            "{text}"
+        );
+        assert!(text.contains(word), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn an_operator_reads_what_works_and_was_hardly_meant() {
+    let _one = INSTALLED.lock().await;
+    let heard = Heard::default();
+    let _listening = tracing::subscriber::set_default(heard.clone());
+
+    let cluster = Cluster::start(4);
+    let three = || cluster.urls().into_iter().take(3);
+    let _silent = unhurried(three()).build().await.unwrap();
+    assert!(heard.take().is_empty());
+
+    let _even = unhurried(cluster.urls()).build().await.unwrap();
+    let [even] = &heard.take()[..] else {
+        panic!("one warning");
+    };
+    assert!(even.starts_with("WARN redlock: 4 nodes "), "{even}");
+
+    cluster[1].kill();
+    let _one_down = unhurried(three()).build().await.unwrap();
+    let [one_down] = &heard.take()[..] else {
+        panic!("one warning");
+    };
+    let address = format!("127.0.0.1:{} is unreachable", cluster[1].port());
+    assert!(one_down.starts_with("WARN redlock: 2 of 3"), "{one_down}");
+    assert!(one_down.contains(&address), "{one_down}");
+
+    cluster[2].kill();
+    let degraded = unhurried(three()).require_quorum(false);
+    let _degraded = degraded.install().await.unwrap();
+    let [degraded] = &heard.take()[..] else {
+        panic!("one warning");
+    };
+    assert!(
+        degraded.starts_with("WARN redlock: starting without a majority: 1 of 3"),
+        "{degraded}"
+    );
+}
+
+/// What was written, as `LEVEL message`.
+#[derive(Clone, Debug, Default)]
+struct Heard(Arc<std::sync::Mutex<Vec<String>>>);
+
+impl Heard {
+    fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap())
+    }
+}
+
+impl Subscriber for Heard {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("redlock_runtime")
+    }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn event(&self, event: &Event<'_>) {
+        event.record(&mut |field: &Field, message: &dyn fmt::Debug| {
+            if field.name() == "message" {
+                let line = format!("{} {message:?}", event.metadata().level());
+                self.0.lock().unwrap().push(line);
+            }
+        });
+    }
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
+}
