@@ -42,7 +42,19 @@ pub(crate) fn joined(tokens: &[TokenTree]) -> String {
         if !is_tight && !sticks {
             text.push(' ');
         }
-        text.push_str(&token.to_string());
+        match token {
+            TokenTree::Group(group) => {
+                let inside: Vec<TokenTree> = group.stream().into_iter().collect();
+                let (open, close) = match group.delimiter() {
+                    Delimiter::Parenthesis => ("(", ")"),
+                    Delimiter::Bracket => ("[", "]"),
+                    Delimiter::Brace => ("{ ", " }"),
+                    Delimiter::None => ("", ""),
+                };
+                text.extend([open, &joined(&inside), close]);
+            }
+            token => text.push_str(&token.to_string()),
+        }
         is_tight = mark.is_some_and(|mark| ".:&".contains(mark));
     }
     text

@@ -1,51 +1,20 @@
 //! The arguments in `#[redis_lock(...)]`, one by one; what they mean together is for `check`.
 
-use proc_macro2::{Ident, Literal, Span, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Ident, Literal, Punct, Spacing, Span, TokenStream, TokenTree};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
-use syn::{Error, Expr, Lit, LitStr, Path, Result, Token};
+use syn::{Error, Expr, LitStr, Path, Result, Token};
 
 use crate::duration::Duration;
 use crate::key::Template;
 use crate::mistakes::Mistakes;
-use crate::suggest;
-use crate::tokens::ungrouped;
+use crate::tokens::{joined, ungrouped};
 
-/// Every argument there is, with an example.
-pub(crate) const ARGUMENTS: [(&str, &str); 11] = [
-    ("key", "key = \"order:{id}\""),
-    ("expire", "expire = 5s"),
-    ("wait", "wait = 2s"),
-    ("renew", "renew = 1s"),
-    ("max_hold", "max_hold = 1m"),
-    ("lease", "lease = lease"),
-    ("name", "name = \"orders\""),
-    ("when_held", "when_held = Ok(())"),
-    ("on_error", "on_error = |error| Err(error.into())"),
-    ("via", "via = self.redlock"),
-    ("crate", "crate = ::redlock_runtime"),
-];
+mod values;
+mod words;
 
-/// Words that other lock libraries use, and ours for the same.
-const SYNONYMS: [(&str, &str); 17] = [
-    ("id", "key"),
-    ("resource", "key"),
-    ("duration", "expire"),
-    ("expiry", "expire"),
-    ("ttl", "expire"),
-    ("retry", "wait"),
-    ("timeout", "wait"),
-    ("extend", "renew"),
-    ("watchdog", "renew"),
-    ("guard", "lease"),
-    ("label", "name"),
-    ("held", "when_held"),
-    ("if_held", "when_held"),
-    ("skip", "when_held"),
-    ("map_err", "on_error"),
-    ("redlock", "via"),
-    ("krate", "crate"),
-];
+pub(crate) use self::words::ARGUMENTS;
+use self::words::{several_keys, unknown};
 
 /// What the user wrote. Without a mistake, `key` is there.
 #[derive(Default)]
@@ -63,6 +32,8 @@ pub(crate) struct Args {
     pub(crate) krate: Option<Path>,
     /// The names that were given, with or without a correct value.
     given: Vec<Ident>,
+    /// What names that are unknown seem to mean.
+    meant: Vec<&'static str>,
 }
 
 pub(crate) enum Renew {
@@ -84,6 +55,11 @@ impl Args {
             .iter()
             .find(|ident| *ident == name)
             .map(Ident::span)
+    }
+
+    /// Whether `name` was given, if only by a name that is similar.
+    pub(crate) fn intended(&self, name: &str) -> bool {
+        self.given(name).is_some() || self.meant.contains(&name)
     }
 
     pub(crate) fn durations(&self) -> impl Iterator<Item = &Duration> {
@@ -116,21 +92,28 @@ impl Args {
         let name = input.call(Ident::parse_any)?;
         let text = name.to_string();
         let Some((known, example)) = ARGUMENTS.iter().find(|(known, _)| *known == text) else {
-            return Err(unknown(&name));
+            let (mistake, meant) = unknown(&name);
+            self.meant.extend(meant);
+            return Err(mistake);
         };
         if self.given(known).is_some() {
-            return Err(Error::new(name.span(), format!("`{known}` is given twice")));
+            let mut message = format!("`{known}` is given twice");
+            if *known == "key" {
+                message = several_keys(&message);
+            }
+            return Err(Error::new(name.span(), message));
         }
         self.given.push(name.clone());
-        if *known == "renew" && (input.is_empty() || input.peek(Token![,])) {
+        if *known == "renew" && ends_argument(input) {
             self.renew = Some(Renew::Default);
             return Ok(());
         }
-        if !input.peek(Token![=]) {
+        let is_given = input.peek(Token![=]) && !input.peek(Token![==]) && !input.peek(Token![=>]);
+        if !is_given {
             return Err(without_value(&name, example, input));
         }
         input.parse::<Token![=]>()?;
-        if input.is_empty() || input.peek(Token![,]) {
+        if ends_argument(input) {
             return Err(without_value(&name, example, input));
         }
         self.parse_value(&name, input)
@@ -138,17 +121,17 @@ impl Args {
 
     fn parse_value(&mut self, name: &Ident, input: ParseStream) -> Result<()> {
         match name.to_string().as_str() {
-            "key" => self.key = Some(Template::parse(key_literal(input)?)?),
-            "expire" => self.expire = Some(duration(name, input)?),
-            "wait" => self.wait = Some(duration(name, input)?),
-            "renew" => self.renew = Some(Renew::Every(renew_interval(name, input)?)),
-            "max_hold" => self.max_hold = Some(duration(name, input)?),
-            "lease" => self.lease = Some(lease_name(input)?),
-            "name" => self.name = Some(label(input)?),
-            "when_held" => self.when_held = Some(expression(name, input)?),
-            "on_error" => self.on_error = Some(expression(name, input)?),
-            "via" => self.via = Some(expression(name, input)?),
-            "crate" => self.krate = Some(crate_path(input)?),
+            "key" => self.key = Some(values::key(input)?),
+            "expire" => self.expire = Some(values::duration(name, input)?),
+            "wait" => self.wait = Some(values::duration(name, input)?),
+            "renew" => self.renew = Some(Renew::Every(values::renew_interval(name, input)?)),
+            "max_hold" => self.max_hold = Some(values::duration(name, input)?),
+            "lease" => self.lease = Some(values::lease_name(input)?),
+            "name" => self.name = Some(values::label(input)?),
+            "when_held" => self.when_held = Some(values::expression(name, input)?),
+            "on_error" => self.on_error = Some(values::handler(name, input)?),
+            "via" => self.via = Some(values::expression(name, input)?),
+            "crate" => self.krate = Some(values::crate_path(input)?),
             _ => unreachable!("`{name}` is not in ARGUMENTS"),
         }
         Ok(())
@@ -156,14 +139,37 @@ impl Args {
 
     /// The mistake at something that is no name. A string is most likely the key.
     fn nameless(&mut self, input: ParseStream) -> Error {
-        match ungrouped_literal(input) {
-            Some(literal) if literal.to_string().starts_with(['"', 'r']) => {
-                self.given.push(Ident::new("key", literal.span()));
-                let message = format!("the key is a named argument; write `key = {literal}`");
-                Error::new(literal.span(), message)
+        let literal = match ungrouped_literal(input) {
+            Some(literal) if literal.to_string().starts_with(['"', 'r']) => literal,
+            Some(literal)
+                if literal
+                    .to_string()
+                    .starts_with(|first: char| first.is_ascii_digit()) =>
+            {
+                let message = format!(
+                    "a value needs a name; write `expire = {literal}`, or `wait = {literal}`"
+                );
+                return Error::new(literal.span(), message);
             }
-            _ => input.error("expected the name of an argument, such as `key = \"order:{id}\"`"),
+            _ => {
+                return input
+                    .error("expected the name of an argument, such as `key = \"order:{id}\"`");
+            }
+        };
+        if input.peek2(Token![=]) {
+            let text = literal.to_string();
+            let name = text.trim_matches('"');
+            let known = ARGUMENTS.iter().find(|(known, _)| *known == name);
+            self.meant.extend(known.map(|(known, _)| known));
+            let message = format!("the name of an argument has no quotes; write `{name} = ..`");
+            return Error::new(literal.span(), message);
         }
+        self.given.push(Ident::new("key", literal.span()));
+        // Not read yet, so there is one.
+        let _ = input.parse::<TokenTree>();
+        let written = values::inlined(&literal, input).unwrap_or_else(|| literal.to_string());
+        let message = format!("the key is a named argument; write `key = {written}`");
+        Error::new(literal.span(), message)
     }
 }
 
@@ -184,29 +190,27 @@ fn ungrouped_literal(input: ParseStream) -> Option<Literal> {
     }
 }
 
-fn unknown(name: &Ident) -> Error {
-    let text = name.to_string();
-    let names = ARGUMENTS.map(|(known, _)| known);
-    let synonym = SYNONYMS
-        .iter()
-        .find(|(word, _)| *word == text)
-        .map(|(_, known)| *known);
-    let message = match synonym.or_else(|| suggest::closest(&text, names)) {
-        Some(known) => format!("unknown argument `{text}`; did you mean `{known}`?"),
-        None => format!(
-            "unknown argument `{text}`; the arguments are {}",
-            suggest::list(names)
-        ),
-    };
-    Error::new(name.span(), message)
-}
-
-/// The mistakes `expire`, `expire: 5s` and `expire(5s)`.
+/// The mistakes `expire`, `expire: 5s`, `expire(5s)` and `expire 5s`. The remedy has the user's value.
 fn without_value(name: &Ident, example: &str, input: ParseStream) -> Error {
-    let message = if input.peek(Token![:]) || input.peek(syn::token::Paren) {
-        format!("`{name}` takes its value after `=`; write `{example}`")
-    } else {
-        format!("`{name}` needs a value; write `{example}`")
+    let mut mark = String::new();
+    while !ends_argument(input)
+        && let Ok(punct) = input.parse::<Punct>()
+    {
+        mark.push(punct.as_char());
+        if punct.spacing() == Spacing::Alone {
+            break;
+        }
+    }
+    let value: Vec<TokenTree> = rest_of_argument(input).into_iter().flatten().collect();
+    let value = match value.as_slice() {
+        [TokenTree::Group(group)] if group.delimiter() == Delimiter::Parenthesis => {
+            group.stream().into_iter().collect()
+        }
+        _ => value,
+    };
+    let message = match (joined(&value).as_str(), mark.as_str()) {
+        ("", _) => format!("`{name}` needs a value; write `{example}`"),
+        (value, _) => format!("`{name}` takes its value after `=`; write `{name} = {value}`"),
     };
     Error::new(name.span(), message)
 }
@@ -217,6 +221,14 @@ fn separator(input: ParseStream) -> Result<()> {
     }
     if input.peek(Token![,]) {
         return input.parse::<Token![,]>().map(drop);
+    }
+    if input.peek(Token![;]) {
+        let wrong: Token![;] = input.parse()?;
+        let message = match input.is_empty() {
+            true => "remove the `;` after the last argument",
+            false => "arguments are separated by `,`; write it in place of `;`",
+        };
+        return Err(Error::new(wrong.span, message));
     }
     let next: TokenTree = input.fork().parse()?;
     if !starts_argument(input) {
@@ -229,6 +241,10 @@ fn separator(input: ParseStream) -> Result<()> {
     ))
 }
 
+fn ends_argument(input: ParseStream) -> bool {
+    input.is_empty() || input.peek(Token![,]) || input.peek(Token![;])
+}
+
 /// Whether a value ends here although no comma does: the next tokens are `name =`.
 fn starts_argument(input: ParseStream) -> bool {
     input.peek(Ident::peek_any) && input.peek2(Token![=]) && !input.peek2(Token![==])
@@ -237,95 +253,10 @@ fn starts_argument(input: ParseStream) -> bool {
 /// Takes the tokens up to the comma, or to the next argument if the comma was forgotten.
 fn rest_of_argument(input: ParseStream) -> Result<TokenStream> {
     let mut tokens = TokenStream::new();
-    while !input.is_empty()
-        && !input.peek(Token![,])
-        && (tokens.is_empty() || !starts_argument(input))
-    {
+    while !ends_argument(input) && (tokens.is_empty() || !starts_argument(input)) {
         tokens.extend([input.parse::<TokenTree>()?]);
     }
     Ok(tokens)
-}
-
-fn duration(name: &Ident, input: ParseStream) -> Result<Duration> {
-    Duration::parse(&name.to_string(), rest_of_argument(input)?)
-}
-
-fn renew_interval(name: &Ident, input: ParseStream) -> Result<Duration> {
-    let value = rest_of_argument(input)?;
-    match value.to_string().as_str() {
-        "true" => Err(Error::new_spanned(
-            value,
-            "`renew` takes an interval or no value; write `renew`",
-        )),
-        "false" => Err(Error::new_spanned(
-            value,
-            "`renew` takes an interval; leave it out if the lock is not to be renewed",
-        )),
-        _ => Duration::parse(&name.to_string(), value),
-    }
-}
-
-fn key_literal(input: ParseStream) -> Result<LitStr> {
-    let value = rest_of_argument(input)?;
-    match syn::parse2::<Lit>(value.clone()) {
-        Ok(Lit::Str(literal)) => Ok(literal),
-        _ => {
-            let example = match syn::parse2::<Ident>(value.clone()) {
-                Ok(name) => format!("\"{{{name}}}\""),
-                Err(_) => "\"order:{id}\"".to_owned(),
-            };
-            let message = format!("the key is one string literal; write `key = {example}`");
-            Err(Error::new_spanned(value, message))
-        }
-    }
-}
-
-fn lease_name(input: ParseStream) -> Result<Ident> {
-    let value = rest_of_argument(input)?;
-    syn::parse2(value.clone()).map_err(|_| {
-        let mut message =
-            "`lease` takes a name for the body to use; write `lease = lease`".to_owned();
-        if value
-            .to_string()
-            .starts_with(|first: char| first.is_ascii_digit())
-        {
-            message.push_str(&format!(
-                ", or `expire = {value}` for how long the lease is"
-            ));
-        }
-        Error::new_spanned(value, message)
-    })
-}
-
-fn label(input: ParseStream) -> Result<LitStr> {
-    let value = rest_of_argument(input)?;
-    match syn::parse2::<LitStr>(value.clone()) {
-        Ok(label) if !label.value().is_empty() => Ok(label),
-        _ => {
-            let message = "`name` takes a string that is not empty; write `name = \"orders\"`";
-            Err(Error::new_spanned(value, message))
-        }
-    }
-}
-
-fn crate_path(input: ParseStream) -> Result<Path> {
-    let value = rest_of_argument(input)?;
-    Path::parse_mod_style.parse2(value.clone()).map_err(|_| {
-        let message = "`crate` takes a path; write `crate = ::redlock_runtime`";
-        Error::new_spanned(value, message)
-    })
-}
-
-/// An expression may have commas and `=` of its own, so only its parser knows where it ends.
-fn expression(name: &Ident, input: ParseStream) -> Result<Expr> {
-    input.parse().map_err(|mistake| {
-        if input.is_empty() {
-            // The parser points behind the last token, which is the whole attribute.
-            Error::new(name.span(), format!("the value of `{name}` is incomplete"))
-        } else {
-            mistake
-        }
-    })
 }
 
 #[cfg(test)]
