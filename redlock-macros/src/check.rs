@@ -11,12 +11,12 @@ use crate::mistakes::Mistakes;
 use crate::suggest;
 
 pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
-    if args.given("key").is_none() {
+    if !args.intended("key") {
         let message = "missing argument `key`; it names what is locked: `key = \"order:{id}\"`";
         mistakes.add_at(Span::call_site(), message);
     }
     if let Some(span) = args.given("max_hold")
-        && args.given("renew").is_none()
+        && !args.intended("renew")
     {
         let message = "`max_hold` has no effect without `renew`; \
                        the lease already ends after `expire`";

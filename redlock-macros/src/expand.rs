@@ -2,8 +2,8 @@
 
 use proc_macro2::{Ident, Span, TokenStream};
 use quote::{ToTokens, quote, quote_spanned};
-use syn::Result;
 use syn::spanned::Spanned;
+use syn::{Expr, ExprClosure, Pat, Result, ReturnType, parse_quote_spanned};
 
 use crate::args::Args;
 use crate::check;
@@ -89,6 +89,8 @@ fn section(args: &Args, key: &Template, function: &Function) -> TokenStream {
     );
     let body = body(function);
     let result = result(args, function);
+    // Here rustc reports a lifetime that the body's value does not have.
+    let end = quote_spanned!(at(first_span(output))=> return #result;);
     // One `use`, because every further path to the runtime would be a further error where there is
     // no such crate. `return`, because `clippy::implicit_return` takes the braces for the user's.
     quote_spanned! {mixed()=>
@@ -109,7 +111,7 @@ fn section(args: &Args, key: &Template, function: &Function) -> TokenStream {
                 __redis_lock::std::result::Result::Err(__error)
             }
         };
-        return #result;
+        #end
     }
 }
 
@@ -119,13 +121,15 @@ fn new_section(args: &Args, key: &Template, function: &Function) -> TokenStream 
     let Some(via) = &args.via else {
         return quote_spanned!(mixed()=> __redis_lock::Section::installed(#key, #options));
     };
-    // Bound first: `of` would otherwise decide what the branches of an `if` have to be, while
-    // `Redlock`, `&Redlock` and `Arc<Redlock>` will all do.
+    // Bound first: the type would otherwise decide what the branches of an `if` have to be, while
+    // `Redlock`, `&Redlock` and `Arc<Redlock>` will all do. Then with the type, so that no function
+    // of the runtime is in the message about another one.
     let redlock = Ident::new("__redlock", at(via.span()));
     quote_spanned! {mixed()=>
         {
             let #redlock = &#via;
-            __redis_lock::Section::of(#redlock, #key, #options)
+            let __redlock: &__redis_lock::Redlock = #redlock;
+            __redis_lock::Section::of(__redlock, #key, #options)
         }
     }
 }
@@ -134,7 +138,8 @@ fn new_section(args: &Args, key: &Template, function: &Function) -> TokenStream 
 ///
 /// The prelude tells rustc the type of the block before it sees the body, so that a mismatch is the
 /// body's and coercions work. It also mentions the arguments that the body mentions: an async block
-/// would otherwise take only the fields in use, and the others would outlive the lock. The body has
+/// would otherwise take only the fields in use, and the others would outlive the lock. It destroys
+/// what it has taken in the order of the mentions, so the last comes first. The body has
 /// a block of its own because its items may not come after statements (`items_after_statements`),
 /// and as the branch of an `if` it may be on one line (`unused_braces`). `return` is there for
 /// `clippy::implicit_return`, as at the end of the function, and `else` so that a body that never
@@ -145,10 +150,14 @@ fn new_section(args: &Args, key: &Template, function: &Function) -> TokenStream 
 /// editor finds at the cursor whatever has a place around it.
 fn body(function: &Function) -> TokenStream {
     let output = Ident::new("__output", at(first_span(&function.output)));
-    let whole = function.mentioned_bindings().into_iter().map(|binding| {
-        let (name, cfgs) = (binding.name, binding.cfgs);
-        quote_spanned!(mixed()=> #(#cfgs)* let _ = &#name;)
-    });
+    let whole = function
+        .captured_bindings()
+        .into_iter()
+        .rev()
+        .map(|binding| {
+            let (name, cfgs) = (binding.name, binding.cfgs);
+            quote_spanned!(mixed()=> #(#cfgs)* let _ = &#name;)
+        });
     let body = &function.body;
     let block = quote_spanned! {mixed()=>
         if false {
@@ -165,9 +174,10 @@ fn body(function: &Function) -> TokenStream {
 /// What the function returns.
 fn result(args: &Args, function: &Function) -> TokenStream {
     let fail = fail(args, function);
+    let value = Ident::new("__value", at(first_span(&function.output)));
     let result = quote_spanned! {mixed()=>
         match __outcome {
-            __redis_lock::std::result::Result::Ok(__value) => __value,
+            __redis_lock::std::result::Result::Ok(#value) => #value,
             __redis_lock::std::result::Result::Err(__error) => #fail,
         }
     };
@@ -180,19 +190,47 @@ fn result(args: &Args, function: &Function) -> TokenStream {
     }
 }
 
-/// What the function returns when there is no lock, or no lock any more.
+/// What the function returns when there is no lock, or no lock any more. No function of the runtime
+/// has a part in it, so that none is in a message.
 fn fail(args: &Args, function: &Function) -> TokenStream {
     let output = &function.output;
-    match &args.on_error {
-        // Called by a function, not at once: only so does rustc know the closure's argument type.
-        Some(handler) => {
-            quote_spanned!(mixed()=> __redis_lock::fail_with::<#output, _>(#handler, __error))
-        }
-        None => {
-            let fail = Ident::new("fail", at(first_span(output)));
-            quote_spanned!(mixed()=> __redis_lock::#fail::<#output>(__error))
+    let Some(handler) = &args.on_error else {
+        let place = at(first_span(output));
+        let from = Ident::new("from_lock_error", place);
+        // In pieces with the type's place: rustc points at all of them.
+        return quote_spanned! {place=>
+            <#output as __redis_lock::FromLockError>::#from(__error)
+        };
+    };
+    let place = at(handler.span());
+    let handler = match handler {
+        Expr::Closure(closure) => typed(closure.clone(), output),
+        handler => handler.to_token_stream(),
+    };
+    let error = Ident::new("__error", place);
+    quote_spanned! {place=>
+        {
+            let __handler = #handler;
+            __handler(#error)
         }
     }
+}
+
+/// The closure with the types that it leaves out: only so does rustc know what its argument is, and
+/// what its value has to become.
+fn typed(mut closure: ExprClosure, output: &TokenStream) -> TokenStream {
+    for input in &mut closure.inputs {
+        if !matches!(input, Pat::Type(_)) {
+            let pattern = input.to_token_stream();
+            *input = Pat::Verbatim(quote_spanned!(mixed()=> #pattern: __redis_lock::LockError));
+        }
+    }
+    if matches!(closure.output, ReturnType::Default) {
+        let body = &closure.body;
+        closure.output = parse_quote_spanned!(mixed()=> -> #output);
+        *closure.body = Expr::Verbatim(quote_spanned!(mixed()=> { #body }));
+    }
+    closure.into_token_stream()
 }
 
 fn first_span(tokens: &TokenStream) -> Span {

@@ -142,14 +142,18 @@ impl Function {
         bindings
     }
 
-    /// The bindings that the body's tokens mention.
-    pub(crate) fn mentioned_bindings(&self) -> Vec<Binding> {
+    /// The bindings that belong to the body: those that its tokens mention, and those that no lint
+    /// expects it to mention, such as `_permit`.
+    pub(crate) fn captured_bindings(&self) -> Vec<Binding> {
         let mut mentioned = BTreeSet::new();
         for_each_ident(self.body.stream(), &mut |ident| {
             mentioned.insert(ident.to_string());
         });
         let mut bindings = self.bindings();
-        bindings.retain(|binding| mentioned.contains(&binding.name.to_string()));
+        bindings.retain(|binding| {
+            let name = binding.name.to_string();
+            name.starts_with('_') || mentioned.contains(&name)
+        });
         bindings
     }
 }
@@ -346,18 +350,18 @@ mod tests {
             async fn f(
                 &self, mut a: u8, _: u8, Path(b): Path<u8>, (c, [d, ..]): T, ref e: u8,
                 Order { f, g: h, .. }: Order, i @ (_, &j): (u8, &u8), (Ok(k) | Err(k)): R,
-                #[cfg(unix)] l: u8,
+                #[cfg(unix)] l: u8, _m: u8,
             ) { a.b; c(|| d); i }
         });
         let bindings = function.bindings();
-        assert_eq!(bindings.last().unwrap().cfgs.len(), 1);
+        assert_eq!(bindings[11].cfgs.len(), 1);
         let all = [
-            "self", "a", "b", "c", "d", "e", "f", "h", "i", "j", "k", "l",
+            "self", "a", "b", "c", "d", "e", "f", "h", "i", "j", "k", "l", "_m",
         ];
         assert_eq!(names(bindings), all);
         assert_eq!(
-            names(function.mentioned_bindings()),
-            ["a", "b", "c", "d", "i"]
+            names(function.captured_bindings()),
+            ["a", "b", "c", "d", "i", "_m"]
         );
     }
 

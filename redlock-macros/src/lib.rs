@@ -12,6 +12,8 @@ mod check;
 mod duration;
 mod expand;
 mod function;
+#[cfg(test)]
+mod fuzz;
 mod key;
 mod mistakes;
 mod options;

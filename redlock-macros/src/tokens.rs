@@ -27,6 +27,39 @@ pub(crate) fn for_each_ident(tokens: TokenStream, visit: &mut impl FnMut(&Ident)
     }
 }
 
+/// The tokens as a user may have written them, for messages and for those who look at the text.
+pub(crate) fn joined(tokens: &[TokenTree]) -> String {
+    let mut text = String::new();
+    let mut is_tight = true;
+    for token in tokens {
+        let mark = match token {
+            TokenTree::Punct(mark) => Some(mark.as_char()),
+            _ => None,
+        };
+        let opens =
+            matches!(token, TokenTree::Group(group) if group.delimiter() != Delimiter::Brace);
+        let sticks = opens || mark.is_some_and(|mark| ".:!?,&;".contains(mark));
+        if !is_tight && !sticks {
+            text.push(' ');
+        }
+        match token {
+            TokenTree::Group(group) => {
+                let inside: Vec<TokenTree> = group.stream().into_iter().collect();
+                let (open, close) = match group.delimiter() {
+                    Delimiter::Parenthesis => ("(", ")"),
+                    Delimiter::Bracket => ("[", "]"),
+                    Delimiter::Brace => ("{ ", " }"),
+                    Delimiter::None => ("", ""),
+                };
+                text.extend([open, &joined(&inside), close]);
+            }
+            token => text.push_str(&token.to_string()),
+        }
+        is_tight = mark.is_some_and(|mark| ".:&".contains(mark));
+    }
+    text
+}
+
 /// The type with `_` for each `impl Trait`, which cannot be named inside the function.
 pub(crate) fn with_inferred_impls(ty: TokenStream) -> Result<TokenStream> {
     infer_impls.parse2(ty)

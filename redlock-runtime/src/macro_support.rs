@@ -5,17 +5,12 @@ use std::{fmt, marker::PhantomData, pin::Pin, sync::Arc, time::Duration};
 
 pub use std;
 
-use crate::{
-    config::SHORTEST_RENEWAL,
-    error::{FromLockError, LockError},
-    lease::Lease,
-    node_set::Shared,
-    redlock::Redlock,
-    section,
-};
+use crate::{config::SHORTEST_RENEWAL, lease::Lease, node_set::Shared, section};
 pub use crate::{
     config::{Options, Renew},
+    error::{FromLockError, LockError},
     key::{Key, Value, Values},
+    redlock::Redlock,
 };
 
 /// Stands for a value of the return type, so that the compiler reports a body that returns
@@ -92,17 +87,6 @@ impl Section {
 #[must_use]
 pub const fn is_held<T>(outcome: &Result<T, LockError>) -> bool {
     matches!(outcome, Err(LockError::Contended(_)))
-}
-
-/// The way out for a lock that failed.
-pub fn fail<R: FromLockError>(error: LockError) -> R {
-    R::from_lock_error(error)
-}
-
-/// The way out where the attribute says `on_error = handler`. A function, so that the compiler
-/// knows the type of a closure's argument.
-pub fn fail_with<R, F: FnOnce(LockError) -> R>(handler: F, error: LockError) -> R {
-    handler(error)
 }
 
 /// Checks, while compiling, durations that are given as constants.

@@ -11,11 +11,11 @@ use std::{
 use quote::ToTokens;
 use syn2::{Attribute, ImplItem, ImplItemFn, Item, ItemFn, Meta};
 
-#[path = "../../redlock-macros/src/args.rs"]
+#[path = "../../redlock-macros/src/args/mod.rs"]
 mod args;
 #[path = "../../redlock-macros/src/check.rs"]
 mod check;
-#[path = "../../redlock-macros/src/duration.rs"]
+#[path = "../../redlock-macros/src/duration/mod.rs"]
 mod duration;
 #[path = "../../redlock-macros/src/expand.rs"]
 mod expand;

@@ -6,6 +6,7 @@
 
 mod format_spec;
 mod placeholder;
+mod positional;
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
@@ -14,6 +15,7 @@ use syn::{LitStr, Result};
 use crate::mistakes::Mistakes;
 
 pub(crate) use self::placeholder::Placeholder;
+pub(crate) use self::positional::{inlined, positions};
 
 pub(crate) struct Template {
     literal: LitStr,

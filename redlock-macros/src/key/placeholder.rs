@@ -30,6 +30,8 @@ impl Placeholder {
         let colon = inside.find(':').unwrap_or(inside.len());
         let (path, spec) = inside.split_at(colon);
         let (path, mode) = match path.split_once('!') {
+            // A macro: `{stringify!(a)}`.
+            Some((_, mode)) if mode.contains(['(', '[']) => ("", None),
             Some((path, mode)) => (path, Some(mode.trim())),
             None => (path, None),
         };
@@ -37,10 +39,7 @@ impl Placeholder {
         let is_path = spec.strip_prefix("::").is_some_and(is_name);
         let parsed = parse_path(path).filter(|_| !is_path && !counts_positions(spec));
         let Some((root, steps)) = parsed else {
-            return Err(format!(
-                "`{text}` is not a placeholder; \
-                 write an argument, its fields and its methods without arguments"
-            ));
+            return Err(not_a_placeholder(inside, text));
         };
         if let Some(mode) = mode.filter(|mode| *mode != "raw") {
             let path = path.trim();
@@ -140,6 +139,20 @@ impl Placeholder {
     }
 }
 
+fn not_a_placeholder(inside: &str, text: &str) -> String {
+    let problem = match inside {
+        _ if inside.contains(".await") => {
+            return format!("a key cannot wait for `{text}`; pass the value as an argument");
+        }
+        "" => "`{}` has no name".to_owned(),
+        _ => format!("`{text}` is not a placeholder"),
+    };
+    format!(
+        "{problem}; write an argument, its fields and its methods without arguments; \
+         for a key that is computed, use `redlock.lock(key).hold(..)` instead of the attribute"
+    )
+}
+
 fn parse_path(path: &str) -> Option<(String, Vec<Step>)> {
     let mut parts = path.trim().split('.');
     let root = parts.next().filter(|root| is_name(root))?;
@@ -151,7 +164,7 @@ fn step(part: &str) -> Option<Step> {
     if let Some(method) = part.strip_suffix("()") {
         return is_name(method).then(|| Step::Method(method.to_owned()));
     }
-    if is_name(part) && part != "self" {
+    if is_name(part) && !["self", "await"].contains(&part) {
         return Some(Step::Field(part.to_owned()));
     }
     let plain = part.chars().all(|c| c.is_ascii_digit()) && (part == "0" || !part.starts_with('0'));
@@ -265,20 +278,24 @@ mod tests {
             "{a b}",
             "{a.²}",
             "{!raw}",
+            "{stringify!(a)}",
+            "{concat![a]:?}",
             "{a!raw.b!}x}",
         ] {
-            let message = format!(
-                "`{text}` is not a placeholder; \
-                 write an argument, its fields and its methods without arguments"
+            let mistake = parse(text)
+                .err()
+                .unwrap_or_else(|| panic!("{text} is accepted"));
+            let remedy = "; write an argument, its fields and its methods without arguments; \
+                          for a key that is computed, use `redlock.lock(key).hold(..)` \
+                          instead of the attribute";
+            assert!(
+                mistake.ends_with(remedy) || text.contains("raw."),
+                "{text}: {mistake}"
             );
-            if let Err(mistake) = parse(text) {
-                assert!(
-                    mistake == message || text.contains("raw."),
-                    "{text}: {mistake}"
-                );
-            } else {
-                panic!("{text} is accepted");
-            }
+        }
+        for text in ["{o.id().await}", "{o.id().await.0}", "{o.await:?}"] {
+            let message = format!("a key cannot wait for `{text}`; pass the value as an argument");
+            assert_eq!(parse(text).err(), Some(message));
         }
     }
 

@@ -74,6 +74,103 @@ async fn locals_and_arguments_are_destroyed_under_the_lock() {
     }
 }
 
+/// Writes down its name when it is destroyed.
+struct Part(&'static str, Log);
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        self.1.lock().unwrap().push(self.0.to_owned());
+    }
+}
+
+struct Pair {
+    bound: Part,
+    #[allow(dead_code, reason = "its destruction is what counts")]
+    unbound: Part,
+}
+
+impl Pair {
+    fn new(bound: &'static str, unbound: &'static str, log: &Log) -> Self {
+        Self {
+            bound: Part(bound, Arc::clone(log)),
+            unbound: Part(unbound, Arc::clone(log)),
+        }
+    }
+}
+
+/// The same function twice, with the attribute and without.
+macro_rules! with_arguments {
+    ($($(#[$attribute:meta])* $name:ident)*) => {$(
+        $(#[$attribute])*
+        async fn $name(
+            first: Part,
+            (second, _third): (Part, Part),
+            pair: Pair,
+            _unmentioned: Part,
+            last: Part,
+        ) -> Result<(), LockError> {
+            let _local = Part("local", Arc::clone(&first.1));
+            // Neither the order of the arguments nor that of their parts counts.
+            let _ = (&last, &pair.bound, &second, &first);
+            Ok(())
+        }
+    )*};
+}
+
+with_arguments! {
+    #[redis_lock(key = "order:arguments")] locked
+    plain
+}
+
+/// Calls with parts that write into the same log.
+macro_rules! call {
+    ($function:ident, $log:expr) => {{
+        let part = |name| Part(name, Arc::clone($log));
+        $function(
+            part("first"),
+            (part("second"), part("third")),
+            Pair::new("fourth", "fifth", $log),
+            part("sixth"),
+            part("last"),
+        )
+    }};
+}
+
+#[tokio::test]
+async fn arguments_are_destroyed_in_the_order_of_a_plain_function() {
+    let redlock = install().await;
+    let log = Log::default();
+    call!(plain, &log).await.unwrap();
+    let expected = taken(&log);
+    assert_eq!(expected.len(), 8);
+    call!(locked, &log).await.unwrap();
+    assert_eq!(taken(&log), expected);
+    let _other = redlock.lock("order:arguments").acquire().await.unwrap();
+    assert!(call!(locked, &log).await.is_err());
+    assert_eq!(taken(&log), expected[1..], "all but the local");
+}
+
+#[redis_lock(key = "order:unbound")]
+async fn unbound(Halves { used, .. }: Halves, _: Witness) -> Result<(), LockError> {
+    drop(used);
+    Ok(())
+}
+
+/// As the attribute's documentation says.
+#[tokio::test]
+async fn what_the_body_cannot_reach_is_destroyed_after_the_release() {
+    let log = Log::default();
+    let used = witness("used", "order:unbound", &log).await;
+    let unused = witness("unused", "order:unbound", &log).await;
+    let unnamed = witness("unnamed", "order:unbound", &log).await;
+    let result = unbound(Halves { used, unused }, unnamed).await;
+    result.unwrap();
+    let taken = taken(&log);
+    assert_eq!(taken[0], "used held");
+    let names = taken.iter().map(|line| line.split(' ').next().unwrap());
+    assert_eq!(names.collect::<Vec<_>>(), ["used", "unnamed", "unused"]);
+}
+
 struct Halves {
     used: Witness,
     #[allow(dead_code, reason = "its destruction is what counts")]

@@ -1,0 +1,300 @@
+use super::words::SYNONYMS;
+use super::*;
+
+fn parse(source: &str) -> (Args, Vec<String>) {
+    let mut mistakes = Mistakes::default();
+    let args = Args::parse(source.parse().unwrap(), &mut mistakes);
+    let all = mistakes.finish().err().into_iter().flatten();
+    (args, all.map(|mistake| mistake.to_string()).collect())
+}
+
+fn mistakes(source: &str) -> Vec<String> {
+    parse(source).1
+}
+
+#[test]
+fn every_argument() {
+    let (args, mistakes) = parse(
+        r#"key = "order:{id}", expire = 5s, wait = WAIT, renew = 1s, max_hold = 1m,
+           lease = lease, name = "orders", when_held = Ok(()), on_error = |error, | Err::<(), _>(error),
+           via = pick::<u8, u16>(a = 1, b), crate = ::lock,"#,
+    );
+    assert_eq!(mistakes, [""; 0]);
+    assert!(args.key.is_some() && args.on_error.is_some() && args.via.is_some());
+    assert!(args.name.is_some() && args.krate.is_some() && args.when_held.is_some());
+    assert_eq!(args.durations().count(), 4);
+    assert_eq!(args.lease.unwrap(), "lease");
+}
+
+#[test]
+fn renew_takes_an_interval_or_nothing() {
+    assert!(matches!(parse("renew").0.renew, Some(Renew::Default)));
+    assert!(matches!(
+        parse("renew, expire = 5s").0.renew,
+        Some(Renew::Default)
+    ));
+    assert!(matches!(parse("renew = 1s").0.renew, Some(Renew::Every(_))));
+    assert_eq!(
+        mistakes("renew = true"),
+        ["`renew` takes an interval or no value; write `renew`"]
+    );
+    assert_eq!(
+        mistakes("renew = false"),
+        ["`renew` takes an interval; leave it out if the lock is not to be renewed"]
+    );
+}
+
+#[test]
+fn unknown_arguments() {
+    assert_eq!(
+        mistakes("expires = 5s"),
+        ["unknown argument `expires`; did you mean `expire`?"]
+    );
+    assert_eq!(
+        mistakes("ttl = 5s"),
+        ["unknown argument `ttl`; did you mean `expire`?"]
+    );
+    assert_eq!(
+        mistakes("colour = 5s"),
+        [
+            "unknown argument `colour`; the arguments are `key`, `expire`, `wait`, `renew`, \
+          `max_hold`, `lease`, `name`, `when_held`, `on_error`, `via` and `crate`"
+        ]
+    );
+}
+
+#[test]
+fn synonyms_are_no_names() {
+    let is_name = |word: &str| ARGUMENTS.iter().any(|(known, _)| *known == word);
+    for (name, words) in SYNONYMS {
+        assert!(is_name(name), "{name}");
+        assert!(words.iter().all(|word| !is_name(word)), "{words:?}");
+    }
+}
+
+#[test]
+fn the_documentation_has_every_argument() {
+    let documentation = include_str!("../lib.rs");
+    for (name, _) in ARGUMENTS {
+        assert!(documentation.contains(&format!("/// | `{name}")), "{name}");
+    }
+}
+
+#[test]
+fn examples_are_correct() {
+    for (_, example) in ARGUMENTS {
+        assert_eq!(mistakes(example), [""; 0], "{example}");
+    }
+}
+
+#[test]
+fn other_values() {
+    for source in ["lease = \"g\"", "lease = _", "lease = fn", "lease = a b"] {
+        let message = "`lease` takes a name for the body to use; write `lease = lease`";
+        assert_eq!(mistakes(source), [message]);
+    }
+    for source in ["name = orders", "name = \"\""] {
+        let message = "`name` takes a string that is not empty; write `name = \"orders\"`";
+        assert_eq!(mistakes(source), [message]);
+    }
+    assert_eq!(
+        mistakes("crate = \"lock\""),
+        ["`crate` takes a path; write `crate = ::redlock_runtime`"]
+    );
+    assert_eq!(
+        mistakes("via = self."),
+        ["the value of `via` is incomplete"]
+    );
+    assert_eq!(
+        mistakes("on_error = |error|"),
+        ["the value of `on_error` is incomplete"]
+    );
+}
+
+#[test]
+fn everything_at_once() {
+    let all = mistakes("key = \"{\", expires = 5s, wait = 5sec, name = 5, lease = 5, crate = 5");
+    assert_eq!(all.len(), 6);
+}
+
+#[track_caller]
+fn assert_mistakes(cases: &[(&str, &[&str])]) {
+    for (source, messages) in cases {
+        assert_eq!(mistakes(source), *messages, "{source}");
+    }
+}
+
+#[test]
+fn given_twice() {
+    assert_mistakes(&[
+        ("expire = 5s, expire = 6s", &["`expire` is given twice"]),
+        (
+            "key = \"a\", key = \"b\"",
+            &[
+                "`key` is given twice; an attribute locks one key: for a second lock, \
+               put a second `#[redis_lock(..)]` on the function",
+            ],
+        ),
+    ]);
+    assert_eq!(mistakes("\"order\", key = \"order\"").len(), 2);
+}
+
+#[test]
+fn names_in_other_letters_and_words() {
+    for (source, name) in [
+        ("EXPIRE = 5s", "expire"),
+        ("maxHold = 5s", "max_hold"),
+        ("onError = f", "on_error"),
+        ("kye = \"a\"", "key"),
+        ("auto_renew", "renew"),
+        ("lease_time = 5s", "expire"),
+    ] {
+        let (args, mistakes) = parse(source);
+        let written = source.split(' ').next().unwrap();
+        assert_eq!(
+            mistakes,
+            [format!(
+                "unknown argument `{written}`; did you mean `{name}`?"
+            )]
+        );
+        assert!(args.intended(name) && args.given(name).is_none());
+    }
+}
+
+#[test]
+fn several_keys_are_several_attributes() {
+    let remedy = "; an attribute locks one key: for a second lock, \
+                  put a second `#[redis_lock(..)]` on the function";
+    let keys = format!("`keys` is not an argument{remedy}");
+    assert_eq!(mistakes("keys = [\"a\", \"b\"]"), [keys]);
+    let list = format!("the key is one string literal{remedy}");
+    assert_eq!(mistakes("key = [\"a\", \"b\"]"), [list]);
+}
+
+#[test]
+fn the_key_is_named() {
+    let unnamed = |key: &str| format!("the key is a named argument; write `key = {key}`");
+    for (source, key) in [
+        ("\"order\"", "\"order\""),
+        ("\"order\", expire = 5s", "\"order\""),
+        ("\"order:{}\", id", "\"order:{id}\""),
+        ("\"{:05}/{}\", o.id, id, renew", "\"{o.id:05}/{id}\""),
+        ("\"{1}/{0}\", o.id, id", "\"{id}/{o.id}\""),
+        ("\"order:{}\", expire = 5s", "\"order:{}\""),
+        ("\"order:{}\", id + 1", "\"order:{}\""),
+    ] {
+        assert_eq!(mistakes(source), [unnamed(key)], "{source}");
+    }
+    assert_mistakes(&[
+        (
+            "5s",
+            &["a value needs a name; write `expire = 5s`, or `wait = 5s`"],
+        ),
+        (
+            "\"key\" = \"a\"",
+            &["the name of an argument has no quotes; write `key = ..`"],
+        ),
+        (
+            "=",
+            &["expected the name of an argument, such as `key = \"order:{id}\"`"],
+        ),
+    ]);
+}
+
+#[test]
+fn values_are_given_with_an_equals_sign() {
+    for source in ["expire", "expire =", "expire, wait = 1s", "expire:"] {
+        let message = "`expire` needs a value; write `expire = 5s`";
+        assert_eq!(mistakes(source), [message]);
+    }
+    for source in [
+        "expire: 7s",
+        "expire(7s)",
+        "expire 7s",
+        "expire => 7s",
+        "expire == 7s",
+    ] {
+        let message = "`expire` takes its value after `=`; write `expire = 7s`";
+        assert_eq!(mistakes(source), [message]);
+    }
+}
+
+#[test]
+fn missing_commas() {
+    for (source, before) in [
+        ("key = \"a\" expire = 5s", "expire"),
+        ("expire = 5s wait = 2s", "wait"),
+        ("via = a expire = 5s", "expire"),
+        ("via = a b, expire = 5s", "b"),
+    ] {
+        assert_eq!(
+            mistakes(source),
+            [format!("expected `,` before `{before}`")]
+        );
+    }
+    assert_mistakes(&[
+        ("key = \"a\";", &["remove the `;` after the last argument"]),
+        (
+            "key = \"a\"; renew; expire = 5s",
+            &["arguments are separated by `,`; write it in place of `;`"; 2],
+        ),
+    ]);
+}
+
+#[test]
+fn the_key_is_a_string() {
+    for (source, key) in [
+        ("id", "\"{id}\""),
+        ("&order.id", "\"{order.id}\""),
+        ("config::KEY", "\"{KEY}\""),
+        ("(\"order\")", "\"order\""),
+        ("\"order\".to_string()", "\"order\""),
+        ("format!(\"order:{}\", o.id())", "\"order:{o.id()}\""),
+        ("format!(\"order:{id:>5}\")", "\"order:{id:>5}\""),
+        ("b\"order\"", "\"order\""),
+        ("'o'", "\"o\""),
+        ("5", "\"5\""),
+    ] {
+        let message = format!("the key is one string literal; write `key = {key}`");
+        assert_eq!(mistakes(&format!("key = {source}")), [message]);
+    }
+    let inlined = "the key names its values where they stand; write `key = \"a:{id}\"`";
+    assert_eq!(mistakes("key = \"a:{}\", id, expire = 5s"), [inlined]);
+    let computed = "the key is one string literal; for one that is computed, use \
+                    `redlock.lock(key).hold(..)` instead of the attribute";
+    for source in [
+        "format!(\"{}\", id + 1)",
+        "key(id, 5)",
+        "\"a\" + id",
+        "a.b(c)",
+        "|o| o.id",
+    ] {
+        assert_eq!(mistakes(&format!("key = {source}")), [computed], "{source}");
+    }
+}
+
+#[test]
+fn handlers_are_functions() {
+    for (source, write) in [
+        ("0", "|_| 0"),
+        ("Err(E::Busy)", "|_| Err(E::Busy)"),
+        ("None", "|_| None"),
+        ("()", "|_| ()"),
+        ("|| None", "|_| None"),
+        ("|a, b| None", "|error| .."),
+    ] {
+        let message =
+            format!("`on_error` takes a function of the error; write `on_error = {write}`");
+        assert_eq!(mistakes(&format!("on_error = {source}, renew")), [message]);
+    }
+    for source in [
+        "|error| 0",
+        "handle",
+        "Self::handle",
+        "handler()",
+        "E::from",
+        "move |_| ()",
+    ] {
+        assert_eq!(mistakes(&format!("on_error = {source}")), [""; 0]);
+    }
+}

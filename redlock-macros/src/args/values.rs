@@ -1,0 +1,227 @@
+//! The values of arguments: what stands after `=`.
+
+use proc_macro2::{Delimiter, Ident, Literal, TokenStream, TokenTree};
+use syn::parse::{ParseStream, Parser};
+use syn::{Error, Expr, ExprPath, Lit, LitStr, Path, Result, Token};
+
+use super::{rest_of_argument, several_keys, starts_argument};
+use crate::duration::Duration;
+use crate::key::{self, Template};
+use crate::tokens::{joined, ungrouped};
+
+pub(super) fn duration(name: &Ident, input: ParseStream) -> Result<Duration> {
+    Duration::parse(&name.to_string(), rest_of_argument(input)?)
+}
+
+pub(super) fn renew_interval(name: &Ident, input: ParseStream) -> Result<Duration> {
+    let value = rest_of_argument(input)?;
+    match value.to_string().as_str() {
+        "true" => Err(Error::new_spanned(
+            value,
+            "`renew` takes an interval or no value; write `renew`",
+        )),
+        "false" => Err(Error::new_spanned(
+            value,
+            "`renew` takes an interval; leave it out if the lock is not to be renewed",
+        )),
+        _ => Duration::parse(&name.to_string(), value),
+    }
+}
+
+pub(super) fn key(input: ParseStream) -> Result<Template> {
+    let value = rest_of_argument(input)?;
+    let Ok(Lit::Str(literal)) = syn::parse2::<Lit>(value.clone()) else {
+        return Err(Error::new_spanned(&value, not_a_key(&value)));
+    };
+    if let Some(inlined) = inlined(&literal.token(), input) {
+        let message = format!("the key names its values where they stand; write `key = {inlined}`");
+        return Err(Error::new(literal.span(), message));
+    }
+    Template::parse(literal)
+}
+
+/// `"order:{id}"` for `"order:{}", id`, of which the literal has been read. Nothing is taken where
+/// the literal has no place for it.
+pub(super) fn inlined(literal: &Literal, input: ParseStream) -> Option<String> {
+    let text = syn::parse2::<LitStr>(TokenTree::from(literal.clone()).into())
+        .ok()?
+        .value();
+    let mut values = Vec::new();
+    while values.len() < key::positions(&text) && input.peek(Token![,]) {
+        let ahead = input.fork();
+        ahead.parse::<Token![,]>().ok()?;
+        if ahead.is_empty() || starts_argument(&ahead) || is_renew(&ahead) {
+            break;
+        }
+        input.parse::<Token![,]>().ok()?;
+        let value: Vec<TokenTree> = rest_of_argument(input).ok()?.into_iter().collect();
+        values.push(joined(&value));
+    }
+    key::inlined(&text, &values)
+}
+
+fn is_renew(input: ParseStream) -> bool {
+    input
+        .fork()
+        .parse::<Ident>()
+        .is_ok_and(|name| name == "renew")
+}
+
+/// For a key that is no string.
+fn not_a_key(value: &TokenStream) -> String {
+    let tokens: Vec<TokenTree> = ungrouped(value.clone()).into_iter().collect();
+    let text = joined(&tokens);
+    let remedy = match tokens.as_slice() {
+        [TokenTree::Group(group)] if group.delimiter() == Delimiter::Bracket => {
+            return several_keys("the key is one string literal");
+        }
+        [TokenTree::Group(group)] => format_arguments(group.stream()),
+        [
+            TokenTree::Ident(name),
+            TokenTree::Punct(_),
+            TokenTree::Group(group),
+        ] if ["format", "format_args"].iter().any(|known| name == known) => {
+            format_arguments(group.stream())
+        }
+        [TokenTree::Literal(literal)] => Some(format!("{:?}", unquoted(literal))),
+        [TokenTree::Literal(literal), TokenTree::Punct(dot), ..] if dot.as_char() == '.' => {
+            Some(literal.to_string()).filter(|text| text.starts_with('"'))
+        }
+        _ => named(&text),
+    };
+    match remedy {
+        Some(remedy) => format!("the key is one string literal; write `key = {remedy}`"),
+        None => "the key is one string literal; for one that is computed, use \
+                 `redlock.lock(key).hold(..)` instead of the attribute"
+            .to_owned(),
+    }
+}
+
+/// `"{order.id}"` for `order.id`, and `"{KEY}"` for `config::KEY`.
+fn named(text: &str) -> Option<String> {
+    let text = text
+        .trim_start_matches(['&', '*'])
+        .trim_start_matches("mut ");
+    let name = match syn::parse_str::<ExprPath>(text) {
+        Ok(path) => path.path.segments.last()?.ident.to_string(),
+        Err(_) => text.to_owned(),
+    };
+    key::inlined("{}", &[name])
+}
+
+/// The literal for `"order:{}", id` and `"order:{id}"`.
+fn format_arguments(tokens: TokenStream) -> Option<String> {
+    let read = |input: ParseStream| {
+        let literal: LitStr = input.parse()?;
+        let is_alone = input.is_empty();
+        let inlined = inlined(&literal.token(), input);
+        input.parse::<TokenStream>()?;
+        let as_it_is = is_alone.then(|| literal.token().to_string());
+        Ok(inlined.or(as_it_is))
+    };
+    read.parse2(tokens).ok()?
+}
+
+/// The characters of `b"order"`, `'o'` or `5`.
+fn unquoted(literal: &Literal) -> String {
+    match Lit::new(literal.clone()) {
+        Lit::ByteStr(bytes) => String::from_utf8_lossy(&bytes.value()).into_owned(),
+        Lit::CStr(text) => text.value().to_string_lossy().into_owned(),
+        Lit::Char(character) => character.value().to_string(),
+        _ => literal.to_string(),
+    }
+}
+
+/// The function that `on_error` takes. What is a value for sure gets its closure.
+pub(super) fn handler(name: &Ident, input: ParseStream) -> Result<Expr> {
+    let start = input.cursor();
+    let handler = expression(name, input)?;
+    let written = || {
+        let mut value = Vec::new();
+        let mut cursor = start;
+        while let Some((tree, next)) = cursor.token_tree().filter(|_| cursor != input.cursor()) {
+            value.push(tree);
+            cursor = next;
+        }
+        joined(&value)
+    };
+    let remedy = match &handler {
+        Expr::Closure(closure) if closure.inputs.len() == 1 => return Ok(handler),
+        Expr::Closure(closure) => match closure.inputs.first() {
+            Some(_) => "|error| ..".to_owned(),
+            None => {
+                let text = written();
+                format!(
+                    "|_|{}",
+                    text.split_once('|')
+                        .and_then(|(_, rest)| rest.split_once('|'))
+                        .map_or("", |(_, rest)| rest)
+                )
+            }
+        },
+        _ if is_value(&handler) => format!("|_| {}", written()),
+        _ => return Ok(handler),
+    };
+    let message = format!("`on_error` takes a function of the error; write `on_error = {remedy}`");
+    Err(Error::new_spanned(handler, message))
+}
+
+fn is_value(expression: &Expr) -> bool {
+    let is = |path: &Expr, names: &[&str]| match path {
+        Expr::Path(path) => names.iter().any(|name| path.path.is_ident(name)),
+        _ => false,
+    };
+    match expression {
+        Expr::Lit(_) | Expr::Tuple(_) | Expr::Array(_) | Expr::Unary(_) | Expr::Struct(_) => true,
+        Expr::Call(call) => is(&call.func, &["Ok", "Err", "Some"]),
+        other => is(other, &["None"]),
+    }
+}
+
+pub(super) fn lease_name(input: ParseStream) -> Result<Ident> {
+    let value = rest_of_argument(input)?;
+    syn::parse2(value.clone()).map_err(|_| {
+        let mut message =
+            "`lease` takes a name for the body to use; write `lease = lease`".to_owned();
+        if value
+            .to_string()
+            .starts_with(|first: char| first.is_ascii_digit())
+        {
+            message.push_str(&format!(
+                ", or `expire = {value}` for how long the lease is"
+            ));
+        }
+        Error::new_spanned(value, message)
+    })
+}
+
+pub(super) fn label(input: ParseStream) -> Result<LitStr> {
+    let value = rest_of_argument(input)?;
+    match syn::parse2::<LitStr>(value.clone()) {
+        Ok(label) if !label.value().is_empty() => Ok(label),
+        _ => {
+            let message = "`name` takes a string that is not empty; write `name = \"orders\"`";
+            Err(Error::new_spanned(value, message))
+        }
+    }
+}
+
+pub(super) fn crate_path(input: ParseStream) -> Result<Path> {
+    let value = rest_of_argument(input)?;
+    Path::parse_mod_style.parse2(value.clone()).map_err(|_| {
+        let message = "`crate` takes a path; write `crate = ::redlock_runtime`";
+        Error::new_spanned(value, message)
+    })
+}
+
+/// An expression may have commas and `=` of its own, so only its parser knows where it ends.
+pub(super) fn expression(name: &Ident, input: ParseStream) -> Result<Expr> {
+    input.parse().map_err(|mistake| {
+        if input.is_empty() {
+            // The parser points behind the last token, which is the whole attribute.
+            Error::new(name.span(), format!("the value of `{name}` is incomplete"))
+        } else {
+            mistake
+        }
+    })
+}

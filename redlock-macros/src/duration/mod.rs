@@ -1,0 +1,214 @@
+//! Durations: `500ms`, `5s`, `1.5m`, `30` (seconds), or the path of a constant.
+
+mod meaning;
+
+use std::fmt::Display;
+
+use proc_macro2::{Delimiter, Literal, Span, TokenStream, TokenTree};
+use syn::{Error, ExprPath, Result};
+
+use self::meaning::remedy;
+use crate::tokens::{joined, ungrouped};
+
+/// The units, with their milliseconds. None starts with `e`: such a suffix does not even lex.
+const UNITS: [(&str, u64); 4] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
+
+pub(crate) enum Duration {
+    Known(Known),
+    /// A constant of type `std::time::Duration`; its value is known to rustc only.
+    Constant(ExprPath),
+}
+
+/// A literal.
+pub(crate) struct Known {
+    pub(crate) millis: u64,
+    /// As written, but never without a unit.
+    pub(crate) text: String,
+    pub(crate) span: Span,
+}
+
+impl Duration {
+    /// Reads everything that stands between the `=` of the argument `name` and the next comma.
+    pub(crate) fn parse(name: &str, value: TokenStream) -> Result<Self> {
+        let tokens: Vec<TokenTree> = ungrouped(value.clone()).into_iter().collect();
+        if let [TokenTree::Literal(literal)] = tokens.as_slice() {
+            let known = from_literal(literal).map(Self::Known);
+            return known.map_err(|message| Error::new(literal.span(), message));
+        }
+        match syn::parse2(tokens.iter().cloned().collect()) {
+            Ok(path) => Ok(Self::Constant(path)),
+            Err(_) => Err(Error::new_spanned(value, mistake(name, &tokens))),
+        }
+    }
+
+    pub(crate) fn known(&self) -> Option<&Known> {
+        match self {
+            Self::Known(known) => Some(known),
+            Self::Constant(_) => None,
+        }
+    }
+
+    pub(crate) fn constant(&self) -> Option<&ExprPath> {
+        match self {
+            Self::Known(_) => None,
+            Self::Constant(path) => Some(path),
+        }
+    }
+}
+
+fn from_literal(literal: &Literal) -> std::result::Result<Known, String> {
+    let text = literal.to_string();
+    if !text.starts_with(|first: char| first.is_ascii_digit()) {
+        return Err(not_a_number(&text));
+    }
+    let Some(millis) = to_millis(&text) else {
+        return Err(not_a_duration(&text));
+    };
+    let unit = if split_unit(&text).1.is_empty() {
+        "s"
+    } else {
+        ""
+    };
+    Ok(Known {
+        millis,
+        text: format!("{text}{unit}"),
+        span: literal.span(),
+    })
+}
+
+/// The milliseconds of what is correct as one token.
+fn to_millis(text: &str) -> Option<u64> {
+    let (number, unit) = split_unit(text);
+    let number = number.replace('_', "");
+    let factor = match unit {
+        "" if number.contains('.') => return None,
+        "" => 1_000,
+        _ => UNITS.iter().find(|(name, _)| *name == unit)?.1,
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((&number, ""));
+    let one = 10_u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+    let digits: u128 = format!("{whole}{fraction}").parse().ok()?;
+    let scaled = digits.checked_mul(u128::from(factor))?;
+    if whole.is_empty() || !scaled.is_multiple_of(one) {
+        return None;
+    }
+    u64::try_from(scaled / one).ok()
+}
+
+fn split_unit(text: &str) -> (&str, &str) {
+    let is_number = |c: char| c.is_ascii_digit() || c == '_' || c == '.';
+    text.split_at(text.find(|c| !is_number(c)).unwrap_or(text.len()))
+}
+
+/// `problem; write ...`, or the problem alone if nothing is known that means the same.
+fn with_remedy(problem: impl Display, text: &str) -> String {
+    match remedy(text) {
+        Some(remedy) => format!("{problem}; write {remedy}"),
+        None => problem.to_string(),
+    }
+}
+
+/// For a number that is not a duration.
+fn not_a_duration(text: &str) -> String {
+    if ["0x", "0o", "0b"]
+        .iter()
+        .any(|radix| text.starts_with(radix))
+    {
+        return with_remedy("a duration is a decimal number", text);
+    }
+    let (number, unit) = split_unit(text);
+    if meaning::is_exponent(unit) {
+        return with_remedy("a duration has no exponent", text);
+    }
+    if unit.is_empty() && number.contains('.') {
+        return with_remedy("a fraction needs a unit", text);
+    }
+    let is_unit = unit.is_empty() || UNITS.iter().any(|(name, _)| *name == unit);
+    if is_unit && meaning::is_fraction_of_millisecond(text) {
+        return with_remedy(
+            format_args!("`{text}` is not a whole number of milliseconds"),
+            text,
+        );
+    }
+    if is_unit {
+        return format!("`{text}` is too long for a duration");
+    }
+    let problem = if unit.contains(|c: char| c.is_ascii_digit()) && !meaning::is_number_type(unit) {
+        format!("a duration is one number with one unit, not `{text}`")
+    } else {
+        format!("no unit `{unit}`; the units are `ms`, `s`, `m` and `h`")
+    };
+    match remedy(text) {
+        Some(remedy) => format!("{problem}: write {remedy}"),
+        None => problem,
+    }
+}
+
+/// For a string, a character or a byte string.
+fn not_a_number(text: &str) -> String {
+    let inside = text
+        .split_once(['"', '\''])
+        .and_then(|(_, inside)| inside.rsplit_once(['"', '\'']));
+    let inside = inside.map_or("", |(inside, _)| inside);
+    match remedy(inside) {
+        Some(remedy) if to_millis(&inside.replace(' ', "")).is_some() => {
+            format!("expected a duration; write {remedy} without the quotes")
+        }
+        Some(remedy) => format!("expected a duration; write {remedy}"),
+        None => "expected a duration, such as `5s`".to_owned(),
+    }
+}
+
+/// For what is neither a literal nor a path.
+fn mistake(name: &str, tokens: &[TokenTree]) -> String {
+    let text = joined(tokens);
+    match tokens {
+        [TokenTree::Group(group)] => {
+            let brackets = match group.delimiter() {
+                Delimiter::Brace => "braces",
+                Delimiter::Bracket => "brackets",
+                Delimiter::Parenthesis | Delimiter::None => "parentheses",
+            };
+            let inside = joined(&group.stream().into_iter().collect::<Vec<_>>());
+            if to_millis(&inside).is_some() || syn::parse_str::<ExprPath>(&inside).is_ok() {
+                return format!("write `{inside}` without the {brackets}");
+            }
+            match remedy(&inside) {
+                Some(remedy) => format!("a duration is one token: write {remedy}"),
+                None => not_constant(name),
+            }
+        }
+        [TokenTree::Punct(sign), positive @ ..] if sign.as_char() == '-' => {
+            with_remedy("a duration cannot be negative", &joined(positive))
+        }
+        [TokenTree::Punct(sign), value @ ..] if ['+', '&', '*'].contains(&sign.as_char()) => {
+            let value = joined(value);
+            match syn::parse_str::<ExprPath>(&value) {
+                Ok(_) => format!("write `{value}` without the `{sign}`"),
+                Err(_) => with_remedy("a duration is one token", &value),
+            }
+        }
+        _ => match remedy(&text) {
+            Some(remedy) if matches!(&tokens[0], TokenTree::Ident(_)) => {
+                format!("expected a duration; write {remedy}")
+            }
+            Some(remedy) => format!("a duration is one token: write {remedy}"),
+            None => not_constant(name),
+        },
+    }
+}
+
+/// What the attribute cannot say, and what can.
+fn not_constant(name: &str) -> String {
+    let method = if name == "renew" { "renew_every" } else { name };
+    format!(
+        "`{name}` takes a literal such as `5s`, or the path of a constant; \
+         for a duration that is known only at run time, \
+         use `redlock.lock(key).{method}(..).hold(..)` instead of the attribute"
+    )
+}
+
+#[cfg(test)]
+pub(crate) use self::tests::assert_remedy_is_accepted;
+#[cfg(test)]
+mod tests;
