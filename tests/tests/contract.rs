@@ -217,7 +217,7 @@ async fn a_lock_that_is_handed_over_is_kept_for_no_longer_than_its_own_lease(sta
         guard.release().await;
         match waiting.as_mut().await {
             Ok(next) => break next,
-            Err(LockError::Expired(_) | LockError::TooSlow(_)) => {}
+            Err(LockError::Expired(_)) => {}
             Err(error) => panic!("{error}"),
         }
     };
