@@ -98,17 +98,17 @@ fn section(args: &Args, key: &Template, function: &Function) -> TokenStream {
         let __returns = __redis_lock::Returns::<#output>::new();
         let mut __section = #new;
         #lease
-        let mut __body = __redis_lock::std::pin::pin!(
-            __redis_lock::std::option::Option::Some(#body)
-        );
-        let __acquired = __redis_lock::Section::acquire(&mut __section).await;
-        let __outcome = match __acquired {
-            __redis_lock::std::result::Result::Ok(()) => {
-                let __body = __redis_lock::std::pin::Pin::as_mut(&mut __body);
-                __redis_lock::Section::hold(&mut __section, __body).await
-            }
-            __redis_lock::std::result::Result::Err(__error) => {
-                __redis_lock::std::result::Result::Err(__error)
+        let __outcome = {
+            let mut __body = __redis_lock::std::pin::pin!(#body);
+            let __acquired = __redis_lock::Section::acquire(&mut __section).await;
+            match __acquired {
+                __redis_lock::std::result::Result::Ok(()) => {
+                    let __body = __redis_lock::std::pin::Pin::as_mut(&mut __body);
+                    __redis_lock::Section::hold(&mut __section, __body).await
+                }
+                __redis_lock::std::result::Result::Err(__error) => {
+                    __redis_lock::std::result::Result::Err(__error)
+                }
             }
         };
         #end

@@ -144,7 +144,7 @@ impl Lock {
     ) -> Result<B::Output, LockError> {
         let mut section = self.into_section();
         section.acquire().await?;
-        let body = std::pin::pin!(Some(body(section.lease())));
+        let body = std::pin::pin!(body(section.lease()));
         section.hold(body).await
     }
 

@@ -71,15 +71,17 @@ impl Section {
         self.0.lease()
     }
 
-    pub async fn acquire(&mut self) -> Result<(), LockError> {
-        self.0.acquire().await
+    // These two are no `async fn`: annotated functions that await each other come to the compiler's
+    // recursion limit sooner with each future in between.
+    pub fn acquire(&mut self) -> impl Future<Output = Result<(), LockError>> {
+        self.0.acquire()
     }
 
-    pub async fn hold<B: Future>(
+    pub fn hold<B: Future>(
         &mut self,
-        body: Pin<&mut Option<B>>,
-    ) -> Result<B::Output, LockError> {
-        self.0.hold(body).await
+        body: Pin<&mut B>,
+    ) -> impl Future<Output = Result<B::Output, LockError>> {
+        self.0.hold(body)
     }
 }
 

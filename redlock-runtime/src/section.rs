@@ -97,11 +97,11 @@ impl Section {
         }
     }
 
-    /// Polls `body` while the lease can be trusted. Where it ends first, `body` is set to `None`,
-    /// which destroys it, before the error is returned.
+    /// Polls `body` while the lease can be trusted, and not again once that has ended. The caller
+    /// destroys it before anything else.
     pub(crate) async fn hold<B: Future>(
         &mut self,
-        mut body: Pin<&mut Option<B>>,
+        mut body: Pin<&mut B>,
     ) -> Result<B::Output, LockError> {
         let asked = self.asked.as_ref().map_err(Clone::clone)?;
         let Asked { shared, status, .. } = asked;
@@ -113,14 +113,9 @@ impl Section {
             if over || !status.is_held(shared.engine.now()) {
                 return Poll::Ready(None);
             }
-            match body.as_mut().as_pin_mut() {
-                Some(body) => body.poll(context).map(Some),
-                None => Poll::Ready(None),
-            }
+            body.as_mut().poll(context).map(Some)
         })
         .await;
-        // Also a body that has returned may own what it borrowed until it is destroyed.
-        body.set(None);
         finished.ok_or_else(|| asked.over_error(&self.key))
     }
 
