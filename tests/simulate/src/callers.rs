@@ -201,10 +201,11 @@ impl World {
         let keys = self.plan.fleet.keys;
         let mut params = self.plan.params(&mut self.random);
         if self.plan.is_leader(client, task) {
-            let lease = self.plan.lease;
+            let renew = nanos(self.plan.lease / self.random.pick(&[3, 8]));
+            let is_renewed = self.plan.scenario != Scenario::Witnesses;
             params = LockParams {
                 wait: nanos(self.plan.active),
-                renew: Some(nanos(lease / self.random.pick(&[3, 8]))),
+                renew: is_renewed.then_some(renew),
                 ..self.plan.plain_params()
             };
             return (client, params);
@@ -215,6 +216,9 @@ impl World {
             Scenario::Steps => keys - 1,
             _ => self.random.index(keys),
         };
+        if self.plan.scenario == Scenario::Witnesses {
+            params = self.short_params(params);
+        }
         if self.plan.scenario == Scenario::Outage {
             params.wait = self.random.pick(&[params.wait, nanos(self.plan.active)]);
         }

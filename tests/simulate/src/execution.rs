@@ -1,6 +1,6 @@
 //! What requests do at nodes, and what the checker learns from that and from the replies.
 
-use redlock_protocol::{NodeId, Owner, Reply, Request};
+use redlock_protocol::{NodeId, Owner, Reply, Request, majority};
 
 use crate::{
     checker::{Rule, Tag, owner_of},
@@ -111,10 +111,21 @@ impl World {
         }
     }
 
+    /// How many other nodes remember their counters and can be asked for them.
+    fn nodes_that_can_tell(&self, node: usize) -> usize {
+        let can_tell = |&other: &usize| {
+            let one = &self.nodes[other];
+            let replies = !one.down && one.silent_until <= self.now;
+            other != node && one.remembers && one.votes() && self.can_vote(other) && replies
+        };
+        (0..self.nodes.len()).filter(can_tell).count()
+    }
+
     /// A node votes again.
     fn on_reseed(&mut self, node: usize, tag: Tag) {
         let now = self.now;
         let least = self.plan.least_quarantine();
+        let can_tell = self.nodes_that_can_tell(node);
         let one = &mut self.nodes[node];
         if one.remembers {
             return;
@@ -125,7 +136,7 @@ impl World {
         one.remembers = tag == Tag::RESEED && !in_time;
         let is_short = !one.remembers;
         self.tally.reseeds[usize::from(is_short)] += 1;
-        if is_short {
+        if is_short && can_tell <= self.nodes.len() - majority(self.nodes.len()) {
             self.short_reseeds.push(now);
         }
     }

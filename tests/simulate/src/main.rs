@@ -37,6 +37,7 @@ mod sickness;
 mod store;
 mod strike;
 mod tally;
+mod witnesses;
 mod world;
 
 use std::{

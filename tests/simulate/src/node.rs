@@ -232,8 +232,7 @@ impl Node {
         self.snapshot = (self.model.clone(), self.made);
     }
 
-    /// Sets the counter of a key's stripe.
-    /// Only raises it: a counter that goes back is a loss of memory.
+    /// Only raises a counter: one that goes back is a loss of memory.
     pub(crate) fn poison(&mut self, index: usize, value: u64) {
         let stripe = stripe(&self.names[index]);
         let value = Token(value).max(self.model.counter(stripe));

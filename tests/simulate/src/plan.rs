@@ -6,7 +6,7 @@ use redlock_protocol::{BUSY_FROM, key_ttl};
 
 use crate::{
     MICRO, MILLI, SECOND, clock::Clock, faults::Fault, names::KEYS, random::Random,
-    scenario::Scenario,
+    scenario::Scenario, witnesses::Witnesses,
 };
 
 /// Whether the assumptions under which the protocol is safe hold.
@@ -63,6 +63,7 @@ pub(crate) struct Plan {
     pub(crate) faults: Vec<Fault>,
     pub(crate) late: u64,
     pub(crate) late_by: u64,
+    pub(crate) witnesses: Option<Witnesses>,
     /// Connections that are half open stay so when the faults end.
     pub(crate) half_open_at_last: bool,
     /// While all is calm, one caller does not let go when its lease is over.
@@ -157,6 +158,7 @@ impl Plan {
             faults,
             late: random.pick(&[0, 0, 20, 100]),
             late_by: lease / random.pick(&[8, 2, 1]),
+            witnesses: None,
             half_open_at_last: random.chance(250),
             stuck_at_last: random.chance(100),
         };

@@ -12,6 +12,7 @@ use crate::{
     random::Random,
     sickness::Sickness,
     trace,
+    witnesses::Witnesses,
     world::{Phase, World},
 };
 
@@ -30,16 +31,19 @@ pub(crate) enum Scenario {
     Sick,
     /// Nodes are flushed while locks are held, and nothing else is wrong.
     Losses,
+    /// One node forgets a lock that rests on it: see `witnesses`.
+    Witnesses,
 }
 
 impl Scenario {
-    pub(crate) const ALL: [Self; 6] = [
+    pub(crate) const ALL: [Self; 7] = [
         Self::Random,
         Self::Rolling,
         Self::Steps,
         Self::Outage,
         Self::Sick,
         Self::Losses,
+        Self::Witnesses,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -50,6 +54,7 @@ impl Scenario {
             Self::Outage => "outage",
             Self::Sick => "sick",
             Self::Losses => "losses",
+            Self::Witnesses => "witnesses",
         }
     }
 
@@ -66,6 +71,7 @@ impl Scenario {
             10..14 => Self::Outage,
             14..18 => Self::Sick,
             18..24 => Self::Losses,
+            24..28 => Self::Witnesses,
             _ => Self::Random,
         }
     }
@@ -98,6 +104,7 @@ impl Scenario {
             Self::Steps => 3 + random.below(3),
             Self::Outage | Self::Sick => 2 + random.below(4),
             Self::Losses => 2 + random.below(6),
+            Self::Witnesses => 8,
         }
     }
 
@@ -126,6 +133,7 @@ impl Scenario {
             Self::Outage => (random.pick(&[2, 3, 8]), tasks),
             Self::Steps => (random.pick(&[2, 3]), random.pick(&[2, 3])),
             Self::Rolling => (random.pick(&[2, 3]), random.pick(&[1, 2])),
+            Self::Witnesses => (random.pick(&[2, 3]), 1),
             _ => (random.pick(&[2, 2, 2, 3, 3, 4]), tasks),
         }
     }
@@ -133,6 +141,7 @@ impl Scenario {
     pub(crate) fn keys(self, random: &mut Random) -> usize {
         match self {
             Self::Steps | Self::Rolling => 3,
+            Self::Witnesses => 1,
             _ => random.pick(&[1, 1, 1, 2, 3]),
         }
     }
@@ -181,13 +190,22 @@ impl Plan {
                 self.habits.hold_longest = 4 * self.lease;
                 self.servers.quiet = 0;
             }
+            Scenario::Witnesses => {
+                self.active = 2 * ttl;
+                self.habits.think_longest = SECOND;
+                self.habits.hold_longest = 10 * MILLI;
+                self.servers.durable = 0;
+                self.fleet.default_share = 1;
+                self.fleet.mixed_defaults = false;
+                self.witnesses = Some(Witnesses::draw(random));
+            }
         }
     }
 
     /// One caller holds its lock for as long as the history goes on.
     pub(crate) fn is_leader(&self, client: usize, task: usize) -> bool {
         match self.scenario {
-            Scenario::Rolling => client == 0 && task == 0,
+            Scenario::Rolling | Scenario::Witnesses => client == 0 && task == 0,
             Scenario::Steps => client < 2 && task == 0,
             _ => false,
         }
@@ -207,6 +225,10 @@ impl World {
             Scenario::Outage => self.fail_majority(step),
             Scenario::Sick => self.sicken(step),
             Scenario::Losses => self.flush_some(step),
+            Scenario::Witnesses => {
+                let witnesses = self.plan.witnesses;
+                witnesses.and_then(|witnesses| self.forget_one(witnesses, step))
+            }
         };
         if let Some(pause) = pause {
             let next = Happening::Act { step: step + 1 };

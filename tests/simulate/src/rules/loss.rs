@@ -125,7 +125,7 @@ impl World {
         let one = &self.clients[client].tasks[task];
         let section = one.section;
         let leads = self.plan.is_leader(client, task)
-            && self.plan.scenario != Scenario::Losses
+            && !matches!(self.plan.scenario, Scenario::Losses | Scenario::Witnesses)
             && self.now < self.plan.active;
         if leads {
             let what = format!("client {client}'s {section:?} should have been renewed: {loss:?}");

@@ -2,7 +2,7 @@
 
 use redlock_protocol::{LONGEST_ROUND, majority};
 
-use crate::{MILLI, SECOND, agenda::Happening, checker::Rule, world::World};
+use crate::{MILLI, SECOND, agenda::Happening, checker::Rule, node::Node, world::World};
 
 /// The longest pause between two attempts to connect, and what surveys take.
 const SLACK: u64 = SECOND + 200 * MILLI;
@@ -58,8 +58,13 @@ impl World {
     }
 
     pub(crate) fn all_vote(&self) -> bool {
-        let mut nodes = 0..self.nodes.len();
-        nodes.all(|node| self.nodes[node].votes() || !self.can_vote(node))
+        // That it was flushed is found by the next vote that is asked for, if the node does not tell.
+        let is_unnoticed = |one: &Node| {
+            let record = one.record(self.now);
+            !one.tells_changes && record.marker.is_none() && record.loss.is_none()
+        };
+        let mut nodes = self.nodes.iter().enumerate();
+        nodes.all(|(node, one)| one.votes() || !self.can_vote(node) || is_unnoticed(one))
     }
 
     /// All clients know that they do.
