@@ -148,9 +148,14 @@ impl Lost {
         found: Option<Found>,
         with: &Circumstances,
     ) -> Self {
+        // What was to be noted may have been lost with the connection.
+        let loss = found.map(|found| Found {
+            beside_marker: false,
+            ..found
+        });
         Self {
             reason,
-            loss: found,
+            loss,
             survey_at: Some(with.now),
             until: with.now.after(with.max_ttl),
             wait: with.max_ttl,
@@ -281,6 +286,54 @@ impl Found {
             (Duration::ZERO, is_first)
         } else {
             (wait, is_first)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAX_TTL: Duration = Duration::from_secs(60);
+
+    fn circumstances() -> Circumstances {
+        Circumstances {
+            uptime: None,
+            max_ttl: MAX_TTL,
+            default_ttl: MAX_TTL,
+            assume_fresh: false,
+            now: Instant::from_nanos(0).after(MAX_TTL),
+        }
+    }
+
+    #[test]
+    fn what_could_not_be_noted_is_noted_over_the_next_connection() {
+        let with = circumstances();
+        let noted = LossRecord {
+            id: LossId(1),
+            age: Duration::ZERO,
+            beside_marker: false,
+            is_unflushed: false,
+            first_start: None,
+        };
+        let survey = Survey {
+            started: with.now,
+            others: Readings::new(3),
+            beside_marker: true,
+            is_first_start: false,
+        };
+        let report = Step::Report {
+            beside_marker: true,
+        };
+        let mut found = None;
+        for _ in 0..2 {
+            let mut lost = Lost::new(QuarantineReason::Flushed, found, &with);
+            lost.on_record(Some(&noted), with.now);
+            assert_eq!(lost.on_survey(&survey, &with), report);
+            // Once is enough, even if the node does not do it.
+            lost.on_record(Some(&noted), with.now);
+            assert_eq!(lost.on_survey(&survey, &with), Step::Wait);
+            found = lost.found();
         }
     }
 }
