@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use common::unhurried;
+use common::{extend_until_on_all, unhurried};
 use redlock_runtime::{
     Builder, ConfigError, ConfigProblem, Guard, Lock, LockError, NODES_VARIABLE, NodeState,
     Redlock, Release, redis_lock,
@@ -603,8 +603,7 @@ async fn lock_as_user_without(denied: &[&str]) -> Vec<String> {
     }
     // What is done for a key that has gone on a node, and for others that wait.
     cluster[0].command(&["DEL", "lock:k"]);
-    guard.extend().await.unwrap();
-    cluster[0].await_event("lock:k", "set", 2).await;
+    extend_until_on_all(&guard, &cluster, "lock:k").await;
     let waiting = tokio::spawn(two.lock("k").wait(PATIENCE).acquire());
     two.lock("k").try_acquire().await.unwrap_err();
     guard.release().await;

@@ -17,7 +17,8 @@ use std::{
 };
 
 use common::{
-    NEVER, acquire_on_all, asks_for_a_lock, await_sent, await_state, connect, connect_by, unhurried,
+    NEVER, acquire_on_all, asks_for_a_lock, await_sent, await_state, connect, connect_by,
+    extend_until_on_all, unhurried,
 };
 use redlock_runtime::{Guard, LockError, Redlock, Release};
 use redlock_tests::{Cluster, PATIENCE, Proxy, Server};
@@ -196,14 +197,11 @@ async fn an_extension_never_makes_a_lock_again_that_a_majority_has_lost() {
         delete(cluster.iter().take(gone));
         proxies.iter().for_each(Proxy::clear);
 
-        let extended = guard.extend().await;
-
-        match extended {
-            Ok(_) => assert_eq!(gone, 1),
-            Err(error) => {
-                assert_eq!(gone, 3);
-                assert!(matches!(error, LockError::Lost(_)), "{error}");
-            }
+        if gone == 1 {
+            extend_until_on_all(&guard, &cluster, KEY).await;
+        } else {
+            let error = guard.extend().await.unwrap_err();
+            assert!(matches!(error, LockError::Lost(_)), "{error}");
         }
         await_sent(&redlock, &cluster).await;
         assert_eq!(cluster.held_on(KEY), if gone == 1 { 3 } else { 0 });
@@ -211,7 +209,10 @@ async fn an_extension_never_makes_a_lock_again_that_a_majority_has_lost() {
             assert!(!sent(proxy, KEY).is_empty(), "it was not tried");
             let mut events = node.events(KEY);
             if gone == 1 {
-                assert_eq!(events.split_off(3), ["set", "expire"]);
+                let mut again = events.split_off(3);
+                let extended = again.split_off(2);
+                assert_eq!(again, ["set", "expire"]);
+                assert!(extended.iter().all(|event| event == "expire"));
             }
             assert_eq!(events, ["set", "expire", "del"]);
         }
@@ -365,9 +366,7 @@ async fn each_attempt_has_an_owner_of_its_own() {
     let redlock = connect_by(&proxies).await;
     cluster.occupy(KEY, "foreign", NEVER, [0, 1]);
     let waiting = tokio::spawn(redlock.lock(KEY).wait(NEVER).acquire());
-    // While the lock is busy, an attempt asks one node first.
-    let attempts = || proxies.iter().map(|proxy| owners(proxy).len()).max();
-    await_state("several attempts", || attempts() >= Some(3)).await;
+    await_state("several attempts", || owners(&proxies[0]).len() >= 3).await;
     for node in cluster.iter().take(2) {
         assert!(node.compare_and_delete(KEY, "foreign"));
     }
@@ -388,11 +387,11 @@ async fn each_attempt_has_an_owner_of_its_own() {
         assert_eq!(different.len(), owners.len(), "{owners:?}");
         assert!(owners.iter().all(|owner| is_uuid(owner)), "{owners:?}");
     }
-    let earlier: Vec<_> = proxies.iter().flat_map(owners).collect();
+    let last = owners(&proxies[0]).pop();
     drop(guard);
     cluster.await_free(KEY).await;
     let _again = acquire_on_all(&redlock, &cluster, KEY).await;
-    assert!(!earlier.contains(&cluster[0].get(KEY).unwrap()));
+    assert_ne!(cluster[0].get(KEY), last);
 }
 
 #[tokio::test]
@@ -429,7 +428,8 @@ async fn fencing_tokens_grow_over_successive_holders_however_these_end() {
 #[tokio::test]
 async fn ten_thousand_locks_are_held_at_once() {
     const COUNT: usize = 10_000;
-    const AT_ONCE: usize = 500;
+    // More could take a machine that is busy with other things longer than a round.
+    const AT_ONCE: usize = 250;
     let cluster = Cluster::start(3);
     let redlock = connect(&cluster).await;
     let keys: Vec<String> = (0..COUNT).map(|number| format!("lock-{number}")).collect();
@@ -444,10 +444,10 @@ async fn ten_thousand_locks_are_held_at_once() {
     };
 
     let mut held: Vec<Guard> = Vec::new();
-    // Not all at once: on a busy machine the replies to so many would come later than a round waits.
     for keys in keys.chunks(AT_ONCE) {
         let mut asked = JoinSet::new();
         for key in keys {
+            // On a busy machine a reply may take longer than a round.
             asked.spawn(redlock.lock(&**key).wait(PATIENCE).acquire());
         }
         held.extend(asked.join_all().await.into_iter().map(Result::unwrap));
@@ -457,11 +457,9 @@ async fn ten_thousand_locks_are_held_at_once() {
     assert!(held.iter().all(|guard| guard.is_held()));
 
     while !held.is_empty() {
-        let mut released = JoinSet::new();
-        for guard in held.drain(held.len().saturating_sub(AT_ONCE)..) {
-            released.spawn(guard.release());
-        }
-        let released = released.join_all().await;
+        let some = held.split_off(held.len().saturating_sub(AT_ONCE));
+        let released = some.into_iter().map(Guard::release);
+        let released = JoinSet::from_iter(released).join_all().await;
         assert!(released.iter().all(|release| *release == Release::Released));
     }
     await_sent(&redlock, &cluster).await;

@@ -162,3 +162,17 @@ pub async fn extend_by(guard: &Guard, node: usize, proxies: &[Proxy]) {
     }
     other.pass();
 }
+
+/// Extends the lock until every node has its key: it is put back by the first extension that is won
+/// when the holder knows that it is gone, and of a node that only has to reply that may be the next.
+pub async fn extend_until_on_all(guard: &Guard, cluster: &Cluster, key: &str) {
+    let extensions = async {
+        while cluster.held_on(key) < cluster.len() {
+            if let Err(error) = guard.extend().await {
+                assert!(guard.is_held(), "{error}");
+            }
+        }
+    };
+    let extended = tokio::time::timeout(PATIENCE, extensions).await;
+    extended.expect("the key is put back");
+}
