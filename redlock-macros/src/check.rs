@@ -28,6 +28,9 @@ pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
 /// The least number of milliseconds between two renewals, as in the runtime.
 const SHORTEST_RENEWAL: u64 = 10;
 
+/// The most milliseconds that the runtime's builder accepts as its `max_lease`.
+const LONGEST_LEASE: u64 = 24 * 60 * 60 * 1_000;
+
 /// What is known here; the runtime checks constants, and what the builder's defaults decide.
 fn durations(args: &Args, mistakes: &mut Mistakes) {
     let expire = args.expire.as_ref().and_then(Duration::known);
@@ -58,6 +61,11 @@ fn durations(args: &Args, mistakes: &mut Mistakes) {
     if expire.millis <= drift(expire.millis) {
         let message = "`expire` is shorter than the clock drift that Redlock allows for; \
                        the lock could never be held";
+        mistakes.add_at(expire.span, message);
+    }
+    if expire.millis > LONGEST_LEASE {
+        let message = "`expire` is longer than a day, which no node set allows; \
+                       for long work take a short lease and `renew`";
         mistakes.add_at(expire.span, message);
     }
     if let Some(interval) = interval.filter(|interval| interval.millis >= expire.millis) {
@@ -111,14 +119,25 @@ fn separators(key: &Template, names: &[String], mistakes: &mut Mistakes) {
     }
 }
 
-/// The names that rustc would not find inside the literal, because it does not see that as written.
+/// What rustc would not find inside the literal, because it does not see that as written.
 fn unknown_names(key: &Template, names: &[String], function: &Function, mistakes: &mut Mistakes) {
     let variables = function.variable_names();
+    if !key.is_rewritten(&variables) {
+        return;
+    }
     for placeholder in key.placeholders() {
-        for unknown in placeholder.rewritten_names(&variables) {
+        if let Some(spec) = placeholder.wrong_spec() {
+            let text = &placeholder.text;
+            let message = format!(
+                "`{spec}` in `{text}` is no format; those of `format!` are, such as `:?` and `:05`"
+            );
+            mistakes.add_at(key.span(), message);
+        }
+        for unknown in placeholder.unknown_names(&variables) {
             let text = &placeholder.text;
             let words = || names.iter().map(String::as_str);
-            let remedy = match (suggest::closest(unknown, words()), names) {
+            let similar = suggest::closest(unknown, variables.iter().map(String::as_str));
+            let remedy = match (similar, names) {
                 (Some(name), _) => {
                     format!("did you mean `{}`?", text.replacen(unknown, name, 1))
                 }
@@ -190,6 +209,14 @@ mod tests {
         assert_eq!(argument_mistakes("key = \"k\", expire = 1ms"), [too_short]);
         assert_eq!(argument_mistakes("key = \"k\", expire = 2ms"), [too_short]);
         assert!(argument_mistakes("key = \"k\", expire = 3ms").is_empty());
+    }
+
+    #[test]
+    fn no_lease_is_longer_than_a_day() {
+        let too_long = "`expire` is longer than a day, which no node set allows; \
+                        for long work take a short lease and `renew`";
+        assert_eq!(argument_mistakes("key = \"k\", expire = 25h"), [too_long]);
+        assert!(argument_mistakes("key = \"k\", expire = 24h").is_empty());
     }
 
     #[test]
@@ -297,7 +324,22 @@ mod tests {
             )
             .is_empty()
         );
-        assert!(root("{unknown} {CONFIG.shard}", pay()).is_empty());
+        assert_eq!(
+            root("{idd} {CONFIG.shard}", pay()),
+            ["`idd` in `{idd}` is not an argument of `pay`; did you mean `{id}`?"]
+        );
+        assert_eq!(
+            root("{unknown}:{id!raw}", pay()).len(),
+            1,
+            "rustc would replace the whole key"
+        );
+        assert!(root("{unknown}:{id}", pay()).is_empty(), "rustc finds it");
+        assert!(root("{SHARD} {CONFIG.shard}", pay()).is_empty());
+        assert_eq!(
+            root("{req.id:y}", pay()),
+            ["`:y` in `{req.id:y}` is no format; those of `format!` are, such as `:?` and `:05`"]
+        );
+        assert!(root("{id:y}", pay()).is_empty(), "rustc explains it");
         assert_eq!(
             root("{ide!raw}", pay()),
             ["`ide` in `{ide!raw}` is not an argument of `pay`; did you mean `{id!raw}`?"]
@@ -306,7 +348,7 @@ mod tests {
             root("{req:>idd$}", pay()),
             ["`idd` in `{req:>idd$}` is not an argument of `pay`; did you mean `{req:>id$}`?"]
         );
-        assert!(root("{unknown:>other$} {req:>WIDTH$}", pay()).is_empty());
+        assert_eq!(root("{unknown:>other$} {req:>WIDTH$}", pay()).len(), 2);
     }
 
     #[test]

@@ -82,6 +82,17 @@ impl Function {
             });
         }
         match (boxed_output(&signature), boxed_body(&body)) {
+            (Some(_), Some((Boxed { before, .. }, _))) if !is_path(&before) => {
+                let message = "what stands before this `Box::pin` would run without the lock; \
+                               move it into the `async move` block";
+                Err(Error::new(
+                    before
+                        .into_iter()
+                        .last()
+                        .map_or_else(Span::call_site, |pin| pin.span()),
+                    message,
+                ))
+            }
             (Some(output), Some((boxed, body))) => Ok(Self {
                 head,
                 signature,
@@ -200,8 +211,12 @@ fn not_async(signature: &Signature) -> Error {
         ),
         None => Error::new(
             signature.fn_token.span,
-            "`#[redis_lock]` needs an `async fn`; \
-             if an attribute above it removed `async`, put `#[redis_lock]` first",
+            format!(
+                "`#[redis_lock]` needs an `async fn`; lock a call of this one by \
+                 `redlock.lock(key).hold(async |_| {}(..))`, or put `#[redis_lock]` first if an \
+                 attribute above it removed `async`",
+                signature.ident
+            ),
         ),
     }
 }
@@ -246,6 +261,15 @@ fn boxed_output(signature: &Signature) -> Option<TokenStream> {
         ReturnType::Type(_, ty) => output.parse2(ty.to_token_stream()).ok()?,
         ReturnType::Default => None,
     }
+}
+
+/// `::std::boxed::Box::pin`, and nothing before it.
+fn is_path(tokens: &TokenStream) -> bool {
+    tokens.clone().into_iter().all(|token| match token {
+        TokenTree::Ident(_) => true,
+        TokenTree::Punct(mark) => mark.as_char() == ':',
+        TokenTree::Group(_) | TokenTree::Literal(_) => false,
+    })
 }
 
 /// Recognises `{ .. Box::pin(async move { .. }) }`, which is what `#[async_trait]` leaves.
@@ -370,12 +394,12 @@ mod tests {
         let function = parse(quote! {
             fn f<'a>(&'a self) -> ::core::pin::Pin<Box<
                 dyn ::core::future::Future<Output = Result<Vec<u8>, E>> + ::core::marker::Send + 'a
-            >> { first(); ::std::boxed::Box::pin(#[allow(x)] async move { body }) }
+            >> { ::std::boxed::Box::pin(#[allow(x)] async move { body }) }
         });
         let boxed = function.boxed.unwrap();
         assert_eq!(
             boxed.before.to_string(),
-            quote!(first(); ::std::boxed::Box::pin).to_string()
+            quote!(::std::boxed::Box::pin).to_string()
         );
         assert_eq!(
             boxed.attributes.to_string(),
@@ -390,8 +414,9 @@ mod tests {
 
     #[test]
     fn not_async() {
-        let message = "`#[redis_lock]` needs an `async fn`; \
-                       if an attribute above it removed `async`, put `#[redis_lock]` first";
+        let message = "`#[redis_lock]` needs an `async fn`; lock a call of this one by \
+                       `redlock.lock(key).hold(async |_| f(..))`, or put `#[redis_lock]` first \
+                       if an attribute above it removed `async`";
         assert_eq!(
             mistake(quote!(
                 fn f() {}
@@ -419,6 +444,20 @@ mod tests {
                 const fn f() {}
             )),
             "a `const fn` cannot wait for a lock; `#[redis_lock]` needs an `async fn`"
+        );
+    }
+
+    #[test]
+    fn all_of_a_boxed_future_is_locked() {
+        assert_eq!(
+            mistake(quote!(
+                fn f() -> Pin<Box<dyn Future<Output = u8>>> {
+                    charge();
+                    Box::pin(async move { 1 })
+                }
+            )),
+            "what stands before this `Box::pin` would run without the lock; \
+             move it into the `async move` block"
         );
     }
 

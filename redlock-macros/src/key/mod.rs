@@ -108,18 +108,16 @@ impl Template {
             let text = self.rewritten(|text, piece| text.extend(piece.as_char()));
             return quote_spanned!(mixed=> #text);
         }
-        let is_plain = self.placeholders().all(Placeholder::is_plain);
-        let is_correct = || self.placeholders().all(|it| it.named_counts().is_some());
         let values: Vec<&Placeholder> = self.values(names).collect();
-        if is_plain && (values.is_empty() || !is_correct()) {
+        let is_rewritten = self.is_rewritten(names);
+        if !is_rewritten && (values.is_empty() || !self.is_correct()) {
             // Constants alone; or what rustc will not accept, and explains best.
             return quote_spanned!(mixed=> __redis_lock::std::format!(#literal));
         }
         let separators = LitStr::new(&self.separators(names), mixed);
-        let text = if self.can_be_named(names) {
-            self.expand_named(&values)
-        } else {
-            self.expand_positional(names, &values)
+        let text = match is_rewritten {
+            true => self.expand_positional(names, &values),
+            false => self.expand_named(&values),
         };
         quote_spanned! {mixed=>
             {
@@ -158,6 +156,19 @@ impl Template {
             }
         }
         all
+    }
+
+    /// Whether rustc does not see the literal as it is written, so that a misspelt name is not for it
+    /// to report: it would propose the similar name in place of the whole literal.
+    pub(crate) fn is_rewritten(&self, names: &[String]) -> bool {
+        let is_plain = self.placeholders().all(Placeholder::is_plain);
+        let has_values = self.values(names).next().is_some();
+        !is_plain || (has_values && self.is_correct() && !self.can_be_named(names))
+    }
+
+    /// Whether rustc accepts the format specifications.
+    fn is_correct(&self) -> bool {
+        self.placeholders().all(|it| it.named_counts().is_some())
     }
 
     /// What must not stand in a value as it is: `:`, and the punctuation between values.
@@ -218,12 +229,14 @@ impl Template {
         quote_spanned!(Span::mixed_site()=> __redis_lock::std::format!(#literal #(, #arguments)*))
     }
 
+    /// With this crate's hygiene, in which constants and statics are found as well: rustc then does not
+    /// propose a similar one in place of the whole literal.
     fn rewritten(&self, write: impl Fn(&mut String, &Piece)) -> LitStr {
         let mut text = String::new();
         for piece in &self.pieces {
             write(&mut text, piece);
         }
-        LitStr::new(&text, self.literal.span())
+        LitStr::new(&text, self.literal.span().resolved_at(Span::mixed_site()))
     }
 }
 

@@ -71,18 +71,18 @@ impl Placeholder {
         self.is_plain() && syn::parse_str::<Ident>(&self.root).is_ok() && self.root() == self.root
     }
 
-    /// The names that are not for rustc to find in the literal, without those of `variables` and
-    /// without what looks like a constant or a static.
-    pub(crate) fn rewritten_names(&self, variables: &[String]) -> Vec<&str> {
+    /// The names that are not `variables`, without what looks like a constant or a static.
+    pub(crate) fn unknown_names(&self, variables: &[String]) -> Vec<&str> {
+        let mut names = vec![self.root()];
+        names.extend(self.named_counts().unwrap_or_default());
         let is_variable = |name: &str| variables.iter().any(|variable| variable == name);
-        let root = (!self.is_plain()).then(|| self.root());
-        let counts = match is_variable(self.root()) || !self.is_plain() {
-            true => self.named_counts().unwrap_or_default(),
-            false => Vec::new(),
-        };
-        let mut names: Vec<&str> = root.into_iter().chain(counts).collect();
         names.retain(|name| !is_variable(name) && name.contains(char::is_lowercase));
         names
+    }
+
+    /// What follows its name, if rustc does not accept that.
+    pub(crate) fn wrong_spec(&self) -> Option<&str> {
+        self.named_counts().is_none().then_some(&self.spec)
     }
 
     /// The arguments that its specification names; `None` if rustc will not accept it.
