@@ -240,10 +240,13 @@ impl Key {
         }
         match reply {
             Reply::Taken { owner } => {
-                backoff.stands_back = false;
+                let stood_back = std::mem::take(&mut backoff.stands_back);
                 backoff.ask_at = None;
                 self.order
                     .on_turn_of(owner.map(crate::message::Owner::process));
+                if stood_back {
+                    self.go_on(Opening::LeaderFirst, cx);
+                }
             }
             Reply::Free if !backoff.stands_back && backoff.ask_at.is_none() => {
                 let round = cx.nodes.usual_delay(node, cx.now());
