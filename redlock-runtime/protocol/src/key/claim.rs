@@ -6,8 +6,10 @@
 
 use std::time::Duration;
 
+use super::round::Round;
 use crate::{
-    message::{NodeId, Owner, RequestId},
+    ask::{Ask, RoundId},
+    message::{NodeId, Owner, Reply, RequestId},
     node::Lead,
     rules::{quorum, validity::LockParams},
     time::Instant,
@@ -24,7 +26,20 @@ pub(super) struct Claim {
     pub(super) owner: Owner,
     /// No node was asked to keep the key for longer.
     pub(super) ttl: Duration,
+    /// Another process was refused on one of the nodes, and waits.
+    pub(super) has_remote_waiter: bool,
+    extension: Option<Extension>,
     places: Vec<Place>,
+}
+
+/// The last round that was to let the key live for longer.
+#[derive(Clone, Copy, Debug)]
+struct Extension {
+    round: RoundId,
+    started: Instant,
+    params: LockParams,
+    /// For how long the key was to live if it was written.
+    lives: Duration,
 }
 
 /// One node.
@@ -39,8 +54,27 @@ struct Place {
     /// When the key was written last, at the earliest, and how long it was to live then.
     written: Option<(Instant, Duration)>,
     lead: Lead,
+    reads: Reads,
+}
+
+/// At most one read is under way, and at most one more follows it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reads {
     is_reading: bool,
     reads_again: bool,
+}
+
+impl Reads {
+    /// True if the key can be read now; else it is read once more after the read that is under way.
+    pub(super) const fn begin(&mut self) -> bool {
+        self.reads_again = self.is_reading;
+        !std::mem::replace(&mut self.is_reading, true)
+    }
+
+    /// A read is over. True if the key is to be read once more.
+    pub(super) fn end(&mut self) -> bool {
+        std::mem::take(self).reads_again
+    }
 }
 
 impl Claim {
@@ -49,6 +83,8 @@ impl Claim {
         Self {
             owner,
             ttl: Duration::ZERO,
+            has_remote_waiter: false,
+            extension: None,
             places: vec![Place::default(); nodes],
         }
     }
@@ -65,7 +101,7 @@ impl Claim {
         place.may_have = true;
         place.asked = request;
         place.asked_for = Some((now, ttl));
-        self.raise_ttl(ttl);
+        self.ttl = self.ttl.max(ttl);
     }
 
     /// A request that had to wait goes to a node.
@@ -76,13 +112,69 @@ impl Claim {
         place.asked_for = place.asked_for.map(|(_, ttl)| (now, ttl));
     }
 
-    /// Nodes may keep the key for so long.
-    pub(super) fn raise_ttl(&mut self, ttl: Duration) {
-        self.ttl = self.ttl.max(ttl);
+    /// A round begins that lets the key live for longer.
+    pub(super) fn on_extending(&mut self, round: &Round) {
+        let params = round.question.params;
+        let lives = params.key_ttl() + round.question.spare;
+        self.ttl = self.ttl.max(lives);
+        self.extension = Some(Extension {
+            round: round.id,
+            started: round.started,
+            params,
+            lives,
+        });
     }
 
-    /// The node has made the key.
-    pub(super) fn on_granted(&mut self, node: NodeId) {
+    /// What a reply tells of the key on one node, whether or not its round still wants it: a grant
+    /// that comes late is released with the rest, and the clock of a node that is always the last to
+    /// reply is looked at like the others. Returns by how much that clock has run ahead, if it is
+    /// more than a lease can absorb.
+    pub(super) fn on_reply(
+        &mut self,
+        (node, request): (NodeId, RequestId),
+        ask: Ask,
+        reply: &Reply,
+        now: Instant,
+    ) -> Option<Duration> {
+        match (ask, reply) {
+            (
+                _,
+                &Reply::Granted {
+                    has_remote_waiter, ..
+                },
+            ) => {
+                self.has_remote_waiter |= has_remote_waiter;
+                self.on_granted(node);
+            }
+            (
+                Ask::Extend(round, _),
+                &Reply::Extended {
+                    remaining,
+                    has_remote_waiter,
+                    ..
+                },
+            ) => {
+                self.has_remote_waiter |= has_remote_waiter;
+                let extension = self
+                    .extension
+                    .filter(|extension| extension.round == round)?;
+                return self.on_extended(node, &extension, remaining, now);
+            }
+            (_, Reply::PutBack) => self.on_put_back(node),
+            (_, Reply::Ours) => self.on_known(node),
+            (_, Reply::Held { .. } | Reply::NotOwner | Reply::Taken { .. } | Reply::Free)
+            | (
+                Ask::Acquire(..) | Ask::PutBack(_),
+                Reply::Refused {
+                    is_untouched: true, ..
+                },
+            ) => self.on_absent(node, request),
+            _ => {}
+        }
+        None
+    }
+
+    fn on_granted(&mut self, node: NodeId) {
         let place = &mut self.places[node.0];
         place.written = place.asked_for;
         self.on_known(node);
@@ -90,14 +182,13 @@ impl Claim {
 
     /// The node has made the key again, or had it. That is no vote, and it must not hide that the
     /// key was gone from a majority for a while: it is not known before the next extension.
-    pub(super) fn on_put_back(&mut self, node: NodeId) {
+    fn on_put_back(&mut self, node: NodeId) {
         let place = &mut self.places[node.0];
         place.may_have = true;
         place.written = None;
     }
 
-    /// The node has the key.
-    pub(super) fn on_known(&mut self, node: NodeId) {
+    fn on_known(&mut self, node: NodeId) {
         let place = &mut self.places[node.0];
         place.may_have = true;
         place.is_known = true;
@@ -105,7 +196,7 @@ impl Claim {
 
     /// The node said to this request that the owner has nothing there. It may have been asked to
     /// make the key again since.
-    pub(super) fn on_absent(&mut self, node: NodeId, request: RequestId) {
+    fn on_absent(&mut self, node: NodeId, request: RequestId) {
         let place = &mut self.places[node.0];
         place.is_known = false;
         if place.asked <= request {
@@ -127,46 +218,32 @@ impl Claim {
         known < quorum::majority(self.places.len())
     }
 
-    /// A node was asked to let the key live for `ttl`, at `since`, and says what was `remaining`
-    /// before. If that is less than `ttl`, the key was written, to live for `spare` longer. Returns by
-    /// how much the node's clock has run ahead, if that is more than a lease can absorb.
-    pub(super) fn on_extended(
+    pub(super) fn reads(&mut self, node: NodeId) -> &mut Reads {
+        &mut self.places[node.0].reads
+    }
+
+    /// The node has extended the key, and says what was `remaining` before. If that is less than was
+    /// asked for, the key was written.
+    fn on_extended(
         &mut self,
         node: NodeId,
-        (since, ttl, spare): (Instant, Duration, Duration),
+        extension: &Extension,
         remaining: Option<Duration>,
-        params: &LockParams,
         now: Instant,
     ) -> Option<Duration> {
         self.on_known(node);
         let place = &mut self.places[node.0];
         let before = place.written;
+        let ttl = extension.params.key_ttl();
         let is_written = remaining.is_none_or(|remaining| remaining < ttl);
         if is_written {
-            place.written = Some((since, ttl + spare));
+            place.written = Some((extension.started, extension.lives));
         }
         let ((written, lived), remaining) = before.zip(remaining)?;
         let elapsed = now.since(written);
         let expected = lived.saturating_sub(elapsed + elapsed / DRIFT + ROUNDING);
         let gain = expected.saturating_sub(remaining);
-        place.lead.add(gain, is_written, params, now)
-    }
-
-    // ---- reading
-
-    /// True if the key can be read on this node now; else it is read once more after the read that
-    /// is under way.
-    pub(super) fn begin_read(&mut self, node: NodeId) -> bool {
-        let place = &mut self.places[node.0];
-        place.reads_again = place.is_reading;
-        !std::mem::replace(&mut place.is_reading, true)
-    }
-
-    /// A read is over. True if the key is to be read once more.
-    pub(super) fn end_read(&mut self, node: NodeId) -> bool {
-        let place = &mut self.places[node.0];
-        place.is_reading = false;
-        std::mem::take(&mut place.reads_again)
+        place.lead.add(gain, is_written, &extension.params, now)
     }
 }
 
@@ -207,13 +284,13 @@ mod tests {
 
     #[test]
     fn one_read_is_under_way_and_at_most_one_more_follows() {
-        let mut claim = claim();
-        assert!(claim.begin_read(NodeId(0)));
+        let mut reads = Reads::default();
+        assert!(reads.begin());
         for _ in 0..1_000 {
-            assert!(!claim.begin_read(NodeId(0)));
+            assert!(!reads.begin());
         }
-        assert!(claim.end_read(NodeId(0)));
-        assert!(claim.begin_read(NodeId(0)));
-        assert!(!claim.end_read(NodeId(0)));
+        assert!(reads.end());
+        assert!(reads.begin());
+        assert!(!reads.end());
     }
 }

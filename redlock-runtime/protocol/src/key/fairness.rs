@@ -19,13 +19,6 @@ const RANDOM_DEFERRALS: u32 = 8;
 /// And for how many turns at the most.
 const MOST_TURNS: u32 = 8;
 
-/// The shortest time for which a process stands back that has had its share: others may have to be
-/// scheduled first. It costs nothing if one of them takes the lock, because that ends it.
-const SHORTEST_COOLDOWN: Duration = Duration::from_millis(5);
-
-/// Clients of other libraries poll: the longest time for which a process stands back for them.
-const LONGEST_MIXED_COOLDOWN: Duration = Duration::from_millis(50);
-
 /// What one process has seen of the others' turns with one key.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TurnOrder {
@@ -69,18 +62,6 @@ impl TurnOrder {
     pub(super) fn on_own_turn(&mut self) {
         self.seen = 0;
     }
-}
-
-/// How long a process that has had its share leaves the lock to the others, which have to hear that
-/// it is free, to read it, and to ask for it: four times as long as a round of its own took.
-pub(super) fn cooldown(round: Duration) -> Duration {
-    (4 * round).max(SHORTEST_COOLDOWN)
-}
-
-/// The same for clients that leave no hint and hear nothing: they ask again after a random time, and
-/// so should this process.
-pub(super) fn mixed_cooldown(random: u128) -> Duration {
-    crate::rules::backoff::jitter(LONGEST_MIXED_COOLDOWN, random)
 }
 
 #[cfg(test)]
