@@ -271,6 +271,10 @@ pub struct ShutdownError {
 }
 
 impl Refusal {
+    /// Nothing is known of the owner that has the lock.
+    pub(crate) const CONTENDED: Self =
+        Self::without_verdicts(Cause::Contended { retry_after: None });
+
     pub(crate) const fn without_verdicts(cause: Cause) -> Self {
         Self {
             cause,

@@ -6,7 +6,7 @@ use crate::message::Owner;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct KeyId(pub(crate) u64);
 
-/// One round. Never reused, and larger than all before it for the same key.
+/// One round. Never reused, and larger than all before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RoundId(pub(crate) u64);
 
@@ -28,6 +28,18 @@ pub(crate) enum Ask {
 }
 
 impl Ask {
+    /// The owner in this process that asks.
+    pub(crate) const fn owner(self) -> Option<Owner> {
+        match self {
+            Self::Acquire(_, owner)
+            | Self::Extend(_, owner)
+            | Self::PutBack(owner)
+            | Self::Watch(owner)
+            | Self::Release(owner) => Some(owner),
+            Self::Await => None,
+        }
+    }
+
     /// It makes no sense before it is known whether the node votes.
     pub(crate) const fn needs_vote(self) -> bool {
         matches!(

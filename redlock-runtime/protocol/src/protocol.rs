@@ -10,7 +10,7 @@ use std::{
 
 use crate::{
     action::{Action, Answer, Cause, Refusal, Release, ShutdownError},
-    ask::KeyId,
+    ask::{KeyId, RoundId},
     event::Event,
     key::{Cx, Key},
     message::{Process, SectionId},
@@ -32,6 +32,7 @@ pub struct Protocol {
     /// The key of every section that has not ended.
     sections: BTreeMap<SectionId, KeyId>,
     next_key: u64,
+    last_round: RoundId,
     timers: Timers,
     shutdown: Option<Shutdown>,
 }
@@ -56,6 +57,7 @@ impl Protocol {
             names: BTreeMap::new(),
             sections: BTreeMap::new(),
             next_key: 0,
+            last_round: RoundId::default(),
             timers: Timers::default(),
             shutdown: None,
         };
@@ -151,7 +153,7 @@ impl Protocol {
             None => {
                 let key = KeyId(self.next_key);
                 self.next_key += 1;
-                self.keys.insert(key, Key::new(key, Arc::clone(&name)));
+                self.keys.insert(key, Key::new(Arc::clone(&name)));
                 self.names.insert(name, key);
                 key
             }
@@ -229,8 +231,11 @@ impl Protocol {
             return;
         };
         let mut cx = Cx {
+            key: id,
+            name: Arc::clone(&key.name),
             nodes: &mut self.nodes,
             sections: &mut self.sections,
+            last_round: &mut self.last_round,
             out: Out {
                 actions: &mut self.actions,
                 env: &mut self.env,
@@ -245,7 +250,7 @@ impl Protocol {
             Some(at) => self.timers.wake_by(Timer::Key(id), at),
             None if key.is_idle() => {
                 self.timers.cancel(Timer::Key(id));
-                self.names.remove(key.name());
+                self.names.remove(&key.name);
                 self.keys.remove(&id);
             }
             None => {}

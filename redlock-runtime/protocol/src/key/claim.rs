@@ -6,8 +6,10 @@
 
 use std::time::Duration;
 
+use super::round::Round;
 use crate::{
-    message::{NodeId, Owner, RequestId},
+    ask::{Ask, RoundId},
+    message::{NodeId, Owner, Reply, RequestId},
     node::Lead,
     rules::{quorum, validity::LockParams},
     time::Instant,
@@ -24,7 +26,20 @@ pub(super) struct Claim {
     pub(super) owner: Owner,
     /// No node was asked to keep the key for longer.
     pub(super) ttl: Duration,
+    /// Another process was refused on one of the nodes, and waits.
+    pub(super) has_remote_waiter: bool,
+    extension: Option<Extension>,
     places: Vec<Place>,
+}
+
+/// The last round that was to let the key live for longer.
+#[derive(Clone, Copy, Debug)]
+struct Extension {
+    round: RoundId,
+    started: Instant,
+    params: LockParams,
+    /// For how long the key was to live if it was written.
+    lives: Duration,
 }
 
 /// One node.
@@ -40,8 +55,27 @@ struct Place {
     /// When the key was written last, at the earliest, and how long it was to live then.
     written: Option<(Instant, Duration)>,
     lead: Lead,
+    reads: Reads,
+}
+
+/// At most one read is under way, and at most one more follows it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Reads {
     is_reading: bool,
     reads_again: bool,
+}
+
+impl Reads {
+    /// True if the key can be read now; else it is read once more after the read that is under way.
+    pub(super) const fn begin(&mut self) -> bool {
+        self.reads_again = self.is_reading;
+        !std::mem::replace(&mut self.is_reading, true)
+    }
+
+    /// A read is over. True if the key is to be read once more.
+    pub(super) fn end(&mut self) -> bool {
+        std::mem::take(self).reads_again
+    }
 }
 
 impl Claim {
@@ -50,22 +84,17 @@ impl Claim {
         Self {
             owner,
             ttl: Duration::ZERO,
+            has_remote_waiter: false,
+            extension: None,
             places: vec![Place::default(); nodes],
         }
     }
 
     /// A request that can make the key goes to a node, or has to wait.
-    pub(super) fn on_asked(&mut self, node: NodeId, request: RequestId) {
+    pub(super) fn on_asked(&mut self, node: NodeId, request: RequestId, ttl: Duration) {
+        self.ttl = self.ttl.max(ttl);
         self.places[node.0].was_absent = false;
         self.on_sent(node, request);
-    }
-
-    /// A request that had to wait goes to a node.
-    pub(super) fn on_sent(&mut self, node: NodeId, request: RequestId) {
-        let place = &mut self.places[node.0];
-        place.was_absent |= !place.may_have;
-        place.may_have = true;
-        place.asked = request;
     }
 
     /// The same, and it is one for the node's vote.
@@ -76,25 +105,90 @@ impl Claim {
         ttl: Duration,
         now: Instant,
     ) {
-        self.on_asked(node, request);
+        self.on_asked(node, request, ttl);
         self.places[node.0].acquire = Some((now, ttl));
-        self.raise_ttl(ttl);
     }
 
-    /// The request for its vote had to wait, and goes out now.
+    /// A request that had to wait goes to a node.
+    pub(super) fn on_sent(&mut self, node: NodeId, request: RequestId) {
+        let place = &mut self.places[node.0];
+        place.was_absent |= !place.may_have;
+        place.may_have = true;
+        place.asked = request;
+    }
+
+    /// The same of one for the node's vote.
     pub(super) fn on_acquire_sent(&mut self, node: NodeId, request: RequestId, now: Instant) {
         self.on_sent(node, request);
         let acquire = &mut self.places[node.0].acquire;
         *acquire = acquire.map(|(_, ttl)| (now, ttl));
     }
 
-    /// Nodes may keep the key for so long.
-    pub(super) fn raise_ttl(&mut self, ttl: Duration) {
-        self.ttl = self.ttl.max(ttl);
+    /// A round begins that lets the key live for longer.
+    pub(super) fn on_extending(&mut self, round: &Round) {
+        let params = round.question.params;
+        let lives = params.key_ttl() + round.question.spare;
+        self.ttl = self.ttl.max(lives);
+        self.extension = Some(Extension {
+            round: round.id,
+            started: round.started,
+            params,
+            lives,
+        });
     }
 
-    /// The node has made the key.
-    pub(super) fn on_granted(&mut self, node: NodeId) {
+    /// What a reply tells of the key on one node, whether or not its round still wants it: a grant
+    /// that comes late is released with the rest, and the clock of a node that is always the last to
+    /// reply is looked at like the others. Returns by how much that clock has run ahead, if it is
+    /// more than a lease can absorb.
+    pub(super) fn on_reply(
+        &mut self,
+        (node, request): (NodeId, RequestId),
+        ask: Ask,
+        reply: &Reply,
+        now: Instant,
+    ) -> Option<Duration> {
+        match (ask, reply) {
+            (
+                _,
+                &Reply::Granted {
+                    has_remote_waiter, ..
+                },
+            ) => {
+                self.has_remote_waiter |= has_remote_waiter;
+                self.on_granted(node);
+            }
+            (
+                Ask::Extend(round, _),
+                &Reply::Extended {
+                    remaining,
+                    has_remote_waiter,
+                    ..
+                },
+            ) => {
+                self.has_remote_waiter |= has_remote_waiter;
+                let extension = self
+                    .extension
+                    .filter(|extension| extension.round == round)?;
+                return self.on_extended(node, &extension, remaining, now);
+            }
+            (_, Reply::PutBack) => self.on_put_back(node),
+            (_, Reply::Ours) => self.on_known(node),
+            (_, Reply::Held { .. } | Reply::NotOwner | Reply::Taken { .. } | Reply::Free) => {
+                self.on_absent(node, request);
+            }
+            (
+                Ask::Acquire(..) | Ask::PutBack(_),
+                Reply::Refused {
+                    is_untouched: true, ..
+                },
+            ) => self.on_refused(node, request),
+            _ => {}
+        }
+        None
+    }
+
+    fn on_granted(&mut self, node: NodeId) {
         let place = &mut self.places[node.0];
         place.written = place.acquire;
         self.on_known(node);
@@ -102,14 +196,13 @@ impl Claim {
 
     /// The node has made the key again, or had it. That is no vote, and it must not hide that the
     /// key was gone from a majority for a while: it is not known before the next extension.
-    pub(super) fn on_put_back(&mut self, node: NodeId) {
+    fn on_put_back(&mut self, node: NodeId) {
         let place = &mut self.places[node.0];
         place.may_have = true;
         place.written = None;
     }
 
-    /// The node has the key.
-    pub(super) fn on_known(&mut self, node: NodeId) {
+    fn on_known(&mut self, node: NodeId) {
         let place = &mut self.places[node.0];
         place.may_have = true;
         place.is_known = true;
@@ -117,7 +210,7 @@ impl Claim {
 
     /// The node said to this request that the owner has nothing there. It may have been asked to
     /// make the key again since.
-    pub(super) fn on_absent(&mut self, node: NodeId, request: RequestId) {
+    fn on_absent(&mut self, node: NodeId, request: RequestId) {
         let place = &mut self.places[node.0];
         place.is_known = false;
         if place.asked <= request {
@@ -126,7 +219,7 @@ impl Claim {
     }
 
     /// The node has not carried out this request, which says nothing of what was there before.
-    pub(super) fn on_refused(&mut self, node: NodeId, request: RequestId) {
+    fn on_refused(&mut self, node: NodeId, request: RequestId) {
         let place = &mut self.places[node.0];
         if place.asked == request && place.was_absent {
             place.may_have = false;
@@ -153,46 +246,32 @@ impl Claim {
         quorum::out_of_reach(self.places.len(), absent)
     }
 
-    /// A node was asked to let the key live for `ttl`, at `since`, and says what was `remaining`
-    /// before. If that is less than `ttl`, the key was written, to live for `spare` longer. Returns by
-    /// how much the node's clock has run ahead, if that is more than a lease can absorb.
-    pub(super) fn on_extended(
+    pub(super) fn reads(&mut self, node: NodeId) -> &mut Reads {
+        &mut self.places[node.0].reads
+    }
+
+    /// The node has extended the key, and says what was `remaining` before. If that is less than was
+    /// asked for, the key was written.
+    fn on_extended(
         &mut self,
         node: NodeId,
-        (since, ttl, spare): (Instant, Duration, Duration),
+        extension: &Extension,
         remaining: Option<Duration>,
-        params: &LockParams,
         now: Instant,
     ) -> Option<Duration> {
         self.on_known(node);
         let place = &mut self.places[node.0];
         let before = place.written;
+        let ttl = extension.params.key_ttl();
         let is_written = remaining.is_none_or(|remaining| remaining < ttl);
         if is_written {
-            place.written = Some((since, ttl + spare));
+            place.written = Some((extension.started, extension.lives));
         }
         let ((written, lived), remaining) = before.zip(remaining)?;
         let elapsed = now.since(written);
         let expected = lived.saturating_sub(elapsed + elapsed / DRIFT + ROUNDING);
         let gain = expected.saturating_sub(remaining);
-        place.lead.add(gain, is_written, params, now)
-    }
-
-    // ---- reading
-
-    /// True if the key can be read on this node now; else it is read once more after the read that
-    /// is under way.
-    pub(super) fn begin_read(&mut self, node: NodeId) -> bool {
-        let place = &mut self.places[node.0];
-        place.reads_again = place.is_reading;
-        !std::mem::replace(&mut place.is_reading, true)
-    }
-
-    /// A read is over. True if the key is to be read once more.
-    pub(super) fn end_read(&mut self, node: NodeId) -> bool {
-        let place = &mut self.places[node.0];
-        place.is_reading = false;
-        std::mem::take(&mut place.reads_again)
+        place.lead.add(gain, is_written, &extension.params, now)
     }
 }
 
@@ -200,10 +279,12 @@ impl Claim {
 mod tests {
     use super::*;
 
+    const TTL: Duration = Duration::from_secs(1);
+
     fn claim() -> Claim {
         let mut claim = Claim::new(Owner(1), 3);
         for node in 0..2 {
-            claim.on_asked(NodeId(node), RequestId(5));
+            claim.on_asked(NodeId(node), RequestId(5), TTL);
             claim.on_known(NodeId(node));
         }
         claim
@@ -222,7 +303,7 @@ mod tests {
     #[test]
     fn what_is_asked_for_after_a_refusal_is_released_all_the_same() {
         let mut claim = claim();
-        claim.on_asked(NodeId(0), RequestId(9));
+        claim.on_asked(NodeId(0), RequestId(9), TTL);
         claim.on_absent(NodeId(0), RequestId(6));
         assert!(claim.may_have(NodeId(0)) && !claim.is_known(NodeId(0)));
         claim.on_absent(NodeId(0), RequestId(9));
@@ -233,11 +314,11 @@ mod tests {
     fn an_error_says_nothing_of_what_was_there_before() {
         let mut claim = claim();
         for node in 0..2 {
-            claim.on_asked(NodeId(node), RequestId(9));
+            claim.on_asked(NodeId(node), RequestId(9), TTL);
             claim.on_refused(NodeId(node), RequestId(9));
             assert!(claim.may_have(NodeId(node)) && claim.is_known(NodeId(node)));
         }
-        claim.on_asked(NodeId(2), RequestId(10));
+        claim.on_asked(NodeId(2), RequestId(10), TTL);
         claim.on_sent(NodeId(2), RequestId(11));
         claim.on_refused(NodeId(2), RequestId(10));
         assert!(claim.may_have(NodeId(2)), "it was asked again since");
@@ -247,13 +328,13 @@ mod tests {
 
     #[test]
     fn one_read_is_under_way_and_at_most_one_more_follows() {
-        let mut claim = claim();
-        assert!(claim.begin_read(NodeId(0)));
+        let mut reads = Reads::default();
+        assert!(reads.begin());
         for _ in 0..1_000 {
-            assert!(!claim.begin_read(NodeId(0)));
+            assert!(!reads.begin());
         }
-        assert!(claim.end_read(NodeId(0)));
-        assert!(claim.begin_read(NodeId(0)));
-        assert!(!claim.end_read(NodeId(0)));
+        assert!(reads.end());
+        assert!(reads.begin());
+        assert!(!reads.end());
     }
 }

@@ -19,16 +19,6 @@ const RANDOM_DEFERRALS: u32 = 8;
 /// And for how many turns at the most.
 const MOST_TURNS: u32 = 8;
 
-/// The shortest time for which a process stands back that has had its share: others may have to be
-/// scheduled first. It costs nothing if one of them takes the lock, because that ends it.
-const SHORTEST_COOLDOWN: Duration = Duration::from_millis(5);
-
-/// The longest: the round may have been slow for a reason that has passed.
-const LONGEST_COOLDOWN: Duration = Duration::from_millis(250);
-
-/// Clients of other libraries poll: the longest time for which a process stands back for them.
-const LONGEST_MIXED_COOLDOWN: Duration = Duration::from_millis(50);
-
 /// A process that has had none of so many turns is not waiting any more.
 const LATELY: u32 = 32;
 
@@ -76,18 +66,6 @@ impl TurnOrder {
     }
 }
 
-/// How long a process that has had its share leaves the lock to the others, which have to hear that
-/// it is free, to read it, and to ask for it: four times as long as a round of its own took.
-pub(super) fn cooldown(round: Duration) -> Duration {
-    (4 * round).clamp(SHORTEST_COOLDOWN, LONGEST_COOLDOWN)
-}
-
-/// The same for clients that leave no hint and hear nothing: they ask again after a random time, and
-/// so should this process.
-pub(super) fn mixed_cooldown(random: u128) -> Duration {
-    crate::rules::backoff::jitter(LONGEST_MIXED_COOLDOWN, random)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -109,13 +87,6 @@ mod tests {
         assert!(order.defer_by(ROUND, 1 << 96) < two);
         order.on_turn_of(Some(Process(2)));
         assert_eq!(order.defer_by(ROUND, 1 << 96), Duration::ZERO);
-    }
-
-    #[test]
-    fn one_slow_round_leaves_no_lock_free_for_long() {
-        assert_eq!(cooldown(ROUND / 10), SHORTEST_COOLDOWN);
-        assert_eq!(cooldown(10 * ROUND), 40 * ROUND);
-        assert_eq!(cooldown(1_000 * ROUND), LONGEST_COOLDOWN);
     }
 
     #[test]

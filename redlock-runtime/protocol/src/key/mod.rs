@@ -12,89 +12,60 @@
 
 mod attempt;
 mod claim;
+mod cx;
 mod fairness;
 mod presence;
+mod question;
 mod queue;
 mod refresh;
 mod release;
+mod report;
 mod round;
 mod section;
 mod turn;
 mod waiting;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
+pub(crate) use self::cx::Cx;
 use self::{
-    attempt::Attempt,
+    attempt::{Attempt, Opening},
     claim::Claim,
     fairness::TurnOrder,
     queue::{Queue, Waiter},
     release::Releases,
-    turn::{Held, Report},
+    report::Reports,
+    turn::Held,
     waiting::Backoff,
 };
 use crate::{
-    action::{Action, Answer, Cause, Loss, Refusal, Release, Verdict},
-    ask::{Ask, KeyId, RoundId},
+    action::{Answer, Cause, Loss, Refusal, Release, Verdict},
+    ask::{Ask, RoundId},
     message::{NodeId, Owner, Reply, RequestId, SectionId},
-    node::{Nodes, Out},
+    node::Nodes,
     rules::validity::LockParams,
     time::Instant,
 };
 
-/// What a key acts with.
-pub(crate) struct Cx<'a> {
-    pub(crate) nodes: &'a mut Nodes,
-    pub(crate) sections: &'a mut BTreeMap<SectionId, KeyId>,
-    pub(crate) out: Out<'a>,
-}
-
-impl Cx<'_> {
-    pub(crate) const fn now(&self) -> Instant {
-        self.out.now
-    }
-
-    fn answer(&mut self, section: SectionId, answer: Answer) {
-        if matches!(answer, Answer::Refused(_)) {
-            self.sections.remove(&section);
-        }
-        let answer = Action::Answer { section, answer };
-        self.out.actions.push_back(answer);
-    }
-
-    fn released(&mut self, section: SectionId, release: Release) {
-        self.answer(section, Answer::Released(release));
-    }
-}
-
 /// One key.
 #[derive(Debug)]
 pub(crate) struct Key {
-    id: KeyId,
-    name: Arc<str>,
+    pub(crate) name: Arc<str>,
     front: Front,
     queue: Queue,
     order: TurnOrder,
+    /// The lock is left to other processes until then.
+    stand_back_until: Option<Instant>,
     /// Sections that are over and have not let go yet. Nothing of theirs is released before.
     stuck: Vec<Stuck>,
     releases: Releases,
-    /// Why the last attempt failed: what a waiter is told that gives up further back.
-    last_refusal: Option<Refusal>,
-    /// The owner that had a majority when all nodes were asked last.
-    holder: Option<Option<Owner>>,
-    rounds: u64,
+    /// Why the last attempt failed: what a waiter is told that gives up.
+    last_refusal: Refusal,
 }
 
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one for each key, and it is changed far more often than moved"
-)]
 enum Front {
-    Free {
-        /// The lock is left to other processes until then.
-        stand_back_until: Option<Instant>,
-    },
+    Free,
     Acquiring(Attempt),
     BackingOff(Backoff),
     Held(Held),
@@ -106,47 +77,30 @@ struct Stuck {
     claim: Claim,
 }
 
-impl Front {
-    const FREE: Self = Self::Free {
-        stand_back_until: None,
-    };
-}
-
 impl Key {
-    pub(crate) fn new(id: KeyId, name: Arc<str>) -> Self {
+    pub(crate) fn new(name: Arc<str>) -> Self {
         Self {
-            id,
             name,
-            front: Front::FREE,
+            front: Front::Free,
             queue: Queue::default(),
             order: TurnOrder::default(),
+            stand_back_until: None,
             stuck: Vec::new(),
             releases: Releases::default(),
-            last_refusal: None,
-            holder: None,
-            rounds: 0,
+            last_refusal: Refusal::CONTENDED,
         }
-    }
-
-    pub(crate) const fn name(&self) -> &Arc<str> {
-        &self.name
     }
 
     /// Nothing is left of it.
     pub(crate) fn is_idle(&self) -> bool {
-        let is_free = matches!(
-            self.front,
-            Front::Free {
-                stand_back_until: None
-            }
-        );
+        let is_free = matches!(self.front, Front::Free) && self.stand_back_until.is_none();
         is_free && self.queue.is_empty() && self.stuck.is_empty() && self.releases.are_done()
     }
 
     pub(crate) fn next_due(&self) -> Option<Instant> {
         let front = match &self.front {
-            Front::Free { stand_back_until } => *stand_back_until,
-            Front::Acquiring(attempt) => Some(attempt.next_due()),
+            Front::Free => self.stand_back_until,
+            Front::Acquiring(attempt) => Some(attempt.round.next_due()),
             Front::BackingOff(backoff) => Some(backoff.next_due()),
             Front::Held(held) => held.next_due(self.queue.first()),
         };
@@ -163,7 +117,7 @@ impl Key {
 
     pub(crate) fn on_ask(&mut self, section: SectionId, params: LockParams, cx: &mut Cx<'_>) {
         let now = cx.now();
-        let is_first = matches!(self.front, Front::Free { .. }) && self.queue.is_empty();
+        let is_first = matches!(self.front, Front::Free) && self.queue.is_empty();
         if params.wait.is_zero() && !is_first {
             let refusal = self.refusal_in_queue(now);
             return cx.answer(section, Answer::Refused(refusal));
@@ -173,7 +127,7 @@ impl Key {
             params,
             wait_until: now.after(params.wait),
             lost_attempts: 0,
-            asks_all: true,
+            split: None,
         });
         if is_first {
             // Also a waiter that does not wait has its attempt.
@@ -182,28 +136,32 @@ impl Key {
         self.advance(cx);
     }
 
-    pub(crate) fn on_extend(&mut self, section: SectionId, cx: &mut Cx<'_>) {
-        if let Front::Held(held) = &mut self.front {
-            held.ask_extension(section);
+    /// The holder wants a fresh lease. A round that is under way serves.
+    pub(crate) fn on_extend(&mut self, id: SectionId, cx: &mut Cx<'_>) {
+        if let Front::Held(held) = &mut self.front
+            && let Some(section) = held.section(id)
+        {
+            section.wants_extension = true;
         }
         self.advance(cx);
     }
 
     /// The caller is done, whatever became of its section.
     pub(crate) fn on_end(&mut self, section: SectionId, report: bool, cx: &mut Cx<'_>) {
-        let release = if let Some(place) = self.place_of_stuck(section) {
+        let is_it = |stuck: &Stuck| stuck.section == section;
+        let release = if let Some(place) = self.stuck.iter().position(is_it) {
             let Stuck { claim, .. } = self.stuck.swap_remove(place);
-            self.release(claim, Vec::new(), cx);
+            self.releases.begin(&claim, Reports::default(), cx);
             self.retry_now(cx);
             Some(Release::AlreadyExpired)
-        } else if self.front_waiter() == Some(section) {
-            self.cancel_front(cx);
-            Some(Release::Unknown)
         } else if let Front::Held(held) = &mut self.front
-            && held.has_section(section)
+            && held.section(section).is_some()
         {
-            held.on_end(report, cx.now())
+            held.on_end(report, cx)
         } else {
+            if self.front_waiter() == Some(section) {
+                self.cancel_front(cx);
+            }
             self.queue.leave(section);
             Some(Release::Unknown)
         };
@@ -215,13 +173,16 @@ impl Key {
 
     /// Nothing new is taken on. Holders go on, unless they are to be aborted.
     pub(crate) fn stop(&mut self, abort_holders: bool, cx: &mut Cx<'_>) {
-        let stopped = || Answer::Refused(Refusal::without_verdicts(Cause::Stopped));
-        while let Some(waiter) = self.queue.pop() {
-            cx.answer(waiter.section, stopped());
-        }
-        if let Some(section) = self.front_waiter() {
+        let mut waiters: Vec<SectionId> = self.front_waiter().into_iter().collect();
+        if !waiters.is_empty() {
             self.cancel_front(cx);
-            cx.answer(section, stopped());
+        }
+        while let Some(waiter) = self.queue.pop() {
+            waiters.push(waiter.section);
+        }
+        for section in waiters {
+            let refusal = Refusal::without_verdicts(Cause::Stopped);
+            cx.answer(section, Answer::Refused(refusal));
         }
         if let Front::Held(held) = &self.front
             && held.section.is_some()
@@ -241,18 +202,34 @@ impl Key {
         reply: Reply,
         cx: &mut Cx<'_>,
     ) {
+        let now = cx.now();
+        let claim = ask.owner().and_then(|owner| self.claim_of(owner));
+        let lead = claim.and_then(|claim| claim.on_reply((node, request), ask, &reply, now));
+        if let Some(by) = lead {
+            cx.nodes.suspend(node, by, &mut cx.out);
+        }
         match ask {
-            Ask::Acquire(round, owner) => self.on_vote((node, request), (round, owner), reply, cx),
-            Ask::Extend(round, owner) => {
-                self.on_extension((node, request), (round, owner), reply, cx);
+            Ask::Acquire(id, _) | Ask::Extend(id, _) => {
+                if let Some(round) = self.round(id) {
+                    round.on_reply(node, reply, lead, now);
+                }
             }
-            Ask::PutBack(owner) => self.on_put_back((node, request), owner, &reply, cx),
-            Ask::Watch(owner) => self.on_watched((node, request), owner, &reply, cx),
+            Ask::PutBack(owner) => {
+                if let Front::Held(held) = &mut self.front
+                    && held.claim.owner == owner
+                    && held.is_watched()
+                    && reply == Reply::PutBack
+                {
+                    held.claim.watch(node, cx);
+                }
+            }
+            Ask::Watch(owner) => {
+                if let Some(claim) = self.claim_of(owner) {
+                    claim.on_watched(node, cx);
+                }
+            }
             Ask::Await => self.on_awaited(node, &reply, cx),
-            Ask::Release(owner) => {
-                let key = (self.id, &self.name);
-                self.releases.on_reply(key, (node, owner), &reply, cx);
-            }
+            Ask::Release(owner) => self.releases.on_reply((node, owner), &reply, cx),
         }
         self.advance(cx);
     }
@@ -267,17 +244,16 @@ impl Key {
     ) {
         match ask {
             Ask::Acquire(round, _) | Ask::Extend(round, _) => {
-                let now = cx.now();
                 if let Some(round) = self.round(round) {
-                    round.on_verdict(node, verdict, now);
+                    round.on_verdict(node, verdict, cx.now());
                 }
             }
             Ask::Watch(owner) => {
                 if let Some(claim) = self.claim_of(owner) {
-                    claim.end_read(node);
+                    claim.reads(node).end();
                 }
             }
-            Ask::Await => self.on_await_failed(node),
+            Ask::Await => self.on_await_failed(),
             Ask::Release(owner) => self.releases.on_unanswered(node, owner),
             Ask::PutBack(_) => {}
         }
@@ -292,16 +268,18 @@ impl Key {
         ask: Ask,
         now: Instant,
     ) -> bool {
-        let (owner, is_wanted) = match ask {
+        let Some(owner) = ask.owner() else {
+            return true;
+        };
+        match ask {
+            Ask::Release(_) => return true,
+            Ask::Extend(round, _) if self.round(round).is_none() => return false,
             // Also of a lock that the other nodes have granted meanwhile: it should not rest on a
             // bare majority.
-            Ask::Acquire(_, owner) | Ask::PutBack(owner) => (owner, true),
-            Ask::Extend(round, owner) => (owner, self.round(round).is_some()),
-            Ask::Watch(owner) => (owner, true),
-            Ask::Await | Ask::Release(_) => return true,
-        };
+            _ => {}
+        }
         let is_stuck = self.stuck.iter().any(|stuck| stuck.claim.owner == owner);
-        let Some(claim) = self.claim_of(owner).filter(|_| is_wanted && !is_stuck) else {
+        let Some(claim) = self.claim_of(owner).filter(|_| !is_stuck) else {
             return false;
         };
         match ask {
@@ -314,21 +292,20 @@ impl Key {
 
     /// A node says that the key may have changed. It is read before anything is believed.
     pub(crate) fn on_changed(&mut self, node: NodeId, cx: &mut Cx<'_>) {
-        let (id, name) = (self.id, Arc::clone(&self.name));
         match &mut self.front {
-            Front::Held(held) => Self::watch(id, &name, held.claim_mut(), node, cx),
+            Front::Held(held) => held.claim.watch(node, cx),
             Front::BackingOff(_) => self.read(node, cx),
-            Front::Free { .. } | Front::Acquiring(_) => {}
+            Front::Free | Front::Acquiring(_) => {}
         }
     }
 
     /// A connection is up. It tells of nothing that was read on the one before.
     pub(crate) fn on_connected(&mut self, node: NodeId, cx: &mut Cx<'_>) {
-        self.releases.on_connected(self.id, &self.name, node, cx);
+        self.releases.on_connected(node, cx);
         if let Front::Held(held) = &mut self.front
             && held.is_watched()
         {
-            Self::watch(self.id, &self.name, held.claim_mut(), node, cx);
+            held.claim.watch(node, cx);
         }
         self.advance(cx);
     }
@@ -336,9 +313,9 @@ impl Key {
     /// A node votes: now, or again.
     pub(crate) fn on_admitted(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         match &mut self.front {
-            Front::Held(held) if held.is_watched() => self.put_back(node, cx),
-            Front::BackingOff(backoff)
-                if backoff.lacks_quorum() && cx.nodes.has_majority(cx.out.now) =>
+            Front::Held(held) if held.is_watched() => held.put_back(node, cx),
+            Front::BackingOff(_)
+                if self.last_refusal.lacks_quorum() && cx.nodes.has_majority(cx.now()) =>
             {
                 self.retry_now(cx);
             }
@@ -351,16 +328,15 @@ impl Key {
 
     /// Goes from state to state for as long as there is something to do.
     pub(crate) fn advance(&mut self, cx: &mut Cx<'_>) {
-        self.releases.advance(self.id, &self.name, cx);
-        while let Some(late) = self.queue.pop_late(cx.now()) {
-            let refusal = self.refusal_in_queue(cx.now());
+        let now = cx.now();
+        self.releases.advance(cx);
+        self.stand_back_until.take_if(|until| *until <= now);
+        while let Some(late) = self.queue.pop_late(now) {
+            let refusal = self.refusal_in_queue(now);
             cx.answer(late.section, Answer::Refused(refusal));
         }
-        while match &mut self.front {
-            Front::Free { stand_back_until } => {
-                stand_back_until.take_if(|until| *until <= cx.out.now);
-                self.step_up(cx)
-            }
+        while match &self.front {
+            Front::Free => self.step_up(cx),
             Front::Acquiring(_) => self.advance_attempt(cx),
             Front::BackingOff(_) => self.advance_backoff(cx),
             Front::Held(_) => self.advance_held(cx),
@@ -369,48 +345,35 @@ impl Key {
 
     /// Lets the first waiter come to the front. False if nobody waits.
     fn step_up(&mut self, cx: &mut Cx<'_>) -> bool {
-        let Front::Free { stand_back_until } = self.front else {
-            return false;
-        };
         let Some(waiter) = self.queue.pop() else {
             return false;
         };
-        match stand_back_until.filter(|_| !waiter.params.wait.is_zero()) {
-            Some(until) if cx.now() < until => self.stand_back(waiter, until, cx),
-            _ => self.attempt(waiter, attempt::Opening::Broadcast, cx),
+        match self.stand_back_until {
+            Some(until) if !waiter.params.wait.is_zero() => self.stand_back(waiter, until, cx),
+            _ => self.attempt(waiter, Opening::Broadcast, cx),
         }
         true
-    }
-
-    /// Releases a claim on all nodes that may have something of it.
-    fn release(&mut self, claim: Claim, reports: Vec<Report>, cx: &mut Cx<'_>) {
-        let (id, name) = (self.id, Arc::clone(&self.name));
-        self.releases.begin(id, &name, &claim, reports, cx);
     }
 
     /// Ends a section under its holder, and with it the turn. The next waiter goes on: the nodes
     /// decide when.
     fn end_under_holder(&mut self, loss: Loss, cx: &mut Cx<'_>) {
-        let Front::Held(Held { turn, section }) = self.take_front() else {
+        let Front::Held(mut held) = self.take_front() else {
             return;
         };
-        let (claim, reports) = turn.into_claim();
-        match section {
-            Some(section) => {
-                let section = section.id;
-                let release = if claim.is_gone() {
-                    Release::AlreadyExpired
-                } else {
-                    Release::Unknown
-                };
-                for report in reports {
-                    cx.released(report.section, release);
-                }
-                cx.answer(section, Answer::Over(loss));
-                self.stuck.push(Stuck { section, claim });
-            }
-            None => self.release(claim, reports, cx),
-        }
+        let claim = held.claim;
+        let Some(section) = held.section else {
+            return self.releases.begin(&claim, held.reports, cx);
+        };
+        let release = if claim.is_gone() {
+            Release::AlreadyExpired
+        } else {
+            Release::Unknown
+        };
+        held.reports.answer_all(release, cx);
+        let section = section.id;
+        cx.answer(section, Answer::Over(loss));
+        self.stuck.push(Stuck { section, claim });
     }
 
     /// What a waiter hears that does not get to ask the nodes, because another section of this
@@ -420,64 +383,50 @@ impl Key {
             let retry_after = held.section.as_ref().map(|held| held.deadline.since(now));
             return Refusal::without_verdicts(Cause::Contended { retry_after });
         }
-        let unknown = Cause::Contended { retry_after: None };
-        let last = self.last_refusal.clone();
-        last.unwrap_or_else(|| Refusal::without_verdicts(unknown))
+        self.last_refusal.clone()
     }
 
     // ---- looking things up
 
     /// Takes what is at the front. Nothing is, then.
-    fn take_front(&mut self) -> Front {
-        std::mem::replace(&mut self.front, Front::FREE)
-    }
-
-    fn new_round(&mut self) -> RoundId {
-        self.rounds += 1;
-        RoundId(self.rounds)
+    const fn take_front(&mut self) -> Front {
+        std::mem::replace(&mut self.front, Front::Free)
     }
 
     fn front_waiter(&self) -> Option<SectionId> {
         match &self.front {
             Front::Acquiring(attempt) => Some(attempt.waiter.section),
             Front::BackingOff(backoff) => Some(backoff.waiter.section),
-            Front::Free { .. } | Front::Held(_) => None,
+            Front::Free | Front::Held(_) => None,
         }
-    }
-
-    fn place_of_stuck(&self, section: SectionId) -> Option<usize> {
-        let is_it = |stuck: &Stuck| stuck.section == section;
-        self.stuck.iter().position(is_it)
     }
 
     /// The round with this number, if it is still open.
     fn round(&mut self, id: RoundId) -> Option<&mut round::Round> {
         let round = match &mut self.front {
-            Front::Acquiring(attempt) => &mut attempt.round,
-            Front::Held(held) => held.round_mut()?,
-            Front::Free { .. } | Front::BackingOff(_) => return None,
+            Front::Acquiring(attempt) => Some(&mut attempt.round),
+            Front::Held(held) => held.refresh.as_mut(),
+            Front::Free | Front::BackingOff(_) => None,
         };
-        (round.id == id).then_some(round)
+        round.filter(|round| round.id == id)
     }
 
     /// What this owner may have on the nodes, if it has not been released.
     fn claim_of(&mut self, owner: Owner) -> Option<&mut Claim> {
         let front = match &mut self.front {
             Front::Acquiring(attempt) => Some(&mut attempt.claim),
-            Front::Held(held) => Some(held.claim_mut()),
-            Front::Free { .. } | Front::BackingOff(_) => None,
+            Front::Held(held) => Some(&mut held.claim),
+            Front::Free | Front::BackingOff(_) => None,
         };
         let stuck = self.stuck.iter_mut().map(|stuck| &mut stuck.claim);
-        front
-            .into_iter()
-            .chain(stuck)
-            .find(|claim| claim.owner == owner)
+        let mut claims = front.into_iter().chain(stuck);
+        claims.find(|claim| claim.owner == owner)
     }
 
     /// What is true between any two events.
     #[cfg(debug_assertions)]
     pub(crate) fn invariants(&self) {
-        if let Front::Free { .. } = self.front {
+        if let Front::Free = self.front {
             assert!(self.queue.is_empty(), "nobody waits behind nobody");
         }
         if let Front::Held(held) = &self.front {

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::waiting::Split;
 use crate::{message::SectionId, rules::validity::LockParams, time::Instant};
 
 /// One that waits.
@@ -12,8 +13,8 @@ pub(super) struct Waiter {
     /// When its caller stops waiting.
     pub(super) wait_until: Instant,
     pub(super) lost_attempts: u32,
-    /// Its next attempt asks all nodes at once.
-    pub(super) asks_all: bool,
+    /// Its last attempt was refused by none that holds the lock: see `attempt`.
+    pub(super) split: Option<Split>,
 }
 
 /// All behind the front. Each can leave cheaply from anywhere.
@@ -90,7 +91,7 @@ mod tests {
                 params: LockParams::of(Duration::from_secs(1)),
                 wait_until: at(end),
                 lost_attempts: 0,
-                asks_all: true,
+                split: None,
             });
         }
         queue

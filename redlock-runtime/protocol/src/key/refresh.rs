@@ -1,269 +1,133 @@
 //! The round that keeps a turn going: renewals, extensions that a holder asks for, reports of
 //! releases and new blocks of tokens are all the same question to the nodes.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use super::{
-    Ask, Cx, Front, Key,
-    attempt::unexpected,
-    round::{Fanout, Round},
-    turn::{BLOCK, Held, Report, TURN},
+    Cx, Waiter,
+    question::{Kind, Question},
+    round::{Progress, Round},
+    turn::{BLOCK, Held, TURN},
 };
 use crate::{
-    action::{Release, Verdict},
-    ask::RoundId,
-    message::{AdmissionId, BlockRequest, NodeId, Owner, Reply, Request, RequestId},
+    action::Release,
+    message::BlockRequest,
     rules::{
         token::{Block, Token},
         validity::LockParams,
     },
-    time::Instant,
 };
 
-impl Key {
-    pub(super) fn refresh_if_due(&mut self, cx: &mut Cx<'_>) -> bool {
-        let now = cx.now();
-        let Front::Held(held) = &self.front else {
+impl Held {
+    pub(super) fn refresh_if_due(&mut self, next: Option<&Waiter>, cx: &mut Cx<'_>) -> bool {
+        let (Some(section), None) = (&self.section, &self.refresh) else {
             return false;
         };
-        let (Some(section), None) = (&held.section, &held.turn.refresh) else {
-            return false;
-        };
-        let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
-        let ahead = self
-            .queue
-            .first()
-            .and_then(|next| held.refresh_ahead_at(next));
-        let is_reported = !held.turn.reports.is_empty() && !held.turn.has_failed;
-        let is_wanted = section.wants_extension || is_due(section.renew_at);
-        (is_wanted || is_reported || is_due(ahead)) && self.refresh(cx)
+        let ahead = next.and_then(|next| self.refresh_ahead_at(next));
+        let mut dues = [section.renew_at, ahead].into_iter().flatten();
+        let is_reported = !self.reports.is_empty() && !self.has_failed;
+        let is_due = section.wants_extension || is_reported || dues.any(|at| at <= cx.now());
+        is_due && self.refresh(next, cx)
     }
 
-    /// Begins a round that lets the keys live for longer, and brings a new block if sections wait.
-    pub(super) fn refresh(&mut self, cx: &mut Cx<'_>) -> bool {
+    /// Begins a round that lets the keys live for longer, and brings a new block if a section waits.
+    /// False if neither has a use for it.
+    pub(super) fn refresh(&mut self, next: Option<&Waiter>, cx: &mut Cx<'_>) -> bool {
         let now = cx.now();
-        let Front::Held(held) = &mut self.front else {
-            return false;
-        };
-        let Held { turn, section } = held;
-        let section = section.as_mut();
-        let next = self.queue.first().filter(|_| !turn.is_single);
+        let next = next.filter(|_| !self.is_single);
         let params = [
-            section.as_ref().map(|section| section.params),
+            self.section.as_ref().map(|section| section.params),
             next.map(|next| next.params),
         ];
         let params = params.into_iter().flatten();
-        let ttl = params.clone().map(|params| params.key_ttl()).max();
         // The holder must not lose its lease because the next waiter can wait for longer.
-        let timeout = params.map(|params| params.round_timeout()).min();
-        let Some((ttl, timeout)) = ttl.zip(timeout) else {
+        let timeout = params.clone().map(|params| params.round_timeout()).min();
+        let longest = params.max_by_key(LockParams::key_ttl);
+        let Some((params, timeout)) = longest.zip(timeout) else {
             return false;
         };
-        if let Some(section) = section {
+        if let Some(section) = &mut self.section {
             section.renew_at = None;
         }
-        let spare = next.map_or(Duration::ZERO, |_| TURN);
-        let block = next.map(|_| {
-            let proposal = turn.next_proposal(now);
-            let length = BLOCK;
-            BlockRequest { proposal, length }
+        let block = next.map(|_| BlockRequest {
+            proposal: self.next_proposal(now),
+            length: BLOCK,
         });
-        let owner = turn.claim.owner;
-        let may_have = |node: &NodeId| turn.claim.may_have(*node);
-        let order: Vec<NodeId> = cx.nodes.ids().filter(may_have).collect();
-        let count = order.len();
-        let times = (now, now.after(timeout));
-        let mut round = self.open_round(
-            Fanout::new(order, cx.nodes.hedge_delay(now)),
+        let question = Question {
+            kind: Kind::Extend,
+            params,
+            spare: next.map_or(Duration::ZERO, |_| TURN),
             block,
-            (ttl, spare),
-            times,
-            cx,
-        );
-        let nodes = round.reach(count);
-        let Front::Held(held) = &mut self.front else {
+            is_repeated: self.least_proposal.is_some(),
+        };
+        self.has_failed = false;
+        let closes_at = now.after(timeout);
+        self.refresh = Some(Round::extend(question, &mut self.claim, closes_at, cx));
+        true
+    }
+
+    /// Takes in what has become of the refresh. True if it has just been won, so that a section can
+    /// begin with it.
+    pub(super) fn advance_refresh(&mut self, cx: &mut Cx<'_>) -> bool {
+        let now = cx.now();
+        let progress = self.refresh.as_mut().map(|round| round.progress(now));
+        let Some(progress) = progress else {
             return false;
         };
-        for node in cx.nodes.ids() {
-            if !held.turn.claim.may_have(node) {
-                round.on_verdict(node, Verdict::NoLongerOurs, now);
-            }
+        if matches!(progress, Progress::Open | Progress::AskMore) {
+            return false;
         }
-        round.is_repeated = held.turn.least_proposal != Token::default();
-        held.turn.last_round = round.id;
-        held.turn.last_ttl = (now, ttl, spare);
-        held.turn.has_failed = false;
-        held.turn.claim.raise_ttl(ttl + spare);
-        self.ask_to_extend(&mut round, owner, &nodes, cx);
-        if let Front::Held(held) = &mut self.front {
-            held.turn.refresh = Some(round);
+        let Some(round) = self.refresh.take() else {
+            return false;
+        };
+        match progress {
+            Progress::Won(block) => self.on_refreshed(&round, block, None, cx),
+            Progress::Disagrees => {
+                let proposal = Some(round.next_proposal());
+                self.on_refreshed(&round, None, proposal, cx);
+            }
+            _ => {
+                self.on_refresh_failed(round, cx);
+                return false;
+            }
         }
         true
     }
 
-    pub(super) fn ask_to_extend(
-        &self,
-        round: &mut Round,
-        owner: Owner,
-        nodes: &[NodeId],
-        cx: &mut Cx<'_>,
-    ) {
-        for &node in nodes {
-            let body = Request::Extend {
-                key: Arc::clone(&self.name),
-                owner,
-                ttl: round.ttl,
-                spare: round.spare,
-                block: round.block,
-                admission: AdmissionId(0),
-            };
-            let ask = Ask::Extend(round.id, owner);
-            if let Err(verdict) = cx.nodes.ask(node, (self.id, ask), body, &mut cx.out) {
-                round.on_verdict(node, verdict, cx.out.now);
-            }
-        }
-    }
-
-    pub(super) fn on_extension(
+    /// A majority has let the keys live for longer.
+    fn on_refreshed(
         &mut self,
-        (node, request): (NodeId, RequestId),
-        (id, owner): (RoundId, Owner),
-        reply: Reply,
-        cx: &mut Cx<'_>,
-    ) {
-        let now = cx.now();
-        let Some(params) = self.params_in_front() else {
-            return;
-        };
-        let written = self.written_by(id);
-        let Some(claim) = self.claim_of(owner) else {
-            return;
-        };
-        // Also after the round has been decided: else the clock of a node that is always the last to
-        // reply was never looked at.
-        let mut lead = None;
-        match (&reply, written) {
-            (Reply::NotOwner, _) => claim.on_absent(node, request),
-            (Reply::Extended { remaining, .. }, Some(written)) => {
-                lead = claim.on_extended(node, written, *remaining, &params, now);
-            }
-            _ => {}
-        }
-        if let Reply::Extended {
-            has_remote_waiter: true,
-            ..
-        } = reply
-        {
-            self.on_remote_waiter(owner);
-        }
-        if let Some(by) = lead {
-            cx.nodes.suspend(node, by, &mut cx.out);
-        }
-        let Some(round) = self.round(id) else { return };
-        match (reply, lead) {
-            (_, Some(by)) => round.on_verdict(node, Verdict::ClockAhead { by }, now),
-            (Reply::Extended { first, .. }, None) if first.is_none_or(Token::is_plausible) => {
-                round.on_yes(node, first, now);
-            }
-            (Reply::NotOwner, None) => round.on_verdict(node, Verdict::NoLongerOurs, now),
-            (reply, None) => round.on_verdict(node, unexpected(reply), now),
-        }
-    }
-
-    /// When the last round was begun, and how long it lets the keys live.
-    fn written_by(&mut self, id: RoundId) -> Option<(Instant, Duration, Duration)> {
-        if let Front::Held(held) = &self.front {
-            return (held.turn.last_round == id).then_some(held.turn.last_ttl);
-        }
-        let round = self.round(id)?;
-        Some((round.started, round.ttl, round.spare))
-    }
-
-    /// A majority has let the keys live for longer. True: a section can begin with it.
-    pub(super) fn on_refreshed(
-        &mut self,
+        round: &Round,
         block: Option<Block>,
-        proposal: Option<Token>,
+        least_proposal: Option<Token>,
         cx: &mut Cx<'_>,
-    ) -> bool {
-        let now = cx.now();
-        let Front::Held(held) = &mut self.front else {
-            return false;
-        };
-        let Held { turn, section } = held;
-        let Some(round) = turn.refresh.take() else {
-            return false;
-        };
-        turn.won_at = round.started;
-        turn.ttl = round.ttl;
-        turn.least_proposal = proposal.unwrap_or_default();
+    ) {
+        self.won_at = round.started;
+        self.ttl = round.question.params.key_ttl();
+        self.least_proposal = least_proposal;
         // Written by this client, so the nodes do not tell of later changes before it is read again.
-        turn.watch_at.get_or_insert(now);
-        if let Some(block) = block.filter(|block| block.lies_above(turn.token)) {
-            turn.block = Some(block);
-            turn.block_at = round.started;
+        self.watch_at.get_or_insert(cx.out.now);
+        // Not so if a majority lies.
+        let rises = |block: &Block| block.lies_above(self.token);
+        if let Some(block) = block.filter(rises) {
+            self.block = Some(block);
+            self.block_at = round.started;
         }
-        answer_reports(&mut turn.reports, round.id, Release::Released, cx);
-        if let Some(section) = section {
-            let id = section.id;
-            if let Some(answer) = section.on_extended(round.started) {
-                cx.answer(id, answer);
-            }
+        self.reports.answer_before(round.id, Release::Released, cx);
+        if let Some(section) = &mut self.section
+            && let Some(answer) = section.on_extended(round.started)
+        {
+            cx.answer(section.id, answer);
         }
         self.put_back_missing(cx);
-        true
     }
 
-    pub(super) fn on_refresh_failed(&mut self, cx: &mut Cx<'_>) -> bool {
-        let now = cx.now();
-        let Front::Held(held) = &mut self.front else {
-            return false;
-        };
-        let Some(round) = held.turn.refresh.take() else {
-            return false;
-        };
-        held.turn.has_failed = true;
-        if let Some(section) = &mut held.section {
-            let id = section.id;
-            if let Some(answer) = section.on_not_extended(round.into_verdicts(), now) {
-                cx.answer(id, answer);
-            }
-        }
-        false
-    }
-
-    pub(super) fn answer_late_reports(&mut self, cx: &mut Cx<'_>) {
-        let now = cx.now();
-        if let Front::Held(held) = &mut self.front {
-            held.turn.reports.retain(|report| {
-                if report.by <= now {
-                    cx.released(report.section, Release::Unknown);
-                }
-                now < report.by
-            });
+    fn on_refresh_failed(&mut self, round: Round, cx: &mut Cx<'_>) {
+        self.has_failed = true;
+        if let Some(section) = &mut self.section
+            && let Some(answer) = section.on_not_extended(round.into_verdicts(), cx.now())
+        {
+            cx.answer(section.id, answer);
         }
     }
-
-    /// What the section asks for that has the lock, or the one that is about to.
-    fn params_in_front(&self) -> Option<LockParams> {
-        match &self.front {
-            Front::Acquiring(attempt) => Some(attempt.waiter.params),
-            Front::Held(held) => {
-                let section = held.section.as_ref().map(|section| section.params);
-                section.or_else(|| self.queue.first().map(|next| next.params))
-            }
-            Front::Free { .. } | Front::BackingOff(_) => None,
-        }
-    }
-}
-
-/// Answers the callers that let go before this round began.
-fn answer_reports(reports: &mut Vec<Report>, round: RoundId, release: Release, cx: &mut Cx<'_>) {
-    reports.retain(|report| {
-        let is_told = report.after < round;
-        if is_told {
-            cx.released(report.section, release);
-        }
-        !is_told
-    });
 }

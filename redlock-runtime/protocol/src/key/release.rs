@@ -9,7 +9,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::{Ask, Cx, KeyId, claim::Claim, turn::Report};
+use super::{Ask, Cx, claim::Claim, report::Reports};
 use crate::{
     action::Release,
     message::{NodeId, Owner, Reply, Request},
@@ -18,8 +18,8 @@ use crate::{
     time::Instant,
 };
 
-/// The pause before a node is asked again that has answered a release with an error; doubled with
-/// every further one.
+/// The pause before nodes are asked again that have answered a release with an error; doubled each
+/// time.
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 
 /// The longest of these pauses.
@@ -28,8 +28,8 @@ const LONGEST_RETRY: Duration = Duration::from_secs(8);
 #[derive(Debug, Default)]
 pub(super) struct Releases {
     open: BTreeMap<Owner, Open>,
-    /// For each node that answers with errors.
-    retries: BTreeMap<NodeId, Retry>,
+    /// When to ask nodes again that answered with errors, and the pause before.
+    retry: Option<(Instant, Duration)>,
     /// Nothing is due before.
     due: Option<Instant>,
 }
@@ -42,15 +42,9 @@ struct Open {
     /// The keys have expired by themselves after this.
     until: Instant,
     /// Callers that want to know whether a majority still had the key.
-    reports: Vec<Report>,
+    reports: Reports,
     had_it: usize,
     did_not: usize,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Retry {
-    at: Instant,
-    pause: Duration,
 }
 
 /// One node.
@@ -74,14 +68,7 @@ enum State {
 
 impl Releases {
     /// Releases a claim: at once on the nodes that are connected, else when they are.
-    pub(super) fn begin(
-        &mut self,
-        id: KeyId,
-        name: &Arc<str>,
-        claim: &Claim,
-        reports: Vec<Report>,
-        cx: &mut Cx<'_>,
-    ) {
+    pub(super) fn begin(&mut self, claim: &Claim, reports: Reports, cx: &mut Cx<'_>) {
         let nothing = Place {
             state: State::Done,
             again: false,
@@ -96,7 +83,7 @@ impl Releases {
         };
         for node in cx.nodes.ids() {
             if claim.may_have(node) {
-                open.send(id, name, node, cx);
+                open.send(node, cx);
             } else {
                 open.did_not += 1;
             }
@@ -118,7 +105,6 @@ impl Releases {
 
     pub(super) fn on_reply(
         &mut self,
-        (id, name): (KeyId, &Arc<str>),
         (node, owner): (NodeId, Owner),
         reply: &Reply,
         cx: &mut Cx<'_>,
@@ -131,30 +117,27 @@ impl Releases {
             return;
         }
         place.state = State::Done;
-        let again = place.again;
         match reply {
             Reply::Deleted => open.had_it += 1,
-            Reply::NotOwner if again => {}
+            Reply::NotOwner if place.again => {}
             Reply::NotOwner => open.did_not += 1,
             // What keeps it from releasing may pass, as a script that blocks the server does.
             _ => {
                 place.state = State::Failed;
                 place.again = true;
-                self.on_error(node, cx.now());
-                return;
+                let first = (cx.now().after(FIRST_RETRY), FIRST_RETRY);
+                let (at, _) = *self.retry.get_or_insert(first);
+                return self.wake_by(at);
             }
         }
         open.report(cx);
         if open.is_done() {
             self.open.remove(&owner);
         }
-        if self.retries.remove(&node).is_some() {
-            self.send_all(id, name, node, State::Failed, cx);
+        if self.retry.is_some() {
+            self.send_all(node, State::Failed, cx);
         }
-        if self.open.is_empty() {
-            self.retries.clear();
-            self.due = None;
-        }
+        self.rest_if_done();
     }
 
     pub(super) fn on_unanswered(&mut self, node: NodeId, owner: Owner) {
@@ -168,53 +151,31 @@ impl Releases {
     }
 
     /// Sends what the node has not confirmed.
-    pub(super) fn on_connected(
-        &mut self,
-        id: KeyId,
-        name: &Arc<str>,
-        node: NodeId,
-        cx: &mut Cx<'_>,
-    ) {
-        self.send_all(id, name, node, State::Unsent, cx);
+    pub(super) fn on_connected(&mut self, node: NodeId, cx: &mut Cx<'_>) {
+        self.send_all(node, State::Unsent, cx);
     }
 
     /// Looks at the clock: asks nodes again that failed, and gives up what must have expired.
-    pub(super) fn advance(&mut self, id: KeyId, name: &Arc<str>, cx: &mut Cx<'_>) {
+    pub(super) fn advance(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
         if self.due.is_none_or(|due| now < due) {
             return;
         }
         self.open.retain(|_, open| {
-            open.report_late(cx);
+            open.reports.answer_late(cx);
             if open.until <= now {
-                open.answer_all(Release::Unknown, cx);
+                open.reports.answer_all(Release::Unknown, cx);
             }
             now < open.until
         });
-        let due = |(_, retry): &(&NodeId, &Retry)| retry.at <= now;
-        let nodes: Vec<NodeId> = self
-            .retries
-            .iter()
-            .filter(due)
-            .map(|(node, _)| *node)
-            .collect();
-        for node in nodes {
-            let failed = |open: &&mut Open| open.places[node.0].state == State::Failed;
-            if let Some(open) = self.open.values_mut().find(failed) {
-                open.send(id, name, node, cx);
-            }
-            // The next one is due once this one has been answered with an error.
-            if let Some(retry) = self.retries.get_mut(&node) {
-                retry.at = now.after(LONGEST_RETRY);
-            }
+        if let Some((_, pause)) = self.retry.take_if(|(at, _)| *at <= now) {
+            self.retry_one_per_node(cx);
+            let pause = (2 * pause).min(LONGEST_RETRY);
+            self.retry = Some((now.after(pause), pause));
         }
         let dues = self.open.values().map(Open::next_due);
-        let retries = self.retries.values().map(|retry| retry.at);
-        self.due = dues.chain(retries).min();
-        if self.open.is_empty() {
-            self.retries.clear();
-            self.due = None;
-        }
+        self.due = dues.chain(self.retry.map(|(at, _)| at)).min();
+        self.rest_if_done();
     }
 
     /// Those that a connected node has not confirmed.
@@ -226,48 +187,41 @@ impl Releases {
         self.open.values().filter(is_open).count()
     }
 
-    fn on_error(&mut self, node: NodeId, now: Instant) {
-        let pause = match self.retries.get(&node) {
-            // Sent before the first error was known, or by the last retry.
-            Some(retry) if retry.at > now.after(LONGEST_RETRY / 2) => {
-                (2 * retry.pause).min(LONGEST_RETRY / 2)
+    fn retry_one_per_node(&mut self, cx: &mut Cx<'_>) {
+        for node in cx.nodes.ids() {
+            let failed = |open: &&mut Open| open.places[node.0].state == State::Failed;
+            if let Some(open) = self.open.values_mut().find(failed) {
+                open.send(node, cx);
             }
-            Some(_) => return,
-            None => FIRST_RETRY,
-        };
-        let at = now.after(pause);
-        self.retries.insert(node, Retry { at, pause });
-        self.wake_by(at);
+        }
+    }
+
+    fn send_all(&mut self, node: NodeId, state: State, cx: &mut Cx<'_>) {
+        for open in self.open.values_mut() {
+            if open.places[node.0].state == state {
+                open.send(node, cx);
+            }
+        }
     }
 
     fn wake_by(&mut self, at: Instant) {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
-    fn send_all(
-        &mut self,
-        id: KeyId,
-        name: &Arc<str>,
-        node: NodeId,
-        state: State,
-        cx: &mut Cx<'_>,
-    ) {
-        for open in self.open.values_mut() {
-            if open.places[node.0].state == state {
-                open.send(id, name, node, cx);
-            }
+    fn rest_if_done(&mut self) {
+        if self.open.is_empty() {
+            *self = Self::default();
         }
     }
 }
 
 impl Open {
-    fn send(&mut self, id: KeyId, name: &Arc<str>, node: NodeId, cx: &mut Cx<'_>) {
+    fn send(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         let body = Request::Release {
-            key: Arc::clone(name),
+            key: Arc::clone(&cx.name),
             owner: self.owner,
         };
-        let ask = (id, Ask::Release(self.owner));
-        let is_sent = cx.nodes.tell(node, ask, body, &mut cx.out);
+        let is_sent = cx.tell(node, Ask::Release(self.owner), body);
         self.places[node.0].state = if is_sent { State::Sent } else { State::Unsent };
     }
 
@@ -276,35 +230,22 @@ impl Open {
     }
 
     fn next_due(&self) -> Instant {
-        let reports = self.reports.iter().map(|report| report.by);
-        reports.fold(self.until, Instant::min)
+        let report = self.reports.next_due();
+        report.map_or(self.until, |by| by.min(self.until))
     }
 
     /// Answers the callers once it is known whether a majority had the key.
     fn report(&mut self, cx: &mut Cx<'_>) {
         let nodes = self.places.len();
-        if self.had_it >= quorum::majority(nodes) {
-            self.answer_all(Release::Released, cx);
+        let release = if self.had_it >= quorum::majority(nodes) {
+            Release::Released
         } else if quorum::out_of_reach(nodes, self.did_not) {
-            self.answer_all(Release::AlreadyExpired, cx);
+            Release::AlreadyExpired
         } else if self.is_done() {
-            self.answer_all(Release::Unknown, cx);
-        }
-    }
-
-    fn report_late(&mut self, cx: &mut Cx<'_>) {
-        let now = cx.now();
-        self.reports.retain(|report| {
-            if report.by <= now {
-                cx.released(report.section, Release::Unknown);
-            }
-            now < report.by
-        });
-    }
-
-    fn answer_all(&mut self, release: Release, cx: &mut Cx<'_>) {
-        for report in self.reports.drain(..) {
-            cx.released(report.section, release);
-        }
+            Release::Unknown
+        } else {
+            return;
+        };
+        self.reports.answer_all(release, cx);
     }
 }

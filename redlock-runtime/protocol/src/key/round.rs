@@ -6,10 +6,11 @@
 
 use std::time::Duration;
 
+use super::question::{Fanout, Question};
 use crate::{
     action::{Cause, Verdict},
     ask::RoundId,
-    message::{BlockRequest, NodeId, Owner},
+    message::{NodeId, Owner, Reply},
     rules::{
         ballot::Ballot,
         numbers::Numbers,
@@ -26,29 +27,12 @@ pub(super) struct Round {
     pub(super) started: Instant,
     /// Nothing counts any more then.
     pub(super) closes_at: Instant,
-    /// How long the nodes were asked to keep the key, and how much longer if they write it.
-    pub(super) ttl: Duration,
-    pub(super) spare: Duration,
-    pub(super) block: Option<BlockRequest>,
-    /// The round before did not agree on a number.
-    pub(super) is_repeated: bool,
-    /// When a node last said yes.
-    heard: Instant,
+    pub(super) question: Question,
     ballot: Ballot,
     numbers: Numbers,
     /// Whose the key was on nodes that refused it.
     holders: Vec<Option<Owner>>,
-    fanout: Fanout,
-}
-
-/// Who is asked when: the first `reached` of `order` have been. The others are asked too if those
-/// cannot or do not decide it.
-#[derive(Debug)]
-pub(super) struct Fanout {
-    pub(super) order: Vec<NodeId>,
-    reached: usize,
-    /// For how long only a part of the nodes is asked.
-    hedge_delay: Duration,
+    pub(super) fanout: Fanout,
 }
 
 /// What a round has come to.
@@ -69,22 +53,11 @@ pub(super) enum Progress {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// Another owner has, or may have, the lock.
-    Held { retry_after: Option<Duration> },
+    Held,
     /// No owner is known to have a majority: several have asked at once.
-    Split { retry_after: Option<Duration> },
+    Split,
     /// Too few nodes voted.
     Outage(Cause),
-}
-
-impl Fanout {
-    /// No node has been asked.
-    pub(super) const fn new(order: Vec<NodeId>, hedge_delay: Duration) -> Self {
-        Self {
-            order,
-            reached: 0,
-            hedge_delay,
-        }
-    }
 }
 
 impl Round {
@@ -92,20 +65,15 @@ impl Round {
     pub(super) fn new(
         id: RoundId,
         nodes: usize,
+        question: Question,
         fanout: Fanout,
-        block: Option<BlockRequest>,
-        (ttl, spare): (Duration, Duration),
         (started, closes_at): (Instant, Instant),
     ) -> Self {
         Self {
             id,
             started,
             closes_at,
-            ttl,
-            spare,
-            block,
-            is_repeated: false,
-            heard: started,
+            question,
             ballot: Ballot::new(nodes),
             numbers: Numbers::default(),
             holders: Vec::new(),
@@ -113,22 +81,16 @@ impl Round {
         }
     }
 
-    /// The nodes to ask next, so that `count` have been asked, or all there are.
-    pub(super) fn reach(&mut self, count: usize) -> Vec<NodeId> {
-        let count = count.min(self.fanout.order.len()).max(self.fanout.reached);
-        let before = std::mem::replace(&mut self.fanout.reached, count);
-        self.fanout.order[before..count].to_vec()
-    }
-
-    /// The nodes to ask next: so that there are as `many`, or all that are left if some of those
-    /// that were asked have not said yes.
-    pub(super) fn widen(&mut self, many: usize) -> Vec<NodeId> {
+    /// How many nodes to ask if those that were asked do not decide it: as many as at first if only
+    /// the leader was asked and said yes, else all.
+    pub(super) fn wider(&self) -> usize {
+        let Fanout { order, many, .. } = &self.fanout;
         let all_ours = self.ballot.ours() == self.fanout.reached;
-        self.reach(if all_ours && self.fanout.reached < many {
-            many
+        if all_ours && self.fanout.reached < *many {
+            *many
         } else {
-            self.fanout.order.len()
-        })
+            order.len()
+        }
     }
 
     /// When to look at it again at the latest.
@@ -149,40 +111,60 @@ impl Round {
         hedge.min(self.closes_at)
     }
 
-    /// From the first request to the last yes.
-    pub(super) fn took(&self) -> Duration {
-        self.heard.since(self.started)
+    /// Counts what a node has said, unless its clock has run ahead by so much that it has no vote.
+    pub(super) fn on_reply(
+        &mut self,
+        node: NodeId,
+        reply: Reply,
+        lead: Option<Duration>,
+        now: Instant,
+    ) {
+        let verdict = match (reply, lead) {
+            (_, Some(by)) => Verdict::ClockAhead { by },
+            (Reply::Granted { first, .. }, _) if first.is_plausible() => {
+                return self.on_yes(node, Some(first), now);
+            }
+            (Reply::Extended { first, .. }, _) if first.is_none_or(Token::is_plausible) => {
+                return self.on_yes(node, first, now);
+            }
+            (Reply::Held { owner, remaining }, _) => {
+                return self.on_held(node, owner, remaining, now);
+            }
+            (Reply::NotOwner, _) => Verdict::NoLongerOurs,
+            (Reply::Refused { message, .. }, _) => Verdict::Refused { message },
+            (Reply::Garbled { answer }, _) => Verdict::Garbled { answer },
+            (other, _) => Verdict::Garbled {
+                answer: format!("{other:?}").into(),
+            },
+        };
+        self.on_verdict(node, verdict, now);
     }
 
     /// A node has said yes, and reported the first number of its block, if one was wanted.
-    pub(super) fn on_yes(&mut self, node: NodeId, first: Option<Token>, now: Instant) {
-        if now >= self.closes_at || !self.ballot.cast(node, Verdict::Ours) {
-            return;
-        }
-        self.heard = now;
-        if let Some(first) = first {
+    fn on_yes(&mut self, node: NodeId, first: Option<Token>, now: Instant) {
+        if self.on_verdict(node, Verdict::Ours, now)
+            && let Some(first) = first
+        {
             self.numbers.hear(node, first);
         }
     }
 
     /// A node has refused, because another owner has the key.
-    pub(super) fn on_held(
+    fn on_held(
         &mut self,
         node: NodeId,
         owner: Option<Owner>,
-        verdict: Verdict,
+        remaining: Option<Duration>,
         now: Instant,
     ) {
-        if now < self.closes_at && self.ballot.cast(node, verdict) {
+        if self.on_verdict(node, Verdict::HeldByAnother { remaining }, now) {
             self.holders.push(owner);
         }
     }
 
-    /// Any other verdict.
-    pub(super) fn on_verdict(&mut self, node: NodeId, verdict: Verdict, now: Instant) {
-        if now < self.closes_at {
-            self.ballot.cast(node, verdict);
-        }
+    /// The first verdict of each node counts, if it comes in time. Whether this one does.
+    pub(super) fn on_verdict(&mut self, node: NodeId, verdict: Verdict, now: Instant) -> bool {
+        now < self.closes_at && self.ballot.cast(node, verdict)
     }
 
     /// Falls at a majority, at impossibility, or when the round closes: never later.
@@ -193,30 +175,29 @@ impl Round {
         if self.ballot.is_won() {
             return self.progress_of_numbers(now);
         }
-        if let Some(lost) = self.lost_at_leader() {
-            return Progress::Failed(lost);
+        if self.lost_at_leader().is_some() {
+            return Progress::Failed(Failure::Held);
         }
         if !self.ballot.is_out_of_reach() {
             return self.progress_of_part(now);
         }
         if self.ballot.lacks_quorum() {
-            return Progress::Failed(Failure::Outage(self.outage()));
+            return Progress::Failed(Failure::Outage(outage(self.ballot.verdicts())));
         }
-        let retry_after = self.retry_after();
         let majority = quorum::majority(self.ballot.verdicts().len());
-        let most = self.holder().map_or(0, |owner| self.held_by(owner));
+        let most = self.held_by_one();
         if most >= majority {
-            Progress::Failed(Failure::Held { retry_after })
+            Progress::Failed(Failure::Held)
         } else if most + self.unanswered() >= majority && now < self.hedge_at() {
             // The nodes that have not replied tell whether that owner holds the lock.
             Progress::Open
         } else {
-            Progress::Failed(Failure::Split { retry_after })
+            Progress::Failed(Failure::Split)
         }
     }
 
     fn progress_of_numbers(&self, now: Instant) -> Progress {
-        let Some(block) = self.block else {
+        let Some(block) = self.question.block else {
             return Progress::Won(None);
         };
         let nodes = self.ballot.verdicts().len();
@@ -226,31 +207,19 @@ impl Round {
         // After a second disagreement: a node whose counter is far off may always be among the first
         // to reply, so the others are waited for.
         let can_agree = self.numbers.can_agree(nodes, self.ballot.pending());
-        if self.is_repeated && can_agree && now < self.hedge_at() {
+        if self.question.is_repeated && can_agree && now < self.hedge_at() {
             Progress::Open
         } else {
             Progress::Disagrees
         }
     }
 
-    /// It was lost at the one node that was asked before all others.
-    pub(super) fn is_lost_at_leader(&self) -> bool {
-        self.lost_at_leader().is_some()
-    }
-
-    /// If one node is asked before all others, a loser there disturbs no other.
-    fn lost_at_leader(&self) -> Option<Failure> {
-        let leader = self
-            .fanout
-            .order
-            .first()
-            .filter(|_| self.fanout.reached == 1)?;
-        match self.ballot.verdicts()[leader.0] {
-            Verdict::HeldByAnother {
-                remaining: retry_after,
-            } => Some(Failure::Held { retry_after }),
-            _ => None,
-        }
+    /// If one node is asked before all others, a loser there disturbs no other. What that node said.
+    fn lost_at_leader(&self) -> Option<&Verdict> {
+        let Fanout { order, reached, .. } = &self.fanout;
+        let leader = order.first().filter(|_| *reached == 1)?;
+        let verdict = &self.ballot.verdicts()[leader.0];
+        matches!(verdict, Verdict::HeldByAnother { .. }).then_some(verdict)
     }
 
     /// Not decided yet. Do the nodes that were asked still decide it?
@@ -279,14 +248,10 @@ impl Round {
         self.numbers.next_proposal(nodes, self.ballot.pending())
     }
 
-    /// What each node said, if no node was asked.
-    pub(super) fn into_verdicts_unasked(self) -> Vec<Verdict> {
-        let verdicts = self.ballot.into_verdicts().into_iter();
-        let unasked = verdicts.map(|verdict| match verdict {
-            Verdict::NoAnswerYet => Verdict::NotAsked,
-            verdict => verdict,
-        });
-        unasked.collect()
+    /// How many nodes were asked and have given no verdict.
+    fn unanswered(&self) -> usize {
+        let not_asked = self.fanout.order.len() - self.fanout.reached;
+        self.ballot.pending().saturating_sub(not_asked)
     }
 
     pub(super) fn into_verdicts(self) -> Vec<Verdict> {
@@ -297,38 +262,25 @@ impl Round {
         verdicts
     }
 
-    /// How many nodes were asked and have given no verdict.
-    fn unanswered(&self) -> usize {
-        let not_asked = self.fanout.order.len() - self.fanout.reached;
-        self.ballot.pending().saturating_sub(not_asked)
-    }
-
-    /// The owner that has most of the nodes that refused, if any has refused. Clients of other
-    /// libraries count as one owner.
-    pub(super) fn holder(&self) -> Option<Option<Owner>> {
-        let owners = self.holders.iter().copied();
-        owners.max_by_key(|&owner| self.held_by(owner))
-    }
-
-    fn held_by(&self, owner: Option<Owner>) -> usize {
-        self.holders.iter().filter(|&&other| other == owner).count()
-    }
-
-    /// Too few nodes for a majority: because they cannot be reached, or only for now?
-    fn outage(&self) -> Cause {
-        outage(self.ballot.verdicts())
+    /// How many of the nodes that refused have the same owner. Clients of other libraries count as
+    /// one.
+    fn held_by_one(&self) -> usize {
+        let of = |owner| self.holders.iter().filter(|&other| other == owner).count();
+        self.holders.iter().map(of).max().unwrap_or_default()
     }
 
     /// When as many of the refusing nodes as a majority lacks will have let go of the key by
     /// themselves. `None` if that cannot be told: a key without expiry.
-    fn retry_after(&self) -> Option<Duration> {
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        let remaining = |verdict: &Verdict| match verdict {
+            Verdict::HeldByAnother { remaining } => *remaining,
+            _ => None,
+        };
+        if let Some(verdict) = self.lost_at_leader() {
+            return remaining(verdict);
+        }
         let verdicts = self.ballot.verdicts().iter();
-        let mut remaining: Vec<Duration> = verdicts
-            .filter_map(|verdict| match verdict {
-                Verdict::HeldByAnother { remaining } => *remaining,
-                _ => None,
-            })
-            .collect();
+        let mut remaining: Vec<Duration> = verdicts.filter_map(remaining).collect();
         remaining.sort_unstable();
         let last = self.ballot.missing().checked_sub(1)?;
         remaining.get(last).copied()
@@ -358,30 +310,35 @@ fn outage(verdicts: &[Verdict]) -> Cause {
 
 #[cfg(test)]
 mod tests {
-    use super::*;
-    use crate::action::QuarantineReason;
+    use super::{super::question::Kind, *};
+    use crate::{action::QuarantineReason, message::BlockRequest, rules::validity::LockParams};
 
     fn at(millis: u64) -> Instant {
         Instant::from_nanos(0).after(Duration::from_millis(millis))
     }
 
-    fn held(millis: u64) -> Verdict {
-        Verdict::HeldByAnother {
-            remaining: Some(Duration::from_millis(millis)),
-        }
+    fn refuse(round: &mut Round, node: usize, owner: u128, millis: u64) {
+        let remaining = Some(Duration::from_millis(millis));
+        round.on_held(NodeId(node), Some(Owner(owner)), remaining, at(1));
     }
 
     /// A round that asks `first` of five nodes at first, and closes after 250 ms.
     fn round(first: usize) -> Round {
         let order = (0..5).map(NodeId).collect();
-        let fanout = Fanout::new(order, Duration::from_millis(10));
+        let fanout = Fanout::new(order, 5, Duration::from_millis(10));
         let block = BlockRequest {
             proposal: Token(1),
             length: 4,
         };
-        let ttl = (Duration::from_secs(1), Duration::ZERO);
-        let mut round = Round::new(RoundId(1), 5, fanout, Some(block), ttl, (at(0), at(250)));
-        round.reach(first);
+        let question = Question {
+            kind: Kind::Extend,
+            params: LockParams::of(Duration::from_secs(1)),
+            spare: Duration::ZERO,
+            block: Some(block),
+            is_repeated: false,
+        };
+        let mut round = Round::new(RoundId(1), 5, question, fanout, (at(0), at(250)));
+        round.fanout.reach(first);
         round
     }
 
@@ -399,7 +356,6 @@ mod tests {
         round.on_yes(NodeId(2), Some(Token(7)), at(2));
         let block = Block::new(Token(7), 4);
         assert_eq!(round.progress(at(2)), Progress::Won(Some(block)));
-        assert_eq!(round.took(), Duration::from_millis(2));
     }
 
     #[test]
@@ -407,7 +363,7 @@ mod tests {
         let mut round = round(5);
         say(&mut round, &[7, 9, 7]);
         assert_eq!(round.progress(at(9)), Progress::Disagrees);
-        round.is_repeated = true;
+        round.question.is_repeated = true;
         assert_eq!(round.progress(at(9)), Progress::Open);
         assert_eq!(round.progress(at(10)), Progress::Disagrees);
         round.on_yes(NodeId(3), Some(Token(7)), at(9));
@@ -427,27 +383,20 @@ mod tests {
     fn an_owner_with_a_majority_holds_the_lock_and_others_only_met() {
         let mut round = round(5);
         for (node, owner) in [(0, 1), (1, 1), (2, 2)] {
-            round.on_held(NodeId(node), Some(Owner(owner)), held(30), at(1));
+            refuse(&mut round, node, owner, 30);
         }
-        let split = Failure::Split {
-            retry_after: Some(Duration::from_millis(30)),
-        };
         assert_eq!(round.progress(at(9)), Progress::Open);
-        assert_eq!(round.progress(at(10)), Progress::Failed(split));
-        round.on_held(NodeId(3), Some(Owner(1)), held(30), at(1));
-        assert!(matches!(
-            round.progress(at(1)),
-            Progress::Failed(Failure::Held { .. })
-        ));
+        assert_eq!(round.progress(at(10)), Progress::Failed(Failure::Split));
+        refuse(&mut round, 3, 1, 30);
+        assert_eq!(round.progress(at(1)), Progress::Failed(Failure::Held));
     }
 
     #[test]
     fn a_loser_at_the_node_that_is_asked_first_disturbs_no_other() {
         let mut round = round(1);
-        round.on_held(NodeId(0), Some(Owner(1)), held(30), at(1));
-        let retry_after = Some(Duration::from_millis(30));
-        let lost = Progress::Failed(Failure::Held { retry_after });
-        assert_eq!(round.progress(at(1)), lost);
+        refuse(&mut round, 0, 1, 30);
+        assert_eq!(round.progress(at(1)), Progress::Failed(Failure::Held));
+        assert_eq!(round.retry_after(), Some(Duration::from_millis(30)));
     }
 
     #[test]
@@ -456,7 +405,8 @@ mod tests {
         say(&mut late, &[7, 7]);
         assert_eq!(late.progress(at(9)), Progress::Open);
         assert_eq!(late.progress(at(10)), Progress::AskMore);
-        assert_eq!(late.widen(3), [NodeId(3), NodeId(4)]);
+        let wider = late.wider();
+        assert_eq!(late.fanout.reach(wider), [NodeId(3), NodeId(4)]);
         assert_eq!(late.progress(at(10)), Progress::Open);
 
         let mut failed = round(3);
@@ -469,7 +419,7 @@ mod tests {
         let mut round = round(5);
         say(&mut round, &[7]);
         for (node, millis) in [(1, 900), (2, 30), (3, 500)] {
-            round.on_held(NodeId(node), Some(Owner(1)), held(millis), at(1));
+            refuse(&mut round, node, 1, millis);
         }
         assert_eq!(round.retry_after(), Some(Duration::from_millis(30)));
     }

@@ -11,10 +11,10 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Ask, Cx, Front, Key, Waiter, attempt::Opening, fairness};
+use super::{Ask, Cx, Front, Key, Waiter, attempt::Opening, claim::Reads};
 use crate::{
-    action::{Cause, Refusal, Verdict},
-    message::{NodeId, Reply, Request},
+    action::{Refusal, Verdict},
+    message::{NodeId, Owner, Reply, Request},
     rules::backoff::{self, jitter},
     time::Instant,
 };
@@ -23,21 +23,19 @@ use crate::{
 /// away; doubled with every further one, in case it is none.
 const SPLIT_PAUSE: Duration = Duration::from_millis(2);
 
+/// Of so many attempts that were not called for one asks all nodes: the leader may know less than
+/// the others.
+const ASKS_ALL: u32 = 2;
+
 #[derive(Debug)]
 pub(super) struct Backoff {
     pub(super) waiter: Waiter,
     /// When to ask in any case.
     until: Instant,
-    refusal: Refusal,
-    /// The lock is left to other processes.
-    stands_back: bool,
     /// When to ask for a lock that is free, and that others may have first.
     ask_at: Option<Instant>,
-    /// The attempt was refused by none that holds the lock: see `attempt`.
-    split: Option<Split>,
-    /// A read of the key is under way on this node, and whether to read it once more afterwards.
-    reading: Option<NodeId>,
-    reads_again: bool,
+    /// Of the key, to learn whether it is free.
+    reads: Reads,
 }
 
 /// Attempts to find one winner among processes that have asked at the same instant.
@@ -55,16 +53,12 @@ impl Split {
 }
 
 impl Backoff {
-    const fn new(waiter: Waiter, refusal: Refusal, until: Instant) -> Self {
+    fn new(waiter: Waiter, until: Instant) -> Self {
         Self {
             waiter,
             until,
-            refusal,
-            stands_back: false,
             ask_at: None,
-            split: None,
-            reading: None,
-            reads_again: false,
+            reads: Reads::default(),
         }
     }
 
@@ -73,41 +67,32 @@ impl Backoff {
         self.ask_at.unwrap_or(self.until).min(self.until)
     }
 
-    pub(super) const fn lacks_quorum(&self) -> bool {
-        self.refusal.lacks_quorum()
-    }
-
-    pub(super) fn stands_back_until(&self) -> Option<Instant> {
-        self.stands_back.then_some(self.until)
-    }
-
     /// While another owner has the lock, one node is asked first: a refusal costs one request. The
     /// attempt that is known to be the last asks all.
-    fn opening(&self, now: Instant) -> Opening {
-        if let Some(split) = self.split {
-            return Opening::After(split);
-        }
-        let asks_all = self.ask_at.is_none_or(|at| at > now) && self.waiter.asks_all;
+    fn opening(&self, refusal: &Refusal, now: Instant) -> Opening {
         let is_last = now >= self.waiter.wait_until;
-        if is_last || asks_all || !self.refusal.is_contended() {
-            Opening::Broadcast
-        } else {
+        let is_told = self.ask_at.is_some_and(|at| at <= now);
+        let asks_one = is_told || !self.waiter.lost_attempts.is_multiple_of(ASKS_ALL);
+        if self.waiter.split.is_some() || asks_one && !is_last && refusal.is_contended() {
             Opening::LeaderFirst
+        } else {
+            Opening::Broadcast
         }
     }
 }
 
 impl Key {
-    pub(super) fn back_off(&mut self, waiter: Waiter, refusal: Refusal, cx: &mut Cx<'_>) {
-        let random = (cx.out.env.random)();
-        let node = self.watch_node(&refusal, cx);
+    pub(super) fn back_off(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
+        let random = cx.random();
+        let node = self.watch_node(cx);
+        let refusal = &self.last_refusal;
         let can_ask = cx.nodes.has_majority(cx.now());
-        let longest = backoff::longest(&refusal, waiter.params.round_timeout(), can_ask);
+        let longest = backoff::longest(refusal, waiter.params.round_timeout(), can_ask);
         let is_notified = node.is_some();
-        let pause = backoff::pause(waiter.lost_attempts, &refusal, longest, is_notified, random);
+        let pause = backoff::pause(waiter.lost_attempts, refusal, longest, is_notified, random);
         // The last attempt is made when the caller stops waiting, not given up before.
         let until = cx.now().after(pause).min(waiter.wait_until);
-        self.front = Front::BackingOff(Backoff::new(waiter, refusal, until));
+        self.front = Front::BackingOff(Backoff::new(waiter, until));
         if let Some(node) = node {
             self.read(node, cx);
         }
@@ -116,77 +101,60 @@ impl Key {
     /// The process has had its share of turns: leaves the lock to others for a while.
     pub(super) fn stand_back(&mut self, waiter: Waiter, until: Instant, cx: &mut Cx<'_>) {
         let until = until.min(waiter.wait_until);
-        let cause = Cause::Contended { retry_after: None };
-        let mut backoff = Backoff::new(waiter, Refusal::without_verdicts(cause), until);
-        backoff.stands_back = true;
-        self.front = Front::BackingOff(backoff);
-        let leader = cx
-            .nodes
-            .in_order(&self.name)
-            .find(|&node| cx.nodes.is_up(node));
+        self.last_refusal = Refusal::CONTENDED;
+        self.front = Front::BackingOff(Backoff::new(waiter, until));
+        let mut order = cx.nodes.in_order(&cx.name);
+        let leader = order.find(|&node| cx.nodes.is_up(node));
         if let Some(leader) = leader.filter(|&leader| cx.nodes.tells_changes(leader)) {
             self.read(leader, cx);
         }
     }
 
     /// Asks again in a moment, leader-first.
-    pub(super) fn end_split(
-        &mut self,
-        waiter: Waiter,
-        refusal: Refusal,
-        mut split: Split,
-        cx: &mut Cx<'_>,
-    ) {
-        let random = (cx.out.env.random)();
+    pub(super) fn end_split(&mut self, mut waiter: Waiter, mut split: Split, cx: &mut Cx<'_>) {
         // The first time at once: the release is on its way before it.
         let pause = if split.tries == 0 {
             Duration::ZERO
         } else {
-            jitter(SPLIT_PAUSE * (1 << split.tries.min(6)), random)
+            jitter(SPLIT_PAUSE * (1 << split.tries.min(6)), cx.random())
         };
         split.tries += 1;
-        let mut backoff = Backoff::new(waiter, refusal, cx.now().after(pause).min(split.until));
-        backoff.split = Some(split);
-        self.front = Front::BackingOff(backoff);
+        waiter.split = Some(split);
+        let until = cx.now().after(pause).min(split.until);
+        self.front = Front::BackingOff(Backoff::new(waiter, until));
     }
 
     pub(super) fn advance_backoff(&mut self, cx: &mut Cx<'_>) -> bool {
         let now = cx.now();
-        let Front::BackingOff(backoff) = &self.front else {
+        let Front::BackingOff(backoff) = &mut self.front else {
             return false;
         };
         if now < backoff.next_due() {
             return false;
         }
-        if backoff.split.is_some_and(|split| split.until <= now) {
-            self.give_up_split(cx);
-            return true;
+        let split = &mut backoff.waiter.split;
+        if split.take_if(|split| split.until <= now).is_none() {
+            let opening = backoff.opening(&self.last_refusal, now);
+            self.go_on(opening, cx);
+        } else if let Front::BackingOff(backoff) = self.take_front() {
+            // No process has won in time. The waiter goes on like any other.
+            self.back_off_or_refuse(backoff.waiter, cx);
         }
-        let opening = backoff.opening(now);
-        self.go_on(opening, cx);
         true
-    }
-
-    /// No process has won in time. The waiter goes on like any other.
-    fn give_up_split(&mut self, cx: &mut Cx<'_>) {
-        match self.take_front() {
-            Front::BackingOff(Backoff {
-                waiter, refusal, ..
-            }) => self.back_off_or_refuse(waiter, refusal, cx),
-            other => self.front = other,
-        }
     }
 
     /// What kept the front waiter from the lock may be over.
     pub(super) fn retry_now(&mut self, cx: &mut Cx<'_>) {
-        match &mut self.front {
-            Front::BackingOff(backoff) if !backoff.stands_back => {
-                // The attempts to end a split are the waiter's last, and not for longer than that.
-                let opening = backoff.split.map_or(Opening::Broadcast, Opening::After);
-                self.go_on(opening, cx);
-            }
-            Front::Acquiring(attempt) => attempt.asks_again = true,
-            _ => {}
+        if self.stand_back_until.is_none() {
+            let is_split =
+                matches!(&self.front, Front::BackingOff(one) if one.waiter.split.is_some());
+            // The attempts to end a split are the waiter's last, and not for longer than that.
+            let opening = if is_split {
+                Opening::LeaderFirst
+            } else {
+                Opening::Broadcast
+            };
+            self.go_on(opening, cx);
         }
     }
 
@@ -198,13 +166,14 @@ impl Key {
     }
 
     /// A node that has the holder's key and tells when that changes.
-    fn watch_node(&self, refusal: &Refusal, cx: &Cx<'_>) -> Option<NodeId> {
-        if !refusal.is_contended() {
-            return None;
-        }
-        cx.nodes.in_order(&self.name).find(|&node| {
+    fn watch_node(&self, cx: &Cx<'_>) -> Option<NodeId> {
+        let refusal = &self.last_refusal;
+        let mut order = cx.nodes.in_order(&cx.name);
+        order.find(|&node| {
             let verdict = refusal.verdicts.get(node.0);
-            matches!(verdict, Some(Verdict::HeldByAnother { .. })) && cx.nodes.tells_changes(node)
+            matches!(verdict, Some(Verdict::HeldByAnother { .. }))
+                && refusal.is_contended()
+                && cx.nodes.tells_changes(node)
         })
     }
 
@@ -213,23 +182,17 @@ impl Key {
         let Front::BackingOff(backoff) = &mut self.front else {
             return;
         };
-        if !backoff.refusal.is_contended() || backoff.split.is_some() {
-            return;
-        }
-        if backoff.reading.is_some() {
-            backoff.reads_again = true;
+        let is_wanted = self.last_refusal.is_contended() && backoff.waiter.split.is_none();
+        if !is_wanted || !backoff.reads.begin() {
             return;
         }
         let body = Request::Watch {
-            key: Arc::clone(&self.name),
+            key: Arc::clone(&cx.name),
             owner: None,
         };
         // Not connected: the next attempt comes anyway.
-        if cx
-            .nodes
-            .tell(node, (self.id, Ask::Await), body, &mut cx.out)
-        {
-            backoff.reading = Some(node);
+        if !cx.tell(node, Ask::Await, body) {
+            backoff.reads.end();
         }
     }
 
@@ -237,42 +200,30 @@ impl Key {
         let Front::BackingOff(backoff) = &mut self.front else {
             return;
         };
-        if backoff.reading == Some(node) {
-            backoff.reading = None;
-        }
-        if std::mem::take(&mut backoff.reads_again) {
+        if backoff.reads.end() {
             return self.read(node, cx);
         }
         match reply {
             Reply::Taken { owner } => {
-                backoff.stands_back = false;
                 backoff.ask_at = None;
-                self.order
-                    .on_turn_of(owner.map(crate::message::Owner::process));
+                self.order.on_turn_of(owner.map(Owner::process));
+                // The process has left the lock to others for long enough, and waits like them.
+                if self.stand_back_until.take().is_some() {
+                    self.go_on(Opening::LeaderFirst, cx);
+                }
             }
-            Reply::Free if !backoff.stands_back && backoff.ask_at.is_none() => {
+            Reply::Free if self.stand_back_until.is_none() && backoff.ask_at.is_none() => {
                 let round = cx.nodes.usual_delay(node, cx.now());
-                let pause = self.order.defer_by(round, (cx.out.env.random)());
+                let pause = self.order.defer_by(round, cx.random());
                 backoff.ask_at = Some(cx.now().after(pause));
             }
             _ => {}
         }
     }
 
-    pub(super) fn on_await_failed(&mut self, node: NodeId) {
-        if let Front::BackingOff(backoff) = &mut self.front
-            && backoff.reading == Some(node)
-        {
-            backoff.reading = None;
+    pub(super) fn on_await_failed(&mut self) {
+        if let Front::BackingOff(backoff) = &mut self.front {
+            backoff.reads.end();
         }
-    }
-}
-
-/// How long a turn's end leaves the lock to others.
-pub(super) fn stand_back_for(round: Duration, cx: &mut Cx<'_>) -> Duration {
-    if cx.out.settings.mixed_fleet {
-        fairness::mixed_cooldown((cx.out.env.random)())
-    } else {
-        fairness::cooldown(round)
     }
 }

@@ -343,6 +343,28 @@ fn without_news_a_free_lock_is_found_after_a_pause() {
     );
 }
 
+/// The owner is dead, and its key stays on the leader alone: the leader is not the last word.
+#[test]
+fn a_key_that_stays_on_the_leader_keeps_no_waiter_from_the_lock() {
+    for nodes in [3, 5] {
+        let mut world = World::new(nodes);
+        let leader = world.leader("k");
+        world.occupy_all("k", OTHER);
+        world.ask(1, "k", waiting(LEASE));
+        world.run_for(Duration::from_millis(500));
+        for node in (0..nodes).filter(|&node| node != leader) {
+            world.nodes[node].forget_key("k");
+        }
+        let freed = world.now;
+        world.granted(1);
+        let took = world.now.since(freed);
+        assert!(
+            took <= Duration::from_millis(150),
+            "{nodes} nodes: {took:?}"
+        );
+    }
+}
+
 #[test]
 fn a_watching_waiter_asks_seldom() {
     let mut world = with_waiter(3);

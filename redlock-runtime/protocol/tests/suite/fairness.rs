@@ -25,6 +25,8 @@ struct Run {
     next: Vec<u64>,
     running: Option<(usize, u64, Instant)>,
     last: Token,
+    /// Each client asks for one more section whenever one of its own is over.
+    asks_again: bool,
 }
 
 impl Run {
@@ -33,6 +35,7 @@ impl Run {
             next: vec![1; clients],
             running: None,
             last: Token(0),
+            asks_again: false,
         }
     }
 
@@ -47,6 +50,10 @@ impl Run {
             {
                 world.client(client).end(section);
                 self.running = None;
+                if self.asks_again {
+                    let params = waiting(Duration::from_secs(600));
+                    world.client(client).ask(section + 1, "k", params);
+                }
             }
             for (client, next) in self.next.iter_mut().enumerate() {
                 match world.client(client).answered(*next) {
@@ -143,6 +150,37 @@ fn a_single_waiter_of_another_process_does_not_wait_for_a_whole_queue() {
         waited.is_some_and(|waited| waited <= 3 * LONGEST_TURN),
         "{waited:?}"
     );
+}
+
+/// Processes with one caller each, which asks again as soon as its section is over. Their requests take
+/// differently long to each node, so they hear of a free lock one after the other, and always in the
+/// same order.
+#[test]
+fn a_process_that_is_told_last_gets_its_share() {
+    for nodes in [3, 5] {
+        for clients in [2, 3, 5, 8] {
+            let mut world = World::with_clients(nodes, clients);
+            for client in 0..clients {
+                for node in 0..nodes {
+                    let lag = Duration::from_micros((client as u64 * 7 + node as u64 * 13) % 5);
+                    world.client(client).set_lag(node, 100 * lag);
+                }
+                queue(&mut world, client, "k", 1);
+            }
+            let mut run = Run::new(clients);
+            run.asks_again = true;
+            let sections = run.sections(&mut world, HOP, Duration::from_secs(8));
+            let mean = sections.len() / clients;
+            for client in 0..clients {
+                let own = sections.iter().filter(|section| section.0 == client);
+                let own = own.count();
+                assert!(
+                    mean / 2 <= own && own <= 2 * mean,
+                    "{nodes} nodes, {clients} clients: {client} has {own} sections, the mean is {mean}"
+                );
+            }
+        }
+    }
 }
 
 #[test]

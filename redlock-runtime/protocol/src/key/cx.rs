@@ -1,0 +1,58 @@
+//! What a key acts with.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use crate::{
+    action::{Action, Answer, Release, Verdict},
+    ask::{Ask, KeyId, RoundId},
+    message::{NodeId, Request, SectionId},
+    node::{Nodes, Out},
+    time::Instant,
+};
+
+pub(crate) struct Cx<'a> {
+    pub(crate) key: KeyId,
+    pub(crate) name: Arc<str>,
+    pub(crate) nodes: &'a mut Nodes,
+    pub(crate) sections: &'a mut BTreeMap<SectionId, KeyId>,
+    /// The last round of any key.
+    pub(crate) last_round: &'a mut RoundId,
+    pub(crate) out: Out<'a>,
+}
+
+impl Cx<'_> {
+    pub(super) const fn now(&self) -> Instant {
+        self.out.now
+    }
+
+    pub(super) fn random(&mut self) -> u128 {
+        (self.out.env.random)()
+    }
+
+    pub(super) const fn new_round(&mut self) -> RoundId {
+        self.last_round.0 += 1;
+        *self.last_round
+    }
+
+    /// Asks for a vote, or says at once why that cannot be.
+    pub(super) fn ask(&mut self, node: NodeId, ask: Ask, body: Request) -> Result<(), Verdict> {
+        self.nodes.ask(node, (self.key, ask), body, &mut self.out)
+    }
+
+    /// Sends what needs no vote. False if the node is not connected.
+    pub(super) fn tell(&mut self, node: NodeId, ask: Ask, body: Request) -> bool {
+        self.nodes.tell(node, (self.key, ask), body, &mut self.out)
+    }
+
+    pub(super) fn answer(&mut self, section: SectionId, answer: Answer) {
+        if matches!(answer, Answer::Refused(_)) {
+            self.sections.remove(&section);
+        }
+        let answer = Action::Answer { section, answer };
+        self.out.actions.push_back(answer);
+    }
+
+    pub(super) fn released(&mut self, section: SectionId, release: Release) {
+        self.answer(section, Answer::Released(release));
+    }
+}

@@ -1,0 +1,155 @@
+//! What a round asks the nodes, and of which of them.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{Ask, Claim, Cx, round::Round};
+use crate::{
+    action::Verdict,
+    message::{AdmissionId, BlockRequest, NodeId, Request},
+    rules::validity::LockParams,
+    time::Instant,
+};
+
+/// An acquisition or an extension.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Question {
+    pub(super) kind: Kind,
+    pub(super) params: LockParams,
+    /// How much longer than the key TTL of `params` the nodes keep the key if they write it.
+    pub(super) spare: Duration,
+    pub(super) block: Option<BlockRequest>,
+    /// The nodes did not agree on a block when they were asked before.
+    pub(super) is_repeated: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Acquire { waits: bool },
+    Extend,
+}
+
+/// Who is asked when: the first `reached` of `order` have been. The others are asked too if those
+/// cannot or do not decide it.
+#[derive(Debug)]
+pub(super) struct Fanout {
+    pub(super) order: Vec<NodeId>,
+    pub(super) reached: usize,
+    /// How many are asked at first, unless only the leader is.
+    pub(super) many: usize,
+    /// For how long only a part of the nodes is asked.
+    pub(super) hedge_delay: Duration,
+}
+
+impl Fanout {
+    /// No node has been asked.
+    pub(super) const fn new(order: Vec<NodeId>, many: usize, hedge_delay: Duration) -> Self {
+        Self {
+            order,
+            reached: 0,
+            many,
+            hedge_delay,
+        }
+    }
+
+    /// The nodes to ask next, so that `count` have been asked, or all there are.
+    pub(super) fn reach(&mut self, count: usize) -> Vec<NodeId> {
+        let count = count.min(self.order.len()).max(self.reached);
+        let before = std::mem::replace(&mut self.reached, count);
+        self.order[before..count].to_vec()
+    }
+}
+
+impl Round {
+    /// A round of which the nodes without a vote are known already.
+    pub(super) fn open(
+        question: Question,
+        fanout: Fanout,
+        closes_at: Instant,
+        cx: &mut Cx<'_>,
+    ) -> Self {
+        let started = cx.now();
+        let times = (started, closes_at);
+        let mut round = Self::new(cx.new_round(), cx.nodes.count(), question, fanout, times);
+        for node in cx.nodes.ids() {
+            if let Some(verdict) = cx.nodes.verdict(node, started) {
+                round.on_verdict(node, verdict, started);
+            }
+        }
+        round
+    }
+
+    /// Asks all nodes that may have the keys of a claim to let them live for longer.
+    pub(super) fn extend(
+        question: Question,
+        claim: &mut Claim,
+        closes_at: Instant,
+        cx: &mut Cx<'_>,
+    ) -> Self {
+        let now = cx.now();
+        let (order, others): (Vec<NodeId>, Vec<NodeId>) =
+            cx.nodes.ids().partition(|&node| claim.may_have(node));
+        let all = order.len();
+        let fanout = Fanout::new(order, all, cx.nodes.hedge_delay(now));
+        let mut round = Self::open(question, fanout, closes_at, cx);
+        for node in others {
+            round.on_verdict(node, Verdict::NoLongerOurs, now);
+        }
+        claim.on_extending(&round);
+        round.ask(all, claim, cx);
+        round
+    }
+
+    /// Asks more nodes, so that `count` have been asked.
+    pub(super) fn ask(&mut self, count: usize, claim: &mut Claim, cx: &mut Cx<'_>) {
+        for node in self.fanout.reach(count) {
+            let request = cx.nodes.next_request();
+            let (ask, body) = self.request(claim, Arc::clone(&cx.name));
+            match cx.ask(node, ask, body) {
+                Err(verdict) => {
+                    self.on_verdict(node, verdict, cx.now());
+                }
+                Ok(()) if matches!(ask, Ask::Acquire(..)) => {
+                    let ttl = self.question.params.key_ttl() + self.question.spare;
+                    claim.on_acquire(node, request, ttl, cx.now());
+                }
+                Ok(()) => {}
+            }
+        }
+    }
+
+    fn request(&self, claim: &Claim, key: Arc<str>) -> (Ask, Request) {
+        let Question {
+            kind,
+            params,
+            spare,
+            block,
+            ..
+        } = self.question;
+        let (owner, ttl, admission) = (claim.owner, params.key_ttl(), AdmissionId(0));
+        match (kind, block) {
+            (Kind::Acquire { waits }, Some(block)) => {
+                let ttl = ttl + spare;
+                let body = Request::Acquire {
+                    key,
+                    owner,
+                    ttl,
+                    block,
+                    admission,
+                    waits,
+                };
+                (Ask::Acquire(self.id, owner), body)
+            }
+            (_, block) => {
+                let body = Request::Extend {
+                    key,
+                    owner,
+                    ttl,
+                    spare,
+                    block,
+                    admission,
+                };
+                (Ask::Extend(self.id, owner), body)
+            }
+        }
+    }
+}
