@@ -51,8 +51,11 @@ const WATCH_AFTER: Duration = Duration::from_millis(20);
 /// Clients of other libraries poll: the longest time for which a process stands back for them.
 const LONGEST_MIXED_COOLDOWN: Duration = Duration::from_millis(50);
 
-/// The longest time for which a process leaves the lock to others that have left a hint. A round may
-/// have been slow for a reason that has passed.
+/// The shortest time for which a process leaves the lock to others that have left a hint: they may
+/// have to be scheduled first. It costs nothing if one of them takes the lock, because that ends it.
+const SHORTEST_COOLDOWN: Duration = Duration::from_millis(5);
+
+/// The longest: the round may have been slow for a reason that has passed.
 const LONGEST_COOLDOWN: Duration = Duration::from_millis(250);
 
 /// The turn, and the section that has the lock now.
@@ -61,6 +64,8 @@ pub(super) struct Held {
     pub(super) claim: Claim,
     pub(super) section: Option<Section>,
     began: Instant,
+    /// How long its first round took.
+    took: Duration,
     /// Before the first request of the last won round.
     pub(super) won_at: Instant,
     /// How long that round lets the keys live.
@@ -89,6 +94,7 @@ impl Held {
             claim,
             section: None,
             began: cx.now(),
+            took: cx.now().since(round.started),
             won_at: round.started,
             ttl: round.question.params.key_ttl(),
             block,
@@ -271,7 +277,7 @@ impl Key {
             Some(jitter(LONGEST_MIXED_COOLDOWN, cx.random()))
         } else {
             // The others have to hear that the lock is free, to read it, and to ask for it.
-            let delay = cx.nodes.hedge_delay(cx.now()).min(LONGEST_COOLDOWN);
+            let delay = (4 * held.took).clamp(SHORTEST_COOLDOWN, LONGEST_COOLDOWN);
             held.claim.has_remote_waiter.then_some(delay)
         };
         self.stand_back_until = cooldown.map(|time| cx.now().after(time));
