@@ -29,6 +29,9 @@ use crate::{
     },
 };
 
+/// While one node's word is enough, one in so many attempts asks all nodes.
+const ASKS_ALL_EVERY: u32 = 2;
+
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub(super) waiter: Waiter,
@@ -164,6 +167,14 @@ impl Key {
         } = attempt;
         self.releases.begin(&claim, Reports::default(), cx);
         waiter.lost_attempts += 1;
+        // One node's word is enough as long as it names the owner that is known to hold the lock. Not
+        // for ever: a node that cannot delete names that owner until the key expires.
+        waiter.asks_all = if round.is_lost_at_leader() {
+            round.holder() != self.holder || waiter.lost_attempts.is_multiple_of(ASKS_ALL_EVERY)
+        } else {
+            self.holder = round.holder().filter(|_| failure == Failure::Held);
+            failure != Failure::Held
+        };
         let split = waiter.split.take();
         let cause = match failure {
             Failure::Held | Failure::Split => Cause::Contended {

@@ -56,6 +56,8 @@ pub(crate) struct Key {
     order: TurnOrder,
     /// The lock is left to other processes until then.
     stand_back_until: Option<Instant>,
+    /// The owner that held the lock when all nodes were asked last.
+    holder: Option<Option<Owner>>,
     /// Sections that are over and have not let go yet. Nothing of theirs is released before.
     stuck: Vec<Stuck>,
     releases: Releases,
@@ -85,6 +87,7 @@ impl Key {
             queue: Queue::default(),
             order: TurnOrder::default(),
             stand_back_until: None,
+            holder: None,
             stuck: Vec::new(),
             releases: Releases::default(),
             last_refusal: Refusal::CONTENDED,
@@ -127,6 +130,7 @@ impl Key {
             params,
             wait_until: now.after(params.wait),
             lost_attempts: 0,
+            asks_all: false,
             split: None,
         });
         if is_first {

@@ -13,6 +13,8 @@ pub(super) struct Waiter {
     /// When its caller stops waiting.
     pub(super) wait_until: Instant,
     pub(super) lost_attempts: u32,
+    /// One node's word is not enough: see `attempt`.
+    pub(super) asks_all: bool,
     /// Its last attempt was refused by none that holds the lock: see `attempt`.
     pub(super) split: Option<Split>,
 }
@@ -91,6 +93,7 @@ mod tests {
                 params: LockParams::of(Duration::from_secs(1)),
                 wait_until: at(end),
                 lost_attempts: 0,
+                asks_all: false,
                 split: None,
             });
         }

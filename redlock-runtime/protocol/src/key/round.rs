@@ -185,7 +185,7 @@ impl Round {
             return Progress::Failed(Failure::Outage(outage(self.ballot.verdicts())));
         }
         let majority = quorum::majority(self.ballot.verdicts().len());
-        let most = self.held_by_one();
+        let most = self.holder().map_or(0, |owner| self.held_by(owner));
         if most >= majority {
             Progress::Failed(Failure::Held)
         } else if most + self.unanswered() >= majority && now < self.hedge_at() {
@@ -212,6 +212,11 @@ impl Round {
         } else {
             Progress::Disagrees
         }
+    }
+
+    /// It was lost at the one node that was asked before all others.
+    pub(super) fn is_lost_at_leader(&self) -> bool {
+        self.lost_at_leader().is_some()
     }
 
     /// If one node is asked before all others, a loser there disturbs no other. What that node said.
@@ -262,11 +267,15 @@ impl Round {
         verdicts
     }
 
-    /// How many of the nodes that refused have the same owner. Clients of other libraries count as
-    /// one.
-    fn held_by_one(&self) -> usize {
-        let of = |owner| self.holders.iter().filter(|&other| other == owner).count();
-        self.holders.iter().map(of).max().unwrap_or_default()
+    /// The owner that has most of the nodes that refused, if any has refused. Clients of other
+    /// libraries count as one owner.
+    pub(super) fn holder(&self) -> Option<Option<Owner>> {
+        let owners = self.holders.iter().copied();
+        owners.max_by_key(|&owner| self.held_by(owner))
+    }
+
+    fn held_by(&self, owner: Option<Owner>) -> usize {
+        self.holders.iter().filter(|&&other| other == owner).count()
     }
 
     /// When as many of the refusing nodes as a majority lacks will have let go of the key by

@@ -23,10 +23,6 @@ use crate::{
 /// away; doubled with every further one, in case it is none.
 const SPLIT_PAUSE: Duration = Duration::from_millis(2);
 
-/// Of so many attempts that were not called for one asks all nodes: the leader may know less than
-/// the others.
-const ASKS_ALL: u32 = 2;
-
 #[derive(Debug)]
 pub(super) struct Backoff {
     pub(super) waiter: Waiter,
@@ -72,7 +68,7 @@ impl Backoff {
     fn opening(&self, refusal: &Refusal, now: Instant) -> Opening {
         let is_last = now >= self.waiter.wait_until;
         let is_told = self.ask_at.is_some_and(|at| at <= now);
-        let asks_one = is_told || !self.waiter.lost_attempts.is_multiple_of(ASKS_ALL);
+        let asks_one = is_told || !self.waiter.asks_all;
         if self.waiter.split.is_some() || asks_one && !is_last && refusal.is_contended() {
             Opening::LeaderFirst
         } else {
