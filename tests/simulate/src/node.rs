@@ -192,15 +192,13 @@ impl Node {
         self.predecessors.push(before);
         if left != Left::Everything {
             self.predecessors.clear();
+            self.remembers = false;
+            self.lost_at = at;
         }
         self.model.restart(Some(Arc::clone(&self.server)));
         self.look_who_votes(at);
         self.booted = self.clock.read(at);
         self.readers = Default::default();
-        if left != Left::Everything {
-            self.remembers = false;
-            self.lost_at = at;
-        }
     }
 
     /// `FLUSHALL`: the process, its scripts and connections are the same.

@@ -30,7 +30,7 @@ use crate::{
 };
 
 /// While one node's word is enough, one in so many attempts asks all nodes.
-const ASKS_ALL_EVERY: u32 = 3;
+const ASKS_ALL_EVERY: u32 = 2;
 
 #[derive(Debug)]
 pub(super) struct Attempt {
