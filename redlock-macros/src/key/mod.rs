@@ -229,14 +229,12 @@ impl Template {
         quote_spanned!(Span::mixed_site()=> __redis_lock::std::format!(#literal #(, #arguments)*))
     }
 
-    /// With this crate's hygiene, in which constants and statics are found as well: rustc then does not
-    /// propose a similar one in place of the whole literal.
     fn rewritten(&self, write: impl Fn(&mut String, &Piece)) -> LitStr {
         let mut text = String::new();
         for piece in &self.pieces {
             write(&mut text, piece);
         }
-        LitStr::new(&text, self.literal.span().resolved_at(Span::mixed_site()))
+        LitStr::new(&text, self.literal.span())
     }
 }
 
