@@ -212,9 +212,9 @@ fn not_async(signature: &Signature) -> Error {
         None => Error::new(
             signature.fn_token.span,
             format!(
-                "`#[redis_lock]` needs an `async fn`; lock a call of this one by \
-                 `redlock.lock(key).hold(async |_| {}(..))`, or put `#[redis_lock]` first if an \
-                 attribute above it removed `async`",
+                "`#[redis_lock]` needs an `async fn`; if an attribute above it removed `async`, put \
+                 `#[redis_lock]` first, else lock where the function is called: \
+                 `redlock.lock(key).hold(async |_| {}(..))`",
                 signature.ident
             ),
         ),
@@ -414,9 +414,9 @@ mod tests {
 
     #[test]
     fn not_async() {
-        let message = "`#[redis_lock]` needs an `async fn`; lock a call of this one by \
-                       `redlock.lock(key).hold(async |_| f(..))`, or put `#[redis_lock]` first \
-                       if an attribute above it removed `async`";
+        let message = "`#[redis_lock]` needs an `async fn`; if an attribute above it removed \
+                       `async`, put `#[redis_lock]` first, else lock where the function is called: \
+                       `redlock.lock(key).hold(async |_| f(..))`";
         assert_eq!(
             mistake(quote!(
                 fn f() {}

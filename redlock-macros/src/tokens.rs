@@ -1,6 +1,6 @@
 //! What the phases need to know about raw tokens.
 
-use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::parse::{ParseStream, Parser};
 use syn::{Result, Token, TypeImplTrait};
@@ -25,6 +25,20 @@ pub(crate) fn for_each_ident(tokens: TokenStream, visit: &mut impl FnMut(&Ident)
             TokenTree::Punct(_) | TokenTree::Literal(_) => {}
         }
     }
+}
+
+/// The same tokens in another place. What their names mean stays.
+pub(crate) fn located_at(tokens: TokenStream, place: Span) -> TokenStream {
+    let moved = tokens.into_iter().map(|mut tree| {
+        let span = tree.span().located_at(place);
+        if let TokenTree::Group(group) = &tree {
+            let inside = located_at(group.stream(), place);
+            tree = TokenTree::Group(Group::new(group.delimiter(), inside));
+        }
+        tree.set_span(span);
+        tree
+    });
+    moved.collect()
 }
 
 /// The tokens as a user may have written them, for messages and for those who look at the text.
@@ -76,7 +90,7 @@ fn infer_impls(input: ParseStream) -> Result<TokenStream> {
         let tree = match input.parse()? {
             TokenTree::Group(group) => {
                 let stream = with_inferred_impls(group.stream())?;
-                let mut inside = proc_macro2::Group::new(group.delimiter(), stream);
+                let mut inside = Group::new(group.delimiter(), stream);
                 inside.set_span(group.span());
                 TokenTree::Group(inside)
             }

@@ -145,6 +145,12 @@ pub(super) fn handler(name: &Ident, input: ParseStream) -> Result<Expr> {
         }
         joined(&value)
     };
+    if matches!(&handler, Expr::Closure(closure) if closure.asyncness.is_some())
+        || matches!(&handler, Expr::Async(_))
+    {
+        let message = "`on_error` cannot wait; return the error and handle it in the caller";
+        return Err(Error::new_spanned(handler, message));
+    }
     let remedy = match &handler {
         Expr::Closure(closure) if closure.inputs.len() == 1 => return Ok(handler),
         Expr::Closure(closure) => match closure.inputs.first() {

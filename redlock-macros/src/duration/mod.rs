@@ -209,6 +209,4 @@ fn not_constant(name: &str) -> String {
 }
 
 #[cfg(test)]
-pub(crate) use self::tests::assert_remedy_is_accepted;
-#[cfg(test)]
-mod tests;
+pub(crate) mod tests;
