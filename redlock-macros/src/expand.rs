@@ -157,7 +157,12 @@ fn body(function: &Function) -> TokenStream {
         .rev()
         .map(|binding| {
             let (name, cfgs) = (binding.name, binding.cfgs);
-            quote_spanned!(mixed()=> #(#cfgs)* let _ = &#name;)
+            // The lint knows the name for the user's.
+            let allow = name
+                .to_string()
+                .starts_with('_')
+                .then(|| quote_spanned!(mixed()=> #[allow(clippy::used_underscore_binding)]));
+            quote_spanned!(mixed()=> #(#cfgs)* #allow let _ = &#name;)
         });
     let body = &function.body;
     let block = quote_spanned! {mixed()=>
