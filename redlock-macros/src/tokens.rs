@@ -45,6 +45,7 @@ pub(crate) fn located_at(tokens: TokenStream, place: Span) -> TokenStream {
 pub(crate) fn joined(tokens: &[TokenTree]) -> String {
     let mut text = String::new();
     let mut is_tight = true;
+    let mut in_bars = false;
     for token in tokens {
         let mark = match token {
             TokenTree::Punct(mark) => Some(mark.as_char()),
@@ -52,7 +53,10 @@ pub(crate) fn joined(tokens: &[TokenTree]) -> String {
         };
         let opens =
             matches!(token, TokenTree::Group(group) if group.delimiter() != Delimiter::Brace);
-        let sticks = opens || mark.is_some_and(|mark| ".:!?,&;".contains(mark));
+        // Of a closure: `|a, b| c`.
+        let closes_bars = mark == Some('|') && in_bars;
+        in_bars ^= mark == Some('|');
+        let sticks = opens || closes_bars || mark.is_some_and(|mark| ".:!?,&;".contains(mark));
         if !is_tight && !sticks {
             text.push(' ');
         }
@@ -69,7 +73,7 @@ pub(crate) fn joined(tokens: &[TokenTree]) -> String {
             }
             token => text.push_str(&token.to_string()),
         }
-        is_tight = mark.is_some_and(|mark| ".:&".contains(mark));
+        is_tight = in_bars && mark == Some('|') || mark.is_some_and(|mark| ".:&".contains(mark));
     }
     text
 }

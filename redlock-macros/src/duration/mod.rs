@@ -178,6 +178,13 @@ fn mistake(name: &str, tokens: &[TokenTree]) -> String {
                 None => not_constant(name),
             }
         }
+        [TokenTree::Ident(some), TokenTree::Group(group)] if some == "Some" => {
+            let inside = joined(&group.stream().into_iter().collect::<Vec<_>>());
+            match to_millis(&inside) {
+                Some(_) => format!("write `{inside}` without the `Some`"),
+                None => not_constant(name),
+            }
+        }
         [TokenTree::Punct(sign), positive @ ..] if sign.as_char() == '-' => {
             with_remedy("a duration cannot be negative", &joined(positive))
         }

@@ -78,6 +78,11 @@ impl Template {
         })
     }
 
+    /// The key, if it is the same for all calls.
+    pub(crate) fn constant_text(&self) -> Option<String> {
+        self.pieces.iter().map(Piece::as_char).collect()
+    }
+
     /// The pairs of placeholders without a separator between them. `names` are the arguments'.
     pub(crate) fn ambiguities(&self, names: &[String]) -> Vec<Ambiguity> {
         let mut ambiguities = Vec::new();
