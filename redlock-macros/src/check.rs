@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 use syn::{Error, Expr};
 
 use crate::args::{Args, Renew};
-use crate::duration::{Duration, Known};
+use crate::duration::{Duration, Known, not_constant};
 use crate::function::Function;
 use crate::key::{Ambiguity, Template};
 use crate::mistakes::Mistakes;
@@ -103,6 +103,13 @@ pub(crate) fn names(args: &Args, function: &Function, mistakes: &mut Mistakes) {
         unknown_names(key, &names, function, mistakes);
         names_as_text(key, &names, mistakes);
         separators(key, &function.variable_names(), mistakes);
+    }
+    for (name, duration) in args.named_durations() {
+        let constant = duration.and_then(Duration::constant);
+        let ident = constant.and_then(|path| path.path.get_ident());
+        if let Some(ident) = ident.filter(|ident| names.contains(&ident.unraw().to_string())) {
+            mistakes.add_at(ident.span(), not_constant(name));
+        }
     }
     let mut may_be_function = false;
     for_each_ident(function.output.clone(), &mut |ident| {
@@ -433,6 +440,14 @@ mod tests {
                 "{key}"
             );
         }
+    }
+
+    #[test]
+    fn an_argument_is_no_constant() {
+        let mistakes = argument_mistakes("key = \"k\", wait = order, renew = order");
+        assert_eq!(mistakes.len(), 2);
+        assert!(mistakes[0].starts_with("`wait` takes a literal such as `5s`"));
+        assert!(mistakes[1].contains(".renew_every(..)"));
     }
 
     #[test]

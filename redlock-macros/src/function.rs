@@ -192,9 +192,13 @@ fn not_a_function(item: ParseStream) -> Option<Error> {
         "impl" => "put it on the methods of this `impl`",
         "trait" => "put it on the methods that have a body",
         "mod" => "put it on the functions of this module",
+        "extern" => "a foreign function has none",
+        "macro_rules" => "put it on the function within this macro",
         item @ ("struct" | "enum" | "union" | "const" | "static" | "type" | "use") => {
-            let message =
-                format!("`#[redis_lock]` locks the body of an `async fn`; a `{item}` has none");
+            let article = if item == "enum" { "an" } else { "a" };
+            let message = format!(
+                "`#[redis_lock]` locks the body of an `async fn`; {article} `{item}` has none"
+            );
             return Some(Error::new(keyword.span(), message));
         }
         _ => return None,
@@ -493,6 +497,26 @@ mod tests {
                 }
             )),
             none("struct")
+        );
+        assert!(
+            mistake(quote!(
+                enum E {}
+            ))
+            .ends_with("; an `enum` has none")
+        );
+        assert!(
+            mistake(quote!(
+                extern "C" {}
+            ))
+            .ends_with("; a foreign function has none")
+        );
+        assert!(
+            mistake(quote!(
+                macro_rules! m {
+                    () => {};
+                }
+            ))
+            .ends_with("; put it on the function within this macro")
         );
         assert_eq!(
             mistake(quote!(

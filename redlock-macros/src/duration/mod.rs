@@ -206,7 +206,7 @@ fn mistake(name: &str, tokens: &[TokenTree]) -> String {
 }
 
 /// What the attribute cannot say, and what can.
-fn not_constant(name: &str) -> String {
+pub(crate) fn not_constant(name: &str) -> String {
     let method = if name == "renew" { "renew_every" } else { name };
     format!(
         "`{name}` takes a literal such as `5s`, or the path of a constant; \
