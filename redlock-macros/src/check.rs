@@ -1,14 +1,17 @@
 //! What the arguments must be to each other and to the function.
 
-use proc_macro2::Span;
+use proc_macro2::{Span, TokenTree};
+use quote::ToTokens;
 use syn::ext::IdentExt;
+use syn::{Error, Expr};
 
 use crate::args::{Args, Renew};
-use crate::duration::{Duration, Known};
+use crate::duration::{Duration, Known, not_constant};
 use crate::function::Function;
 use crate::key::{Ambiguity, Template};
 use crate::mistakes::Mistakes;
 use crate::suggest;
+use crate::tokens::{for_each_ident, joined};
 
 pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
     if !args.intended("key") {
@@ -98,7 +101,31 @@ pub(crate) fn names(args: &Args, function: &Function, mistakes: &mut Mistakes) {
     let names = function.argument_names();
     if let Some(key) = &args.key {
         unknown_names(key, &names, function, mistakes);
+        names_as_text(key, &names, mistakes);
         separators(key, &function.variable_names(), mistakes);
+    }
+    for (name, duration) in args.named_durations() {
+        let constant = duration.and_then(Duration::constant);
+        let ident = constant.and_then(|path| path.path.get_ident());
+        if let Some(ident) = ident.filter(|ident| names.contains(&ident.unraw().to_string())) {
+            mistakes.add_at(ident.span(), not_constant(name));
+        }
+    }
+    let mut may_be_function = false;
+    for_each_ident(function.output.clone(), &mut |ident| {
+        may_be_function |= ["_", "Fn", "FnMut", "FnOnce", "fn"]
+            .iter()
+            .any(|name| ident == name);
+    });
+    if let Some(Expr::Closure(held)) = &args.when_held
+        && !may_be_function
+    {
+        let value: Vec<TokenTree> = held.body.to_token_stream().into_iter().collect();
+        let message = format!(
+            "`when_held` takes a value; write `when_held = {}`",
+            joined(&value)
+        );
+        mistakes.add(Error::new_spanned(held, message));
     }
     if let Some(lease) = &args.lease
         && names.contains(&lease.unraw().to_string())
@@ -106,6 +133,30 @@ pub(crate) fn names(args: &Args, function: &Function, mistakes: &mut Mistakes) {
         let message =
             format!("`lease = {lease}` hides the argument `{lease}`; choose another name");
         mistakes.add_at(lease.span(), message);
+    }
+}
+
+/// A key that all calls share although it looks as if it named an argument: `"order:$id"`, or
+/// `"order:{{id}}"`.
+fn names_as_text(key: &Template, names: &[String], mistakes: &mut Mistakes) {
+    let Some(text) = key.constant_text() else {
+        return;
+    };
+    for name in names {
+        let [in_braces, in_shell] = [format!("{{{name}}}"), format!("${name}")];
+        let ends_there = |(at, found): (usize, &str)| {
+            !text[at + found.len()..].starts_with(unicode_ident::is_xid_continue)
+        };
+        let found = match text.contains(&in_braces) {
+            true => in_braces,
+            false if text.match_indices(&in_shell).any(ends_there) => in_shell,
+            false => continue,
+        };
+        let message = format!(
+            "`{found}` is text in this key, which all calls share; \
+             write `{{{name}}}` for the value of the argument"
+        );
+        mistakes.add_at(key.span(), message);
     }
 }
 
@@ -122,10 +173,12 @@ fn separators(key: &Template, names: &[String], mistakes: &mut Mistakes) {
 /// What rustc would not find inside the literal, because it does not see that as written.
 fn unknown_names(key: &Template, names: &[String], function: &Function, mistakes: &mut Mistakes) {
     let variables = function.variable_names();
-    if !key.is_rewritten(&variables) {
-        return;
-    }
+    let is_rewritten = key.is_rewritten(&variables);
     for placeholder in key.placeholders() {
+        // Of `self` rustc says that it is a module.
+        if !is_rewritten && placeholder.root() != "self" {
+            continue;
+        }
         if let Some(spec) = placeholder.wrong_spec() {
             let text = &placeholder.text;
             let message = format!(
@@ -341,6 +394,10 @@ mod tests {
         );
         assert!(root("{id:y}", pay()).is_empty(), "rustc explains it");
         assert_eq!(
+            root("{self}:{id}", pay()),
+            ["`self` in `{self}` is not an argument of `pay`; its arguments are `req` and `id`"]
+        );
+        assert_eq!(
             root("{ide!raw}", pay()),
             ["`ide` in `{ide!raw}` is not an argument of `pay`; did you mean `{id!raw}`?"]
         );
@@ -361,6 +418,49 @@ mod tests {
             ["`{shop}{id:?}` gives the same key for different values; \
               put a separator between them: `{shop}:{id:?}`"]
         );
+    }
+
+    #[test]
+    fn a_name_in_a_constant_key_is_meant_to_be_a_placeholder() {
+        for (key, found) in [
+            ("order:$order", "$order"),
+            ("$order-", "$order"),
+            ("{{order}}:x", "{order}"),
+        ] {
+            let message = format!(
+                "`{found}` is text in this key, which all calls share; \
+                 write `{order}` for the value of the argument",
+                order = "{order}"
+            );
+            assert_eq!(argument_mistakes(&format!("key = {key:?}")), [message]);
+        }
+        for key in ["order", "$orders", "{{order", "{{{order}}}", "{{x}}"] {
+            assert!(
+                argument_mistakes(&format!("key = {key:?}")).is_empty(),
+                "{key}"
+            );
+        }
+    }
+
+    #[test]
+    fn an_argument_is_no_constant() {
+        let mistakes = argument_mistakes("key = \"k\", wait = order, renew = order");
+        assert_eq!(mistakes.len(), 2);
+        assert!(mistakes[0].starts_with("`wait` takes a literal such as `5s`"));
+        assert!(mistakes[1].contains(".renew_every(..)"));
+    }
+
+    #[test]
+    fn when_held_takes_a_value() {
+        let held = "key = \"k\", when_held = |_| Ok(())";
+        assert_eq!(
+            argument_mistakes(held),
+            ["`when_held` takes a value; write `when_held = Ok(())`"]
+        );
+        let function = quote!(
+            async fn f() -> impl Fn(u8) -> Result<(), E> {}
+        );
+        assert!(mistakes(held, function).is_empty());
     }
 
     #[test]

@@ -11,6 +11,7 @@ use crate::function::{Function, regrouped};
 use crate::key::Template;
 use crate::mistakes::Mistakes;
 use crate::options::options;
+use crate::tokens::located_at;
 
 /// Reports mistakes beside the item as it was, so that its callers and completion keep working.
 pub(crate) fn redis_lock(args: TokenStream, item: TokenStream) -> TokenStream {
@@ -156,7 +157,12 @@ fn body(function: &Function) -> TokenStream {
         .rev()
         .map(|binding| {
             let (name, cfgs) = (binding.name, binding.cfgs);
-            quote_spanned!(mixed()=> #(#cfgs)* let _ = &#name;)
+            // The lint knows the name for the user's.
+            let allow = name
+                .to_string()
+                .starts_with('_')
+                .then(|| quote_spanned!(mixed()=> #[allow(clippy::used_underscore_binding)]));
+            quote_spanned!(mixed()=> #(#cfgs)* #allow let _ = &#name;)
         });
     let body = &function.body;
     let block = quote_spanned! {mixed()=>
@@ -203,9 +209,9 @@ fn fail(args: &Args, function: &Function) -> TokenStream {
         };
     };
     let place = at(handler.span());
-    let handler = match handler {
-        Expr::Closure(closure) => typed(closure.clone(), output),
-        handler => handler.to_token_stream(),
+    let handler = match syn::parse2(handler.to_token_stream()) {
+        Ok(closure) => typed(closure, output),
+        Err(_) => handler.to_token_stream(),
     };
     let error = Ident::new("__error", place);
     quote_spanned! {place=>
@@ -227,6 +233,8 @@ fn typed(mut closure: ExprClosure, output: &TokenStream) -> TokenStream {
     }
     if matches!(closure.output, ReturnType::Default) {
         let body = &closure.body;
+        // In the closure's place, which rustc would otherwise take to reach as far as the type.
+        let output = located_at(output.clone(), closure.body.span());
         closure.output = parse_quote_spanned!(mixed()=> -> #output);
         *closure.body = Expr::Verbatim(quote_spanned!(mixed()=> { #body }));
     }

@@ -192,9 +192,13 @@ fn not_a_function(item: ParseStream) -> Option<Error> {
         "impl" => "put it on the methods of this `impl`",
         "trait" => "put it on the methods that have a body",
         "mod" => "put it on the functions of this module",
+        "extern" => "a foreign function has none",
+        "macro_rules" => "put it on the function within this macro",
         item @ ("struct" | "enum" | "union" | "const" | "static" | "type" | "use") => {
-            let message =
-                format!("`#[redis_lock]` locks the body of an `async fn`; a `{item}` has none");
+            let article = if item == "enum" { "an" } else { "a" };
+            let message = format!(
+                "`#[redis_lock]` locks the body of an `async fn`; {article} `{item}` has none"
+            );
             return Some(Error::new(keyword.span(), message));
         }
         _ => return None,
@@ -212,9 +216,9 @@ fn not_async(signature: &Signature) -> Error {
         None => Error::new(
             signature.fn_token.span,
             format!(
-                "`#[redis_lock]` needs an `async fn`; lock a call of this one by \
-                 `redlock.lock(key).hold(async |_| {}(..))`, or put `#[redis_lock]` first if an \
-                 attribute above it removed `async`",
+                "`#[redis_lock]` needs an `async fn`; if an attribute above it removed `async`, put \
+                 `#[redis_lock]` first, else lock where the function is called: \
+                 `redlock.lock(key).hold(async |_| {}(..))`",
                 signature.ident
             ),
         ),
@@ -414,9 +418,9 @@ mod tests {
 
     #[test]
     fn not_async() {
-        let message = "`#[redis_lock]` needs an `async fn`; lock a call of this one by \
-                       `redlock.lock(key).hold(async |_| f(..))`, or put `#[redis_lock]` first \
-                       if an attribute above it removed `async`";
+        let message = "`#[redis_lock]` needs an `async fn`; if an attribute above it removed \
+                       `async`, put `#[redis_lock]` first, else lock where the function is called: \
+                       `redlock.lock(key).hold(async |_| f(..))`";
         assert_eq!(
             mistake(quote!(
                 fn f() {}
@@ -493,6 +497,26 @@ mod tests {
                 }
             )),
             none("struct")
+        );
+        assert!(
+            mistake(quote!(
+                enum E {}
+            ))
+            .ends_with("; an `enum` has none")
+        );
+        assert!(
+            mistake(quote!(
+                extern "C" {}
+            ))
+            .ends_with("; a foreign function has none")
+        );
+        assert!(
+            mistake(quote!(
+                macro_rules! m {
+                    () => {};
+                }
+            ))
+            .ends_with("; put it on the function within this macro")
         );
         assert_eq!(
             mistake(quote!(

@@ -247,7 +247,7 @@ fn keys() {
 /// Also those that do not lex: rustc reports them, and hands them on.
 #[test]
 fn durations() {
-    fuzz(DURATIONS, "", duration::assert_remedy_is_accepted);
+    fuzz(DURATIONS, "", duration::tests::assert_remedy_is_accepted);
 }
 
 /// In place of a literal key of some thousand placeholders, and of nesting that no one writes.

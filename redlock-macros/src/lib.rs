@@ -42,12 +42,12 @@ mod tokens;
 /// | argument | value | without it |
 /// |---|---|---|
 /// | `key = "order:{id}"` | names what is locked; see [below](#the-key) | required |
-/// | `expire = 5s` | the lease: how long the lock lasts if it is not renewed | the default of the builder, 5 s |
+/// | `expire = 5s` | the lease: how long the lock lasts if it is not renewed; at most the `max_lease` of the builder, 60 s unless it says otherwise | the default of the builder, 5 s |
 /// | `wait = 2s` | how long to wait for another holder | one attempt |
 /// | `renew` or `renew = 1s` | keeps the lease while the body runs; the interval between renewals, 10 ms or more, by default a third of `expire` | the body ends with its lease |
 /// | `max_hold = 1m` | with `renew`: the longest the body may hold the lock | no limit |
 /// | `lease = lease` | a name for the lease in the body: time that remains, `lost()`, `extend()` | none |
-/// | `name = "orders.pay"` | the label in logs and metrics | path and name of the function |
+/// | `name = "orders.pay"` | what errors call the section | path and name of the function |
 /// | `when_held = Ok(())` | what to return while somebody else holds the lock; see [below](#when-there-is-no-lock) | an error like any other |
 /// | `on_error = \|error\| ...` | turns a `LockError` into the return value | `?` on a `Result` |
 /// | `via = self.redlock` | which Redlock to use: `Redlock`, a reference or a smart pointer to one | the installed one |
@@ -106,29 +106,35 @@ mod tokens;
 /// ```
 ///
 /// Both are evaluated only when they are needed, after the arguments have moved into the body. They
-/// can use `self` if that is a reference, and arguments that are `Copy`.
+/// can use `self` if it is `&self`, and arguments that are `Copy`, such as shared references.
 ///
 /// # Expansion
 ///
 /// ```ignore
 /// async fn pay(order: &Order, amount: u64) -> Result<u64, LockError> {
 ///     let mut section = Section::installed(key, options); // `key` is made from `order.id`
-///     let mut body = pin!(Some(async move { Ok(amount) }));
-///     let outcome = match section.acquire().await {
-///         Ok(()) => section.hold(body.as_mut()).await,
-///         Err(error) => Err(error),
+///     let outcome = {
+///         let mut body = pin!(async move { Ok(amount) });
+///         match section.acquire().await {
+///             Ok(()) => section.hold(body.as_mut()).await,
+///             Err(error) => Err(error),
+///         }
+///         // `body` is destroyed here.
 ///     };
 ///     return match outcome { // with `when_held`, after `if is_held(&outcome)`
 ///         Ok(value) => value,
-///         Err(error) => fail(error),
+///         Err(error) => FromLockError::from_lock_error(error),
 ///     };
-///     // `body` is dropped first, then `section`, which releases the lock.
+///     // `section` is dropped here, which releases the lock.
 /// }
 /// ```
 ///
 /// Nothing happens before the first poll. The body, its arguments included, is destroyed before the
 /// lock is released, on every path: return, `?`, panic, loss of the lock, and cancellation, which is
-/// dropping the future. Arguments that the body does not mention are destroyed after the release.
+/// dropping the future. The arguments are destroyed in the order of a plain `async fn`, the last one
+/// first. What the body cannot reach is destroyed after the release: an argument `_`, and what a
+/// pattern such as `Order { id, .. }` leaves behind. So is an argument that the body does not
+/// mention, unless its name begins with `_`.
 /// The future is `Send` if that of the plain function is.
 ///
 /// # Other attributes
@@ -156,6 +162,11 @@ mod tokens;
 ///   be named in the key: there, the pattern is part of the body.
 /// - A duration `Self::LEASE`, or of another type, is checked by `cargo build` but not by
 ///   `cargo check`.
+/// - One attribute locks one key. A second attribute on the function takes a second lock, after the
+///   one below it.
+/// - A chain of annotated functions that await each other meets the default `recursion_limit` of
+///   the compiler at 15, one of plain functions at 32. `#![recursion_limit = "256"]` at the top of
+///   the crate doubles that.
 /// - Locks are not re-entrant: a body that calls its own function with the same key finds the lock
 ///   taken.
 /// - A transaction that was begun outside of the function and is committed after it has returned is

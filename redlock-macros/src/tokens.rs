@@ -1,6 +1,6 @@
 //! What the phases need to know about raw tokens.
 
-use proc_macro2::{Delimiter, Ident, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::parse::{ParseStream, Parser};
 use syn::{Result, Token, TypeImplTrait};
@@ -27,10 +27,25 @@ pub(crate) fn for_each_ident(tokens: TokenStream, visit: &mut impl FnMut(&Ident)
     }
 }
 
+/// The same tokens in another place. What their names mean stays.
+pub(crate) fn located_at(tokens: TokenStream, place: Span) -> TokenStream {
+    let moved = tokens.into_iter().map(|mut tree| {
+        let span = tree.span().located_at(place);
+        if let TokenTree::Group(group) = &tree {
+            let inside = located_at(group.stream(), place);
+            tree = TokenTree::Group(Group::new(group.delimiter(), inside));
+        }
+        tree.set_span(span);
+        tree
+    });
+    moved.collect()
+}
+
 /// The tokens as a user may have written them, for messages and for those who look at the text.
 pub(crate) fn joined(tokens: &[TokenTree]) -> String {
     let mut text = String::new();
     let mut is_tight = true;
+    let mut in_bars = false;
     for token in tokens {
         let mark = match token {
             TokenTree::Punct(mark) => Some(mark.as_char()),
@@ -38,7 +53,10 @@ pub(crate) fn joined(tokens: &[TokenTree]) -> String {
         };
         let opens =
             matches!(token, TokenTree::Group(group) if group.delimiter() != Delimiter::Brace);
-        let sticks = opens || mark.is_some_and(|mark| ".:!?,&;".contains(mark));
+        // Of a closure: `|a, b| c`.
+        let closes_bars = mark == Some('|') && in_bars;
+        in_bars ^= mark == Some('|');
+        let sticks = opens || closes_bars || mark.is_some_and(|mark| ".:!?,&;".contains(mark));
         if !is_tight && !sticks {
             text.push(' ');
         }
@@ -55,7 +73,7 @@ pub(crate) fn joined(tokens: &[TokenTree]) -> String {
             }
             token => text.push_str(&token.to_string()),
         }
-        is_tight = mark.is_some_and(|mark| ".:&".contains(mark));
+        is_tight = in_bars && mark == Some('|') || mark.is_some_and(|mark| ".:&".contains(mark));
     }
     text
 }
@@ -76,7 +94,7 @@ fn infer_impls(input: ParseStream) -> Result<TokenStream> {
         let tree = match input.parse()? {
             TokenTree::Group(group) => {
                 let stream = with_inferred_impls(group.stream())?;
-                let mut inside = proc_macro2::Group::new(group.delimiter(), stream);
+                let mut inside = Group::new(group.delimiter(), stream);
                 inside.set_span(group.span());
                 TokenTree::Group(inside)
             }

@@ -20,9 +20,10 @@ use crate::{
 ///
 /// Locks are not re-entrant: a task that acquires a lock which it holds waits for itself.
 /// Waiting tasks of one process are served in the order in which they asked. Between processes
-/// there is no order: one that waits looks again at least 15 times a second, and where another
-/// passes the lock from task to task without a pause, it may not find it free for as long as
-/// that goes on.
+/// there is no such order. A process that passes the lock from task to task leaves it to other
+/// processes after a few turns, once it knows that they wait; which of them is next is not
+/// defined. Waiting clients of other libraries are not known, so they may not find the lock free
+/// for as long as that goes on.
 #[derive(Clone, Debug)]
 #[must_use = "a lock is not held before `acquire` is awaited"]
 pub struct Lock {

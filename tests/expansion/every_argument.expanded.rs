@@ -19,20 +19,22 @@ async fn report() -> Option<impl Display> {
         },
     );
     let lease = __redis_lock::Section::lease(&__section);
-    let mut __body = __redis_lock::std::pin::pin!(
-        __redis_lock::std::option::Option::Some(async move { if false { let __output =
-        __redis_lock::Returns::fake_return(& __returns); return __output; } return if
-        true { let fence = lease.key().len(); Some(fence) } else {
-        __redis_lock::Returns::fake_return(& __returns) }; })
-    );
-    let __acquired = __redis_lock::Section::acquire(&mut __section).await;
-    let __outcome = match __acquired {
-        __redis_lock::std::result::Result::Ok(()) => {
-            let __body = __redis_lock::std::pin::Pin::as_mut(&mut __body);
-            __redis_lock::Section::hold(&mut __section, __body).await
-        }
-        __redis_lock::std::result::Result::Err(__error) => {
-            __redis_lock::std::result::Result::Err(__error)
+    let __outcome = {
+        let mut __body = __redis_lock::std::pin::pin!(
+            async move { if false { let __output = __redis_lock::Returns::fake_return(&
+            __returns); return __output; } return if true { let fence = lease.key()
+            .len(); Some(fence) } else { __redis_lock::Returns::fake_return(& __returns)
+            }; }
+        );
+        let __acquired = __redis_lock::Section::acquire(&mut __section).await;
+        match __acquired {
+            __redis_lock::std::result::Result::Ok(()) => {
+                let __body = __redis_lock::std::pin::Pin::as_mut(&mut __body);
+                __redis_lock::Section::hold(&mut __section, __body).await
+            }
+            __redis_lock::std::result::Result::Err(__error) => {
+                __redis_lock::std::result::Result::Err(__error)
+            }
         }
     };
     return if __redis_lock::is_held(&__outcome) {
@@ -41,7 +43,10 @@ async fn report() -> Option<impl Display> {
         match __outcome {
             __redis_lock::std::result::Result::Ok(__value) => __value,
             __redis_lock::std::result::Result::Err(__error) => {
-                __redis_lock::fail_with::<Option<_>, _>(|error| log(error), __error)
+                let __handler = |error: __redis_lock::LockError| -> Option<_> {
+                    { log(error) }
+                };
+                __handler(__error)
             }
         }
     };

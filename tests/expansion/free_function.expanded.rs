@@ -22,26 +22,30 @@ pub async fn pay(id: u64, unused: u64) -> Result<u64, LockError> {
             max_hold: __redis_lock::std::option::Option::None,
         },
     );
-    let mut __body = __redis_lock::std::pin::pin!(
-        __redis_lock::std::option::Option::Some(async move { if false { let __output =
-        __redis_lock::Returns::fake_return(& __returns); return __output; } let _ = & id;
-        return if true { Ok(id) } else { __redis_lock::Returns::fake_return(& __returns)
-        }; })
-    );
-    let __acquired = __redis_lock::Section::acquire(&mut __section).await;
-    let __outcome = match __acquired {
-        __redis_lock::std::result::Result::Ok(()) => {
-            let __body = __redis_lock::std::pin::Pin::as_mut(&mut __body);
-            __redis_lock::Section::hold(&mut __section, __body).await
-        }
-        __redis_lock::std::result::Result::Err(__error) => {
-            __redis_lock::std::result::Result::Err(__error)
+    let __outcome = {
+        let mut __body = __redis_lock::std::pin::pin!(
+            async move { if false { let __output = __redis_lock::Returns::fake_return(&
+            __returns); return __output; } let _ = & id; return if true { Ok(id) } else {
+            __redis_lock::Returns::fake_return(& __returns) }; }
+        );
+        let __acquired = __redis_lock::Section::acquire(&mut __section).await;
+        match __acquired {
+            __redis_lock::std::result::Result::Ok(()) => {
+                let __body = __redis_lock::std::pin::Pin::as_mut(&mut __body);
+                __redis_lock::Section::hold(&mut __section, __body).await
+            }
+            __redis_lock::std::result::Result::Err(__error) => {
+                __redis_lock::std::result::Result::Err(__error)
+            }
         }
     };
     return match __outcome {
         __redis_lock::std::result::Result::Ok(__value) => __value,
         __redis_lock::std::result::Result::Err(__error) => {
-            __redis_lock::fail::<Result<u64, LockError>>(__error)
+            <Result<
+                u64,
+                LockError,
+            > as __redis_lock::FromLockError>::from_lock_error(__error)
         }
     };
 }

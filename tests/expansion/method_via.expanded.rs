@@ -8,6 +8,7 @@ impl Shop {
         let __returns = __redis_lock::Returns::<Result<u32, LockError>>::new();
         let mut __section = {
             let __redlock = &self.redlock;
+            let __redlock: &__redis_lock::Redlock = __redlock;
             __redis_lock::Section::of(
                 __redlock,
                 {
@@ -33,21 +34,23 @@ impl Shop {
                 },
             )
         };
-        let mut __body = __redis_lock::std::pin::pin!(
-            __redis_lock::std::option::Option::Some(async move { if false { let __output
-            = __redis_lock::Returns::fake_return(& __returns); return __output; } let _ =
-            & self; let _ = & sku; let _ = & count; let _ = & price; return if true {
-            self.stock.take(sku, count). await; Ok(count * price) } else {
-            __redis_lock::Returns::fake_return(& __returns) }; })
-        );
-        let __acquired = __redis_lock::Section::acquire(&mut __section).await;
-        let __outcome = match __acquired {
-            __redis_lock::std::result::Result::Ok(()) => {
-                let __body = __redis_lock::std::pin::Pin::as_mut(&mut __body);
-                __redis_lock::Section::hold(&mut __section, __body).await
-            }
-            __redis_lock::std::result::Result::Err(__error) => {
-                __redis_lock::std::result::Result::Err(__error)
+        let __outcome = {
+            let mut __body = __redis_lock::std::pin::pin!(
+                async move { if false { let __output =
+                __redis_lock::Returns::fake_return(& __returns); return __output; } let _
+                = & price; let _ = & count; let _ = & sku; let _ = & self; return if true
+                { self.stock.take(sku, count). await; Ok(count * price) } else {
+                __redis_lock::Returns::fake_return(& __returns) }; }
+            );
+            let __acquired = __redis_lock::Section::acquire(&mut __section).await;
+            match __acquired {
+                __redis_lock::std::result::Result::Ok(()) => {
+                    let __body = __redis_lock::std::pin::Pin::as_mut(&mut __body);
+                    __redis_lock::Section::hold(&mut __section, __body).await
+                }
+                __redis_lock::std::result::Result::Err(__error) => {
+                    __redis_lock::std::result::Result::Err(__error)
+                }
             }
         };
         return if __redis_lock::is_held(&__outcome) {
@@ -56,7 +59,10 @@ impl Shop {
             match __outcome {
                 __redis_lock::std::result::Result::Ok(__value) => __value,
                 __redis_lock::std::result::Result::Err(__error) => {
-                    __redis_lock::fail::<Result<u32, LockError>>(__error)
+                    <Result<
+                        u32,
+                        LockError,
+                    > as __redis_lock::FromLockError>::from_lock_error(__error)
                 }
             }
         };

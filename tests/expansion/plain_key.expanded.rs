@@ -25,25 +25,30 @@ async fn reserve(shop: &str, sku: u64) -> Result<(), LockError> {
             max_hold: __redis_lock::std::option::Option::None,
         },
     );
-    let mut __body = __redis_lock::std::pin::pin!(
-        __redis_lock::std::option::Option::Some(async move { if false { let __output =
-        __redis_lock::Returns::fake_return(& __returns); return __output; } return if
-        true { Ok(()) } else { __redis_lock::Returns::fake_return(& __returns) }; })
-    );
-    let __acquired = __redis_lock::Section::acquire(&mut __section).await;
-    let __outcome = match __acquired {
-        __redis_lock::std::result::Result::Ok(()) => {
-            let __body = __redis_lock::std::pin::Pin::as_mut(&mut __body);
-            __redis_lock::Section::hold(&mut __section, __body).await
-        }
-        __redis_lock::std::result::Result::Err(__error) => {
-            __redis_lock::std::result::Result::Err(__error)
+    let __outcome = {
+        let mut __body = __redis_lock::std::pin::pin!(
+            async move { if false { let __output = __redis_lock::Returns::fake_return(&
+            __returns); return __output; } return if true { Ok(()) } else {
+            __redis_lock::Returns::fake_return(& __returns) }; }
+        );
+        let __acquired = __redis_lock::Section::acquire(&mut __section).await;
+        match __acquired {
+            __redis_lock::std::result::Result::Ok(()) => {
+                let __body = __redis_lock::std::pin::Pin::as_mut(&mut __body);
+                __redis_lock::Section::hold(&mut __section, __body).await
+            }
+            __redis_lock::std::result::Result::Err(__error) => {
+                __redis_lock::std::result::Result::Err(__error)
+            }
         }
     };
     return match __outcome {
         __redis_lock::std::result::Result::Ok(__value) => __value,
         __redis_lock::std::result::Result::Err(__error) => {
-            __redis_lock::fail::<Result<(), LockError>>(__error)
+            <Result<
+                (),
+                LockError,
+            > as __redis_lock::FromLockError>::from_lock_error(__error)
         }
     };
 }

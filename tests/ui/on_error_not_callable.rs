@@ -1,8 +1,10 @@
-use redlock_runtime::{LockError, redis_lock};
+use redlock_runtime::redis_lock;
 
-#[redis_lock(key = "order:{id}", on_error = 5)]
-async fn pay(id: u64) -> Result<(), LockError> {
-    Ok(())
+const ON_ERROR: u64 = 0;
+
+#[redis_lock(key = "order:{id}", on_error = ON_ERROR)]
+async fn pay(id: u64) -> u64 {
+    id
 }
 
 fn main() {}

@@ -63,13 +63,18 @@ impl Args {
     }
 
     pub(crate) fn durations(&self) -> impl Iterator<Item = &Duration> {
-        let given = [
-            self.expire.as_ref(),
-            self.wait.as_ref(),
-            self.renew.as_ref().and_then(Renew::interval),
-            self.max_hold.as_ref(),
-        ];
-        given.into_iter().flatten()
+        let durations = self.named_durations().into_iter();
+        durations.filter_map(|(_, duration)| duration)
+    }
+
+    /// The arguments whose value is a duration, by their names.
+    pub(crate) fn named_durations(&self) -> [(&'static str, Option<&Duration>); 4] {
+        [
+            ("expire", self.expire.as_ref()),
+            ("wait", self.wait.as_ref()),
+            ("renew", self.renew.as_ref().and_then(Renew::interval)),
+            ("max_hold", self.max_hold.as_ref()),
+        ]
     }
 
     fn parse_all(&mut self, input: ParseStream, mistakes: &mut Mistakes) -> Result<()> {
@@ -92,7 +97,8 @@ impl Args {
         let name = input.call(Ident::parse_any)?;
         let text = name.to_string();
         let Some((known, example)) = ARGUMENTS.iter().find(|(known, _)| *known == text) else {
-            let (mistake, meant) = unknown(&name);
+            let is_value = ends_argument(input);
+            let (mistake, meant) = unknown(&name, is_value, |known| self.given(known).is_some());
             self.meant.extend(meant);
             return Err(mistake);
         };
@@ -140,17 +146,14 @@ impl Args {
     /// The mistake at something that is no name. A string is most likely the key.
     fn nameless(&mut self, input: ParseStream) -> Error {
         let literal = match ungrouped_literal(input) {
-            Some(literal) if literal.to_string().starts_with(['"', 'r']) => literal,
-            Some(literal)
-                if literal
-                    .to_string()
-                    .starts_with(|first: char| first.is_ascii_digit()) =>
-            {
-                let message = format!(
-                    "a value needs a name; write `expire = {literal}`, or `wait = {literal}`"
-                );
+            Some(literal) if values::is_duration(&literal) => {
+                let text = literal.to_string();
+                let text = text.trim_matches('"');
+                let message =
+                    format!("a duration needs a name; write `expire = {text}`, or `wait = {text}`");
                 return Error::new(literal.span(), message);
             }
+            Some(literal) if literal.to_string().starts_with(['"', 'r']) => literal,
             _ => {
                 return input
                     .error("expected the name of an argument, such as `key = \"order:{id}\"`");
@@ -162,6 +165,10 @@ impl Args {
             let known = ARGUMENTS.iter().find(|(known, _)| *known == name);
             self.meant.extend(known.map(|(known, _)| known));
             let message = format!("the name of an argument has no quotes; write `{name} = ..`");
+            return Error::new(literal.span(), message);
+        }
+        if self.given("key").is_some() {
+            let message = format!("`{literal}` has no name; the key is given already");
             return Error::new(literal.span(), message);
         }
         self.given.push(Ident::new("key", literal.span()));
@@ -192,11 +199,9 @@ fn ungrouped_literal(input: ParseStream) -> Option<Literal> {
 
 /// The mistakes `expire`, `expire: 5s`, `expire(5s)` and `expire 5s`. The remedy has the user's value.
 fn without_value(name: &Ident, example: &str, input: ParseStream) -> Error {
-    let mut mark = String::new();
     while !ends_argument(input)
         && let Ok(punct) = input.parse::<Punct>()
     {
-        mark.push(punct.as_char());
         if punct.spacing() == Spacing::Alone {
             break;
         }
@@ -208,9 +213,11 @@ fn without_value(name: &Ident, example: &str, input: ParseStream) -> Error {
         }
         _ => value,
     };
-    let message = match (joined(&value).as_str(), mark.as_str()) {
-        ("", _) => format!("`{name}` needs a value; write `{example}`"),
-        (value, _) => format!("`{name}` takes its value after `=`; write `{name} = {value}`"),
+    let message = match joined(&value) {
+        value if value.is_empty() || value.contains('=') => {
+            format!("`{name}` needs a value; write `{example}`")
+        }
+        value => format!("`{name}` takes its value after `=`; write `{name} = {value}`"),
     };
     Error::new(name.span(), message)
 }

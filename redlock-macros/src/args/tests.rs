@@ -188,7 +188,7 @@ fn the_key_is_named() {
     assert_mistakes(&[
         (
             "5s",
-            &["a value needs a name; write `expire = 5s`, or `wait = 5s`"],
+            &["a duration needs a name; write `expire = 5s`, or `wait = 5s`"],
         ),
         (
             "\"key\" = \"a\"",
@@ -297,4 +297,71 @@ fn handlers_are_functions() {
     ] {
         assert_eq!(mistakes(&format!("on_error = {source}")), [""; 0]);
     }
+}
+
+#[test]
+fn values_of_other_kinds() {
+    let held = "when_held = Ok(())";
+    assert_mistakes(&[
+        (held, &[]),
+        (
+            "key = \"a\", \"5s\"",
+            &["a duration needs a name; write `expire = 5s`, or `wait = 5s`"],
+        ),
+        (
+            "key = \"a\", \"b\"",
+            &["`\"b\"` has no name; the key is given already"],
+        ),
+        (
+            "key = \"order:%d\", order",
+            &["unknown argument `order`; for its value in the key, write `{order}` there"],
+        ),
+        (
+            "wait = forever",
+            &["`wait` takes a duration; for no limit, write `std::time::Duration::MAX`"],
+        ),
+        (
+            "expire = None",
+            &["`expire` takes a duration; leave it out for the default"],
+        ),
+        ("expire = Some(5s)", &["write `5s` without the `Some`"]),
+        (
+            "renew = yes",
+            &["`renew` takes an interval or no value; write `renew`"],
+        ),
+        (
+            "name = \"order:{id}\"",
+            &["`name` is one text for all calls; placeholders are for the key"],
+        ),
+        (
+            "name = orders.pay",
+            &["`name` takes a string that is not empty; write `name = \"orders\"`"],
+        ),
+        (
+            "on_error(|error| Err(error))",
+            &["`on_error` takes its value after `=`; write `on_error = |error| Err(error)`"],
+        ),
+        (
+            "on_error = panic!(\"no\")",
+            &["`on_error` takes a function of the error; write `on_error = |_| panic!(\"no\")`"],
+        ),
+        (
+            "on_error = Default::default()",
+            &[
+                "`on_error` takes a function of the error; write `on_error = |_| Default::default()`",
+            ],
+        ),
+        (
+            "on_error = async |error| error",
+            &["`on_error` cannot wait; return the error and handle it in the caller"],
+        ),
+        (
+            "key.name = \"a\"",
+            &["`key` needs a value; write `key = \"order:{id}\"`"],
+        ),
+    ]);
+    assert_eq!(
+        parse("r#kye = \"a\"").1,
+        ["unknown argument `kye`; did you mean `key`?"]
+    );
 }

@@ -10,17 +10,36 @@ use crate::key::{self, Template};
 use crate::tokens::{joined, ungrouped};
 
 pub(super) fn duration(name: &Ident, input: ParseStream) -> Result<Duration> {
-    Duration::parse(&name.to_string(), rest_of_argument(input)?)
+    let value = rest_of_argument(input)?;
+    let text = value.to_string().to_lowercase();
+    match text.trim_matches('"') {
+        "forever" | "infinite" | "unlimited" if name == "wait" => {
+            let message = "`wait` takes a duration; for no limit, write `std::time::Duration::MAX`";
+            Err(Error::new_spanned(value, message))
+        }
+        "none" | "false" | "no" => {
+            let message = format!("`{name}` takes a duration; leave it out for the default");
+            Err(Error::new_spanned(value, message))
+        }
+        _ => Duration::parse(&name.to_string(), value),
+    }
+}
+
+/// Whether it is a duration, in quotes or not.
+pub(super) fn is_duration(literal: &Literal) -> bool {
+    let text = literal.to_string();
+    let tokens = text.trim_matches('"').parse().unwrap_or_default();
+    Duration::parse("expire", tokens).is_ok_and(|it| it.known().is_some())
 }
 
 pub(super) fn renew_interval(name: &Ident, input: ParseStream) -> Result<Duration> {
     let value = rest_of_argument(input)?;
     match value.to_string().as_str() {
-        "true" => Err(Error::new_spanned(
+        "true" | "yes" | "on" | "auto" => Err(Error::new_spanned(
             value,
             "`renew` takes an interval or no value; write `renew`",
         )),
-        "false" => Err(Error::new_spanned(
+        "false" | "no" | "off" | "never" | "None" => Err(Error::new_spanned(
             value,
             "`renew` takes an interval; leave it out if the lock is not to be renewed",
         )),
@@ -145,6 +164,12 @@ pub(super) fn handler(name: &Ident, input: ParseStream) -> Result<Expr> {
         }
         joined(&value)
     };
+    if matches!(&handler, Expr::Closure(closure) if closure.asyncness.is_some())
+        || matches!(&handler, Expr::Async(_))
+    {
+        let message = "`on_error` cannot wait; return the error and handle it in the caller";
+        return Err(Error::new_spanned(handler, message));
+    }
     let remedy = match &handler {
         Expr::Closure(closure) if closure.inputs.len() == 1 => return Ok(handler),
         Expr::Closure(closure) => match closure.inputs.first() {
@@ -166,14 +191,27 @@ pub(super) fn handler(name: &Ident, input: ParseStream) -> Result<Expr> {
     Err(Error::new_spanned(handler, message))
 }
 
+const PANICS: [&str; 5] = ["panic", "todo", "unimplemented", "unreachable", "format"];
+
 fn is_value(expression: &Expr) -> bool {
     let is = |path: &Expr, names: &[&str]| match path {
         Expr::Path(path) => names.iter().any(|name| path.path.is_ident(name)),
         _ => false,
     };
     match expression {
-        Expr::Lit(_) | Expr::Tuple(_) | Expr::Array(_) | Expr::Unary(_) | Expr::Struct(_) => true,
-        Expr::Call(call) => is(&call.func, &["Ok", "Err", "Some"]),
+        Expr::Macro(it) => PANICS.iter().any(|name| it.mac.path.is_ident(name)),
+        Expr::Return(_)
+        | Expr::Lit(_)
+        | Expr::Tuple(_)
+        | Expr::Array(_)
+        | Expr::Unary(_)
+        | Expr::Struct(_) => true,
+        Expr::Call(call) => match &*call.func {
+            Expr::Path(path) if path.path.segments.len() == 2 => {
+                path.path.segments[1].ident == "default"
+            }
+            function => is(function, &["Ok", "Err", "Some"]),
+        },
         other => is(other, &["None"]),
     }
 }
@@ -198,9 +236,16 @@ pub(super) fn lease_name(input: ParseStream) -> Result<Ident> {
 pub(super) fn label(input: ParseStream) -> Result<LitStr> {
     let value = rest_of_argument(input)?;
     match syn::parse2::<LitStr>(value.clone()) {
+        Ok(label) if label.value().contains('{') => {
+            let message = "`name` is one text for all calls; placeholders are for the key";
+            Err(Error::new_spanned(value, message))
+        }
         Ok(label) if !label.value().is_empty() => Ok(label),
         _ => {
-            let message = "`name` takes a string that is not empty; write `name = \"orders\"`";
+            let name = syn::parse2::<Ident>(value.clone()).map(|name| name.to_string());
+            let name = name.as_deref().unwrap_or("orders");
+            let message =
+                format!("`name` takes a string that is not empty; write `name = \"{name}\"`");
             Err(Error::new_spanned(value, message))
         }
     }

@@ -2,6 +2,7 @@
 
 use proc_macro2::Ident;
 use syn::Error;
+use syn::ext::IdentExt;
 
 use crate::suggest;
 
@@ -95,11 +96,18 @@ pub(super) const SYNONYMS: [(&str, &[&str]); 10] = [
     ),
 ];
 
-/// The mistake of a name that is none, and the name that was meant.
-pub(super) fn unknown(name: &Ident) -> (Error, Option<&'static str>) {
-    let text = name.to_string();
-    let meant = meant(&text);
+/// The mistake of a name that is none, and the name that was meant. `is_value`: nothing follows it.
+pub(super) fn unknown(
+    name: &Ident,
+    is_value: bool,
+    is_given: impl Fn(&str) -> bool,
+) -> (Error, Option<&'static str>) {
+    let text = name.unraw().to_string();
+    let meant = meant(&text).filter(|known| !is_given(known));
     let message = match meant {
+        None if is_value && is_given("key") => {
+            format!("unknown argument `{text}`; for its value in the key, write `{{{text}}}` there")
+        }
         _ if text == "keys" => several_keys("`keys` is not an argument"),
         Some(known) => format!("unknown argument `{text}`; did you mean `{known}`?"),
         None => format!(

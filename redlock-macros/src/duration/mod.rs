@@ -178,6 +178,13 @@ fn mistake(name: &str, tokens: &[TokenTree]) -> String {
                 None => not_constant(name),
             }
         }
+        [TokenTree::Ident(some), TokenTree::Group(group)] if some == "Some" => {
+            let inside = joined(&group.stream().into_iter().collect::<Vec<_>>());
+            match to_millis(&inside) {
+                Some(_) => format!("write `{inside}` without the `Some`"),
+                None => not_constant(name),
+            }
+        }
         [TokenTree::Punct(sign), positive @ ..] if sign.as_char() == '-' => {
             with_remedy("a duration cannot be negative", &joined(positive))
         }
@@ -199,7 +206,7 @@ fn mistake(name: &str, tokens: &[TokenTree]) -> String {
 }
 
 /// What the attribute cannot say, and what can.
-fn not_constant(name: &str) -> String {
+pub(crate) fn not_constant(name: &str) -> String {
     let method = if name == "renew" { "renew_every" } else { name };
     format!(
         "`{name}` takes a literal such as `5s`, or the path of a constant; \
@@ -209,6 +216,4 @@ fn not_constant(name: &str) -> String {
 }
 
 #[cfg(test)]
-pub(crate) use self::tests::assert_remedy_is_accepted;
-#[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -238,6 +238,10 @@ fn other_values() {
 }
 
 /// A remedy is a duration, and stays what it is.
+#[allow(
+    dead_code,
+    reason = "for `fuzz`, which not everything that includes this file has"
+)]
 pub(crate) fn assert_remedy_is_accepted(text: &str) {
     let message = if text.starts_with(|first: char| first.is_ascii_digit()) {
         to_millis(text).map_or_else(|| not_a_duration(text), |_| String::new())

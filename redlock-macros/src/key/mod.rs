@@ -78,6 +78,11 @@ impl Template {
         })
     }
 
+    /// The key, if it is the same for all calls.
+    pub(crate) fn constant_text(&self) -> Option<String> {
+        self.pieces.iter().map(Piece::as_char).collect()
+    }
+
     /// The pairs of placeholders without a separator between them. `names` are the arguments'.
     pub(crate) fn ambiguities(&self, names: &[String]) -> Vec<Ambiguity> {
         let mut ambiguities = Vec::new();
@@ -229,14 +234,12 @@ impl Template {
         quote_spanned!(Span::mixed_site()=> __redis_lock::std::format!(#literal #(, #arguments)*))
     }
 
-    /// With this crate's hygiene, in which constants and statics are found as well: rustc then does not
-    /// propose a similar one in place of the whole literal.
     fn rewritten(&self, write: impl Fn(&mut String, &Piece)) -> LitStr {
         let mut text = String::new();
         for piece in &self.pieces {
             write(&mut text, piece);
         }
-        LitStr::new(&text, self.literal.span().resolved_at(Span::mixed_site()))
+        LitStr::new(&text, self.literal.span())
     }
 }
 

@@ -36,7 +36,9 @@ impl Placeholder {
             None => (path, None),
         };
         // `{config::SHARD}` is a path, not an argument with a strange fill.
-        let is_path = spec.strip_prefix("::").is_some_and(is_name);
+        let is_path = spec
+            .strip_prefix("::")
+            .is_some_and(|name| name.starts_with(|c| c == '_' || unicode_ident::is_xid_start(c)));
         let parsed = parse_path(path).filter(|_| !is_path && !counts_positions(spec));
         let Some((root, steps)) = parsed else {
             return Err(not_a_placeholder(inside, text));
@@ -68,7 +70,10 @@ impl Placeholder {
 
     /// Whether `format!` also takes its name for that of a named argument.
     pub(super) fn can_be_named(&self) -> bool {
-        self.is_plain() && syn::parse_str::<Ident>(&self.root).is_ok() && self.root() == self.root
+        // `format!` does not take `{ id}`.
+        let starts_at_once = !self.text[1..].starts_with(char::is_whitespace);
+        let is_identifier = syn::parse_str::<Ident>(&self.root).is_ok();
+        self.is_plain() && starts_at_once && is_identifier && self.root() == self.root
     }
 
     /// The names that are not `variables`, without what looks like a constant or a static.
@@ -143,6 +148,14 @@ fn not_a_placeholder(inside: &str, text: &str) -> String {
     let problem = match inside {
         _ if inside.contains(".await") => {
             return format!("a key cannot wait for `{text}`; pass the value as an argument");
+        }
+        _ if inside.ends_with('?') && parse_path(&inside[..inside.len() - 1]).is_some() => {
+            let path = &inside[..inside.len() - 1];
+            return format!("`{text}` has no colon; did you mean `{{{path}:?}}`?");
+        }
+        _ if inside.starts_with(['&', '*']) && parse_path(&inside[1..]).is_some() => {
+            let path = &inside[1..];
+            return format!("a placeholder only looks at its value; write `{{{path}}}`");
         }
         "" => "`{}` has no name".to_owned(),
         _ => format!("`{text}` is not a placeholder"),
@@ -246,8 +259,8 @@ mod tests {
             (placeholder.is_plain(), placeholder.can_be_named())
         };
         assert_eq!(is("{a}"), (true, true));
-        assert_eq!(is("{ a :?}"), (true, true));
-        for unnamed in ["{self}", "{type}", "{r#a}"] {
+        assert_eq!(is("{a :?}"), (true, true));
+        for unnamed in ["{self}", "{type}", "{r#a}", "{ a}"] {
             assert_eq!(is(unnamed), (true, false));
         }
         for not_plain in ["{a.b}", "{a!raw}", "{a.0}"] {
@@ -268,7 +281,6 @@ mod tests {
             "{.a}",
             "{a..b}",
             "{a.01}",
-            "{&a}",
             "{_}",
             "{a:1$}",
             "{a:.0$}",
@@ -292,6 +304,12 @@ mod tests {
                 mistake.ends_with(remedy) || text.contains("raw."),
                 "{text}: {mistake}"
             );
+        }
+        for (text, message) in [
+            ("{a.b?}", "`{a.b?}` has no colon; did you mean `{a.b:?}`?"),
+            ("{&a}", "a placeholder only looks at its value; write `{a}`"),
+        ] {
+            assert_eq!(parse(text).err().as_deref(), Some(message));
         }
         for text in ["{o.id().await}", "{o.id().await.0}", "{o.await:?}"] {
             let message = format!("a key cannot wait for `{text}`; pass the value as an argument");

@@ -32,6 +32,13 @@ async fn bare_seconds() -> Result<(), LockError> {
     Ok(())
 }
 
+/// The longest lease of the builder's default.
+#[redis_lock(key = "minute", expire = 1m)]
+async fn a_minute() -> Result<(), LockError> {
+    assert_held("minute").await;
+    Ok(())
+}
+
 #[redis_lock(key = "hours", expire = 30s, renew, max_hold = 1.5h)]
 async fn hours() -> Result<(), LockError> {
     assert_held("hours").await;
@@ -150,6 +157,7 @@ async fn every_option() {
     assert!(all(&redlock, 1).await.unwrap() > Duration::ZERO);
     constants().await.unwrap();
     bare_seconds().await.unwrap();
+    a_minute().await.unwrap();
     hours().await.unwrap();
     assert!(guard_moves().await.unwrap());
     let shop = Shop {

@@ -316,7 +316,7 @@ fn a_leader_that_does_not_delete_is_not_believed_for_ever() {
         world.end(1);
         world.client(1).granted(1);
         let took = world.now.since(freed);
-        assert!(took <= Duration::from_millis(200), "{nodes}: {took:?}");
+        assert!(took <= Duration::from_millis(140), "{nodes}: {took:?}");
     }
 }
 
