@@ -314,7 +314,7 @@ mod tests {
     fn a_key_that_was_put_back_does_not_hide_that_it_was_lost() {
         let mut claim = claim();
         claim.on_absent(NodeId(0), RequestId(6));
-        claim.on_asked(NodeId(0), RequestId(9));
+        claim.on_asked(NodeId(0), RequestId(9), TTL);
         claim.on_put_back(NodeId(0));
         assert!(claim.is_lost() && claim.may_have(NodeId(0)));
         claim.on_known(NodeId(0));

@@ -80,6 +80,9 @@ impl Held {
         let Some(round) = self.refresh.take() else {
             return false;
         };
+        // Nodes have written the key, also where the round has failed. Of what is written by this
+        // client they tell no later change before it is read again.
+        self.watch_at.get_or_insert(now);
         match progress {
             Progress::Won(block) => self.on_refreshed(&round, block, None, cx),
             Progress::Disagrees => {
@@ -105,8 +108,6 @@ impl Held {
         self.won_at = round.started;
         self.ttl = round.question.params.key_ttl();
         self.least_proposal = least_proposal;
-        // Written by this client, so the nodes do not tell of later changes before it is read again.
-        self.watch_at.get_or_insert(cx.out.now);
         // Not so if a majority lies.
         let rises = |block: &Block| block.lies_above(self.token);
         if let Some(block) = block.filter(rises) {
