@@ -32,7 +32,10 @@ impl Costs {
             | Request::Admit { .. } => self.about_nodes += 1,
             _ => self.about_keys += 1,
         }
-        self.to[order.node.0] += 1;
+        // A waiter reads the key whenever the node tells of a change, as at each renewal.
+        if !matches!(order.body, Request::Watch { .. }) {
+            self.to[order.node.0] += 1;
+        }
     }
 
     const fn all(&self) -> u64 {
