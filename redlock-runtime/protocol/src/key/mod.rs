@@ -65,6 +65,10 @@ pub(crate) struct Key {
     last_refusal: Refusal,
 }
 
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a key that is known here is held most of the time"
+)]
 #[derive(Debug)]
 enum Front {
     Free,
