@@ -13,13 +13,13 @@ use syn2::{Attribute, ImplItem, ImplItemFn, Item, ItemFn, Meta};
 
 #[path = "../../redlock-macros/src/args/mod.rs"]
 mod args;
-#[path = "../../redlock-macros/src/check.rs"]
+#[path = "../../redlock-macros/src/check/mod.rs"]
 mod check;
 #[path = "../../redlock-macros/src/duration/mod.rs"]
 mod duration;
 #[path = "../../redlock-macros/src/expand.rs"]
 mod expand;
-#[path = "../../redlock-macros/src/function.rs"]
+#[path = "../../redlock-macros/src/function/mod.rs"]
 mod function;
 #[path = "../../redlock-macros/src/key/mod.rs"]
 mod key;

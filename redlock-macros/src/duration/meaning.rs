@@ -181,10 +181,10 @@ fn compound(text: &str) -> Option<Quantity> {
 
 fn unit(word: &str) -> Option<u128> {
     let word = word.to_lowercase();
-    let is = |known: &&str| word == **known || (known.len() > 1 && word == format!("{known}s"));
+    let is = |known: &str| word == known || (known.len() > 1 && word == format!("{known}s"));
     let unit = WORDS
         .iter()
-        .find(|(words, _)| words.iter().any(|known| is(&known)));
+        .find(|(words, _)| words.iter().any(|known| is(known)));
     unit.map(|(_, size)| *size)
 }
 

@@ -7,7 +7,8 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{
-    Attribute, Error, FnArg, Ident, Pat, Result, ReturnType, Signature, Token, Type, Visibility,
+    Attribute, Error, FnArg, Ident, Pat, ReceiverKind, Result, ReturnType, Signature, Token, Type,
+    Visibility,
 };
 
 use crate::tokens::{for_each_ident, ungrouped, with_inferred_impls};
@@ -151,6 +152,14 @@ impl Function {
             bindings.extend(names.into_iter().map(|name| Binding { name, cfgs: cfgs() }));
         }
         bindings
+    }
+
+    /// Whether it has `&mut self`, and its body uses that.
+    pub(crate) fn moves_mutable_self(&self) -> bool {
+        let kind = self.signature.receiver().map(|receiver| &receiver.kind);
+        let is_mutable = matches!(kind, Some(ReceiverKind::Reference(_, _, Some(_))));
+        let captured = self.captured_bindings();
+        is_mutable && captured.iter().any(|binding| binding.name == "self")
     }
 
     /// The bindings that belong to the body: those that its tokens mention, and those that no lint
@@ -329,224 +338,4 @@ fn collect_names(pattern: &Pat, names: &mut Vec<Ident>) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn parse(item: TokenStream) -> Function {
-        Function::parse(item).unwrap_or_else(|mistake| panic!("{mistake}"))
-    }
-
-    fn mistake(item: TokenStream) -> String {
-        match Function::parse(item) {
-            Ok(function) => panic!("{} is accepted", function.head),
-            Err(mistake) => mistake.to_string(),
-        }
-    }
-
-    fn names(bindings: Vec<Binding>) -> Vec<String> {
-        bindings
-            .iter()
-            .map(|binding| binding.name.to_string())
-            .collect()
-    }
-
-    #[test]
-    fn signature_and_body_stay_as_they_are() {
-        let function = parse(quote! {
-            #[doc = "d"] pub(crate) async unsafe fn f<'a, T>(mut a: T) -> Option<impl Fn(T)>
-            where T: 'a { #![allow(unused)] let half = ; }
-        });
-        let head = quote! {
-            #[doc = "d"] pub(crate) async unsafe fn f<'a, T>(mut a: T) -> Option<impl Fn(T)>
-            where T: 'a
-        };
-        assert_eq!(function.head.to_string(), head.to_string());
-        assert_eq!(
-            function.inner_attributes.to_string(),
-            quote!(#![allow(unused)]).to_string()
-        );
-        assert_eq!(
-            function.body.to_string(),
-            quote!({ let half = ; }).to_string()
-        );
-        assert_eq!(function.output.to_string(), quote!(Option<_>).to_string());
-    }
-
-    #[test]
-    fn every_binding() {
-        let function = parse(quote! {
-            async fn f(
-                &self, mut a: u8, _: u8, Path(b): Path<u8>, (c, [d, ..]): T, ref e: u8,
-                Order { f, g: h, .. }: Order, i @ (_, &j): (u8, &u8), (Ok(k) | Err(k)): R,
-                #[cfg(unix)] l: u8, _m: u8,
-            ) { a.b; c(|| d); i }
-        });
-        let bindings = function.bindings();
-        assert_eq!(bindings[11].cfgs.len(), 1);
-        let all = [
-            "self", "a", "b", "c", "d", "e", "f", "h", "i", "j", "k", "l", "_m",
-        ];
-        assert_eq!(names(bindings), all);
-        assert_eq!(
-            names(function.captured_bindings()),
-            ["a", "b", "c", "d", "i", "_m"]
-        );
-    }
-
-    #[test]
-    fn boxed_futures_of_other_attributes() {
-        let function = parse(quote! {
-            fn f<'a>(&'a self) -> ::core::pin::Pin<Box<
-                dyn ::core::future::Future<Output = Result<Vec<u8>, E>> + ::core::marker::Send + 'a
-            >> { ::std::boxed::Box::pin(#[allow(x)] async move { body }) }
-        });
-        let boxed = function.boxed.unwrap();
-        assert_eq!(
-            boxed.before.to_string(),
-            quote!(::std::boxed::Box::pin).to_string()
-        );
-        assert_eq!(
-            boxed.attributes.to_string(),
-            quote!(#[allow(x)]).to_string()
-        );
-        assert_eq!(function.body.to_string(), quote!({ body }).to_string());
-        assert_eq!(
-            function.output.to_string(),
-            quote!(Result<Vec<u8>, E>).to_string()
-        );
-    }
-
-    #[test]
-    fn not_async() {
-        let message = "`#[redis_lock]` needs an `async fn`; if an attribute above it removed \
-                       `async`, put `#[redis_lock]` first, else lock where the function is called: \
-                       `redlock.lock(key).hold(async |_| f(..))`";
-        assert_eq!(
-            mistake(quote!(
-                fn f() {}
-            )),
-            message
-        );
-        assert_eq!(
-            mistake(quote!(
-                fn f() -> impl Future<Output = u8> {
-                    async move { 1 }
-                }
-            )),
-            message
-        );
-        assert_eq!(
-            mistake(quote!(
-                fn f() -> Pin<Box<dyn Future<Output = u8>>> {
-                    other()
-                }
-            )),
-            message
-        );
-        assert_eq!(
-            mistake(quote!(
-                const fn f() {}
-            )),
-            "a `const fn` cannot wait for a lock; `#[redis_lock]` needs an `async fn`"
-        );
-    }
-
-    #[test]
-    fn all_of_a_boxed_future_is_locked() {
-        assert_eq!(
-            mistake(quote!(
-                fn f() -> Pin<Box<dyn Future<Output = u8>>> {
-                    charge();
-                    Box::pin(async move { 1 })
-                }
-            )),
-            "what stands before this `Box::pin` would run without the lock; \
-             move it into the `async move` block"
-        );
-    }
-
-    #[test]
-    fn nothing_to_lock() {
-        assert_eq!(
-            mistake(quote!(
-                async fn f(&self);
-            )),
-            "`#[redis_lock]` needs a body to lock; put it on the implementations"
-        );
-        assert_eq!(
-            mistake(quote!(
-                async fn f() -> ! {
-                    loop {}
-                }
-            )),
-            "a function that never returns would never release its lock; \
-             lock what its loop does in a function of its own"
-        );
-    }
-
-    #[test]
-    fn not_a_function() {
-        let none = |item: &str| {
-            format!("`#[redis_lock]` locks the body of an `async fn`; a `{item}` has none")
-        };
-        assert_eq!(
-            mistake(quote!(
-                #[derive(Debug)]
-                pub struct S {
-                    a: u8,
-                }
-            )),
-            none("struct")
-        );
-        assert!(
-            mistake(quote!(
-                enum E {}
-            ))
-            .ends_with("; an `enum` has none")
-        );
-        assert!(
-            mistake(quote!(
-                extern "C" {}
-            ))
-            .ends_with("; a foreign function has none")
-        );
-        assert!(
-            mistake(quote!(
-                macro_rules! m {
-                    () => {};
-                }
-            ))
-            .ends_with("; put it on the function within this macro")
-        );
-        assert_eq!(
-            mistake(quote!(
-                const N: u8 = 5;
-            )),
-            none("const")
-        );
-        assert_eq!(
-            mistake(quote!(
-                use a::b;
-            )),
-            none("use")
-        );
-        assert_eq!(
-            mistake(quote!(
-                unsafe impl Send for S {}
-            )),
-            "`#[redis_lock]` locks the body of an `async fn`; put it on the methods of this `impl`"
-        );
-        assert_eq!(
-            mistake(quote!(
-                pub mod m {}
-            )),
-            "`#[redis_lock]` locks the body of an `async fn`; put it on the functions of this module"
-        );
-        assert_eq!(
-            mistake(quote!(
-                trait T {}
-            )),
-            "`#[redis_lock]` locks the body of an `async fn`; put it on the methods that have a body"
-        );
-    }
-}
+mod tests;

@@ -1,0 +1,285 @@
+use quote::quote;
+
+use super::*;
+use proc_macro2::TokenStream;
+
+/// Everything that is reported for `#[redis_lock(args)] item`.
+fn mistakes(args: &str, item: TokenStream) -> Vec<String> {
+    let mut mistakes = Mistakes::default();
+    let args = Args::parse(args.parse().unwrap(), &mut mistakes);
+    arguments(&args, &mut mistakes);
+    let function = Function::parse(item).unwrap_or_else(|mistake| panic!("{mistake}"));
+    names(&args, &function, &mut mistakes);
+    match mistakes.finish() {
+        Ok(()) => Vec::new(),
+        Err(all) => all.into_iter().map(|mistake| mistake.to_string()).collect(),
+    }
+}
+
+fn argument_mistakes(args: &str) -> Vec<String> {
+    mistakes(
+        args,
+        quote!(
+            async fn pay(order: Order) {}
+        ),
+    )
+}
+
+#[test]
+fn the_key_is_required() {
+    let missing = "missing argument `key`; it names what is locked: `key = \"order:{id}\"`";
+    assert_eq!(argument_mistakes(""), [missing]);
+    assert_eq!(argument_mistakes("expire = 5s"), [missing]);
+    assert!(argument_mistakes("key = \"order\"").is_empty());
+}
+
+#[test]
+fn durations_of_zero() {
+    assert_eq!(
+        argument_mistakes("key = \"k\", expire = 0s, wait = 0s, renew = 0ms, max_hold = 0"),
+        [
+            "`expire` must be longer than zero",
+            "`renew` must be longer than zero",
+            "`max_hold` must be longer than zero",
+        ]
+    );
+}
+
+#[test]
+fn the_lease_must_outlast_the_drift() {
+    let too_short = "`expire` is shorter than the clock drift that Redlock allows for; \
+                     the lock could never be held";
+    assert_eq!(argument_mistakes("key = \"k\", expire = 1ms"), [too_short]);
+    assert_eq!(argument_mistakes("key = \"k\", expire = 2ms"), [too_short]);
+    assert!(argument_mistakes("key = \"k\", expire = 3ms").is_empty());
+}
+
+#[test]
+fn no_lease_is_longer_than_a_day() {
+    let too_long = "`expire` is longer than a day, which no node set allows; \
+                    for long work take a short lease and `renew`";
+    assert_eq!(argument_mistakes("key = \"k\", expire = 25h"), [too_long]);
+    assert!(argument_mistakes("key = \"k\", expire = 24h").is_empty());
+}
+
+#[test]
+fn renewal_must_come_before_the_end() {
+    let renew = |expire: &str| {
+        format!(
+            "`renew` must be shorter than `expire`, which is {expire}; \
+             the lock would expire first"
+        )
+    };
+    assert_eq!(
+        argument_mistakes("key = \"k\", expire = 5s, renew = 5000ms"),
+        [renew("5s")]
+    );
+    assert_eq!(
+        argument_mistakes("key = \"k\", expire = 5, renew = 1m"),
+        [renew("5s")]
+    );
+    assert!(argument_mistakes("key = \"k\", expire = 5s, renew = 4999ms").is_empty());
+    // Their values are known to rustc only, and the default to the runtime only.
+    assert!(argument_mistakes("key = \"k\", expire = LEASE, renew = 1h").is_empty());
+    assert!(argument_mistakes("key = \"k\", renew = 1h").is_empty());
+}
+
+#[test]
+fn renewals_have_a_shortest_interval() {
+    let interval = "`renew` must be at least 10ms, because each renewal asks all nodes";
+    let lease = "a lease that is renewed must be at least 30ms; \
+                 `renew` asks all nodes every third of it";
+    assert_eq!(
+        argument_mistakes("key = \"k\", expire = 5s, renew = 9ms"),
+        [interval]
+    );
+    assert_eq!(argument_mistakes("key = \"k\", renew = 1ms"), [interval]);
+    assert_eq!(
+        argument_mistakes("key = \"k\", expire = 29ms, renew"),
+        [lease]
+    );
+    assert!(argument_mistakes("key = \"k\", expire = 20ms, renew = 10ms").is_empty());
+    assert!(argument_mistakes("key = \"k\", expire = 30ms, renew").is_empty());
+}
+
+#[test]
+fn max_hold_needs_renewal() {
+    let without = "`max_hold` has no effect without `renew`; \
+                   the lease already ends after `expire`";
+    assert_eq!(argument_mistakes("key = \"k\", max_hold = 1m"), [without]);
+    assert!(argument_mistakes("key = \"k\", max_hold = 1m, renew").is_empty());
+    assert_eq!(
+        argument_mistakes("key = \"k\", expire = 5s, renew, max_hold = 4s"),
+        ["`max_hold` is shorter than `expire`; make the lease shorter instead"]
+    );
+}
+
+#[test]
+fn roots_of_dotted_placeholders() {
+    let root = |key: &str, item| mistakes(&format!("key = {key:?}"), item);
+    let pay = || {
+        quote!(
+            async fn pay(req: Request, Path(id): Path<u64>) {}
+        )
+    };
+    assert_eq!(
+        root("{rq.user}", pay()),
+        ["`rq` in `{rq.user}` is not an argument of `pay`; did you mean `{req.user}`?"]
+    );
+    assert_eq!(
+        root("{order.user:?}", pay()),
+        ["`order` in `{order.user:?}` is not an argument of `pay`; \
+          its arguments are `req` and `id`"]
+    );
+    assert_eq!(
+        root(
+            "{self.id}",
+            quote!(
+                async fn pay(id: u64) {}
+            )
+        ),
+        ["`self` in `{self.id}` is not an argument of `pay`; its argument is `id`"]
+    );
+    assert_eq!(
+        root(
+            "{order.id}",
+            quote!(
+                async fn pay() {}
+            )
+        ),
+        ["`order` in `{order.id}` is not an argument of `pay`; it has none"]
+    );
+    assert!(
+        root(
+            "{self.id}",
+            quote!(
+                async fn pay(&self) {}
+            )
+        )
+        .is_empty()
+    );
+    assert!(
+        root(
+            "{type.id}",
+            quote!(
+                async fn pay(r#type: Type) {}
+            )
+        )
+        .is_empty()
+    );
+    assert_eq!(
+        root("{idd} {CONFIG.shard}", pay()),
+        ["`idd` in `{idd}` is not an argument of `pay`; did you mean `{id}`?"]
+    );
+    assert_eq!(
+        root("{unknown}:{id!raw}", pay()).len(),
+        1,
+        "rustc would replace the whole key"
+    );
+    assert!(root("{unknown}:{id}", pay()).is_empty(), "rustc finds it");
+    assert!(root("{SHARD} {CONFIG.shard}", pay()).is_empty());
+    assert_eq!(
+        root("{req.id:y}", pay()),
+        ["`:y` in `{req.id:y}` is no format; those of `format!` are, such as `:?` and `:05`"]
+    );
+    assert!(root("{id:y}", pay()).is_empty(), "rustc explains it");
+    assert_eq!(
+        root("{self}:{id}", pay()),
+        ["`self` in `{self}` is not an argument of `pay`; its arguments are `req` and `id`"]
+    );
+    assert_eq!(
+        root("{ide!raw}", pay()),
+        ["`ide` in `{ide!raw}` is not an argument of `pay`; did you mean `{id!raw}`?"]
+    );
+    assert_eq!(
+        root("{req:>idd$}", pay()),
+        ["`idd` in `{req:>idd$}` is not an argument of `pay`; did you mean `{req:>id$}`?"]
+    );
+    assert_eq!(root("{unknown:>other$} {req:>WIDTH$}", pay()).len(), 2);
+}
+
+#[test]
+fn values_are_separated() {
+    let pay = quote!(
+        async fn pay(shop: &str, id: u64) {}
+    );
+    assert_eq!(
+        mistakes("key = \"pay:{shop}{id:?}\"", pay),
+        ["`{shop}{id:?}` gives the same key for different values; \
+          put a separator between them: `{shop}:{id:?}`"]
+    );
+}
+
+#[test]
+fn a_name_in_a_constant_key_is_meant_to_be_a_placeholder() {
+    for (key, found) in [
+        ("order:$order", "$order"),
+        ("$order-", "$order"),
+        ("{{order}}:x", "{{order}}"),
+    ] {
+        let message = format!(
+            "`{found}` is text in this key, which all calls share; \
+             write `{order}` for the value of the argument",
+            order = "{order}"
+        );
+        assert_eq!(argument_mistakes(&format!("key = {key:?}")), [message]);
+    }
+    for key in ["order", "$orders", "{{order", "{{{order}}}", "{{x}}"] {
+        assert!(
+            argument_mistakes(&format!("key = {key:?}")).is_empty(),
+            "{key}"
+        );
+    }
+}
+
+#[test]
+fn an_argument_is_no_constant() {
+    let mistakes = argument_mistakes("key = \"k\", wait = order, renew = order");
+    assert_eq!(mistakes.len(), 2);
+    assert!(mistakes[0].starts_with("`wait` takes a literal such as `5s`"));
+    assert!(mistakes[1].contains(".renew_every(..)"));
+}
+
+#[test]
+fn a_mutable_self_moves_into_the_body() {
+    let method = |receiver: TokenStream, body: TokenStream| {
+        quote!(
+            async fn f(#receiver) -> u8 { #body }
+        )
+    };
+    let held = "key = \"k\", when_held = self.n";
+    assert_eq!(
+        mistakes(held, method(quote!(&mut self), quote!(self.n))),
+        [
+            "`self` has moved into the body where `when_held` is evaluated; \
+          take what it needs as an argument that is `Copy`, or use `&self`"
+        ]
+    );
+    assert!(mistakes(held, method(quote!(&self), quote!(self.n))).is_empty());
+    assert!(
+        mistakes(held, method(quote!(self), quote!(self.n))).is_empty(),
+        "may be `Copy`"
+    );
+    assert!(mistakes(held, method(quote!(&mut self), quote!(5))).is_empty());
+}
+
+#[test]
+fn when_held_takes_a_value() {
+    let held = "key = \"k\", when_held = |_| Ok(())";
+    assert_eq!(
+        argument_mistakes(held),
+        ["`when_held` takes a value; write `when_held = Ok(())`"]
+    );
+    let function = quote!(
+        async fn f() -> impl Fn(u8) -> Result<(), E> {}
+    );
+    assert!(mistakes(held, function).is_empty());
+}
+
+#[test]
+fn the_lease_hides_no_argument() {
+    assert_eq!(
+        argument_mistakes("key = \"k\", lease = order"),
+        ["`lease = order` hides the argument `order`; choose another name"]
+    );
+}
