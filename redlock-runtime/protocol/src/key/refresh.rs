@@ -24,9 +24,9 @@ impl Held {
             return false;
         };
         let ahead = next.and_then(|next| self.refresh_ahead_at(next));
-        let mut dues = [section.renew_at, ahead].into_iter().flatten();
-        let is_reported = !self.reports.is_empty() && !self.has_failed;
-        let is_due = section.wants_extension || is_reported || dues.any(|at| at <= cx.now());
+        let dues = [section.renew_at, ahead, self.verify_at(next)];
+        let mut dues = dues.into_iter().flatten();
+        let is_due = section.wants_extension || dues.any(|at| at <= cx.now());
         is_due && self.refresh(next, cx)
     }
 

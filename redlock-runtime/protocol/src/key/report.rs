@@ -11,6 +11,8 @@ pub(super) struct Report {
     pub(super) section: SectionId,
     /// Then the answer is `Unknown`.
     pub(super) by: Instant,
+    /// When the caller let go.
+    pub(super) at: Instant,
     /// Only rounds that began later tell.
     pub(super) after: RoundId,
 }
@@ -20,8 +22,9 @@ impl Reports {
         self.0.push(report);
     }
 
-    pub(super) const fn is_empty(&self) -> bool {
-        self.0.is_empty()
+    /// When the first of them let go.
+    pub(super) fn since(&self) -> Option<Instant> {
+        self.0.first().map(|report| report.at)
     }
 
     pub(super) fn next_due(&self) -> Option<Instant> {

@@ -138,6 +138,7 @@ impl Held {
             self.reports.push(Report {
                 section: section.id,
                 by: cx.now().after(section.params.round_timeout()),
+                at: cx.now(),
                 after: *cx.last_round,
             });
         }
@@ -155,6 +156,8 @@ impl Held {
             next.filter(|_| refresh.is_none())
                 .and_then(|next| self.refresh_ahead_at(next)),
             self.watch_at,
+            next.filter(|_| refresh.is_none() && self.section.is_some())
+                .and_then(|next| self.verify_at(Some(next))),
         ];
         dues.into_iter().flatten().min()
     }
@@ -167,6 +170,13 @@ impl Held {
         let at = self.block_at.after(fresh / 2);
         let is_short = at < section.granted.after(fresh) && at < section.deadline;
         (is_short && !self.has_failed && !self.has_had_its_share(at)).then_some(at)
+    }
+
+    /// When to ask what became of releases. If others wait here, they are likely to let go soon, and one
+    /// round tells of all.
+    pub(super) fn verify_at(&self, next: Option<&Waiter>) -> Option<Instant> {
+        let since = self.reports.since().filter(|_| !self.has_failed)?;
+        Some(next.map_or(since, |_| since.after(self.took)))
     }
 
     /// Whether a section can begin without asking any node: the turn's keys live long enough, and it

@@ -273,6 +273,25 @@ fn releases_that_are_awaited_share_their_rounds_and_delay_no_section() {
 }
 
 #[test]
+fn one_round_tells_the_releases_of_all_who_let_go_in_a_while() {
+    let mut world = World::new(3);
+    queue(&mut world, 1..=40, long_wait());
+    // The second one brings the tokens for those behind it.
+    run_sections(&mut world, 1..=2, HOP);
+    let before = world.sends(is_extend).len();
+    for section in 3..=12 {
+        world.granted(section);
+        world.run_for(HOP / 10);
+        world.release(section);
+    }
+    assert_eq!(world.sends(is_extend).len(), before);
+    for section in 3..=12 {
+        assert_eq!(world.answer(section), Answer::Released(Release::Released));
+    }
+    assert_eq!(world.sends(is_extend).len(), before + 3);
+}
+
+#[test]
 fn what_is_said_of_a_release_was_found_out_after_the_section_had_ended() {
     // Sections follow each other, and the keys are deleted while the third one runs.
     for (told, nodes) in [(false, 3), (true, 3), (false, 5), (true, 5)] {
