@@ -3,7 +3,6 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    fmt,
     sync::Arc,
     time::Duration,
 };
@@ -22,6 +21,7 @@ use crate::{
 };
 
 /// The whole state.
+#[derive(Debug)]
 pub struct Protocol {
     settings: Settings,
     env: Env,
@@ -265,48 +265,33 @@ impl Protocol {
     }
 
     fn on_shutdown(&mut self, timeout: Duration, abort_holders: bool, now: Instant) {
-        let mut until = now.after(timeout);
-        if let Some(earlier) = self.shutdown {
-            until = until.min(earlier.until);
-        }
-        let is_drained = self.shutdown.is_some_and(|earlier| earlier.is_drained);
-        self.shutdown = Some(Shutdown { until, is_drained });
+        let until = now.after(timeout);
+        let shutdown = self.shutdown.get_or_insert(Shutdown {
+            until,
+            is_drained: false,
+        });
+        shutdown.until = shutdown.until.min(until);
         self.for_all_keys(now, |key, cx| key.stop(abort_holders, cx));
     }
 
     fn settle_shutdown(&mut self, now: Instant) {
-        let Some(shutdown) = self.shutdown else {
+        let Some(Shutdown { until, is_drained }) = self.shutdown else {
             return;
         };
+        if is_drained {
+            return;
+        }
         let held = self.sections.len();
-        let unconfirmed = || {
-            let of_key = |key: &Key| key.unconfirmed_releases(&self.nodes);
-            self.keys.values().map(of_key).sum()
-        };
-        if !shutdown.is_drained && now < shutdown.until && (held > 0 || unconfirmed() > 0) {
-            return self.timers.wake_by(Timer::Shutdown, shutdown.until);
+        let of_key = |key: &Key| key.unconfirmed_releases(&self.nodes);
+        let unconfirmed = || self.keys.values().map(of_key).sum();
+        if now < until && (held > 0 || unconfirmed() > 0) {
+            return self.timers.wake_by(Timer::Shutdown, until);
         }
-        if shutdown.is_drained {
-            return;
-        }
-        let left = ShutdownError {
-            held,
-            unconfirmed: unconfirmed(),
-        };
-        self.shutdown = Some(Shutdown {
-            is_drained: true,
-            ..shutdown
-        });
+        let unconfirmed = unconfirmed();
+        let left = ShutdownError { held, unconfirmed };
+        let is_drained = true;
+        self.shutdown = Some(Shutdown { until, is_drained });
         self.for_all_keys(now, |key, cx| key.stop(true, cx));
         self.actions.push_back(Action::Drained(left));
-    }
-}
-
-impl fmt::Debug for Protocol {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Protocol")
-            .field("nodes", &self.nodes)
-            .field("keys", &self.keys)
-            .finish_non_exhaustive()
     }
 }
