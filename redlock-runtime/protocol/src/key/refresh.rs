@@ -115,9 +115,7 @@ impl Held {
             self.block_at = round.started;
         }
         self.reports.answer_before(round.id, Release::Released, cx);
-        // A section that began meanwhile may have a longer lease than the nodes were asked for.
         if let Some(section) = &mut self.section
-            && section.params.key_ttl() <= self.ttl
             && let Some(answer) = section.on_extended(round.started)
         {
             cx.answer(section.id, answer);

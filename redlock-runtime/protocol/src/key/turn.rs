@@ -186,9 +186,15 @@ impl Held {
         let fresh = params.freshness();
         let is_young = now.since(self.won_at) < fresh && now.since(self.block_at) < fresh;
         let deadline = params.deadline(self.won_at, self.won_at);
+        // A refresh that is under way will extend the section by its own lease, so the nodes must have
+        // been asked for no less.
+        let asks_for = |round: &Round| round.question.params.key_ttl();
+        let refresh = self.refresh.as_ref().map(asks_for);
+        let lasts = refresh.is_none_or(|ttl| ttl >= params.key_ttl());
         (is_young || is_just_won && self.block_at == self.won_at)
             && self.block.is_some_and(|mut block| block.take().is_some())
             && self.ttl >= params.key_ttl()
+            && lasts
             && deadline.since(now) >= params.min_validity
     }
 

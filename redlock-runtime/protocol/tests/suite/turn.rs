@@ -203,11 +203,13 @@ fn every_section_has_keys_that_outlive_its_own_lease() {
     assert_eq!(world.carriers("k"), []);
 }
 
-/// A refresh that was begun for a waiter with a short lease is won under a section with a longer one.
+/// A refresh that was begun for a waiter with a short lease must not be won under a section with a longer
+/// one, which would believe in its whole lease.
 #[test]
 fn a_refresh_for_a_shorter_lease_extends_no_longer_one() {
     let waiting = |lease| LockParams {
         wait: Duration::from_secs(600),
+        guard_band: HOP,
         ..params_of(Duration::from_millis(lease))
     };
     let renewing = LockParams {
@@ -216,17 +218,20 @@ fn a_refresh_for_a_shorter_lease_extends_no_longer_one() {
     };
     let mut world = World::new(3);
     world.ask(1, "k", waiting(380));
-    world.ask(2, "k", waiting(200));
+    world.ask(2, "k", waiting(220));
     world.ask(3, "k", renewing);
     world.granted(1);
-    // The block is old for a lease of 200 ms, and young for one of 380 ms.
+    // The block is old for a lease of 220 ms, and young for one of 380 ms.
     world.run_for(24 * HOP);
     let before = world.sends(is_extend).len();
     world.end(1);
     assert_eq!(world.sends(is_extend).len(), before + 3);
     world.end(2);
-    world.granted(3);
+    let (deadline, _) = world.granted(3);
     world.run_for(3 * ROUND_TRIP);
+    for expiry in world.expiries("k") {
+        assert!(expiry > deadline);
+    }
     let told = world.answers().iter();
     let is_extended =
         |(_, answer): &&(SectionId, Answer)| matches!(answer, Answer::Extended { .. });
