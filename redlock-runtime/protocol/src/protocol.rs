@@ -77,7 +77,7 @@ impl Protocol {
             } => self.on_ask(section, key, params, now),
             Event::Extend { section } => {
                 if let Some(&key) = self.sections.get(&section) {
-                    self.with_key(key, now, |key, cx| key.on_extend(section, cx));
+                    self.with_key(key, now, |key, _| key.on_extend(section));
                 }
             }
             Event::End { section, report } => self.on_end(section, report, now),
@@ -135,7 +135,7 @@ impl Protocol {
     fn on_wakeup(&mut self, now: Instant) {
         while let Some(timer) = self.timers.pop_due(now) {
             match timer {
-                Timer::Key(key) => self.with_key(key, now, Key::advance),
+                Timer::Key(key) => self.with_key(key, now, |_, _| {}),
                 Timer::Node(node) => self.with_nodes(now, |nodes, out| nodes.on_due(node, out)),
                 // Looked at after every event.
                 Timer::Shutdown => {}
@@ -225,7 +225,7 @@ impl Protocol {
         act(&mut self.nodes, &mut out);
     }
 
-    /// Lets one key act, arms its timer, and forgets it once nothing is left of it.
+    /// Lets one key act and go on, arms its timer, and forgets it once nothing is left of it.
     fn with_key(&mut self, id: KeyId, now: Instant, act: impl FnOnce(&mut Key, &mut Cx<'_>)) {
         let Some(key) = self.keys.get_mut(&id) else {
             return;
@@ -244,9 +244,10 @@ impl Protocol {
             },
         };
         act(key, &mut cx);
+        key.advance(&mut cx);
         #[cfg(debug_assertions)]
-        key.invariants();
-        match key.next_due() {
+        key.invariants(now);
+        match key.next_due(now) {
             Some(at) => self.timers.wake_by(Timer::Key(id), at),
             None if key.is_idle() => {
                 self.timers.cancel(Timer::Key(id));

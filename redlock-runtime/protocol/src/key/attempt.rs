@@ -32,6 +32,10 @@ use crate::{
 /// While one node's word is enough, one in so many attempts asks all nodes.
 const ASKS_ALL_EVERY: u32 = 2;
 
+/// So many attempts that end a split do not wait for silent nodes; the next one does, because they may be
+/// slow and needed.
+const PATIENT_AFTER: u32 = 3;
+
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub(super) waiter: Waiter,
@@ -106,7 +110,9 @@ impl Key {
             params: waiter.params,
             spare,
             block: Some(BlockRequest { proposal, length }),
-            is_repeated: false,
+            is_repeated: waiter
+                .split
+                .is_some_and(|split| split.tries >= PATIENT_AFTER),
         };
         let hedge_delay = cx.nodes.hedge_delay(now).min(timeout / 4);
         // A split ends because all who met ask the same node first.

@@ -167,6 +167,8 @@ impl Claim {
                 },
             ) => {
                 self.has_remote_waiter |= has_remote_waiter;
+                // Also if the next round has begun: a node may always reply as late as that.
+                self.on_known(node);
                 let extension = self
                     .extension
                     .filter(|extension| extension.round == round)?;
@@ -259,7 +261,6 @@ impl Claim {
         remaining: Option<Duration>,
         now: Instant,
     ) -> Option<Duration> {
-        self.on_known(node);
         let place = &mut self.places[node.0];
         let before = place.written;
         let ttl = extension.params.key_ttl();
@@ -335,6 +336,24 @@ mod tests {
         assert!(claim.may_have(NodeId(2)), "it was asked again since");
         claim.on_refused(NodeId(2), RequestId(11));
         assert!(!claim.may_have(NodeId(2)));
+    }
+
+    #[test]
+    fn an_extension_that_is_told_after_the_next_has_begun_counts() {
+        let mut claim = claim();
+        claim.on_absent(NodeId(0), RequestId(6));
+        let ask = Ask::Extend(RoundId(7), claim.owner);
+        let reply = Reply::Extended {
+            remaining: Some(TTL),
+            first: None,
+            has_remote_waiter: false,
+        };
+        let now = Instant::from_nanos(0);
+        assert_eq!(
+            claim.on_reply((NodeId(2), RequestId(8)), ask, &reply, now),
+            None
+        );
+        assert!(!claim.is_lost());
     }
 
     #[test]

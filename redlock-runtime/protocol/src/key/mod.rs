@@ -104,12 +104,12 @@ impl Key {
         is_free && self.queue.is_empty() && self.stuck.is_empty() && self.releases.are_done()
     }
 
-    pub(crate) fn next_due(&self) -> Option<Instant> {
+    pub(crate) fn next_due(&self, now: Instant) -> Option<Instant> {
         let front = match &self.front {
             Front::Free => self.stand_back_until,
-            Front::Acquiring(attempt) => Some(attempt.round.next_due()),
+            Front::Acquiring(attempt) => Some(attempt.round.next_due(now)),
             Front::BackingOff(backoff) => Some(backoff.next_due()),
-            Front::Held(held) => held.next_due(self.queue.first()),
+            Front::Held(held) => held.next_due(self.queue.first(), now),
         };
         let dues = [front, self.queue.next_due(), self.releases.next_due()];
         dues.into_iter().flatten().min()
@@ -141,17 +141,15 @@ impl Key {
             // Also a waiter that does not wait has its attempt.
             self.step_up(cx);
         }
-        self.advance(cx);
     }
 
     /// The holder wants a fresh lease. A round that is under way serves.
-    pub(crate) fn on_extend(&mut self, id: SectionId, cx: &mut Cx<'_>) {
+    pub(crate) fn on_extend(&mut self, id: SectionId) {
         if let Front::Held(held) = &mut self.front
             && let Some(section) = held.section(id)
         {
             section.wants_extension = true;
         }
-        self.advance(cx);
     }
 
     /// The caller is done, whatever became of its section.
@@ -176,7 +174,6 @@ impl Key {
         if let Some(release) = release.filter(|_| report) {
             cx.released(section, release);
         }
-        self.advance(cx);
     }
 
     /// Nothing new is taken on. Holders go on, unless they are to be aborted.
@@ -198,7 +195,6 @@ impl Key {
         {
             self.end_under_holder(Loss::Stopped, cx);
         }
-        self.advance(cx);
     }
 
     // ---- nodes
@@ -239,7 +235,6 @@ impl Key {
             Ask::Await => self.on_awaited(node, &reply, cx),
             Ask::Release(owner) => self.releases.on_reply((node, owner), &reply, cx),
         }
-        self.advance(cx);
     }
 
     /// A request will get no reply.
@@ -265,7 +260,6 @@ impl Key {
             Ask::Release(owner) => self.releases.on_unanswered(node, owner),
             Ask::PutBack(_) => {}
         }
-        self.advance(cx);
     }
 
     /// A request that was deferred is about to be sent, unless it is not wanted any more: its
@@ -315,7 +309,6 @@ impl Key {
         {
             held.claim.watch(node, cx);
         }
-        self.advance(cx);
     }
 
     /// A node votes: now, or again.
@@ -329,7 +322,6 @@ impl Key {
             }
             _ => {}
         }
-        self.advance(cx);
     }
 
     // ---- going on
@@ -433,7 +425,9 @@ impl Key {
 
     /// What is true between any two events.
     #[cfg(debug_assertions)]
-    pub(crate) fn invariants(&self) {
+    pub(crate) fn invariants(&self, now: Instant) {
+        let due = self.next_due(now);
+        assert!(due.is_none_or(|at| at > now), "what is due has been done");
         if let Front::Free = self.front {
             assert!(self.queue.is_empty(), "nobody waits behind nobody");
         }

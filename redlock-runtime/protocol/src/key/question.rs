@@ -18,7 +18,7 @@ pub(super) struct Question {
     /// How much longer than the key TTL of `params` the nodes keep the key if they write it.
     pub(super) spare: Duration,
     pub(super) block: Option<BlockRequest>,
-    /// The nodes did not agree on a block when they were asked before.
+    /// The nodes did not agree on a block when they were asked before, or on an owner.
     pub(super) is_repeated: bool,
 }
 
@@ -101,6 +101,7 @@ impl Round {
 
     /// Asks more nodes, so that `count` have been asked.
     pub(super) fn ask(&mut self, count: usize, claim: &mut Claim, cx: &mut Cx<'_>) {
+        self.asked_at = cx.now();
         for node in self.fanout.reach(count) {
             let request = cx.nodes.next_request();
             let (ask, body) = self.request(claim, Arc::clone(&cx.name));

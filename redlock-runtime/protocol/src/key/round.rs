@@ -33,6 +33,8 @@ pub(super) struct Round {
     /// Whose the key was on nodes that refused it.
     holders: Vec<Option<Owner>>,
     pub(super) fanout: Fanout,
+    /// When a node was asked last.
+    pub(super) asked_at: Instant,
 }
 
 /// What a round has come to.
@@ -78,6 +80,7 @@ impl Round {
             numbers: Numbers::default(),
             holders: Vec::new(),
             fanout,
+            asked_at: started,
         }
     }
 
@@ -94,12 +97,14 @@ impl Round {
     }
 
     /// When to look at it again at the latest.
-    pub(super) fn next_due(&self) -> Instant {
-        if self.fanout.reached < self.fanout.order.len()
+    pub(super) fn next_due(&self, now: Instant) -> Instant {
+        let hedges = self.fanout.reached < self.fanout.order.len()
             || self.ballot.is_won()
             || self.ballot.is_out_of_reach()
-        {
-            self.hedge_at()
+            || !self.holders.is_empty();
+        let hedge = self.hedge_at();
+        if hedges && now < hedge {
+            hedge
         } else {
             self.closes_at
         }
@@ -107,7 +112,7 @@ impl Round {
 
     /// When nodes that do not reply are not waited for any more.
     fn hedge_at(&self) -> Instant {
-        let hedge = self.started.after(self.fanout.hedge_delay);
+        let hedge = self.asked_at.after(self.fanout.hedge_delay);
         hedge.min(self.closes_at)
     }
 
@@ -231,7 +236,14 @@ impl Round {
     fn progress_of_part(&self, now: Instant) -> Progress {
         let Fanout { order, reached, .. } = &self.fanout;
         if *reached == order.len() {
-            return Progress::Open;
+            // The owner that a node named may know no more, and both would wait for silent nodes for as
+            // long as a round may last. They are waited for if it was so before.
+            let is_split = !self.holders.is_empty() && !self.question.is_repeated;
+            return if is_split && now >= self.hedge_at() {
+                Progress::Failed(Failure::Split)
+            } else {
+                Progress::Open
+            };
         }
         let pending = self.unanswered();
         let has_failed = |node: &NodeId| {
@@ -240,7 +252,7 @@ impl Round {
         };
         let any_failed = order[..*reached].iter().any(has_failed);
         // A refusal is not made up for at once: most likely the other nodes refuse too.
-        if pending > 0 && !any_failed && now < self.next_due() {
+        if pending > 0 && !any_failed && now < self.hedge_at() {
             Progress::Open
         } else {
             Progress::AskMore

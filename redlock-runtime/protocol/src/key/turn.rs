@@ -146,11 +146,11 @@ impl Held {
     }
 
     /// When to look at it again at the latest.
-    pub(super) fn next_due(&self, next: Option<&Waiter>) -> Option<Instant> {
+    pub(super) fn next_due(&self, next: Option<&Waiter>, now: Instant) -> Option<Instant> {
         let refresh = self.refresh.as_ref();
         let section = self.section.as_ref();
         let dues = [
-            refresh.map(Round::next_due),
+            refresh.map(|round| round.next_due(now)),
             self.reports.next_due(),
             section.map(|section| section.next_due(refresh.is_some())),
             next.filter(|_| refresh.is_none())

@@ -39,7 +39,7 @@ pub(super) struct Backoff {
 pub(super) struct Split {
     /// So long they go on.
     pub(super) until: Instant,
-    tries: u32,
+    pub(super) tries: u32,
 }
 
 impl Split {

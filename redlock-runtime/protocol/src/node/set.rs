@@ -149,10 +149,10 @@ impl Nodes {
         (first..first + nodes).map(move |node| NodeId(node % nodes))
     }
 
-    /// It votes, and has not been silent for longer than `delay`.
+    /// It votes, and has not been silent for `delay`.
     fn is_prompt(&self, node: NodeId, delay: Duration, now: Instant) -> bool {
         let node = &self.nodes[node.0];
-        node.is_up() && node.link.waiting_for(now) <= delay
+        node.is_up() && node.link.waiting_for(now) < delay
     }
 
     fn is_usually_slow(&self, node: NodeId, delay: Duration, now: Instant) -> bool {
