@@ -26,6 +26,7 @@ pub struct Protocol {
     settings: Settings,
     env: Env,
     actions: VecDeque<Action>,
+    notices: VecDeque<Notice>,
     nodes: Nodes,
     keys: BTreeMap<KeyId, Key>,
     names: BTreeMap<Arc<str>, KeyId>,
@@ -52,6 +53,7 @@ impl Protocol {
             settings,
             env,
             actions: VecDeque::new(),
+            notices: VecDeque::new(),
             nodes: Nodes::new(nodes, process),
             keys: BTreeMap::new(),
             names: BTreeMap::new(),
@@ -174,38 +176,16 @@ impl Protocol {
     /// Passes on what the nodes have for the keys, until there is nothing more, and sets the
     /// timers.
     fn settle(&mut self, now: Instant) {
-        while let Some(notice) = self.nodes.poll_notice() {
+        while let Some(notice) = self.notices.pop_front() {
             match notice {
-                Notice::Answered {
-                    node,
-                    request,
-                    key,
-                    ask,
-                    reply,
-                } => self.with_key(key, now, |key, cx| {
-                    key.on_reply((node, request), ask, reply, cx);
-                }),
-                Notice::Unanswered {
-                    node,
-                    key,
-                    ask,
-                    verdict,
-                } => self.with_key(key, now, |key, cx| {
-                    key.on_unanswered(node, ask, verdict, cx);
-                }),
-                Notice::Deferred(sent) => {
-                    let request = self.nodes.next_request();
-                    if let Some(key) = self.keys.get_mut(&sent.key)
-                        && key.wants((sent.node, request), sent.ask, now)
-                    {
-                        self.with_nodes(now, |nodes, out| nodes.send_deferred(sent, out));
-                    }
+                Notice::Reply(asked, reply) => {
+                    self.with_key(asked.key, now, |key, cx| key.on_reply(asked, reply, cx));
                 }
                 Notice::Connected(node) => {
                     self.for_all_keys(now, |key, cx| key.on_connected(node, cx));
                 }
-                Notice::Admitted(node) => {
-                    self.for_all_keys(now, |key, cx| key.on_admitted(node, cx));
+                Notice::Settled(node) => {
+                    self.for_all_keys(now, |key, cx| key.on_settled(node, cx));
                 }
             }
         }
@@ -218,6 +198,7 @@ impl Protocol {
     fn with_nodes(&mut self, now: Instant, act: impl FnOnce(&mut Nodes, &mut Out<'_>)) {
         let mut out = Out {
             actions: &mut self.actions,
+            notices: &mut self.notices,
             env: &mut self.env,
             settings: &self.settings,
             now,
@@ -238,6 +219,7 @@ impl Protocol {
             last_round: &mut self.last_round,
             out: Out {
                 actions: &mut self.actions,
+                notices: &mut self.notices,
                 env: &mut self.env,
                 settings: &self.settings,
                 now,

@@ -90,11 +90,13 @@ impl Claim {
         }
     }
 
-    /// A request that can make the key goes to a node, or has to wait.
+    /// A request that can make the key goes to a node.
     pub(super) fn on_asked(&mut self, node: NodeId, request: RequestId, ttl: Duration) {
         self.ttl = self.ttl.max(ttl);
-        self.places[node.0].was_absent = false;
-        self.on_sent(node, request);
+        let place = &mut self.places[node.0];
+        place.was_absent = !place.may_have;
+        place.may_have = true;
+        place.asked = request;
     }
 
     /// The same, and it is one for the node's vote.
@@ -107,21 +109,6 @@ impl Claim {
     ) {
         self.on_asked(node, request, ttl);
         self.places[node.0].acquire = Some((now, ttl));
-    }
-
-    /// A request that had to wait goes to a node.
-    pub(super) fn on_sent(&mut self, node: NodeId, request: RequestId) {
-        let place = &mut self.places[node.0];
-        place.was_absent |= !place.may_have;
-        place.may_have = true;
-        place.asked = request;
-    }
-
-    /// The same of one for the node's vote.
-    pub(super) fn on_acquire_sent(&mut self, node: NodeId, request: RequestId, now: Instant) {
-        self.on_sent(node, request);
-        let acquire = &mut self.places[node.0].acquire;
-        *acquire = acquire.map(|(_, ttl)| (now, ttl));
     }
 
     /// A round begins that lets the key live for longer.
@@ -181,7 +168,9 @@ impl Claim {
             }
             (
                 Ask::Acquire(..) | Ask::PutBack(_),
-                Reply::Refused {
+                Reply::NoScript
+                | Reply::NotAdmitted
+                | Reply::Refused {
                     is_untouched: true, ..
                 },
             ) => self.on_refused(node, request),
@@ -331,11 +320,11 @@ mod tests {
             assert!(claim.may_have(NodeId(node)) && claim.is_known(NodeId(node)));
         }
         claim.on_asked(NodeId(2), RequestId(10), TTL);
-        claim.on_sent(NodeId(2), RequestId(11));
+        claim.on_refused(NodeId(2), RequestId(10));
+        assert!(!claim.may_have(NodeId(2)));
+        claim.on_asked(NodeId(2), RequestId(11), TTL);
         claim.on_refused(NodeId(2), RequestId(10));
         assert!(claim.may_have(NodeId(2)), "it was asked again since");
-        claim.on_refused(NodeId(2), RequestId(11));
-        assert!(!claim.may_have(NodeId(2)));
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use crate::{
     action::{Action, Answer, Release, Verdict},
     ask::{Ask, KeyId, RoundId},
-    message::{NodeId, Request, SectionId},
+    message::{NodeId, Request, RequestId, SectionId},
     node::{Nodes, Out},
     time::Instant,
 };
@@ -34,9 +34,16 @@ impl Cx<'_> {
         *self.last_round
     }
 
-    /// Asks for a vote, or says at once why that cannot be.
-    pub(super) fn ask(&mut self, node: NodeId, ask: Ask, body: Request) -> Result<(), Verdict> {
-        self.nodes.ask(node, (self.key, ask), body, &mut self.out)
+    /// Asks for a vote, or says at once why that cannot be: see [`Nodes::ask`].
+    pub(super) fn ask(
+        &mut self,
+        node: NodeId,
+        ask: Ask,
+        body: Request,
+        with_source: bool,
+    ) -> Result<Option<RequestId>, Verdict> {
+        let ask = (self.key, ask);
+        self.nodes.ask(node, ask, body, with_source, &mut self.out)
     }
 
     /// Sends what needs no vote. False if the node is not connected.

@@ -35,14 +35,15 @@ use self::{
     queue::{Queue, Waiter},
     release::Releases,
     report::Reports,
+    round::Round,
     turn::Held,
     waiting::Backoff,
 };
 use crate::{
     action::{Answer, Cause, Loss, Refusal, Release, Verdict},
-    ask::{Ask, RoundId},
-    message::{NodeId, Owner, Reply, RequestId, SectionId},
-    node::Nodes,
+    ask::Ask,
+    message::{NodeId, Owner, Reply, SectionId},
+    node::{Asked, Nodes},
     rules::validity::LockParams,
     time::Instant,
 };
@@ -201,28 +202,30 @@ impl Key {
 
     pub(crate) fn on_reply(
         &mut self,
-        (node, request): (NodeId, RequestId),
-        ask: Ask,
-        reply: Reply,
+        Asked {
+            node, request, ask, ..
+        }: Asked,
+        reply: Result<Reply, Verdict>,
         cx: &mut Cx<'_>,
     ) {
         let now = cx.now();
         let claim = ask.owner().and_then(|owner| self.claim_of(owner));
-        let lead = claim.and_then(|claim| claim.on_reply((node, request), ask, &reply, now));
+        let lead = claim.zip(reply.as_ref().ok());
+        let lead = lead.and_then(|(claim, reply)| claim.on_reply((node, request), ask, reply, now));
         if let Some(by) = lead {
             cx.nodes.suspend(node, by, &mut cx.out);
         }
         match ask {
             Ask::Acquire(id, _) | Ask::Extend(id, _) => {
-                if let Some(round) = self.round(id) {
-                    round.on_reply(node, reply, lead, now);
+                if let Some((round, claim)) = self.round().filter(|(round, _)| round.id == id) {
+                    round.on_reply(node, reply, lead, claim, cx);
                 }
             }
             Ask::PutBack(owner) => {
                 if let Front::Held(held) = &mut self.front
                     && held.claim.owner == owner
                     && held.is_watched()
-                    && reply == Reply::PutBack
+                    && reply == Ok(Reply::PutBack)
                 {
                     held.claim.watch(node, cx);
                 }
@@ -232,64 +235,9 @@ impl Key {
                     claim.on_watched(node, cx);
                 }
             }
-            Ask::Await => self.on_awaited(node, &reply, cx),
-            Ask::Release(owner) => self.releases.on_reply((node, owner), &reply, cx),
+            Ask::Await => self.on_awaited(node, reply.ok(), cx),
+            Ask::Release(owner) => self.releases.on_reply((node, owner), reply.ok(), cx),
         }
-    }
-
-    /// A request will get no reply.
-    pub(crate) fn on_unanswered(
-        &mut self,
-        node: NodeId,
-        ask: Ask,
-        verdict: Verdict,
-        cx: &mut Cx<'_>,
-    ) {
-        match ask {
-            Ask::Acquire(round, _) | Ask::Extend(round, _) => {
-                if let Some(round) = self.round(round) {
-                    round.on_verdict(node, verdict, cx.now());
-                }
-            }
-            Ask::Watch(owner) => {
-                if let Some(claim) = self.claim_of(owner) {
-                    claim.reads(node).end();
-                }
-            }
-            Ask::Await => self.on_await_failed(),
-            Ask::Release(owner) => self.releases.on_unanswered(node, owner),
-            Ask::PutBack(_) => {}
-        }
-    }
-
-    /// A request that was deferred is about to be sent, unless it is not wanted any more: its
-    /// release has gone out then.
-    pub(crate) fn wants(
-        &mut self,
-        (node, request): (NodeId, RequestId),
-        ask: Ask,
-        now: Instant,
-    ) -> bool {
-        let Some(owner) = ask.owner() else {
-            return true;
-        };
-        match ask {
-            Ask::Release(_) => return true,
-            Ask::Extend(round, _) if self.round(round).is_none() => return false,
-            // Also of a lock that the other nodes have granted meanwhile: it should not rest on a
-            // bare majority.
-            _ => {}
-        }
-        let is_stuck = self.stuck.iter().any(|stuck| stuck.claim.owner == owner);
-        let Some(claim) = self.claim_of(owner).filter(|_| !is_stuck) else {
-            return false;
-        };
-        match ask {
-            Ask::Acquire(..) => claim.on_acquire_sent(node, request, now),
-            Ask::PutBack(_) => claim.on_sent(node, request),
-            _ => {}
-        }
-        true
     }
 
     /// A node says that the key may have changed. It is read before anything is believed.
@@ -311,8 +259,14 @@ impl Key {
         }
     }
 
-    /// A node votes: now, or again.
-    pub(crate) fn on_admitted(&mut self, node: NodeId, cx: &mut Cx<'_>) {
+    /// It is known whether a node votes.
+    pub(crate) fn on_settled(&mut self, node: NodeId, cx: &mut Cx<'_>) {
+        if let Some((round, claim)) = self.round() {
+            round.on_settled(node, claim, cx);
+        }
+        if !cx.nodes.is_up(node) {
+            return;
+        }
         match &mut self.front {
             Front::Held(held) if held.is_watched() => held.put_back(node, cx),
             Front::BackingOff(_)
@@ -401,14 +355,13 @@ impl Key {
         }
     }
 
-    /// The round with this number, if it is still open.
-    fn round(&mut self, id: RoundId) -> Option<&mut round::Round> {
-        let round = match &mut self.front {
-            Front::Acquiring(attempt) => Some(&mut attempt.round),
-            Front::Held(held) => held.refresh.as_mut(),
+    /// The round that is open, and what it asks for.
+    fn round(&mut self) -> Option<(&mut Round, &mut Claim)> {
+        match &mut self.front {
+            Front::Acquiring(attempt) => Some((&mut attempt.round, &mut attempt.claim)),
+            Front::Held(held) => Some((held.refresh.as_mut()?, &mut held.claim)),
             Front::Free | Front::BackingOff(_) => None,
-        };
-        round.filter(|round| round.id == id)
+        }
     }
 
     /// What this owner may have on the nodes, if it has not been released.

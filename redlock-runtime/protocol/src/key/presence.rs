@@ -39,8 +39,9 @@ impl Claim {
             ttl,
             admission: AdmissionId(0),
         };
-        let request = cx.nodes.next_request();
-        if cx.ask(node, Ask::PutBack(owner), body).is_ok() {
+        // With its text: a node that does not know it would have to be verified before it is asked
+        // again.
+        if let Ok(Some(request)) = cx.ask(node, Ask::PutBack(owner), body, true) {
             self.on_asked(node, request, ttl);
         }
     }

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{Ask, Claim, Cx, round::Round};
 use crate::{
     action::Verdict,
-    message::{AdmissionId, BlockRequest, NodeId, Request},
+    message::{AdmissionId, BlockRequest, NodeId, Reply, Request},
     rules::validity::LockParams,
     time::Instant,
 };
@@ -103,17 +103,51 @@ impl Round {
     pub(super) fn ask(&mut self, count: usize, claim: &mut Claim, cx: &mut Cx<'_>) {
         self.asked_at = cx.now();
         for node in self.fanout.reach(count) {
-            let request = cx.nodes.next_request();
-            let (ask, body) = self.request(claim, Arc::clone(&cx.name));
-            match cx.ask(node, ask, body) {
-                Err(verdict) => {
-                    self.on_verdict(node, verdict, cx.now());
-                }
-                Ok(()) if matches!(ask, Ask::Acquire(..)) => {
-                    let ttl = self.question.params.key_ttl() + self.question.spare;
-                    claim.on_acquire(node, request, ttl, cx.now());
-                }
-                Ok(()) => {}
+            self.ask_node(node, false, claim, cx);
+        }
+    }
+
+    /// Asks one node: now, or once it is known whether it votes.
+    fn ask_node(&mut self, node: NodeId, with_source: bool, claim: &mut Claim, cx: &mut Cx<'_>) {
+        let (ask, body) = self.request(claim, Arc::clone(&cx.name));
+        match cx.ask(node, ask, body, with_source) {
+            Err(verdict) => {
+                self.on_verdict(node, verdict, cx.now());
+            }
+            Ok(None) => self.unsent.push((node, with_source)),
+            Ok(Some(request)) if matches!(ask, Ask::Acquire(..)) => {
+                let ttl = self.question.params.key_ttl() + self.question.spare;
+                claim.on_acquire(node, request, ttl, cx.now());
+            }
+            Ok(Some(_)) => {}
+        }
+    }
+
+    /// It is known whether the node votes: asks it if it was to be asked.
+    pub(super) fn on_settled(&mut self, node: NodeId, claim: &mut Claim, cx: &mut Cx<'_>) {
+        let place = self.unsent.iter().position(|unsent| unsent.0 == node);
+        if let Some(place) = place {
+            let (_, with_source) = self.unsent.swap_remove(place);
+            self.ask_node(node, with_source, claim, cx);
+        }
+    }
+
+    /// Counts what a node has said, or asks it again if it has done nothing, because it did not know
+    /// the script or has another memory than was thought.
+    pub(super) fn on_reply(
+        &mut self,
+        node: NodeId,
+        reply: Result<Reply, Verdict>,
+        lead: Option<Duration>,
+        claim: &mut Claim,
+        cx: &mut Cx<'_>,
+    ) {
+        match reply {
+            Ok(Reply::NoScript) => self.ask_node(node, true, claim, cx),
+            Ok(Reply::NotAdmitted) => self.ask_node(node, false, claim, cx),
+            Ok(reply) => self.on_vote(node, reply, lead, cx.now()),
+            Err(verdict) => {
+                self.on_verdict(node, verdict, cx.now());
             }
         }
     }

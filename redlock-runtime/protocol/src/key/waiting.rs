@@ -192,15 +192,15 @@ impl Key {
         }
     }
 
-    pub(super) fn on_awaited(&mut self, node: NodeId, reply: &Reply, cx: &mut Cx<'_>) {
+    pub(super) fn on_awaited(&mut self, node: NodeId, reply: Option<Reply>, cx: &mut Cx<'_>) {
         let Front::BackingOff(backoff) = &mut self.front else {
             return;
         };
-        if backoff.reads.end() {
+        if backoff.reads.end() && reply.is_some() {
             return self.read(node, cx);
         }
         match reply {
-            Reply::Taken { owner } => {
+            Some(Reply::Taken { owner }) => {
                 backoff.ask_at = None;
                 self.order.on_turn_of(owner.map(Owner::process));
                 // The process has left the lock to others for long enough, and waits like them.
@@ -208,18 +208,12 @@ impl Key {
                     self.go_on(Opening::LeaderFirst, cx);
                 }
             }
-            Reply::Free if self.stand_back_until.is_none() && backoff.ask_at.is_none() => {
+            Some(Reply::Free) if self.stand_back_until.is_none() && backoff.ask_at.is_none() => {
                 let round = cx.nodes.usual_delay(node, cx.now());
                 let pause = self.order.defer_by(round, cx.random());
                 backoff.ask_at = Some(cx.now().after(pause));
             }
             _ => {}
-        }
-    }
-
-    pub(super) fn on_await_failed(&mut self) {
-        if let Front::BackingOff(backoff) = &mut self.front {
-            backoff.reads.end();
         }
     }
 }

@@ -29,6 +29,7 @@ use crate::{
 /// What nodes act with: what goes out, and what holds for all of them.
 pub(crate) struct Out<'a> {
     pub(crate) actions: &'a mut VecDeque<Action>,
+    pub(crate) notices: &'a mut VecDeque<Notice>,
     pub(crate) env: &'a mut Env,
     pub(crate) settings: &'a Settings,
     pub(crate) now: Instant,
@@ -37,37 +38,21 @@ pub(crate) struct Out<'a> {
 /// News of a node, for the keys.
 #[derive(Debug)]
 pub(crate) enum Notice {
-    /// A key's request was answered.
-    Answered {
-        node: NodeId,
-        request: RequestId,
-        key: KeyId,
-        ask: Ask,
-        reply: Reply,
-    },
-    /// It will not be answered.
-    Unanswered {
-        node: NodeId,
-        key: KeyId,
-        ask: Ask,
-        verdict: Verdict,
-    },
-    /// A request that had to wait can be sent, if the key still wants it.
-    Deferred(Deferred),
+    /// A key's request was answered, or will not be.
+    Reply(Asked, Result<Reply, Verdict>),
     /// A connection is up: releases that an earlier one took with it can be sent again.
     Connected(NodeId),
-    /// The node votes.
-    Admitted(NodeId),
+    /// It is known whether the node votes.
+    Settled(NodeId),
 }
 
-/// A request that waits until it is known whether its node votes.
-#[derive(Debug)]
-pub(crate) struct Deferred {
+/// A key's request to a node.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
     pub(crate) node: NodeId,
+    pub(crate) request: RequestId,
     pub(crate) key: KeyId,
     pub(crate) ask: Ask,
-    body: Request,
-    with_source: bool,
 }
 
 /// What a reply is for.
@@ -87,7 +72,6 @@ struct Node {
     id: NodeId,
     link: Link,
     standing: Standing,
-    deferred: Vec<Deferred>,
     /// The process that this client saw vote last, and under which admission.
     known: Option<Option<Arc<str>>>,
     /// The highest counter that it has told.
@@ -106,7 +90,6 @@ impl Node {
             id,
             link: Link::new(),
             standing: Standing::Probing,
-            deferred: Vec::new(),
             known: None,
             highest: Token::default(),
             found: None,
@@ -209,29 +192,6 @@ impl Node {
         });
     }
 
-    fn defer(&mut self, key: KeyId, ask: Ask, body: Request, with_source: bool) {
-        self.deferred.push(Deferred {
-            node: self.id,
-            key,
-            ask,
-            body,
-            with_source,
-        });
-    }
-
-    /// Answers what was deferred for a node that turns out to have no vote.
-    fn fail_deferred(&mut self, verdict: &Verdict, notices: &mut VecDeque<Notice>) {
-        for Deferred { node, key, ask, .. } in self.deferred.drain(..) {
-            let verdict = verdict.clone();
-            notices.push_back(Notice::Unanswered {
-                node,
-                key,
-                ask,
-                verdict,
-            });
-        }
-    }
-
     // ---- admission
 
     /// What is known of its loss may not be true any more: does not wait for the next survey.
@@ -245,17 +205,17 @@ impl Node {
     }
 
     /// Takes in the node's record.
-    fn on_record(&mut self, record: &Record, notices: &mut VecDeque<Notice>, out: &mut Out<'_>) {
+    fn on_record(&mut self, record: &Record, out: &mut Out<'_>) {
         self.is_dirty = true;
         let ours = out.settings.max_ttl;
         if let Some(theirs) = record.max_ttl.filter(|&theirs| theirs != ours) {
             let state = NodeState::OtherMaxLease { theirs, ours };
-            return self.on_unfit(state, notices, out);
+            return self.on_unfit(state, out);
         }
         if let Some(marker) = &record.marker
             && admission::is_valid(record, self.link.facts())
         {
-            return self.on_admitted(marker.admission, notices, out);
+            return self.on_admitted(marker.admission, out);
         }
         if !matches!(self.standing, Standing::Lost(_)) {
             let reason = admission::reason(record, self.link.facts(), self.known.as_ref());
@@ -295,25 +255,15 @@ impl Node {
         }
     }
 
-    fn on_admitted(
-        &mut self,
-        admission: AdmissionId,
-        notices: &mut VecDeque<Notice>,
-        out: &mut Out<'_>,
-    ) {
+    fn on_admitted(&mut self, admission: AdmissionId, out: &mut Out<'_>) {
         self.is_dirty = true;
         self.known = Some(self.link.facts().server.clone());
         let was_up = matches!(self.standing, Standing::Up(_));
         self.standing = Standing::Up(admission);
-        for deferred in self.deferred.drain(..) {
-            notices.push_back(Notice::Deferred(deferred));
+        if !was_up && self.suspended.is_none() {
+            self.announce(NodeState::Up, out);
         }
-        if !was_up {
-            if self.suspended.is_none() {
-                self.announce(NodeState::Up, out);
-            }
-            notices.push_back(Notice::Admitted(self.id));
-        }
+        out.notices.push_back(Notice::Settled(self.id));
     }
 
     /// What follows from a survey for a node that has lost its memory.
@@ -329,31 +279,29 @@ impl Node {
     }
 
     /// It does not vote for a while: says so, once.
-    fn on_quarantined(&mut self, notices: &mut VecDeque<Notice>, out: &mut Out<'_>) {
+    fn on_quarantined(&mut self, out: &mut Out<'_>) {
         let Standing::Lost(lost) = &mut self.standing else {
             return;
         };
         let (reason, until) = (lost.reason, lost.until);
         lost.is_announced = true;
         self.announce(NodeState::Quarantined { reason, until }, out);
-        let remaining = until.since(out.now);
-        self.fail_deferred(&Verdict::Quarantined { reason, remaining }, notices);
+        out.notices.push_back(Notice::Settled(self.id));
     }
 
     /// It cannot be let in as it is. The connection stays, and it is probed again in a while.
-    fn on_unfit(&mut self, state: NodeState, notices: &mut VecDeque<Notice>, out: &mut Out<'_>) {
+    fn on_unfit(&mut self, state: NodeState, out: &mut Out<'_>) {
         self.is_dirty = true;
         let message = match &state {
             NodeState::Refuses { message } => Arc::clone(message),
             other => other.to_string().into(),
         };
-        let verdict = Verdict::Refused { message };
-        self.fail_deferred(&verdict, notices);
         self.standing = Standing::Unfit {
             until: out.now.after(PROBE_PAUSE),
-            verdict,
+            verdict: Verdict::Refused { message },
         };
         self.announce(state, out);
+        out.notices.push_back(Notice::Settled(self.id));
     }
 
     /// Its clock has gained too much. It has no vote until all that it may have dropped early has

@@ -1,9 +1,9 @@
 //! All nodes: what is sent to them and comes back, who can vote, and the surveys by which nodes
 //! that have lost their memory are let in again.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use super::{Deferred, Node, Notice, Out, Purpose, admission::Standing, survey::Reading};
+use super::{Asked, Node, Notice, Out, Purpose, admission::Standing, survey::Reading};
 use crate::{
     action::{Action, NodeState, Verdict},
     ask::{Ask, KeyId},
@@ -26,7 +26,6 @@ pub(crate) struct Nodes {
     process: Process,
     next_request: u64,
     next_connection: u64,
-    pub(super) notices: VecDeque<Notice>,
     pub(super) survey: Option<Reading>,
     /// The losses of all nodes, if all were new in the last survey.
     pub(super) all_new: Option<Vec<LossId>>,
@@ -39,7 +38,6 @@ impl Nodes {
             process,
             next_request: 1,
             next_connection: 0,
-            notices: VecDeque::new(),
             survey: None,
             all_new: None,
         }
@@ -63,15 +61,6 @@ impl Nodes {
 
     pub(crate) const fn process(&self) -> Process {
         self.process
-    }
-
-    pub(crate) fn poll_notice(&mut self) -> Option<Notice> {
-        self.notices.pop_front()
-    }
-
-    /// What the next request that is sent will be called.
-    pub(crate) const fn next_request(&self) -> RequestId {
-        RequestId(self.next_request)
     }
 
     /// Why no vote can be asked for, if none can.
@@ -176,30 +165,24 @@ impl Nodes {
 
     // ---- requests of keys
 
-    /// Asks for a vote, or says at once why that cannot be. While it is being found out whether the
-    /// node votes, the request is deferred.
+    /// Asks for a vote, or says at once why that cannot be. `None`: it is being found out whether the
+    /// node votes. A notice tells once that is known.
     pub(crate) fn ask(
         &mut self,
         node: NodeId,
         (key, ask): (KeyId, Ask),
         body: Request,
+        with_source: bool,
         out: &mut Out<'_>,
-    ) -> Result<(), Verdict> {
+    ) -> Result<Option<RequestId>, Verdict> {
         if let Some(verdict) = self.verdict(node, out.now) {
             return Err(verdict);
         }
         let Standing::Up(admission) = self.nodes[node.0].standing else {
-            self.nodes[node.0].defer(key, ask, body, false);
-            return Ok(());
+            return Ok(None);
         };
-        self.send(
-            node,
-            Purpose::Key(key, ask),
-            body.under(admission),
-            false,
-            out,
-        );
-        Ok(())
+        let (purpose, body) = (Purpose::Key(key, ask), body.under(admission));
+        Ok(Some(self.send(node, purpose, body, with_source, out)))
     }
 
     /// Sends what needs no vote. False if the node is not connected.
@@ -217,24 +200,6 @@ impl Nodes {
         is_connected
     }
 
-    /// Sends a deferred request that is still wanted.
-    pub(crate) fn send_deferred(&mut self, deferred: Deferred, out: &mut Out<'_>) {
-        let Deferred {
-            node,
-            key,
-            ask,
-            body,
-            with_source,
-        } = deferred;
-        match self.nodes[node.0].standing {
-            Standing::Up(admission) if self.is_connected(node) => {
-                let purpose = Purpose::Key(key, ask);
-                self.send(node, purpose, body.under(admission), with_source, out);
-            }
-            _ => self.nodes[node.0].defer(key, ask, body, with_source),
-        }
-    }
-
     /// A lock has seen by how much the node's clock has gained.
     pub(crate) fn suspend(&mut self, node: NodeId, by: Duration, out: &mut Out<'_>) {
         self.nodes[node.0].suspend(by, out);
@@ -247,10 +212,11 @@ impl Nodes {
         body: Request,
         with_source: bool,
         out: &mut Out<'_>,
-    ) {
+    ) -> RequestId {
         let request = RequestId(self.next_request);
         self.next_request += 1;
         self.nodes[node.0].send(request, purpose, body, with_source, out);
+        request
     }
 
     // ---- events
@@ -267,27 +233,24 @@ impl Nodes {
             return;
         };
         match (sent.purpose, reply) {
-            (Purpose::Key(key, ask), Reply::NoScript) if !ask.needs_vote() => {
-                self.send(node, Purpose::Key(key, ask), sent.body, true, out);
-            }
-            (Purpose::Key(key, ask), reply @ (Reply::NoScript | Reply::NotAdmitted)) => {
-                // The server may be another process, or may have lost its memory: no vote counts
-                // before that is known.
-                let with_source = reply == Reply::NoScript;
-                self.nodes[node.0].defer(key, ask, sent.body, with_source);
-                self.verify(node, out);
-            }
-            (Purpose::Key(key, ask), reply) => {
+            (Purpose::Key(key, ask), reply) if ask.needs_vote() || reply != Reply::NoScript => {
+                if matches!(reply, Reply::NoScript | Reply::NotAdmitted) {
+                    // The server may be another process, or may have lost its memory: no vote counts
+                    // before that is known.
+                    self.verify(node, out);
+                }
                 self.nodes[node.0].on_number(&reply);
-                self.notices.push_back(Notice::Answered {
+                let asked = Asked {
                     node,
                     request,
                     key,
                     ask,
-                    reply,
-                });
+                };
+                out.notices.push_back(Notice::Reply(asked, Ok(reply)));
             }
-            (purpose, Reply::NoScript) => self.send(node, purpose, sent.body, true, out),
+            (purpose, Reply::NoScript) => {
+                self.send(node, purpose, sent.body, true, out);
+            }
             (purpose, reply) => self.on_own_reply(node, purpose, reply, out),
         }
     }
@@ -304,7 +267,7 @@ impl Nodes {
                 }
             }
             (Purpose::Admit, Reply::Admitted { admission }) => {
-                this.on_admitted(admission, &mut self.notices, out);
+                this.on_admitted(admission, out);
             }
             (Purpose::Survey, Reply::Record(record)) => self.on_surveyed(node, Some(record), out),
             (purpose, Reply::Record(record)) => self.on_record(node, purpose, &record, out),
@@ -315,7 +278,7 @@ impl Nodes {
                     Reply::Garbled { answer } => format!("unexpected reply {answer}").into(),
                     other => format!("unexpected reply {other:?}").into(),
                 };
-                this.on_unfit(NodeState::Refuses { message }, &mut self.notices, out);
+                this.on_unfit(NodeState::Refuses { message }, out);
             }
         }
         if !was_up && self.is_up(node) {
@@ -340,7 +303,7 @@ impl Nodes {
         if self.give_up_unusable(node, out) {
             return;
         }
-        self.notices.push_back(Notice::Connected(node));
+        out.notices.push_back(Notice::Connected(node));
         self.send(node, Purpose::Probe, Request::Probe, false, out);
     }
 
@@ -385,7 +348,7 @@ impl Nodes {
             && this.is_up()
         {
             this.announce(NodeState::Up, out);
-            self.notices.push_back(Notice::Admitted(node));
+            out.notices.push_back(Notice::Settled(node));
         }
         let this = &mut self.nodes[node.0];
         if let Standing::Unfit { until, .. } = this.standing
@@ -421,18 +384,19 @@ impl Nodes {
         let verdict = Verdict::Disconnected { reason };
         for sent in unanswered {
             if let Purpose::Key(key, ask) = sent.purpose {
-                self.notices.push_back(Notice::Unanswered {
+                let asked = Asked {
                     node,
+                    request: sent.request,
                     key,
                     ask,
-                    verdict: verdict.clone(),
-                });
+                };
+                let verdict = Err(verdict.clone());
+                out.notices.push_back(Notice::Reply(asked, verdict));
             }
         }
         // Nor does what it has said count any more.
         self.on_surveyed(node, None, out);
-        let this = &mut self.nodes[node.0];
-        this.fail_deferred(&verdict, &mut self.notices);
+        out.notices.push_back(Notice::Settled(node));
         // Those that waited for it to come to something need not any more.
         self.begin_survey(out);
     }

@@ -35,7 +35,7 @@ impl Nodes {
         {
             return self.admit(node, evidence, Token::default(), out);
         }
-        this.on_record(record, &mut self.notices, out);
+        this.on_record(record, out);
         if purpose == Purpose::Admit
             && let Standing::Lost(lost) = &mut this.standing
         {
@@ -103,10 +103,10 @@ impl Nodes {
                     node.highest = node.highest.max(record.top);
                 }
                 if !matches!(node.standing, Standing::Up(_)) {
-                    node.on_record(record, &mut self.notices, out);
+                    node.on_record(record, out);
                 } else if !admission::is_valid(record, node.link.facts()) {
                     node.standing = Standing::Probing;
-                    node.on_record(record, &mut self.notices, out);
+                    node.on_record(record, out);
                 }
             }
         }
@@ -163,7 +163,7 @@ impl Nodes {
         {
             // Nothing is written that would lock out those who use the other nodes.
             let state = NodeState::OtherMaxLease { theirs, ours };
-            return self.nodes[node.0].on_unfit(state, &mut self.notices, out);
+            return self.nodes[node.0].on_unfit(state, out);
         }
         let body = Request::ReportLoss {
             server: self.nodes[node.0].link.facts().server.clone(),
@@ -196,7 +196,7 @@ impl Nodes {
     }
 
     pub(super) fn quarantine(&mut self, node: NodeId, out: &mut Out<'_>) {
-        self.nodes[node.0].on_quarantined(&mut self.notices, out);
+        self.nodes[node.0].on_quarantined(out);
     }
 }
 
