@@ -43,13 +43,6 @@ pub(super) struct Attempt {
     pub(super) round: Round,
 }
 
-/// Whom an attempt asks first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Opening {
-    Broadcast,
-    LeaderFirst,
-}
-
 impl Attempt {
     /// The nodes have granted different numbers: asks those that may have the key for a block above
     /// them. That is a refresh of a turn that has not begun.
@@ -70,18 +63,17 @@ impl Attempt {
 impl Key {
     /// Asks for the lock under a new owner. The lease counts from now. If no majority can vote,
     /// nothing is sent that could not be of use.
-    pub(super) fn attempt(&mut self, waiter: Waiter, opening: Opening, cx: &mut Cx<'_>) {
+    pub(super) fn attempt(&mut self, waiter: Waiter, is_leader_first: bool, cx: &mut Cx<'_>) {
         let process = u128::from(cx.nodes.process().0);
         let random = cx.random();
         let owner = Owner(process << 64 | u128::from(random as u64));
         let mut claim = Claim::new(owner, cx.nodes.count());
         let mut round = self.open_attempt(&waiter, cx);
         if cx.nodes.has_majority(cx.now()) {
-            let count = match opening {
-                Opening::Broadcast => round.fanout.many,
-                Opening::LeaderFirst => 1,
-            };
-            round.ask(count, &mut claim, cx);
+            // A split ends because all who met ask the same node first.
+            let is_leader_first = is_leader_first || waiter.split.is_some();
+            let many = round.fanout.many;
+            round.ask(if is_leader_first { 1 } else { many }, &mut claim, cx);
         }
         self.front = Front::Acquiring(Attempt {
             waiter,
@@ -115,7 +107,7 @@ impl Key {
                 .is_some_and(|split| split.tries >= PATIENT_AFTER),
         };
         let hedge_delay = cx.nodes.hedge_delay(now).min(timeout / 4);
-        // A split ends because all who met ask the same node first.
+        // They know different delays.
         let by_delay = waiter.split.is_none();
         let order = cx.nodes.order(&cx.name, (hedge_delay, by_delay), now);
         let nodes = cx.nodes.count();

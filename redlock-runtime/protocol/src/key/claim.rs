@@ -135,45 +135,30 @@ impl Claim {
         reply: &Reply,
         now: Instant,
     ) -> Option<Duration> {
-        match (ask, reply) {
-            (
-                _,
-                &Reply::Granted {
-                    has_remote_waiter, ..
-                },
-            ) => {
+        match *reply {
+            Reply::Granted {
+                has_remote_waiter, ..
+            } => {
                 self.has_remote_waiter |= has_remote_waiter;
                 self.on_granted(node);
             }
-            (
-                Ask::Extend(round, _),
-                &Reply::Extended {
-                    remaining,
-                    has_remote_waiter,
-                    ..
-                },
-            ) => {
+            Reply::Extended {
+                remaining,
+                has_remote_waiter,
+                ..
+            } => {
                 self.has_remote_waiter |= has_remote_waiter;
                 // Also if the next round has begun: a node may always reply as late as that.
                 self.on_known(node);
-                let extension = self
-                    .extension
-                    .filter(|extension| extension.round == round)?;
-                return self.on_extended(node, &extension, remaining, now);
+                return self.on_extended(node, ask, remaining, now);
             }
-            (_, Reply::PutBack) => self.on_put_back(node),
-            (_, Reply::Ours) => self.on_known(node),
-            (_, Reply::Held { .. } | Reply::NotOwner | Reply::Taken { .. } | Reply::Free) => {
+            Reply::PutBack => self.on_put_back(node),
+            Reply::Ours => self.on_known(node),
+            Reply::Held { .. } | Reply::NotOwner | Reply::Taken { .. } | Reply::Free => {
                 self.on_absent(node, request);
             }
-            (
-                Ask::Acquire(..) | Ask::PutBack(_),
-                Reply::NoScript
-                | Reply::NotAdmitted
-                | Reply::Refused {
-                    is_untouched: true, ..
-                },
-            ) => self.on_refused(node, request),
+            Reply::NoScript | Reply::NotAdmitted => self.on_refused(node, request),
+            Reply::Refused { is_untouched, .. } if is_untouched => self.on_refused(node, request),
             _ => {}
         }
         None
@@ -246,10 +231,12 @@ impl Claim {
     fn on_extended(
         &mut self,
         node: NodeId,
-        extension: &Extension,
+        ask: Ask,
         remaining: Option<Duration>,
         now: Instant,
     ) -> Option<Duration> {
+        let is_it = |one: &Extension| ask == Ask::Extend(one.round, self.owner);
+        let extension = self.extension.filter(is_it)?;
         let place = &mut self.places[node.0];
         let before = place.written;
         let ttl = extension.params.key_ttl();

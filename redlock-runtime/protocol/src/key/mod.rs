@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 pub(crate) use self::cx::Cx;
 use self::{
-    attempt::{Attempt, Opening},
+    attempt::Attempt,
     claim::Claim,
     fairness::TurnOrder,
     queue::{Queue, Waiter},
@@ -213,7 +213,7 @@ impl Key {
         let lead = claim.zip(reply.as_ref().ok());
         let lead = lead.and_then(|(claim, reply)| claim.on_reply((node, request), ask, reply, now));
         if let Some(by) = lead {
-            cx.nodes.suspend(node, by, &mut cx.out);
+            cx.nodes.suspend(node, by, cx.out);
         }
         match ask {
             Ask::Acquire(id, _) | Ask::Extend(id, _) => {
@@ -304,7 +304,7 @@ impl Key {
         };
         match self.stand_back_until {
             Some(until) if !waiter.params.wait.is_zero() => self.stand_back(waiter, until, cx),
-            _ => self.attempt(waiter, Opening::Broadcast, cx),
+            _ => self.attempt(waiter, false, cx),
         }
         true
     }

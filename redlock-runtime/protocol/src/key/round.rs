@@ -257,10 +257,7 @@ impl Round {
             };
         }
         let pending = self.unanswered();
-        let has_failed = |node: &NodeId| {
-            let verdict = &self.ballot.verdicts()[node.0];
-            !verdict.is_open() && !verdict.is_refusal() && *verdict != Verdict::Ours
-        };
+        let has_failed = |node: &NodeId| self.ballot.verdicts()[node.0].is_failure();
         let any_failed = order[..*reached].iter().any(has_failed);
         // A refusal is not made up for at once: most likely the other nodes refuse too.
         if pending > 0 && !any_failed && now < self.hedge_at() {
@@ -329,11 +326,8 @@ fn outage(verdicts: &[Verdict]) -> Cause {
         })
         .collect();
     waits.sort_unstable();
-    let able = |verdict: &&Verdict| {
-        verdict.is_open() || verdict.is_refusal() || **verdict == Verdict::Ours
-    };
-    let able = verdicts.iter().filter(able).count();
-    let missing = quorum::majority(verdicts.len()).saturating_sub(able);
+    let able = verdicts.iter().filter(|verdict| !verdict.is_failure());
+    let missing = quorum::majority(verdicts.len()).saturating_sub(able.count());
     match missing.checked_sub(1).and_then(|last| waits.get(last)) {
         Some(&ready_in) => Cause::Quarantined { ready_in },
         None => Cause::NoQuorum,

@@ -139,7 +139,7 @@ impl Held {
                 section: section.id,
                 by: cx.now().after(section.params.round_timeout()),
                 at: cx.now(),
-                after: *cx.last_round,
+                after: cx.out.last_round,
             });
         }
         None

@@ -9,7 +9,11 @@ mod link;
 mod set;
 mod survey;
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 pub use self::set::BUSY_FROM;
 use self::{
@@ -19,19 +23,24 @@ use self::{
 pub(crate) use self::{clock::Lead, set::Nodes};
 use crate::{
     action::{Action, NodeState, Order, Verdict},
-    ask::{Ask, KeyId},
-    message::{AdmissionId, Evidence, NodeId, Record, Reply, Request, RequestId},
+    ask::{Ask, KeyId, RoundId},
+    message::{AdmissionId, Evidence, NodeId, Record, Reply, Request, RequestId, SectionId},
     rules::token::Token,
     settings::{Env, Settings},
     time::Instant,
 };
 
-/// What nodes act with: what goes out, and what holds for all of them.
-pub(crate) struct Out<'a> {
-    pub(crate) actions: &'a mut VecDeque<Action>,
-    pub(crate) notices: &'a mut VecDeque<Notice>,
-    pub(crate) env: &'a mut Env,
-    pub(crate) settings: &'a Settings,
+/// What nodes and keys act with: what goes out, and what holds for all of them.
+#[derive(Debug)]
+pub(crate) struct Out {
+    pub(crate) actions: VecDeque<Action>,
+    pub(crate) notices: VecDeque<Notice>,
+    /// The key of every section that has not ended.
+    pub(crate) sections: BTreeMap<SectionId, KeyId>,
+    /// The last round of any key.
+    pub(crate) last_round: RoundId,
+    pub(crate) env: Env,
+    pub(crate) settings: Settings,
     pub(crate) now: Instant,
 }
 
@@ -137,20 +146,24 @@ impl Node {
         }
     }
 
-    fn next_due(&self, limit: Duration, now: Instant) -> Option<Instant> {
+    fn next_due(&self, out: &Out) -> Option<Instant> {
         let standing = match &self.standing {
             // A survey that is due waits for another one, or for a node, to be over.
-            Standing::Lost(lost) => lost.survey_at.filter(|&at| at > now),
+            Standing::Lost(lost) => lost.survey_at.filter(|&at| at > out.now),
             Standing::Unfit { until, .. } => Some(*until),
             Standing::Probing | Standing::Up(_) => None,
         };
         let standing = standing.filter(|_| self.link.is_connected());
         let suspended = self.suspended.map(|(_, until)| until);
-        let dues = [self.link.next_due(limit), standing, suspended];
+        let dues = [
+            self.link.next_due(out.settings.silence_limit),
+            standing,
+            suspended,
+        ];
         dues.into_iter().flatten().min()
     }
 
-    fn circumstances(&self, out: &Out<'_>) -> Circumstances {
+    fn circumstances(&self, out: &Out) -> Circumstances {
         Circumstances {
             uptime: self.link.uptime(out.now),
             max_ttl: out.settings.max_ttl,
@@ -160,7 +173,7 @@ impl Node {
         }
     }
 
-    fn announce(&self, state: NodeState, out: &mut Out<'_>) {
+    fn announce(&self, state: NodeState, out: &mut Out) {
         let node = self.id;
         out.actions.push_back(Action::NodeChanged { node, state });
     }
@@ -173,7 +186,7 @@ impl Node {
         purpose: Purpose,
         body: Request,
         with_source: bool,
-        out: &mut Out<'_>,
+        out: &mut Out,
     ) {
         // The silence limit counts from the oldest request.
         self.is_dirty |= self.link.outstanding() == 0;
@@ -205,7 +218,7 @@ impl Node {
     }
 
     /// Takes in the node's record.
-    fn on_record(&mut self, record: &Record, out: &mut Out<'_>) {
+    fn on_record(&mut self, record: &Record, out: &mut Out) {
         self.is_dirty = true;
         let ours = out.settings.max_ttl;
         if let Some(theirs) = record.max_ttl.filter(|&theirs| theirs != ours) {
@@ -255,7 +268,7 @@ impl Node {
         }
     }
 
-    fn on_admitted(&mut self, admission: AdmissionId, out: &mut Out<'_>) {
+    fn on_admitted(&mut self, admission: AdmissionId, out: &mut Out) {
         self.is_dirty = true;
         self.known = Some(self.link.facts().server.clone());
         let was_up = matches!(self.standing, Standing::Up(_));
@@ -267,19 +280,17 @@ impl Node {
     }
 
     /// What follows from a survey for a node that has lost its memory.
-    fn on_survey(&mut self, survey: &Survey, out: &Out<'_>) -> Option<Step> {
+    fn on_survey(&mut self, survey: &Survey, out: &Out) -> Option<Step> {
         self.is_dirty = true;
-        let mut standing = std::mem::replace(&mut self.standing, Standing::Probing);
-        let step = match &mut standing {
-            Standing::Lost(lost) => Some(lost.on_survey(survey, &self.circumstances(out))),
+        let with = self.circumstances(out);
+        match &mut self.standing {
+            Standing::Lost(lost) => Some(lost.on_survey(survey, &with)),
             _ => None,
-        };
-        self.standing = standing;
-        step
+        }
     }
 
     /// It does not vote for a while: says so, once.
-    fn on_quarantined(&mut self, out: &mut Out<'_>) {
+    fn on_quarantined(&mut self, out: &mut Out) {
         let Standing::Lost(lost) = &mut self.standing else {
             return;
         };
@@ -290,7 +301,7 @@ impl Node {
     }
 
     /// It cannot be let in as it is. The connection stays, and it is probed again in a while.
-    fn on_unfit(&mut self, state: NodeState, out: &mut Out<'_>) {
+    fn on_unfit(&mut self, state: NodeState, out: &mut Out) {
         self.is_dirty = true;
         let message = match &state {
             NodeState::Refuses { message } => Arc::clone(message),
@@ -306,7 +317,7 @@ impl Node {
 
     /// Its clock has gained too much. It has no vote until all that it may have dropped early has
     /// expired.
-    fn suspend(&mut self, by: Duration, out: &mut Out<'_>) {
+    fn suspend(&mut self, by: Duration, out: &mut Out) {
         if out.settings.assume_fresh {
             return;
         }

@@ -43,7 +43,7 @@ impl Nodes {
         }
     }
 
-    pub(crate) fn connect_all(&mut self, out: &mut Out<'_>) {
+    pub(crate) fn connect_all(&mut self, out: &mut Out) {
         for node in self.ids() {
             self.connect(node, out);
         }
@@ -150,17 +150,11 @@ impl Nodes {
     }
 
     /// The nodes whose next due time may have changed.
-    pub(crate) fn take_due(&mut self, limit: Duration, now: Instant) -> Vec<(NodeId, Instant)> {
-        let dirty = |node: &mut Node| std::mem::take(&mut node.is_dirty);
-        let mut due = Vec::new();
-        for node in &mut self.nodes {
-            if dirty(node)
-                && let Some(at) = node.next_due(limit, now)
-            {
-                due.push((node.id, at));
-            }
-        }
-        due
+    pub(crate) fn take_due(&mut self, out: &Out) -> Vec<(NodeId, Instant)> {
+        let dirty = |node: &mut Node| std::mem::take(&mut node.is_dirty).then_some(node.id);
+        let dirty: Vec<NodeId> = self.nodes.iter_mut().filter_map(dirty).collect();
+        let due = |node: NodeId| Some((node, self.nodes[node.0].next_due(out)?));
+        dirty.into_iter().filter_map(due).collect()
     }
 
     // ---- requests of keys
@@ -173,7 +167,7 @@ impl Nodes {
         (key, ask): (KeyId, Ask),
         body: Request,
         with_source: bool,
-        out: &mut Out<'_>,
+        out: &mut Out,
     ) -> Result<Option<RequestId>, Verdict> {
         if let Some(verdict) = self.verdict(node, out.now) {
             return Err(verdict);
@@ -191,7 +185,7 @@ impl Nodes {
         node: NodeId,
         (key, ask): (KeyId, Ask),
         body: Request,
-        out: &mut Out<'_>,
+        out: &mut Out,
     ) -> bool {
         let is_connected = self.is_connected(node);
         if is_connected {
@@ -201,7 +195,7 @@ impl Nodes {
     }
 
     /// A lock has seen by how much the node's clock has gained.
-    pub(crate) fn suspend(&mut self, node: NodeId, by: Duration, out: &mut Out<'_>) {
+    pub(crate) fn suspend(&mut self, node: NodeId, by: Duration, out: &mut Out) {
         self.nodes[node.0].suspend(by, out);
     }
 
@@ -211,7 +205,7 @@ impl Nodes {
         purpose: Purpose,
         body: Request,
         with_source: bool,
-        out: &mut Out<'_>,
+        out: &mut Out,
     ) -> RequestId {
         let request = RequestId(self.next_request);
         self.next_request += 1;
@@ -226,7 +220,7 @@ impl Nodes {
         node: NodeId,
         request: RequestId,
         reply: Reply,
-        out: &mut Out<'_>,
+        out: &mut Out,
     ) {
         // A reply on a connection that was given up: its request was counted as failed.
         let Some(sent) = self.nodes[node.0].link.on_reply(request, out.now) else {
@@ -256,7 +250,7 @@ impl Nodes {
     }
 
     /// A reply to a request of the admission.
-    fn on_own_reply(&mut self, node: NodeId, purpose: Purpose, reply: Reply, out: &mut Out<'_>) {
+    fn on_own_reply(&mut self, node: NodeId, purpose: Purpose, reply: Reply, out: &mut Out) {
         let was_up = self.is_up(node);
         let this = &mut self.nodes[node.0];
         match (purpose, reply) {
@@ -292,7 +286,7 @@ impl Nodes {
         node: NodeId,
         connection: ConnectionId,
         facts: Facts,
-        out: &mut Out<'_>,
+        out: &mut Out,
     ) {
         let this = &mut self.nodes[node.0];
         if !this.link.is_current(connection) || !this.link.on_connected(facts, out.now) {
@@ -311,17 +305,16 @@ impl Nodes {
         &mut self,
         node: NodeId,
         connection: ConnectionId,
-        reason: &Arc<str>,
-        out: &mut Out<'_>,
+        reason: Arc<str>,
+        out: &mut Out,
     ) {
         if self.nodes[node.0].link.is_current(connection) {
-            let reason = Arc::clone(reason);
             self.on_down(node, NodeState::Down { reason }, out);
         }
     }
 
     /// All keys of the node may be gone, and what the library keeps there too.
-    pub(crate) fn on_flushed(&mut self, node: NodeId, out: &mut Out<'_>) {
+    pub(crate) fn on_flushed(&mut self, node: NodeId, out: &mut Out) {
         if self.nodes[node.0].link.is_connected() {
             self.verify(node, out);
             // In a quarantine this is another loss, and the next quarantine begins once it is noted.
@@ -330,7 +323,7 @@ impl Nodes {
         }
     }
 
-    pub(crate) fn on_due(&mut self, node: NodeId, out: &mut Out<'_>) {
+    pub(crate) fn on_due(&mut self, node: NodeId, out: &mut Out) {
         let limit = out.settings.silence_limit;
         let this = &mut self.nodes[node.0];
         this.is_dirty = true;
@@ -361,7 +354,7 @@ impl Nodes {
         self.begin_survey(out);
     }
 
-    fn connect(&mut self, node: NodeId, out: &mut Out<'_>) {
+    fn connect(&mut self, node: NodeId, out: &mut Out) {
         let connection = ConnectionId(self.next_connection);
         self.next_connection += 1;
         let this = &mut self.nodes[node.0];
@@ -370,13 +363,10 @@ impl Nodes {
         out.actions.push_back(Action::Connect { node, connection });
     }
 
-    fn on_down(&mut self, node: NodeId, state: NodeState, out: &mut Out<'_>) {
+    fn on_down(&mut self, node: NodeId, state: NodeState, out: &mut Out) {
         let random = (out.env.random)();
         let this = &mut self.nodes[node.0];
-        let reason: Arc<str> = match &state {
-            NodeState::Down { reason } => Arc::clone(reason),
-            other => other.to_string().into(),
-        };
+        let reason: Arc<str> = state.to_string().into();
         let unanswered = this.link.on_down(Arc::clone(&reason), random, out.now);
         this.is_dirty = true;
         this.leave_standing();
@@ -403,7 +393,7 @@ impl Nodes {
 
     /// Gives up a node that must not vote whatever it remembers. It is tried again, in case the
     /// server is mended.
-    fn give_up_unusable(&mut self, node: NodeId, out: &mut Out<'_>) -> bool {
+    fn give_up_unusable(&mut self, node: NodeId, out: &mut Out) -> bool {
         let this = &self.nodes[node.0];
         let facts = this.link.facts();
         let twin = self.nodes.iter().find(|other| {

@@ -27,7 +27,7 @@ impl Nodes {
         node: NodeId,
         purpose: Purpose,
         record: &Record,
-        out: &mut Out<'_>,
+        out: &mut Out,
     ) {
         let this = &mut self.nodes[node.0];
         if let Some(evidence) = this.durable(record)
@@ -49,7 +49,7 @@ impl Nodes {
     }
 
     /// Asks anew who it is and what it remembers.
-    pub(super) fn verify(&mut self, node: NodeId, out: &mut Out<'_>) {
+    pub(super) fn verify(&mut self, node: NodeId, out: &mut Out) {
         let this = &mut self.nodes[node.0];
         if matches!(this.standing, Standing::Up(_)) {
             this.standing = Standing::Probing;
@@ -67,7 +67,7 @@ impl Nodes {
 
     /// Reads the records of all nodes, if a node that has lost its memory needs them, and no node
     /// is about to come to something.
-    pub(super) fn begin_survey(&mut self, out: &mut Out<'_>) {
+    pub(super) fn begin_survey(&mut self, out: &mut Out) {
         let wanted = self.nodes.iter().any(|node| node.wants_survey(out.now));
         if self.survey.is_some() || !wanted || self.nodes.iter().any(Node::is_settling) {
             return;
@@ -83,7 +83,7 @@ impl Nodes {
         });
     }
 
-    pub(super) fn on_surveyed(&mut self, node: NodeId, record: Option<Record>, out: &mut Out<'_>) {
+    pub(super) fn on_surveyed(&mut self, node: NodeId, record: Option<Record>, out: &mut Out) {
         let Some(survey) = &mut self.survey else {
             return;
         };
@@ -96,7 +96,7 @@ impl Nodes {
         }
     }
 
-    fn on_survey(&mut self, reading: &Reading, out: &mut Out<'_>) {
+    fn on_survey(&mut self, reading: &Reading, out: &mut Out) {
         for (node, record) in self.nodes.iter_mut().zip(&reading.records) {
             if let Some(record) = record {
                 if record.top.is_plausible() {
@@ -154,7 +154,7 @@ impl Nodes {
         }
     }
 
-    fn report(&mut self, node: NodeId, beside_marker: bool, reading: &Reading, out: &mut Out<'_>) {
+    fn report(&mut self, node: NodeId, beside_marker: bool, reading: &Reading, out: &mut Out) {
         let ours = out.settings.max_ttl;
         let records = reading.records.iter().flatten();
         if let Some(theirs) = records
@@ -174,13 +174,7 @@ impl Nodes {
         self.send(node, Purpose::Report, body, false, out);
     }
 
-    pub(super) fn admit(
-        &mut self,
-        node: NodeId,
-        evidence: Evidence,
-        floor: Token,
-        out: &mut Out<'_>,
-    ) {
+    pub(super) fn admit(&mut self, node: NodeId, evidence: Evidence, floor: Token, out: &mut Out) {
         let highest = self.nodes.iter().map(|node| node.highest).max();
         let floor = floor.max(highest.unwrap_or_default());
         let facts = self.nodes[node.0].link.facts();
@@ -195,7 +189,7 @@ impl Nodes {
         self.send(node, Purpose::Admit, body, false, out);
     }
 
-    pub(super) fn quarantine(&mut self, node: NodeId, out: &mut Out<'_>) {
+    pub(super) fn quarantine(&mut self, node: NodeId, out: &mut Out) {
         self.nodes[node.0].on_quarantined(out);
     }
 }
