@@ -170,8 +170,8 @@ impl Protocol {
     fn settle(&mut self) {
         while let Some(notice) = self.out.notices.pop_front() {
             match notice {
-                Notice::Reply(asked, reply) => {
-                    self.with_key(asked.key, |key, cx| key.on_reply(asked, reply, cx));
+                Notice::Reply(key, ask, place, reply) => {
+                    self.with_key(key, |key, cx| key.on_reply(place, ask, reply, cx));
                 }
                 Notice::Connected(node) => {
                     self.for_all_keys(|key, cx| key.on_connected(node, cx));

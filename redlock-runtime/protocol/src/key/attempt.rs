@@ -167,7 +167,7 @@ impl Key {
         waiter.lost_attempts += 1;
         // One node's word is enough as long as it names the owner that is known to hold the lock. Not
         // for ever: a node that cannot delete names that owner until the key expires.
-        waiter.asks_all = if round.is_lost_at_leader() {
+        waiter.asks_all = if round.lost_at_leader().is_some() {
             round.holder() != self.holder || waiter.lost_attempts.is_multiple_of(ASKS_ALL_EVERY)
         } else {
             self.holder = round.holder().filter(|_| failure == Failure::Held);

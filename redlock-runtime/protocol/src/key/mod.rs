@@ -25,7 +25,7 @@ mod section;
 mod turn;
 mod waiting;
 
-use std::sync::Arc;
+use std::{iter, sync::Arc};
 
 pub(crate) use self::cx::Cx;
 use self::{
@@ -42,8 +42,8 @@ use self::{
 use crate::{
     action::{Answer, Cause, Loss, Refusal, Release, Verdict},
     ask::Ask,
-    message::{NodeId, Owner, Reply, SectionId},
-    node::{Asked, Nodes},
+    message::{NodeId, Owner, Reply, RequestId, SectionId},
+    node::Nodes,
     rules::validity::LockParams,
     time::Instant,
 };
@@ -66,10 +66,6 @@ pub(crate) struct Key {
     last_refusal: Refusal,
 }
 
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a key that is known here is held most of the time"
-)]
 #[derive(Debug)]
 enum Front {
     Free,
@@ -179,14 +175,13 @@ impl Key {
 
     /// Nothing new is taken on. Holders go on, unless they are to be aborted.
     pub(crate) fn stop(&mut self, abort_holders: bool, cx: &mut Cx<'_>) {
-        let mut waiters: Vec<SectionId> = self.front_waiter().into_iter().collect();
-        if !waiters.is_empty() {
+        let first = self.front_waiter();
+        if first.is_some() {
             self.cancel_front(cx);
         }
-        while let Some(waiter) = self.queue.pop() {
-            waiters.push(waiter.section);
-        }
-        for section in waiters {
+        let queue = &mut self.queue;
+        let others = iter::from_fn(|| queue.pop().map(|waiter| waiter.section));
+        for section in first.into_iter().chain(others) {
             let refusal = Refusal::without_verdicts(Cause::Stopped);
             cx.answer(section, Answer::Refused(refusal));
         }
@@ -202,9 +197,8 @@ impl Key {
 
     pub(crate) fn on_reply(
         &mut self,
-        Asked {
-            node, request, ask, ..
-        }: Asked,
+        (node, request): (NodeId, RequestId),
+        ask: Ask,
         reply: Result<Reply, Verdict>,
         cx: &mut Cx<'_>,
     ) {

@@ -230,13 +230,8 @@ impl Round {
         }
     }
 
-    /// It was lost at the one node that was asked before all others.
-    pub(super) fn is_lost_at_leader(&self) -> bool {
-        self.lost_at_leader().is_some()
-    }
-
     /// If one node is asked before all others, a loser there disturbs no other. What that node said.
-    fn lost_at_leader(&self) -> Option<&Verdict> {
+    pub(super) fn lost_at_leader(&self) -> Option<&Verdict> {
         let Fanout { order, reached, .. } = &self.fanout;
         let leader = order.first().filter(|_| *reached == 1)?;
         let verdict = &self.ballot.verdicts()[leader.0];
@@ -308,28 +303,31 @@ impl Round {
         if let Some(verdict) = self.lost_at_leader() {
             return remaining(verdict);
         }
-        let verdicts = self.ballot.verdicts().iter();
-        let mut remaining: Vec<Duration> = verdicts.filter_map(remaining).collect();
-        remaining.sort_unstable();
-        let last = self.ballot.missing().checked_sub(1)?;
-        remaining.get(last).copied()
+        wait_for(self.ballot.missing(), self.ballot.verdicts(), remaining)
     }
+}
+
+/// How long until so many of the nodes are out of the way, by how long each will be in it.
+fn wait_for(
+    missing: usize,
+    verdicts: &[Verdict],
+    wait: impl Fn(&Verdict) -> Option<Duration>,
+) -> Option<Duration> {
+    let mut waits: Vec<Duration> = verdicts.iter().filter_map(wait).collect();
+    waits.sort_unstable();
+    waits.get(missing.checked_sub(1)?).copied()
 }
 
 /// Why a majority cannot vote, by what each node says.
 fn outage(verdicts: &[Verdict]) -> Cause {
-    let mut waits: Vec<Duration> = verdicts
-        .iter()
-        .filter_map(|verdict| match verdict {
-            Verdict::Quarantined { remaining, .. } => Some(*remaining),
-            _ => None,
-        })
-        .collect();
-    waits.sort_unstable();
+    let wait = |verdict: &Verdict| match verdict {
+        Verdict::Quarantined { remaining, .. } => Some(*remaining),
+        _ => None,
+    };
     let able = verdicts.iter().filter(|verdict| !verdict.is_failure());
     let missing = quorum::majority(verdicts.len()).saturating_sub(able.count());
-    match missing.checked_sub(1).and_then(|last| waits.get(last)) {
-        Some(&ready_in) => Cause::Quarantined { ready_in },
+    match wait_for(missing, verdicts, wait) {
+        Some(ready_in) => Cause::Quarantined { ready_in },
         None => Cause::NoQuorum,
     }
 }

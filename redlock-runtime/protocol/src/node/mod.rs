@@ -48,20 +48,11 @@ pub(crate) struct Out {
 #[derive(Debug)]
 pub(crate) enum Notice {
     /// A key's request was answered, or will not be.
-    Reply(Asked, Result<Reply, Verdict>),
+    Reply(KeyId, Ask, (NodeId, RequestId), Result<Reply, Verdict>),
     /// A connection is up: releases that an earlier one took with it can be sent again.
     Connected(NodeId),
     /// It is known whether the node votes.
     Settled(NodeId),
-}
-
-/// A key's request to a node.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
-    pub(crate) node: NodeId,
-    pub(crate) request: RequestId,
-    pub(crate) key: KeyId,
-    pub(crate) ask: Ask,
 }
 
 /// What a reply is for.

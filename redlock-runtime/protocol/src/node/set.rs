@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Asked, Node, Notice, Out, Purpose, admission::Standing, survey::Reading};
+use super::{Node, Notice, Out, Purpose, admission::Standing, survey::Reading};
 use crate::{
     action::{Action, NodeState, Verdict},
     ask::{Ask, KeyId},
@@ -234,13 +234,8 @@ impl Nodes {
                     self.verify(node, out);
                 }
                 self.nodes[node.0].on_number(&reply);
-                let asked = Asked {
-                    node,
-                    request,
-                    key,
-                    ask,
-                };
-                out.notices.push_back(Notice::Reply(asked, Ok(reply)));
+                let notice = Notice::Reply(key, ask, (node, request), Ok(reply));
+                out.notices.push_back(notice);
             }
             (purpose, Reply::NoScript) => {
                 self.send(node, purpose, sent.body, true, out);
@@ -276,7 +271,10 @@ impl Nodes {
             }
         }
         if !was_up && self.is_up(node) {
-            self.look_at_all(out.now);
+            // Others may get the evidence that they lacked.
+            for node in &mut self.nodes {
+                node.look_now(out.now);
+            }
         }
         self.begin_survey(out);
     }
@@ -374,14 +372,9 @@ impl Nodes {
         let verdict = Verdict::Disconnected { reason };
         for sent in unanswered {
             if let Purpose::Key(key, ask) = sent.purpose {
-                let asked = Asked {
-                    node,
-                    request: sent.request,
-                    key,
-                    ask,
-                };
-                let verdict = Err(verdict.clone());
-                out.notices.push_back(Notice::Reply(asked, verdict));
+                let (place, verdict) = ((node, sent.request), verdict.clone());
+                let notice = Notice::Reply(key, ask, place, Err(verdict));
+                out.notices.push_back(notice);
             }
         }
         // Nor does what it has said count any more.

@@ -36,15 +36,13 @@ impl Nodes {
             return self.admit(node, evidence, Token::default(), out);
         }
         this.on_record(record, out);
-        if purpose == Purpose::Admit
-            && let Standing::Lost(lost) = &mut this.standing
-        {
-            lost.on_too_early(record.loss.as_ref(), out.now);
-            self.quarantine(node, out);
-        } else if purpose == Purpose::Report
-            && let Standing::Lost(lost) = &mut this.standing
-        {
-            lost.survey_at = Some(out.now);
+        match (purpose, &mut this.standing) {
+            (Purpose::Admit, Standing::Lost(lost)) => {
+                lost.on_too_early(record.loss.as_ref(), out.now);
+                this.on_quarantined(out);
+            }
+            (Purpose::Report, Standing::Lost(lost)) => lost.survey_at = Some(out.now),
+            _ => {}
         }
     }
 
@@ -55,13 +53,6 @@ impl Nodes {
             this.standing = Standing::Probing;
             this.is_dirty = true;
             self.send(node, Purpose::Identify, Request::Identify, false, out);
-        }
-    }
-
-    /// A node votes again, so that others may get the evidence that they lacked.
-    pub(super) fn look_at_all(&mut self, now: Instant) {
-        for node in &mut self.nodes {
-            node.look_now(now);
         }
     }
 
@@ -127,7 +118,7 @@ impl Nodes {
                         lost.survey_at = Some(out.now);
                     }
                 }
-                Some(Step::Wait) => self.quarantine(node, out),
+                Some(Step::Wait) => self.nodes[node.0].on_quarantined(out),
                 None => {}
             }
         }
@@ -187,10 +178,6 @@ impl Nodes {
             max_ttl: out.settings.max_ttl,
         };
         self.send(node, Purpose::Admit, body, false, out);
-    }
-
-    pub(super) fn quarantine(&mut self, node: NodeId, out: &mut Out) {
-        self.nodes[node.0].on_quarantined(out);
     }
 }
 
