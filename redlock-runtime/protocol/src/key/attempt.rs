@@ -190,7 +190,8 @@ impl Key {
             verdicts: round.into_verdicts(),
         };
         if failure == Failure::Split && cx.now() < closes_at {
-            let split = split.unwrap_or_else(|| Split::new(closes_at));
+            let (until, tries) = (closes_at, 0);
+            let split = split.unwrap_or(Split { until, tries });
             self.end_split(waiter, split, cx);
         } else {
             self.back_off_or_refuse(waiter, cx);

@@ -42,12 +42,6 @@ pub(super) struct Split {
     pub(super) tries: u32,
 }
 
-impl Split {
-    pub(super) const fn new(until: Instant) -> Self {
-        Self { until, tries: 0 }
-    }
-}
-
 impl Backoff {
     fn new(waiter: Waiter, until: Instant) -> Self {
         Self {

@@ -18,13 +18,13 @@ use std::{
 pub use self::set::BUSY_FROM;
 use self::{
     admission::{Circumstances, Found, Lost, Standing, Step, Survey},
-    link::{InFlight, Link},
+    link::Link,
 };
 pub(crate) use self::{clock::Lead, set::Nodes};
 use crate::{
-    action::{Action, NodeState, Order, Verdict},
+    action::{Action, NodeState, Verdict},
     ask::{Ask, KeyId, RoundId},
-    message::{AdmissionId, Evidence, NodeId, Record, Reply, Request, RequestId, SectionId},
+    message::{AdmissionId, Evidence, NodeId, Record, Reply, RequestId, SectionId},
     rules::token::Token,
     settings::{Env, Settings},
     time::Instant,
@@ -169,33 +169,6 @@ impl Node {
         out.actions.push_back(Action::NodeChanged { node, state });
     }
 
-    // ---- requests
-
-    fn send(
-        &mut self,
-        request: RequestId,
-        purpose: Purpose,
-        body: Request,
-        with_source: bool,
-        out: &mut Out,
-    ) {
-        // The silence limit counts from the oldest request.
-        self.is_dirty |= self.link.outstanding() == 0;
-        let order = Order {
-            node: self.id,
-            request,
-            body: body.clone(),
-            with_source,
-        };
-        out.actions.push_back(Action::Send(order));
-        self.link.on_sent(InFlight {
-            request,
-            purpose,
-            body,
-            at: out.now,
-        });
-    }
-
     // ---- admission
 
     /// What is known of its loss may not be true any more: does not wait for the next survey.
@@ -237,14 +210,6 @@ impl Node {
             return None;
         }
         admission::durable(record, self.link.facts(), self.highest)
-    }
-
-    /// Its connection is gone.
-    fn leave_standing(&mut self) {
-        if let Standing::Lost(lost) = &self.standing {
-            self.found = lost.found();
-        }
-        self.standing = Standing::Probing;
     }
 
     /// A vote tells where one of its counters stands.
@@ -304,20 +269,6 @@ impl Node {
         };
         self.announce(state, out);
         out.notices.push_back(Notice::Settled(self.id));
-    }
-
-    /// Its clock has gained too much. It has no vote until all that it may have dropped early has
-    /// expired.
-    fn suspend(&mut self, by: Duration, out: &mut Out) {
-        if out.settings.assume_fresh {
-            return;
-        }
-        let until = out.now.after(out.settings.max_ttl);
-        self.suspended = Some((by, until));
-        self.is_dirty = true;
-        if self.is_up() {
-            self.announce(NodeState::ClockAhead { by, until }, out);
-        }
     }
 }
 

@@ -3,9 +3,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Node, Notice, Out, Purpose, admission::Standing, survey::Reading};
+use super::{Node, Notice, Out, Purpose, admission::Standing, link::InFlight, survey::Reading};
 use crate::{
-    action::{Action, NodeState, Verdict},
+    action::{Action, NodeState, Order, Verdict},
     ask::{Ask, KeyId},
     message::{ConnectionId, Facts, LossId, NodeId, Process, Reply, Request, RequestId},
     rules::{quorum, token::stripe},
@@ -109,9 +109,8 @@ impl Nodes {
         let mut delays: Vec<Duration> = delays.flatten().collect();
         delays.sort_unstable();
         let last = delays.get(quorum::majority(self.nodes.len()) - 1);
-        last.map_or(SHORTEST_HEDGE_DELAY, |&delay| {
-            (4 * delay).max(SHORTEST_HEDGE_DELAY)
-        })
+        let delay = last.map_or(Duration::ZERO, |&delay| 4 * delay);
+        delay.max(SHORTEST_HEDGE_DELAY)
     }
 
     /// The nodes that can be asked, in the order in which to ask them: prompt ones first, and beyond
@@ -126,8 +125,10 @@ impl Nodes {
         let able = |node: &NodeId| self.verdict(*node, now).is_none();
         let mut order: Vec<NodeId> = self.in_order(key).filter(able).collect();
         order.sort_by_key(|&node| {
-            let is_slow = minds_usual && self.is_usually_slow(node, hedge_delay, now);
-            is_slow || !self.is_prompt(node, hedge_delay, now)
+            let node = &self.nodes[node.0];
+            let is_prompt = node.is_up() && node.link.waiting_for(now) < hedge_delay;
+            let usual = node.link.usual_delay(now).filter(|_| minds_usual);
+            !is_prompt || usual.is_some_and(|usual| usual > hedge_delay)
         });
         order
     }
@@ -136,17 +137,6 @@ impl Nodes {
         let nodes = self.nodes.len();
         let first = stripe(key) as usize % nodes;
         (first..first + nodes).map(move |node| NodeId(node % nodes))
-    }
-
-    /// It votes, and has not been silent for `delay`.
-    fn is_prompt(&self, node: NodeId, delay: Duration, now: Instant) -> bool {
-        let node = &self.nodes[node.0];
-        node.is_up() && node.link.waiting_for(now) < delay
-    }
-
-    fn is_usually_slow(&self, node: NodeId, delay: Duration, now: Instant) -> bool {
-        let usual = self.nodes[node.0].link.usual_delay(now);
-        usual.is_some_and(|usual| usual > delay)
     }
 
     /// The nodes whose next due time may have changed.
@@ -194,9 +184,19 @@ impl Nodes {
         is_connected
     }
 
-    /// A lock has seen by how much the node's clock has gained.
+    /// A lock has seen that the node's clock has gained too much. It has no vote until all that it may
+    /// have dropped early has expired.
     pub(crate) fn suspend(&mut self, node: NodeId, by: Duration, out: &mut Out) {
-        self.nodes[node.0].suspend(by, out);
+        let this = &mut self.nodes[node.0];
+        if out.settings.assume_fresh {
+            return;
+        }
+        let until = out.now.after(out.settings.max_ttl);
+        this.suspended = Some((by, until));
+        this.is_dirty = true;
+        if this.is_up() {
+            this.announce(NodeState::ClockAhead { by, until }, out);
+        }
     }
 
     pub(super) fn send(
@@ -209,7 +209,22 @@ impl Nodes {
     ) -> RequestId {
         let request = RequestId(self.next_request);
         self.next_request += 1;
-        self.nodes[node.0].send(request, purpose, body, with_source, out);
+        let this = &mut self.nodes[node.0];
+        // The silence limit counts from the oldest request.
+        this.is_dirty |= this.link.outstanding() == 0;
+        let order = Order {
+            node,
+            request,
+            body: body.clone(),
+            with_source,
+        };
+        out.actions.push_back(Action::Send(order));
+        this.link.on_sent(InFlight {
+            request,
+            purpose,
+            body,
+            at: out.now,
+        });
         request
     }
 
@@ -367,7 +382,10 @@ impl Nodes {
         let reason: Arc<str> = state.to_string().into();
         let unanswered = this.link.on_down(Arc::clone(&reason), random, out.now);
         this.is_dirty = true;
-        this.leave_standing();
+        if let Standing::Lost(lost) = &this.standing {
+            this.found = lost.found();
+        }
+        this.standing = Standing::Probing;
         this.announce(state, out);
         let verdict = Verdict::Disconnected { reason };
         for sent in unanswered {
