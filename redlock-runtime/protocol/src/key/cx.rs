@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     action::{Action, Answer, Release, Verdict},
     ask::{Ask, KeyId, RoundId},
-    message::{NodeId, Request, RequestId, SectionId},
+    message::{AdmissionId, NodeId, Request, RequestId, SectionId},
     node::{Nodes, Out},
     time::Instant,
 };
@@ -36,7 +36,7 @@ impl Cx<'_> {
         &mut self,
         node: NodeId,
         ask: Ask,
-        body: Request,
+        body: impl FnOnce(AdmissionId) -> Request,
         with_source: bool,
     ) -> Result<Option<RequestId>, Verdict> {
         let ask = (self.key, ask);

@@ -215,15 +215,8 @@ impl Key {
                     round.on_reply(node, reply, lead, claim, cx);
                 }
             }
-            Ask::PutBack(owner) => {
-                if let Front::Held(held) = &mut self.front
-                    && held.claim.owner == owner
-                    && held.is_watched()
-                    && reply == Ok(Reply::PutBack)
-                {
-                    held.claim.watch(node, cx);
-                }
-            }
+            Ask::PutBack(_) if reply == Ok(Reply::PutBack) => self.watch(node, cx),
+            Ask::PutBack(_) => {}
             Ask::Watch(owner) => {
                 if let Some(claim) = self.claim_of(owner) {
                     claim.on_watched(node, cx);
@@ -246,6 +239,10 @@ impl Key {
     /// A connection is up. It tells of nothing that was read on the one before.
     pub(crate) fn on_connected(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         self.releases.on_connected(node, cx);
+        self.watch(node, cx);
+    }
+
+    fn watch(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         if let Front::Held(held) = &mut self.front
             && held.is_watched()
         {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{Ask, Claim, Cx, round::Round};
 use crate::{
     action::Verdict,
-    message::{AdmissionId, BlockRequest, NodeId, Reply, Request},
+    message::{AdmissionId, BlockRequest, NodeId, Owner, Reply, Request},
     rules::validity::LockParams,
     time::Instant,
 };
@@ -20,6 +20,30 @@ pub(super) struct Question {
     pub(super) block: Option<BlockRequest>,
     /// The nodes did not agree on a block when they were asked before, or on an owner.
     pub(super) is_repeated: bool,
+}
+
+impl Question {
+    fn body(self, key: Arc<str>, owner: Owner, admission: AdmissionId) -> Request {
+        let (ttl, spare) = (self.params.key_ttl(), self.spare);
+        match (self.kind, self.block) {
+            (Kind::Acquire { waits }, Some(block)) => Request::Acquire {
+                key,
+                owner,
+                ttl: ttl + spare,
+                block,
+                admission,
+                waits,
+            },
+            (_, block) => Request::Extend {
+                key,
+                owner,
+                ttl,
+                spare,
+                block,
+                admission,
+            },
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,7 +133,12 @@ impl Round {
 
     /// Asks one node: now, or once it is known whether it votes.
     fn ask_node(&mut self, node: NodeId, with_source: bool, claim: &mut Claim, cx: &mut Cx<'_>) {
-        let (ask, body) = self.request(claim, Arc::clone(&cx.name));
+        let (key, owner) = (Arc::clone(&cx.name), claim.owner);
+        let ask = match self.question.kind {
+            Kind::Acquire { .. } => Ask::Acquire(self.id, owner),
+            Kind::Extend => Ask::Extend(self.id, owner),
+        };
+        let body = |admission| self.question.body(key, owner, admission);
         match cx.ask(node, ask, body, with_source) {
             Err(verdict) => {
                 self.on_verdict(node, verdict, cx.now());
@@ -148,42 +177,6 @@ impl Round {
             Ok(reply) => self.on_vote(node, reply, lead, cx.now()),
             Err(verdict) => {
                 self.on_verdict(node, verdict, cx.now());
-            }
-        }
-    }
-
-    fn request(&self, claim: &Claim, key: Arc<str>) -> (Ask, Request) {
-        let Question {
-            kind,
-            params,
-            spare,
-            block,
-            ..
-        } = self.question;
-        let (owner, ttl, admission) = (claim.owner, params.key_ttl(), AdmissionId(0));
-        match (kind, block) {
-            (Kind::Acquire { waits }, Some(block)) => {
-                let ttl = ttl + spare;
-                let body = Request::Acquire {
-                    key,
-                    owner,
-                    ttl,
-                    block,
-                    admission,
-                    waits,
-                };
-                (Ask::Acquire(self.id, owner), body)
-            }
-            (_, block) => {
-                let body = Request::Extend {
-                    key,
-                    owner,
-                    ttl,
-                    spare,
-                    block,
-                    admission,
-                };
-                (Ask::Extend(self.id, owner), body)
             }
         }
     }

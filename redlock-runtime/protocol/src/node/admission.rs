@@ -113,9 +113,12 @@ pub(super) fn is_valid(record: &Record, facts: &Facts) -> bool {
     })
 }
 
-/// The evidence of a node that was restarted and had everything on disk, before and after.
+/// The evidence of a node that may go on at once although it was restarted, because it had everything on disk, before and after.
 pub(super) fn durable(record: &Record, facts: &Facts, highest: Token) -> Option<Evidence> {
-    let marker = record.marker.as_ref()?;
+    let marker = record
+        .marker
+        .as_ref()
+        .filter(|_| !is_valid(record, facts))?;
     // Counters that are lower than they have been are those of an old copy.
     let is_whole = marker.was_durable && facts.is_durable && record.top >= highest;
     is_whole.then_some(Evidence::Durable {

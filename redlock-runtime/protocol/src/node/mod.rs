@@ -24,7 +24,7 @@ pub(crate) use self::{clock::Lead, set::Nodes};
 use crate::{
     action::{Action, NodeState, Verdict},
     ask::{Ask, KeyId, RoundId},
-    message::{AdmissionId, Evidence, NodeId, Record, Reply, RequestId, SectionId},
+    message::{AdmissionId, NodeId, Record, Reply, RequestId, SectionId},
     rules::token::Token,
     settings::{Env, Settings},
     time::Instant,
@@ -202,14 +202,6 @@ impl Node {
         if let Standing::Lost(lost) = &mut self.standing {
             lost.on_record(record.loss.as_ref(), out.now);
         }
-    }
-
-    /// The evidence by which it may go on at once, although its process is another one.
-    fn durable(&self, record: &Record) -> Option<Evidence> {
-        if admission::is_valid(record, self.link.facts()) {
-            return None;
-        }
-        admission::durable(record, self.link.facts(), self.highest)
     }
 
     /// A vote tells where one of its counters stands.

@@ -7,7 +7,9 @@ use super::{Node, Notice, Out, Purpose, admission::Standing, link::InFlight, sur
 use crate::{
     action::{Action, NodeState, Order, Verdict},
     ask::{Ask, KeyId},
-    message::{ConnectionId, Facts, LossId, NodeId, Process, Reply, Request, RequestId},
+    message::{
+        AdmissionId, ConnectionId, Facts, LossId, NodeId, Process, Reply, Request, RequestId,
+    },
     rules::{quorum, token::stripe},
     time::Instant,
 };
@@ -155,7 +157,7 @@ impl Nodes {
         &mut self,
         node: NodeId,
         (key, ask): (KeyId, Ask),
-        body: Request,
+        body: impl FnOnce(AdmissionId) -> Request,
         with_source: bool,
         out: &mut Out,
     ) -> Result<Option<RequestId>, Verdict> {
@@ -165,7 +167,7 @@ impl Nodes {
         let Standing::Up(admission) = self.nodes[node.0].standing else {
             return Ok(None);
         };
-        let (purpose, body) = (Purpose::Key(key, ask), body.under(admission));
+        let (purpose, body) = (Purpose::Key(key, ask), body(admission));
         Ok(Some(self.send(node, purpose, body, with_source, out)))
     }
 

@@ -30,9 +30,8 @@ impl Nodes {
         out: &mut Out,
     ) {
         let this = &mut self.nodes[node.0];
-        if let Some(evidence) = this.durable(record)
-            && purpose == Purpose::Probe
-        {
+        let durable = admission::durable(record, this.link.facts(), this.highest);
+        if let Some(evidence) = durable.filter(|_| purpose == Purpose::Probe) {
             return self.admit(node, evidence, Token::default(), out);
         }
         this.on_record(record, out);
