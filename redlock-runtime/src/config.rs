@@ -240,7 +240,13 @@ pub(crate) struct Node {
 impl Node {
     /// True if it is a store in this process.
     pub(crate) const fn is_memory(&self) -> bool {
-        matches!(self.target, Target::Memory(_))
+        !matches!(self.target, Target::Redis(_))
+    }
+
+    /// True if it is a store that fails on demand.
+    #[cfg(feature = "test-util")]
+    pub(crate) const fn is_faulty(&self) -> bool {
+        matches!(self.target, Target::Faulty(_))
     }
 }
 
@@ -279,15 +285,20 @@ pub(crate) fn parse_nodes(urls: &[String], servers_only: bool) -> (Vec<Node>, Ve
         }
         _ => {}
     }
-    if urls.is_empty() {
-        problems.push(ConfigProblem::NoNodes);
-    } else if urls.len() > MOST_NODES {
-        problems.push(ConfigProblem::TooManyNodes {
-            count: urls.len(),
-            most: MOST_NODES,
-        });
-    }
+    problems.extend(count_problem(urls.len()));
     (nodes, problems)
+}
+
+/// The problem with a number of nodes.
+pub(crate) fn count_problem(count: usize) -> Option<ConfigProblem> {
+    match count {
+        0 => Some(ConfigProblem::NoNodes),
+        _ if count > MOST_NODES => Some(ConfigProblem::TooManyNodes {
+            count,
+            most: MOST_NODES,
+        }),
+        _ => None,
+    }
 }
 
 /// The reasons quote nothing of the URL but its scheme: what is malformed may well be the

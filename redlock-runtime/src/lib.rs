@@ -149,6 +149,8 @@
 //! - `tracing`, on by default: warnings and one line of information about the start of a node set.
 //! - `tls`: `rediss://` nodes, by rustls with the operating system's root certificates, and by
 //!   ring where the application has not installed another provider of cryptography.
+//! - `test-util`: `Redlock::test()` and the module `testing`, for the dev-dependencies of applications;
+//!   see [`guide::testing`].
 
 mod announce;
 mod builder;
@@ -157,16 +159,23 @@ mod engine;
 mod error;
 pub mod fence;
 mod guard;
+pub mod guide;
 mod health;
 mod install;
+#[cfg(feature = "test-util")]
+mod journal;
 mod key;
 mod lease;
 mod lock;
 mod node;
 mod node_set;
 mod redlock;
+#[cfg(feature = "test-util")]
+mod scope;
 mod script;
 mod section;
+#[cfg(feature = "test-util")]
+pub mod testing;
 
 #[doc = include_str!("guarantees.md")]
 pub mod guarantees {}

@@ -211,6 +211,9 @@ pub enum ConfigProblem {
     MaxHoldWithoutRenew,
     /// A node set is installed already.
     AlreadyInstalled,
+    /// The clock of this tokio runtime is paused, and the engine would count leases in real time: a
+    /// test would see its own time pass and no lease end.
+    PausedClock,
     /// The operating system gave no thread or no runtime to work on.
     NoEngine {
         /// Its own words.
@@ -258,6 +261,11 @@ impl fmt::Display for ConfigProblem {
             Self::AlreadyInstalled => write!(
                 f,
                 "a node set is installed already; make further ones with `build` and name them with `via`"
+            ),
+            Self::PausedClock => f.write_str(
+                "the tokio clock is paused here, and the leases of this node set run in real time; \
+                 use `Redlock::test()` (feature `test-util`), or `memory://` nodes with \
+                 `runtime(tokio::runtime::Handle::current())`, or do not pause the clock",
             ),
             Self::NoEngine { message } => write!(f, "the lock engine could not start: {message}"),
             of_servers => of_servers.fmt_of_servers(f),
@@ -357,6 +365,7 @@ impl ConfigProblem {
             | Self::TooManyNodes { .. }
             | Self::ReservedKey { .. }
             | Self::AlreadyInstalled
+            | Self::PausedClock
             | Self::NoEngine { .. } => Ok(()),
         }
     }
