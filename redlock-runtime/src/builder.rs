@@ -56,10 +56,13 @@ impl Builder {
     ///
     /// - `redis://[user:password@]host[:port][/database]`
     /// - `rediss://...`: the same over TLS, with the feature `tls`
-    /// - `unix:///path/to/socket[?user=...&pass=...]`
+    /// - `unix:///path/to/socket[?db=...&user=...&pass=...]`
     /// - `memory://name`: no server at all, but a store in this process, for tests and for
     ///   trying things out; one name is one store. Locks on such nodes exclude nothing outside this
     ///   process, so they cannot stand beside servers in one node set
+    ///
+    /// A part of a URL that has no meaning here, such as another parameter, is an error. In a password,
+    /// write `/` as `%2F`, `?` as `%3F` and `#` as `%23`.
     ///
     /// Use an odd number of servers that fail independently: no replicas of each other, no
     /// cluster, each with its own machine. With one node there is one lock server, and no lock
