@@ -299,11 +299,13 @@ impl ConfigProblem {
                  live for up to {theirs:.1?}, those of this one for up to {ours:.1?}; give all \
                  processes the same values"
             ),
-            Self::NoQuorum { health } => write!(
-                f,
-                "no lock can be had: {health}; mend that, or start all the same with \
-                 `require_quorum(false)`"
-            ),
+            Self::NoQuorum { health } => {
+                write!(f, "no lock can be had: {health}")?;
+                for check in health.checks() {
+                    write!(f, "; {check}")?;
+                }
+                f.write_str("; mend that, or start all the same with `require_quorum(false)`")
+            }
             of_time => of_time.fmt_time(f),
         }
     }
