@@ -171,6 +171,8 @@ mod section;
 #[doc = include_str!("guarantees.md")]
 pub mod guarantees {}
 
+pub mod guide;
+
 #[doc(hidden)]
 #[path = "macro_support.rs"]
 #[allow(missing_docs, reason = "for expansions alone")]
