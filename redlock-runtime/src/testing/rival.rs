@@ -1,11 +1,18 @@
 //! Another client that holds a lock.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
 
 use crate::{node::Faulty, redlock::Redlock};
 
-/// The value that it writes under the key.
-const OWNER: &str = "another client";
+/// How many there have been: each has a value of its own under its key.
+static CLIENTS: AtomicU64 = AtomicU64::new(0);
 
 /// A key that another client holds on all nodes of a test, until this value is dropped: what
 /// [`TestRedlock::held_elsewhere`](super::TestRedlock::held_elsewhere) returns.
@@ -14,6 +21,7 @@ pub struct HeldElsewhere {
     redlock: Redlock,
     nodes: Vec<Arc<Faulty>>,
     key: Arc<str>,
+    owner: String,
 }
 
 impl HeldElsewhere {
@@ -22,6 +30,7 @@ impl HeldElsewhere {
             redlock,
             nodes,
             key,
+            owner: format!("client {}", CLIENTS.fetch_add(1, Ordering::Relaxed)),
         };
         held.set(None);
         held
@@ -52,7 +61,7 @@ impl HeldElsewhere {
     fn set(&self, ttl: Option<Duration>) {
         let now = self.redlock.shared.engine.now();
         for node in &self.nodes {
-            node.occupy(&self.key, OWNER, ttl, now);
+            node.occupy(&self.key, &self.owner, ttl, now);
         }
     }
 }
@@ -61,7 +70,7 @@ impl Drop for HeldElsewhere {
     fn drop(&mut self) {
         let now = self.redlock.shared.engine.now();
         for node in &self.nodes {
-            node.vacate(&self.key, OWNER, now);
+            node.vacate(&self.key, &self.owner, now);
         }
     }
 }

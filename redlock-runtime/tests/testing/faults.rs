@@ -181,3 +181,14 @@ async fn what_is_not_held_cannot_be_lost() {
     let message = message_of(|| drop(redlock.node(3)));
     assert!(message.contains("the first of 3 is node 0"), "{message}");
 }
+
+#[tokio::test]
+async fn a_client_lets_go_of_its_own_key_only() {
+    let redlock = Redlock::test();
+    let first = redlock.held_elsewhere("k");
+    let second = redlock.held_elsewhere("k");
+    drop(first);
+    assert!(redlock.node(0).has_key("k"));
+    drop(second);
+    assert!(!redlock.node(0).has_key("k"));
+}
