@@ -45,7 +45,7 @@ pub struct Entered {
 impl Redlock {
     /// Makes annotated functions and [`Redlock::installed`] use this node set on this thread, until
     /// the value is dropped, in place of the one that
-    /// [`Builder::install`](crate::Builder::install) has made global.
+    /// [`Builder::install`](crate::Builder::install) has made global. Needs the feature `test-util`.
     ///
     /// The test harness runs each test on a thread of its own. The tasks of a `#[tokio::test]` stay
     /// on that thread, as long as its flavor is not `multi_thread`, so one call at the beginning
@@ -80,7 +80,7 @@ impl Redlock {
 
     /// Makes annotated functions and [`Redlock::installed`] use this node set while `future` is
     /// polled, on whatever thread. Of nested scopes the innermost counts. A task that `future` spawns
-    /// is outside of it and needs a scope of its own.
+    /// is outside of it and needs a scope of its own. Needs the feature `test-util`.
     ///
     /// ```
     /// # use redlock_runtime::{LockError, Redlock, redis_lock};

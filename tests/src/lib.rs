@@ -39,8 +39,3 @@ pub use wait::PATIENCE;
 pub use worker::Worker;
 
 pub use redis;
-
-/// The examples of a page that need more crates than the library has.
-#[cfg(doctest)]
-#[doc = include_str!("../../redlock-runtime/src/guide/testing.md")]
-struct TestingPage;

@@ -20,7 +20,7 @@ pub mod servers {}
 #[doc = include_str!("operating.md")]
 pub mod operating {}
 
-// Its examples need more crates than this one: the package of the tests compiles and runs them.
+// Its examples are tests, which run in a test program.
 #[cfg(not(doctest))]
 #[doc = include_str!("testing.md")]
 pub mod testing {}

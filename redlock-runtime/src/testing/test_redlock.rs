@@ -33,7 +33,7 @@ pub struct TestRedlock {
 
 impl Redlock {
     /// Makes a node set of three nodes for one test, with the default settings. It does not wait for
-    /// anything. [`Builder::test`] makes one with other settings.
+    /// anything. [`Builder::test`] makes one with other settings. Needs the feature `test-util`.
     ///
     /// Annotated functions use it after [`enter`](Self::enter) or within [`scope`](Self::scope).
     ///
@@ -75,7 +75,7 @@ impl Redlock {
 impl Builder {
     /// Makes a node set for one test: `nodes` nodes in memory instead of those that the builder
     /// names, and everything else as it says, except for [`runtime`](Self::runtime): the engine runs
-    /// in the runtime of the caller. It does not wait for anything.
+    /// in the runtime of the caller. It does not wait for anything. Needs the feature `test-util`.
     ///
     /// ```
     /// # use redlock_runtime::{Builder, Redlock};
