@@ -1,7 +1,7 @@
 //! Node sets for tests of code that locks: fresh for each test, without a server, in the test's own
 //! time, with nodes that fail on demand and a history of what was locked.
 //!
-//! Needs the feature `test-util`, which belongs into the dev-dependencies:
+//! Needs the feature `test-util`, which belongs in the dev-dependencies:
 //!
 //! ```toml
 //! [dev-dependencies]

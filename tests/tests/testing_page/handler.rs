@@ -27,7 +27,8 @@ impl IntoResponse for Busy {
     fn into_response(self) -> Response {
         match self.0 {
             LockError::Contended(report) => {
-                let seconds = report.retry_after().map_or(1, |after| after.as_secs());
+                let after = report.retry_after().unwrap_or(Duration::from_secs(1));
+                let seconds = after.as_secs_f64().ceil();
                 (StatusCode::CONFLICT, [(RETRY_AFTER, seconds.to_string())]).into_response()
             }
             _ => StatusCode::SERVICE_UNAVAILABLE.into_response(),
