@@ -204,6 +204,7 @@ impl Options {
             wait: self.wait,
             renew,
             max_hold: self.max_hold,
+            at_least: Duration::ZERO,
         })
     }
 }

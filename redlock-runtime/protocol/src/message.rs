@@ -236,12 +236,15 @@ pub enum Request {
         /// Whom it may carry.
         owner: Option<Owner>,
     },
-    /// Delete the key, if it still carries the owner. Answered by `Deleted` or `NotOwner`.
+    /// Delete the key, if it still carries the owner, or leave it to expire in the time that is
+    /// named. A key that expires sooner is left as it is. Answered by `Deleted`, `Kept` or `NotOwner`.
     Release {
         /// The lock.
         key: Arc<str>,
         /// Who asks.
         owner: Owner,
+        /// For how much longer the key stays, if it stays.
+        keep: Option<Duration>,
     },
 }
 
@@ -299,6 +302,8 @@ pub enum Reply {
     Free,
     /// Release: the key was ours and is gone.
     Deleted,
+    /// Release: the key was ours, and expires in the time that was named at the latest.
+    Kept,
     /// Extend, release: the key is gone or carries another owner.
     NotOwner,
     /// The node does not know the script (its script cache was flushed); nothing was done.

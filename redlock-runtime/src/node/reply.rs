@@ -70,8 +70,9 @@ pub(super) fn parse(request: &Request, answer: Value) -> Reply {
             ref answer => vote(answer).filter(|reply| !matches!(reply, Reply::Granted { .. })),
         },
         Request::Watch { owner, .. } => watched(&answer, *owner),
-        Request::Release { .. } => match answer {
-            Value::Int(1) => Some(Reply::Deleted),
+        Request::Release { keep, .. } => match answer {
+            Value::Int(1) if keep.is_none() => Some(Reply::Deleted),
+            Value::Int(2) if keep.is_some() => Some(Reply::Kept),
             Value::Int(0) => Some(Reply::NotOwner),
             _ => None,
         },
@@ -392,6 +393,15 @@ mod tests {
         Request::Release {
             key: "k".into(),
             owner: OWNER,
+            keep: None,
+        }
+    }
+
+    fn keep() -> Request {
+        Request::Release {
+            key: "k".into(),
+            owner: OWNER,
+            keep: Some(Duration::from_millis(7)),
         }
     }
 
@@ -514,6 +524,10 @@ mod tests {
         assert_eq!(parse(&put_back(), Value::Int(1)), Reply::PutBack);
         assert_eq!(parse(&release(), Value::Int(1)), Reply::Deleted);
         assert_eq!(parse(&release(), Value::Int(0)), Reply::NotOwner);
+        assert_eq!(parse(&keep(), Value::Int(2)), Reply::Kept);
+        assert_eq!(parse(&keep(), Value::Int(0)), Reply::NotOwner);
+        assert_garbled(&keep(), Value::Int(1));
+        assert_garbled(&release(), Value::Int(2));
         assert_eq!(parse(&watch(), text(VALUE)), Reply::Ours);
         assert_eq!(parse(&watch(), text("x")), Reply::Taken { owner: None });
         assert_eq!(parse(&watch(), Value::Nil), Reply::Free);

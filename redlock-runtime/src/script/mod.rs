@@ -113,9 +113,9 @@ pub(crate) fn command(request: &Request, hash: &str, with_source: bool) -> Cmd {
             vote(request, hash, with_source)
         }
         Request::Watch { key, .. } => redis::cmd("GET").arg(&**key).to_owned(),
-        Request::Release { key, owner } => {
+        Request::Release { key, owner, keep } => {
             let mut command = run(&RELEASE, &[key]);
-            command.arg(&owner_value(*owner)[..]);
+            command.arg(&owner_value(*owner)[..]).arg(keep.map(millis));
             command
         }
     }

@@ -89,6 +89,7 @@ impl World {
             self.violation(Rule::Validity, what);
         }
         self.check_cover(client, task, deadline);
+        self.check_period(client, task, deadline);
         if !self.checker.leave(client, key, section) {
             let what = format!("client {client}'s {section:?} is granted before its turn");
             self.violation(Rule::Line, what);

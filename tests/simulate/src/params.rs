@@ -20,6 +20,13 @@ impl Plan {
         let max_hold = random.pick(&[None, None, Some(most)]);
         // Never so long that the key TTL is longer than that of the longest lease.
         let more = random.pick(&[0, 0, (self.lease - lease) / 2]);
+        let is_kept = random.chance(self.habits.at_least);
+        let at_least = lease
+            / if is_kept {
+                random.pick(&[1, 2, 8])
+            } else {
+                u64::MAX
+            };
         LockParams {
             lease: nanos(lease),
             guard_band: nanos(self.guard_band + more),
@@ -28,6 +35,7 @@ impl Plan {
             wait: nanos(random.pick(&[0, lease / 2, 2 * lease, 5 * self.lease])),
             renew: renew.map(nanos),
             max_hold: max_hold.filter(|_| renew.is_some()).map(nanos),
+            at_least: nanos(at_least),
         }
     }
 
@@ -62,6 +70,7 @@ impl Plan {
             wait: Duration::ZERO,
             renew: None,
             max_hold: None,
+            at_least: Duration::ZERO,
         }
     }
 }

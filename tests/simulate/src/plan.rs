@@ -120,6 +120,8 @@ pub(crate) struct Habits {
     pub(crate) think_longest: u64,
     /// When the faults end, all callers end at once instead of going on.
     pub(crate) hasty: bool,
+    /// Callers whose lock is to be kept for a while in any case.
+    pub(crate) at_least: u64,
 }
 
 impl Plan {
@@ -352,6 +354,7 @@ impl Habits {
             hold_longest: lease / random.pick(&[64, 8, 2, 1]) * random.pick(&[1, 1, 3]),
             think_longest: lease / random.pick(&[64, 8, 2]),
             hasty: random.chance(500),
+            at_least: random.pick(&[0, 0, 0, 100, 500]),
         }
     }
 }

@@ -47,6 +47,7 @@ impl World {
             min_validity: lease / 10,
             renew: None,
             max_hold: None,
+            at_least: params.at_least.min(lease),
             ..params
         }
     }

@@ -278,6 +278,7 @@ impl World {
                     || attempted.incarnation != owner.incarnation
                     || made.orphan
                     || attempted.is_refused_by(node)
+                    || attempted.is_kept_by(node)
                     || link.up_since >= attempted.expires
                     || client.is_some() && owner.clock.read(self.now) >= attempted.expires;
                 let asked_for = client.is_none_or(|client| client == attempted.client);

@@ -26,6 +26,8 @@ pub(super) struct Claim {
     pub(super) owner: Owner,
     /// No node was asked to keep the key for longer.
     pub(super) ttl: Duration,
+    /// The nodes keep the key until then, whatever ends the turn before.
+    pub(super) keep_until: Option<Instant>,
     /// Another process was refused on one of the nodes, and waits.
     pub(super) has_remote_waiter: bool,
     extension: Option<Extension>,
@@ -84,6 +86,7 @@ impl Claim {
         Self {
             owner,
             ttl: Duration::ZERO,
+            keep_until: None,
             has_remote_waiter: false,
             extension: None,
             places: vec![Place::default(); nodes],

@@ -6,6 +6,9 @@
 //! behind it. A release that a broken connection took with it is sent again on the next one, until
 //! the node has confirmed it or must have dropped the key by itself. A node that answers releases
 //! with errors is asked again after a pause, with one of them; the others follow once that succeeds.
+//!
+//! A lock that is to be kept for a while is released at once as well: its keys are told to expire when
+//! that is over, so nothing has to be remembered here, and it does not matter if the process ends.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -14,7 +17,7 @@ use crate::{
     action::Release,
     message::{NodeId, Owner, Reply, Request},
     node::Nodes,
-    rules::quorum,
+    rules::{quorum, validity::outlasting},
     time::Instant,
 };
 
@@ -41,6 +44,8 @@ struct Open {
     places: Vec<Place>,
     /// The keys have expired by themselves after this.
     until: Instant,
+    /// They are not to be deleted before.
+    keep_until: Option<Instant>,
     /// Callers that want to know whether a majority still had the key.
     reports: Reports,
     had_it: usize,
@@ -77,6 +82,7 @@ impl Releases {
             owner: claim.owner,
             places: vec![nothing; cx.nodes.count()],
             until: cx.now().after(claim.ttl),
+            keep_until: claim.keep_until,
             reports,
             had_it: 0,
             did_not: 0,
@@ -99,6 +105,12 @@ impl Releases {
         self.open.is_empty()
     }
 
+    /// Nodes are still to delete the key of this owner.
+    pub(super) fn deletes(&self, owner: Owner) -> bool {
+        let open = self.open.get(&owner);
+        open.is_some_and(|open| open.keep_until.is_none())
+    }
+
     pub(super) const fn next_due(&self) -> Option<Instant> {
         self.due
     }
@@ -118,7 +130,7 @@ impl Releases {
         }
         place.state = State::Done;
         match reply {
-            Some(Reply::Deleted) => open.had_it += 1,
+            Some(Reply::Deleted | Reply::Kept) => open.had_it += 1,
             Some(Reply::NotOwner) if place.again => {}
             Some(Reply::NotOwner) => open.did_not += 1,
             None => {
@@ -212,9 +224,11 @@ impl Releases {
 
 impl Open {
     fn send(&mut self, node: NodeId, cx: &mut Cx<'_>) {
+        let left = self.keep_until.map(|until| until.since(cx.now()));
         let body = Request::Release {
             key: Arc::clone(&cx.name),
             owner: self.owner,
+            keep: left.filter(|left| !left.is_zero()).map(outlasting),
         };
         let is_sent = cx.tell(node, Ask::Release(self.owner), body);
         self.places[node.0].state = if is_sent { State::Sent } else { State::Unsent };

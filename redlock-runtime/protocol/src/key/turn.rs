@@ -17,6 +17,9 @@
 //!   token is above those of other processes' sections that ended before, and only from one that
 //!   lies above the last token that was handed out here.
 //! - A stuck section cannot hold the lock for ever: past its deadline nothing is refreshed.
+//!
+//! The turn of a section that is to have the lock for *at least* some time ends with the section, if
+//! that ends sooner: the nodes keep the key for the rest of the time, from this process as well.
 
 use std::time::Duration;
 
@@ -119,6 +122,9 @@ impl Held {
         let owner = self.claim.owner;
         let section = Section::new(id, waiter.params, owner, self.won_at, cx.now());
         let deadline = section.deadline;
+        let at_least = section.params.at_least;
+        let is_kept = !at_least.is_zero();
+        self.claim.keep_until = is_kept.then(|| self.won_at.after(at_least));
         self.section = Some(section);
         cx.answer(id, Answer::Granted { deadline, token });
     }
@@ -201,9 +207,11 @@ impl Held {
         number.max(self.least_proposal.unwrap_or_default())
     }
 
-    /// Another process waits, or may wait, and this one has had the lock for long enough.
+    /// The key is to be kept from everybody, or another process waits, or may wait, and this one has had
+    /// the lock for long enough.
     fn has_had_its_share(&self, now: Instant) -> bool {
-        self.is_single || self.claim.has_remote_waiter && now.since(self.began) >= TURN
+        let is_kept = self.claim.keep_until.is_some_and(|until| now < until);
+        is_kept || self.is_single || self.claim.has_remote_waiter && now.since(self.began) >= TURN
     }
 
     /// What the nodes said in the round that did not extend the lease in time.

@@ -75,13 +75,26 @@ impl Key {
         let can_ask = cx.nodes.has_majority(cx.now());
         let longest = backoff::longest(refusal, waiter.params.round_timeout(), can_ask);
         let is_notified = node.is_some();
-        let pause = backoff::pause(waiter.lost_attempts, refusal, longest, is_notified, random);
+        let pause = match backoff::until_expiry(refusal) {
+            Some(expiry) if !waiter.asks_all && self.is_left_to_expire(cx) => expiry,
+            _ => backoff::pause(waiter.lost_attempts, refusal, longest, is_notified, random),
+        };
         // The last attempt is made when the caller stops waiting, not given up before.
         let until = cx.now().after(pause).min(waiter.wait_until);
         self.front = Front::BackingOff(Backoff::new(waiter, until));
         if let Some(node) = node {
             self.read(node, cx);
         }
+    }
+
+    /// What holds the lock is this process's own and has been released: a key that is to be kept for a
+    /// while, or one that came too late to be deleted. Nobody deletes it, so asking for it is of no use.
+    fn is_left_to_expire(&self, cx: &Cx<'_>) -> bool {
+        let owner = self.holder.flatten();
+        owner.is_some_and(|owner| {
+            let is_stuck = || self.stuck.iter().any(|stuck| stuck.claim.owner == owner);
+            owner.process() == cx.nodes.process() && !is_stuck() && !self.releases.deletes(owner)
+        })
     }
 
     /// The process has had its share of turns: leaves the lock to others for a while.

@@ -132,7 +132,7 @@ impl Model {
                 key, owner, ttl, ..
             } => Ok(self.put_back(Vote::new(key, *owner, *ttl, None), at)),
             Request::Watch { key, owner } => Ok(self.watch(key, *owner, at.now)),
-            Request::Release { key, owner } => Ok(self.release(key, *owner, at.now)),
+            Request::Release { key, owner, keep } => Ok(self.release(key, *owner, *keep, at.now)),
         };
         replied.unwrap_or_else(Overflow::into_reply)
     }
@@ -242,13 +242,27 @@ impl Model {
         }
     }
 
-    fn release(&mut self, key: &str, owner: Owner, now: Instant) -> Reply {
+    fn release(
+        &mut self,
+        key: &Arc<str>,
+        owner: Owner,
+        keep: Option<Duration>,
+        now: Instant,
+    ) -> Reply {
         let held = self.key(key, now);
         if held.is_none_or(|held| held.owner != Some(owner)) {
             return Reply::NotOwner;
         }
-        self.keys.remove(key);
-        Reply::Deleted
+        let Some(keep) = keep else {
+            self.keys.remove(key);
+            return Reply::Deleted;
+        };
+        if let Some(key) = self.keys.get_mut(key) {
+            // Never longer: a release that comes late must not prolong the lock.
+            let last = now.after(keep);
+            key.expires = Some(key.expires.map_or(last, |expires| expires.min(last)));
+        }
+        Reply::Kept
     }
 
     fn is_admitted_as(&self, admission: AdmissionId) -> bool {

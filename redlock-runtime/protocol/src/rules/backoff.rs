@@ -43,11 +43,16 @@ pub(crate) fn pause(
         FIRST_PAUSE.saturating_mul(1 << doublings).min(bound)
     };
     let pause = longest / 2 + jitter(longest / 2, random);
+    until_expiry(refusal).map_or(pause, |expiry| pause.min(expiry))
+}
+
+/// How long until the present holder's keys have expired, if that is known.
+pub(crate) fn until_expiry(refusal: &Refusal) -> Option<Duration> {
     match refusal.cause {
-        Cause::Contended {
-            retry_after: Some(expiry),
-        } => pause.min(expiry.saturating_add(AFTER_EXPIRY)),
-        _ => pause,
+        Cause::Contended { retry_after } => {
+            retry_after.map(|expiry| expiry.saturating_add(AFTER_EXPIRY))
+        }
+        _ => None,
     }
 }
 

@@ -39,6 +39,9 @@ pub struct LockParams {
     pub renew: Option<Duration>,
     /// The longest time from acquisition that renewals may keep the lock.
     pub max_hold: Option<Duration>,
+    /// The shortest time from acquisition that the nodes keep the key, though the holder lets go
+    /// sooner. Not longer than the lease.
+    pub at_least: Duration,
 }
 
 impl LockParams {
@@ -88,6 +91,12 @@ pub const fn drift(lease: Duration) -> Duration {
     Duration::from_nanos(lease.as_nanos() as u64 / 100 + 2_000_000)
 }
 
+/// How long a node must keep a key so that it lasts for `span` on the client's clock.
+#[must_use]
+pub(crate) fn outlasting(span: Duration) -> Duration {
+    span + drift(span)
+}
+
 /// The guard band where none was configured.
 #[must_use]
 pub fn default_guard_band(lease: Duration) -> Duration {
@@ -130,6 +139,7 @@ impl LockParams {
             wait: Duration::ZERO,
             renew: None,
             max_hold: None,
+            at_least: Duration::ZERO,
         }
     }
 }

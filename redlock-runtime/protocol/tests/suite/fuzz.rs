@@ -109,6 +109,7 @@ impl Fuzz {
                 .pick(&[None, Some(Duration::from_nanos(1)), Some(lease / 3)]),
             max_hold: self.dice.pick(&[None, Some(lease), Some(Duration::MAX)]),
             node_timeout: self.dice.pick(&[HOP, node_timeout, Duration::MAX]),
+            at_least: self.dice.pick(&[Duration::ZERO, lease / 2, lease]),
             ..params
         }
     }
@@ -186,7 +187,8 @@ impl Fuzz {
             },
             Request::PutBack { .. } => Reply::PutBack,
             Request::Watch { .. } => Reply::Ours,
-            Request::Release { .. } => Reply::Deleted,
+            Request::Release { keep: None, .. } => Reply::Deleted,
+            Request::Release { .. } => Reply::Kept,
         }
     }
 

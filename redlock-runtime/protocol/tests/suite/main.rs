@@ -2,6 +2,7 @@
 
 mod acquire;
 mod admission;
+mod at_least;
 mod clock;
 mod contention;
 mod cost;
@@ -9,7 +10,6 @@ mod counters;
 mod dice;
 mod durable;
 mod exclusion;
-
 mod fairness;
 mod fuzz;
 mod hold;

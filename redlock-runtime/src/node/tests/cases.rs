@@ -94,7 +94,11 @@ fn put_back(owner: Owner) -> Request {
 
 fn release(owner: Owner) -> Request {
     let key = "k".into();
-    Request::Release { key, owner }
+    Request::Release {
+        key,
+        owner,
+        keep: None,
+    }
 }
 
 /// Without the model.

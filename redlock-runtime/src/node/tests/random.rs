@@ -132,7 +132,11 @@ impl Maker {
                 key,
                 owner: Some(owner).filter(|_| !self.random.one_in(3)),
             },
-            76..86 => Request::Release { key, owner },
+            76..86 => Request::Release {
+                key,
+                owner,
+                keep: self.random.one_in(3).then_some(ttl),
+            },
             86..90 => Request::Probe,
             90..93 => Request::ReportLoss {
                 server: self.server(),

@@ -24,6 +24,8 @@ use crate::{names::KEYS, plan::Profile, store::Fenced};
 pub(crate) enum Rule {
     /// Two leases of one key are never believed in at the same true time.
     Exclusion,
+    /// A lock that is to be kept for some time is nobody's again before.
+    Period,
     /// Nobody writes over what it has not read.
     LostUpdate,
     /// A release or an extension touches no key but that of its own attempt.
@@ -68,8 +70,9 @@ pub(crate) enum Rule {
 }
 
 impl Rule {
-    pub(crate) const ALL: [Self; 22] = [
+    pub(crate) const ALL: [Self; 23] = [
         Self::Exclusion,
+        Self::Period,
         Self::LostUpdate,
         Self::ForeignUnlock,
         Self::Leak,
@@ -96,6 +99,7 @@ impl Rule {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Exclusion => "exclusion",
+            Self::Period => "period",
             Self::LostUpdate => "lost_update",
             Self::ForeignUnlock => "foreign_unlock",
             Self::Leak => "leak",
@@ -129,7 +133,7 @@ impl Rule {
     pub(crate) const fn is_required(self, profile: Profile) -> bool {
         match profile {
             Profile::Inside => true,
-            Profile::Outside => !matches!(self, Self::Exclusion | Self::LostUpdate),
+            Profile::Outside => !matches!(self, Self::Exclusion | Self::Period | Self::LostUpdate),
         }
     }
 }
@@ -154,6 +158,8 @@ pub(crate) struct Checker {
     /// For how much longer than a lease needs it a key was asked for at the most.
     pub(crate) spare: Duration,
     believers: [Vec<Belief>; KEYS],
+    /// When each key may be somebody's again, by the true time.
+    pub(crate) kept_until: [u64; KEYS],
     /// The unfenced store: one number for each key.
     pub(crate) store: [u64; KEYS],
     pub(crate) fenced: [Fenced; KEYS],
@@ -220,6 +226,7 @@ impl Checker {
             clients: Vec::new(),
             spare: Duration::ZERO,
             believers: Default::default(),
+            kept_until: [0; KEYS],
             store: [0; KEYS],
             fenced: Default::default(),
             tags: 0,

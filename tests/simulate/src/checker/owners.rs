@@ -33,6 +33,8 @@ pub(crate) struct Attempted {
     release_sent: bool,
     release_ran: u8,
     release_refused: u8,
+    /// Keep the key for a while after the release.
+    kept_by: u8,
     /// Have told the client that they have nothing of it.
     pub(super) denied: u8,
     /// The last request of each node that can make the key.
@@ -207,9 +209,10 @@ impl Checker {
         };
         let client = attempted.client;
         match reply {
-            Reply::Deleted | Reply::NotOwner => {
+            Reply::Deleted | Reply::Kept | Reply::NotOwner => {
                 attempted.release_ran |= bit(node);
-                self.on_word(client, node, owner, asked, *reply == Reply::Deleted);
+                attempted.kept_by |= u8::from(*reply == Reply::Kept) << node;
+                self.on_word(client, node, owner, asked, *reply != Reply::NotOwner);
             }
             Reply::Refused { .. } | Reply::Garbled { .. } => {
                 attempted.release_refused |= bit(node);
@@ -253,10 +256,16 @@ impl Attempted {
             release_sent: false,
             release_ran: 0,
             release_refused: 0,
+            kept_by: 0,
             denied: 0,
             requests: [RequestId(0); 8],
             refused: [RequestId(0); 8],
         }
+    }
+
+    /// The node was told to keep it for a while.
+    pub(crate) const fn is_kept_by(&self, node: usize) -> bool {
+        self.kept_by & bit(node) != 0
     }
 
     /// The node was told to release it, and replied with an error.

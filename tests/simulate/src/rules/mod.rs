@@ -4,6 +4,7 @@
 mod cost;
 mod liveness;
 mod loss;
+mod period;
 mod vote;
 
 pub(crate) use self::{

@@ -108,7 +108,11 @@ fn put_back(owner: Owner) -> Request {
 
 fn release(owner: Owner) -> Request {
     let key = "k".into();
-    Request::Release { key, owner }
+    Request::Release {
+        key,
+        owner,
+        keep: None,
+    }
 }
 
 const fn granted(first: u64, has_remote_waiter: bool) -> Reply {

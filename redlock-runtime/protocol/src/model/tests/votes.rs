@@ -30,6 +30,27 @@ fn a_key_is_its_owners_until_it_is_released_or_expires() {
 }
 
 #[test]
+fn a_key_that_is_to_stay_expires_at_the_time_that_was_named_and_never_later() {
+    let keep = |owner, millis| Request::Release {
+        key: "k".into(),
+        owner,
+        keep: Some(Duration::from_millis(millis)),
+    };
+    let mut model = voting();
+    model.run(&acquire(US, Token(9), 1), at(0));
+    assert_eq!(model.run(&keep(THEM, 1), at(0)), Reply::NotOwner);
+    assert_eq!(model.run(&keep(US, 3_000), at(1_000)), Reply::Kept);
+    assert_eq!(model.run(&keep(US, 3_000), at(2_000)), Reply::Kept);
+    let refused = model.run(&acquire(THEM, Token(9), 1), at(3_000));
+    assert_eq!(refused, held(US, Duration::from_secs(1)));
+    assert_eq!(model.run(&keep(US, 3_000), at(4_000)), Reply::NotOwner);
+    assert_eq!(
+        model.run(&acquire(THEM, Token(9), 1), at(4_000)),
+        granted(10, false)
+    );
+}
+
+#[test]
 fn a_block_lies_above_all_that_the_counter_has_seen() {
     let mut model = voting();
     assert_eq!(

@@ -1,0 +1,213 @@
+//! Locks that are kept for a while although their holders have let go.
+
+use std::time::Duration;
+
+use redlock_protocol::*;
+
+use crate::{world::*, *};
+
+const PERIOD: Duration = Duration::from_secs(3);
+
+/// How much later than the period a key may be gone: the drift, and the way of the release.
+const LATE: Duration = Duration::from_millis(40);
+
+fn kept() -> LockParams {
+    LockParams {
+        at_least: PERIOD,
+        ..params()
+    }
+}
+
+fn kept_and_waiting() -> LockParams {
+    LockParams {
+        wait: 2 * LEASE,
+        ..kept()
+    }
+}
+
+/// Another process asks until it gets the lock. Returns when that was.
+fn next_holder(world: &mut World) -> Instant {
+    world.client(1).ask(90, "k", waiting(40 * LEASE));
+    world.client(1).granted(90);
+    world.now
+}
+
+fn assert_within_period(at: Instant, acquired: Instant) {
+    let since = at.since(acquired);
+    assert!(since >= PERIOD, "free after {since:?}");
+    assert!(since <= PERIOD + LATE, "kept for {since:?}");
+}
+
+#[test]
+fn a_lock_is_kept_from_everybody_and_its_release_is_reported_at_once() {
+    for nodes in 1..=5 {
+        let mut world = World::with_clients(nodes, 2);
+        let acquired = world.now;
+        world.ask(1, "k", kept());
+        world.granted(1);
+        world.run_for(20 * HOP);
+        let ended = world.now;
+        world.release(1);
+        assert_eq!(world.answer(1), Answer::Released(Release::Released));
+        assert_eq!(world.now.since(ended), ROUND_TRIP);
+        assert_eq!(world.carriers("k").len(), nodes);
+        world.run_for(HOP);
+        assert!(world.client(0).is_idle(), "nothing has to be remembered");
+        for client in 0..2 {
+            world.client(client).ask(2, "k", params());
+            let left = PERIOD - world.now.since(acquired);
+            match world.client(client).refused(2) {
+                Cause::Contended {
+                    retry_after: Some(after),
+                } => assert!(after <= left + LATE && left <= after + LATE, "{after:?}"),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_within_period(next_holder(&mut world), acquired);
+    }
+}
+
+#[test]
+fn a_lock_is_kept_however_its_holder_ends() {
+    let ends: [fn(&mut World); 4] = [
+        |world| world.end(1),
+        |world| world.release(1),
+        // It is stopped in its work, and lets go when it hears of that.
+        |world| {
+            world.client(0).shut_down(LEASE, true);
+            assert_eq!(world.answer(1), Answer::Over(Loss::Stopped));
+            world.end(1);
+        },
+        |world| {
+            world.end(1);
+            world.run_for(ROUND_TRIP);
+            world.client(0).restart();
+        },
+    ];
+    for (number, end) in ends.into_iter().enumerate() {
+        let mut world = World::with_clients(3, 2);
+        let acquired = world.now;
+        world.ask(1, "k", kept());
+        world.granted(1);
+        end(&mut world);
+        println!("end {number}");
+        assert_within_period(next_holder(&mut world), acquired);
+    }
+    // Nobody tells the nodes that it is gone: they keep the key as for any holder.
+    let mut world = World::with_clients(3, 2);
+    let acquired = world.now;
+    world.ask(1, "k", kept());
+    world.granted(1);
+    world.client(0).restart();
+    let free = next_holder(&mut world);
+    assert!(free.since(acquired) >= kept().key_ttl());
+}
+
+#[test]
+fn who_waits_in_the_same_process_waits_for_the_end_of_the_period() {
+    let mut world = World::new(3);
+    let acquired = world.now;
+    for section in 1..=3 {
+        world.ask(section, "k", kept_and_waiting());
+    }
+    for section in 1..=3 {
+        world.granted(section);
+        let periods = u32::try_from(section - 1).unwrap();
+        let since = world.now.since(acquired);
+        assert!(since >= PERIOD * periods, "{section} after {since:?}");
+        assert!(since <= (PERIOD + 2 * LATE) * periods + ROUND_TRIP);
+        world.end(section);
+    }
+    // In two periods of three seconds.
+    let asked = world.sends(|request| is_acquire(request) || is_extend(request));
+    assert!(asked.len() < 30, "{} requests", asked.len());
+}
+
+#[test]
+fn a_section_that_was_long_enough_is_over_when_it_ends() {
+    let mut world = World::new(3);
+    world.ask(1, "k", kept());
+    world.granted(1);
+    world.run_for(PERIOD);
+    world.release(1);
+    assert_eq!(world.answer(1), Answer::Released(Release::Released));
+    assert_eq!(world.carriers("k"), []);
+}
+
+#[test]
+fn only_a_lock_that_was_had_is_kept() {
+    let mut world = World::new(3);
+    world.ask(1, "k", kept());
+    world.run_for(HOP);
+    world.end(1);
+    world.run_for(4 * HOP);
+    assert_eq!(world.carriers("k"), []);
+    // An attempt that found no majority.
+    world.occupy(0, "k", OTHER, LEASE);
+    world.occupy(1, "k", OTHER, LEASE);
+    world.ask(2, "k", kept());
+    world.refused(2);
+    world.run_for(4 * HOP);
+    assert_eq!(world.carriers("k"), [0, 1]);
+}
+
+/// It is told what is left then, and to delete the key once nothing is.
+#[test]
+fn a_node_that_was_cut_off_is_told_later() {
+    for away in [PERIOD / 3, PERIOD + LATE] {
+        let mut world = World::with_clients(3, 2);
+        let acquired = world.now;
+        world.ask(1, "k", kept());
+        world.granted(1);
+        world.run_for(4 * HOP);
+        world.client(0).cut_off(0);
+        world.end(1);
+        world.run_for(away);
+        world.client(0).reconnect(0);
+        world.run_for(Duration::from_secs(2));
+        let carriers = world.carriers("k");
+        match away < PERIOD {
+            true => {
+                assert_eq!(carriers, [0, 1, 2]);
+                let end = world.expiries("k").into_iter().max().unwrap();
+                assert_within_period(end, acquired);
+            }
+            false => assert_eq!(carriers, []),
+        }
+    }
+}
+
+#[test]
+fn a_period_outlasts_nodes_that_lose_their_memory() {
+    for lost in [1, 2, 3] {
+        let mut world = World::with_clients(3, 2);
+        let acquired = world.now;
+        world.ask(1, "k", kept());
+        world.granted(1);
+        world.end(1);
+        world.run_for(4 * HOP);
+        for node in 0..lost {
+            world.restart_empty(node);
+        }
+        let free = next_holder(&mut world);
+        assert!(free.since(acquired) >= PERIOD, "{lost} nodes");
+    }
+}
+
+#[test]
+fn a_section_that_follows_in_a_turn_is_kept_as_well() {
+    let mut world = World::with_clients(3, 2);
+    world.ask(1, "k", waiting(LEASE));
+    world.ask(2, "k", kept_and_waiting());
+    world.granted(1);
+    let (second, rounds) = (world.now, world.sends(is_acquire).len());
+    world.end(1);
+    world.granted(2);
+    assert_eq!(world.sends(is_acquire).len(), rounds, "in the same turn");
+    world.end(2);
+    let since = next_holder(&mut world).since(second);
+    assert!(
+        since + ROUND_TRIP >= PERIOD && since <= PERIOD + LATE,
+        "{since:?}"
+    );
+}
