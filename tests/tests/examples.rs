@@ -8,10 +8,9 @@ use std::{
     fs,
     io::{Read, Write},
     net::TcpStream,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Command, Output, Stdio},
     sync::OnceLock,
-    time::SystemTime,
 };
 
 use common::await_up;
@@ -21,60 +20,22 @@ use redlock_tests::{Cluster, Worker};
 /// What an example prints that runs on nodes in its own memory.
 const WARNING: &str = "locks hold in this process only";
 
-/// The example's executable, built with the same profile as this test.
+/// The example's executable. Cargo builds it, unless `cargo test --workspace` has done so.
 fn example(name: &str) -> Command {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let folder = BUILT.get_or_init(|| {
         let test = env::current_exe().unwrap();
         let profile = test.parent().and_then(|deps| deps.parent()).unwrap();
-        let examples = profile.join("examples");
-        // `cargo test --workspace` has built them; `cargo test -p redlock-tests` has not, or of
-        // older sources.
-        let newest = SOURCES.iter().map(|folder| last_change(Path::new(folder)));
-        let newest = newest.max().unwrap();
-        let built = |name| fs::metadata(examples.join(name)).and_then(|file| file.modified());
-        let missing = |name| built(name).map_or(true, |built| built < newest);
-        if [
-            "flash_sale",
-            "axum_orders",
-            "cron_singleton",
-            "fenced_write",
-        ]
-        .into_iter()
-        .any(missing)
-        {
-            let mut build = Command::new(env!("CARGO"));
-            build.args(["build", "--package", "redlock-examples", "--examples"]);
-            build.arg("--target-dir").arg(profile.parent().unwrap());
-            assert!(build.status().unwrap().success());
-        }
-        examples
+        let mut build = Command::new(env!("CARGO"));
+        // With the features that the tests have, so that nothing is built a second time.
+        build.args(["build", "--workspace", "--all-features", "--examples"]);
+        build.arg("--target-dir").arg(profile.parent().unwrap());
+        assert!(build.status().unwrap().success());
+        profile.join("examples")
     });
     let mut command = Command::new(folder.join(name));
     command.env_remove("REDLOCK_NODES");
     command
-}
-
-/// What examples are made of.
-const SOURCES: [&str; 4] = [
-    "../examples",
-    "../redlock-macros/src",
-    "../redlock-runtime/protocol/src",
-    "../redlock-runtime/src",
-];
-
-/// When something in `folder` was last written.
-fn last_change(folder: &Path) -> SystemTime {
-    let entries = fs::read_dir(folder).unwrap();
-    let times = entries.map(|entry| {
-        let entry = entry.unwrap();
-        if entry.file_type().unwrap().is_dir() {
-            last_change(&entry.path())
-        } else {
-            entry.metadata().unwrap().modified().unwrap()
-        }
-    });
-    times.max().unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 fn run<A: AsRef<OsStr>>(name: &str, args: &[A]) -> Output {
