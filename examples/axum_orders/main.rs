@@ -27,7 +27,11 @@ use axum::{
 use redlock_runtime::{LockError, Redlock, redis_lock};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tokio::{net::TcpListener, signal, time::sleep};
+use tokio::{net::TcpListener, select, signal, time::sleep};
+
+/// For requests that are being answered when the service is to stop. Kubernetes sends SIGKILL 30 s
+/// after SIGTERM; no handler takes longer than its `wait` and its lease.
+const GRACE: Duration = Duration::from_secs(20);
 
 /// Does not wait: who pays twice at once should rather be told.
 #[redis_lock(key = "order:{id}", expire = 10s)]
@@ -150,12 +154,36 @@ async fn main() -> anyhow::Result<()> {
     let port = env::var("PORT").map_or(Ok(3000), |port| port.parse())?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
     println!("listening on http://{}", listener.local_addr()?);
-    axum::serve(listener, app)
-        .with_graceful_shutdown(async { signal::ctrl_c().await.expect("ctrl-c can be heard") })
-        .await?;
+    // Takes no more connections after the signal, and returns when all requests are answered.
+    let served = axum::serve(listener, app).with_graceful_shutdown(stop_signal());
+    let out_of_time = async {
+        stop_signal().await;
+        sleep(GRACE).await;
+    };
+    select! {
+        result = served => result?,
+        () = out_of_time => eprintln!("warning: some clients are still connected"),
+    }
 
-    // The last request is answered. Leave no key behind that others would have to wait out.
+    // Leave no key behind that others would have to wait out.
     redlock.shutdown(Duration::from_secs(2)).await?;
     println!("shut down");
     Ok(())
+}
+
+/// Returns when the process is to stop: on Ctrl-C, and on the SIGTERM of Kubernetes, Docker and
+/// systemd.
+async fn stop_signal() {
+    #[cfg(unix)]
+    let terminated = async {
+        let kind = signal::unix::SignalKind::terminate();
+        let mut signals = signal::unix::signal(kind).expect("SIGTERM can be handled");
+        signals.recv().await
+    };
+    #[cfg(not(unix))]
+    let terminated = std::future::pending::<()>();
+    select! {
+        result = signal::ctrl_c() => result.expect("Ctrl-C can be handled"),
+        _ = terminated => {}
+    }
 }

@@ -9,22 +9,24 @@
 //! cargo run --release --example cron_singleton    # start it twice: they share the job
 //! ```
 
-use std::time::Duration;
+use std::{pin::pin, time::Duration};
 
 use redlock_runtime::{LockError, Redlock, redis_lock};
 use tokio::{
+    select, signal,
     task::JoinSet,
-    time::{MissedTickBehavior, interval, sleep},
+    time::{Instant, MissedTickBehavior, interval_at, sleep},
 };
 
 /// A short lease, so that a replica that dies is soon succeeded; renewed while the job runs; but
-/// not for ever, should it hang.
+/// not for ever, should it hang. `max_hold` is also the longest time for which the end of the process
+/// waits for the job, and Kubernetes sends SIGKILL 30 s after SIGTERM.
 ///
 /// One at a time is not once a tick: who ticks after the job's end runs it again. Where that
 /// matters, keep the time of the last run with the job's data, and look at it here.
 ///
 /// A service calls `install` once and needs no `via`: here several replicas are one process.
-#[redis_lock(key = "cron:report", expire = 1s, renew, max_hold = 1m, via = redlock)]
+#[redis_lock(key = "cron:report", expire = 1s, renew, max_hold = 20s, via = redlock)]
 async fn report(redlock: &Redlock, replica: u32) -> Result<(), LockError> {
     println!("replica {replica} runs the job");
     sleep(Duration::from_millis(1_500)).await; // longer than the lease: `renew` at work
@@ -51,14 +53,19 @@ async fn replica(number: u32, ticks: u32) -> anyhow::Result<Tally> {
 
     // Replicas that ask in the same instant may split the nodes' votes, so that none gets the
     // lock. Ticks by the clock on the wall need such a spread, or a short `wait`.
-    sleep(Duration::from_millis(100) * number).await;
-    let mut interval = interval(Duration::from_secs(2));
+    let start = Instant::now() + Duration::from_millis(100) * number;
+    let mut interval = interval_at(start, Duration::from_secs(2));
     // A job that takes longer than a tick costs that tick; it must not be made up for.
     interval.set_missed_tick_behavior(MissedTickBehavior::Skip);
 
     let mut tally = Tally::default();
+    let mut stop = pin!(stop_signal());
     for _ in 0..ticks {
-        interval.tick().await;
+        select! {
+            biased; // or else a tick that is due as well could begin another job
+            () = &mut stop => break,
+            _ = interval.tick() => {}
+        }
         match report(&redlock, number).await {
             Ok(()) => tally.ran += 1,
             Err(LockError::Contended(_)) => tally.skipped += 1,
@@ -72,6 +79,23 @@ async fn replica(number: u32, ticks: u32) -> anyhow::Result<Tally> {
     // Sees the last release through.
     redlock.shutdown(Duration::from_secs(1)).await?;
     Ok(tally)
+}
+
+/// Returns when the process is to stop: on Ctrl-C, and on the SIGTERM of Kubernetes, Docker and
+/// systemd. A signal during the job is not missed: it is noticed from the first poll on.
+async fn stop_signal() {
+    #[cfg(unix)]
+    let terminated = async {
+        let kind = signal::unix::SignalKind::terminate();
+        let mut signals = signal::unix::signal(kind).expect("SIGTERM can be handled");
+        signals.recv().await
+    };
+    #[cfg(not(unix))]
+    let terminated = std::future::pending::<()>();
+    select! {
+        result = signal::ctrl_c() => result.expect("Ctrl-C can be handled"),
+        _ = terminated => {}
+    }
 }
 
 #[tokio::main]

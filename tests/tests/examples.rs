@@ -16,6 +16,7 @@ use std::{
 use common::await_up;
 use redlock_runtime::Redlock;
 use redlock_tests::{Cluster, Worker};
+use tokio::task::{JoinHandle, spawn_blocking};
 
 /// What an example prints that runs on nodes in its own memory.
 const WARNING: &str = "locks hold in this process only";
@@ -129,10 +130,9 @@ fn post(address: &str, path: &str, body: &str) -> (u16, String) {
     (status, answer.to_lowercase())
 }
 
-#[tokio::test]
-async fn the_axum_service_answers_409_to_contention_and_503_to_an_outage() {
-    let cluster = Cluster::start(3);
-    in_use(&cluster).await;
+/// The service, its address, and a request that pays order 7 and has its lock.
+async fn service_that_is_paid(cluster: &Cluster) -> (Worker, String, JoinHandle<(u16, String)>) {
+    in_use(cluster).await;
     let mut command = example("axum_orders");
     command
         .env("REDLOCK_NODES", cluster.url_list())
@@ -147,8 +147,15 @@ async fn the_axum_service_answers_409_to_contention_and_503_to_an_outage() {
     assert_eq!(post(&address, "/orders/7/items", item).0, 200);
 
     let first = address.clone();
-    let paying = tokio::task::spawn_blocking(move || post(&first, "/orders/7/pay", ""));
+    let paying = spawn_blocking(move || post(&first, "/orders/7/pay", ""));
     cluster[0].await_event("order:7", "set", 2).await;
+    (service, address, paying)
+}
+
+#[tokio::test]
+async fn the_axum_service_answers_409_to_contention_and_503_to_an_outage() {
+    let cluster = Cluster::start(3);
+    let (_service, address, paying) = service_that_is_paid(&cluster).await;
     let (status, head) = post(&address, "/orders/7/pay", "");
     assert_eq!(status, 409);
     assert!(head.contains("retry-after: "), "{head}");
@@ -157,6 +164,38 @@ async fn the_axum_service_answers_409_to_contention_and_503_to_an_outage() {
     cluster[0].kill();
     cluster[1].kill();
     assert_eq!(post(&address, "/orders/7/pay", "").0, 503);
+}
+
+#[tokio::test]
+async fn the_axum_service_answers_what_it_has_begun_and_ends_on_sigterm() {
+    let cluster = Cluster::start(3);
+    let (service, address, paying) = service_that_is_paid(&cluster).await;
+
+    service.terminate();
+
+    service.await_line(|line| line == "shut down").await;
+    service.wait_success();
+    assert_eq!(paying.await.unwrap().0, 200);
+    assert!(TcpStream::connect(address).is_err());
+    cluster.assert_free("order:7");
+}
+
+#[tokio::test]
+async fn the_cron_job_ends_its_run_and_begins_no_other_on_sigterm() {
+    let cluster = Cluster::start(3);
+    in_use(&cluster).await;
+    let mut command = example("cron_singleton");
+    command.args(["--replicas", "1", "--ticks", "1000"]);
+    command.env("REDLOCK_NODES", cluster.url_list());
+    let replica = Worker::from_command(&mut command);
+    replica.await_expected("replica 1 runs the job").await;
+
+    replica.terminate();
+
+    let sum = "1000 ticks on 1 replicas: ran 1, skipped 0, failed 0";
+    replica.await_expected(sum).await;
+    replica.wait_success();
+    cluster.assert_free("cron:report");
 }
 
 #[test]
