@@ -11,6 +11,8 @@ mod args;
 mod check;
 mod duration;
 mod expand;
+#[cfg(test)]
+mod expansion;
 mod function;
 #[cfg(test)]
 mod fuzz;

@@ -1,7 +1,5 @@
 //! What the attribute makes of a function, in `expansion/*.expanded.rs`.
-//! `UPDATE_EXPANSIONS=1 cargo test --test expansion` writes these files anew.
-//!
-//! A crate of macros exports nothing but its macros, so its sources are included.
+//! `UPDATE_EXPANSIONS=1 cargo test -p redlock-macros expansions` writes these files anew.
 
 use std::{
     env, fs,
@@ -11,26 +9,7 @@ use std::{
 use quote::ToTokens;
 use syn2::{Attribute, ImplItem, ImplItemFn, Item, ItemFn, Meta};
 
-#[path = "../../redlock-macros/src/args/mod.rs"]
-mod args;
-#[path = "../../redlock-macros/src/check/mod.rs"]
-mod check;
-#[path = "../../redlock-macros/src/duration/mod.rs"]
-mod duration;
-#[path = "../../redlock-macros/src/expand.rs"]
-mod expand;
-#[path = "../../redlock-macros/src/function/mod.rs"]
-mod function;
-#[path = "../../redlock-macros/src/key/mod.rs"]
-mod key;
-#[path = "../../redlock-macros/src/mistakes.rs"]
-mod mistakes;
-#[path = "../../redlock-macros/src/options.rs"]
-mod options;
-#[path = "../../redlock-macros/src/suggest.rs"]
-mod suggest;
-#[path = "../../redlock-macros/src/tokens.rs"]
-mod tokens;
+use crate::expand;
 
 #[test]
 fn expansions() {
