@@ -5,7 +5,7 @@ use redlock_tests::Postgres;
 use tokio::{pin, select, task::yield_now, time::timeout};
 use tokio_postgres::{Client, Error, IsolationLevel, NoTls, Transaction, error::SqlState};
 
-use crate::{
+use super::{
     PATIENCE,
     stores::{self, STOCK, Session, Stale, Store, keeps_late_holders_out},
 };

@@ -10,8 +10,6 @@
 //! - rslock, its `Drop` that blocks the executor: dropping a guard waits for nothing here, so that
 //!   there is nothing to block; that it needs no executor is in `ways_out`.
 
-mod common;
-
 use std::{
     sync::{
         Arc,
@@ -20,7 +18,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use common::{
+use crate::common::{
     NEVER, acquire_on_all, await_sent, await_state, connect, connect_by, found, unhurried,
 };
 use redlock_runtime::{LockError, NodeState, Redlock, Release, Verdict};
@@ -310,8 +308,9 @@ async fn redisson_1626_renewals_end_with_the_task_that_held() {
         let mut commands = proxy.traffic().commands;
         commands.retain(|command| command.words.contains(&owner));
         let last = commands.pop().unwrap().words;
-        let release =
-            redis::Script::new(include_str!("../../redlock-runtime/src/script/release.lua"));
+        let release = redis::Script::new(include_str!(
+            "../../../redlock-runtime/src/script/release.lua"
+        ));
         assert_eq!(last[1], release.get_hash(), "{last:?}");
     }
 }

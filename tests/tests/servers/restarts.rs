@@ -1,14 +1,12 @@
 //! A node that may have forgotten what it granted does not vote before all of that has run out.
 //! All node sets here are careful, unlike those of other tests, which say `assume_fresh`.
 
-mod common;
-
 use std::{
     sync::{Arc, Mutex},
     time::Duration,
 };
 
-use common::{NEVER, await_quarantine, await_state, await_up, found, unhurried};
+use crate::common::{NEVER, await_quarantine, await_state, await_up, found, unhurried};
 use redlock_runtime::{Builder, LockError, NodeState, Redlock, Release, Verdict};
 use redlock_tests::{Cluster, Mode, PATIENCE, Server};
 use tokio::{

@@ -3,8 +3,6 @@
 //! Where a lease has to run out, or must not while it is renewed, it is [`BRIEF`]. All others last
 //! longer than any test.
 
-mod common;
-
 use std::{
     future::{pending, poll_fn},
     sync::{
@@ -16,7 +14,7 @@ use std::{
     time::Duration,
 };
 
-use common::{
+use crate::common::{
     NEVER, acquire_on_all, asks_for_a_lock, await_sent, await_state, connect, connect_by,
     extend_until_on_all, unhurried,
 };

@@ -4,11 +4,9 @@
 //! In most tests a lease is [`NEVER`] over, and clocks are set by more than that; what must not
 //! happen by the time that passes in a test then cannot.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{
+use crate::common::{
     NEVER, acquire_on_all, await_state, await_up, await_watched, connect, connect_by, found,
     unhurried,
 };

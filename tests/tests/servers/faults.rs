@@ -1,8 +1,6 @@
 //! Nodes that fail, in each way in which nodes do: a minority costs nothing, a majority is an
 //! error that says why, and nothing is left behind in either case.
 
-mod common;
-
 use std::{
     io::{self, BufRead, BufReader, Write},
     net::{TcpListener, TcpStream},
@@ -10,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use common::{
+use crate::common::{
     NEVER, asks_for_a_lock, asks_for_its_record, await_state, await_up, connect, connect_by,
     connection_ids, unhurried,
 };

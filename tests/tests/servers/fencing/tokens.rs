@@ -17,7 +17,7 @@ use tokio::{
     time::timeout,
 };
 
-use crate::{LONG, PATIENCE, acquire, client, client_at, delete_everywhere, token};
+use super::{LONG, PATIENCE, acquire, client, client_at, delete_everywhere, token};
 
 const KEY: &str = "stock";
 

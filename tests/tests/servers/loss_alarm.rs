@@ -1,11 +1,9 @@
 //! A holder that neither renews nor returns hears of the loss of its key at once: nothing but the
 //! nodes' word can end these calls, because no time runs out in them.
 
-mod common;
-
 use std::future::pending;
 
-use common::{
+use crate::common::{
     acquire_on_all, await_quarantine, await_state, await_up, await_watched, connect, connect_by,
     connection_ids, extend_by, found, unhurried,
 };

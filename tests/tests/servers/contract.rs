@@ -2,8 +2,6 @@
 //! embedded nodes and on real servers. Several node sets over the same nodes stand for several
 //! processes.
 
-mod common;
-
 use std::{
     future::poll_fn,
     ops::Range,
@@ -366,7 +364,7 @@ impl Nodes {
     /// The caller may have heard of a majority's grants only.
     async fn assert_keys(&self, key: &str, count: usize) {
         if let Some(servers) = &self.servers {
-            common::await_state("keys on all nodes", || servers.held_on(key) == count).await;
+            crate::common::await_state("keys on all nodes", || servers.held_on(key) == count).await;
         }
     }
 

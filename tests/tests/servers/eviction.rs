@@ -1,8 +1,6 @@
 //! A node that drops keys when memory runs out does not vote, unless that is allowed.
 
-mod common;
-
-use common::{connect, unhurried};
+use crate::common::{connect, unhurried};
 use redlock_runtime::{ConfigProblem, NodeState, Redlock, Release};
 use redlock_tests::{Cluster, Server, ServerBuilder};
 
@@ -73,7 +71,7 @@ async fn a_policy_without_a_limit_evicts_nothing() {
 }
 
 async fn assert_all_vote(redlock: &Redlock, cluster: &Cluster) {
-    common::await_up(redlock).await;
+    crate::common::await_up(redlock).await;
     let guard = redlock.lock("k").acquire().await.unwrap();
     for node in cluster {
         node.await_event("k", "set", 1).await;

@@ -1,10 +1,8 @@
 //! How a program starts: `install` waits until locks can be had, or says why none can.
 
-mod common;
-
 use std::{fmt, sync::Arc, time::Duration};
 
-use common::unhurried;
+use crate::common::unhurried;
 use redlock_runtime::{Builder, ConfigProblem, LockError, Redlock};
 use redlock_tests::{Cluster, PATIENCE, Server};
 use tokio::sync::Mutex;

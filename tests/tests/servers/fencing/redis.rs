@@ -6,7 +6,7 @@ use redlock_tests::{
     redis::{Client, Connection, FromRedisValue, RedisError, Script, cmd},
 };
 
-use crate::stores::{Session, Stale, Store, keeps_late_holders_out};
+use super::stores::{Session, Stale, Store, keeps_late_holders_out};
 
 const FENCE: &str = "{stock}:fence";
 const DATA: &str = "{stock}";

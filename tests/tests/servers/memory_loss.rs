@@ -1,7 +1,5 @@
 //! Nodes lose their memory under locks that are held.
 
-mod common;
-
 use std::{
     sync::{
         Arc,
@@ -10,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use common::{
+use crate::common::{
     asks_for_its_record, await_quarantine, await_state, await_up, extend_by, found, unhurried,
 };
 use redlock_runtime::{Builder, Redlock, Release};

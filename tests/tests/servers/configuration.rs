@@ -1,15 +1,13 @@
 //! Bad configuration gets an error that names every mistake and no password; good configuration
 //! works however it is given.
 
-mod common;
-
 use std::{
     ffi::OsStr,
     process::{Command, Output},
     time::Duration,
 };
 
-use common::{extend_until_on_all, unhurried};
+use crate::common::{extend_until_on_all, unhurried};
 use redlock_runtime::{
     Builder, ConfigError, ConfigProblem, Guard, Lock, LockError, NODES_VARIABLE, NodeState,
     Redlock, Release, redis_lock,

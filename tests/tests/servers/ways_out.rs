@@ -1,8 +1,6 @@
 //! Every way out of a section leaves nothing on any node. The leases never end here, so that only a
 //! release can free a node.
 
-mod common;
-
 use std::{
     error::Error,
     future::{pending, poll_fn, ready},
@@ -13,7 +11,7 @@ use std::{
     thread,
 };
 
-use common::{await_sent, connect, connect_by};
+use crate::common::{await_sent, connect, connect_by};
 use redlock_runtime::{Guard, LockError, Redlock, redis_lock};
 use redlock_tests::{Cluster, Proxy};
 use tokio::{

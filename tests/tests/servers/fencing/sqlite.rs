@@ -10,7 +10,7 @@ use redlock_tests::Cluster;
 use rusqlite::{Connection, Error, Transaction, TransactionBehavior, ffi};
 use tempfile::TempDir;
 
-use crate::{
+use super::{
     PATIENCE, acquire, client,
     stores::{STOCK, Session, Stale, Store, keeps_late_holders_out},
     token,

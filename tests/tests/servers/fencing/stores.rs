@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use redlock_tests::Cluster;
 use tokio::task::{JoinSet, yield_now};
 
-use crate::{acquire, client, delete_everywhere, token};
+use super::{acquire, client, delete_everywhere, token};
 
 /// A store with one number in it, 0 at first, under the resource `stock`.
 pub(crate) trait Store {
@@ -138,22 +138,22 @@ macro_rules! keeps_late_holders_out {
     ($open:expr) => {
         #[tokio::test]
         async fn refuses_the_late_write_of_a_paused_holder() {
-            $crate::stores::refuses_the_late_write(&$open).await;
+            $crate::fencing::stores::refuses_the_late_write(&$open).await;
         }
 
         #[tokio::test]
         async fn loses_an_update_if_only_writes_carry_the_token() {
-            $crate::stores::loses_an_update_if_only_writes_carry_the_token(&$open).await;
+            $crate::fencing::stores::loses_an_update_if_only_writes_carry_the_token(&$open).await;
         }
 
         #[tokio::test]
         async fn loses_none_if_the_first_read_carries_it_too() {
-            $crate::stores::loses_none_if_the_first_read_carries_it_too(&$open).await;
+            $crate::fencing::stores::loses_none_if_the_first_read_carries_it_too(&$open).await;
         }
 
         #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
         async fn counts_what_it_acknowledged() {
-            $crate::stores::counts_what_it_acknowledged(&$open).await;
+            $crate::fencing::stores::counts_what_it_acknowledged(&$open).await;
         }
     };
 }

@@ -1,11 +1,9 @@
 //! One at a time, over processes: a counter on another server, read and written in separate steps,
 //! comes out right only if no two sections overlap.
 
-mod common;
-
 use std::time::Duration;
 
-use common::{await_state, unhurried};
+use crate::common::{await_state, unhurried};
 use redlock_runtime::LockError;
 use redlock_tests::{Cluster, Counter, Server, Worker};
 
