@@ -31,6 +31,13 @@ fn example(name: &str) -> Command {
         // With the features that the tests have, so that nothing is built a second time.
         build.args(["build", "--workspace", "--all-features", "--examples"]);
         build.arg("--target-dir").arg(profile.parent().unwrap());
+        // What Cargo says to this test of its package; `ring` would be built again for it.
+        for (name, _) in env::vars_os() {
+            let text = name.to_string_lossy();
+            if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+                build.env_remove(&name);
+            }
+        }
         assert!(build.status().unwrap().success());
         profile.join("examples")
     });
@@ -170,6 +177,8 @@ async fn the_axum_service_answers_409_to_contention_and_503_to_an_outage() {
 async fn the_axum_service_answers_what_it_has_begun_and_ends_on_sigterm() {
     let cluster = Cluster::start(3);
     let (service, address, paying) = service_that_is_paid(&cluster).await;
+    // It confirms no release, which is no reason to fail.
+    cluster[2].stop();
 
     service.terminate();
 
@@ -177,7 +186,9 @@ async fn the_axum_service_answers_what_it_has_begun_and_ends_on_sigterm() {
     service.wait_success();
     assert_eq!(paying.await.unwrap().0, 200);
     assert!(TcpStream::connect(address).is_err());
-    cluster.assert_free("order:7");
+    for node in 0..2 {
+        cluster[node].assert_free("order:7");
+    }
 }
 
 #[tokio::test]
