@@ -222,7 +222,10 @@ fn normalized(message: &str) -> String {
     let mut is_elsewhere = false;
     for line in message.trim_end().lines() {
         let shown = line.trim_start();
-        if let Some(place) = shown.strip_prefix("--> ").or(shown.strip_prefix("::: ")) {
+        if let Some(place) = shown
+            .strip_prefix("--> ")
+            .or_else(|| shown.strip_prefix("::: "))
+        {
             is_elsewhere = !place.starts_with("ui/");
             if is_elsewhere {
                 let margin = &line[..line.len() - place.len()];

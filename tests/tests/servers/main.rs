@@ -16,6 +16,7 @@ mod fencing;
 mod lease;
 mod loss_alarm;
 mod memory_loss;
+mod operating;
 mod regressions;
 mod restarts;
 mod start;

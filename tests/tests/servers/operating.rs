@@ -1,11 +1,9 @@
 //! What the pages on servers and on operating them say, beyond restarts, clocks and rights, which have
 //! files of their own.
 
-mod common;
-
 use std::{fs, process::Stdio, time::Duration};
 
-use common::{await_quarantine, await_state, await_up, found, unhurried};
+use crate::common::{await_quarantine, await_state, await_up, found, unhurried};
 use redlock_runtime::{Builder, ConfigProblem, LockError, NodeState, Release};
 use redlock_tests::{Cluster, Port};
 use tokio::process::Command;
@@ -60,7 +58,7 @@ async fn max_lease_is_changed_by_deleting_what_nodes_record() {
 #[tokio::test]
 async fn a_key_of_another_type_is_somebody_elses_lock() {
     let cluster = Cluster::start(3);
-    let redlock = common::connect(&cluster).await;
+    let redlock = crate::common::connect(&cluster).await;
     for node in &cluster {
         node.command(&["HSET", "k", "8743c9c0-0795-4907-87fd-6c719a6b4586:1", "1"]);
     }
