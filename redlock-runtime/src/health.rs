@@ -174,7 +174,7 @@ impl Health {
         self.nodes
     }
 
-    /// True if a majority of nodes votes, so that locks can be had.
+    /// True if a majority of nodes votes.
     #[must_use]
     pub fn has_quorum(&self) -> bool {
         self.voters() >= protocol::majority(self.nodes.len())
