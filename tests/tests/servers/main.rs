@@ -19,6 +19,5 @@ mod loss_alarm;
 mod memory_loss;
 mod regressions;
 mod restarts;
-mod start;
 mod tls;
 mod ways_out;

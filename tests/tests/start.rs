@@ -1,8 +1,12 @@
 //! How a program starts: `install` waits until locks can be had, or says why none can.
+//!
+//! A program of its own: what is installed, and who listens to warnings, holds for a whole process.
+
+mod common;
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use crate::common::unhurried;
+use common::unhurried;
 use redlock_runtime::{Builder, ConfigProblem, LockError, Redlock};
 use redlock_tests::{Cluster, PATIENCE, Server};
 use tokio::sync::Mutex;
