@@ -177,7 +177,7 @@ async fn the_axum_service_answers_409_to_contention_and_503_to_an_outage() {
 async fn the_axum_service_answers_what_it_has_begun_and_ends_on_sigterm() {
     let cluster = Cluster::start(3);
     let (service, address, paying) = service_that_is_paid(&cluster).await;
-    // It confirms no release, which is no reason to fail.
+    // A frozen node holds nothing up.
     cluster[2].stop();
 
     service.terminate();
