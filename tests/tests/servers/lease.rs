@@ -435,10 +435,9 @@ async fn ten_thousand_locks_are_held_at_once() {
         .into_iter()
         .chain(keys.iter().map(String::as_str))
         .collect();
-    let assert_held = |count| {
-        for node in &cluster {
-            assert_eq!(node.query::<usize>(&question), count);
-        }
+    let held_on_all = |count| {
+        let held = |node: &Server| node.query::<usize>(&question);
+        (&cluster).into_iter().all(|node| held(node) == count)
     };
 
     let mut held: Vec<Guard> = Vec::new();
@@ -450,8 +449,8 @@ async fn ten_thousand_locks_are_held_at_once() {
         }
         held.extend(asked.join_all().await.into_iter().map(Result::unwrap));
     }
-    await_sent(&redlock, &cluster).await;
-    assert_held(COUNT);
+    // A majority has granted each; on a busy machine the third node may still have some before it.
+    await_state("all locks on all nodes", || held_on_all(COUNT)).await;
     assert!(held.iter().all(|guard| guard.is_held()));
 
     while !held.is_empty() {
@@ -460,8 +459,7 @@ async fn ten_thousand_locks_are_held_at_once() {
         let released = JoinSet::from_iter(released).join_all().await;
         assert!(released.iter().all(|release| *release == Release::Released));
     }
-    await_sent(&redlock, &cluster).await;
-    assert_held(0);
+    await_state("no lock on any node", || held_on_all(0)).await;
 }
 
 /// Every write would wake all processes that listen.
