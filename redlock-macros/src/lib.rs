@@ -112,7 +112,9 @@ mod tokens;
 ///
 /// ```ignore
 /// async fn pay(order: &Order, amount: u64) -> Result<u64, LockError> {
-///     let mut section = Section::installed(key, options); // `key` is made from `order.id`
+///     static INFO: SectionInfo = SectionInfo::new(name, "order:{order.id}", place, options);
+///     inventory::submit! { Registered(&INFO) }
+///     let mut section = Section::installed(key, INFO.options(), &INFO); // `key` is made from `order.id`
 ///     let outcome = {
 ///         let mut body = pin!(async move { Ok(amount) });
 ///         match section.acquire().await {
@@ -142,6 +144,14 @@ mod tokens;
 /// Attributes run from top to bottom. Both orders work with `#[tracing::instrument]` (above, its
 /// span includes the waiting), `#[async_recursion]` and `#[axum::debug_handler]`, and within
 /// `#[async_trait]`. An attribute that removes `async`, such as `#[tokio::main]`, goes below.
+///
+/// # Known at the start
+///
+/// Every annotated function registers itself with its name, key, arguments and place, whether or not
+/// it is ever called. `Builder::install` checks all of them against its settings and fails with each
+/// that cannot work, such as an `expire` above `max_lease`; `Redlock::sections` lists them, and says
+/// what is not seen. With `via`, or a duration such as `Self::LEASE`, the check comes with the first
+/// call.
 ///
 /// # Cost
 ///

@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     announce,
-    config::{ConfigError, ConfigProblem, NODES_VARIABLE, Node, Settings, parse_nodes},
+    config::{self, ConfigError, ConfigProblem, NODES_VARIABLE, Node, Settings, parse_nodes},
     engine::{Config, Engine, Stopped},
     health::NodeState,
     install::{self, Installed},
@@ -213,11 +213,17 @@ impl Builder {
     /// # Cancellation
     /// Dropping the future leaves nothing behind.
     pub async fn build(self) -> Result<Redlock, ConfigError> {
+        self.build_unless(Vec::new()).await
+    }
+
+    /// Makes the node set if nothing else is wrong either.
+    async fn build_unless(self, others: Vec<ConfigProblem>) -> Result<Redlock, ConfigError> {
         let (nodes, mut problems) = match self.nodes.urls() {
             Ok(urls) => parse_nodes(&urls, self.servers_only),
             Err(problem) => (Vec::new(), vec![problem]),
         };
         problems.extend(self.settings.problems());
+        problems.extend(others);
         ConfigError::unless_empty(problems)?;
 
         let is_embedded = nodes.iter().all(Node::is_memory);
@@ -256,8 +262,12 @@ impl Builder {
     /// before those have expired. [`assume_fresh(true)`](Self::assume_fresh) spares the wait in
     /// development, [`require_quorum(false)`](Self::require_quorum) does not wait at all.
     ///
+    /// Before anything is sent, all annotated functions of the program are checked against the
+    /// settings, also those that are never called; [`Redlock::sections`] says which are known.
+    ///
     /// # Errors
-    /// As [`build`](Self::build), if a node set is installed already, and
+    /// As [`build`](Self::build), if a node set is installed already,
+    /// [`ConfigProblem::Section`] for every annotated function that cannot work, and
     /// [`ConfigProblem::NoQuorum`] if so few nodes answer and are fit to vote that waiting does not
     /// help.
     ///
@@ -266,7 +276,8 @@ impl Builder {
     pub async fn install(self) -> Result<Installed, ConfigError> {
         install::refuse_second()?;
         let needs_quorum = self.needs_quorum;
-        let redlock = self.build().await?;
+        let of_sections = config::problems_of_sections(&self.settings);
+        let redlock = self.build_unless(of_sections).await?;
         if !redlock.health().has_quorum() {
             if needs_quorum {
                 redlock.await_quorum().await?;

@@ -71,6 +71,11 @@ impl Template {
         self.literal.span()
     }
 
+    /// The text of the literal, without the user's hygiene: lints look at literals with braces.
+    pub(crate) fn written(&self) -> LitStr {
+        LitStr::new(&self.literal.value(), Span::mixed_site())
+    }
+
     pub(crate) fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::Placeholder(placeholder) => Some(placeholder),
