@@ -94,10 +94,16 @@ fn section(args: &Args, key: &Template, function: &Function) -> TokenStream {
     let result = result(args, function);
     // Here rustc reports a lifetime that the body's value does not have.
     let end = quote_spanned!(at(first_span(output))=> return #result;);
+    // In a module that is not the runtime there is none, and rustc points here.
+    let place = args.krate.as_ref().and_then(|krate| krate.segments.last());
+    let private = Ident::new(
+        "__private",
+        place.map_or_else(mixed, |it| at(it.ident.span())),
+    );
     // One `use`, because every further path to the runtime would be a further error where there is
     // no such crate. `return`, because `clippy::implicit_return` takes the braces for the user's.
     quote_spanned! {mixed()=>
-        use #runtime::__private as __redis_lock;
+        use #runtime::#private as __redis_lock;
         #items
         let __returns = __redis_lock::Returns::<#output>::new();
         let mut __section = #new;

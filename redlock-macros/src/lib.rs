@@ -53,8 +53,8 @@ mod tokens;
 /// | `via = self.redlock` | which Redlock to use: `Redlock`, a reference or a smart pointer to one | the installed one |
 /// | `crate = path` | where the runtime is, if not at `::redlock_runtime` | `::redlock_runtime` |
 ///
-/// A duration is one token, `500ms`, `5s`, `1.5m`, `1h` or a number of seconds, or the path of a
-/// constant of type [`Duration`](std::time::Duration). Durations are checked while compiling.
+/// A duration is one token, `500ms`, `5s`, `1.5m`, `1h` or a number of seconds below 1000, or the path
+/// of a constant of type [`Duration`](std::time::Duration). Durations are checked while compiling.
 ///
 /// # The key
 ///
@@ -68,7 +68,7 @@ mod tokens;
 /// plain words have none of these and stay as they are, and so do uuids unless a `-` separates the
 /// placeholders. Two placeholders without punctuation between them, `{a}{b}`, do not compile.
 /// `{path!raw}`, or `{path!raw:>5}`, puts a value into the key as it is, next to anything.
-/// Constants and statics that the key names are not encoded either.
+/// Constants and statics that the key names, which must be in capitals, are not encoded either.
 ///
 /// A value that comes out empty is refused, with `LockError::EmptyKey`: it would lock everything
 /// that has nothing there. A key that begins with `__redlock:`, under which the library keeps its

@@ -121,7 +121,9 @@ fn may_name_generics(path: &ExprPath) -> bool {
             .to_string()
             .starts_with(char::is_uppercase)
     };
-    path.qself.is_some() || (segments.len() > 1 && starts_with_type())
+    // `Duration::ZERO`
+    let is_of_duration = segments.len() == 2 && segments[0].ident == "Duration";
+    path.qself.is_some() || (segments.len() > 1 && starts_with_type() && !is_of_duration)
 }
 
 /// An expression of type `Options`, of the durations that are known.

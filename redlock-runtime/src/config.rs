@@ -24,7 +24,7 @@ use crate::{
 const MOST_NODES: usize = 32;
 
 /// A lease is for work in progress. What runs longer renews it.
-const LONGEST_MAX_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
+pub(crate) const LONGEST_MAX_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What the longest lease has by default. The guard band prolongs every key and every quarantine,
 /// so a mistaken unit must not make it a matter of days.

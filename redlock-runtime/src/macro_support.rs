@@ -6,7 +6,12 @@ use std::{fmt, marker::PhantomData, pin::Pin, sync::Arc, time::Duration};
 pub use inventory;
 pub use std;
 
-use crate::{config::SHORTEST_RENEWAL, lease::Lease, node_set::Shared, section};
+use crate::{
+    config::{LONGEST_MAX_LEASE, SHORTEST_RENEWAL},
+    lease::Lease,
+    node_set::Shared,
+    section,
+};
 pub use crate::{
     config::{Options, Registered, Renew, SectionInfo},
     error::{FromLockError, LockError},
@@ -117,6 +122,10 @@ pub const fn check_durations(options: &Options) {
     assert!(
         redlock_protocol::outlasts_drift(expire),
         "`expire` is shorter than the clock drift that Redlock allows for; the lock could never be held"
+    );
+    assert!(
+        expire.as_nanos() <= LONGEST_MAX_LEASE.as_nanos(),
+        "`expire` is longer than a day, which no node set allows; for long work take a short lease and `renew`"
     );
     if let Renew::Every(renew) = options.renew {
         assert!(!renew.is_zero(), "`renew` must be longer than zero");

@@ -290,6 +290,13 @@ fn placeholder(rest: &str) -> (std::result::Result<Piece, String>, usize) {
     };
     let (inside, end) = (&rest[1..=inside], inside + 1);
     if rest[end..].starts_with('{') {
+        if inside.contains(['(', '>', '<', '=']) {
+            let text = format!("{{{} ..", inside.trim_end());
+            return (
+                Err(placeholder::not_a_placeholder(inside, &text)),
+                rest.len(),
+            );
+        }
         return (Err(lone_brace("unclosed", '{')), rest.len());
     }
     let parsed = Placeholder::parse(inside, &rest[..=end]);
