@@ -94,16 +94,14 @@ fn section(args: &Args, key: &Template, function: &Function) -> TokenStream {
     let result = result(args, function);
     // Here rustc reports a lifetime that the body's value does not have.
     let end = quote_spanned!(at(first_span(output))=> return #result;);
-    // In a module that is not the runtime there is none, and rustc points here.
+    // In a module that is not the runtime there is no `__private`. rustc points at the whole path.
     let place = args.krate.as_ref().and_then(|krate| krate.segments.last());
-    let private = Ident::new(
-        "__private",
-        place.map_or_else(mixed, |it| at(it.ident.span())),
-    );
+    let place = place.map_or_else(mixed, |it| at(it.ident.span()));
+    let private = quote_spanned!(place=> __private as __redis_lock);
     // One `use`, because every further path to the runtime would be a further error where there is
     // no such crate. `return`, because `clippy::implicit_return` takes the braces for the user's.
     quote_spanned! {mixed()=>
-        use #runtime::#private as __redis_lock;
+        use #runtime::#private;
         #items
         let __returns = __redis_lock::Returns::<#output>::new();
         let mut __section = #new;

@@ -172,6 +172,9 @@ impl Args {
             return input
                 .error("the arguments stand in the attribute's own parentheses; remove these");
         }
+        if let Some(mistake) = marked_name(input) {
+            return mistake;
+        }
         let literal = match ungrouped_literal(input) {
             Some(literal) if values::is_duration(&literal) => {
                 let text = literal.to_string();
@@ -214,6 +217,20 @@ impl Renew {
             Self::Every(interval) => Some(interval),
         }
     }
+}
+
+/// The mistakes `!renew` and `--expire 5s`.
+fn marked_name(input: ParseStream) -> Option<Error> {
+    let ahead = input.fork();
+    let mark: Punct = ahead.parse().ok()?;
+    while ahead.parse::<Punct>().is_ok() {}
+    let name = ahead.call(Ident::parse_any).ok()?;
+    let (known, example) = ARGUMENTS.iter().find(|(known, _)| name == known)?;
+    let message = match mark.as_char() {
+        '!' => format!("to do without `{known}`, leave it out"),
+        _ => format!("an argument begins with its name; write `{example}`"),
+    };
+    Some(Error::new(mark.span(), message))
 }
 
 fn ungrouped_literal(input: ParseStream) -> Option<Literal> {

@@ -100,7 +100,23 @@ fn is_renew(input: ParseStream) -> bool {
 fn not_a_key(value: &TokenStream) -> String {
     let tokens: Vec<TokenTree> = ungrouped(value.clone()).into_iter().collect();
     let text = joined(&tokens);
+    let is_bar = |tree: &TokenTree| matches!(tree, TokenTree::Punct(bar) if bar.as_char() == '|');
+    if tokens.first().is_some_and(is_bar)
+        && let Some(body) = tokens.iter().skip(1).position(is_bar)
+    {
+        return not_a_key(&tokens[body + 2..].iter().cloned().collect());
+    }
     let remedy = match tokens.as_slice() {
+        // `"order:%s" % id`
+        [
+            TokenTree::Literal(literal),
+            TokenTree::Punct(percent),
+            TokenTree::Ident(name),
+        ] if percent.as_char() == '%' => {
+            let place = ["%s", "%d"].into_iter().find(|it| text.contains(it));
+            let in_braces = format!("{{{name}}}");
+            place.and_then(|place| string(literal).map(|key| key.replacen(place, &in_braces, 1)))
+        }
         // `&"order"`, and the `f"order:{id}"` of another language.
         [
             TokenTree::Punct(_) | TokenTree::Ident(_),
@@ -177,8 +193,14 @@ fn sum(tokens: &[TokenTree]) -> Option<String> {
     };
     let is_operator =
         |tree: &TokenTree| matches!(tree, TokenTree::Punct(mark) if mark.as_char() == operator);
+    let mut split: Vec<&[TokenTree]> = terms.split(is_operator).collect();
+    let has_parts = |tree: &TokenTree| !matches!(tree, TokenTree::Literal(_) | TokenTree::Ident(_));
+    if split.len() == 1 && !terms.iter().any(has_parts) {
+        // `"order:" id`
+        split = terms.chunks(1).collect();
+    }
     let mut key = String::new();
-    for term in terms.split(is_operator) {
+    for term in split {
         let text = joined(term);
         match syn::parse_str::<LitStr>(&text) {
             Ok(literal) => key.push_str(&literal.value()),

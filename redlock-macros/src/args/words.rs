@@ -185,7 +185,16 @@ pub(super) fn unknown(
             format!("unknown argument `{text}`; for its value in the key, write `{{{text}}}` there")
         }
         _ if text == "keys" => several_keys("`keys` is not an argument"),
-        (None, Some(known)) => format!("unknown argument `{text}`; did you mean `{known}`?"),
+        (None, Some(known)) => {
+            let is_spelling = spelt(&text) == Some(known);
+            let example = ARGUMENTS.iter().find(|(name, _)| *name == known);
+            // Another word may have taken another kind of value. `renew` needs none.
+            let meant = match example {
+                Some((_, example)) if !is_spelling && known != "renew" => example,
+                _ => known,
+            };
+            format!("unknown argument `{text}`; did you mean `{meant}`?")
+        }
         (None, None) => format!(
             "unknown argument `{text}`; the arguments are {}",
             suggest::list(ARGUMENTS.map(|(known, _)| known))
@@ -216,8 +225,11 @@ fn as_one_word(text: &str) -> Option<&'static str> {
     let is = |word: &&str| self::folded(word) == folded;
     let synonym = SYNONYMS.iter().find(|(_, words)| words.iter().any(is));
     let synonym = synonym.map(|(known, _)| *known);
-    let text = text.to_lowercase();
-    synonym.or_else(|| suggest::closest(&text, ARGUMENTS.map(|(known, _)| known)))
+    synonym.or_else(|| spelt(text))
+}
+
+fn spelt(text: &str) -> Option<&'static str> {
+    suggest::closest(&text.to_lowercase(), ARGUMENTS.map(|(known, _)| known))
 }
 
 fn folded(word: &str) -> String {

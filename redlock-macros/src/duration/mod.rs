@@ -236,9 +236,12 @@ fn one_token(name: &str, remedy: Option<String>) -> String {
 
 /// What the attribute cannot say, and what can.
 pub(crate) fn not_constant(name: &str) -> String {
-    let method = if name == "renew" { "renew_every" } else { name };
+    let (method, alone) = match name {
+        "renew" => ("renew_every", " stands alone for a third of `expire`, or"),
+        _ => (name, ""),
+    };
     format!(
-        "`{name}` takes a literal such as `5s`, or the path of a constant; \
+        "`{name}`{alone} takes a literal such as `5s`, or the path of a constant; \
          for a duration that is known only at run time, \
          use `redlock.lock(key).{method}(..).hold(..)` instead of the attribute"
     )
