@@ -161,8 +161,10 @@ mod tokens;
 /// clock. A call takes as long as one that is written by hand with `Lock::hold`.
 ///
 /// Compiling takes, per function of a thousand and in processor time (the same command with
-/// `-- --compile`): `cargo check` 8 ms, where the one by hand takes 5 ms and the plain one 1 ms; a
-/// debug build 23 ms, 20 ms and 3 ms.
+/// `-- --compile`): `cargo check` 9 ms, where the one by hand takes 5 ms and the plain one 1 ms; a
+/// debug build 25 ms, 20 ms and 3 ms. Of that, registration is 1 ms and 2 ms, measured with a hundred
+/// functions, and each adds 0.7 KB to a stripped release build. At run time it is one step in a list,
+/// before `main`.
 ///
 /// # Limits
 ///
@@ -175,7 +177,7 @@ mod tokens;
 /// - One attribute locks one key. A second attribute on the function takes a second lock, after the
 ///   one below it.
 /// - A chain of annotated functions that await each other meets the default `recursion_limit` of
-///   the compiler at 15, one of plain functions at 32. `#![recursion_limit = "256"]` at the top of
+///   the compiler at 15, one of plain functions at 32: each is two futures, its own and its body's. `#![recursion_limit = "256"]` at the top of
 ///   the crate doubles that.
 /// - Locks are not re-entrant: a body that calls its own function with the same key finds the lock
 ///   taken.
