@@ -61,13 +61,14 @@ impl Redlock {
     /// ```
     /// use redlock_runtime::{LockError, Redlock, redis_lock};
     ///
-    /// #[redis_lock(key = "order:{id}", expire = 5s, name = "pay")]
+    /// #[redis_lock(key = "order:{id}", expire = 5s, name = "orders.pay")]
     /// async fn pay(id: u64) -> Result<u64, LockError> {
     ///     Ok(id)
     /// }
     ///
-    /// let [section] = Redlock::sections()[..] else { panic!("there is one") };
-    /// assert_eq!((section.name(), section.key()), ("pay", "order:{id}"));
+    /// let sections = Redlock::sections();
+    /// let pay = sections.iter().find(|section| section.name() == "orders.pay").unwrap();
+    /// assert_eq!(pay.key(), "order:{id}");
     /// ```
     ///
     /// Some are not checked before their first call, which then fails with a
