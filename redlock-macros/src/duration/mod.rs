@@ -223,6 +223,9 @@ fn mistake(name: &str, tokens: &[TokenTree]) -> String {
             Some(remedy) => format!("expected a duration; write {remedy}"),
             None => not_constant(name),
         },
+        [TokenTree::Literal(_), ..] if remedy(&text).is_none() => format!(
+            "`{text}` is not worked out; write one token, such as `5s`, or the path of a constant"
+        ),
         _ => one_token(name, remedy(&text)),
     }
 }
