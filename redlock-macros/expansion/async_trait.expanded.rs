@@ -16,6 +16,22 @@ impl Pay for Shop {
     {
         Box::pin(async move {
             use ::redlock_runtime::__private as __redis_lock;
+            static __REDIS_LOCK_SECTION: __redis_lock::SectionInfo = __redis_lock::SectionInfo::new(
+                __redis_lock::std::concat!(
+                    __redis_lock::std::module_path!(), "::", "pay"
+                ),
+                "order:{id}:{self.id}",
+                (__redis_lock::std::file!(), __redis_lock::std::line!()),
+                __redis_lock::Options {
+                    expire: __redis_lock::std::option::Option::None,
+                    wait: __redis_lock::std::time::Duration::ZERO,
+                    renew: __redis_lock::Renew::Never,
+                    max_hold: __redis_lock::std::option::Option::None,
+                },
+            );
+            __redis_lock::inventory::submit! {
+                __redis_lock::Registered(& __REDIS_LOCK_SECTION)
+            }
             let __returns = __redis_lock::Returns::<Result<u64, LockError>>::new();
             let mut __section = __redis_lock::Section::installed(
                 {
@@ -28,17 +44,8 @@ impl Pay for Shop {
                     );
                     __redis_lock::Values::key(__values, __text)
                 },
-                __redis_lock::Options {
-                    name: __redis_lock::std::option::Option::Some(
-                        __redis_lock::std::concat!(
-                            __redis_lock::std::module_path!(), "::", "pay"
-                        ),
-                    ),
-                    expire: __redis_lock::std::option::Option::None,
-                    wait: __redis_lock::std::time::Duration::ZERO,
-                    renew: __redis_lock::Renew::Never,
-                    max_hold: __redis_lock::std::option::Option::None,
-                },
+                __redis_lock::SectionInfo::options(&__REDIS_LOCK_SECTION),
+                &__REDIS_LOCK_SECTION,
             );
             let __outcome = {
                 let mut __body = __redis_lock::std::pin::pin!(

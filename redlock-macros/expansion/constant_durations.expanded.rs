@@ -1,23 +1,26 @@
 async fn import() -> Result<(), LockError> {
     use ::redlock_runtime::__private as __redis_lock;
+    const __REDIS_LOCK_OPTIONS: __redis_lock::Options = __redis_lock::Options {
+        expire: __redis_lock::std::option::Option::Some(LEASE),
+        wait: config::WAIT,
+        renew: __redis_lock::Renew::Never,
+        max_hold: __redis_lock::std::option::Option::None,
+    };
+    const _: () = __redis_lock::check_durations(&__REDIS_LOCK_OPTIONS);
+    static __REDIS_LOCK_SECTION: __redis_lock::SectionInfo = __redis_lock::SectionInfo::new(
+        __redis_lock::std::concat!(__redis_lock::std::module_path!(), "::", "import"),
+        "import",
+        (__redis_lock::std::file!(), __redis_lock::std::line!()),
+        __REDIS_LOCK_OPTIONS,
+    );
+    __redis_lock::inventory::submit! {
+        __redis_lock::Registered(& __REDIS_LOCK_SECTION)
+    }
     let __returns = __redis_lock::Returns::<Result<(), LockError>>::new();
     let mut __section = __redis_lock::Section::installed(
         "import",
-        {
-            const __REDIS_LOCK_OPTIONS: __redis_lock::Options = __redis_lock::Options {
-                name: __redis_lock::std::option::Option::Some(
-                    __redis_lock::std::concat!(
-                        __redis_lock::std::module_path!(), "::", "import"
-                    ),
-                ),
-                expire: __redis_lock::std::option::Option::Some(LEASE),
-                wait: config::WAIT,
-                renew: __redis_lock::Renew::Never,
-                max_hold: __redis_lock::std::option::Option::None,
-            };
-            const _: () = __redis_lock::check_durations(&__REDIS_LOCK_OPTIONS);
-            __REDIS_LOCK_OPTIONS
-        },
+        __redis_lock::SectionInfo::options(&__REDIS_LOCK_SECTION),
+        &__REDIS_LOCK_SECTION,
     );
     let __outcome = {
         let mut __body = __redis_lock::std::pin::pin!(
@@ -49,6 +52,23 @@ async fn import() -> Result<(), LockError> {
 impl<T: Leased> Import<T> {
     async fn run(&self) -> Result<(), LockError> {
         use ::redlock_runtime::__private as __redis_lock;
+        static __REDIS_LOCK_SECTION: __redis_lock::SectionInfo = __redis_lock::SectionInfo::new(
+                __redis_lock::std::concat!(
+                    __redis_lock::std::module_path!(), "::", "run"
+                ),
+                "import:{self}",
+                (__redis_lock::std::file!(), __redis_lock::std::line!()),
+                __redis_lock::Options {
+                    expire: __redis_lock::std::option::Option::None,
+                    wait: __redis_lock::std::time::Duration::ZERO,
+                    renew: __redis_lock::Renew::Never,
+                    max_hold: __redis_lock::std::option::Option::None,
+                },
+            )
+            .incomplete();
+        __redis_lock::inventory::submit! {
+            __redis_lock::Registered(& __REDIS_LOCK_SECTION)
+        }
         let __returns = __redis_lock::Returns::<Result<(), LockError>>::new();
         let mut __section = __redis_lock::Section::installed(
             {
@@ -61,11 +81,6 @@ impl<T: Leased> Import<T> {
             },
             const {
                 let __options = __redis_lock::Options {
-                    name: __redis_lock::std::option::Option::Some(
-                        __redis_lock::std::concat!(
-                            __redis_lock::std::module_path!(), "::", "run"
-                        ),
-                    ),
                     expire: __redis_lock::std::option::Option::Some(T::LEASE),
                     wait: __redis_lock::std::time::Duration::ZERO,
                     renew: __redis_lock::Renew::Never,
@@ -74,6 +89,7 @@ impl<T: Leased> Import<T> {
                 __redis_lock::check_durations(&__options);
                 __options
             },
+            &__REDIS_LOCK_SECTION,
         );
         let __outcome = {
             let mut __body = __redis_lock::std::pin::pin!(

@@ -1,11 +1,11 @@
 async fn report() -> Option<impl Display> {
     #![allow(clippy::let_and_return)]
     use crate::lock::__private as __redis_lock;
-    let __returns = __redis_lock::Returns::<Option<_>>::new();
-    let mut __section = __redis_lock::Section::installed(
+    static __REDIS_LOCK_SECTION: __redis_lock::SectionInfo = __redis_lock::SectionInfo::new(
+        "reports.nightly",
         "report",
+        (__redis_lock::std::file!(), __redis_lock::std::line!()),
         __redis_lock::Options {
-            name: __redis_lock::std::option::Option::Some("reports.nightly"),
             expire: __redis_lock::std::option::Option::Some(
                 __redis_lock::std::time::Duration::from_millis(5000u64),
             ),
@@ -17,6 +17,15 @@ async fn report() -> Option<impl Display> {
                 __redis_lock::std::time::Duration::from_millis(90000u64),
             ),
         },
+    );
+    __redis_lock::inventory::submit! {
+        __redis_lock::Registered(& __REDIS_LOCK_SECTION)
+    }
+    let __returns = __redis_lock::Returns::<Option<_>>::new();
+    let mut __section = __redis_lock::Section::installed(
+        "report",
+        __redis_lock::SectionInfo::options(&__REDIS_LOCK_SECTION),
+        &__REDIS_LOCK_SECTION,
     );
     let lease = __redis_lock::Section::lease(&__section);
     let __outcome = {

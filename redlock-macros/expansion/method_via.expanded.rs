@@ -5,6 +5,23 @@ impl Shop {
         (count, price): (u32, u32),
     ) -> Result<u32, LockError> {
         use ::redlock_runtime::__private as __redis_lock;
+        static __REDIS_LOCK_SECTION: __redis_lock::SectionInfo = __redis_lock::SectionInfo::new(
+                __redis_lock::std::concat!(
+                    __redis_lock::std::module_path!(), "::", "sell"
+                ),
+                "shop:{self.id}:{sku}",
+                (__redis_lock::std::file!(), __redis_lock::std::line!()),
+                __redis_lock::Options {
+                    expire: __redis_lock::std::option::Option::None,
+                    wait: __redis_lock::std::time::Duration::ZERO,
+                    renew: __redis_lock::Renew::Never,
+                    max_hold: __redis_lock::std::option::Option::None,
+                },
+            )
+            .via_expression("self.redlock");
+        __redis_lock::inventory::submit! {
+            __redis_lock::Registered(& __REDIS_LOCK_SECTION)
+        }
         let __returns = __redis_lock::Returns::<Result<u32, LockError>>::new();
         let mut __section = {
             let __redlock = &self.redlock;
@@ -21,17 +38,8 @@ impl Shop {
                     );
                     __redis_lock::Values::key(__values, __text)
                 },
-                __redis_lock::Options {
-                    name: __redis_lock::std::option::Option::Some(
-                        __redis_lock::std::concat!(
-                            __redis_lock::std::module_path!(), "::", "sell"
-                        ),
-                    ),
-                    expire: __redis_lock::std::option::Option::None,
-                    wait: __redis_lock::std::time::Duration::ZERO,
-                    renew: __redis_lock::Renew::Never,
-                    max_hold: __redis_lock::std::option::Option::None,
-                },
+                __redis_lock::SectionInfo::options(&__REDIS_LOCK_SECTION),
+                &__REDIS_LOCK_SECTION,
             )
         };
         let __outcome = {
