@@ -22,11 +22,11 @@ use tokio::{
 /// not for ever, should it hang. `max_hold` is also the longest time for which the end of the process
 /// waits for the job, and Kubernetes sends SIGKILL 30 s after SIGTERM.
 ///
-/// One at a time is not once a tick: who ticks after the job's end runs it again. Where that
-/// matters, keep the time of the last run with the job's data, and look at it here.
+/// One at a time is not once a tick: a replica that ticks after the job's end would run it again.
+/// `at_least` keeps the lock until all have ticked, also if the job took no time or failed.
 ///
 /// A service calls `install` once and needs no `via`: here several replicas are one process.
-#[redis_lock(key = "cron:report", expire = 1s, renew, max_hold = 20s, via = redlock)]
+#[redis_lock(key = "cron:report", expire = 1s, renew, max_hold = 20s, at_least = 1s, via = redlock)]
 async fn report(redlock: &Redlock, replica: u32) -> Result<(), LockError> {
     println!("replica {replica} runs the job");
     sleep(Duration::from_millis(1_500)).await; // longer than the lease: `renew` at work

@@ -16,6 +16,9 @@ async fn report() -> Option<impl Display> {
             max_hold: __redis_lock::std::option::Option::Some(
                 __redis_lock::std::time::Duration::from_millis(90000u64),
             ),
+            at_least: __redis_lock::std::option::Option::Some(
+                __redis_lock::std::time::Duration::from_millis(2000u64),
+            ),
         },
     );
     __redis_lock::inventory::submit! {

@@ -48,6 +48,7 @@ mod tokens;
 /// | `wait = 2s` | how long to wait for another holder | one attempt |
 /// | `renew` or `renew = 1s` | keeps the lease while the body runs; the interval between renewals, 10 ms or more, by default a third of `expire` | the body ends with its lease |
 /// | `max_hold = 1m` | with `renew`: the longest the body may hold the lock | no limit |
+/// | `at_least = 5s` | how long no other call gets the lock, from its acquisition, though the body was quicker; at most `expire` | released with the end of the body |
 /// | `lease = lease` | a name for the lease in the body: time that remains, `lost()`, `extend()` | none |
 /// | `name = "orders.pay"` | what errors call the section | path and name of the function |
 /// | `when_held = Ok(())` | what to return while another client holds the lock; see [below](#when-there-is-no-lock) | an error like any other |

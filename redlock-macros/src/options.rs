@@ -136,6 +136,7 @@ fn values(args: &Args, is_known: impl Fn(&Duration) -> bool) -> TokenStream {
         None => quote_spanned!(mixed()=> __redis_lock::std::option::Option::None),
     };
     let [expire, max_hold] = [known(&args.expire), known(&args.max_hold)];
+    let at_least = known(&args.at_least);
     let wait = match args.wait.as_ref().filter(|it| is_known(it)) {
         Some(wait) => duration(wait),
         None => quote_spanned!(mixed()=> __redis_lock::std::time::Duration::ZERO),
@@ -154,6 +155,7 @@ fn values(args: &Args, is_known: impl Fn(&Duration) -> bool) -> TokenStream {
             wait: #wait,
             renew: #renew,
             max_hold: #max_hold,
+            at_least: #at_least,
         }
     }
 }

@@ -170,6 +170,16 @@ impl Options {
             }
             _ => {}
         }
+        match self.at_least {
+            Some(Duration::ZERO) => problems.push(ConfigProblem::ZeroDuration {
+                setting: "at_least",
+            }),
+            Some(at_least) if at_least > lease => problems.push(ConfigProblem::AtLeastTooLong {
+                at_least,
+                expire: lease,
+            }),
+            _ => {}
+        }
         ConfigError::unless_empty(problems)?;
         Ok(LockParams {
             lease,
@@ -183,7 +193,7 @@ impl Options {
             wait: self.wait,
             renew,
             max_hold: self.max_hold,
-            at_least: Duration::ZERO,
+            at_least: self.at_least.unwrap_or_default(),
         })
     }
 }

@@ -81,6 +81,44 @@ impl Lock {
         self
     }
 
+    /// The shortest time for which nobody else gets the lock, counted as the lease is, however soon it
+    /// is released and whatever ended it: a return, an error, a panic, a cancellation, or the end of the
+    /// process. For a job that every replica starts by its own clock: a replica whose clock is late
+    /// finds the lock taken, also if the job took no time at all.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let redlock = redlock_runtime::Redlock::builder().nodes(["memory://at-least"]).build().await?;
+    /// use redlock_runtime::LockError;
+    /// use std::time::Duration;
+    ///
+    /// let nightly = redlock.lock("job:nightly").at_least(Duration::from_secs(5));
+    /// nightly.clone().hold(async |_| println!("once a night")).await?;
+    /// let again = nightly.try_acquire().await;
+    /// assert!(matches!(again, Err(LockError::Contended(_))));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// [`Guard::release`] returns as soon as the nodes have confirmed, and not when the time is over;
+    /// [`Release::Released`](crate::Release::Released) says what it always does. Until then every
+    /// acquisition fails with [`LockError::Contended`], in this process as in others, and its
+    /// `retry_after` says how long that is; one that waits, gets the lock afterwards, so a periodic job
+    /// should not wait. Nodes keep the lock for 1 % and 2 ms longer, because clocks differ: choose a
+    /// time that is shorter than the period of the job by more than that.
+    ///
+    /// At most [`expire`](Self::expire), because that is how long the nodes keep the lock if the process
+    /// dies. Not for sections that follow each other fast: each needs a round trip to the nodes.
+    /// Default: none.
+    ///
+    /// The time has no guard band: a server whose clock is stepped forward drops the lock sooner by as
+    /// much. Servers that are restarted without their data do not shorten it.
+    pub const fn at_least(mut self, time: Duration) -> Self {
+        self.options.at_least = Some(time);
+        self
+    }
+
     /// Acquires the lock.
     ///
     /// # Errors

@@ -150,4 +150,11 @@ pub const fn check_durations(options: &Options) {
             "`max_hold` is shorter than `expire`; make the lease shorter instead"
         );
     }
+    if let Some(at_least) = options.at_least {
+        assert!(!at_least.is_zero(), "`at_least` must be longer than zero");
+        assert!(
+            options.expire.is_none() || at_least.as_nanos() <= expire.as_nanos(),
+            "`at_least` is longer than `expire`; the nodes keep the lock of a process that crashes no longer than that"
+        );
+    }
 }

@@ -77,3 +77,62 @@ async fn a_forgotten_guard_blocks_others_for_the_key_ttl_and_no_longer() {
         "{took:?}"
     );
 }
+
+const PERIOD: Duration = Duration::from_secs(3);
+
+/// Waits for the lock, and returns after how much time it could be had.
+async fn kept_for(redlock: &Redlock, key: &str, start: Instant) -> Duration {
+    let lock = redlock.lock(key).wait(10 * LEASE);
+    drop(lock.acquire().await.unwrap());
+    start.elapsed()
+}
+
+async fn assert_kept(redlock: &Redlock, key: &str, start: Instant) {
+    let late = Duration::from_millis(50);
+    match redlock.lock(key).try_acquire().await.unwrap_err() {
+        LockError::Contended(contended) => {
+            let after = contended.retry_after().unwrap();
+            let left = PERIOD.checked_sub(start.elapsed()).unwrap();
+            assert!(left <= after + late && after <= left + late, "{after:?}");
+        }
+        other => panic!("{key}: {other}"),
+    }
+    let kept = kept_for(redlock, key, start).await;
+    assert!(kept >= PERIOD && kept <= PERIOD + late, "{kept:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_is_kept_for_its_period_whatever_ends_it() {
+    let redlock = redlock("at-least").await;
+    let lock = |key: &str| redlock.lock(key).expire(LEASE).at_least(PERIOD);
+
+    let start = Instant::now();
+    lock("brief").hold(async |_| ()).await.unwrap();
+    assert_kept(&redlock, "brief", start).await;
+
+    let start = Instant::now();
+    let task = tokio::spawn(lock("panic").hold(async |_| panic!("on purpose")));
+    assert!(task.await.unwrap_err().is_panic());
+    assert_kept(&redlock, "panic", start).await;
+
+    let start = Instant::now();
+    let endless = lock("cancelled").hold(async |_| std::future::pending::<()>().await);
+    let cancelled = tokio::time::timeout(Duration::from_millis(100), endless).await;
+    assert!(cancelled.is_err());
+    assert_kept(&redlock, "cancelled", start).await;
+
+    let start = Instant::now();
+    let guard = lock("guard").acquire().await.unwrap();
+    assert_eq!(guard.release().await, redlock_runtime::Release::Released);
+    assert_kept(&redlock, "guard", start).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_section_that_took_longer_than_its_period_releases_at_once() {
+    let redlock = redlock("long-enough").await;
+    let start = Instant::now();
+    let lock = redlock.lock("k").expire(LEASE).at_least(PERIOD);
+    lock.hold(async |_| sleep(PERIOD).await).await.unwrap();
+    let kept = kept_for(&redlock, "k", start).await;
+    assert!(kept <= PERIOD + Duration::from_millis(20), "{kept:?}");
+}

@@ -24,6 +24,7 @@ pub(crate) struct Args {
     pub(crate) wait: Option<Duration>,
     pub(crate) renew: Option<Renew>,
     pub(crate) max_hold: Option<Duration>,
+    pub(crate) at_least: Option<Duration>,
     pub(crate) lease: Option<Ident>,
     pub(crate) name: Option<LitStr>,
     pub(crate) when_held: Option<Expr>,
@@ -68,12 +69,13 @@ impl Args {
     }
 
     /// The arguments whose value is a duration, by their names.
-    pub(crate) fn named_durations(&self) -> [(&'static str, Option<&Duration>); 4] {
+    pub(crate) fn named_durations(&self) -> [(&'static str, Option<&Duration>); 5] {
         [
             ("expire", self.expire.as_ref()),
             ("wait", self.wait.as_ref()),
             ("renew", self.renew.as_ref().and_then(Renew::interval)),
             ("max_hold", self.max_hold.as_ref()),
+            ("at_least", self.at_least.as_ref()),
         ]
     }
 
@@ -151,6 +153,7 @@ impl Args {
             "wait" => self.wait = Some(values::duration(name, input)?),
             "renew" => self.renew = Some(Renew::Every(values::renew_interval(name, input)?)),
             "max_hold" => self.max_hold = Some(values::duration(name, input)?),
+            "at_least" => self.at_least = Some(values::duration(name, input)?),
             "lease" => self.lease = Some(values::lease_name(input)?),
             "name" => self.name = Some(values::label(input)?),
             "when_held" => self.when_held = Some(values::expression(name, input)?),

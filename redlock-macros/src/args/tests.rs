@@ -16,13 +16,13 @@ fn mistakes(source: &str) -> Vec<String> {
 fn every_argument() {
     let (args, mistakes) = parse(
         r#"key = "order:{id}", expire = 5s, wait = WAIT, renew = 1s, max_hold = 1m,
-           lease = lease, name = "orders", when_held = Ok(()), on_error = |error, | Err::<(), _>(error),
+           at_least = 2s, lease = lease, name = "orders", when_held = Ok(()), on_error = |error, | Err::<(), _>(error),
            via = pick::<u8, u16>(a = 1, b), crate = ::lock,"#,
     );
     assert_eq!(mistakes, [""; 0]);
     assert!(args.key.is_some() && args.on_error.is_some() && args.via.is_some());
     assert!(args.name.is_some() && args.krate.is_some() && args.when_held.is_some());
-    assert_eq!(args.durations().count(), 4);
+    assert_eq!(args.durations().count(), 5);
     assert_eq!(args.lease.unwrap(), "lease");
 }
 
@@ -58,7 +58,7 @@ fn unknown_arguments() {
         mistakes("colour = 5s"),
         [
             "unknown argument `colour`; the arguments are `key`, `expire`, `wait`, `renew`, \
-          `max_hold`, `lease`, `name`, `when_held`, `on_error`, `via` and `crate`"
+          `max_hold`, `at_least`, `lease`, `name`, `when_held`, `on_error`, `via` and `crate`"
         ]
     );
 }
@@ -97,7 +97,6 @@ fn what_the_attribute_does_not_have() {
         ("keyPrefix", "`Redlock::builder()`"),
         ("reentrant", "leave it out"),
         ("no_wait", "leave it out"),
-        ("lock_at_least_for", "sleep at the end of the body"),
     ] {
         let [message] = &mistakes(&format!("{name} = 1"))[..] else {
             panic!("one mistake");

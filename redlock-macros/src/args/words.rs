@@ -7,12 +7,13 @@ use syn::ext::IdentExt;
 use crate::suggest;
 
 /// Every argument there is, with an example.
-pub(crate) const ARGUMENTS: [(&str, &str); 11] = [
+pub(crate) const ARGUMENTS: [(&str, &str); 12] = [
     ("key", "key = \"order:{id}\""),
     ("expire", "expire = 5s"),
     ("wait", "wait = 2s"),
     ("renew", "renew = 1s"),
     ("max_hold", "max_hold = 1m"),
+    ("at_least", "at_least = 5s"),
     ("lease", "lease = lease"),
     ("name", "name = \"orders\""),
     ("when_held", "when_held = Ok(())"),
@@ -22,7 +23,7 @@ pub(crate) const ARGUMENTS: [(&str, &str); 11] = [
 ];
 
 /// Words that other lock libraries use, and ours for the same. `_` makes no difference.
-pub(super) const SYNONYMS: [(&str, &[&str]); 11] = [
+pub(super) const SYNONYMS: [(&str, &[&str]); 12] = [
     (
         "key",
         &["id", "resource", "lock", "lock_name", "lock_key", "format"],
@@ -63,6 +64,17 @@ pub(super) const SYNONYMS: [(&str, &[&str]); 11] = [
         ],
     ),
     ("max_hold", &["hold", "max_duration", "max_time"]),
+    (
+        "at_least",
+        &[
+            "lock_at_least_for",
+            "at_least_for",
+            "min_hold",
+            "min_time",
+            "period",
+            "cooldown",
+        ],
+    ),
     (
         "lease",
         &["guard", "token", "fence", "fencing", "bind", "as"],
@@ -112,7 +124,7 @@ pub(super) const SYNONYMS: [(&str, &[&str]); 11] = [
 ];
 
 /// Words of other lock libraries for what the attribute does not have, and what to do instead.
-pub(super) const ELSEWHERE: [(&[&str], &str); 9] = [
+pub(super) const ELSEWHERE: [(&[&str], &str); 8] = [
     (
         &[
             "nodes",
@@ -152,10 +164,6 @@ pub(super) const ELSEWHERE: [(&[&str], &str); 9] = [
     (
         &["owner", "value", "random"],
         "leave it out: each acquisition makes a random value of its own",
-    ),
-    (
-        &["lock_at_least_for", "min_hold", "min_time", "delay"],
-        "a lock is released when the body ends: to hold it for longer, sleep at the end of the body",
     ),
     (
         &["jitter", "backoff", "retry_delay", "retry_interval"],

@@ -40,10 +40,12 @@ fn durations(args: &Args, mistakes: &mut Mistakes) {
     let interval = args.renew.as_ref().and_then(Renew::interval);
     let interval = interval.and_then(Duration::known);
     let max_hold = args.max_hold.as_ref().and_then(Duration::known);
+    let at_least = args.at_least.as_ref().and_then(Duration::known);
     for (name, duration) in [
         ("expire", expire),
         ("renew", interval),
         ("max_hold", max_hold),
+        ("at_least", at_least),
     ] {
         if let Some(Known {
             millis: 0, span, ..
@@ -89,6 +91,14 @@ fn durations(args: &Args, mistakes: &mut Mistakes) {
     if let Some(max_hold) = max_hold.filter(|hold| (1..expire.millis).contains(&hold.millis)) {
         let message = "`max_hold` is shorter than `expire`; make the lease shorter instead";
         mistakes.add_at(max_hold.span, message);
+    }
+    if let Some(at_least) = at_least.filter(|at_least| at_least.millis > expire.millis) {
+        let message = format!(
+            "`at_least` is longer than `expire`, which is {}; \
+             the nodes keep the lock of a process that crashes no longer than that",
+            expire.text
+        );
+        mistakes.add_at(at_least.span, message);
     }
 }
 

@@ -36,11 +36,14 @@ fn the_key_is_required() {
 #[test]
 fn durations_of_zero() {
     assert_eq!(
-        argument_mistakes("key = \"k\", expire = 0s, wait = 0s, renew = 0ms, max_hold = 0"),
+        argument_mistakes(
+            "key = \"k\", expire = 0s, wait = 0s, renew = 0ms, max_hold = 0, at_least = 0"
+        ),
         [
             "`expire` must be longer than zero",
             "`renew` must be longer than zero",
             "`max_hold` must be longer than zero",
+            "`at_least` must be longer than zero",
         ]
     );
 }
@@ -100,6 +103,18 @@ fn renewals_have_a_shortest_interval() {
     );
     assert!(argument_mistakes("key = \"k\", expire = 20ms, renew = 10ms").is_empty());
     assert!(argument_mistakes("key = \"k\", expire = 30ms, renew").is_empty());
+}
+
+#[test]
+fn a_lock_is_kept_no_longer_than_its_lease() {
+    let longer = "`at_least` is longer than `expire`, which is 5s; \
+                  the nodes keep the lock of a process that crashes no longer than that";
+    assert_eq!(
+        argument_mistakes("key = \"k\", expire = 5s, at_least = 5001ms"),
+        [longer]
+    );
+    assert!(argument_mistakes("key = \"k\", expire = 5s, at_least = 5s").is_empty());
+    assert!(argument_mistakes("key = \"k\", at_least = 1h, wait = 2s, renew").is_empty());
 }
 
 #[test]

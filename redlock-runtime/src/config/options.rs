@@ -13,6 +13,8 @@ pub struct Options {
     pub renew: Renew,
     /// The longest time that renewals may keep the lock.
     pub max_hold: Option<Duration>,
+    /// The shortest time that the nodes keep the lock; `None` for none.
+    pub at_least: Option<Duration>,
 }
 
 /// Whether and how often a lease is renewed.

@@ -221,6 +221,13 @@ pub enum ConfigProblem {
     },
     /// `max_hold` limits renewals, but `renew` is not set.
     MaxHoldWithoutRenew,
+    /// The nodes would not keep the lock for `at_least` if the process crashed.
+    AtLeastTooLong {
+        /// The shortest time that they are to keep it.
+        at_least: Duration,
+        /// The lease.
+        expire: Duration,
+    },
     /// An annotated function cannot work with this node set. One such problem for each mistake.
     Section {
         /// The function.
@@ -376,6 +383,10 @@ impl ConfigProblem {
             Self::MaxHoldWithoutRenew => write!(
                 f,
                 "`max_hold` has no effect without `renew`; the lease already ends after `expire`"
+            ),
+            Self::AtLeastTooLong { at_least, expire } => write!(
+                f,
+                "`at_least` of {at_least:?} is longer than `expire`, which is {expire:?}; the nodes keep the lock of a process that crashes no longer than that"
             ),
             // Written above. Named one by one, so that a new problem without a text
             // does not compile.

@@ -87,6 +87,13 @@ impl SectionInfo {
     pub const fn max_hold(&self) -> Option<Duration> {
         self.options.max_hold
     }
+
+    /// The shortest time from its acquisition that the lock is kept; `None` if it is released as soon
+    /// as the body ends.
+    #[must_use]
+    pub const fn at_least(&self) -> Option<Duration> {
+        self.options.at_least
+    }
 }
 
 /// `orders::pay (src/orders.rs:12)`

@@ -13,7 +13,7 @@ mod config {
     pub(super) const WAIT: std::time::Duration = std::time::Duration::from_millis(1_500);
 }
 
-#[redis_lock(key = "all:{id}", expire = 3s, wait = 0.5s, renew = 900ms, max_hold = 1m, lease = lease, name = "shop.all", on_error = |error| Err(error.to_string()), via = redlock, crate = ::redlock_runtime)]
+#[redis_lock(key = "all:{id}", expire = 3s, wait = 0.5s, renew = 900ms, max_hold = 1m, at_least = 1ms, lease = lease, name = "shop.all", on_error = |error| Err(error.to_string()), via = redlock, crate = ::redlock_runtime)]
 async fn all(redlock: &Redlock, id: u64) -> Result<Duration, String> {
     assert!(lease.is_held());
     assert_eq!(lease.key(), "all:1");

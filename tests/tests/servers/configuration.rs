@@ -276,6 +276,14 @@ async fn a_lock_that_cannot_work_is_refused_before_anything_is_sent() {
             lock().renew().max_hold(SECOND),
             "`max_hold` of 1s is shorter",
         ),
+        (
+            lock().at_least(Duration::ZERO),
+            "`at_least` must be longer than zero",
+        ),
+        (
+            lock().at_least(6 * SECOND),
+            "`at_least` of 6s is longer than `expire`, which is 5s",
+        ),
     ];
     for (lock, message) in cases {
         let error = lock.acquire().await.unwrap_err();

@@ -6,6 +6,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod at_least;
 mod clocks;
 mod configuration;
 mod contract;
