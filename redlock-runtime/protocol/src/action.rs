@@ -91,6 +91,8 @@ pub struct Refusal {
     pub cause: Cause,
     /// What each node said; empty if no node was asked.
     pub verdicts: Vec<Verdict>,
+    /// Of a section with several keys, the one that could not be had; `None` if there is only one.
+    pub key: Option<Arc<str>>,
 }
 
 /// The cause of a refusal.
@@ -279,6 +281,7 @@ impl Refusal {
         Self {
             cause,
             verdicts: Vec::new(),
+            key: None,
         }
     }
 

@@ -21,6 +21,15 @@ pub enum Event {
         /// What is asked for.
         params: LockParams,
     },
+    /// A caller wants several locks, all or none. Answered by `Granted` or `Refused`, once for all.
+    AskAll {
+        /// The caller's section.
+        section: SectionId,
+        /// The locks. What is named twice is asked for once.
+        keys: Vec<Arc<str>>,
+        /// What is asked for, of each.
+        params: LockParams,
+    },
     /// The holder wants a fresh lease now. Answered by `Extended`, `NotExtended` or `Over`.
     Extend {
         /// The holder's section.

@@ -18,6 +18,7 @@
 //! |---|---|
 //! | one server: connection, latency, requests without a reply, may it vote? | `node/` |
 //! | one key in this process: queue, turn, rounds, releases | `key/` |
+//! | several keys at once | `compound`, `protocol/` |
 //! | values and pure functions: majority, lease arithmetic, tokens, back-off | `rules/` |
 //! | what a node does with a request | [`model`] |
 
@@ -25,6 +26,7 @@
 
 mod action;
 mod ask;
+mod compound;
 mod event;
 mod key;
 mod message;

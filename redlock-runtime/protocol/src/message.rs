@@ -8,9 +8,20 @@ use crate::rules::token::Token;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct NodeId(pub usize);
 
-/// One critical section from the caller's side, from the question to the release. Never reused.
+/// One critical section from the caller's side, from the question to the release. Never reused, and
+/// below 2^63: the others are for parts of sections with several keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SectionId(pub u64);
+
+impl SectionId {
+    /// The first that is a part of a section with several keys.
+    pub(crate) const FIRST_PART: Self = Self(1 << 63);
+
+    /// It is a part of a section with several keys, and no caller knows of it.
+    pub(crate) const fn is_part(self) -> bool {
+        self.0 >= Self::FIRST_PART.0
+    }
+}
 
 /// One request to one node. Never reused, and larger than the ids of all requests before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,6 +1,8 @@
 //! The router: every event goes to one node or one key, and what the nodes have for the keys is
 //! passed on. No rule lives here but those of shutting down.
 
+mod compounds;
+
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
@@ -10,6 +12,7 @@ use std::{
 use crate::{
     action::{Action, Answer, Cause, Refusal, Release, ShutdownError},
     ask::{KeyId, RoundId},
+    compound::Compound,
     event::Event,
     key::{Cx, Key},
     message::{Process, SectionId},
@@ -28,6 +31,10 @@ pub struct Protocol {
     keys: BTreeMap<KeyId, Key>,
     names: BTreeMap<Arc<str>, KeyId>,
     next_key: u64,
+    compounds: BTreeMap<SectionId, Compound>,
+    /// Which section each part belongs to, while it is to hear anything.
+    parts: BTreeMap<SectionId, SectionId>,
+    last_part: SectionId,
     timers: Timers,
     /// Holders and releases are waited for until then.
     stops_at: Option<Instant>,
@@ -43,6 +50,7 @@ impl Protocol {
             out: Out {
                 actions: VecDeque::new(),
                 notices: VecDeque::new(),
+                for_parts: VecDeque::new(),
                 sections: BTreeMap::new(),
                 last_round: RoundId::default(),
                 env,
@@ -53,6 +61,9 @@ impl Protocol {
             keys: BTreeMap::new(),
             names: BTreeMap::new(),
             next_key: 0,
+            compounds: BTreeMap::new(),
+            parts: BTreeMap::new(),
+            last_part: SectionId::FIRST_PART,
             timers: Timers::default(),
             stops_at: None,
             is_drained: false,
@@ -73,10 +84,17 @@ impl Protocol {
                 key,
                 params,
             } => self.on_ask(section, key, params),
-            Event::Extend { section } => {
-                if let Some(&key) = out.sections.get(&section) {
-                    self.with_key(key, |key, _| key.on_extend(section));
-                }
+            Event::AskAll {
+                section,
+                keys,
+                params,
+            } => self.on_ask_all(section, keys, params),
+            Event::Extend { section } if self.compounds.contains_key(&section) => {
+                self.with_compound(section, Compound::on_extend);
+            }
+            Event::Extend { section } => self.with_key_of(section, |key| key.on_extend(section)),
+            Event::End { section, report } if self.compounds.contains_key(&section) => {
+                self.with_compound(section, |compound| compound.on_end(report));
             }
             Event::End { section, report } => self.on_end(section, report),
             Event::Changed { node, key: None } => {
@@ -131,6 +149,7 @@ impl Protocol {
             match timer {
                 Timer::Key(key) => self.with_key(key, |_, _| {}),
                 Timer::Node(node) => self.nodes.on_due(node, &mut self.out),
+                Timer::Compound(section) => self.with_compound(section, |_| {}),
                 // Looked at after every event.
                 Timer::Shutdown => {}
             }
@@ -140,7 +159,7 @@ impl Protocol {
     fn on_ask(&mut self, section: SectionId, name: Arc<str>, params: LockParams) {
         if self.stops_at.is_some() {
             let answer = Answer::Refused(Refusal::without_verdicts(Cause::Stopped));
-            return self.answer(section, answer);
+            return self.out.answer(section, answer);
         }
         let key = *self.names.entry(name).or_insert_with_key(|name| {
             let key = KeyId(self.next_key);
@@ -156,33 +175,50 @@ impl Protocol {
         if let Some(key) = self.out.sections.remove(&section) {
             self.with_key(key, |key, cx| key.on_end(section, report, cx));
         } else if report {
-            self.answer(section, Answer::Released(Release::Unknown));
+            let answer = Answer::Released(Release::Unknown);
+            self.out.answer(section, answer);
         }
-    }
-
-    fn answer(&mut self, section: SectionId, answer: Answer) {
-        let answer = Action::Answer { section, answer };
-        self.out.actions.push_back(answer);
     }
 
     /// Passes on what the nodes have for the keys, until there is nothing more, and sets the
     /// timers.
     fn settle(&mut self) {
-        while let Some(notice) = self.out.notices.pop_front() {
-            match notice {
-                Notice::Reply(key, ask, place, reply) => {
-                    self.with_key(key, |key, cx| key.on_reply(place, ask, reply, cx));
-                }
-                Notice::Connected(node) => {
-                    self.for_all_keys(|key, cx| key.on_connected(node, cx));
-                }
-                Notice::Settled(node) => self.for_all_keys(|key, cx| key.on_settled(node, cx)),
-            }
-        }
+        self.deliver();
         for (node, at) in self.nodes.take_due(&self.out) {
             self.timers.wake_by(Timer::Node(node), at);
         }
         self.settle_shutdown();
+    }
+
+    fn deliver(&mut self) {
+        loop {
+            if let Some((part, answer)) = self.out.for_parts.pop_front() {
+                self.on_part(part, answer);
+            } else if let Some(notice) = self.out.notices.pop_front() {
+                self.on_notice(notice);
+            } else {
+                break;
+            }
+        }
+    }
+
+    fn on_notice(&mut self, notice: Notice) {
+        match notice {
+            Notice::Reply(key, ask, place, reply) => {
+                self.with_key(key, |key, cx| key.on_reply(place, ask, reply, cx));
+            }
+            Notice::Connected(node) => {
+                self.for_all_keys(|key, cx| key.on_connected(node, cx));
+            }
+            Notice::Settled(node) => self.for_all_keys(|key, cx| key.on_settled(node, cx)),
+        }
+    }
+
+    /// The same with the key of a section that has not ended.
+    fn with_key_of(&mut self, section: SectionId, act: impl FnOnce(&mut Key)) {
+        if let Some(&key) = self.out.sections.get(&section) {
+            self.with_key(key, |key, _| act(key));
+        }
     }
 
     /// Lets one key act and go on, arms its timer, and forgets it once nothing is left of it.
@@ -223,13 +259,23 @@ impl Protocol {
         let until = self.out.now.after(timeout);
         self.stops_at = Some(self.stops_at.map_or(until, |at| at.min(until)));
         self.for_all_keys(|key, cx| key.stop(abort_holders, cx));
+        let compounds: Vec<SectionId> = self.compounds.keys().copied().collect();
+        for compound in compounds {
+            self.with_compound(compound, Compound::stop);
+        }
     }
 
     fn settle_shutdown(&mut self) {
         let Some(until) = self.stops_at.filter(|_| !self.is_drained) else {
             return;
         };
-        let held = self.out.sections.len();
+        let of_callers = self
+            .out
+            .sections
+            .keys()
+            .filter(|section| !section.is_part());
+        let compounds = self.compounds.values().filter(|one| one.is_open());
+        let held = of_callers.count() + compounds.count();
         let of_key = |key: &Key| key.unconfirmed_releases(&self.nodes);
         let unconfirmed = || self.keys.values().map(of_key).sum();
         if self.out.now < until && (held > 0 || unconfirmed() > 0) {
@@ -239,6 +285,7 @@ impl Protocol {
         let left = ShutdownError { held, unconfirmed };
         self.is_drained = true;
         self.for_all_keys(|key, cx| key.stop(true, cx));
+        self.deliver();
         self.out.actions.push_back(Action::Drained(left));
     }
 }

@@ -2,7 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{ask::KeyId, message::NodeId, time::Instant};
+use crate::{
+    ask::KeyId,
+    message::{NodeId, SectionId},
+    time::Instant,
+};
 
 /// Who wants to be looked at. What is then due is read from its state: the clock decides, the
 /// timer only wakes, and an early or repeated wake-up does nothing.
@@ -13,6 +17,8 @@ pub(crate) enum Timer {
     /// When to give up an unanswered connection or connection attempt, to make a new one, or to ask
     /// whether the node may vote.
     Node(NodeId),
+    /// When a section with several keys tries again.
+    Compound(SectionId),
     /// When to stop waiting for holders and releases.
     Shutdown,
 }

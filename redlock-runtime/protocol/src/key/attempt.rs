@@ -188,6 +188,7 @@ impl Key {
         self.last_refusal = Refusal {
             cause,
             verdicts: round.into_verdicts(),
+            key: None,
         };
         if failure == Failure::Split && cx.now() < closes_at {
             let (until, tries) = (closes_at, 0);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    action::{Action, Answer, Release, Verdict},
+    action::{Answer, Release, Verdict},
     ask::{Ask, KeyId, RoundId},
     message::{AdmissionId, NodeId, Request, RequestId, SectionId},
     node::{Nodes, Out},
@@ -52,8 +52,7 @@ impl Cx<'_> {
         if matches!(answer, Answer::Refused(_)) {
             self.out.sections.remove(&section);
         }
-        let answer = Action::Answer { section, answer };
-        self.out.actions.push_back(answer);
+        self.out.answer(section, answer);
     }
 
     pub(super) fn released(&mut self, section: SectionId, release: Release) {

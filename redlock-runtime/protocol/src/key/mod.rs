@@ -17,6 +17,7 @@ mod fairness;
 mod presence;
 mod question;
 mod queue;
+mod raise;
 mod refresh;
 mod release;
 mod report;
@@ -67,6 +68,10 @@ pub(crate) struct Key {
 }
 
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a box would cost every turn an allocation, and there is one for each key in use"
+)]
 enum Front {
     Free,
     Acquiring(Attempt),

@@ -56,10 +56,15 @@ impl Held {
         if let Some(section) = &mut self.section {
             section.renew_at = None;
         }
-        let block = next.map(|_| BlockRequest {
-            proposal: self.next_proposal(now),
-            length: BLOCK,
-        });
+        let raise_to = self.section.as_ref().and_then(|section| section.raise_to);
+        let proposal = self.next_proposal(now);
+        let block = match (next, raise_to) {
+            (None, None) => None,
+            (next, raise_to) => Some(BlockRequest {
+                proposal: raise_to.map_or(proposal, |reach| proposal.max(reach)),
+                length: next.map_or(1, |_| BLOCK),
+            }),
+        };
         let question = Question {
             kind: Kind::Extend,
             params,
@@ -118,6 +123,10 @@ impl Held {
         // Not so if a majority lies.
         let rises = |block: &Block| block.lies_above(self.token);
         if let Some(block) = block.filter(rises) {
+            self.reach = block.last();
+            if let Some(section) = &mut self.section {
+                section.raise_to.take_if(|reach| *reach <= block.last());
+            }
             self.block = Some(block);
             self.block_at = round.started;
         }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::{
     action::{Answer, Verdict},
     message::{Owner, SectionId},
-    rules::{backoff::jitter, validity::LockParams},
+    rules::{backoff::jitter, token::Token, validity::LockParams},
     time::Instant,
 };
 
@@ -27,6 +27,8 @@ pub(super) struct Section {
     pub(super) renew_at: Option<Instant>,
     /// The holder has asked for a fresh lease.
     pub(super) wants_extension: bool,
+    /// The nodes are to give no token up to this one any more.
+    pub(super) raise_to: Option<Token>,
     /// What each node said in the last round that did not extend the lease.
     pub(super) failed: Vec<Verdict>,
 }
@@ -53,8 +55,13 @@ impl Section {
             renew_every,
             renew_at: renew_every.map(|interval| acquired.after(interval)),
             wants_extension: false,
+            raise_to: None,
             failed: Vec::new(),
         }
+    }
+
+    pub(super) const fn stop_renewing(&mut self) {
+        (self.renew_every, self.renew_at) = (None, None);
     }
 
     /// A round that was started then has let the keys live for longer.

@@ -78,6 +78,8 @@ pub(super) struct Held {
     pub(super) block_at: Instant,
     /// The last token that was handed out.
     pub(super) token: Token,
+    /// The last token of the last block that was won.
+    pub(super) reach: Token,
     pub(super) refresh: Option<Round>,
     /// What to propose at the least, if the last round did not agree on a block.
     pub(super) least_proposal: Option<Token>,
@@ -103,6 +105,7 @@ impl Held {
             block,
             block_at: round.started,
             token: Token::default(),
+            reach: block.map_or_else(Token::default, |block| block.last()),
             refresh: None,
             least_proposal: None,
             has_failed: false,

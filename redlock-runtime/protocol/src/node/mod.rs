@@ -22,7 +22,7 @@ use self::{
 };
 pub(crate) use self::{clock::Lead, set::Nodes};
 use crate::{
-    action::{Action, NodeState, Verdict},
+    action::{Action, Answer, NodeState, Verdict},
     ask::{Ask, KeyId, RoundId},
     message::{AdmissionId, NodeId, Record, Reply, RequestId, SectionId},
     rules::token::Token,
@@ -35,6 +35,8 @@ use crate::{
 pub(crate) struct Out {
     pub(crate) actions: VecDeque<Action>,
     pub(crate) notices: VecDeque<Notice>,
+    /// What parts of sections with several keys are told.
+    pub(crate) for_parts: VecDeque<(SectionId, Answer)>,
     /// The key of every section that has not ended.
     pub(crate) sections: BTreeMap<SectionId, KeyId>,
     /// The last round of any key.
@@ -42,6 +44,17 @@ pub(crate) struct Out {
     pub(crate) env: Env,
     pub(crate) settings: Settings,
     pub(crate) now: Instant,
+}
+
+impl Out {
+    /// Tells a caller, or the section that this one is a part of.
+    pub(crate) fn answer(&mut self, section: SectionId, answer: Answer) {
+        if section.is_part() {
+            self.for_parts.push_back((section, answer));
+        } else {
+            self.actions.push_back(Action::Answer { section, answer });
+        }
+    }
 }
 
 /// News of a node, for the keys.

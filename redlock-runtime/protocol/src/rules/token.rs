@@ -90,6 +90,12 @@ impl Block {
         })
     }
 
+    /// Its last token.
+    #[must_use]
+    pub const fn last(&self) -> Token {
+        Token(self.end.saturating_sub(1))
+    }
+
     /// Whether its next token is above this one.
     #[must_use]
     pub const fn lies_above(&self, token: Token) -> bool {

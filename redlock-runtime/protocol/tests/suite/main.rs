@@ -4,6 +4,7 @@ mod acquire;
 mod admission;
 mod at_least;
 mod clock;
+mod compound;
 mod contention;
 mod cost;
 mod counters;

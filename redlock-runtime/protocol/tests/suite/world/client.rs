@@ -137,6 +137,15 @@ impl<'world> Process<'world> {
         });
     }
 
+    pub(crate) fn ask_all(&mut self, section: u64, keys: &[&str], params: LockParams) {
+        let keys = keys.iter().map(|&key| Arc::from(key)).collect();
+        self.handle(Event::AskAll {
+            section: SectionId(section),
+            keys,
+            params,
+        });
+    }
+
     pub(crate) fn end(&mut self, section: u64) {
         let (section, report) = (SectionId(section), false);
         self.handle(Event::End { section, report });
@@ -249,7 +258,10 @@ impl<'world> Process<'world> {
 
     /// Nothing is known of any key any more.
     pub(crate) fn is_idle(&mut self) -> bool {
-        format!("{:?}", self.me().protocol).contains("keys: {}")
+        let state = format!("{:?}", self.me().protocol);
+        ["keys: {}", "compounds: {}, parts: {}"]
+            .iter()
+            .all(|none| state.contains(none))
     }
 
     pub(crate) fn set_wall_micros(&mut self, micros: u64) {

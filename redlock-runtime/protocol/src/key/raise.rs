@@ -1,0 +1,47 @@
+//! What a key does for a section that has several: see `compound`.
+
+use super::{Front, Held, Key};
+use crate::{message::SectionId, rules::token::Token};
+
+impl Key {
+    fn held_by_part(&mut self, section: SectionId) -> Option<&mut Held> {
+        let Front::Held(held) = &mut self.front else {
+            return None;
+        };
+        let is_it = held.section.as_ref().is_some_and(|one| one.id == section);
+        is_it.then_some(held)
+    }
+
+    /// Nodes that have the key give no token up to this one any more.
+    pub(crate) fn token_reach(&mut self, section: SectionId) -> Option<Token> {
+        self.held_by_part(section).map(|held| held.reach)
+    }
+
+    /// The nodes are to give no token up to this one any more. The round that asks for it also extends
+    /// the lease, and is answered like one that the holder asks for.
+    pub(crate) fn raise(&mut self, section: SectionId, reach: Token) {
+        if let Some(held) = self.held_by_part(section)
+            && let Some(section) = held.section(section)
+        {
+            section.raise_to = Some(reach);
+            section.wants_extension = true;
+        }
+    }
+
+    /// The section goes by this token, which all that follow are above.
+    pub(crate) fn settle_token(&mut self, section: SectionId, token: Token) {
+        if let Some(held) = self.held_by_part(section) {
+            held.token = held.token.max(token);
+            held.block.take_if(|block| !block.lies_above(token));
+        }
+    }
+
+    /// Lets the lease run out.
+    pub(crate) fn stop_renewing(&mut self, section: SectionId) {
+        if let Some(held) = self.held_by_part(section)
+            && let Some(section) = held.section(section)
+        {
+            section.stop_renewing();
+        }
+    }
+}

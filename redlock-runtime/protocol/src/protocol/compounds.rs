@@ -1,0 +1,106 @@
+//! Sections with several keys: what they want done, and what their parts are told.
+
+use std::sync::Arc;
+
+use super::Protocol;
+use crate::{
+    action::Answer,
+    compound::{Compound, Step, Word},
+    message::SectionId,
+    rules::validity::LockParams,
+    timer::Timer,
+};
+
+impl Protocol {
+    pub(super) fn on_ask_all(
+        &mut self,
+        section: SectionId,
+        keys: Vec<Arc<str>>,
+        params: LockParams,
+    ) {
+        let compound = Compound::new(keys, params, self.out.now);
+        self.compounds.insert(section, compound);
+        self.with_compound(section, |_| {});
+    }
+
+    /// Lets it act, does what it wants done, and forgets it once it has ended.
+    pub(super) fn with_compound(&mut self, id: SectionId, act: impl FnOnce(&mut Compound)) {
+        let Some(compound) = self.compounds.get_mut(&id) else {
+            return;
+        };
+        act(compound);
+        compound.advance(self.out.now);
+        for step in compound.take_steps() {
+            self.carry_out(id, step);
+        }
+        let Some(compound) = self.compounds.get(&id) else {
+            return;
+        };
+        if let Some(at) = compound.next_due() {
+            self.timers.wake_by(Timer::Compound(id), at);
+        }
+        if compound.is_ended() {
+            self.timers.cancel(Timer::Compound(id));
+            self.compounds.remove(&id);
+        }
+    }
+
+    /// What a part is told. Of one that has been ended meanwhile nothing is of interest.
+    pub(super) fn on_part(&mut self, part: SectionId, answer: Answer) {
+        let Some(&id) = self.parts.get(&part) else {
+            return;
+        };
+        let is_last = matches!(answer, Answer::Refused(_) | Answer::Released(_));
+        if is_last {
+            self.parts.remove(&part);
+        }
+        let reach = self.out.sections.get(&part);
+        let reach = reach.and_then(|key| self.keys.get_mut(key)?.token_reach(part));
+        let at = (self.out.now, (self.out.env.random)());
+        self.with_compound(id, |compound| {
+            if let Some(place) = compound.part_of(part) {
+                compound.on_answer(place, answer, reach, at);
+            }
+        });
+    }
+
+    fn carry_out(&mut self, id: SectionId, step: Step) {
+        let Some(compound) = self.compounds.get_mut(&id) else {
+            return;
+        };
+        match step {
+            Step::Answer(answer) => self.out.answer(id, answer),
+            Step::Ask { part, params } => {
+                self.last_part.0 += 1;
+                let section = self.last_part;
+                let part = compound.part(part);
+                part.section = Some(section);
+                let key = Arc::clone(&part.key);
+                self.parts.insert(section, id);
+                self.on_ask(section, key, params);
+            }
+            Step::Tell { part, what } => {
+                if let Some(section) = compound.part(part).section {
+                    self.tell_part(section, what);
+                }
+            }
+        }
+    }
+
+    fn tell_part(&mut self, section: SectionId, what: Word) {
+        match what {
+            Word::End { report } => {
+                if !report {
+                    self.parts.remove(&section);
+                }
+                self.on_end(section, report);
+            }
+            Word::Extend => self.with_key_of(section, |key| key.on_extend(section)),
+            Word::Raise { reach } => self.with_key_of(section, |key| key.raise(section, reach)),
+            Word::SettleToken(token) => {
+                self.with_key_of(section, |key| key.settle_token(section, token));
+            }
+            Word::StopRenewing => self.with_key_of(section, |key| key.stop_renewing(section)),
+        }
+    }
+}

@@ -1,0 +1,425 @@
+//! Sections with several keys: all or none, and no order that makes them wait for each other.
+
+use std::time::Duration;
+
+use redlock_protocol::*;
+
+use crate::{dice::Dice, world::*, *};
+
+const NAMES: [&str; 4] = ["a", "b", "c", "d"];
+
+fn refused(world: &mut World, client: usize, section: u64) -> Refusal {
+    match world.client(client).answer(section) {
+        Answer::Refused(refusal) => refusal,
+        other => panic!("section {section} is not refused: {other:?}"),
+    }
+}
+
+#[test]
+fn free_keys_take_one_round_and_equal_names_one_lock() {
+    for nodes in 1..=5 {
+        let mut world = World::with_clients(nodes, 2);
+        let asked = world.now;
+        world.client(0).ask_all(1, &["b", "a", "b", "c"], params());
+        let (deadline, _) = world.granted(1);
+        assert_eq!(world.now.since(asked), ROUND_TRIP);
+        assert_eq!(deadline, asked.after(LEASE));
+        // Nodes that owe many replies are spared.
+        assert!(world.sends(is_anything_of_keys).len() <= 3 * nodes);
+        for key in ["a", "b", "c"] {
+            world.client(1).ask(2, key, params());
+            assert!(matches!(
+                world.client(1).refused(2),
+                Cause::Contended { .. }
+            ));
+        }
+        let ended = world.now;
+        world.release(1);
+        assert_eq!(world.answer(1), Answer::Released(Release::Released));
+        assert_eq!(world.now.since(ended), ROUND_TRIP);
+        world.run_for(2 * HOP);
+        assert!(
+            ["a", "b", "c"]
+                .iter()
+                .all(|key| world.carriers(key).is_empty())
+        );
+        assert!(world.client(0).is_idle());
+    }
+}
+
+const fn is_anything_of_keys(request: &Request) -> bool {
+    is_acquire(request) || is_extend(request)
+}
+
+#[test]
+fn the_token_is_above_all_earlier_ones_and_below_all_later_ones_of_each_key() {
+    for counters in [[5, 50, 500], [500, 50, 5], [7, 7, 9]] {
+        let mut world = World::with_clients(3, 2);
+        for node in &mut world.nodes {
+            for (key, counter) in NAMES.iter().zip(counters) {
+                node.set_counter(key, counter);
+            }
+        }
+        let asked = world.now;
+        world.client(0).ask_all(1, &NAMES[..3], params());
+        let (_, token) = world.granted(1);
+        assert_eq!(token.0, 1 + counters.into_iter().max().unwrap());
+        assert_eq!(world.now.since(asked), 2 * ROUND_TRIP, "one more round");
+        // Also the next one in the same turn.
+        world.client(0).ask(3, "a", waiting(LEASE));
+        world.end(1);
+        let (_, next) = world.granted(3);
+        assert!(next > token, "{next} after {token}");
+        world.end(3);
+        for (section, key) in (10..).zip(&NAMES[..3]) {
+            world.client(1).ask(section, key, waiting(LEASE));
+            let (_, next) = world.client(1).granted(section);
+            assert!(next > token, "{next} of {key} after {token}");
+        }
+    }
+}
+
+/// Two numbers of one counter are never in one block.
+#[test]
+fn keys_that_share_a_counter_have_one_token() {
+    let mut names = (0..).map(|number| format!("k{number}"));
+    let same = names.find(|key| stripe(key) == stripe("a")).unwrap();
+    let mut world = World::with_clients(3, 2);
+    world.client(0).ask_all(1, &["a", &same], params());
+    let (_, token) = world.granted(1);
+    world.end(1);
+    for (section, key) in (2..).zip(["a", &same]) {
+        world.client(1).ask(section, key, waiting(LEASE));
+        assert!(world.client(1).granted(section).1 > token);
+    }
+}
+
+#[test]
+fn a_key_that_is_taken_is_named_and_nothing_of_the_others_is_kept() {
+    let mut world = World::with_clients(3, 2);
+    world.client(1).ask(1, "b", params());
+    world.client(1).granted(1);
+    world.client(0).ask_all(2, &["a", "b", "c"], params());
+    let refusal = refused(&mut world, 0, 2);
+    assert_eq!(refusal.key.as_deref(), Some("b"));
+    assert!(matches!(
+        refusal.cause,
+        Cause::Contended {
+            retry_after: Some(_)
+        }
+    ));
+    world.run_for(4 * HOP);
+    assert!(world.carriers("a").is_empty() && world.carriers("c").is_empty());
+    assert!(world.client(0).is_idle());
+}
+
+#[test]
+fn nothing_is_held_while_another_key_is_waited_for() {
+    let mut world = World::with_clients(3, 2);
+    world.client(1).ask(1, "b", renewing());
+    world.client(1).granted(1);
+    world
+        .client(0)
+        .ask_all(2, &["a", "b", "c"], waiting(2 * LEASE));
+    world.run_for(8 * HOP);
+    for _ in 0..500 {
+        world.run_for(10 * HOP);
+        assert!(world.carriers("a").is_empty() && world.carriers("c").is_empty());
+    }
+    world.client(1).end(1);
+    world.client(0).granted(2);
+    assert_eq!(world.carriers("a").len(), 3);
+}
+
+#[test]
+fn a_caller_may_go_away_at_any_time() {
+    let waits = [Duration::ZERO, 2 * LEASE];
+    for (steps, wait) in (0..60).flat_map(|steps| waits.map(|wait| (steps, wait))) {
+        for report in [false, true] {
+            let mut world = World::with_clients(3, 2);
+            for node in &mut world.nodes {
+                node.set_counter("c", 99);
+            }
+            world.client(1).ask(1, "b", params());
+            world.client(1).granted(1);
+            world.client(0).ask_all(2, &NAMES[..3], waiting(wait));
+            for step in 0..steps {
+                if step == 20 {
+                    world.client(1).end(1);
+                }
+                world.step();
+            }
+            match report {
+                false => world.end(2),
+                true => world.release(2),
+            }
+            world.client(1).end(1);
+            world.run_for(3 * LEASE);
+            for key in &NAMES[..3] {
+                assert_eq!(world.carriers(key), [], "after {steps} steps");
+            }
+            assert!(world.client(0).is_idle());
+        }
+    }
+}
+
+#[test]
+fn the_loss_of_one_key_is_the_loss_of_all() {
+    let mut world = World::new(3);
+    world.client(0).ask_all(1, &NAMES[..3], renewing());
+    world.granted(1);
+    world.run_for(30 * HOP);
+    world.delete_all("b");
+    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    world.run_for(4 * HOP);
+    assert_eq!(world.carriers("a").len(), 3, "it has not let go");
+    world.release(1);
+    assert_eq!(world.answer(1), Answer::Released(Release::AlreadyExpired));
+    world.run_for(2 * HOP);
+    assert!(world.carriers("a").is_empty() && world.carriers("c").is_empty());
+}
+
+/// A holder that never lets go has the other keys for no longer than their leases.
+#[test]
+fn a_stuck_holder_of_a_lost_key_renews_nothing() {
+    let mut world = World::new(3);
+    world.client(0).ask_all(1, &NAMES[..3], renewing());
+    world.granted(1);
+    world.run_for(30 * HOP);
+    world.delete_all("b");
+    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    world.run_for(2 * LEASE);
+    assert!(world.carriers("a").is_empty() && world.carriers("c").is_empty());
+}
+
+#[test]
+fn renewals_and_extensions_are_those_of_all_keys() {
+    let mut world = World::new(3);
+    world.client(0).ask_all(1, &NAMES[..3], renewing());
+    let (mut deadline, _) = world.granted(1);
+    world.run_for(4 * LEASE);
+    while let Some(answer) = world.client(0).answered(1) {
+        match answer {
+            Answer::Extended { deadline: next } => {
+                assert!(next >= deadline);
+                deadline = next;
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(deadline > world.now);
+    let asked = world.now;
+    world.extend(1);
+    let extended = asked.after(LEASE);
+    assert_eq!(world.answer(1), Answer::Extended { deadline: extended });
+    assert_eq!(world.now.since(asked), ROUND_TRIP);
+}
+
+#[test]
+fn a_lease_ends_for_all_keys_at_once() {
+    let mut world = World::new(3);
+    world.client(0).ask_all(1, &NAMES[..3], params());
+    let (deadline, _) = world.granted(1);
+    assert!(matches!(
+        world.answer(1),
+        Answer::Over(Loss::Expired { .. })
+    ));
+    assert_eq!(world.now, deadline);
+    world.release(1);
+    assert_eq!(world.answer(1), Answer::Released(Release::AlreadyExpired));
+}
+
+#[test]
+fn a_shutdown_ends_those_that_wait_and_waits_for_those_that_hold() {
+    let mut world = World::with_clients(3, 2);
+    world.client(0).ask_all(1, &["a", "b"], renewing());
+    world.granted(1);
+    world.client(0).ask_all(2, &["b", "c"], waiting(LEASE));
+    world.run_for(20 * HOP);
+    world.client(0).shut_down(LEASE, false);
+    assert_eq!(world.client(0).refused(2), Cause::Stopped);
+    world.run_for(20 * HOP);
+    assert_eq!(world.client(0).drained(), None);
+    world.end(1);
+    world.run_for(20 * HOP);
+    let left = ShutdownError::default();
+    assert_eq!(world.client(0).drained(), Some(left));
+
+    world.client(1).ask_all(1, &["a", "b"], renewing());
+    world.client(1).granted(1);
+    world.client(1).shut_down(LEASE / 5, false);
+    assert_eq!(world.client(1).answer(1), Answer::Over(Loss::Stopped));
+    assert_eq!(world.client(1).drained().unwrap().held, 1);
+}
+
+/// In many processes, each of which asks for its keys in another order.
+#[test]
+fn no_order_of_keys_makes_sections_wait_for_each_other() {
+    let orders: [&[&str]; 8] = [
+        &["a", "b"],
+        &["b", "a"],
+        &["a", "b", "c"],
+        &["c", "b", "a"],
+        &["b", "c"],
+        &["c", "a"],
+        &["c", "a", "b"],
+        &["b", "a", "c"],
+    ];
+    let mut world = World::with_clients(3, orders.len());
+    let began = world.now;
+    for (client, keys) in orders.into_iter().enumerate() {
+        let wait = LockParams {
+            wait: 20 * LEASE,
+            ..params()
+        };
+        world.client(client).ask_all(1, keys, wait);
+    }
+    let mut left: Vec<usize> = (0..orders.len()).collect();
+    while !left.is_empty() {
+        assert!(world.step());
+        left.retain(|&client| match world.client(client).answered(1) {
+            None => true,
+            Some(Answer::Granted { .. }) => {
+                world.client(client).end(1);
+                false
+            }
+            Some(other) => panic!("client {client}: {other:?}"),
+        });
+    }
+    let took = world.now.since(began);
+    assert!(took < LEASE, "all had their turn after {took:?}");
+}
+
+/// Sections with one key and with several, in some processes, while nodes come and go.
+#[test]
+fn sections_with_any_keys_exclude_each_other_and_all_have_their_turn() {
+    for seed in 0..60 {
+        histories::run(seed);
+    }
+}
+
+mod histories {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Holder {
+        client: usize,
+        section: u64,
+        keys: Vec<&'static str>,
+        deadline: Instant,
+        until: Instant,
+    }
+
+    pub(super) fn run(seed: u64) {
+        let mut dice = Dice::new(seed);
+        let nodes = dice.pick(&[1, 3, 3, 5]);
+        let clients = 2 + dice.below(3) as usize;
+        let mut world = World::with_clients(nodes, clients);
+        let has_clock = dice.one_in(2);
+        for client in 0..clients {
+            if has_clock {
+                world.client(client).start_wall_clock();
+            }
+            for node in 0..nodes {
+                let lag = HOP * dice.below(4) as u32;
+                world.client(client).set_lag(node, lag);
+            }
+        }
+        let mut asked: Vec<(usize, u64, Vec<&'static str>)> = Vec::new();
+        let mut holders: Vec<Holder> = Vec::new();
+        let mut last = [Token(0); NAMES.len()];
+        let (mut sections, mut down) = (0, None);
+        let faults_end = world.now.after(LEASE);
+        let mut granted = 0;
+        while world.now < faults_end || !asked.is_empty() || !holders.is_empty() {
+            let is_over = world.now >= faults_end;
+            if !is_over && asked.len() + holders.len() < 8 && dice.one_in(6) {
+                sections += 1;
+                let client = dice.below(clients as u64) as usize;
+                let mut keys: Vec<&'static str> = Vec::new();
+                for _ in 0..=dice.below(3) {
+                    keys.push(dice.pick(&NAMES));
+                }
+                let wait = dice.pick(&[Duration::ZERO, 40 * LEASE, 40 * LEASE]);
+                let renew = dice.one_in(3).then(|| default_renewal(LEASE));
+                let params = LockParams {
+                    renew,
+                    ..waiting(wait)
+                };
+                if keys.len() == 1 && dice.one_in(2) {
+                    world.client(client).ask(sections, keys[0], params);
+                } else {
+                    world.client(client).ask_all(sections, &keys, params);
+                }
+                asked.push((client, sections, keys));
+            }
+            if nodes >= 3 && (dice.one_in(200) || is_over) {
+                match down.take() {
+                    Some(node) => world.behave([node], Behavior::Healthy),
+                    None if is_over => {}
+                    None => {
+                        let node = dice.below(nodes as u64) as usize;
+                        let mood = dice.pick(&[Behavior::Unresponsive, Behavior::Slow(20 * HOP)]);
+                        world.behave([node], mood);
+                        down = Some(node);
+                    }
+                }
+            }
+            if !asked.is_empty() && dice.one_in(40) && !is_over {
+                let (client, section, _) =
+                    asked.swap_remove(dice.below(asked.len() as u64) as usize);
+                world.client(client).end(section);
+            }
+            world.run_for(HOP);
+            let now = world.now;
+            for (client, section, keys) in std::mem::take(&mut asked) {
+                match world.client(client).answered(section) {
+                    None => asked.push((client, section, keys)),
+                    Some(Answer::Refused(refusal)) => {
+                        let named = refusal.key.as_deref();
+                        assert!(named.is_none_or(|key| keys.contains(&key)), "{seed}");
+                    }
+                    Some(Answer::Granted { deadline, token }) => {
+                        granted += 1;
+                        holders.retain(|held| now < held.deadline);
+                        let taken = |held: &&Holder| held.keys.iter().any(|key| keys.contains(key));
+                        let other = holders.iter().find(taken);
+                        assert!(other.is_none(), "{seed}: {keys:?} beside {other:?}");
+                        for (name, last) in NAMES.iter().zip(&mut last) {
+                            if keys.contains(name) {
+                                assert!(*last < token, "{seed}: {token} after {last} of {name}");
+                                *last = token;
+                            }
+                        }
+                        let until = now.after(HOP * dice.below(60) as u32);
+                        holders.push(Holder {
+                            client,
+                            section,
+                            keys,
+                            deadline,
+                            until,
+                        });
+                    }
+                    Some(other) => panic!("{seed}: {other:?}"),
+                }
+            }
+            holders.retain(|held| {
+                let goes_on = now < held.until;
+                if !goes_on {
+                    world.client(held.client).end(held.section);
+                }
+                goes_on
+            });
+            let since = world.now.since(faults_end);
+            assert!(since < 20 * LEASE, "{seed}: {asked:?} never come to an end");
+        }
+        assert!(granted > 10, "{seed}: only {granted}");
+        world.run_for(2 * LEASE);
+        for key in NAMES {
+            assert_eq!(world.carriers(key), [], "{seed}: {key} is left");
+        }
+        for client in 0..clients {
+            assert!(world.client(client).is_idle(), "{seed}");
+        }
+    }
+}
