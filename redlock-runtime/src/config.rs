@@ -5,7 +5,7 @@ mod options;
 mod problem;
 mod section_info;
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use redlock_protocol::LockParams;
 
@@ -18,6 +18,9 @@ pub use self::{
     section_info::{Registered, SectionInfo},
 };
 use crate::script::RESERVED;
+
+/// Each key of a lock is a request to every node.
+const MOST_KEYS: usize = 16;
 
 /// A lease is for work in progress. What runs longer renews it.
 pub(crate) const LONGEST_MAX_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
@@ -217,6 +220,19 @@ pub(crate) fn problems_of_sections(settings: &Settings) -> Vec<ConfigProblem> {
             .map(|problem| problem.in_section(section))
     });
     problems.collect()
+}
+
+/// The problems with the keys of one lock as they stand on the nodes, prefix included.
+pub(crate) fn problems_of_keys(keys: &[Arc<str>]) -> Vec<ConfigProblem> {
+    let mut problems: Vec<_> = keys.iter().filter_map(|key| reserved_key(key)).collect();
+    let count = keys.len();
+    if !(1..=MOST_KEYS).contains(&count) {
+        problems.push(ConfigProblem::NumberOfKeys {
+            count,
+            most: MOST_KEYS,
+        });
+    }
+    problems
 }
 
 /// The problem with a key as it stands on the nodes, prefix included.

@@ -12,11 +12,11 @@ use crate::{
     guard::Guard,
     lease::Lease,
     node_set::Shared,
-    section::Section,
+    section::{Keys, Section},
 };
 
-/// A lock on one key that is not held yet: its options, made by
-/// [`Redlock::lock`](crate::Redlock::lock).
+/// A lock on one key, or on several, that is not held yet: its options, made by
+/// [`Redlock::lock`](crate::Redlock::lock) or [`Redlock::lock_all`](crate::Redlock::lock_all).
 ///
 /// Locks are not re-entrant: a task that acquires a lock which it holds waits for itself.
 /// Waiting tasks of one process are served in the order in which they asked. Between processes
@@ -28,15 +28,15 @@ use crate::{
 #[must_use = "a lock is not held before `acquire` is awaited"]
 pub struct Lock {
     shared: Arc<Shared>,
-    key: Arc<str>,
+    keys: Keys,
     options: Options,
 }
 
 impl Lock {
-    pub(crate) const fn new(shared: Arc<Shared>, key: Arc<str>, options: Options) -> Self {
+    pub(crate) const fn new(shared: Arc<Shared>, keys: Keys, options: Options) -> Self {
         Self {
             shared,
-            key,
+            keys,
             options,
         }
     }
@@ -108,7 +108,7 @@ impl Lock {
     /// should not wait. Nodes keep the lock for 1 % and 2 ms longer, because clocks differ: choose a
     /// time that is shorter than the period of the job by more than that.
     ///
-    /// At most [`expire`](Self::expire), because that is how long the nodes keep the lock if the process
+    /// Not for [several keys](crate::Redlock::lock_all), and at most [`expire`](Self::expire), because that is how long the nodes keep the lock if the process
     /// dies. Not for sections that follow each other fast: each needs a round trip to the nodes.
     /// Default: none.
     ///
@@ -188,6 +188,6 @@ impl Lock {
     }
 
     pub(crate) fn into_section(self) -> Section {
-        Section::new(Ok(self.shared), self.key, self.options, None)
+        Section::new(Ok(self.shared), self.keys, self.options, None)
     }
 }

@@ -79,7 +79,8 @@ impl Section {
             (None, None) => Err(LockError::not_installed(&text, Some(info.name()))),
             (None, Some(shared)) => Ok(shared),
         };
-        Self(section::Section::new(shared, text, options, Some(info)))
+        let keys = section::Keys::One(text);
+        Self(section::Section::new(shared, keys, options, Some(info)))
     }
 
     /// `lease = ...`

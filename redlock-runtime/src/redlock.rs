@@ -10,6 +10,7 @@ use crate::{
     health::{Health, NodeState, NodeStatus, NotReady},
     lock::Lock,
     node_set::Shared,
+    section::Keys,
 };
 
 /// A set of independent Redis nodes, and the engine that speaks to them.
@@ -51,7 +52,54 @@ impl Redlock {
     /// Acquiring such a lock fails with [`LockError::EmptyKey`](crate::LockError::EmptyKey) or
     /// [`LockError::Config`](crate::LockError::Config).
     pub fn lock(&self, key: impl Into<Arc<str>>) -> Lock {
-        Lock::new(Arc::clone(&self.shared), key.into(), Options::default())
+        let key = Keys::One(key.into());
+        Lock::new(Arc::clone(&self.shared), key, Options::default())
+    }
+
+    /// One lock on several keys, all or none, for what must not be done to any of them by others
+    /// meanwhile: a transfer between two accounts. It has all ways and options of a lock on one key, and
+    /// excludes those on any of its keys.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let redlock = redlock_runtime::Redlock::builder().nodes(["memory://lock-all"]).build().await?;
+    /// use redlock_runtime::LockError;
+    ///
+    /// let both = redlock.lock_all(["account:7", "account:9"]);
+    /// let guard = both.acquire().await?;
+    /// let error = redlock.lock_all(["account:8", "account:9"]).acquire().await.unwrap_err();
+    /// assert!(matches!(error, LockError::Contended(_)));
+    /// assert_eq!(error.key(), Some("account:9"), "the one that is taken");
+    /// guard.release().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// - The order of the keys makes no difference, and no order can make two holders wait for each
+    ///   other: nothing is held while another key is waited for. A name that is given twice counts once.
+    /// - An error of the acquisition names the key that could not be had; any other error, and
+    ///   [`Lease::key`](crate::Lease::key), all of them with `, ` between them.
+    /// - There is one fencing token. It is larger than all that were given for any of the keys before,
+    ///   and all later ones of each key are larger.
+    /// - The lease ends with the first of the keys: if one is lost, the lock is.
+    ///
+    /// Keys that are free take one round trip as one key does, with one request for each key and node; a
+    /// second one if the nodes have given them different tokens. If a key is taken, the others
+    /// are released, and the caller waits for that key alone before it asks for the others again. So if
+    /// several of the keys are in use nearly all the time, a caller may wait for long without having
+    /// them all at once; then lock something that they have in common. With
+    /// [`wait`](Lock::wait), a call returns within that time and two node timeouts.
+    ///
+    /// One to 16 keys; [`at_least`](Lock::at_least) is for one key. Acquiring fails with
+    /// [`LockError::Config`](crate::LockError::Config) otherwise.
+    pub fn lock_all<I>(&self, keys: I) -> Lock
+    where
+        I: IntoIterator,
+        I::Item: Into<Arc<str>>,
+    {
+        let keys = Keys::all(keys.into_iter().map(Into::into));
+        Lock::new(Arc::clone(&self.shared), keys, Options::default())
     }
 
     /// The annotated functions of this program, in the order of file and line, whether or not they

@@ -11,18 +11,22 @@ use std::{
 use redlock_protocol::Release;
 
 use crate::{
-    config::{self, ConfigError, Options, SectionInfo},
+    config::{self, ConfigError, ConfigProblem, Options, SectionInfo},
     engine::Stopped,
     error::LockError,
     lease::{Asked, Lease},
     node_set::Shared,
 };
 
+pub(crate) use crate::engine::Keys;
+
 /// Owns one lease. Dropping it ends the lease in whatever phase it is, with one message to the
 /// engine: it never blocks, never panics, and needs no runtime.
 #[derive(Debug)]
 pub(crate) struct Section {
+    /// What errors name: the key, or all keys.
     key: Arc<str>,
+    keys: Keys,
     options: Options,
     /// The annotated function, if it is one.
     info: Option<&'static SectionInfo>,
@@ -35,26 +39,23 @@ pub(crate) struct Section {
 impl Section {
     pub(crate) fn new(
         shared: Result<Arc<Shared>, LockError>,
-        key: Arc<str>,
+        keys: Keys,
         options: Options,
         info: Option<&'static SectionInfo>,
     ) -> Self {
-        let shared = shared.and_then(|shared| match &*key {
-            "" => Err(LockError::empty_key()),
-            _ => Ok(shared),
-        });
-        let key = match &shared {
-            Ok(shared) if !shared.settings.key_prefix.is_empty() => {
-                format!("{}{key}", shared.settings.key_prefix).into()
+        let mut keys = keys;
+        let shared = shared.and_then(|shared| {
+            if keys.as_slice().iter().any(|key| key.is_empty()) {
+                return Err(LockError::empty_key());
             }
-            _ => key,
-        };
-        let shared = shared.and_then(|shared| match config::reserved_key(&key) {
-            Some(problem) => Err(named(info)(ConfigError::of(problem)).into()),
-            None => Ok(shared),
+            keys.put_before(&shared.settings.key_prefix);
+            let problems = config::problems_of_keys(keys.as_slice());
+            ConfigError::unless_empty(problems).map_err(named(info))?;
+            Ok(shared)
         });
         Self {
-            key,
+            key: keys.text(),
+            keys,
             options,
             info,
             asked: shared.map(|shared| Asked {
@@ -83,15 +84,18 @@ impl Section {
         } = asked;
         let params = self.options.params(&shared.settings);
         let params = params.map_err(named(self.info))?;
+        if let (Keys::All(_), Some(_)) = (&self.keys, self.options.at_least) {
+            let error = ConfigError::of(ConfigProblem::AtLeastOfSeveralKeys);
+            return Err(named(self.info)(error).into());
+        }
         shared.check_clock()?;
         #[cfg(feature = "test-util")]
         asked.note_ask(&self.key);
         // From here on, dropping this section is what releases, also while the answer is awaited.
         self.begun = true;
-        let key = Arc::clone(&self.key);
         let answer = shared
             .engine
-            .acquire(*section, key, params, Arc::clone(status))
+            .acquire(*section, self.keys.clone(), params, Arc::clone(status))
             .await;
         let outcome = match answer {
             Ok(Ok(())) if status.is_held(shared.engine.now()) => Ok(()),
@@ -99,7 +103,9 @@ impl Section {
             Ok(Ok(())) => Err(asked.over_error(&self.key)),
             Ok(Err(refusal)) => {
                 self.begun = false;
-                Err(LockError::refused(refusal, &asked.context(&self.key)))
+                let key = refusal.key.clone();
+                let key = key.as_ref().unwrap_or(&self.key);
+                Err(LockError::refused(refusal, &asked.context(key)))
             }
             Err(Stopped) => Err(LockError::stopped(&asked.context(&self.key))),
         };
@@ -145,6 +151,47 @@ impl Section {
                 Some(release) => release.await,
                 None => Release::Unknown,
             }
+        }
+    }
+}
+
+impl Keys {
+    /// Each of them once.
+    pub(crate) fn all(keys: impl IntoIterator<Item = Arc<str>>) -> Self {
+        let mut once: Vec<Arc<str>> = Vec::new();
+        for key in keys {
+            if !once.contains(&key) {
+                once.push(key);
+            }
+        }
+        match &mut once[..] {
+            [only] => Self::One(Arc::clone(only)),
+            _ => Self::All(once),
+        }
+    }
+
+    fn as_slice(&self) -> &[Arc<str>] {
+        match self {
+            Self::One(key) => std::slice::from_ref(key),
+            Self::All(keys) => keys,
+        }
+    }
+
+    fn put_before(&mut self, prefix: &str) {
+        let keys = match self {
+            _ if prefix.is_empty() => return,
+            Self::One(key) => std::slice::from_mut(key),
+            Self::All(keys) => keys,
+        };
+        for key in keys {
+            *key = format!("{prefix}{key}").into();
+        }
+    }
+
+    fn text(&self) -> Arc<str> {
+        match self {
+            Self::One(key) => Arc::clone(key),
+            Self::All(keys) => keys.join(", ").into(),
         }
     }
 }

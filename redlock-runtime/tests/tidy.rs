@@ -30,7 +30,10 @@ const LAYERS: Layers = &[
         "lock",
         &["config", "error", "guard", "lease", "node_set", "section"],
     ),
-    ("redlock", &["config", "health", "lock", "node_set"]),
+    (
+        "redlock",
+        &["config", "health", "lock", "node_set", "section"],
+    ),
     ("scope", &["redlock"]),
     ("install", &["config", "redlock", "scope"]),
     ("announce", &["redlock"]),

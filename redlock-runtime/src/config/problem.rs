@@ -165,6 +165,15 @@ pub enum ConfigProblem {
         /// The key on the nodes, with the key prefix; or the key prefix.
         key: String,
     },
+    /// A lock has no key, or more than a lock can have.
+    NumberOfKeys {
+        /// How many different keys it has.
+        count: usize,
+        /// How many it can have.
+        most: usize,
+    },
+    /// `at_least` is for locks on one key.
+    AtLeastOfSeveralKeys,
     /// A duration that must be longer than zero is not.
     ZeroDuration {
         /// The name of the setting.
@@ -284,6 +293,9 @@ impl fmt::Display for ConfigProblem {
                 f,
                 "the key `{key}` begins with `{RESERVED}`, which is reserved for the library's own keys; use another key or key prefix"
             ),
+            Self::NumberOfKeys { count, most } => {
+                write!(f, "a lock has one to {most} keys, and not {count}")
+            }
             Self::Section { section, problem } => write!(f, "{section}: {problem}"),
             Self::AlreadyInstalled => write!(
                 f,
@@ -384,6 +396,9 @@ impl ConfigProblem {
                 f,
                 "`max_hold` has no effect without `renew`; the lease already ends after `expire`"
             ),
+            Self::AtLeastOfSeveralKeys => f.write_str(
+                "`at_least` is for locks on one key; keys of which another is taken are let go",
+            ),
             Self::AtLeastTooLong { at_least, expire } => write!(
                 f,
                 "`at_least` of {at_least:?} is longer than `expire`, which is {expire:?}; the nodes keep the lock of a process that crashes no longer than that"
@@ -404,6 +419,7 @@ impl ConfigProblem {
             | Self::NoQuorum { .. }
             | Self::TooManyNodes { .. }
             | Self::ReservedKey { .. }
+            | Self::NumberOfKeys { .. }
             | Self::Section { .. }
             | Self::AlreadyInstalled
             | Self::PausedClock

@@ -7,11 +7,20 @@ use tokio::sync::oneshot;
 
 use super::status::Status;
 
+/// What is locked.
+#[derive(Clone, Debug)]
+pub(crate) enum Keys {
+    One(Arc<str>),
+    /// All or none.
+    All(Vec<Arc<str>>),
+}
+
 /// One question, and where the answer goes.
 pub(super) enum Command {
     Acquire {
         section: SectionId,
-        key: Arc<str>,
+        /// At least one.
+        keys: Keys,
         params: LockParams,
         status: Arc<Status>,
         answer: oneshot::Sender<Result<(), Refusal>>,

@@ -19,7 +19,11 @@ use tokio::{
     time::Sleep,
 };
 
-use super::{clock::Clock, command::Command, status::Status};
+use super::{
+    clock::Clock,
+    command::{Command, Keys},
+    status::Status,
+};
 #[cfg(feature = "test-util")]
 use crate::node::FaultyLink;
 use crate::node::{Memory, Server, Target};
@@ -159,7 +163,7 @@ impl Driver {
         match command {
             Command::Acquire {
                 section,
-                key,
+                keys,
                 params,
                 status,
                 answer,
@@ -171,10 +175,17 @@ impl Driver {
                     releasing: None,
                 };
                 self.callers.insert(section, caller);
-                self.handle(Event::Ask {
-                    section,
-                    key,
-                    params,
+                self.handle(match keys {
+                    Keys::One(key) => Event::Ask {
+                        section,
+                        key,
+                        params,
+                    },
+                    Keys::All(keys) => Event::AskAll {
+                        section,
+                        keys,
+                        params,
+                    },
                 });
             }
             Command::Extend { section, answer } => {

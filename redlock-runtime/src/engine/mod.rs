@@ -24,7 +24,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
 use self::{clock::Clock, command::Command, driver::Driver};
-pub(crate) use self::{clock::is_paused_here, status::Status};
+pub(crate) use self::{clock::is_paused_here, command::Keys, status::Status};
 use crate::node::Target;
 
 /// How long releases are still carried out after the last handle of an engine is gone.
@@ -155,14 +155,14 @@ impl Engine {
     pub(crate) async fn acquire(
         &self,
         section: SectionId,
-        key: Arc<str>,
+        keys: Keys,
         params: LockParams,
         status: Arc<Status>,
     ) -> Result<Result<(), Refusal>, Stopped> {
         let (answer, answered) = oneshot::channel();
         self.tell(Command::Acquire {
             section,
-            key,
+            keys,
             params,
             status,
             answer,

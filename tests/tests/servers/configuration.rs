@@ -284,6 +284,22 @@ async fn a_lock_that_cannot_work_is_refused_before_anything_is_sent() {
             lock().at_least(6 * SECOND),
             "`at_least` of 6s is longer than `expire`, which is 5s",
         ),
+        (
+            redlock.lock_all(["a", "b"]).at_least(SECOND),
+            "`at_least` is for locks on one key",
+        ),
+        (
+            redlock.lock_all([""; 0]),
+            "a lock has one to 16 keys, and not 0",
+        ),
+        (
+            redlock.lock_all((0..17).map(|key| key.to_string())),
+            "a lock has one to 16 keys, and not 17",
+        ),
+        (
+            redlock.lock_all(["a", "__redlock:b"]),
+            "the key `__redlock:b` begins with",
+        ),
     ];
     for (lock, message) in cases {
         let error = lock.acquire().await.unwrap_err();

@@ -20,5 +20,6 @@ mod loss_alarm;
 mod memory_loss;
 mod regressions;
 mod restarts;
+mod several_keys;
 mod tls;
 mod ways_out;
