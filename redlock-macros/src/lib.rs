@@ -46,6 +46,7 @@ mod tokens;
 /// | `wait = 2s` | how long to wait for another holder | one attempt |
 /// | `renew` or `renew = 1s` | keeps the lease while the body runs; the interval between renewals, 10 ms or more, by default a third of `expire` | the body ends with its lease |
 /// | `max_hold = 1m` | with `renew`: the longest the body may hold the lock | no limit |
+/// | `reentrant` | a call within a body of the same task that holds the same lock joins its lease; see [below](#functions-that-call-each-other) | such a call fails with `LockError::Nested` |
 /// | `lease = lease` | a name for the lease in the body: time that remains, `lost()`, `extend()` | none |
 /// | `name = "orders.pay"` | what errors call the section | path and name of the function |
 /// | `when_held = Ok(())` | what to return while somebody else holds the lock; see [below](#when-there-is-no-lock) | an error like any other |
@@ -108,6 +109,31 @@ mod tokens;
 /// Both are evaluated only when they are needed, after the arguments have moved into the body. They
 /// can use `self` if it is `&self`, and arguments that are `Copy`, such as shared references.
 ///
+/// # Functions that call each other
+///
+/// A body that calls a function with its own key would wait for itself, so that such a call fails
+/// at once with `LockError::Nested`, which names both functions. A function that is `reentrant` joins
+/// the lease instead: it runs without asking any node, has the deadline and the fencing token of the
+/// outer section, and leaves the release to it.
+///
+/// ```
+/// use redlock_runtime::{LockError, redis_lock};
+///
+/// #[redis_lock(key = "account:{id}", reentrant)]
+/// async fn deposit(id: u64, amount: u64) -> Result<u64, LockError> {
+///     Ok(amount)
+/// }
+///
+/// #[redis_lock(key = "account:{id}")]
+/// async fn deposit_twice(id: u64, amount: u64) -> Result<u64, LockError> {
+///     Ok(deposit(id, amount).await? + deposit(id, amount).await?)
+/// }
+/// ```
+///
+/// That holds within one task: a task that the body spawns is on its own, unless it runs in
+/// `Lease::scope`. `wait`, `renew` and `max_hold` of a call that joins have no effect. The rest is at
+/// `Lock::reentrant`.
+///
 /// # Expansion
 ///
 /// ```ignore
@@ -167,8 +193,8 @@ mod tokens;
 /// - A chain of annotated functions that await each other meets the default `recursion_limit` of
 ///   the compiler at 15, one of plain functions at 32. `#![recursion_limit = "256"]` at the top of
 ///   the crate doubles that.
-/// - Locks are not re-entrant: a body that calls its own function with the same key finds the lock
-///   taken.
+/// - A body that calls a function with its own key gets `LockError::Nested`, unless that function is
+///   `reentrant`.
 /// - A transaction that was begun outside of the function and is committed after it has returned is
 ///   committed without the lock. Begin and commit it within the body, so that the lock is taken
 ///   before it and released after it.

@@ -78,6 +78,7 @@ fn unchecked(args: &Args, function: &Function) -> TokenStream {
         }
     };
     let max_hold = optional(args.max_hold.as_ref());
+    let reentrant = args.reentrant;
     quote_spanned! {mixed()=>
         __redis_lock::Options {
             name: __redis_lock::std::option::Option::Some(#name),
@@ -85,6 +86,7 @@ fn unchecked(args: &Args, function: &Function) -> TokenStream {
             wait: #wait,
             renew: #renew,
             max_hold: #max_hold,
+            reentrant: #reentrant,
         }
     }
 }

@@ -67,7 +67,9 @@
 //! - Nor is anything safe from clocks that step further than the guard band, or from keys that
 //!   others delete. Both are found out, but afterwards.
 //! - After a crash, `SIGKILL` or power loss nothing is released; the keys expire.
-//! - Locks are not re-entrant: a task that locks the same key twice waits for itself.
+//! - A task that asks for a lock which it holds cannot get it. Within a body that is
+//!   [`LockError::Nested`] at once, or the section [joins](Lock::reentrant) the one around it. A task
+//!   that holds a bare [`Guard`] waits for itself, unless it works in [`Lease::scope`].
 //! - Tasks of one process are served in order of asking; processes are not. A process in which tasks
 //!   always wait for a lock leaves it to another process that waits after some 25 ms, but there is no
 //!   order among processes. Clients of other libraries cannot make themselves heard: see
@@ -162,6 +164,7 @@ mod install;
 mod key;
 mod lease;
 mod lock;
+mod nesting;
 mod node;
 mod node_set;
 mod redlock;

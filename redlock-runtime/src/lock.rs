@@ -18,7 +18,9 @@ use crate::{
 /// A lock on one key that is not held yet: its options, made by
 /// [`Redlock::lock`](crate::Redlock::lock).
 ///
-/// Locks are not re-entrant: a task that acquires a lock which it holds waits for itself.
+/// A task that asks for this lock within a body that holds it gets [`LockError::Nested`] at once,
+/// unless the lock is [`reentrant`](Self::reentrant).
+///
 /// Waiting tasks of one process are served in the order in which they asked. Between processes
 /// there is no such order. A process that passes the lock from task to task leaves it to other
 /// processes after a few turns, once it knows that they wait; which of them is next is not
@@ -81,11 +83,50 @@ impl Lock {
         self
     }
 
+    /// Within a body of the same task that holds this lock, joins the lease of that body instead of
+    /// failing with [`LockError::Nested`]. The same lock is one with the same key of the same
+    /// [`Redlock`](crate::Redlock) or a clone of it. Only this, the inner lock needs the flag.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let redlock = redlock_runtime::Redlock::builder().nodes(["memory://reentrant"]).build().await?;
+    /// let lock = redlock.lock("ledger").reentrant();
+    /// let inner = lock.clone();
+    /// let same = lock
+    ///     .hold(async |outer| {
+    ///         let token = outer.fencing_token()?;
+    ///         inner.hold(async |lease| lease.fencing_token().is_ok_and(|it| it == token)).await
+    ///     })
+    ///     .await??;
+    /// assert!(same);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// A section that joins asks no node, has the deadline and the fencing token of the lease, and
+    /// leaves the release to the section that acquired it. If less than 95 % of its own
+    /// [`expire`](Self::expire) is left, it first [extends](Lease::extend) the lease, to its full
+    /// length at most, and fails with [`NoQuorum`](LockError::NoQuorum) if that fails. A lease that is
+    /// renewed is not extended. [`wait`](Self::wait), [`renew`](Self::renew) and
+    /// [`max_hold`](Self::max_hold) have no effect on a section that joins: how long all of them may
+    /// last is for the outermost to say.
+    ///
+    /// Sections of one task that join one lease are not kept apart from each other: of two in a
+    /// `join!`, one runs where the other awaits. Tasks that a body spawns are not within it, except in
+    /// [`Lease::scope`]. A [`Guard`] says nothing about what runs while it is held; that, too, is
+    /// what [`Lease::scope`] is for.
+    pub const fn reentrant(mut self) -> Self {
+        self.options.reentrant = true;
+        self
+    }
+
     /// Acquires the lock.
     ///
     /// # Errors
     /// [`LockError::Contended`], [`NoQuorum`](LockError::NoQuorum) or
     /// [`Quarantined`](LockError::Quarantined) for the last attempt within `wait`;
+    /// [`Nested`](LockError::Nested) within a body of this task that holds it;
     /// [`Config`](LockError::Config) for options that cannot work, or a key that is reserved;
     /// [`EmptyKey`](LockError::EmptyKey) for an empty key;
     /// [`Stopped`](LockError::Stopped) after a shutdown.
@@ -131,8 +172,9 @@ impl Lock {
     /// ```
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire); and [`LockError::Lost`], [`LockError::Expired`] or
-    /// [`LockError::Stopped`] if the lock ended before the body did.
+    /// As [`acquire`](Self::acquire); and [`LockError::Lost`], [`LockError::Expired`],
+    /// [`LockError::Stopped`] or, of a lease that was joined, [`LockError::Released`] if the lock ended
+    /// before the body did.
     ///
     /// # Cancellation
     /// Cancel-safe: body first, then the lock.

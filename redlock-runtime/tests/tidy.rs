@@ -18,10 +18,11 @@ const LAYERS: Layers = &[
     ("fence", &[]),
     ("key", &[]),
     ("node_set", &["config", "engine"]),
-    ("lease", &["engine", "error", "node_set"]),
+    ("nesting", &["engine", "node_set"]),
+    ("lease", &["engine", "error", "nesting", "node_set"]),
     (
         "section",
-        &["config", "engine", "error", "lease", "node_set"],
+        &["config", "engine", "error", "lease", "nesting", "node_set"],
     ),
     ("guard", &["lease", "section"]),
     (

@@ -14,6 +14,7 @@ async fn import() -> Result<(), LockError> {
                 wait: config::WAIT,
                 renew: __redis_lock::Renew::Never,
                 max_hold: __redis_lock::std::option::Option::None,
+                reentrant: false,
             };
             const _: () = __redis_lock::check_durations(&__REDIS_LOCK_OPTIONS);
             __REDIS_LOCK_OPTIONS
@@ -70,6 +71,7 @@ impl<T: Leased> Import<T> {
                     wait: __redis_lock::std::time::Duration::ZERO,
                     renew: __redis_lock::Renew::Never,
                     max_hold: __redis_lock::std::option::Option::None,
+                    reentrant: false,
                 };
                 __redis_lock::check_durations(&__options);
                 __options

@@ -14,6 +14,7 @@ mod attribute {
     mod options;
     mod order;
     mod receivers;
+    mod reentrant;
     mod returns;
     mod send;
     mod support;

@@ -24,6 +24,7 @@ pub(crate) struct Args {
     pub(crate) wait: Option<Duration>,
     pub(crate) renew: Option<Renew>,
     pub(crate) max_hold: Option<Duration>,
+    pub(crate) reentrant: bool,
     pub(crate) lease: Option<Ident>,
     pub(crate) name: Option<LitStr>,
     pub(crate) when_held: Option<Expr>,
@@ -113,6 +114,10 @@ impl Args {
         if *known == "renew" && ends_argument(input) {
             self.renew = Some(Renew::Default);
             return Ok(());
+        }
+        if *known == "reentrant" {
+            self.reentrant = true;
+            return values::no_value(&name, input);
         }
         let is_given = input.peek(Token![=]) && !input.peek(Token![==]) && !input.peek(Token![=>]);
         if !is_given {

@@ -7,12 +7,13 @@ use syn::ext::IdentExt;
 use crate::suggest;
 
 /// Every argument there is, with an example.
-pub(crate) const ARGUMENTS: [(&str, &str); 11] = [
+pub(crate) const ARGUMENTS: [(&str, &str); 12] = [
     ("key", "key = \"order:{id}\""),
     ("expire", "expire = 5s"),
     ("wait", "wait = 2s"),
     ("renew", "renew = 1s"),
     ("max_hold", "max_hold = 1m"),
+    ("reentrant", "reentrant"),
     ("lease", "lease = lease"),
     ("name", "name = \"orders\""),
     ("when_held", "when_held = Ok(())"),
@@ -22,7 +23,7 @@ pub(crate) const ARGUMENTS: [(&str, &str); 11] = [
 ];
 
 /// Words that other lock libraries use, and ours for the same.
-pub(super) const SYNONYMS: [(&str, &[&str]); 10] = [
+pub(super) const SYNONYMS: [(&str, &[&str]); 11] = [
     (
         "key",
         &["id", "resource", "lock", "lock_name", "lock_key", "format"],
@@ -68,6 +69,7 @@ pub(super) const SYNONYMS: [(&str, &[&str]); 10] = [
         ],
     ),
     ("max_hold", &["max_lease", "max_duration", "max_time"]),
+    ("reentrant", &["re_entrant", "recursive", "nested", "join"]),
     (
         "lease",
         &["guard", "token", "fence", "fencing_token", "bind", "as"],

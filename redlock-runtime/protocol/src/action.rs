@@ -208,6 +208,8 @@ pub enum Release {
     /// Too few nodes answered to tell, or the node set was shut down. What could not be released
     /// is released once a node can be reached again, or expires.
     Unknown,
+    /// The section had joined the lease of the one around it, which still holds the lock.
+    Joined,
 }
 
 /// The state of a node.

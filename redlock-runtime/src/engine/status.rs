@@ -17,6 +17,8 @@ pub(crate) struct Status {
     token: AtomicU64,
     loss: OnceLock<Loss>,
     released: AtomicBool,
+    /// Somebody beside the holder waits for its end, and so for the release.
+    is_followed: AtomicBool,
     changed: Notify,
 }
 
@@ -46,7 +48,14 @@ impl Status {
 
     /// The holder has let go.
     pub(crate) fn release(&self) {
-        self.released.store(true, Ordering::Release);
+        self.released.store(true, Ordering::SeqCst);
+        if self.is_followed.load(Ordering::SeqCst) {
+            self.changed.notify_waiters();
+        }
+    }
+
+    pub(crate) fn is_released(&self) -> bool {
+        self.released.load(Ordering::Acquire)
     }
 
     pub(crate) fn deadline(&self) -> Instant {
@@ -59,7 +68,18 @@ impl Status {
 
     /// Held, not known to be lost, not released, and before its deadline.
     pub(crate) fn is_held(&self, now: Instant) -> bool {
-        now < self.deadline() && self.loss().is_none() && !self.released.load(Ordering::Acquire)
+        now < self.deadline() && self.loss().is_none() && !self.is_released()
+    }
+
+    /// Waits until the lease has ended under its holder, or the holder has let go.
+    pub(crate) async fn over(&self) {
+        // In one order with `release`: one of the two sees the other.
+        self.is_followed.store(true, Ordering::SeqCst);
+        let mut changed = std::pin::pin!(self.changed.notified());
+        changed.as_mut().enable();
+        if self.loss.get().is_none() && !self.released.load(Ordering::SeqCst) {
+            changed.await;
+        }
     }
 
     /// Waits for the end of the lease under its holder; for ever if the holder releases it.
