@@ -49,7 +49,7 @@ mod tokens;
 /// | `reentrant` | a call within a body of the same task that holds the same lock joins its lease; see [below](#functions-that-call-each-other) | such a call fails with `LockError::Nested` |
 /// | `lease = lease` | a name for the lease in the body: time that remains, `lost()`, `extend()` | none |
 /// | `name = "orders.pay"` | what errors call the section | path and name of the function |
-/// | `when_held = Ok(())` | what to return while somebody else holds the lock; see [below](#when-there-is-no-lock) | an error like any other |
+/// | `when_held = Ok(())` | what to return while another client holds the lock; see [below](#when-there-is-no-lock) | an error like any other |
 /// | `on_error = \|error\| ...` | turns a `LockError` into the return value | `?` on a `Result` |
 /// | `via = self.redlock` | which Redlock to use: `Redlock`, a reference or a smart pointer to one | the installed one |
 /// | `crate = path` | where the runtime is, if not at `::redlock_runtime` | `::redlock_runtime` |
@@ -93,9 +93,9 @@ mod tokens;
 /// }
 /// ```
 ///
-/// `when_held` is what the function returns if the lock could not be had because somebody else
-/// holds it, after waiting as long as `wait` says. Every other error still goes its way, so that
-/// a job that another replica is running is skipped in silence, and an outage is not:
+/// `when_held` is what the function returns if another client still holds the lock after `wait`.
+/// Every other error is returned as before, so a job that another replica is running is skipped, and an
+/// outage is reported:
 ///
 /// ```
 /// use redlock_runtime::{LockError, redis_lock};
