@@ -41,6 +41,12 @@ async fn is_free(redlock: &Redlock) -> bool {
     tokio::spawn(attempt).await.unwrap().is_ok()
 }
 
+/// What never ends fails its test: the clock goes on when nothing else does.
+async fn in_time<F: Future>(future: F) -> F::Output {
+    let ended = tokio::time::timeout(NEVER, future).await;
+    ended.expect("it ends")
+}
+
 // ---- joining
 
 #[tokio::test(start_paused = true)]
@@ -326,6 +332,12 @@ async fn a_scope_carries_the_lease_into_a_task() {
         matches!(refused, Ok(Err(LockError::Nested(_)))),
         "{refused:?}"
     );
+    // Outside of it nobody knows who has the guard.
+    let refused = redlock.lock(KEY).acquire().await;
+    assert!(
+        matches!(refused, Err(LockError::Contended(_))),
+        "{refused:?}"
+    );
     let task = tokio::spawn(guard.scope(inner)).await.unwrap();
     assert_eq!(task.unwrap().unwrap(), guard.fencing_token().unwrap());
     assert_eq!(guard.release().await, Release::Released);
@@ -350,7 +362,7 @@ async fn a_scope_ends_with_its_lease() {
     let task = tokio::spawn(guard.scope(inside(reentrant(&redlock))));
     entered.notified().await;
     assert_eq!(guard.release().await, Release::Released);
-    let ended = task.await.unwrap();
+    let ended = in_time(task).await.unwrap();
     assert!(matches!(ended, Err(LockError::Released(_))), "{ended:?}");
     // Expired.
     let guard = redlock.lock(KEY).expire(LEASE).acquire().await.unwrap();
@@ -395,7 +407,7 @@ async fn a_joined_section_ends_with_its_lease_wherever_it_is() {
         (task, guard)
     });
     let (task, guard) = outer.await.unwrap();
-    let ended = task.await.unwrap();
+    let ended = in_time(task).await.unwrap();
     assert!(matches!(ended, Err(LockError::Released(_))), "{ended:?}");
     assert!(!guard.is_held());
     assert_eq!(guard.release().await, Release::AlreadyExpired);
