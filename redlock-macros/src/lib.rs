@@ -55,7 +55,26 @@ mod tokens;
 /// | `crate = path` | where the runtime is, if not at `::redlock_runtime` | `::redlock_runtime` |
 ///
 /// A duration is one token, `500ms`, `5s`, `1.5m`, `1h` or a number of seconds, or the path of a
-/// constant of type [`Duration`](std::time::Duration). Durations are checked while compiling.
+/// constant of type [`Duration`](std::time::Duration). Such durations are checked while compiling.
+///
+/// A duration that is known only at run time is an argument of that type, a field, or what a method
+/// returns:
+///
+/// ```
+/// use redlock_runtime::{LockError, redis_lock};
+/// use std::time::Duration;
+///
+/// struct Job { lease: Duration }
+///
+/// #[redis_lock(key = "job", expire = job.lease, wait = patience)]
+/// async fn run(job: &Job, patience: Duration) -> Result<(), LockError> {
+///     Ok(())
+/// }
+/// ```
+///
+/// It is evaluated once, after the key and before the body, from borrowed arguments, and cannot be
+/// awaited. One that cannot work is `LockError::Config` then, which names the function and the
+/// argument.
 ///
 /// # The key
 ///

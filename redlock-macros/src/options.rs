@@ -10,11 +10,38 @@ use crate::duration::Duration;
 use crate::expand::{at, mixed};
 use crate::function::Function;
 
-/// An expression of type `Options`. Literal durations have been checked; the values of constants are
-/// known to rustc only, so that their check is part of the expansion.
+/// An expression of type `Options`. Durations that the arguments have are set at run time, and the
+/// runtime checks them when it has them.
 pub(crate) fn options(args: &Args, function: &Function) -> TokenStream {
-    let options = unchecked(args, function);
-    let mut constants = args.durations().filter_map(Duration::constant).peekable();
+    let arguments = function.argument_names();
+    let constant = constant(args, function, &arguments);
+    let computed = |given: Option<&Duration>| given.and_then(|it| it.computed(&arguments));
+    let some = |value| quote_spanned!(mixed()=> __redis_lock::std::option::Option::Some(#value));
+    let expire = computed(args.expire.as_ref()).map(some);
+    let wait = computed(args.wait.as_ref());
+    let renew = computed(args.renew.as_ref().and_then(Renew::interval))
+        .map(|value| quote_spanned!(mixed()=> __redis_lock::Renew::Every(#value)));
+    let max_hold = computed(args.max_hold.as_ref()).map(some);
+    if expire.is_none() && wait.is_none() && renew.is_none() && max_hold.is_none() {
+        return constant;
+    }
+    let [expire, wait, renew, max_hold] = [
+        expire.map(|value| quote_spanned!(mixed()=> expire: #value,)),
+        wait.map(|value| quote_spanned!(mixed()=> wait: #value,)),
+        renew.map(|value| quote_spanned!(mixed()=> renew: #value,)),
+        max_hold.map(|value| quote_spanned!(mixed()=> max_hold: #value,)),
+    ];
+    quote_spanned! {mixed()=>
+        __redis_lock::Options { #expire #wait #renew #max_hold ..#constant }
+    }
+}
+
+/// What is known before the call. Literal durations have been checked; the values of constants are
+/// known to rustc only, so that their check is part of the expansion.
+fn constant(args: &Args, function: &Function, arguments: &[String]) -> TokenStream {
+    let options = unchecked(args, function, arguments);
+    let constants = args.durations().filter_map(|it| it.constant(arguments));
+    let mut constants = constants.peekable();
     let Some(first) = constants.peek() else {
         return options;
     };
@@ -54,7 +81,9 @@ fn may_name_generics(path: &ExprPath) -> bool {
     path.qself.is_some() || (segments.len() > 1 && starts_with_type())
 }
 
-fn unchecked(args: &Args, function: &Function) -> TokenStream {
+fn unchecked(args: &Args, function: &Function, arguments: &[String]) -> TokenStream {
+    let before_call =
+        |given: Option<&Duration>| given.and_then(|it| constant_duration(it, arguments));
     let name = match &args.name {
         Some(name) => name.to_token_stream(),
         None => {
@@ -64,20 +93,18 @@ fn unchecked(args: &Args, function: &Function) -> TokenStream {
             }
         }
     };
-    let expire = optional(args.expire.as_ref());
-    let wait = match &args.wait {
-        Some(wait) => duration(wait),
+    let expire = optional(before_call(args.expire.as_ref()));
+    let wait = match before_call(args.wait.as_ref()) {
+        Some(wait) => wait,
         None => quote_spanned!(mixed()=> __redis_lock::std::time::Duration::ZERO),
     };
-    let renew = match &args.renew {
-        None => quote_spanned!(mixed()=> __redis_lock::Renew::Never),
-        Some(Renew::Default) => quote_spanned!(mixed()=> __redis_lock::Renew::Default),
-        Some(Renew::Every(interval)) => {
-            let interval = duration(interval);
-            quote_spanned!(mixed()=> __redis_lock::Renew::Every(#interval))
-        }
+    let interval = before_call(args.renew.as_ref().and_then(Renew::interval));
+    let renew = match (&args.renew, interval) {
+        (Some(Renew::Default), _) => quote_spanned!(mixed()=> __redis_lock::Renew::Default),
+        (_, Some(interval)) => quote_spanned!(mixed()=> __redis_lock::Renew::Every(#interval)),
+        (_, None) => quote_spanned!(mixed()=> __redis_lock::Renew::Never),
     };
-    let max_hold = optional(args.max_hold.as_ref());
+    let max_hold = optional(before_call(args.max_hold.as_ref()));
     let reentrant = args.reentrant;
     quote_spanned! {mixed()=>
         __redis_lock::Options {
@@ -91,22 +118,23 @@ fn unchecked(args: &Args, function: &Function) -> TokenStream {
     }
 }
 
-fn optional(given: Option<&Duration>) -> TokenStream {
-    match given.map(duration) {
+fn optional(given: Option<TokenStream>) -> TokenStream {
+    match given {
         Some(given) => quote_spanned!(mixed()=> __redis_lock::std::option::Option::Some(#given)),
         None => quote_spanned!(mixed()=> __redis_lock::std::option::Option::None),
     }
 }
 
-fn duration(duration: &Duration) -> TokenStream {
-    match duration {
-        Duration::Known(known) => {
-            let mut millis = Literal::u64_suffixed(known.millis);
-            millis.set_span(mixed());
-            quote_spanned!(mixed()=> __redis_lock::std::time::Duration::from_millis(#millis))
-        }
-        Duration::Constant(path) => path.to_token_stream(),
+/// The duration, if it is known before the call.
+fn constant_duration(duration: &Duration, arguments: &[String]) -> Option<TokenStream> {
+    if let Some(known) = duration.known() {
+        let mut millis = Literal::u64_suffixed(known.millis);
+        millis.set_span(mixed());
+        return Some(
+            quote_spanned!(mixed()=> __redis_lock::std::time::Duration::from_millis(#millis)),
+        );
     }
+    duration.constant(arguments).map(ToTokens::to_token_stream)
 }
 
 #[cfg(test)]
@@ -135,6 +163,28 @@ mod tests {
         assert!(!options.contains("check_durations"));
         assert!(options.contains(&quote!(renew: __redis_lock::Renew::Default).to_string()));
         assert!(options.contains("\"loop\""), "the name has no `r#`");
+    }
+
+    #[test]
+    fn what_the_arguments_have_is_set_at_run_time() {
+        let args = quote!(
+            expire = LEASE,
+            wait = job.wait(),
+            renew = every,
+            max_hold = 1m
+        );
+        let args = Args::parse(args, &mut Mistakes::default());
+        let function = Function::parse(quote!(
+            async fn run(job: Job, every: Duration) {}
+        ));
+        let function = function.unwrap_or_else(|mistake| panic!("{mistake}"));
+        let options = options(&args, &function).to_string();
+        let begins = "__redlock::Options { wait : job . wait () , renew : \
+                      __redlock::Renew :: Every (every) , .. ";
+        let begins = begins.replace("__redlock::", "__redis_lock :: ");
+        assert!(options.starts_with(&begins), "{options}");
+        assert!(options.contains("check_durations"), "{options}");
+        assert_eq!(options.matches("every").count(), 1, "{options}");
     }
 
     #[test]

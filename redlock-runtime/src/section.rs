@@ -49,7 +49,7 @@ impl Section {
             _ => key,
         };
         let shared = shared.and_then(|shared| match config::reserved_key(&key) {
-            Some(problem) => Err(ConfigError::of(problem).into()),
+            Some(problem) => Err(ConfigError::of(problem).in_section(options.name).into()),
             None => Ok(shared),
         });
         let mut joined = false;
@@ -102,7 +102,8 @@ impl Section {
             status,
             ..
         } = asked;
-        let params = self.options.params(&shared.settings)?;
+        let params = self.options.params(&shared.settings);
+        let params = params.map_err(|error| error.in_section(self.options.name))?;
         if self.joined {
             return self.join(asked, params.lease).await;
         }

@@ -64,18 +64,13 @@ impl Args {
     }
 
     pub(crate) fn durations(&self) -> impl Iterator<Item = &Duration> {
-        let durations = self.named_durations().into_iter();
-        durations.filter_map(|(_, duration)| duration)
-    }
-
-    /// The arguments whose value is a duration, by their names.
-    pub(crate) fn named_durations(&self) -> [(&'static str, Option<&Duration>); 4] {
-        [
-            ("expire", self.expire.as_ref()),
-            ("wait", self.wait.as_ref()),
-            ("renew", self.renew.as_ref().and_then(Renew::interval)),
-            ("max_hold", self.max_hold.as_ref()),
-        ]
+        let durations = [
+            self.expire.as_ref(),
+            self.wait.as_ref(),
+            self.renew.as_ref().and_then(Renew::interval),
+            self.max_hold.as_ref(),
+        ];
+        durations.into_iter().flatten()
     }
 
     fn parse_all(&mut self, input: ParseStream, mistakes: &mut Mistakes) -> Result<()> {

@@ -13,35 +13,60 @@ pub const NODES_VARIABLE: &str = "REDLOCK_NODES";
 /// No message contains a password, or any part of a URL that could not be parsed. `Debug` writes the
 /// same text as `Display`, because a `main` that returns the error prints it by `Debug`.
 #[derive(Clone, PartialEq, Eq)]
-pub struct ConfigError {
+pub struct ConfigError(Box<Found>);
+
+#[derive(Clone, PartialEq, Eq)]
+struct Found {
+    section: Option<&'static str>,
     problems: Vec<ConfigProblem>,
 }
 
 impl ConfigError {
     pub(crate) fn of(problem: ConfigProblem) -> Self {
-        Self {
-            problems: vec![problem],
-        }
+        Self::of_all(vec![problem])
+    }
+
+    fn of_all(problems: Vec<ConfigProblem>) -> Self {
+        Self(Box::new(Found {
+            section: None,
+            problems,
+        }))
+    }
+
+    /// Of the options of one section.
+    pub(crate) fn in_section(mut self, name: Option<&'static str>) -> Self {
+        self.0.section = name;
+        self
     }
 
     pub(crate) fn unless_empty(problems: Vec<ConfigProblem>) -> Result<(), Self> {
         if problems.is_empty() {
             Ok(())
         } else {
-            Err(Self { problems })
+            Err(Self::of_all(problems))
         }
     }
 
     /// Every problem that was found; at least one.
     #[must_use]
     pub fn problems(&self) -> &[ConfigProblem] {
-        &self.problems
+        &self.0.problems
+    }
+
+    /// For options of a lock, what the section is called: the `name` of the attribute, by default the
+    /// path of the function. `None` without an attribute.
+    #[must_use]
+    pub fn section_name(&self) -> Option<&str> {
+        self.0.section
     }
 }
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, problem) in self.problems.iter().enumerate() {
+        if let Some(section) = self.section_name() {
+            write!(f, "`{section}`: ")?;
+        }
+        for (index, problem) in self.problems().iter().enumerate() {
             if index > 0 {
                 f.write_str("; ")?;
             }
