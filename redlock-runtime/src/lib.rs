@@ -99,6 +99,7 @@
 //!   ring if the application has not installed another provider of cryptography.
 
 mod announce;
+mod blocking;
 mod builder;
 mod config;
 mod engine;

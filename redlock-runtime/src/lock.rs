@@ -191,6 +191,69 @@ impl Lock {
         section.hold(body).await
     }
 
+    /// Acquires the lock as [`acquire`](Self::acquire) does, and blocks the thread until it has it: for
+    /// code that is not async. The guard does not stop what runs while it is held, so
+    /// [renew](Self::renew) the lease, or look at [`remaining`](Lease::remaining).
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire); and [`LockError::Config`] with
+    /// [`BlocksRuntime`](crate::ConfigProblem::BlocksRuntime) within a task of a tokio runtime, where
+    /// nothing is asked of any node. `spawn_blocking`, `block_in_place`, and threads that have no runtime
+    /// or have only entered one, may block. Within `tokio::task::unconstrained`, and in the tasks of
+    /// other runtimes, it blocks the thread. A node set on a [runtime](crate::Builder::runtime) of one
+    /// thread refuses all such calls with
+    /// [`EngineOnCurrentThread`](crate::ConfigProblem::EngineOnCurrentThread).
+    pub fn acquire_blocking(self) -> Result<Guard, LockError> {
+        let mut section = self.into_section();
+        section.acquire_blocking()?;
+        Ok(Guard::new(section))
+    }
+
+    /// Acquires the lock, runs `body` on this thread, and releases the lock: [`hold`](Self::hold) for
+    /// code that is not async, such as that of Diesel or rayon, or in `spawn_blocking`.
+    ///
+    /// ```
+    /// # use redlock_runtime::Redlock;
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let builder = Redlock::builder().nodes(["memory://hold-blocking"]);
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// let redlock = runtime.block_on(builder.build())?;
+    /// let sum = redlock.lock("ledger").hold_blocking(|lease| {
+    ///     let token = lease.fencing_token()?; // fails if the lock is not held any more
+    ///     Ok::<_, redlock_runtime::LockError>(token.get().min(1) + 1)
+    /// })??;
+    /// assert_eq!(sum, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// **The body cannot be stopped when the lock is lost**, as an async one is at its next await. For
+    /// that reason the lease is renewed even without [`renew`](Self::renew), for as long as the body runs
+    /// or until [`max_hold`](Self::max_hold). If the lease ends nevertheless, because no majority could be
+    /// reached or the process was paused, the body runs on without the lock. It learns of that only by
+    /// asking: [`is_held`](Lease::is_held), [`remaining`](Lease::remaining), or
+    /// [`fencing_token`](Lease::fencing_token) before each write. What it returns is returned, in any
+    /// case.
+    ///
+    /// Whatever runs on this thread while the body does, counts as nested in it, also an unrelated job that
+    /// a work-stealing pool begins there. Do not let such jobs ask for the same lock if it is
+    /// [`reentrant`](Self::reentrant).
+    ///
+    /// # Errors
+    /// As [`acquire_blocking`](Self::acquire_blocking).
+    ///
+    /// # Panics
+    /// Only if the body does; the lock is released while the panic passes.
+    pub fn hold_blocking<T>(mut self, body: impl FnOnce(Lease) -> T) -> Result<T, LockError> {
+        if self.options.renew == Renew::Never {
+            self.options.renew = Renew::Default;
+        }
+        let mut section = self.into_section();
+        section.acquire_blocking()?;
+        let lease = section.lease();
+        section.hold_blocking(|| body(lease))
+    }
+
     pub(crate) fn into_section(self) -> Section {
         Section::new(Ok(self.shared), self.key, self.options)
     }

@@ -6,6 +6,7 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 use redlock_protocol::Release;
 
 use crate::{
+    blocking,
     config::{self, ConfigError, Options, Renew},
     engine::Stopped,
     error::LockError,
@@ -150,6 +151,23 @@ impl Section {
         lease::run(&self.asked, &self.key, body, self.joined)
     }
 
+    /// The same on a thread that may sleep.
+    pub(crate) fn acquire_blocking(&mut self) -> Result<(), LockError> {
+        if let Ok(asked) = &self.asked {
+            let refused = blocking::refuse(&asked.shared.engine);
+            refused.map_err(|error| error.in_section(self.options.name))?;
+        }
+        blocking::block_on(self.acquire())
+    }
+
+    /// Runs `body` under the lease, to its end: nothing can stop it. So what it returns is what
+    /// counts, whatever has become of the lease.
+    pub(crate) fn hold_blocking<T>(&mut self, body: impl FnOnce() -> T) -> Result<T, LockError> {
+        let asked = self.asked.as_ref().map_err(Clone::clone)?;
+        let mut enclosing = Some(asked.enclosing(&self.key));
+        Ok(nesting::within(&mut enclosing, body))
+    }
+
     /// Ends the lease, and tells what became of the release.
     pub(crate) fn release(mut self) -> impl Future<Output = Release> + Send {
         let begun = std::mem::take(&mut self.begun);
@@ -168,6 +186,20 @@ impl Section {
                 None => otherwise,
             }
         }
+    }
+}
+
+impl Section {
+    pub(crate) fn release_blocking(self) -> Release {
+        let refused = match &self.asked {
+            Ok(asked) => blocking::refuse(&asked.shared.engine).is_err(),
+            Err(_) => false,
+        };
+        let released = self.release();
+        if refused {
+            return Release::Unknown;
+        }
+        blocking::block_on(released)
     }
 }
 

@@ -6,7 +6,6 @@ use std::{
     panic::AssertUnwindSafe,
     pin::Pin,
     sync::Arc,
-    task::Poll,
     time::Duration,
 };
 
@@ -258,9 +257,9 @@ async fn spawned_tasks_are_not_nested() {
         let lock = reentrant(&waits).wait(NEVER);
         let task = tokio::spawn(async move { lock.acquire().await.unwrap().release().await });
         yield_now().await;
-        task
+        (task,)
     });
-    let task = outer.await.unwrap();
+    let (task,) = outer.await.unwrap();
     assert_eq!(task.await.unwrap(), Release::Released);
 }
 

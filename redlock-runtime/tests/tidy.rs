@@ -20,10 +20,13 @@ const LAYERS: Layers = &[
     ("key", &[]),
     ("node_set", &["config", "engine"]),
     ("nesting", &["engine", "node_set"]),
+    ("blocking", &["config", "engine"]),
     ("lease", &["engine", "error", "nesting", "node_set"]),
     (
         "section",
-        &["config", "engine", "error", "lease", "nesting", "node_set"],
+        &[
+            "blocking", "config", "engine", "error", "lease", "nesting", "node_set",
+        ],
     ),
     ("guard", &["lease", "section"]),
     (

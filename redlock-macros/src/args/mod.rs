@@ -63,6 +63,14 @@ impl Args {
         self.given(name).is_some() || self.meant.contains(&name)
     }
 
+    /// For a body that cannot be stopped when its lease ends.
+    pub(crate) fn renew_by_default(&mut self) {
+        if self.given("renew").is_none() {
+            self.renew = Some(Renew::Default);
+            self.meant.push("renew");
+        }
+    }
+
     pub(crate) fn durations(&self) -> impl Iterator<Item = &Duration> {
         let durations = [
             self.expire.as_ref(),

@@ -233,6 +233,12 @@ pub enum ConfigProblem {
     },
     /// `max_hold` limits renewals, but `renew` is not set.
     MaxHoldWithoutRenew,
+    /// A lock was asked for by blocking the thread, within a task of an async runtime, whose other
+    /// tasks would stand still. Await the lock there, or call the blocking code by `spawn_blocking`.
+    BlocksRuntime,
+    /// A lock was asked for by blocking the thread, and the node set works on a
+    /// [runtime](crate::Builder::runtime) of one thread, which may be the one that would be blocked.
+    EngineOnCurrentThread,
     /// A node set is installed already.
     AlreadyInstalled,
     /// The engine's thread or runtime could not be started.
@@ -278,6 +284,14 @@ impl fmt::Display for ConfigProblem {
             Self::ReservedKey { key } => write!(
                 f,
                 "the key `{key}` begins with `{RESERVED}`, which is reserved for the library's own keys; use another key or key prefix"
+            ),
+            Self::BlocksRuntime => f.write_str(
+                "waiting for a lock would block a thread of the async runtime; call blocking code by \
+                 `spawn_blocking`, or await the lock",
+            ),
+            Self::EngineOnCurrentThread => f.write_str(
+                "waiting for a lock could block the only thread of the runtime that the node set works \
+                 on; leave out `Builder::runtime`, or give it a runtime of several threads",
             ),
             Self::AlreadyInstalled => write!(
                 f,
@@ -380,6 +394,8 @@ impl ConfigProblem {
             | Self::NoQuorum { .. }
             | Self::TooManyNodes { .. }
             | Self::ReservedKey { .. }
+            | Self::BlocksRuntime
+            | Self::EngineOnCurrentThread
             | Self::AlreadyInstalled
             | Self::NoEngine { .. } => Ok(()),
         }
