@@ -5,6 +5,7 @@
 mod attribute {
     mod arguments;
     mod attributes;
+    mod blocking;
     mod durations;
     mod editions;
     mod frameworks;
