@@ -219,7 +219,7 @@ mod tokens;
 ///   before it and released after it.
 /// - Width and precision, as in `{id:.2}`, can make one text of two values, and so can a type's own
 ///   `Display`.
-/// - Renaming an argument in an editor reaches the key where all its placeholders are plain names.
+/// - Renaming an argument in an editor changes the key, too, if all its placeholders are plain names.
 ///   Otherwise the compiler reports the old name, and suggests the new one if they are similar.
 #[proc_macro_attribute]
 pub fn redis_lock(args: TokenStream, item: TokenStream) -> TokenStream {

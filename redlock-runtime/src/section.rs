@@ -108,6 +108,9 @@ impl Section {
         if self.joined {
             return self.join(asked, params.lease).await;
         }
+        shared.check_clock()?;
+        #[cfg(feature = "test-util")]
+        asked.note_ask(&self.key);
         // From here on, dropping this section is what releases, also while the answer is awaited.
         self.begun = true;
         let key = Arc::clone(&self.key);
@@ -115,7 +118,7 @@ impl Section {
             .engine
             .acquire(*section, key, params, Arc::clone(status))
             .await;
-        match answer {
+        let outcome = match answer {
             Ok(Ok(())) if status.is_held(shared.engine.now()) => Ok(()),
             // The caller was not polled while its lease went by.
             Ok(Ok(())) => Err(asked.over_error(&self.key)),
@@ -124,7 +127,10 @@ impl Section {
                 Err(LockError::refused(refusal, &asked.context(&self.key)))
             }
             Err(Stopped) => Err(LockError::stopped(&asked.context(&self.key))),
-        }
+        };
+        #[cfg(feature = "test-util")]
+        asked.note_outcome(&outcome);
+        outcome
     }
 
     /// Nothing is asked of the nodes, unless the lease ends sooner than this section may last and
@@ -177,6 +183,8 @@ impl Section {
             _ => Release::Unknown,
         };
         let released = self.asked.as_ref().ok().filter(|_| begun).map(|asked| {
+            #[cfg(feature = "test-util")]
+            asked.note_end();
             asked.status.release();
             asked.shared.engine.end_and_report(asked.section)
         });
@@ -206,6 +214,8 @@ impl Section {
 impl Drop for Section {
     fn drop(&mut self) {
         if let (true, Ok(asked)) = (self.begun, &self.asked) {
+            #[cfg(feature = "test-util")]
+            asked.note_end();
             asked.status.release();
             asked.shared.engine.end(asked.section);
         }

@@ -70,9 +70,11 @@ pub(super) fn is_disconnection(push: &PushInfo) -> bool {
     push.kind == PushKind::Disconnection
 }
 
-/// What operators read about a failure. The driver's texts hold addresses but no passwords.
+/// What operators read about a failure, on one line. The driver's texts hold addresses but no passwords.
 pub(super) fn reason(error: &RedisError) -> Arc<str> {
-    error.to_string().into()
+    let text = error.to_string();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").into()
 }
 
 async fn open_once(info: ConnectionInfo) -> Result<Connection, RedisError> {

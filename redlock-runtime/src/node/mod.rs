@@ -5,6 +5,8 @@
 //! its way out, and an answer one less on its way back.
 
 mod connection;
+#[cfg(feature = "test-util")]
+mod faulty;
 mod memory;
 mod reply;
 #[cfg(all(test, unix))]
@@ -20,6 +22,8 @@ use redis::{ConnectionInfo, Pipeline, PushInfo, RedisError, Value};
 use redlock_protocol::{ConnectionId, Event, NodeId, Order, Request, RequestId};
 
 use self::connection::Connection;
+#[cfg(feature = "test-util")]
+pub(crate) use self::faulty::{Behavior, Faulty, FaultyLink};
 pub(crate) use self::{connection::with_protocol, memory::Memory};
 use crate::script;
 
@@ -32,6 +36,8 @@ const LARGEST_BATCH: usize = 256;
 pub(crate) enum Target {
     Redis(Box<ConnectionInfo>),
     Memory(Arc<Memory>),
+    #[cfg(feature = "test-util")]
+    Faulty(Arc<Faulty>),
 }
 
 /// A Redis server.

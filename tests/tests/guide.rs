@@ -1,11 +1,11 @@
-//! What the pages on servers and on operating them say, beyond restarts, clocks and rights, which have
-//! files of their own.
+//! What the pages of the guide say, beyond restarts, clocks and rights, which have files of their own.
 
 mod common;
 
 use std::{fs, process::Stdio, time::Duration};
 
 use common::{await_quarantine, await_state, await_up, found, unhurried};
+use redlock_protocol::{LockParams, default_guard_band, key_ttl};
 use redlock_runtime::{Builder, ConfigProblem, LockError, NodeState, Release};
 use redlock_tests::{Cluster, Port};
 use tokio::process::Command;
@@ -17,6 +17,31 @@ fn fleet(urls: Vec<String>) -> Builder {
         .assume_fresh(false)
         .expire(lease)
         .guard_band(lease)
+}
+
+#[test]
+fn the_tables_of_times_are_those_of_the_protocol() {
+    let page = include_str!("../../redlock-runtime/src/guide/choosing.md");
+    let row = |times: Vec<String>| format!(" | {} |\n", times.join(" | "));
+
+    let ttl = |seconds| {
+        let lease = Duration::from_secs(seconds);
+        let ttl = key_ttl(lease, default_guard_band(lease));
+        format!("{:.1} s", ttl.as_secs_f64())
+    };
+    let ttls = row([1, 5, 15, 30, 60].map(ttl).into());
+    assert!(page.contains(&ttls), "{ttls}");
+
+    let timeout = |seconds| {
+        let params = LockParams::of(Duration::from_secs(seconds));
+        let millis = params.round_timeout().as_millis();
+        match millis % 1_000 {
+            0 => format!("{} s", millis / 1_000),
+            _ => format!("{millis} ms"),
+        }
+    };
+    let timeouts = row([1, 5, 10, 20].map(timeout).into());
+    assert!(page.contains(&timeouts), "{timeouts}");
 }
 
 /// The old nodes are a majority of the new list.
