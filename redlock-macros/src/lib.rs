@@ -20,8 +20,8 @@ mod options;
 mod suggest;
 mod tokens;
 
-/// Makes an `async fn` a critical section: its body runs while a lock in Redis is held, in one
-/// process of the fleet at a time.
+/// Makes a function a critical section: its body runs while a lock in Redis is held, in one process of
+/// the fleet at a time.
 ///
 /// ```
 /// use redlock_runtime::{LockError, redis_lock};
@@ -44,7 +44,7 @@ mod tokens;
 /// | `key = "order:{id}"` | names what is locked; see [below](#the-key) | required |
 /// | `expire = 5s` | the lease: how long the lock lasts if it is not renewed; at most the `max_lease` of the builder, 60 s unless it says otherwise | the default of the builder, 5 s |
 /// | `wait = 2s` | how long to wait for another holder | one attempt |
-/// | `renew` or `renew = 1s` | keeps the lease while the body runs; the interval between renewals, 10 ms or more, by default a third of `expire` | the body ends with its lease |
+/// | `renew` or `renew = 1s` | keeps the lease while the body runs; the interval between renewals, 10 ms or more, by default a third of `expire` | the body ends with its lease; [without `async`](#functions-that-are-not-async), bare `renew` |
 /// | `max_hold = 1m` | with `renew`: the longest the body may hold the lock | no limit |
 /// | `reentrant` | a call within a body of the same task that holds the same lock joins its lease; see [below](#functions-that-call-each-other) | such a call fails with `LockError::Nested` |
 /// | `lease = lease` | a name for the lease in the body: time that remains, `lost()`, `extend()` | none |
@@ -153,6 +153,31 @@ mod tokens;
 /// `Lease::scope`. `wait`, `renew` and `max_hold` of a call that joins have no effect. The rest is at
 /// `Lock::reentrant`.
 ///
+/// # Functions that are not async
+///
+/// They block their thread until they have the lock: for Diesel, rayon, threads of one's own, and
+/// `spawn_blocking`.
+///
+/// ```
+/// use redlock_runtime::{LockError, redis_lock};
+///
+/// # struct Connection;
+/// # impl Connection { fn set_stock(&mut self, _: u64, _: u32, _: u64) {} }
+/// #[redis_lock(key = "stock:{sku}", max_hold = 1m, lease = lease)]
+/// fn set_stock(sku: u64, units: u32, connection: &mut Connection) -> Result<(), LockError> {
+///     connection.set_stock(sku, units, lease.fencing_token()?.get());
+///     Ok(())
+/// }
+/// ```
+///
+/// Nothing can stop such a body when its lease ends, so that the lease is renewed even without `renew`,
+/// for as long as the body runs or until `max_hold`. If the lock is lost nevertheless, the body runs on
+/// without it, and learns of that only by asking: `lease.is_held()`, `lease.remaining()`, or
+/// `lease.fencing_token()?` before each write. The function returns what its body returns, in any case.
+///
+/// Called within a task of a tokio runtime, which it would block, the function fails at once with
+/// `LockError::Config`. The rest is at `Lock::acquire_blocking` and `Lock::hold_blocking`.
+///
 /// # Expansion
 ///
 /// ```ignore
@@ -201,8 +226,9 @@ mod tokens;
 ///
 /// # Limits
 ///
-/// - Not for functions that return `!`, `const fn`, or functions that return a future they build by
-///   hand.
+/// - Not for functions that return `!`, `const fn`, functions that return a future they build by hand,
+///   or, if they are not `async`, for `unsafe fn` and `extern fn`, or one that has both `async` and
+///   `block_on` in its body.
 /// - Within `#[async_trait]`, an argument that is a pattern, such as `Path(id): Path<u64>`, cannot
 ///   be named in the key: there, the pattern is part of the body.
 /// - A duration `Self::LEASE`, or of another type, is checked by `cargo build` but not by

@@ -235,6 +235,9 @@ fn threads_that_no_runtime_drives_may_block() {
     let in_place = lock();
     let task = runtime.spawn(async { block_in_place(|| refusal(in_place)) });
     assert_eq!(runtime.block_on(task).unwrap(), None);
+    let in_place = lock();
+    let refused = runtime.block_on(async { block_in_place(|| refusal(in_place)) });
+    assert_eq!(refused, None);
     // After a task is before a task.
     assert_eq!(refusal(lock()), None);
 }
@@ -285,6 +288,21 @@ fn an_engine_on_a_runtime_answers_if_that_has_a_thread_of_its_own() {
     assert_eq!(refusal(on_single.lock(KEY)), on_current_thread);
     let guard = single.block_on(on_single.lock(KEY).acquire()).unwrap();
     assert_eq!(guard.release_blocking(), Release::Unknown);
+}
+
+/// As the guide says of tests.
+#[cfg(feature = "test-util")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_set_for_tests_works_in_place() {
+    #[redlock_runtime::redis_lock(key = "k")]
+    fn section() -> Result<(), LockError> {
+        Ok(())
+    }
+    let redlock = Redlock::test();
+    let _entered = redlock.enter();
+    block_in_place(section).unwrap();
+    redlock.assert_lock_count(KEY, 1);
+    redlock.assert_not_held(KEY);
 }
 
 #[test]
