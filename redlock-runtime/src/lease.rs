@@ -222,8 +222,6 @@ pub(crate) struct Asked {
     pub(crate) status: Arc<Status>,
     pub(crate) name: Option<&'static str>,
     pub(crate) since: Instant,
-    /// What an extension makes of the lease; `None` if it is renewed anyway.
-    pub(crate) extends_to: Option<Duration>,
 }
 
 impl Asked {
@@ -248,14 +246,7 @@ impl Asked {
     }
 
     pub(crate) fn enclosing(&self, key: &Arc<str>) -> Enclosing {
-        Enclosing::new(
-            &self.shared,
-            key,
-            self.section,
-            &self.status,
-            self.name,
-            self.extends_to,
-        )
+        Enclosing::new(&self.shared, key, self.section, &self.status)
     }
 
     #[cfg(feature = "test-util")]

@@ -4,7 +4,7 @@
 //! The leases are entered for each poll of a body and left after it, so a task that moves to another
 //! thread takes them along, and no other task is under them.
 
-use std::{cell::RefCell, sync::Arc, time::Duration};
+use std::{cell::RefCell, sync::Arc};
 
 use redlock_protocol::SectionId;
 use tokio::task::{self, Id};
@@ -25,8 +25,6 @@ pub(crate) struct Enclosing {
     key: Arc<str>,
     pub(crate) section: SectionId,
     pub(crate) status: Arc<Status>,
-    pub(crate) name: Option<&'static str>,
-    pub(crate) extends_to: Option<Duration>,
 }
 
 impl Enclosing {
@@ -35,16 +33,12 @@ impl Enclosing {
         key: &Arc<str>,
         section: SectionId,
         status: &Arc<Status>,
-        name: Option<&'static str>,
-        extends_to: Option<Duration>,
     ) -> Self {
         Self {
             node_set: Arc::as_ptr(shared).addr(),
             key: Arc::clone(key),
             section,
             status: Arc::clone(status),
-            name,
-            extends_to,
         }
     }
 }

@@ -8,7 +8,7 @@ use redlock_protocol::Release;
 use crate::{
     blocking,
     config::{self, ConfigError, Options, Renew},
-    engine::Stopped,
+    engine::{Status, Stopped},
     error::LockError,
     lease::{self, Asked, Lease},
     nesting,
@@ -56,26 +56,25 @@ impl Section {
         let mut joined = false;
         let asked = shared.and_then(|shared| {
             let outer = nesting::find(&shared, &key);
+            let extends_to = match options.renew {
+                Renew::Never => Some(options.expire.unwrap_or(shared.settings.expire)),
+                Renew::Default | Renew::Every(_) => None,
+            };
             let mut asked = Asked {
                 section: shared.engine.new_section(),
                 name: options.name,
-                status: Arc::default(),
+                status: Arc::new(Status::new(options.name, extends_to)),
                 since: shared.engine.now(),
-                extends_to: match options.renew {
-                    Renew::Never => Some(options.expire.unwrap_or(shared.settings.expire)),
-                    Renew::Default | Renew::Every(_) => None,
-                },
                 shared,
             };
             match outer {
                 Some(outer) if !options.reentrant => {
-                    return Err(LockError::nested(outer.name, &asked.context(&key)));
+                    return Err(LockError::nested(outer.status.name, &asked.context(&key)));
                 }
                 Some(outer) => {
                     joined = true;
                     asked.section = outer.section;
                     asked.status = outer.status;
-                    asked.extends_to = outer.extends_to;
                 }
                 None => {}
             }
@@ -140,7 +139,7 @@ impl Section {
         if remaining.is_zero() {
             return Err(asked.over_error(&self.key));
         }
-        let wanted = wanted.min(asked.extends_to.unwrap_or_default());
+        let wanted = wanted.min(asked.status.extends_to.unwrap_or_default());
         if remaining < wanted - wanted / LATENESS {
             self.lease().extend().await?;
         }

@@ -22,7 +22,7 @@ pub(crate) enum Duration {
     /// A constant of type `std::time::Duration`, whose value is known to rustc only; or an argument.
     Path(ExprPath),
     /// A field or what a method returns, known when the function is called.
-    Computed(Expr),
+    Computed(Box<Expr>),
 }
 
 /// A literal.
@@ -45,7 +45,7 @@ impl Duration {
             Ok(Expr::Path(path)) => Ok(Self::Path(path)),
             Ok(expression) if is_computed(&expression) => {
                 let awaited = awaited(&expression);
-                awaited.map_or(Ok(Self::Computed(expression)), Err)
+                awaited.map_or_else(|| Ok(Self::Computed(Box::new(expression))), Err)
             }
             _ => Err(Error::new_spanned(value, mistake(name, &tokens))),
         }
@@ -54,7 +54,7 @@ impl Duration {
     /// Of a function with these arguments, what is known only when it is called.
     pub(crate) fn computed(&self, arguments: &[String]) -> Option<Expr> {
         match self {
-            Self::Computed(expression) => Some(expression.clone()),
+            Self::Computed(expression) => Some(Expr::clone(expression)),
             Self::Path(path) => {
                 let is_argument = |name: &Ident| arguments.contains(&name.unraw().to_string());
                 let argument = path.path.get_ident().filter(|name| is_argument(name));
@@ -73,7 +73,10 @@ impl Duration {
 
     /// The mistake of `*LEASE`, which is no reference.
     pub(crate) fn wrong_deref(&self, arguments: &[String]) -> Option<Error> {
-        let Self::Computed(Expr::Unary(unary)) = self else {
+        let Self::Computed(expression) = self else {
+            return None;
+        };
+        let Expr::Unary(unary) = &**expression else {
             return None;
         };
         let Expr::Path(path) = &*unary.expr else {

@@ -1,9 +1,12 @@
 //! What guards read of their lease without asking: its deadline, and whether it is over. The
 //! engine writes it, and the holder when it lets go.
 
-use std::sync::{
-    OnceLock,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use std::{
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use redlock_protocol::{Instant, Loss, Token};
@@ -12,6 +15,10 @@ use tokio::sync::Notify;
 /// One lease's state, shared by the engine, the guard and its views.
 #[derive(Debug, Default)]
 pub(crate) struct Status {
+    /// What its section is called.
+    pub(crate) name: Option<&'static str>,
+    /// What an extension makes of the lease; `None` if it is renewed anyway.
+    pub(crate) extends_to: Option<Duration>,
     /// Nanoseconds on the engine's clock; zero before the lock is held.
     deadline: AtomicU64,
     token: AtomicU64,
@@ -23,6 +30,14 @@ pub(crate) struct Status {
 }
 
 impl Status {
+    pub(crate) fn new(name: Option<&'static str>, extends_to: Option<Duration>) -> Self {
+        Self {
+            name,
+            extends_to,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn grant(&self, deadline: Instant, token: Token) {
         self.token.store(token.0, Ordering::Release);
         self.hold_until(deadline);

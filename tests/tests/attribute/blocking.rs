@@ -93,22 +93,24 @@ trait Runs {
     }
 }
 
-impl Runs for u8 {
-    #[redis_lock(key = "blocking:trait:{self}", on_error = |error| Err(error.to_string()))]
+struct Job(u8);
+
+impl Runs for Job {
+    #[redis_lock(key = "blocking:trait:{self.0}", on_error = |error| Err(error.to_string()))]
     fn run(&self) -> Result<u8, String> {
         assert_held("blocking:trait:5");
-        Ok(*self)
+        Ok(self.0)
     }
 }
 
 #[redis_lock(key = "blocking:generic:{id}", expire = 1s, renew = 300ms, max_hold = 1m, lease = lease)]
-fn generic<T: Display, const N: usize>(
+fn generic<T, const N: usize>(
     id: T,
     (mut first, _): (u8, u8),
     rest: [u8; N],
 ) -> Result<(String, FencingToken), Box<dyn std::error::Error + Send + Sync>>
 where
-    T: Clone,
+    T: Clone + Display,
 {
     #![allow(clippy::let_and_return)]
     assert_held("blocking:generic:1");
@@ -128,7 +130,7 @@ fn functions_of_every_shape_lock() {
     shop.name_mut().unwrap().push('!');
     let names: Vec<String> = shop.into_names().unwrap().collect();
     assert_eq!(names, ["seven!", "", "eight"]);
-    assert_eq!(5.run_by_default().unwrap(), 5);
+    assert_eq!(Job(5).run_by_default().unwrap(), 5);
     assert_eq!(generic(1, (2, 3), [4]).unwrap().0, "1 3 12");
     assert_eq!(generic(1, (2, 3), []).unwrap_err().to_string(), "nothing");
     for key in [
