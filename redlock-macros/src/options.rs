@@ -1,26 +1,91 @@
-//! The options of the lock, as a value of the runtime's `Options`.
+//! What the runtime knows of the function: its registration, and the options of its lock.
 
-use proc_macro2::{Literal, TokenStream};
+use proc_macro2::{Literal, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
-use syn::ExprPath;
 use syn::spanned::Spanned;
+use syn::{ExprPath, LitStr};
 
 use crate::args::{Args, Renew};
 use crate::duration::Duration;
 use crate::expand::{at, mixed};
 use crate::function::Function;
+use crate::key::Template;
+use crate::tokens::joined;
 
-/// An expression of type `Options`. Durations that the arguments have are set at run time, and the
-/// runtime checks them when it has them.
-pub(crate) fn options(args: &Args, function: &Function) -> TokenStream {
+/// What is known of a function before it is called, and the options of each of its calls.
+pub(crate) struct Declaration {
+    /// They register the function with the runtime, and have rustc check the values of constants,
+    /// which only rustc knows.
+    pub(crate) items: TokenStream,
+    /// The registered information, an expression of type `&'static SectionInfo`.
+    pub(crate) info: TokenStream,
+    /// An expression of type `Options`.
+    pub(crate) options: TokenStream,
+}
+
+/// The literal durations have been checked.
+pub(crate) fn declaration(args: &Args, key: &Template, function: &Function) -> Declaration {
     let arguments = function.argument_names();
-    let constant = constant(args, function, &arguments);
-    let computed = |given: Option<&Duration>| given.and_then(|it| it.computed(&arguments));
+    let constants = || args.durations().filter_map(|it| it.constant(&arguments));
+    let before_call = |duration: &Duration| duration.computed(&arguments).is_none();
+    let place = constants().next().map(|first| at(first.span()));
+    let info = quote_spanned!(mixed()=> &__REDIS_LOCK_SECTION);
+    let of_info = quote_spanned!(mixed()=> __redis_lock::SectionInfo::options(#info));
+    let (check, registered, options) = match place {
+        None => (TokenStream::new(), values(args, before_call), of_info),
+        Some(place) if constants().any(may_name_generics) => {
+            // An item cannot name `Self` or a type parameter. An inline constant can, but `cargo
+            // check` does not evaluate it.
+            let options = values(args, before_call);
+            let check = quote_spanned!(place=> __redis_lock::check_durations(&__options));
+            let options = quote_spanned! {mixed()=>
+                const {
+                    let __options = #options;
+                    #check;
+                    __options
+                }
+            };
+            let is_known = |duration: &Duration| {
+                let constant = duration.constant(&arguments);
+                before_call(duration) && !constant.is_some_and(may_name_generics)
+            };
+            (TokenStream::new(), values(args, is_known), options)
+        }
+        Some(place) => {
+            let values = values(args, before_call);
+            let check =
+                quote_spanned!(place=> __redis_lock::check_durations(&__REDIS_LOCK_OPTIONS));
+            let check = quote_spanned! {mixed()=>
+                const __REDIS_LOCK_OPTIONS: __redis_lock::Options = #values;
+                const _: () = #check;
+            };
+            let registered = quote_spanned!(mixed()=> __REDIS_LOCK_OPTIONS);
+            (check, registered, of_info)
+        }
+    };
+    let options = at_run_time(args, &arguments, options);
+    let section = section_info(args, key, function, &registered);
+    let items = quote_spanned! {mixed()=>
+        #check
+        static __REDIS_LOCK_SECTION: __redis_lock::SectionInfo = #section;
+        __redis_lock::inventory::submit! { __redis_lock::Registered(#info) }
+    };
+    Declaration {
+        items,
+        info,
+        options,
+    }
+}
+
+/// The options with those durations that the arguments have, which the runtime checks.
+fn at_run_time(args: &Args, arguments: &[String], constant: TokenStream) -> TokenStream {
+    let computed = |given: Option<&Duration>| given.and_then(|it| it.computed(arguments));
     let some = |value| quote_spanned!(mixed()=> __redis_lock::std::option::Option::Some(#value));
+    let every = |value| quote_spanned!(mixed()=> __redis_lock::Renew::Every(#value));
+    let interval = args.renew.as_ref().and_then(Renew::interval);
     let expire = computed(args.expire.as_ref()).map(some);
-    let wait = computed(args.wait.as_ref());
-    let renew = computed(args.renew.as_ref().and_then(Renew::interval))
-        .map(|value| quote_spanned!(mixed()=> __redis_lock::Renew::Every(#value)));
+    let wait = computed(args.wait.as_ref()).map(ToTokens::into_token_stream);
+    let renew = computed(interval).map(every);
     let max_hold = computed(args.max_hold.as_ref()).map(some);
     if expire.is_none() && wait.is_none() && renew.is_none() && max_hold.is_none() {
         return constant;
@@ -36,36 +101,44 @@ pub(crate) fn options(args: &Args, function: &Function) -> TokenStream {
     }
 }
 
-/// What is known before the call. Literal durations have been checked; the values of constants are
-/// known to rustc only, so that their check is part of the expansion.
-fn constant(args: &Args, function: &Function, arguments: &[String]) -> TokenStream {
-    let options = unchecked(args, function, arguments);
-    let constants = args.durations().filter_map(|it| it.constant(arguments));
-    let mut constants = constants.peekable();
-    let Some(first) = constants.peek() else {
-        return options;
-    };
-    let place = at(first.span());
-    if constants.any(may_name_generics) {
-        // An item cannot name `Self` or a type parameter. An inline constant can, but `cargo check`
-        // does not evaluate it.
-        let check = quote_spanned!(place=> __redis_lock::check_durations(&__options));
-        return quote_spanned! {mixed()=>
-            const {
-                let __options = #options;
-                #check;
-                __options
+fn section_info(
+    args: &Args,
+    key: &Template,
+    function: &Function,
+    options: &TokenStream,
+) -> TokenStream {
+    let name = match &args.name {
+        Some(name) => name.to_token_stream(),
+        None => {
+            let name = function.name();
+            quote_spanned! {mixed()=>
+                __redis_lock::std::concat!(__redis_lock::std::module_path!(), "::", #name)
             }
-        };
-    }
-    let check = quote_spanned!(place=> __redis_lock::check_durations(&__REDIS_LOCK_OPTIONS));
-    quote_spanned! {mixed()=>
-        {
-            const __REDIS_LOCK_OPTIONS: __redis_lock::Options = #options;
-            const _: () = #check;
-            __REDIS_LOCK_OPTIONS
         }
+    };
+    let key = key.written();
+    let mut info = quote_spanned! {mixed()=>
+        __redis_lock::SectionInfo::new(
+            #name,
+            #key,
+            (__redis_lock::std::file!(), __redis_lock::std::line!()),
+            #options
+        )
+    };
+    if let Some(via) = &args.via {
+        let tokens: Vec<TokenTree> = via.to_token_stream().into_iter().collect();
+        let written = LitStr::new(&joined(&tokens), mixed());
+        info = quote_spanned!(mixed()=> #info.via_expression(#written));
     }
+    let arguments = function.argument_names();
+    let is_unknown = |duration: &Duration| {
+        let constant = duration.constant(&arguments);
+        constant.is_some_and(may_name_generics) || duration.computed(&arguments).is_some()
+    };
+    if args.durations().any(is_unknown) {
+        info = quote_spanned!(mixed()=> #info.incomplete());
+    }
+    info
 }
 
 /// A path that starts with a type may start with a parameter, of the function or of the `impl`
@@ -78,37 +151,36 @@ fn may_name_generics(path: &ExprPath) -> bool {
             .to_string()
             .starts_with(char::is_uppercase)
     };
-    path.qself.is_some() || (segments.len() > 1 && starts_with_type())
+    // `Duration::ZERO`
+    let is_of_duration = segments.len() == 2 && segments[0].ident == "Duration";
+    path.qself.is_some() || (segments.len() > 1 && starts_with_type() && !is_of_duration)
 }
 
-fn unchecked(args: &Args, function: &Function, arguments: &[String]) -> TokenStream {
-    let before_call =
-        |given: Option<&Duration>| given.and_then(|it| constant_duration(it, arguments));
-    let name = match &args.name {
-        Some(name) => name.to_token_stream(),
-        None => {
-            let name = function.name();
-            quote_spanned! {mixed()=>
-                __redis_lock::std::concat!(__redis_lock::std::module_path!(), "::", #name)
-            }
+/// An expression of type `Options`, of the durations that are known.
+fn values(args: &Args, is_known: impl Fn(&Duration) -> bool) -> TokenStream {
+    let known = |given: &Option<Duration>| match given.as_ref().filter(|it| is_known(it)) {
+        Some(given) => {
+            let given = duration(given);
+            quote_spanned!(mixed()=> __redis_lock::std::option::Option::Some(#given))
         }
+        None => quote_spanned!(mixed()=> __redis_lock::std::option::Option::None),
     };
-    let expire = optional(before_call(args.expire.as_ref()));
-    let wait = match before_call(args.wait.as_ref()) {
-        Some(wait) => wait,
+    let [expire, max_hold] = [known(&args.expire), known(&args.max_hold)];
+    let wait = match args.wait.as_ref().filter(|it| is_known(it)) {
+        Some(wait) => duration(wait),
         None => quote_spanned!(mixed()=> __redis_lock::std::time::Duration::ZERO),
     };
-    let interval = before_call(args.renew.as_ref().and_then(Renew::interval));
-    let renew = match (&args.renew, interval) {
-        (Some(Renew::Default), _) => quote_spanned!(mixed()=> __redis_lock::Renew::Default),
-        (_, Some(interval)) => quote_spanned!(mixed()=> __redis_lock::Renew::Every(#interval)),
-        (_, None) => quote_spanned!(mixed()=> __redis_lock::Renew::Never),
+    let renew = match &args.renew {
+        None => quote_spanned!(mixed()=> __redis_lock::Renew::Never),
+        Some(Renew::Every(interval)) if is_known(interval) => {
+            let interval = duration(interval);
+            quote_spanned!(mixed()=> __redis_lock::Renew::Every(#interval))
+        }
+        Some(_) => quote_spanned!(mixed()=> __redis_lock::Renew::Default),
     };
-    let max_hold = optional(before_call(args.max_hold.as_ref()));
     let reentrant = args.reentrant;
     quote_spanned! {mixed()=>
         __redis_lock::Options {
-            name: __redis_lock::std::option::Option::Some(#name),
             expire: #expire,
             wait: #wait,
             renew: #renew,
@@ -118,51 +190,42 @@ fn unchecked(args: &Args, function: &Function, arguments: &[String]) -> TokenStr
     }
 }
 
-fn optional(given: Option<TokenStream>) -> TokenStream {
-    match given {
-        Some(given) => quote_spanned!(mixed()=> __redis_lock::std::option::Option::Some(#given)),
-        None => quote_spanned!(mixed()=> __redis_lock::std::option::Option::None),
+fn duration(duration: &Duration) -> TokenStream {
+    match duration {
+        Duration::Known(known) => {
+            let mut millis = Literal::u64_suffixed(known.millis);
+            millis.set_span(mixed());
+            quote_spanned!(mixed()=> __redis_lock::std::time::Duration::from_millis(#millis))
+        }
+        Duration::Path(path) => path.to_token_stream(),
+        Duration::Computed(expression) => expression.to_token_stream(),
     }
-}
-
-/// The duration, if it is known before the call.
-fn constant_duration(duration: &Duration, arguments: &[String]) -> Option<TokenStream> {
-    if let Some(known) = duration.known() {
-        let mut millis = Literal::u64_suffixed(known.millis);
-        millis.set_span(mixed());
-        return Some(
-            quote_spanned!(mixed()=> __redis_lock::std::time::Duration::from_millis(#millis)),
-        );
-    }
-    duration.constant(arguments).map(ToTokens::to_token_stream)
 }
 
 #[cfg(test)]
 mod tests {
-    use proc_macro2::TokenTree;
     use quote::quote;
 
     use super::*;
     use crate::mistakes::Mistakes;
 
-    fn expanded(args: TokenStream) -> String {
-        let args = Args::parse(args, &mut Mistakes::default());
+    fn declared(args: TokenStream) -> [String; 2] {
+        let args = Args::parse(quote!(key = "key", #args), &mut Mistakes::default());
         let function = Function::parse(quote!(
-            async fn r#loop() {}
+            async fn r#loop(job: Job, every: Duration) {}
         ));
-        options(
-            &args,
-            &function.unwrap_or_else(|mistake| panic!("{mistake}")),
-        )
-        .to_string()
+        let function = function.unwrap_or_else(|mistake| panic!("{mistake}"));
+        let key = args.key.as_ref().unwrap();
+        let declaration = declaration(&args, key, &function);
+        [declaration.items, declaration.options].map(|tokens| tokens.to_string())
     }
 
     #[test]
     fn literals_need_no_check() {
-        let options = expanded(quote!(expire = 5s, renew));
-        assert!(!options.contains("check_durations"));
-        assert!(options.contains(&quote!(renew: __redis_lock::Renew::Default).to_string()));
-        assert!(options.contains("\"loop\""), "the name has no `r#`");
+        let [items, options] = declared(quote!(expire = 5s, renew));
+        assert!(!items.contains("check_durations") && !options.contains("check_durations"));
+        assert!(items.contains(&quote!(renew: __redis_lock::Renew::Default).to_string()));
+        assert!(items.contains("\"loop\""), "the name has no `r#`");
     }
 
     #[test]
@@ -173,28 +236,29 @@ mod tests {
             renew = every,
             max_hold = 1m
         );
-        let args = Args::parse(args, &mut Mistakes::default());
-        let function = Function::parse(quote!(
-            async fn run(job: Job, every: Duration) {}
-        ));
-        let function = function.unwrap_or_else(|mistake| panic!("{mistake}"));
-        let options = options(&args, &function).to_string();
-        let begins = "__redlock::Options { wait : job . wait () , renew : \
-                      __redlock::Renew :: Every (every) , .. ";
-        let begins = begins.replace("__redlock::", "__redis_lock :: ");
+        let [items, options] = declared(args);
+        let begins =
+            "Options { wait : job . wait () , renew : __redis_lock :: Renew :: Every (every) , .. ";
+        let begins = format!("__redis_lock :: {begins}");
         assert!(options.starts_with(&begins), "{options}");
-        assert!(options.contains("check_durations"), "{options}");
-        assert_eq!(options.matches("every").count(), 1, "{options}");
+        assert!(
+            items.contains("check_durations") && items.contains("incomplete"),
+            "{items}"
+        );
+        assert!(
+            !items.contains("every") && !items.contains("job"),
+            "{items}"
+        );
     }
 
     #[test]
     fn constants_are_checked_by_an_item() {
         for constant in [quote!(LEASE), quote!(config::LEASE)] {
-            let options = expanded(quote!(expire = #constant));
+            let [items, _] = declared(quote!(expire = #constant));
             let check = quote! {
                 const _: () = __redis_lock::check_durations(&__REDIS_LOCK_OPTIONS);
             };
-            assert!(options.contains(&check.to_string()), "{options}");
+            assert!(items.contains(&check.to_string()), "{items}");
         }
     }
 
@@ -205,11 +269,23 @@ mod tests {
             quote!(T::LEASE),
             quote!(<T as Leased>::LEASE),
         ] {
-            let options = expanded(quote!(wait = 1s, expire = #constant));
-            let tokens: TokenStream = options.parse().unwrap();
-            assert!(
-                matches!(&tokens.into_iter().next(), Some(TokenTree::Ident(it)) if it == "const")
+            let [items, options] = declared(quote!(wait = 1s, renew = #constant));
+            assert!(options.starts_with("const"), "{options}");
+            assert!(!items.contains("LEASE") && items.contains("incomplete"));
+            let known = quote!(
+                wait: __redis_lock::std::time::Duration::from_millis(1000u64),
+                renew: __redis_lock::Renew::Default,
             );
+            assert!(items.contains(&known.to_string()), "{items}");
         }
+    }
+
+    #[test]
+    fn via_is_registered_as_it_is_written() {
+        let [items, _] = declared(quote!(via = &self.locks[0]));
+        assert!(
+            items.contains("via_expression (\"&self.locks[0]\")"),
+            "{items}"
+        );
     }
 }

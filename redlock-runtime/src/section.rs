@@ -7,7 +7,7 @@ use redlock_protocol::Release;
 
 use crate::{
     blocking,
-    config::{self, ConfigError, Options, Renew},
+    config::{self, ConfigError, Options, Renew, SectionInfo},
     engine::{Status, Stopped},
     error::LockError,
     lease::{self, Asked, Lease},
@@ -25,6 +25,8 @@ const LATENESS: u32 = 20;
 pub(crate) struct Section {
     key: Arc<str>,
     options: Options,
+    /// The annotated function, if it is one.
+    info: Option<&'static SectionInfo>,
     /// The error of a section that has no node set, or no usable key, waits for `acquire`.
     asked: Result<Asked, LockError>,
     /// True from the moment a request may be sent until the end is told.
@@ -38,6 +40,7 @@ impl Section {
         shared: Result<Arc<Shared>, LockError>,
         key: Arc<str>,
         options: Options,
+        info: Option<&'static SectionInfo>,
     ) -> Self {
         let shared = shared.and_then(|shared| match &*key {
             "" => Err(LockError::empty_key()),
@@ -50,7 +53,7 @@ impl Section {
             _ => key,
         };
         let shared = shared.and_then(|shared| match config::reserved_key(&key) {
-            Some(problem) => Err(ConfigError::of(problem).in_section(options.name).into()),
+            Some(problem) => Err(named(info)(ConfigError::of(problem)).into()),
             None => Ok(shared),
         });
         let mut joined = false;
@@ -60,10 +63,11 @@ impl Section {
                 Renew::Never => Some(options.expire.unwrap_or(shared.settings.expire)),
                 Renew::Default | Renew::Every(_) => None,
             };
+            let name = info.map(SectionInfo::name);
             let mut asked = Asked {
                 section: shared.engine.new_section(),
-                name: options.name,
-                status: Arc::new(Status::new(options.name, extends_to)),
+                name,
+                status: Arc::new(Status::new(name, extends_to)),
                 since: shared.engine.now(),
                 shared,
             };
@@ -83,6 +87,7 @@ impl Section {
         Self {
             key,
             options,
+            info,
             asked,
             begun: false,
             joined,
@@ -103,7 +108,7 @@ impl Section {
             ..
         } = asked;
         let params = self.options.params(&shared.settings);
-        let params = params.map_err(|error| error.in_section(self.options.name))?;
+        let params = params.map_err(named(self.info))?;
         if self.joined {
             return self.join(asked, params.lease).await;
         }
@@ -160,7 +165,7 @@ impl Section {
     pub(crate) fn acquire_blocking(&mut self) -> Result<(), LockError> {
         if let Ok(asked) = &self.asked {
             let refused = blocking::refuse(&asked.shared.engine);
-            refused.map_err(|error| error.in_section(self.options.name))?;
+            refused.map_err(named(self.info))?;
         }
         blocking::block_on(self.acquire())
     }
@@ -207,6 +212,14 @@ impl Section {
             return Release::Unknown;
         }
         blocking::block_on(released)
+    }
+}
+
+/// Says which annotated function cannot work.
+fn named(info: Option<&'static SectionInfo>) -> impl Fn(ConfigError) -> ConfigError {
+    move |error| match info {
+        Some(info) => error.in_section(info),
+        None => error,
     }
 }
 

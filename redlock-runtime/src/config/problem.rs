@@ -2,6 +2,7 @@
 
 use std::{error, fmt, time::Duration};
 
+use super::section_info::SectionInfo;
 use crate::{health::Health, script::RESERVED};
 
 /// The environment variable that names the nodes if the code does not: URLs with commas between
@@ -13,60 +14,47 @@ pub const NODES_VARIABLE: &str = "REDLOCK_NODES";
 /// No message contains a password, or any part of a URL that could not be parsed. `Debug` writes the
 /// same text as `Display`, because a `main` that returns the error prints it by `Debug`.
 #[derive(Clone, PartialEq, Eq)]
-pub struct ConfigError(Box<Found>);
-
-#[derive(Clone, PartialEq, Eq)]
-struct Found {
-    section: Option<&'static str>,
+pub struct ConfigError {
     problems: Vec<ConfigProblem>,
 }
 
 impl ConfigError {
     pub(crate) fn of(problem: ConfigProblem) -> Self {
-        Self::of_all(vec![problem])
-    }
-
-    fn of_all(problems: Vec<ConfigProblem>) -> Self {
-        Self(Box::new(Found {
-            section: None,
-            problems,
-        }))
-    }
-
-    /// Of the options of one section.
-    pub(crate) fn in_section(mut self, name: Option<&'static str>) -> Self {
-        self.0.section = name;
-        self
+        Self {
+            problems: vec![problem],
+        }
     }
 
     pub(crate) fn unless_empty(problems: Vec<ConfigProblem>) -> Result<(), Self> {
         if problems.is_empty() {
             Ok(())
         } else {
-            Err(Self::of_all(problems))
+            Err(Self { problems })
         }
+    }
+
+    /// The same of an annotated function.
+    pub(crate) fn in_section(self, section: &'static SectionInfo) -> Self {
+        let problems = self.problems.into_iter();
+        Self {
+            problems: problems.map(|it| it.in_section(section)).collect(),
+        }
+    }
+
+    pub(crate) fn into_problems(self) -> Vec<ConfigProblem> {
+        self.problems
     }
 
     /// Every problem that was found; at least one.
     #[must_use]
     pub fn problems(&self) -> &[ConfigProblem] {
-        &self.0.problems
-    }
-
-    /// For options of a lock, what the section is called: the `name` of the attribute, by default the
-    /// path of the function. `None` without an attribute.
-    #[must_use]
-    pub fn section_name(&self) -> Option<&str> {
-        self.0.section
+        &self.problems
     }
 }
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(section) = self.section_name() {
-            write!(f, "`{section}`: ")?;
-        }
-        for (index, problem) in self.problems().iter().enumerate() {
+        for (index, problem) in self.problems.iter().enumerate() {
             if index > 0 {
                 f.write_str("; ")?;
             }
@@ -239,6 +227,13 @@ pub enum ConfigProblem {
     /// A lock was asked for by blocking the thread, and the node set works on a
     /// [runtime](crate::Builder::runtime) of one thread, which may be the one that would be blocked.
     EngineOnCurrentThread,
+    /// An annotated function cannot work with this node set. One such problem for each mistake.
+    Section {
+        /// The function.
+        section: &'static SectionInfo,
+        /// What is wrong with its arguments.
+        problem: Box<Self>,
+    },
     /// A node set is installed already.
     AlreadyInstalled,
     /// The clock of this tokio runtime is paused, and the engine would count leases in real time: a
@@ -296,6 +291,7 @@ impl fmt::Display for ConfigProblem {
                 "waiting for a lock could block the only thread of the runtime that the node set works \
                  on; leave out `Builder::runtime`, or give it a runtime of several threads",
             ),
+            Self::Section { section, problem } => write!(f, "{section}: {problem}"),
             Self::AlreadyInstalled => write!(
                 f,
                 "a node set is installed already; make further ones with `build` and name them with `via`"
@@ -312,6 +308,13 @@ impl fmt::Display for ConfigProblem {
 }
 
 impl ConfigProblem {
+    pub(crate) fn in_section(self, section: &'static SectionInfo) -> Self {
+        Self::Section {
+            section,
+            problem: Box::new(self),
+        }
+    }
+
     /// The problems that only servers reveal.
     fn fmt_of_servers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -404,6 +407,7 @@ impl ConfigProblem {
             | Self::NoQuorum { .. }
             | Self::TooManyNodes { .. }
             | Self::ReservedKey { .. }
+            | Self::Section { .. }
             | Self::BlocksRuntime
             | Self::EngineOnCurrentThread
             | Self::AlreadyInstalled

@@ -231,8 +231,11 @@ async fn outer() -> Result<(), LockError> {
     let Err(LockError::Config(error)) = blocks() else {
         panic!("it blocks a task");
     };
-    assert_eq!(error.problems(), [ConfigProblem::BlocksRuntime]);
-    assert_eq!(error.section_name(), Some("blocks"));
+    let [ConfigProblem::Section { section, problem }] = error.problems() else {
+        panic!("{error}");
+    };
+    assert_eq!(**problem, ConfigProblem::BlocksRuntime);
+    assert_eq!(section.name(), "blocks");
     Ok(())
 }
 
