@@ -203,6 +203,8 @@ mod tokens;
 /// }
 /// ```
 ///
+/// If the function is not `async`, the body is a closure, which the section runs once it has the lock.
+///
 /// Nothing happens before the first poll. The body, its arguments included, is destroyed before the
 /// lock is released, on every path: return, `?`, panic, loss of the lock, and cancellation, which is
 /// dropping the future. The arguments are destroyed in the order of a plain `async fn`, the last one

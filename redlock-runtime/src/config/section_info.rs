@@ -155,7 +155,7 @@ impl SectionInfo {
     }
 }
 
-/// What an expansion leaves for [`SectionInfo::all`].
+/// What an expansion leaves for `SectionInfo::all`.
 #[derive(Debug)]
 pub struct Registered(pub &'static SectionInfo);
 
