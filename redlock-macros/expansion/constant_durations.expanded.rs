@@ -6,6 +6,7 @@ async fn import() -> Result<(), LockError> {
         renew: __redis_lock::Renew::Never,
         max_hold: __redis_lock::std::option::Option::None,
         at_least: __redis_lock::std::option::Option::None,
+        reentrant: false,
     };
     const _: () = __redis_lock::check_durations(&__REDIS_LOCK_OPTIONS);
     static __REDIS_LOCK_SECTION: __redis_lock::SectionInfo = __redis_lock::SectionInfo::new(
@@ -65,6 +66,7 @@ impl<T: Leased> Import<T> {
                     renew: __redis_lock::Renew::Never,
                     max_hold: __redis_lock::std::option::Option::None,
                     at_least: __redis_lock::std::option::Option::None,
+                    reentrant: false,
                 },
             )
             .incomplete();
@@ -88,6 +90,7 @@ impl<T: Leased> Import<T> {
                     renew: __redis_lock::Renew::Never,
                     max_hold: __redis_lock::std::option::Option::None,
                     at_least: __redis_lock::std::option::Option::None,
+                    reentrant: false,
                 };
                 __redis_lock::check_durations(&__options);
                 __options

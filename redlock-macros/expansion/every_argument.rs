@@ -5,6 +5,7 @@
     renew = 500ms,
     max_hold = 1.5m,
     at_least = 2s,
+    reentrant,
     lease = lease,
     name = "reports.nightly",
     when_held = None,

@@ -1,24 +1,25 @@
 //! One critical section, from the question to the release: what guards, closures and annotated
 //! functions are made of.
 
-use std::{
-    future::poll_fn,
-    pin::{Pin, pin},
-    sync::Arc,
-    task::Poll,
-};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use redlock_protocol::Release;
 
 use crate::{
-    config::{self, ConfigError, ConfigProblem, Options, SectionInfo},
-    engine::Stopped,
+    blocking,
+    config::{self, ConfigError, ConfigProblem, Options, Renew, SectionInfo},
+    engine::{Status, Stopped},
     error::LockError,
-    lease::{Asked, Lease},
+    lease::{self, Asked, Lease},
+    nesting,
     node_set::Shared,
 };
 
 pub(crate) use crate::engine::Keys;
+
+/// A section that joins a lease has nearly all the time that it asks for if at most a twentieth of it
+/// is gone: as long as a turn may let a section wait with its lease.
+const LATENESS: u32 = 20;
 
 /// Owns one lease. Dropping it ends the lease in whatever phase it is, with one message to the
 /// engine: it never blocks, never panics, and needs no runtime.
@@ -26,7 +27,6 @@ pub(crate) use crate::engine::Keys;
 pub(crate) struct Section {
     /// What errors name: the key, or all keys.
     key: Arc<str>,
-    keys: Keys,
     options: Options,
     /// The annotated function, if it is one.
     info: Option<&'static SectionInfo>,
@@ -34,6 +34,8 @@ pub(crate) struct Section {
     asked: Result<Asked, LockError>,
     /// True from the moment a request may be sent until the end is told.
     begun: bool,
+    /// The lease is that of a section around this one, which ends it.
+    joined: bool,
 }
 
 impl Section {
@@ -53,19 +55,43 @@ impl Section {
             ConfigError::unless_empty(problems).map_err(named(info))?;
             Ok(shared)
         });
+        let key = keys.text();
+        let mut joined = false;
+        let asked = shared.and_then(|shared| {
+            let outer = nesting::find(&shared, &keys);
+            let extends_to = match options.renew {
+                Renew::Never => Some(options.expire.unwrap_or(shared.settings.expire)),
+                Renew::Default | Renew::Every(_) => None,
+            };
+            let name = info.map(SectionInfo::name);
+            let mut asked = Asked {
+                section: shared.engine.new_section(),
+                name,
+                status: Arc::new(Status::new(name, extends_to)),
+                since: shared.engine.now(),
+                keys,
+                shared,
+            };
+            match outer {
+                Some(outer) if !options.reentrant || !asked.keys.are_within(&outer.keys) => {
+                    return Err(LockError::nested(outer.status.name, &asked.context(&key)));
+                }
+                Some(outer) => {
+                    joined = true;
+                    asked.section = outer.section;
+                    asked.status = outer.status;
+                }
+                None => {}
+            }
+            Ok(asked)
+        });
         Self {
-            key: keys.text(),
-            keys,
+            key,
             options,
             info,
-            asked: shared.map(|shared| Asked {
-                section: shared.engine.new_section(),
-                name: info.map(SectionInfo::name),
-                status: Arc::default(),
-                since: shared.engine.now(),
-                shared,
-            }),
+            asked,
             begun: false,
+            joined,
         }
     }
 
@@ -84,9 +110,12 @@ impl Section {
         } = asked;
         let params = self.options.params(&shared.settings);
         let params = params.map_err(named(self.info))?;
-        if let (Keys::All(_), Some(_)) = (&self.keys, self.options.at_least) {
+        if let (Keys::All(_), Some(_)) = (&asked.keys, self.options.at_least) {
             let error = ConfigError::of(ConfigProblem::AtLeastOfSeveralKeys);
             return Err(named(self.info)(error).into());
+        }
+        if self.joined {
+            return self.join(asked, params.lease).await;
         }
         shared.check_clock()?;
         #[cfg(feature = "test-util")]
@@ -95,7 +124,7 @@ impl Section {
         self.begun = true;
         let answer = shared
             .engine
-            .acquire(*section, self.keys.clone(), params, Arc::clone(status))
+            .acquire(*section, asked.keys.clone(), params, Arc::clone(status))
             .await;
         let outcome = match answer {
             Ok(Ok(())) if status.is_held(shared.engine.now()) => Ok(()),
@@ -114,32 +143,55 @@ impl Section {
         outcome
     }
 
+    /// Nothing is asked of the nodes, unless the lease ends sooner than this section may last and
+    /// nobody renews it.
+    async fn join(&self, asked: &Asked, wanted: Duration) -> Result<(), LockError> {
+        let remaining = asked.remaining();
+        if remaining.is_zero() {
+            return Err(asked.over_error(&self.key));
+        }
+        let wanted = wanted.min(asked.status.extends_to.unwrap_or_default());
+        if remaining < wanted - wanted / LATENESS {
+            self.lease().extend().await?;
+        }
+        Ok(())
+    }
+
     /// Polls `body` while the lease can be trusted, and not again once that has ended. The caller
     /// destroys it before anything else.
-    pub(crate) async fn hold<B: Future>(
+    // Not an `async fn`, which would bring callers nearer to the compiler's recursion limit.
+    pub(crate) fn hold<B: Future>(
         &mut self,
-        mut body: Pin<&mut B>,
-    ) -> Result<B::Output, LockError> {
+        body: Pin<&mut B>,
+    ) -> impl Future<Output = Result<B::Output, LockError>> {
+        lease::run(&self.asked, &self.key, body, self.joined)
+    }
+
+    /// The same on a thread that may sleep.
+    pub(crate) fn acquire_blocking(&mut self) -> Result<(), LockError> {
+        if let Ok(asked) = &self.asked {
+            let refused = blocking::refuse(&asked.shared.engine);
+            refused.map_err(named(self.info))?;
+        }
+        blocking::block_on(self.acquire())
+    }
+
+    /// Runs `body` under the lease, to its end: nothing can stop it. So what it returns is what
+    /// counts, whatever has become of the lease.
+    pub(crate) fn hold_blocking<T>(&mut self, body: impl FnOnce() -> T) -> Result<T, LockError> {
         let asked = self.asked.as_ref().map_err(Clone::clone)?;
-        let Asked { shared, status, .. } = asked;
-        let mut ended = pin!(status.ended());
-        let finished = poll_fn(|context| {
-            // The clock and not the engine has the last word, so that a deadline holds also
-            // where the news of it comes late.
-            let over = ended.as_mut().poll(context).is_ready();
-            if over || !status.is_held(shared.engine.now()) {
-                return Poll::Ready(None);
-            }
-            body.as_mut().poll(context).map(Some)
-        })
-        .await;
-        shared.check_clock()?;
-        finished.ok_or_else(|| asked.over_error(&self.key))
+        let mut enclosing = Some(asked.enclosing());
+        Ok(nesting::within(&mut enclosing, body))
     }
 
     /// Ends the lease, and tells what became of the release.
     pub(crate) fn release(mut self) -> impl Future<Output = Release> + Send {
         let begun = std::mem::take(&mut self.begun);
+        let otherwise = match &self.asked {
+            Ok(asked) if self.joined && asked.remaining().is_zero() => Release::AlreadyExpired,
+            Ok(_) if self.joined => Release::Joined,
+            _ => Release::Unknown,
+        };
         let released = self.asked.as_ref().ok().filter(|_| begun).map(|asked| {
             #[cfg(feature = "test-util")]
             asked.note_end();
@@ -149,7 +201,7 @@ impl Section {
         async move {
             match released {
                 Some(release) => release.await,
-                None => Release::Unknown,
+                None => otherwise,
             }
         }
     }
@@ -166,25 +218,18 @@ impl Keys {
         }
         match &mut once[..] {
             [only] => Self::One(Arc::clone(only)),
-            _ => Self::All(once),
-        }
-    }
-
-    fn as_slice(&self) -> &[Arc<str>] {
-        match self {
-            Self::One(key) => std::slice::from_ref(key),
-            Self::All(keys) => keys,
+            _ => Self::All(once.into()),
         }
     }
 
     fn put_before(&mut self, prefix: &str) {
-        let keys = match self {
-            _ if prefix.is_empty() => return,
-            Self::One(key) => std::slice::from_mut(key),
-            Self::All(keys) => keys,
-        };
-        for key in keys {
-            *key = format!("{prefix}{key}").into();
+        if prefix.is_empty() {
+            return;
+        }
+        let prefixed = |key: &Arc<str>| Arc::from(format!("{prefix}{key}"));
+        match self {
+            Self::One(key) => *key = prefixed(key),
+            Self::All(keys) => *keys = keys.iter().map(prefixed).collect(),
         }
     }
 
@@ -193,6 +238,20 @@ impl Keys {
             Self::One(key) => Arc::clone(key),
             Self::All(keys) => keys.join(", ").into(),
         }
+    }
+}
+
+impl Section {
+    pub(crate) fn release_blocking(self) -> Release {
+        let refused = match &self.asked {
+            Ok(asked) => blocking::refuse(&asked.shared.engine).is_err(),
+            Err(_) => false,
+        };
+        let released = self.release();
+        if refused {
+            return Release::Unknown;
+        }
+        blocking::block_on(released)
     }
 }
 

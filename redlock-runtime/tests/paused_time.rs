@@ -136,3 +136,26 @@ async fn a_section_that_took_longer_than_its_period_releases_at_once() {
     let kept = kept_for(&redlock, "k", start).await;
     assert!(kept <= PERIOD + Duration::from_millis(20), "{kept:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_section_on_one_of_several_keys_is_within_the_lock_on_all() {
+    let redlock = redlock("several-keys").await;
+    let both = redlock.lock_all(["a", "b"]).expire(LEASE);
+    let inner = |keys: &[&str]| redlock.lock_all(keys.iter().copied()).wait(LEASE);
+    let outer = both.hold(async |lease| {
+        let token = lease.fencing_token().unwrap();
+        for keys in [&["b"][..], &["b", "a"], &["c", "b"]] {
+            let error = inner(keys).acquire().await.unwrap_err();
+            assert!(matches!(error, LockError::Nested(_)), "{error}");
+        }
+        for keys in [&["b"][..], &["b", "a"]] {
+            let joined = inner(keys).reentrant().acquire().await.unwrap();
+            assert_eq!(joined.fencing_token().unwrap(), token);
+        }
+        // One of them is not held, and the other cannot be had besides.
+        let error = inner(&["c", "b"]).reentrant().acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::Nested(_)), "{error}");
+        drop(inner(&["c", "d"]).acquire().await.unwrap());
+    });
+    outer.await.unwrap();
+}

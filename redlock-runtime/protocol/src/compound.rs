@@ -382,7 +382,7 @@ impl Compound {
         self.release = match (self.release, release) {
             (Release::AlreadyExpired, _) | (_, Release::AlreadyExpired) => Release::AlreadyExpired,
             (Release::Unknown, _) | (_, Release::Unknown) => Release::Unknown,
-            (Release::Released, Release::Released) => Release::Released,
+            _ => Release::Released,
         };
         let is_idle = |part: &Part| matches!(part.stage, Stage::Idle);
         if self.state == State::Ending && self.parts.iter().all(is_idle) {

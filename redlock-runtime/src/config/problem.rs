@@ -237,6 +237,12 @@ pub enum ConfigProblem {
         /// The lease.
         expire: Duration,
     },
+    /// A lock was asked for by blocking the thread, within a task of an async runtime, whose other
+    /// tasks would stand still. Await the lock there, or call the blocking code by `spawn_blocking`.
+    BlocksRuntime,
+    /// A lock was asked for by blocking the thread, and the node set works on a
+    /// [runtime](crate::Builder::runtime) of one thread, which may be the one that would be blocked.
+    EngineOnCurrentThread,
     /// An annotated function cannot work with this node set. One such problem for each mistake.
     Section {
         /// The function.
@@ -293,9 +299,14 @@ impl fmt::Display for ConfigProblem {
                 f,
                 "the key `{key}` begins with `{RESERVED}`, which is reserved for the library's own keys; use another key or key prefix"
             ),
-            Self::NumberOfKeys { count, most } => {
-                write!(f, "a lock has one to {most} keys, and not {count}")
-            }
+            Self::BlocksRuntime => f.write_str(
+                "waiting for a lock would block a thread of the async runtime; call blocking code by \
+                 `spawn_blocking`, or await the lock",
+            ),
+            Self::EngineOnCurrentThread => f.write_str(
+                "waiting for a lock could block the only thread of the runtime that the node set works \
+                 on; leave out `Builder::runtime`, or give it a runtime of several threads",
+            ),
             Self::Section { section, problem } => write!(f, "{section}: {problem}"),
             Self::AlreadyInstalled => write!(
                 f,
@@ -352,6 +363,12 @@ impl ConfigProblem {
                 }
                 f.write_str("; to start without a majority, set `require_quorum(false)`")
             }
+            Self::NumberOfKeys { count, most } => {
+                write!(f, "a lock has one to {most} keys, and not {count}")
+            }
+            Self::AtLeastOfSeveralKeys => f.write_str(
+                "`at_least` is for locks on one key; keys of which another is taken are let go",
+            ),
             of_time => of_time.fmt_time(f),
         }
     }
@@ -396,9 +413,6 @@ impl ConfigProblem {
                 f,
                 "`max_hold` has no effect without `renew`; the lease already ends after `expire`"
             ),
-            Self::AtLeastOfSeveralKeys => f.write_str(
-                "`at_least` is for locks on one key; keys of which another is taken are let go",
-            ),
             Self::AtLeastTooLong { at_least, expire } => write!(
                 f,
                 "`at_least` of {at_least:?} is longer than `expire`, which is {expire:?}; the nodes keep the lock of a process that crashes no longer than that"
@@ -420,7 +434,10 @@ impl ConfigProblem {
             | Self::TooManyNodes { .. }
             | Self::ReservedKey { .. }
             | Self::NumberOfKeys { .. }
+            | Self::AtLeastOfSeveralKeys
             | Self::Section { .. }
+            | Self::BlocksRuntime
+            | Self::EngineOnCurrentThread
             | Self::AlreadyInstalled
             | Self::PausedClock
             | Self::NoEngine { .. } => Ok(()),

@@ -12,7 +12,28 @@ use super::status::Status;
 pub(crate) enum Keys {
     One(Arc<str>),
     /// All or none.
-    All(Vec<Arc<str>>),
+    All(Arc<[Arc<str>]>),
+}
+
+impl Keys {
+    pub(crate) fn as_slice(&self) -> &[Arc<str>] {
+        match self {
+            Self::One(key) => std::slice::from_ref(key),
+            Self::All(keys) => keys,
+        }
+    }
+
+    /// None of them is beside these.
+    pub(crate) fn are_within(&self, others: &Self) -> bool {
+        let mut keys = self.as_slice().iter();
+        keys.all(|key| others.as_slice().contains(key))
+    }
+
+    /// One of them is among these.
+    pub(crate) fn meet(&self, others: &Self) -> bool {
+        let mut keys = self.as_slice().iter();
+        keys.any(|key| others.as_slice().contains(key))
+    }
 }
 
 /// One question, and where the answer goes.

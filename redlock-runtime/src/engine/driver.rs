@@ -183,7 +183,7 @@ impl Driver {
                     },
                     Keys::All(keys) => Event::AskAll {
                         section,
-                        keys,
+                        keys: keys.to_vec(),
                         params,
                     },
                 });
