@@ -34,8 +34,8 @@ fn attempt(args: TokenStream, item: TokenStream) -> Result<TokenStream> {
         check::names(&args, function, &mut mistakes);
     }
     mistakes.finish()?;
-    match (&args.key, &function) {
-        (Some(key), Some(function)) => Ok(expand(&args, key, function)),
+    match (&args.keys, &function) {
+        (Some(keys), Some(function)) => Ok(expand(&args, keys, function)),
         _ => unreachable!("what is missing has been reported"),
     }
 }
@@ -43,7 +43,7 @@ fn attempt(args: TokenStream, item: TokenStream) -> Result<TokenStream> {
 /// Everything written here has the hygiene of this crate, so that no name of the user's is hidden
 /// and no lint looks at it. The user's spans stay on the user's tokens. Functions are called by
 /// their path, for a trait in the user's scope may have a method of the same name.
-fn expand(args: &Args, key: &Template, function: &Function) -> TokenStream {
+fn expand(args: &Args, keys: &[Template], function: &Function) -> TokenStream {
     let Function {
         head,
         inner_attributes,
@@ -51,7 +51,7 @@ fn expand(args: &Args, key: &Template, function: &Function) -> TokenStream {
         boxed,
         ..
     } = function;
-    let section = section(args, key, function);
+    let section = section(args, keys, function);
     let statements = match boxed {
         None => section,
         Some(boxed) => {
@@ -82,15 +82,15 @@ pub(crate) fn at(place: Span) -> Span {
 /// lock is still held. The body's future comes before the first `.await`, so that the arguments
 /// move straight into it and are stored once. `Returns` is outside the body's block, where an item
 /// of the body cannot change what the return type means.
-fn section(args: &Args, key: &Template, function: &Function) -> TokenStream {
+fn section(args: &Args, keys: &[Template], function: &Function) -> TokenStream {
     let runtime = match &args.krate {
         Some(krate) => krate.to_token_stream(),
         None => quote_spanned!(mixed()=> ::redlock_runtime),
     };
     let output = &function.output;
-    let declaration = declaration(args, key, function);
+    let declaration = declaration(args, keys, function);
     let items = &declaration.items;
-    let new = new_section(args, key, function, &declaration);
+    let new = new_section(args, keys, function, &declaration);
     let lease = args.lease.as_ref().map(
         |lease| quote_spanned!(mixed()=> let #lease = __redis_lock::Section::lease(&__section);),
     );
@@ -142,14 +142,24 @@ fn outcome(function: &Function, body: &TokenStream) -> TokenStream {
 
 fn new_section(
     args: &Args,
-    key: &Template,
+    keys: &[Template],
     function: &Function,
     Declaration { info, options, .. }: &Declaration,
 ) -> TokenStream {
-    let key = key.expand(&function.variable_names());
-    let Some(via) = &args.via else {
-        return quote_spanned!(mixed()=> __redis_lock::Section::installed(#key, #options, #info));
+    let names = function.variable_names();
+    let keys: Vec<_> = keys.iter().map(|key| key.expand(&names)).collect();
+    let (key, all) = match keys.as_slice() {
+        [key] => (key.clone(), ""),
+        keys => {
+            let keys = quote_spanned!(mixed()=> [#(__redis_lock::Key::from(#keys)),*]);
+            (keys, "_all")
+        }
     };
+    let Some(via) = &args.via else {
+        let installed = Ident::new(&format!("installed{all}"), mixed());
+        return quote_spanned!(mixed()=> __redis_lock::Section::#installed(#key, #options, #info));
+    };
+    let of = Ident::new(&format!("of{all}"), mixed());
     // Bound first: the type would otherwise decide what the branches of an `if` have to be, while
     // `Redlock`, `&Redlock` and `Arc<Redlock>` will all do. Then with the type, so that no function
     // of the runtime is in the message about another one.
@@ -158,7 +168,7 @@ fn new_section(
         {
             let #redlock = &#via;
             let __redlock: &__redis_lock::Redlock = #redlock;
-            __redis_lock::Section::of(__redlock, #key, #options, #info)
+            __redis_lock::Section::#of(__redlock, #key, #options, #info)
         }
     }
 }

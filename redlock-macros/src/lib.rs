@@ -43,7 +43,7 @@ mod tokens;
 ///
 /// | argument | value | without it |
 /// |---|---|---|
-/// | `key = "order:{id}"` | names what is locked; see [below](#the-key) | required |
+/// | `key = "order:{id}"`, `key = ["a:{x}", "b:{y}"]` | names what is locked; of a list, [all or none](#several-keys) | required |
 /// | `expire = 5s` | the lease: how long the lock lasts if it is not renewed; at most the `max_lease` of the builder, 60 s unless it says otherwise | the default of the builder, 5 s |
 /// | `wait = 2s` | how long to wait for another holder | one attempt |
 /// | `renew` or `renew = 1s` | keeps the lease while the body runs; the interval between renewals, 10 ms or more, by default a third of `expire` | the body ends with its lease; [without `async`](#functions-that-are-not-async), bare `renew` |
@@ -99,6 +99,21 @@ mod tokens;
 ///
 /// The key is made once, before the body, from references: the body may move or change what the
 /// key is made of.
+///
+/// # Several keys
+///
+/// ```
+/// use redlock_runtime::{LockError, redis_lock};
+///
+/// #[redis_lock(key = ["account:{from}", "account:{to}"], wait = 2s)]
+/// async fn transfer(from: u64, to: u64, amount: u64) -> Result<(), LockError> {
+///     Ok(())
+/// }
+/// ```
+///
+/// All of them are locked or none, up to 16, and no order of them can make two calls wait for each
+/// other. Two placeholders that give one key lock it once. The runtime's `Redlock::lock_all` says what
+/// it costs and what it does not promise. `at_least` is for one key.
 ///
 /// # When there is no lock
 ///
@@ -250,8 +265,8 @@ mod tokens;
 ///   be named in the key: there, the pattern is part of the body.
 /// - A duration `Self::LEASE`, or of another type, is checked by `cargo build` but not by
 ///   `cargo check`.
-/// - One attribute locks one key. A second attribute on the function takes a second lock, after the
-///   one below it.
+/// - A second attribute on the function takes a second lock, after the one below it, and holds the one
+///   while it waits for the other. For several keys take a list.
 /// - A chain of annotated functions that await each other meets the default `recursion_limit` of
 ///   the compiler at 15, one of plain functions at 32: each is two futures, its own and its body's. `#![recursion_limit = "256"]` at the top of
 ///   the crate doubles that.

@@ -24,7 +24,7 @@ pub(crate) struct Declaration {
 }
 
 /// The literal durations have been checked.
-pub(crate) fn declaration(args: &Args, key: &Template, function: &Function) -> Declaration {
+pub(crate) fn declaration(args: &Args, keys: &[Template], function: &Function) -> Declaration {
     let arguments = function.argument_names();
     let constants = || args.durations().filter_map(|it| it.constant(&arguments));
     let before_call = |duration: &Duration| duration.computed(&arguments).is_none();
@@ -64,7 +64,7 @@ pub(crate) fn declaration(args: &Args, key: &Template, function: &Function) -> D
         }
     };
     let options = at_run_time(args, &arguments, options);
-    let section = section_info(args, key, function, &registered);
+    let section = section_info(args, keys, function, &registered);
     let items = quote_spanned! {mixed()=>
         #check
         static __REDIS_LOCK_SECTION: __redis_lock::SectionInfo = #section;
@@ -87,23 +87,24 @@ fn at_run_time(args: &Args, arguments: &[String], constant: TokenStream) -> Toke
     let wait = computed(args.wait.as_ref()).map(ToTokens::into_token_stream);
     let renew = computed(interval).map(every);
     let max_hold = computed(args.max_hold.as_ref()).map(some);
-    if expire.is_none() && wait.is_none() && renew.is_none() && max_hold.is_none() {
-        return constant;
-    }
-    let [expire, wait, renew, max_hold] = [
+    let at_least = computed(args.at_least.as_ref()).map(some);
+    let fields = [
         expire.map(|value| quote_spanned!(mixed()=> expire: #value,)),
         wait.map(|value| quote_spanned!(mixed()=> wait: #value,)),
         renew.map(|value| quote_spanned!(mixed()=> renew: #value,)),
         max_hold.map(|value| quote_spanned!(mixed()=> max_hold: #value,)),
+        at_least.map(|value| quote_spanned!(mixed()=> at_least: #value,)),
     ];
-    quote_spanned! {mixed()=>
-        __redis_lock::Options { #expire #wait #renew #max_hold ..#constant }
+    let mut fields = fields.into_iter().flatten().peekable();
+    if fields.peek().is_none() {
+        return constant;
     }
+    quote_spanned!(mixed()=> __redis_lock::Options { #(#fields)* ..#constant })
 }
 
 fn section_info(
     args: &Args,
-    key: &Template,
+    keys: &[Template],
     function: &Function,
     options: &TokenStream,
 ) -> TokenStream {
@@ -116,7 +117,9 @@ fn section_info(
             }
         }
     };
-    let key = key.written();
+    let written: Vec<String> = keys.iter().map(Template::written).collect();
+    // Without the user's hygiene: lints look at literals with braces.
+    let key = LitStr::new(&written.join(", "), mixed());
     let mut info = quote_spanned! {mixed()=>
         __redis_lock::SectionInfo::new(
             #name,
@@ -217,7 +220,7 @@ mod tests {
             async fn r#loop(job: Job, every: Duration) {}
         ));
         let function = function.unwrap_or_else(|mistake| panic!("{mistake}"));
-        let key = args.key.as_ref().unwrap();
+        let key = args.keys.as_deref().unwrap();
         let declaration = declaration(&args, key, &function);
         [declaration.items, declaration.options].map(|tokens| tokens.to_string())
     }

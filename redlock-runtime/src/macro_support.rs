@@ -66,6 +66,26 @@ impl Section {
         Self::new(Some(Arc::clone(&redlock.shared)), key.into(), options, info)
     }
 
+    /// `key = [...]`
+    pub fn installed_all(
+        keys: impl IntoIterator<Item = Key>,
+        options: Options,
+        info: &'static SectionInfo,
+    ) -> Self {
+        let shared = Redlock::installed().map(|redlock| redlock.shared);
+        Self::with_all(shared, keys, options, info)
+    }
+
+    /// Both.
+    pub fn of_all(
+        redlock: &Redlock,
+        keys: impl IntoIterator<Item = Key>,
+        options: Options,
+        info: &'static SectionInfo,
+    ) -> Self {
+        Self::with_all(Some(Arc::clone(&redlock.shared)), keys, options, info)
+    }
+
     fn new(
         shared: Option<Arc<Shared>>,
         key: Key,
@@ -73,13 +93,42 @@ impl Section {
         info: &'static SectionInfo,
     ) -> Self {
         let Key { text, empty } = key;
-        let text: Arc<str> = text.into();
+        Self::with(
+            shared,
+            section::Keys::One(text.into()),
+            empty,
+            options,
+            info,
+        )
+    }
+
+    fn with_all(
+        shared: Option<Arc<Shared>>,
+        keys: impl IntoIterator<Item = Key>,
+        options: Options,
+        info: &'static SectionInfo,
+    ) -> Self {
+        let mut empty = None;
+        let texts = keys.into_iter().map(|key| {
+            empty = empty.or(key.empty);
+            Arc::from(key.text)
+        });
+        let keys = section::Keys::all(texts);
+        Self::with(shared, keys, empty, options, info)
+    }
+
+    fn with(
+        shared: Option<Arc<Shared>>,
+        keys: section::Keys,
+        empty: Option<&'static str>,
+        options: Options,
+        info: &'static SectionInfo,
+    ) -> Self {
         let shared = match (empty, shared) {
             (Some(placeholder), _) => Err(LockError::empty_placeholder(placeholder)),
-            (None, None) => Err(LockError::not_installed(&text, Some(info.name()))),
+            (None, None) => Err(LockError::not_installed(&keys.text(), Some(info.name()))),
             (None, Some(shared)) => Ok(shared),
         };
-        let keys = section::Keys::One(text);
         Self(section::Section::new(shared, keys, options, Some(info)))
     }
 

@@ -89,7 +89,7 @@ impl Redlock {
     /// are released, and the caller waits for that key alone before it asks for the others again. So if
     /// several of the keys are in use nearly all the time, a caller may wait for long without having
     /// them all at once; then lock something that they have in common. With
-    /// [`wait`](Lock::wait), a call returns within that time and two node timeouts.
+    /// [`wait`](Lock::wait), a call returns within that time and three node timeouts.
     ///
     /// One to 16 keys; [`at_least`](Lock::at_least) is for one key. Acquiring fails with
     /// [`LockError::Config`](crate::LockError::Config) otherwise.

@@ -233,7 +233,8 @@ impl Keys {
         }
     }
 
-    fn text(&self) -> Arc<str> {
+    /// What errors name.
+    pub(crate) fn text(&self) -> Arc<str> {
         match self {
             Self::One(key) => Arc::clone(key),
             Self::All(keys) => keys.join(", ").into(),

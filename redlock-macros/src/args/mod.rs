@@ -16,10 +16,11 @@ mod words;
 pub(crate) use self::words::ARGUMENTS;
 use self::words::{several_keys, unknown};
 
-/// What the user wrote. Without a mistake, `key` is there.
+/// What the user wrote. Without a mistake, `keys` are there.
 #[derive(Default)]
 pub(crate) struct Args {
-    pub(crate) key: Option<Template>,
+    /// One or more.
+    pub(crate) keys: Option<Vec<Template>>,
     pub(crate) expire: Option<Duration>,
     pub(crate) wait: Option<Duration>,
     pub(crate) renew: Option<Renew>,
@@ -140,8 +141,8 @@ impl Args {
 
     /// The mistake `key = "order:{x}", x = order.id`.
     fn value_by_name(&self, name: &Ident, input: ParseStream) -> Option<Error> {
-        let key = self.key.as_ref()?;
-        let is_in_key = key.placeholders().any(|it| *name == it.root());
+        let mut placeholders = self.keys.iter().flatten().flat_map(Template::placeholders);
+        let is_in_key = placeholders.any(|it| *name == it.root());
         if !is_in_key || !input.peek(Token![=]) {
             return None;
         }
@@ -156,7 +157,7 @@ impl Args {
 
     fn parse_value(&mut self, name: &Ident, input: ParseStream) -> Result<()> {
         match name.to_string().as_str() {
-            "key" => self.key = Some(values::key(input)?),
+            "key" => self.keys = Some(values::keys(input)?),
             "expire" => self.expire = Some(values::duration(name, input)?),
             "wait" => self.wait = Some(values::duration(name, input)?),
             "renew" => self.renew = Some(Renew::Every(values::renew_interval(name, input)?)),

@@ -20,7 +20,7 @@ fn every_argument() {
            via = pick::<u8, u16>(a = 1, b), crate = ::lock,"#,
     );
     assert_eq!(mistakes, [""; 0]);
-    assert!(args.key.is_some() && args.on_error.is_some() && args.via.is_some());
+    assert!(args.keys.is_some() && args.on_error.is_some() && args.via.is_some());
     assert!(args.name.is_some() && args.krate.is_some() && args.when_held.is_some());
     assert_eq!(args.durations().count(), 5);
     assert_eq!(args.lease.unwrap(), "lease");
@@ -220,8 +220,8 @@ fn given_twice() {
         (
             "key = \"a\", key = \"b\"",
             &[
-                "`key` is given twice; an attribute locks one key: for a second lock, \
-               put a second `#[redis_lock(..)]` on the function",
+                "`key` is given twice; for several keys, of which all or none are locked, \
+               write `key = [\"order:{id}\", \"stock\"]`",
             ],
         ),
     ]);
@@ -250,13 +250,36 @@ fn names_in_other_letters_and_words() {
 }
 
 #[test]
-fn several_keys_are_several_attributes() {
-    let remedy = "; an attribute locks one key: for a second lock, \
-                  put a second `#[redis_lock(..)]` on the function";
-    let keys = format!("`keys` is not an argument{remedy}");
+fn several_keys_are_a_list() {
+    for (source, count) in [
+        (r#"key = ["a"]"#, 1),
+        (r#"key = ["a:{x}", "b"], renew"#, 2),
+        (r#"key = ["a", "b",]"#, 2),
+    ] {
+        let (args, mistakes) = parse(source);
+        assert_eq!(mistakes, [""; 0], "{source}");
+        assert_eq!(args.keys.unwrap().len(), count);
+    }
+    let remedy = "for several keys, of which all or none are locked, \
+                  write `key = [\"order:{id}\", \"stock\"]`";
+    let keys = format!("`keys` is not an argument; {remedy}");
     assert_eq!(mistakes("keys = [\"a\", \"b\"]"), [keys]);
-    let list = format!("the key is one string literal{remedy}");
-    assert_eq!(mistakes("key = [\"a\", \"b\"]"), [list]);
+    assert_mistakes(&[
+        ("key = []", &["the list of keys is empty"]),
+        (r#"key = ["a" "b"]"#, &["expected `,` before this key"]),
+        (
+            r#"key = ["a", "b", "a"]"#,
+            &["`a` is in the list twice; every key is locked once"],
+        ),
+        (
+            r#"key = ["order:{}", id]"#,
+            &["the key names its values where they stand; write `key = \"order:{id}\"`"],
+        ),
+        (r#"key = ["a", ""]"#, &["the key is empty"]),
+    ]);
+    let many: Vec<String> = (0..17).map(|key| format!("\"{key}\"")).collect();
+    let message = "a lock has at most 16 keys";
+    assert_eq!(mistakes(&format!("key = [{}]", many.join(","))), [message]);
 }
 
 #[test]

@@ -1,10 +1,10 @@
 //! The values of arguments: what stands after `=`.
 
-use proc_macro2::{Delimiter, Ident, Literal, TokenStream, TokenTree};
+use proc_macro2::{Delimiter, Ident, Literal, Span, TokenStream, TokenTree};
 use syn::parse::{ParseStream, Parser};
-use syn::{Error, Expr, ExprPath, Lit, LitStr, Path, Result, Token};
+use syn::{Error, Expr, ExprPath, Lit, LitStr, Path, Result, Token, bracketed, token};
 
-use super::{rest_of_argument, several_keys, starts_argument};
+use super::{rest_of_argument, starts_argument};
 use crate::duration::Duration;
 use crate::key::{self, Template};
 use crate::tokens::{joined, ungrouped};
@@ -71,7 +71,51 @@ pub(super) fn no_value(name: &Ident, input: ParseStream) -> Result<()> {
     Err(Error::new_spanned(value, message))
 }
 
-pub(super) fn key(input: ParseStream) -> Result<Template> {
+/// As in the runtime.
+const MOST_KEYS: usize = 16;
+
+/// One string, or a list of them.
+pub(super) fn keys(input: ParseStream) -> Result<Vec<Template>> {
+    if !input.peek(token::Bracket) {
+        return Ok(vec![key(input)?]);
+    }
+    let list;
+    let brackets = bracketed!(list in input);
+    list_of_keys(&list, brackets.span.join()).inspect_err(|_| {
+        // What is left over would be a mistake of its own.
+        let _ = list.parse::<TokenStream>();
+    })
+}
+
+fn list_of_keys(list: ParseStream, place: Span) -> Result<Vec<Template>> {
+    let mut keys: Vec<Template> = Vec::new();
+    while !list.is_empty() {
+        if list.peek(LitStr) && list.peek2(LitStr) {
+            list.parse::<LitStr>()?;
+            return Err(list.error("expected `,` before this key"));
+        }
+        let key = key(list)?;
+        let text = key.written();
+        if keys.iter().any(|other| other.written() == text) {
+            let message = format!("`{text}` is in the list twice; every key is locked once");
+            return Err(Error::new(key.span(), message));
+        }
+        keys.push(key);
+        if !list.is_empty() {
+            list.parse::<Token![,]>()?;
+        }
+    }
+    match keys.len() {
+        0 => Err(Error::new(place, "the list of keys is empty")),
+        1..=MOST_KEYS => Ok(keys),
+        _ => {
+            let message = format!("a lock has at most {MOST_KEYS} keys");
+            Err(Error::new(place, message))
+        }
+    }
+}
+
+fn key(input: ParseStream) -> Result<Template> {
     let value = rest_of_argument(input)?;
     let Ok(Lit::Str(literal)) = syn::parse2::<Lit>(value.clone()) else {
         return Err(Error::new_spanned(&value, not_a_key(&value)));
@@ -136,9 +180,6 @@ fn not_a_key(value: &TokenStream) -> String {
             TokenTree::Punct(_) | TokenTree::Ident(_),
             TokenTree::Literal(literal),
         ] => Some(literal.to_string()).filter(|text| text.starts_with('"')),
-        [TokenTree::Group(group)] if group.delimiter() == Delimiter::Bracket => {
-            return several_keys("the key is one string literal");
-        }
         [TokenTree::Group(group)] => format_arguments(group.stream()),
         [
             TokenTree::Ident(name),
@@ -221,7 +262,7 @@ fn sum(tokens: &[TokenTree]) -> Option<String> {
             Err(_) => key.push_str(&format!("{{{}}}", text.trim_start_matches('&'))),
         }
     }
-    let key = LitStr::new(&key, proc_macro2::Span::call_site());
+    let key = LitStr::new(&key, Span::call_site());
     let quoted = key.token().to_string();
     let has_literal = terms.iter().any(|it| matches!(it, TokenTree::Literal(_)));
     (has_literal && Template::parse(key).is_ok()).then_some(quoted)

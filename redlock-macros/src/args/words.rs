@@ -247,7 +247,7 @@ fn folded(word: &str) -> String {
 
 pub(super) fn several_keys(problem: &str) -> String {
     format!(
-        "{problem}; an attribute locks one key: for a second lock, put a second `#[redis_lock(..)]` \
-         on the function"
+        "{problem}; for several keys, of which all or none are locked, \
+         write `key = [\"order:{{id}}\", \"stock\"]`"
     )
 }

@@ -25,6 +25,13 @@ pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
                        the lease already ends after `expire`";
         mistakes.add_at(span, message);
     }
+    if let Some(span) = args.given("at_least")
+        && args.keys.as_ref().is_some_and(|keys| keys.len() > 1)
+    {
+        let message = "`at_least` is for locks on one key; \
+                       keys of which another is taken are let go";
+        mistakes.add_at(span, message);
+    }
     durations(args, mistakes);
 }
 
@@ -109,7 +116,7 @@ fn drift(millis: u64) -> u64 {
 
 pub(crate) fn names(args: &Args, function: &Function, mistakes: &mut Mistakes) {
     let names = function.argument_names();
-    if let Some(key) = &args.key {
+    for key in args.keys.iter().flatten() {
         unknown_names(key, &names, function, mistakes);
         names_as_text(key, &names, mistakes);
         separators(key, &function.variable_names(), mistakes);

@@ -71,9 +71,9 @@ impl Template {
         self.literal.span()
     }
 
-    /// The text of the literal, without the user's hygiene: lints look at literals with braces.
-    pub(crate) fn written(&self) -> LitStr {
-        LitStr::new(&self.literal.value(), Span::mixed_site())
+    /// The text of the literal.
+    pub(crate) fn written(&self) -> String {
+        self.literal.value()
     }
 
     pub(crate) fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {

@@ -208,3 +208,18 @@ async fn are_evaluated_once_when_the_call_is_polled() {
     call.await.unwrap();
     assert_eq!(notes.take(), ["key", "lease", "body"]);
 }
+
+#[redis_lock(key = "durations:kept:{id}", at_least = period)]
+async fn kept(id: u8, period: Duration) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_period_may_be_known_at_run_time() {
+    install().await;
+    kept(1, LEASE).await.unwrap();
+    let again = kept(1, LEASE).await.unwrap_err();
+    assert!(matches!(again, LockError::Contended(_)), "{again}");
+    let longer = kept(2, 60 * SECOND).await.unwrap_err();
+    assert!(matches!(longer, LockError::Config(_)), "{longer}");
+}

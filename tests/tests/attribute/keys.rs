@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::support::{assert_all_released, assert_held, install};
-use redlock_runtime::{LockError, redis_lock};
+use redlock_runtime::{LockError, Redlock, redis_lock};
 
 struct Request {
     user: User,
@@ -300,4 +300,42 @@ async fn a_placeholder_is_evaluated_once() {
     let counted = Counted(AtomicU32::new(0));
     assert_eq!(each_placeholder_once(&counted).await.unwrap(), "1|02");
     assert_eq!(counted.0.into_inner(), 2);
+}
+
+#[redis_lock(key = ["account:{from}", "account:{to.id}", "ledger"], lease = lease, renew, wait = 5s)]
+async fn transfer(from: u64, to: &Account) -> Result<String, LockError> {
+    for key in [
+        &format!("account:{from}"),
+        &format!("account:{}", to.id),
+        "ledger",
+    ] {
+        assert_held(key).await;
+    }
+    Ok(lease.key().to_owned())
+}
+
+struct Account {
+    id: u64,
+}
+
+#[redis_lock(key = ["one", "two:{name}"], via = redlock, when_held = Ok(None))]
+async fn named(redlock: &Redlock, name: &str) -> Result<Option<()>, LockError> {
+    Ok(Some(()))
+}
+
+#[tokio::test]
+async fn a_list_of_keys_is_locked_as_one() {
+    let redlock = install().await;
+    let keys = transfer(7, &Account { id: 9 }).await.unwrap();
+    assert_eq!(keys, "account:7, account:9, ledger");
+    let same = transfer(7, &Account { id: 7 }).await.unwrap();
+    assert_eq!(same, "account:7, ledger");
+    assert_all_released().await;
+
+    let other = redlock.lock("two:a").acquire().await.unwrap();
+    assert_eq!(named(&redlock, "a").await.unwrap(), None);
+    assert_eq!(named(&redlock, "b").await.unwrap(), Some(()));
+    drop(other);
+    let refused = named(&redlock, "").await.unwrap_err();
+    assert!(refused.to_string().contains("`{name}`"), "{refused}");
 }
