@@ -44,7 +44,7 @@ struct Fuzz {
     asked: BTreeSet<SectionId>,
     granted: BTreeMap<SectionId, Instant>,
     last_request: RequestId,
-    keys: BTreeMap<SectionId, &'static str>,
+    keys: BTreeMap<SectionId, &'static [&'static str]>,
     /// The last token of the turn that each key is in.
     last_token: BTreeMap<String, Token>,
     is_drained: bool,
@@ -187,8 +187,7 @@ impl Fuzz {
             },
             Request::PutBack { .. } => Reply::PutBack,
             Request::Watch { .. } => Reply::Ours,
-            Request::Release { keep: None, .. } => Reply::Deleted,
-            Request::Release { .. } => Reply::Kept,
+            Request::Release { keep, .. } => keep.map_or(Reply::Deleted, |_| Reply::Kept),
         }
     }
 
@@ -246,15 +245,11 @@ impl Fuzz {
             0 | 1 => {
                 self.sections += 1;
                 let section = SectionId(self.sections);
-                let key = self.dice.pick(&["a", "b"]);
+                let keys = self.dice.pick::<&[_]>(&[&["a"], &["b"], &["a", "b"]]);
                 self.asked.insert(section);
-                self.keys.insert(section, key);
+                self.keys.insert(section, keys);
                 let params = self.params();
-                Event::Ask {
-                    section,
-                    key: key.into(),
-                    params,
-                }
+                question(section, keys, params)
             }
             2 | 3 => {
                 self.asked.remove(&section);
@@ -383,14 +378,15 @@ impl Fuzz {
                 assert!(deadline >= self.now);
                 // Nodes that lie can begin a block right below the limit.
                 assert!(token.0 >= 1 && token.0 < Token::LARGEST.0 + 256, "{token}");
-                let key = self.keys[&section];
-                // Nodes that lie make tokens fall from turn to turn.
-                let last = self.last_token.insert(key.into(), token);
-                assert!(
-                    last.is_none_or(|last| last < token),
-                    "{token} after {last:?}"
-                );
-                let others = self.granted.keys().filter(|other| self.keys[other] == key);
+                let keys = self.keys[&section];
+                for &key in keys {
+                    // Nodes that lie make tokens fall from turn to turn.
+                    let last = self.last_token.insert(key.into(), token);
+                    assert!(last.is_none_or(|last| last < token), "not {last:?}");
+                }
+                let meets =
+                    |other: &&SectionId| self.keys[*other].iter().any(|it| keys.contains(it));
+                let others = self.granted.keys().filter(meets);
                 assert_eq!(others.count(), 0, "two sections of this process at once");
                 self.granted.insert(section, deadline);
             }

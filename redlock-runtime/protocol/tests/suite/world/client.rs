@@ -109,6 +109,22 @@ fn protocol(
     Protocol::new(nodes, settings, env, now)
 }
 
+/// One key is asked for as such.
+pub(crate) fn question(section: SectionId, keys: &[&str], params: LockParams) -> Event {
+    match keys {
+        &[key] => Event::Ask {
+            section,
+            key: key.into(),
+            params,
+        },
+        keys => Event::AskAll {
+            section,
+            keys: keys.iter().map(|&key| key.into()).collect(),
+            params,
+        },
+    }
+}
+
 /// A client, together with the world that it lives in.
 pub(crate) struct Process<'world> {
     world: &'world mut World,
@@ -138,12 +154,7 @@ impl<'world> Process<'world> {
     }
 
     pub(crate) fn ask_all(&mut self, section: u64, keys: &[&str], params: LockParams) {
-        let keys = keys.iter().map(|&key| Arc::from(key)).collect();
-        self.handle(Event::AskAll {
-            section: SectionId(section),
-            keys,
-            params,
-        });
+        self.handle(question(SectionId(section), keys, params));
     }
 
     pub(crate) fn end(&mut self, section: u64) {
