@@ -216,6 +216,11 @@ impl Key {
         if let Some(by) = lead {
             cx.nodes.suspend(node, by, &mut cx.out);
         }
+        if let (Ask::Extend(round, owner), Front::Held(held)) = (ask, &mut self.front)
+            && held.claim.owner == owner
+        {
+            held.on_extension_reply((node, round), &reply, cx);
+        }
         match ask {
             Ask::Acquire(id, _) | Ask::Extend(id, _) => {
                 if let Some(round) = self.round(id) {

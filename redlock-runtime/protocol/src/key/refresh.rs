@@ -80,9 +80,6 @@ impl Held {
         let Some(round) = self.refresh.take() else {
             return false;
         };
-        // Nodes have written the key, also where the round has failed. Of what is written by this
-        // client they tell no later change before it is read again.
-        self.watch_at.get_or_insert(now);
         match progress {
             Progress::Won(block) => self.on_refreshed(&round, block, None, cx),
             Progress::Disagrees => {
@@ -125,6 +122,8 @@ impl Held {
 
     fn on_refresh_failed(&mut self, round: Round, cx: &mut Cx<'_>) {
         self.has_failed = true;
+        let now = cx.now();
+        self.watch_at.get_or_insert(now);
         if let Some(section) = &mut self.section
             && let Some(answer) = section.on_not_extended(round.into_verdicts(), cx.now())
         {
