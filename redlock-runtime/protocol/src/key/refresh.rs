@@ -24,7 +24,7 @@ impl Held {
             return false;
         };
         let ahead = next.and_then(|next| self.refresh_ahead_at(next));
-        let dues = [section.renew_at, ahead, self.verify_at(next)];
+        let dues = [section.renew_at, ahead, self.verify_at()];
         let mut dues = dues.into_iter().flatten();
         let is_due = section.wants_extension || dues.any(|at| at <= cx.now());
         is_due && self.refresh(next, cx)
