@@ -22,7 +22,7 @@ use tokio::{
 use super::{clock::Clock, command::Command, status::Status};
 use crate::node::{Memory, Server, Target};
 
-/// How much is taken from the inbox before the protocol's actions reach the nodes' tasks.
+/// How much is taken from the inbox before what the protocol wants is sent.
 const LARGEST_INTAKE: usize = 256;
 
 /// The longest sleep. The runtime's timers stop while the machine sleeps and the clock does not,
@@ -105,8 +105,8 @@ impl Driver {
                 self.handle(Event::Wakeup);
             }
             if is_flood {
-                // Connections are tasks of the same thread, and a node whose answers nobody reads
-                // would be given up.
+                // Sockets become ready only while the thread is left to the runtime, and a node whose
+                // answers are not read would be given up.
                 tokio::task::yield_now().await;
             }
         }
@@ -122,7 +122,6 @@ impl Driver {
     ) -> Poll<()> {
         for node in &mut self.nodes {
             if let Node::Redis(server) = node {
-                server.flush();
                 server.poll(cx, events);
             }
         }
