@@ -151,3 +151,94 @@ fn closed() -> Arc<str> {
 fn malformed(_: Malformed) -> Arc<str> {
     "the server sent something that is no reply, or one that is too large".into()
 }
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        os::unix::net::UnixStream,
+        thread,
+    };
+
+    use super::*;
+
+    /// A wire, and the server's end of it.
+    fn pair() -> (Wire, UnixStream) {
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_nonblocking(true).unwrap();
+        let ours = tokio::net::UnixStream::from_std(ours).unwrap();
+        (Wire::new(Box::new(ours)), theirs)
+    }
+
+    async fn next(wire: &mut Wire) -> Result<Value, Arc<str>> {
+        poll_fn(|cx| wire.poll_value(cx)).await
+    }
+
+    #[tokio::test]
+    async fn values_are_read_however_slowly_they_come_and_however_large_they_are() {
+        let (mut wire, mut server) = pair();
+        let large = "x".repeat(5 * READ);
+        let text = format!(
+            ":1\r\n>2\r\n$10\r\ninvalidate\r\n_\r\n${}\r\n{large}\r\n+OK\r\n",
+            large.len()
+        );
+        let writer = thread::spawn(move || {
+            for byte in text.bytes() {
+                server.write_all(&[byte]).unwrap();
+            }
+            server
+        });
+        assert_eq!(next(&mut wire).await, Ok(Value::Int(1)));
+        assert!(matches!(next(&mut wire).await, Ok(Value::Push { .. })));
+        let value = Value::BulkString(large.into());
+        assert_eq!(next(&mut wire).await, Ok(value));
+        assert_eq!(next(&mut wire).await, Ok(Value::Okay));
+        drop(writer.join().unwrap());
+        assert_eq!(next(&mut wire).await, Err(closed()));
+        assert_eq!(
+            wire.received.capacity(),
+            READ,
+            "what was large is given back"
+        );
+    }
+
+    #[tokio::test]
+    async fn what_is_no_value_ends_the_connection_and_what_came_before_is_read() {
+        for lie in [
+            "HTTP/1.1 400 Bad Request\r\n",
+            "*9223372036854775807\r\n",
+            "$99999999999\r\n",
+            ":1x\r\n",
+            "\r\n",
+        ] {
+            let (mut wire, mut server) = pair();
+            server.write_all(format!(":7\r\n{lie}").as_bytes()).unwrap();
+            assert_eq!(next(&mut wire).await, Ok(Value::Int(7)));
+            assert_eq!(next(&mut wire).await, Err(malformed(Malformed)), "{lie:?}");
+        }
+    }
+
+    #[tokio::test]
+    async fn commands_go_out_in_their_order_while_replies_come_in() {
+        const COMMANDS: usize = 20_000;
+        let (mut wire, mut server) = pair();
+        let echo = thread::spawn(move || {
+            let mut received = vec![0; COMMANDS * 8];
+            for chunk in received.chunks_mut(64) {
+                server.read_exact(chunk).unwrap();
+                server.write_all(chunk).unwrap();
+            }
+        });
+        for number in 0..COMMANDS {
+            wire.out().extend(format!(":{number:05}\r\n").bytes());
+        }
+        for number in 0..COMMANDS {
+            let value = poll_fn(|cx| {
+                wire.poll_write(cx)?;
+                wire.poll_value(cx)
+            });
+            assert_eq!(value.await, Ok(Value::Int(number as i64)));
+        }
+        echo.join().unwrap();
+    }
+}
