@@ -3,13 +3,12 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use redis::{
-    Cmd, ConnectionInfo, InfoDict, Pipeline, ProtocolVersion, PushKind, RedisConnectionInfo,
-    ServerError, Value,
+    ConnectionInfo, InfoDict, ProtocolVersion, PushKind, RedisConnectionInfo, ServerError, Value,
 };
 use redlock_protocol::Facts;
 
 use super::{stream, wire::Wire};
-use crate::script;
+use crate::script::{self, Command, words};
 
 /// A `run_id` has 40 characters; servers that only speak like Redis may have other names.
 pub(super) const LONGEST_RUN_ID: usize = 128;
@@ -106,24 +105,25 @@ async fn sign_in(
     has_resp3: bool,
 ) -> Result<(), Failure> {
     if has_resp3 {
-        let mut hello = redis::cmd("HELLO");
-        hello.arg("3");
-        if let Some(password) = settings.password() {
-            let user = settings.username().unwrap_or("default");
-            hello.arg("AUTH").arg(user).arg(password);
-        }
-        if let Some(error) = refusal(wire, &hello).await? {
+        let user = settings.username().unwrap_or("default");
+        let hello = match settings.password() {
+            Some(password) => words(["HELLO", "3", "AUTH", user, password]),
+            None => words(["HELLO", "3"]),
+        };
+        if let Some(error) = refusal(wire, hello).await? {
             return Err(match is_unknown_protocol(&error) {
                 true => Failure::WithoutResp3,
                 false => Failure::of(&error),
             });
         }
     } else if let Some(password) = settings.password() {
-        let user = settings.username();
-        let mut error = refusal(wire, redis::cmd("AUTH").arg(user).arg(password)).await?;
+        let mut error = match settings.username() {
+            Some(user) => refusal(wire, words(["AUTH", user, password])).await?,
+            None => refusal(wire, words(["AUTH", password])).await?,
+        };
         // A server before Redis 6 knows no users.
-        if user.is_some() && error.as_ref().is_some_and(is_wrong_number_of_arguments) {
-            error = refusal(wire, redis::cmd("AUTH").arg(password)).await?;
+        if error.as_ref().is_some_and(is_wrong_number_of_arguments) {
+            error = refusal(wire, words(["AUTH", password])).await?;
         }
         if let Some(error) = error {
             return Err(Failure::Other(
@@ -132,8 +132,8 @@ async fn sign_in(
         }
     }
     if settings.db() != 0 {
-        let select = refusal(wire, redis::cmd("SELECT").arg(settings.db())).await?;
-        if let Some(error) = select {
+        let database = settings.db().to_string();
+        if let Some(error) = refusal(wire, words(["SELECT", &database])).await? {
             return Err(Failure::of(&error));
         }
     }
@@ -141,10 +141,8 @@ async fn sign_in(
 }
 
 /// Sends one command; the error, if that is the reply.
-async fn refusal(wire: &mut Wire, command: &Cmd) -> Result<Option<ServerError>, Arc<str>> {
-    let mut pipeline = Pipeline::new();
-    pipeline.add_command(command.clone());
-    let reply = wire.exchange(&pipeline).await?.pop();
+async fn refusal(wire: &mut Wire, command: Command<'_>) -> Result<Option<ServerError>, Arc<str>> {
+    let reply = wire.exchange(&[command]).await?.pop();
     Ok(match reply {
         Some(Value::ServerError(error)) => Some(error),
         _ => None,
@@ -155,19 +153,16 @@ async fn refusal(wire: &mut Wire, command: &Cmd) -> Result<Option<ServerError>, 
 /// refuses still serves: a script goes out with its text when it is missing, and what it does
 /// not tell is not known.
 async fn prepare(wire: &mut Wire, has_pushes: bool) -> Result<Facts, Failure> {
-    let mut pipeline = Pipeline::new();
-    pipeline.cmd("INFO").arg("server");
-    pipeline.cmd("INFO").arg("memory");
-    pipeline.cmd("INFO").arg("replication");
-    pipeline.cmd("CONFIG").arg("GET").arg("*append*");
-    // Only keys that are read on purpose, and no news of what this connection does itself.
-    pipeline
-        .cmd("CLIENT")
-        .arg(&["TRACKING", "ON", "OPTIN", "NOLOOP"]);
-    for load in script::load_all() {
-        pipeline.add_command(load);
-    }
-    let mut answers = wire.exchange(&pipeline).await?.into_iter();
+    let mut commands = vec![
+        words(["INFO", "server"]),
+        words(["INFO", "memory"]),
+        words(["INFO", "replication"]),
+        words(["CONFIG", "GET", "*append*"]),
+        // Only keys that are read on purpose, and no news of what this connection does itself.
+        words(["CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"]),
+    ];
+    commands.extend(script::load_all());
+    let mut answers = wire.exchange(&commands).await?.into_iter();
     let server = info(answers.next())?;
     let memory = info(answers.next())?;
     let replication = info(answers.next())?;

@@ -136,11 +136,11 @@ impl Session {
     fn send(&mut self, order: Order, hash: &str) {
         let out = self.wire.out();
         for preface in script::preface(&order.body) {
-            preface.write_packed_command(out);
+            script::write(&preface, out);
             self.owed.push_back(None);
         }
         let command = script::command(&order.body, hash, order.with_source);
-        command.write_packed_command(out);
+        script::write(&command, out);
         self.owed.push_back(Some((order.request, order.body)));
     }
 

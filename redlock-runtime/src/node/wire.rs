@@ -9,13 +9,14 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use redis::{Pipeline, Value};
+use redis::Value;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{
     resp::{self, Malformed, Scan},
     stream::Stream,
 };
+use crate::script::{self, Command};
 
 /// How much is read at once. More than any usual batch of replies, because a read that does not fill
 /// its buffer spares the next one, which would find nothing.
@@ -123,8 +124,13 @@ impl Wire {
 
     /// Sends all at once, and returns all replies, errors among them. For a wire on which no reply is
     /// owed.
-    pub(super) async fn exchange(&mut self, commands: &Pipeline) -> Result<Vec<Value>, Arc<str>> {
-        self.out.extend(commands.get_packed_pipeline());
+    pub(super) async fn exchange(
+        &mut self,
+        commands: &[Command<'_>],
+    ) -> Result<Vec<Value>, Arc<str>> {
+        for command in commands {
+            script::write(command, &mut self.out);
+        }
         let mut replies = Vec::with_capacity(commands.len());
         while replies.len() < commands.len() {
             let value = poll_fn(|cx| {
