@@ -22,6 +22,9 @@ use crate::script::{self, Command};
 /// its buffer spares the next one, which would find nothing.
 const READ: usize = 16 << 10;
 
+/// Room that is kept for the next batch of commands, once a large one is gone.
+const LARGE: usize = 256 << 10;
+
 pub(super) struct Wire {
     stream: Box<dyn Stream>,
     out: Vec<u8>,
@@ -68,6 +71,7 @@ impl Wire {
             self.is_flushed = false;
         }
         self.out.clear();
+        self.out.shrink_to(LARGE);
         self.written = 0;
         if !self.is_flushed
             && let Poll::Ready(flushed) = Pin::new(&mut self.stream).poll_flush(cx)
