@@ -48,7 +48,7 @@ mod tokens;
 /// | `max_hold = 1m` | with `renew`: the longest the body may hold the lock | no limit |
 /// | `lease = lease` | a name for the lease in the body: time that remains, `lost()`, `extend()` | none |
 /// | `name = "orders.pay"` | what errors call the section | path and name of the function |
-/// | `when_held = Ok(())` | what to return while somebody else holds the lock; see [below](#when-there-is-no-lock) | an error like any other |
+/// | `when_held = Ok(())` | what to return while another client holds the lock; see [below](#when-there-is-no-lock) | an error like any other |
 /// | `on_error = \|error\| ...` | turns a `LockError` into the return value | `?` on a `Result` |
 /// | `via = self.redlock` | which Redlock to use: `Redlock`, a reference or a smart pointer to one | the installed one |
 /// | `crate = path` | where the runtime is, if not at `::redlock_runtime` | `::redlock_runtime` |
@@ -92,9 +92,9 @@ mod tokens;
 /// }
 /// ```
 ///
-/// `when_held` is what the function returns if the lock could not be had because somebody else
-/// holds it, after waiting as long as `wait` says. Every other error still goes its way, so that
-/// a job that another replica is running is skipped in silence, and an outage is not:
+/// `when_held` is what the function returns if another client still holds the lock after `wait`.
+/// Every other error is returned as before, so a job that another replica is running is skipped, and an
+/// outage is reported:
 ///
 /// ```
 /// use redlock_runtime::{LockError, redis_lock};
@@ -174,7 +174,7 @@ mod tokens;
 ///   before it and released after it.
 /// - Width and precision, as in `{id:.2}`, can make one text of two values, and so can a type's own
 ///   `Display`.
-/// - Renaming an argument in an editor reaches the key where all its placeholders are plain names.
+/// - Renaming an argument in an editor changes the key, too, if all its placeholders are plain names.
 ///   Otherwise the compiler reports the old name, and suggests the new one if they are similar.
 #[proc_macro_attribute]
 pub fn redis_lock(args: TokenStream, item: TokenStream) -> TokenStream {

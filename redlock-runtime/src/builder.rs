@@ -99,14 +99,14 @@ impl Builder {
     /// With `false`, [`install`](Self::install) does not wait until a majority of nodes votes, and
     /// does not fail if none can: for services that must start, and serve what needs no lock, while
     /// their nodes are down. Until a majority votes, acquisitions fail or wait;
-    /// [`Redlock::health`] and [`Redlock::ready`] tell. Default: `true`.
+    /// [`Redlock::health`] and [`Redlock::ready`] report when one does. Default: `true`.
     pub const fn require_quorum(mut self, require: bool) -> Self {
         self.needs_quorum = require;
         self
     }
 
-    /// What every key of this node set begins with on the nodes, such as `"lock:"`: it keeps lock
-    /// keys away from data keys where nodes hold both, and applications away from each other.
+    /// What every key of this node set begins with on the nodes, such as `"lock:"`. It separates lock
+    /// keys from data keys if nodes hold both, and applications from each other.
     /// All processes that share a lock need the same prefix. It cannot begin with `__redlock:`, as
     /// no key can; see [`Redlock::lock`]. Default: none.
     pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
@@ -114,14 +114,14 @@ impl Builder {
         self
     }
 
-    /// The lease of locks that name none, [`max_lease`](Self::max_lease) at most. Default: 5 s.
+    /// The lease of locks that set none; at most [`max_lease`](Self::max_lease). Default: 5 s.
     pub const fn expire(mut self, lease: Duration) -> Self {
         self.settings.expire = lease;
         self
     }
 
-    /// How much longer than lease and drift a node keeps a key. It absorbs clock steps at the
-    /// nodes, and costs time only after a crash, because a release is immediate. Default: the
+    /// How much longer a node keeps a key than the lease and the drift of clocks. It absorbs clock steps
+    /// of the nodes, and costs time only after a crash, because a release is immediate. Default: the
     /// longer of 500 ms and a tenth of the lease. At most 2.4 hours, a tenth of the longest
     /// possible lease.
     pub const fn guard_band(mut self, band: Duration) -> Self {
@@ -129,8 +129,8 @@ impl Builder {
         self
     }
 
-    /// How long one round waits for nodes that do not answer; a verdict falls sooner wherever the other
-    /// nodes allow. Default: the longer of 50 ms and a twentieth of the lease. At most 72 minutes, a
+    /// How long one round waits for nodes that do not answer. It ends sooner, as soon as the other nodes
+    /// decide it. Default: the longer of 50 ms and a twentieth of the lease. At most 72 minutes, a
     /// twentieth of the longest possible lease; but no round waits for longer than one second,
     /// because a node that lost its memory may vote again soon after that.
     pub const fn node_timeout(mut self, timeout: Duration) -> Self {
@@ -138,8 +138,8 @@ impl Builder {
         self
     }
 
-    /// How long a connection may take to be made, and how long a connected node may owe an
-    /// answer before its connection is given up. No lock waits for it. Default: 1 s. At most 1
+    /// How long connecting to a node may take, and how long a connected node may leave a request
+    /// unanswered before the library connects to it again. No lock waits for it. Default: 1 s. At most 1
     /// minute.
     pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.settings.connect_timeout = timeout;
@@ -150,25 +150,25 @@ impl Builder {
     /// Default: 60 s. At most 24 hours.
     ///
     /// All processes that share the servers need the same `max_lease` and the same
-    /// [`guard_band`](Self::guard_band): a server that lost its memory stays out for as long as a
-    /// lock may last that it has forgotten. A server that is used with another one does not vote for
-    /// this node set ([`NodeState::OtherMaxLease`]).
+    /// [`guard_band`](Self::guard_band), because they decide how long a server that lost its memory
+    /// must not vote. A server that other processes use with other values does not vote for this node
+    /// set ([`NodeState::OtherMaxLease`]).
     pub const fn max_lease(mut self, lease: Duration) -> Self {
         self.settings.max_lease = lease;
         self
     }
 
-    /// Lets nodes vote at once that may have lost their memory: no quarantine after a restart, and
-    /// no wait for servers that have just been started. For development and tests, and for nodes
-    /// that forget nothing; in production it lets two hold one lock after a restart.
+    /// Lets a node vote at once even if it may have lost its memory: there is no quarantine after a
+    /// restart, and no wait for servers that have just been started. For development and tests. In
+    /// production, two clients can then hold one lock after a restart.
     pub const fn assume_fresh(mut self, assume: bool) -> Self {
         self.settings.assume_fresh = assume;
         self
     }
 
-    /// Lets nodes vote that drop keys when memory runs out: with `maxmemory` set, and a
-    /// `maxmemory-policy` other than `noeviction`. By default they do not, because a lock that is
-    /// dropped early is a lock that two can hold.
+    /// Lets a node vote even if it may delete keys when memory runs out: if `maxmemory` is set, and
+    /// `maxmemory-policy` is not `noeviction`. By default it does not vote, because two clients can hold
+    /// a lock whose key was deleted.
     pub const fn allow_eviction(mut self, allow: bool) -> Self {
         self.settings.may_evict = allow;
         self
@@ -192,10 +192,10 @@ impl Builder {
         self
     }
 
-    /// Runs the engine as a task on this runtime instead of on a thread of its own: a shorter
-    /// way for each lock, and in tests a clock that can be paused. The price: when the runtime
-    /// stalls, so do renewals, and when it is dropped, what was not released before stays until
-    /// it expires. The runtime needs its timer and I/O enabled.
+    /// Runs the engine as a task on this runtime instead of on a thread of its own. Each lock then
+    /// takes less time, and tests can pause the clock. In return, renewals stall when the runtime
+    /// stalls, and when the runtime is dropped, locks that were not released stay until their keys
+    /// expire. The runtime needs its timer and I/O enabled.
     pub fn runtime(mut self, handle: tokio::runtime::Handle) -> Self {
         self.runtime = Some(handle);
         self
@@ -206,9 +206,8 @@ impl Builder {
     /// background.
     ///
     /// # Errors
-    /// Everything that is wrong with the configuration, at once; also two URLs that lead to
-    /// one server, and so many servers that refuse access or may drop locks that no majority is
-    /// left.
+    /// Every mistake in the configuration, at once. Also two URLs that lead to one server, and servers
+    /// that refuse access or may delete locks, if no majority is left without them.
     ///
     /// # Cancellation
     /// Dropping the future leaves nothing behind.
@@ -251,15 +250,14 @@ impl Builder {
     /// Makes the node set, and makes it the one that annotated functions use. Keep the value in
     /// `main`: dropping it ends the node set in order.
     ///
-    /// Returns once a majority of nodes votes. On servers that have just been started that takes some
+    /// Returns once a majority of nodes votes. On servers that have just been started this takes some
     /// seconds, once: they look like servers that have lost all their locks, so they do not vote
-    /// before those have expired. [`assume_fresh(true)`](Self::assume_fresh) spares the wait in
+    /// before such locks have expired. [`assume_fresh(true)`](Self::assume_fresh) skips the wait in
     /// development, [`require_quorum(false)`](Self::require_quorum) does not wait at all.
     ///
     /// # Errors
     /// As [`build`](Self::build), if a node set is installed already, and
-    /// [`ConfigProblem::NoQuorum`] if so few nodes answer and are fit to vote that waiting does not
-    /// help.
+    /// [`ConfigProblem::NoQuorum`] if too few nodes can vote and waiting does not help.
     ///
     /// # Cancellation
     /// Dropping the future leaves nothing behind.
@@ -324,7 +322,7 @@ impl Redlock {
         }
     }
 
-    /// What only the servers themselves can tell about a configuration.
+    /// The mistakes in a configuration that only the servers reveal.
     async fn check_servers(&self) -> Result<(), ConfigError> {
         self.shared.engine.settled().await.map_err(gone)?;
         let health = self.health();
@@ -389,7 +387,7 @@ fn gone(_: Stopped) -> ConfigError {
     })
 }
 
-/// True for a server's word that user or password are wrong or missing.
+/// True for an error message about a wrong or missing user or password.
 fn is_denial(reason: &str) -> bool {
     ["WRONGPASS", "NOAUTH", "NOPERM", "AuthenticationFailed"]
         .iter()

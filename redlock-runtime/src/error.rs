@@ -22,20 +22,22 @@ use crate::{config::ConfigError, health::happened};
 /// | [`Config`](Self::Config) | invalid lock options | a bug in the code |
 ///
 /// Every variant except the last two carries a [`Report`]: key, time spent, and what each node said.
-/// It is written by `Debug` as by `Display`, because that is what a `main` prints that returns it.
+/// `Debug` writes the same text as `Display`, because a `main` that returns the error prints it by
+/// `Debug`. No text contains a password.
 #[non_exhaustive]
 #[derive(Clone)]
 pub enum LockError {
     /// Another client, or another task of this process, holds the lock.
-    /// [`LockError::retry_after`] tells when a retry makes sense, if that is known.
+    /// [`LockError::retry_after`] is the time until the lock expires, if that is known.
     Contended(Report),
     /// Too few nodes answered in time for a majority: they are down, out of reach, unresponsive or
-    /// slow, or they refuse. An answer counts within the node timeout, while at least a tenth of the
-    /// lease is left; in that time the nodes must also have agreed on a fencing token.
+    /// slow, or they reject the request. An answer counts if it arrives within the node timeout and
+    /// while at least a tenth of the lease is left. In that time, a majority must also agree on a
+    /// fencing token.
     NoQuorum(Report),
     /// Enough nodes for a majority are connected, but some of them have lost their memory, in a
     /// restart or a flush. They do not vote until all locks that they may have forgotten have
-    /// expired. [`LockError::retry_after`] tells when that is.
+    /// expired. [`LockError::retry_after`] is the time until then.
     /// [`Lock::wait`](crate::Lock::wait) waits for it, too.
     Quarantined(Report),
     /// While the lock was held, so many nodes lost its key that no majority is known to have it any

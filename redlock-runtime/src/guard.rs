@@ -11,12 +11,12 @@ use crate::{
 /// in or outside a runtime, on a panic, with the task that owned it. The release itself is the
 /// engine's work and cannot be cancelled.
 ///
-/// Dropping does not wait for the nodes: the release is on its way, and reaches them within one
-/// trip. The next one of this node set to ask comes behind it; somebody else may for that moment
-/// still find the lock taken. [`release`](Self::release) waits.
+/// Dropping does not wait for the nodes: the release reaches them within one trip. A later request of
+/// this process is sent after it, but another process may find the lock taken until then.
+/// [`release`](Self::release) waits for the nodes.
 ///
-/// A guard tells whether its lock can still be trusted, but it cannot stop the code that holds
-/// it: [`Lock::hold`](crate::Lock::hold) and annotated functions can. With a bare guard, check
+/// A guard reports whether its lock can still be trusted, but it cannot stop the code that holds
+/// it. [`Lock::hold`](crate::Lock::hold) and annotated functions can. With a bare guard, check
 /// [`is_held`](Lease::is_held) before each step that must not happen without the lock, or race
 /// the work against [`lost`](Lease::lost).
 #[derive(Debug)]
@@ -41,7 +41,7 @@ impl Guard {
         self.lease.clone()
     }
 
-    /// Releases the lock, and waits for the nodes' word on it.
+    /// Releases the lock, and waits for the nodes' replies.
     ///
     /// # Cancellation
     /// The release is on its way as soon as this is called, and goes on when the future is

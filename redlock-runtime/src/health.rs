@@ -4,8 +4,8 @@ use std::{error, fmt, sync::Arc, time::Duration};
 
 use redlock_protocol::{self as protocol, Instant, QuarantineReason};
 
-/// What a node does, and if it does not vote, why. Written as what is said of it: "votes", "was
-/// restarted and does not vote for 4.2s".
+/// Whether a node votes, and if it does not, why. Written without a subject: "votes", "was restarted and
+/// does not vote for 4.2s".
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeState {
@@ -16,38 +16,39 @@ pub enum NodeState {
         /// Why the last attempt failed, or how the connection broke.
         reason: Arc<str>,
     },
-    /// Connected, but it has lost its memory, and does not vote until all that it may have forgotten
-    /// has expired.
+    /// Connected, but it may have lost its memory. It does not vote until all locks that it may have
+    /// forgotten have expired.
     Quarantined {
         /// Why it is believed to have lost its memory.
         reason: QuarantineReason,
         /// For how long it does not vote, at the most.
         remaining: Duration,
     },
-    /// Connected, but its clock has run ahead by so much that it may have dropped locks early.
+    /// Connected, but its clock has run so far ahead that its keys may expire too early.
     ClockAhead {
         /// By how much, within one lease.
         by: Duration,
         /// For how long it does not vote.
         remaining: Duration,
     },
-    /// Connected, but it refuses what it takes to let it vote; it is asked again in the background.
+    /// Connected, but it rejects a command that the library needs. The library tries again in the
+    /// background.
     Refuses {
-        /// The server's own words.
+        /// The server's error message.
         message: Arc<str>,
     },
-    /// It is the same server as another node, and must not vote twice.
+    /// It is the same server as another node of the list, and a server must not vote twice.
     SameServer {
         /// The other node's address, without user and password.
         twin: Arc<str>,
     },
-    /// It may drop locks when memory runs out, and must not vote.
+    /// It may delete locks when memory runs out, so it must not vote.
     Evicts {
         /// Its `maxmemory-policy`.
         policy: Arc<str>,
     },
-    /// The fleet that uses it allows another longest lease than this process does, so that the two
-    /// would not agree on how long a node that lost its memory must stay out.
+    /// Other processes use it with another `max_lease` or guard band, so they and this process would
+    /// not agree on how long a server that lost its memory must not vote.
     OtherMaxLease {
         /// The longest key TTL of the fleet.
         theirs: Duration,
@@ -173,14 +174,14 @@ impl Health {
         self.nodes
     }
 
-    /// True if a majority of nodes votes, so that locks can be had.
+    /// True if a majority of nodes votes.
     #[must_use]
     pub fn has_quorum(&self) -> bool {
         self.voters() >= protocol::majority(self.nodes.len())
     }
 
-    /// After how long a majority votes, at the latest, if no node fails and none recovers: zero if
-    /// one votes now. `None` if too many nodes are out for reasons that time alone does not end.
+    /// The time until a majority votes, at most, if no node fails and none recovers: zero if a majority
+    /// votes now. `None` if waiting alone does not lead to a majority.
     #[must_use]
     pub fn quorum_in(&self) -> Option<Duration> {
         let ready = |node: &NodeStatus| match node.is_up() {
@@ -230,7 +231,7 @@ impl fmt::Display for NodeState {
                 return write!(f, "is the same server as {twin}, and does not vote twice");
             }
             Self::Refuses { message } => {
-                write!(f, "refuses what the library needs ({message})")?;
+                write!(f, "rejects a command that the library needs ({message})")?;
                 return remedy(message).map_or(Ok(()), |remedy| write!(f, "; {remedy}"));
             }
             Self::Evicts { policy } => State::Evicts {
@@ -245,17 +246,17 @@ impl fmt::Display for NodeState {
     }
 }
 
-/// What to do about a server that refuses, by its own words.
+/// What to do about a server that rejects commands, by its error message.
 fn remedy(message: &str) -> Option<&'static str> {
     let is = |codes: &[&str]| codes.iter().any(|code| message.contains(code));
     if is(&["CLUSTERDOWN", "CROSSSLOT", "MOVED"]) {
         Some("nodes of a Redis Cluster cannot be used, only servers with `cluster-enabled no`")
     } else if is(&["unknown command"]) {
-        Some("it may be a Sentinel: name the servers that it watches instead")
+        Some("it may be a Sentinel: name the servers that it watches in its place")
     } else if is(&["READONLY"]) {
-        Some("it is a replica: name its master instead")
+        Some("it is a replica: name its master in its place")
     } else if is(&["NOPERM"]) {
-        Some("give its user the rights that the documentation of `redlock_runtime` lists")
+        Some("give its user the rights that `redlock_runtime::guide::servers` lists")
     } else {
         None
     }
@@ -301,7 +302,7 @@ impl fmt::Display for NotReady {
     }
 }
 
-/// As it is displayed: this is what `main` prints.
+/// As `Display`, because a `main` that returns the error prints it by `Debug`.
 impl fmt::Debug for NotReady {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)

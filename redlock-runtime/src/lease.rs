@@ -45,7 +45,7 @@ impl fmt::Display for FencingToken {
     }
 }
 
-/// A view on a held lock: how long it can be trusted, and the news when it cannot.
+/// A view on a held lock: how long it can be trusted, and how it ended.
 ///
 /// `lease = name` in the attribute binds one in the body. It can be cloned and handed to other
 /// tasks; it keeps nothing alive.
@@ -67,7 +67,7 @@ impl Lease {
     }
 
     /// True while the lock is held: acquired, not released, not known to be lost, and before its
-    /// deadline. True says nothing about the next moment; see [`remaining`](Self::remaining).
+    /// deadline. The answer can change at any time; see [`remaining`](Self::remaining).
     #[must_use]
     pub fn is_held(&self) -> bool {
         !self.remaining().is_zero()
@@ -79,10 +79,10 @@ impl Lease {
         self.asked.as_ref().map_or(Duration::ZERO, Asked::remaining)
     }
 
-    /// The number by which a store can tell this holder from earlier ones: larger than that of
-    /// every acquisition of this key that was over when this one began, and never given twice.
-    /// Hand it to the store with the *first read* and every write; the store refuses what is
-    /// smaller than the largest it has seen.
+    /// The number by which a store can tell this holder from earlier ones. It is larger than that of
+    /// every acquisition of this key that had ended when this one began, and is never given twice.
+    /// Send it to the store with the *first read* and every write; the store refuses a token that is
+    /// smaller than the largest one it has seen.
     ///
     /// # Errors
     /// The lock is not held any more: [`LockError::Lost`], [`LockError::Expired`] or
@@ -95,8 +95,8 @@ impl Lease {
         Ok(FencingToken(asked.status.token().0))
     }
 
-    /// Waits until the lock ends under its holder, and tells how. Waits for ever if the holder
-    /// releases it, so race it against the work.
+    /// Waits until the lock is lost or expires, and returns the reason. Waits for ever if the holder
+    /// releases the lock, so race it against the work.
     ///
     /// # Cancellation
     /// Cancel-safe; it can be called again and by several tasks.
@@ -110,8 +110,8 @@ impl Lease {
         }
     }
 
-    /// Starts a fresh lease now, of the full length that the lock was acquired with but not
-    /// beyond `max_hold`, and tells what is left of it.
+    /// Starts a new lease now, of the full length that the lock was acquired with but not beyond
+    /// `max_hold`, and returns the time that is left of it.
     ///
     /// # Errors
     /// [`LockError::NoQuorum`] if too few nodes confirmed in time: the old lease goes on, and

@@ -21,9 +21,9 @@ use crate::{
 /// Locks are not re-entrant: a task that acquires a lock which it holds waits for itself.
 /// Waiting tasks of one process are served in the order in which they asked. Between processes
 /// there is no such order. A process that passes the lock from task to task leaves it to other
-/// processes after a few turns, once it knows that they wait; which of them is next is not
-/// defined. Waiting clients of other libraries are not known, so they may not find the lock free
-/// for as long as that goes on.
+/// processes after some 25 ms, once it knows that they wait; which of them is next is not
+/// defined. Clients of other libraries cannot announce that they wait: see
+/// [`mixed_fleet`](crate::Builder::mixed_fleet).
 #[derive(Clone, Debug)]
 #[must_use = "a lock is not held before `acquire` is awaited"]
 pub struct Lock {
@@ -42,9 +42,9 @@ impl Lock {
     }
 
     /// The lease: how long the lock can be trusted, counted from before the first request is
-    /// sent. Of a lock that tasks of this process have one after another for short times, that may
-    /// be up to 50 ms before its turn, and a twentieth of the lease at the most. Default: that of the
-    /// node set, 5 s.
+    /// sent. If tasks of this process have the lock one after another, that request may be up to 50 ms
+    /// older than the section, and a twentieth of the lease at most. Default: that of the node set,
+    /// 5 s.
     pub const fn expire(mut self, lease: Duration) -> Self {
         self.options.expire = Some(lease);
         self
@@ -74,7 +74,7 @@ impl Lock {
     }
 
     /// The longest time that renewals may keep the lock, counted as the lease is. Then it
-    /// expires, so that a task that hangs does not hold it for ever. Must be at least the lease;
+    /// expires, so a task that hangs does not hold it for ever. Must be at least the lease;
     /// `Duration::MAX` is no limit.
     pub const fn max_hold(mut self, time: Duration) -> Self {
         self.options.max_hold = Some(time);

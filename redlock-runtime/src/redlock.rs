@@ -81,7 +81,7 @@ impl Redlock {
         self.health().into_nodes()
     }
 
-    /// Returns once a majority of nodes votes, so that locks can be had.
+    /// Returns once a majority of nodes votes.
     /// [`Builder::install`](crate::Builder::install) has waited for that already.
     ///
     /// # Errors
@@ -107,11 +107,11 @@ impl Redlock {
 
     /// Shuts the node set down in order: nothing new is locked, waiting callers get
     /// [`LockError::Stopped`](crate::LockError::Stopped), holders may finish, and everything is
-    /// released. Returns once that is done, or after `timeout`: then holders that are left are
-    /// told that their lock is lost, and their keys expire by themselves.
+    /// released. Returns once that is done, or after `timeout`: bodies that still run are then cut off
+    /// with [`LockError::Stopped`](crate::LockError::Stopped), and keys that are left expire.
     ///
     /// # Errors
-    /// [`ShutdownError`] tells what was left when the time was up.
+    /// [`ShutdownError`] counts what was left when the time was up.
     ///
     /// # Cancellation
     /// The shutdown goes on when this future is dropped.

@@ -16,6 +16,7 @@ const LAYERS: Layers = &[
     ("config", &["health", "node", "script"]),
     ("error", &["config", "health"]),
     ("fence", &[]),
+    ("guide", &[]),
     ("key", &[]),
     ("node_set", &["config", "engine"]),
     ("lease", &["engine", "error", "node_set"]),

@@ -129,18 +129,18 @@ pub enum Loss {
     Stopped,
 }
 
-/// What one node said of a key.
+/// What one node replied about a key.
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// The key was ours.
+    /// The node has our key.
     Ours,
-    /// The key was somebody else's.
+    /// The node has the key of another owner.
     HeldByAnother {
         /// How long that key still lives; `None` if it never expires.
         remaining: Option<Duration>,
     },
-    /// The key was no longer ours: gone, or somebody else's.
+    /// The node no longer has our key: the key is gone, or belongs to another owner.
     NoLongerOurs,
     /// The node had not answered when the others decided.
     NoAnswerYet,
@@ -173,12 +173,12 @@ pub enum Verdict {
     },
     /// The server answered with an error.
     Refused {
-        /// Its words.
+        /// The server's error message.
         message: Arc<str>,
     },
-    /// The server answered with something that is no answer to the question.
+    /// The server's answer does not fit the request.
     Garbled {
-        /// What it said, shortened.
+        /// The answer, shortened.
         answer: Arc<str>,
     },
 }
@@ -187,11 +187,11 @@ pub enum Verdict {
 #[non_exhaustive]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QuarantineReason {
-    /// Its process is another one than the one that was admitted to the vote.
+    /// The server's process is not the one that was admitted to the vote.
     Restarted,
-    /// What the library keeps on it was there on this connection, and is gone.
+    /// The library's data was on the server during this connection, and is gone.
     Flushed,
-    /// It has nothing of the library's: it is new, or it has lost everything.
+    /// The server has no data of the library: it is new, or it has lost all its data.
     NeverSeenBefore,
 }
 
@@ -205,8 +205,8 @@ pub enum Release {
     /// The lease had ended before, or a majority of nodes no longer had the key: another client may
     /// have held the lock in the meantime.
     AlreadyExpired,
-    /// Too few nodes answered to tell, or the node set was shut down. What could not be released
-    /// is released once a node can be reached again, or expires.
+    /// Too few nodes answered, or the node set was shut down. The library releases the other keys when
+    /// their nodes can be reached again; until then they may expire.
     Unknown,
 }
 

@@ -8,10 +8,10 @@ use crate::{health::Health, script::RESERVED};
 /// them.
 pub const NODES_VARIABLE: &str = "REDLOCK_NODES";
 
-/// What is wrong with a configuration: all of it, not just the first mistake.
+/// Every mistake in a configuration, and not only the first one.
 ///
-/// No message holds a password, nor any part of a URL that could not be read.
-/// It is written by `Debug` as by `Display`, because that is what a `main` prints that returns it.
+/// No message contains a password, or any part of a URL that could not be parsed. `Debug` writes the
+/// same text as `Display`, because a `main` that returns the error prints it by `Debug`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ConfigError {
     problems: Vec<ConfigProblem>,
@@ -69,18 +69,18 @@ pub enum ConfigProblem {
     NodesVariableEmpty,
     /// `REDLOCK_NODES` is set, but is not valid UTF-8.
     NodesVariableNotUnicode,
-    /// The node at this index is not one that can be reached.
+    /// The URL at this index does not name a node.
     BadNode {
         /// Position in the list of nodes, from zero.
         index: usize,
-        /// What is wrong with it; quotes nothing that may be a password.
+        /// What is wrong with it. Quotes no part of the URL that may be a password.
         reason: String,
     },
     /// Two nodes of the list have the same address.
     DuplicateNode {
-        /// Position of the one.
+        /// Position of the first one, from zero.
         first: usize,
-        /// Position of the other.
+        /// Position of the second one.
         second: usize,
         /// Their address.
         address: String,
@@ -100,31 +100,31 @@ pub enum ConfigProblem {
         /// The first node in memory.
         memory: String,
     },
-    /// Two different addresses lead to the same server, which would vote twice.
+    /// Two different addresses lead to the same server, which must not vote twice.
     SameServer {
-        /// The one address.
+        /// One address of the server.
         first: String,
-        /// The other address.
+        /// Another address of the server.
         second: String,
     },
-    /// So many servers refused access that no majority can ever be reached. One such problem for
-    /// each of them.
+    /// A server refuses access, and without all such servers no majority is left. There is one problem
+    /// for each of them.
     AccessDenied {
         /// The server's address.
         address: String,
-        /// The server's own words.
+        /// The server's error message.
         message: String,
     },
-    /// So many servers may drop locks when memory runs out that no majority is left to vote. One
-    /// such problem for each of them.
+    /// A server may delete locks when memory runs out, and without all such servers no majority is
+    /// left. There is one problem for each of them.
     EvictingNode {
         /// The server's address.
         address: String,
         /// Its `maxmemory-policy`.
         policy: String,
     },
-    /// So many servers are used with another `max_lease` or guard band that no majority is left to
-    /// vote. One such problem for each of them.
+    /// Other processes use a server with another `max_lease` or guard band, and without all such
+    /// servers no majority is left. There is one problem for each of them.
     OtherMaxLease {
         /// The server's address.
         address: String,
@@ -133,13 +133,13 @@ pub enum ConfigProblem {
         /// How long keys of this process may live.
         ours: Duration,
     },
-    /// Too few nodes vote for a majority, and time alone does not change that; see
+    /// No majority of nodes votes, and waiting alone does not change that; see
     /// [`Builder::require_quorum`](crate::Builder::require_quorum).
     NoQuorum {
         /// Which nodes do not vote, and why.
         health: Health,
     },
-    /// More nodes than any quorum needs.
+    /// There are more nodes than allowed.
     TooManyNodes {
         /// How many there are.
         count: usize,
@@ -149,7 +149,7 @@ pub enum ConfigProblem {
     /// The key of a lock, or the key prefix of a node set, begins with `__redlock:`. The library
     /// keeps its own data on the nodes under such keys.
     ReservedKey {
-        /// The key as it would stand on the nodes, key prefix included; or the key prefix.
+        /// The key on the nodes, with the key prefix; or the key prefix.
         key: String,
     },
     /// A duration that must be longer than zero is not.
@@ -157,7 +157,7 @@ pub enum ConfigProblem {
         /// The name of the setting.
         setting: &'static str,
     },
-    /// A duration is longer than can make sense.
+    /// A duration is longer than allowed.
     DurationTooLong {
         /// The name of the setting.
         setting: &'static str,
@@ -166,7 +166,7 @@ pub enum ConfigProblem {
         /// The longest that can be set.
         longest: Duration,
     },
-    /// The lease is no longer than the clock drift that Redlock subtracts from it.
+    /// The lease is no longer than the drift of clocks that Redlock allows for: 1 % and 2 ms.
     LeaseTooShort {
         /// The lease.
         expire: Duration,
@@ -178,22 +178,21 @@ pub enum ConfigProblem {
         /// The longest lease that this node set allows.
         max_lease: Duration,
     },
-    /// `max_lease` itself is beyond reason.
+    /// `max_lease` is longer than allowed.
     MaxLeaseTooLong {
         /// What was set.
         max_lease: Duration,
         /// The longest that can be set.
         longest: Duration,
     },
-    /// A renewal would come after the lease has ended.
+    /// The first renewal would come after the lease has ended.
     RenewNotShorter {
         /// Time between renewals.
         renew: Duration,
         /// The lease.
         expire: Duration,
     },
-    /// Renewals would come so often that they are a load on the nodes. Each one sends a request to
-    /// every node.
+    /// Renewals would come too often. Each one sends a request to every node.
     RenewTooOften {
         /// Time between renewals: what was set, or a third of the lease.
         renew: Duration,
@@ -207,13 +206,13 @@ pub enum ConfigProblem {
         /// The lease.
         expire: Duration,
     },
-    /// `max_hold` bounds renewals, and there are none.
+    /// `max_hold` limits renewals, but `renew` is not set.
     MaxHoldWithoutRenew,
     /// A node set is installed already.
     AlreadyInstalled,
-    /// The operating system gave no thread or no runtime to work on.
+    /// The engine's thread or runtime could not be started.
     NoEngine {
-        /// Its own words.
+        /// The error message of the operating system or the runtime.
         message: String,
     },
 }
@@ -266,12 +265,12 @@ impl fmt::Display for ConfigProblem {
 }
 
 impl ConfigProblem {
-    /// The problems that only servers can tell.
+    /// The problems that only servers reveal.
     fn fmt_of_servers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SameServer { first, second } => write!(
                 f,
-                "{first} and {second} are the same server; it would vote twice"
+                "{first} and {second} are the same server, which must not vote twice; name each server once"
             ),
             Self::AccessDenied { address, message } => write!(
                 f,
@@ -279,7 +278,7 @@ impl ConfigProblem {
             ),
             Self::EvictingNode { address, policy } => write!(
                 f,
-                "{address} drops keys when memory runs out (maxmemory-policy {policy}); set it to noeviction, or say `allow_eviction(true)`"
+                "{address} deletes keys when memory runs out (maxmemory-policy {policy}), locks included; set the policy to noeviction"
             ),
             Self::OtherMaxLease {
                 address,
@@ -293,7 +292,7 @@ impl ConfigProblem {
             ),
             Self::NoQuorum { health } => write!(
                 f,
-                "no lock can be had: {health}; mend that, or start all the same with \
+                "no majority of nodes votes: {health}; to start without a majority, set \
                  `require_quorum(false)`"
             ),
             of_time => of_time.fmt_time(f),

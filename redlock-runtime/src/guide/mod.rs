@@ -1,0 +1,26 @@
+//! Pages on choosing options, running the servers, and moving from other libraries.
+//!
+//! | page | questions that it answers |
+//! |---|---|
+//! | [`choosing`] | How long should `expire` and `wait` be? When do I need `renew`? How many servers? |
+//! | [`servers`] | Which servers and managed services can be nodes? What must their users be allowed to do? |
+//! | [`operating`] | How do I restart, replace and monitor the servers? What do I do about a lock that seems stuck? |
+//! | [`migrating`] | What changes for code that uses Redisson, ShedLock, redsync or rslock? |
+//! | [`faq`] | Is Redlock safe? Why not a database, etcd or ZooKeeper? |
+//!
+//! The promises themselves, with the tests behind them, are in [`guarantees`](crate::guarantees).
+
+#[doc = include_str!("choosing.md")]
+pub mod choosing {}
+
+#[doc = include_str!("servers.md")]
+pub mod servers {}
+
+#[doc = include_str!("operating.md")]
+pub mod operating {}
+
+#[doc = include_str!("migrating.md")]
+pub mod migrating {}
+
+#[doc = include_str!("faq.md")]
+pub mod faq {}
