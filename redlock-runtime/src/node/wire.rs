@@ -162,21 +162,23 @@ fn malformed(_: Malformed) -> Arc<str> {
     "the server sent something that is no reply, or one that is too large".into()
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod tests {
     use std::{
         io::{Read, Write},
-        os::unix::net::UnixStream,
+        net::{TcpListener, TcpStream},
         thread,
     };
 
     use super::*;
 
     /// A wire, and the server's end of it.
-    fn pair() -> (Wire, UnixStream) {
-        let (ours, theirs) = UnixStream::pair().unwrap();
+    fn pair() -> (Wire, TcpStream) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let ours = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (theirs, _) = listener.accept().unwrap();
         ours.set_nonblocking(true).unwrap();
-        let ours = tokio::net::UnixStream::from_std(ours).unwrap();
+        let ours = tokio::net::TcpStream::from_std(ours).unwrap();
         (Wire::new(Box::new(ours)), theirs)
     }
 

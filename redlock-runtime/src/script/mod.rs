@@ -13,7 +13,7 @@ use redlock_protocol::{
 use uuid::Uuid;
 
 use self::word::Word::{Number, Text};
-pub(crate) use self::word::{Command, Word, words, write};
+pub(crate) use self::word::{Command, Word, owner_value, words, write};
 
 /// The script that consists of these files.
 macro_rules! source {
@@ -107,7 +107,7 @@ pub(crate) fn command<'a>(request: &'a Request, hash: &'a str, with_source: bool
         } => {
             let mut command = run(&ADMIT, &[hash]);
             command.push(Text(server.as_deref().unwrap_or_default()));
-            command.extend(words_of(*evidence));
+            command.extend(words_of_evidence(*evidence));
             command.extend([
                 Number(admission.0),
                 Number(floor.0),
@@ -116,6 +116,21 @@ pub(crate) fn command<'a>(request: &'a Request, hash: &'a str, with_source: bool
             ]);
             command
         }
+        Request::Acquire { .. } | Request::Extend { .. } | Request::PutBack { .. } => {
+            vote(request, hash, with_source)
+        }
+        Request::Watch { key, .. } => words(["GET", key]),
+        Request::Release { key, owner } => {
+            let mut command = run(&RELEASE, &[key]);
+            command.push(Word::Owner(*owner));
+            command
+        }
+    }
+}
+
+fn vote<'a>(request: &'a Request, hash: &'a str, with_source: bool) -> Command<'a> {
+    let run = |script, key: &'a str| run(script, with_source, &[key, hash]);
+    match request {
         Request::Acquire {
             key,
             owner,
@@ -124,8 +139,8 @@ pub(crate) fn command<'a>(request: &'a Request, hash: &'a str, with_source: bool
             admission,
             waits,
         } => {
-            let mut command = run(&ACQUIRE, &[key, hash]);
-            command.extend(vote(key, (*owner, *ttl, *admission), Some(*block)));
+            let mut command = run(&ACQUIRE, key);
+            command.extend(words_of_vote(key, (*owner, *ttl, *admission), Some(*block)));
             command.push(flag(*waits));
             command
         }
@@ -137,8 +152,8 @@ pub(crate) fn command<'a>(request: &'a Request, hash: &'a str, with_source: bool
             block,
             admission,
         } => {
-            let mut command = run(&EXTEND, &[key, hash]);
-            command.extend(vote(key, (*owner, *ttl, *admission), *block));
+            let mut command = run(&EXTEND, key);
+            command.extend(words_of_vote(key, (*owner, *ttl, *admission), *block));
             command.push(millis(ttl.saturating_add(*spare)));
             command
         }
@@ -148,16 +163,11 @@ pub(crate) fn command<'a>(request: &'a Request, hash: &'a str, with_source: bool
             ttl,
             admission,
         } => {
-            let mut command = run(&PUT_BACK, &[key, hash]);
-            command.extend(vote(key, (*owner, *ttl, *admission), None));
+            let mut command = run(&PUT_BACK, key);
+            command.extend(words_of_vote(key, (*owner, *ttl, *admission), None));
             command
         }
-        Request::Watch { key, .. } => words(["GET", key]),
-        Request::Release { key, owner } => {
-            let mut command = run(&RELEASE, &[key]);
-            command.push(Word::Owner(*owner));
-            command
-        }
+        _ => unreachable!("{request:?} asks for no vote"),
     }
 }
 
@@ -176,7 +186,7 @@ fn run<'a>(script: &'static Source, with_source: bool, keys: &[&'a str]) -> Comm
 }
 
 /// The arguments of `vote.lua`.
-fn vote(
+fn words_of_vote(
     key: &str,
     (owner, ttl, admission): (Owner, Duration, AdmissionId),
     block: Option<BlockRequest>,
@@ -197,7 +207,7 @@ fn vote(
     ]
 }
 
-fn words_of(evidence: Evidence) -> [Word<'static>; 3] {
+fn words_of_evidence(evidence: Evidence) -> [Word<'static>; 3] {
     let (kind, of, wait) = match evidence {
         Evidence::Waited { loss, wait } => ("waited", loss.0, wait),
         Evidence::FirstStart { loss, wait } => ("first_start", loss.0, wait),
@@ -216,16 +226,6 @@ pub(crate) fn preface(request: &Request) -> Vec<Command<'static>> {
         Request::Identify => load_all(),
         _ => Vec::new(),
     }
-}
-
-/// What stands under the lock key: the owner's random id, as text that people can compare. Its first
-/// 18 characters are the process, which the scripts rely on.
-pub(crate) fn owner_value(owner: Owner) -> [u8; 36] {
-    let mut text = [0; 36];
-    Uuid::from_u128(owner.0)
-        .hyphenated()
-        .encode_lower(&mut text);
-    text
 }
 
 /// The owner whose value this is.

@@ -1,8 +1,7 @@
 //! Commands as servers read them.
 
 use redlock_protocol::Owner;
-
-use super::owner_value;
+use uuid::Uuid;
 
 /// One word of a command: its name, or an argument.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +56,16 @@ fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
             return &digits[start..];
         }
     }
+}
+
+/// What stands under the lock key: the owner's random id, as text that people can compare. Its first
+/// 18 characters are the process, which the scripts rely on.
+pub(crate) fn owner_value(owner: Owner) -> [u8; 36] {
+    let mut text = [0; 36];
+    Uuid::from_u128(owner.0)
+        .hyphenated()
+        .encode_lower(&mut text);
+    text
 }
 
 #[cfg(test)]
