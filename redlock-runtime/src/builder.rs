@@ -10,7 +10,7 @@ use std::{
 use crate::{
     announce,
     config::{ConfigError, ConfigProblem, NODES_VARIABLE, Node, Settings, parse_nodes},
-    engine::{Config, Engine, Stopped},
+    engine::{Config, Engine, Stopped, is_paused_here},
     health::NodeState,
     install::{self, Installed},
     node_set::Shared,
@@ -56,10 +56,13 @@ impl Builder {
     ///
     /// - `redis://[user:password@]host[:port][/database]`
     /// - `rediss://...`: the same over TLS, with the feature `tls`
-    /// - `unix:///path/to/socket[?user=...&pass=...]`
+    /// - `unix:///path/to/socket[?db=...&user=...&pass=...]`
     /// - `memory://name`: no server at all, but a store in this process, for tests and for
     ///   trying things out; one name is one store. Locks on such nodes exclude nothing outside this
     ///   process, so they cannot stand beside servers in one node set
+    ///
+    /// A part of a URL that has no meaning here, such as another parameter, is an error. In a password,
+    /// write `/` as `%2F`, `?` as `%3F` and `#` as `%23`.
     ///
     /// Use an odd number of servers that fail independently: no replicas of each other, no
     /// cluster, each with its own machine. With one node there is one lock server, and no lock
@@ -196,9 +199,18 @@ impl Builder {
     /// takes less time, and tests can pause the clock. In return, renewals stall when the runtime
     /// stalls, and when the runtime is dropped, locks that were not released stay until their keys
     /// expire. The runtime needs its timer and I/O enabled.
+    ///
+    /// If the clock of the calling runtime is paused, `memory://` nodes run on that runtime without
+    /// this call, and servers are a [`ConfigProblem::PausedClock`].
     pub fn runtime(mut self, handle: tokio::runtime::Handle) -> Self {
         self.runtime = Some(handle);
         self
+    }
+
+    /// What of it a node set for a test needs.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn into_settings(self) -> Settings {
+        self.settings
     }
 
     /// Makes the node set. Waits until every node has been connected to or has failed once, so
@@ -218,30 +230,7 @@ impl Builder {
         };
         problems.extend(self.settings.problems());
         ConfigError::unless_empty(problems)?;
-
-        let is_embedded = nodes.iter().all(Node::is_memory);
-        let (addresses, targets) = nodes
-            .into_iter()
-            .map(|node| (node.address, node.target))
-            .unzip();
-        let engine = Engine::start(Config {
-            nodes: targets,
-            settings: self.settings.for_protocol(),
-            runtime: self.runtime,
-        })
-        .map_err(|error| {
-            ConfigError::of(ConfigProblem::NoEngine {
-                message: error.to_string(),
-            })
-        })?;
-        let redlock = Redlock {
-            shared: Arc::new(Shared {
-                engine,
-                settings: self.settings,
-                addresses,
-                is_embedded,
-            }),
-        };
+        let redlock = start(nodes, self.settings, self.runtime)?;
         redlock.check_servers().await?;
         announce::built(&redlock);
         Ok(redlock)
@@ -298,6 +287,65 @@ impl Nodes {
                 Err(VarError::NotUnicode(_)) => Err(ConfigProblem::NodesVariableNotUnicode),
             },
         }
+    }
+}
+
+/// Starts the engine. Does not wait for the nodes.
+pub(crate) fn start(
+    nodes: Vec<Node>,
+    settings: Settings,
+    runtime: Option<tokio::runtime::Handle>,
+) -> Result<Redlock, ConfigError> {
+    let is_embedded = nodes.iter().all(Node::is_memory);
+    let runtime = with_this_clock(runtime, is_embedded)?;
+    #[cfg(feature = "test-util")]
+    let is_for_a_test = nodes.iter().any(Node::is_faulty);
+    let (addresses, targets) = nodes
+        .into_iter()
+        .map(|node| (node.address, node.target))
+        .unzip();
+    let engine = Engine::start(Config {
+        nodes: targets,
+        settings: settings.for_protocol(),
+        runtime,
+        #[cfg(feature = "test-util")]
+        seed: is_for_a_test.then_some(0),
+    })
+    .map_err(|error| {
+        ConfigError::of(ConfigProblem::NoEngine {
+            message: error.to_string(),
+        })
+    })?;
+    Ok(Redlock {
+        shared: Arc::new(Shared {
+            #[cfg(feature = "test-util")]
+            journal: is_for_a_test.then(|| crate::journal::Journal::new(engine.now())),
+            engine,
+            settings,
+            addresses,
+            is_embedded,
+        }),
+    })
+}
+
+/// Where the engine must run if the clock is paused here: on a runtime whose clock is, too.
+fn with_this_clock(
+    runtime: Option<tokio::runtime::Handle>,
+    is_embedded: bool,
+) -> Result<Option<tokio::runtime::Handle>, ConfigError> {
+    if !is_paused_here() {
+        return Ok(runtime);
+    }
+    let runtime = runtime.unwrap_or_else(tokio::runtime::Handle::current);
+    let is_paused_there = {
+        let _there = runtime.enter();
+        is_paused_here()
+    };
+    // Servers answer in real time, which a paused clock skips.
+    if is_paused_there && is_embedded {
+        Ok(Some(runtime))
+    } else {
+        Err(ConfigError::of(ConfigProblem::PausedClock))
     }
 }
 

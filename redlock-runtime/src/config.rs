@@ -1,21 +1,17 @@
 //! Every rule for what may be configured, for a node set and for one lock.
 
+mod nodes;
 mod problem;
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::time::Duration;
 
-use redis::{IntoConnectionInfo, ProtocolVersion};
 use redlock_protocol::LockParams;
-use url::Url;
 
+#[cfg(feature = "test-util")]
+pub(crate) use self::nodes::count_problem;
+pub(crate) use self::nodes::{Node, parse_nodes};
 pub use self::problem::{ConfigError, ConfigProblem, NODES_VARIABLE};
-use crate::{
-    node::{Memory, Target, with_protocol},
-    script::RESERVED,
-};
-
-/// More nodes do not make a lock safer, only slower; and a typo that names hundreds is caught.
-const MOST_NODES: usize = 32;
+use crate::script::RESERVED;
 
 /// A lease is for work in progress. What runs longer renews it.
 const LONGEST_MAX_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
@@ -228,117 +224,4 @@ fn lease_problem(expire: Duration, max_lease: Duration) -> Option<ConfigProblem>
         return Some(ConfigProblem::LeaseTooShort { expire });
     }
     None
-}
-
-/// One node of a set: where it is, and what it is called where passwords must not appear.
-#[derive(Clone, Debug)]
-pub(crate) struct Node {
-    pub(crate) address: Arc<str>,
-    pub(crate) target: Target,
-}
-
-impl Node {
-    /// True if it is a store in this process.
-    pub(crate) const fn is_memory(&self) -> bool {
-        matches!(self.target, Target::Memory(_))
-    }
-}
-
-/// Reads the URLs of a node set; every bad one is a problem of its own.
-pub(crate) fn parse_nodes(urls: &[String], servers_only: bool) -> (Vec<Node>, Vec<ConfigProblem>) {
-    let mut nodes = Vec::new();
-    let mut problems = Vec::new();
-    let mut known: BTreeMap<String, usize> = BTreeMap::new();
-    for (index, url) in urls.iter().enumerate() {
-        match parse_node(url) {
-            Ok(node) => {
-                if let Some(&first) = known.get(&*node.address) {
-                    problems.push(ConfigProblem::DuplicateNode {
-                        first,
-                        second: index,
-                        address: node.address.to_string(),
-                    });
-                } else {
-                    known.insert(node.address.to_string(), index);
-                }
-                nodes.push(node);
-            }
-            Err(reason) => problems.push(ConfigProblem::BadNode { index, reason }),
-        }
-    }
-    let of_kind = |is_memory: bool| {
-        let found = nodes.iter().find(|node| node.is_memory() == is_memory);
-        found.map(|node| node.address.to_string())
-    };
-    match (of_kind(true), of_kind(false)) {
-        (Some(memory), _) if servers_only => {
-            problems.push(ConfigProblem::ServersRequired { memory });
-        }
-        (Some(memory), Some(server)) => {
-            problems.push(ConfigProblem::MixedNodes { memory, server });
-        }
-        _ => {}
-    }
-    if urls.is_empty() {
-        problems.push(ConfigProblem::NoNodes);
-    } else if urls.len() > MOST_NODES {
-        problems.push(ConfigProblem::TooManyNodes {
-            count: urls.len(),
-            most: MOST_NODES,
-        });
-    }
-    (nodes, problems)
-}
-
-/// The reasons quote nothing of the URL but its scheme: what is malformed may well be the
-/// password.
-fn parse_node(text: &str) -> Result<Node, String> {
-    let url = Url::parse(text.trim())
-        .map_err(|error| format!("not a URL ({error}); write it as `redis://host:6379`"))?;
-    match url.scheme() {
-        "memory" => memory_node(&url),
-        "rediss" | "valkeys" if !cfg!(feature = "tls") => {
-            Err(format!("`{}` needs the feature `tls`", url.scheme()))
-        }
-        "redis" | "rediss" | "valkey" | "valkeys" | "unix" | "redis+unix" | "valkey+unix" => {
-            redis_node(&url)
-        }
-        scheme => Err(format!(
-            "unknown scheme `{scheme}`; the schemes are `redis`, `rediss`, `unix` and `memory`"
-        )),
-    }
-}
-
-fn memory_node(url: &Url) -> Result<Node, String> {
-    let name = url.host_str().unwrap_or_default();
-    if name.is_empty() {
-        return Err("a memory node needs a name; write it as `memory://a`".to_owned());
-    }
-    Ok(Node {
-        address: format!("memory://{name}").into(),
-        target: Target::Memory(Memory::named(name)),
-    })
-}
-
-fn redis_node(url: &Url) -> Result<Node, String> {
-    let info = url.clone().into_connection_info().map_err(|error| {
-        let what = error.detail().map_or_else(
-            || error.to_string(),
-            |_| {
-                // The detail may quote the URL; the kind of error does not.
-                format!("{:?}", error.kind())
-            },
-        );
-        format!("not the URL of a Redis server ({what})")
-    })?;
-    let says_protocol = url.query_pairs().any(|(name, _)| name == "protocol");
-    let info = if says_protocol {
-        info
-    } else {
-        with_protocol(info, ProtocolVersion::RESP3)
-    };
-    Ok(Node {
-        address: info.addr().to_string().into(),
-        target: Target::Redis(Box::new(info)),
-    })
 }

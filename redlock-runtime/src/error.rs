@@ -290,10 +290,18 @@ impl fmt::Display for LockError {
                 " expired while it was held (acquisition began {elapsed:.1?} ago)"
             )?,
             Self::Stopped(_) => f.write_str(": the node set was shut down")?,
-            Self::NotInstalled(_) => f.write_str(
-                ": no node set is installed; call `Redlock::builder().nodes([...]).install().await` \
-                 first",
-            )?,
+            Self::NotInstalled(_) => {
+                f.write_str(
+                    ": no node set is installed; call \
+                     `Redlock::builder().nodes([...]).install().await` first",
+                )?;
+                if cfg!(feature = "test-util") {
+                    f.write_str(
+                        ", or in a test `Redlock::test()` and its `enter`, which counts on one \
+                         thread, or `scope`",
+                    )?;
+                }
+            }
             Self::EmptyKey { placeholder: None } => f.write_str("the key of the lock is empty")?,
             Self::EmptyKey {
                 placeholder: Some(placeholder),

@@ -193,6 +193,21 @@ impl Health {
         ready.get(protocol::majority(self.nodes.len()) - 1).copied()
     }
 
+    /// What to check about nodes that cannot be reached when a program starts: once for each kind of
+    /// failure. Later it is an outage, and what was configured was right.
+    pub(crate) fn checks(&self) -> Vec<&'static str> {
+        let mut checks = Vec::new();
+        for node in &self.nodes {
+            if let NodeState::Down { reason } = node.state()
+                && let Some(check) = check(reason)
+                && !checks.contains(&check)
+            {
+                checks.push(check);
+            }
+        }
+        checks
+    }
+
     fn voters(&self) -> usize {
         self.nodes.iter().filter(|node| node.is_up()).count()
     }
@@ -257,6 +272,34 @@ fn remedy(message: &str) -> Option<&'static str> {
         Some("it is a replica: name its master in its place")
     } else if is(&["NOPERM"]) {
         Some("give its user the rights that `redlock_runtime::guide::servers` lists")
+    } else {
+        None
+    }
+}
+
+/// What to check if a connection could not be made, by the words of the operating system, of the driver
+/// or of rustls.
+fn check(reason: &str) -> Option<&'static str> {
+    let is = |words: &[&str]| words.iter().any(|word| reason.contains(word));
+    if is(&["lookup address"]) {
+        Some("where the lookup failed, check the name of the host")
+    } else if is(&["UnknownIssuer"]) {
+        Some(
+            "where the issuer of a certificate is unknown, add it to the certificates of the \
+             operating system, or name its file in `SSL_CERT_FILE`",
+        )
+    } else if is(&["InvalidContentType", "handshake"]) {
+        Some("where the TLS handshake failed, use the port for TLS, or `redis://` without TLS")
+    } else if is(&["Parse error"]) {
+        Some("where the answer is no Redis answer, something else listens: check the port")
+    } else if is(&["DB index"]) {
+        Some("where the database is out of range, check the number at the end of the URL")
+    } else if is(&["refused (os", "refused it", "No such file"]) {
+        Some("where the connection is refused, no server listens: check host and port")
+    } else if is(&["no connection within", "timed out"]) {
+        Some(
+            "where no connection was made in time, check host, port and firewall, and whether TLS is used",
+        )
     } else {
         None
     }

@@ -33,7 +33,7 @@ pub struct Installed {
 
 /// Early, before anything is waited for.
 pub(crate) fn refuse_second() -> Result<(), ConfigError> {
-    match Redlock::installed() {
+    match global() {
         Some(_) => Err(ConfigError::of(ConfigProblem::AlreadyInstalled)),
         None => Ok(()),
     }
@@ -51,13 +51,24 @@ pub(crate) fn install(redlock: Redlock) -> Result<Installed, ConfigError> {
 impl Redlock {
     /// The node set that [`Builder::install`](crate::Builder::install) made the global one, if there
     /// is one.
+    ///
+    /// In tests, with the feature `test-util`, a node set that counts here by `Redlock::scope` or
+    /// `Redlock::enter` comes before it.
     #[must_use]
     pub fn installed() -> Option<Self> {
-        INSTALLED
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        #[cfg(feature = "test-util")]
+        if let Some(current) = crate::scope::current() {
+            return Some(current);
+        }
+        global()
     }
+}
+
+fn global() -> Option<Redlock> {
+    INSTALLED
+        .read()
+        .unwrap_or_else(PoisonError::into_inner)
+        .clone()
 }
 
 impl Deref for Installed {

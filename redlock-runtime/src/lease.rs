@@ -161,6 +161,32 @@ impl Asked {
         LockError::over(loss, &self.context(key))
     }
 
+    #[cfg(feature = "test-util")]
+    pub(crate) fn note_ask(&self, key: &Arc<str>) {
+        if let Some(journal) = &self.shared.journal {
+            let now = self.shared.engine.now();
+            journal.ask(self.section, key, self.name, &self.status, now);
+        }
+    }
+
+    #[cfg(feature = "test-util")]
+    pub(crate) fn note_outcome(&self, outcome: &Result<(), LockError>) {
+        if let Some(journal) = &self.shared.journal {
+            let now = self.shared.engine.now();
+            match outcome {
+                Ok(()) => journal.grant(self.section, now),
+                Err(error) => journal.fail(self.section, now, error.to_string()),
+            }
+        }
+    }
+
+    #[cfg(feature = "test-util")]
+    pub(crate) fn note_end(&self) {
+        if let Some(journal) = &self.shared.journal {
+            journal.end(self.section, self.shared.engine.now());
+        }
+    }
+
     pub(crate) fn context<'a>(&'a self, key: &'a Arc<str>) -> Context<'a> {
         Context {
             name: self.name,

@@ -97,6 +97,8 @@
 //! - `tracing`, on by default: [events](guide::operating#monitoring) at the start of a node set.
 //! - `tls`: `rediss://` nodes, by rustls with the operating system's root certificates, and by
 //!   ring if the application has not installed another provider of cryptography.
+//! - `test-util`: `Redlock::test()` and the module `testing`, for the dev-dependencies of applications;
+//!   see [`guide::testing`].
 
 mod announce;
 mod builder;
@@ -107,14 +109,20 @@ pub mod fence;
 mod guard;
 mod health;
 mod install;
+#[cfg(feature = "test-util")]
+mod journal;
 mod key;
 mod lease;
 mod lock;
 mod node;
 mod node_set;
 mod redlock;
+#[cfg(feature = "test-util")]
+mod scope;
 mod script;
 mod section;
+#[cfg(feature = "test-util")]
+pub mod testing;
 
 #[doc = include_str!("guarantees.md")]
 pub mod guarantees {}

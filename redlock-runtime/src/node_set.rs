@@ -2,7 +2,12 @@
 
 use std::sync::Arc;
 
-use crate::{config::Settings, engine::Engine};
+#[cfg(feature = "test-util")]
+use crate::journal::Journal;
+use crate::{
+    config::{ConfigError, ConfigProblem, Settings},
+    engine::Engine,
+};
 
 /// One node set: its engine, and what was configured.
 #[derive(Debug)]
@@ -13,4 +18,19 @@ pub(crate) struct Shared {
     pub(crate) addresses: Vec<Arc<str>>,
     /// All nodes are in memory.
     pub(crate) is_embedded: bool,
+    /// Of the node set of a test.
+    #[cfg(feature = "test-util")]
+    pub(crate) journal: Option<Journal>,
+}
+
+impl Shared {
+    /// Fails in a test that has paused the clock after the node set was made. Programs in production
+    /// do not look.
+    pub(crate) fn check_clock(&self) -> Result<(), ConfigError> {
+        let may_be_a_test = self.is_embedded || cfg!(debug_assertions);
+        if may_be_a_test && self.engine.ignores_paused_clock() {
+            return Err(ConfigError::of(ConfigProblem::PausedClock));
+        }
+        Ok(())
+    }
 }

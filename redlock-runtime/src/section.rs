@@ -78,6 +78,9 @@ impl Section {
             ..
         } = asked;
         let params = self.options.params(&shared.settings)?;
+        shared.check_clock()?;
+        #[cfg(feature = "test-util")]
+        asked.note_ask(&self.key);
         // From here on, dropping this section is what releases, also while the answer is awaited.
         self.begun = true;
         let key = Arc::clone(&self.key);
@@ -85,7 +88,7 @@ impl Section {
             .engine
             .acquire(*section, key, params, Arc::clone(status))
             .await;
-        match answer {
+        let outcome = match answer {
             Ok(Ok(())) if status.is_held(shared.engine.now()) => Ok(()),
             // The caller was not polled while its lease went by.
             Ok(Ok(())) => Err(asked.over_error(&self.key)),
@@ -94,7 +97,10 @@ impl Section {
                 Err(LockError::refused(refusal, &asked.context(&self.key)))
             }
             Err(Stopped) => Err(LockError::stopped(&asked.context(&self.key))),
-        }
+        };
+        #[cfg(feature = "test-util")]
+        asked.note_outcome(&outcome);
+        outcome
     }
 
     /// Polls `body` while the lease can be trusted, and not again once that has ended. The caller
@@ -116,6 +122,7 @@ impl Section {
             body.as_mut().poll(context).map(Some)
         })
         .await;
+        shared.check_clock()?;
         finished.ok_or_else(|| asked.over_error(&self.key))
     }
 
@@ -123,6 +130,8 @@ impl Section {
     pub(crate) fn release(mut self) -> impl Future<Output = Release> + Send {
         let begun = std::mem::take(&mut self.begun);
         let released = self.asked.as_ref().ok().filter(|_| begun).map(|asked| {
+            #[cfg(feature = "test-util")]
+            asked.note_end();
             asked.status.release();
             asked.shared.engine.end_and_report(asked.section)
         });
@@ -138,6 +147,8 @@ impl Section {
 impl Drop for Section {
     fn drop(&mut self) {
         if let (true, Ok(asked)) = (self.begun, &self.asked) {
+            #[cfg(feature = "test-util")]
+            asked.note_end();
             asked.status.release();
             asked.shared.engine.end(asked.section);
         }

@@ -18,7 +18,8 @@ const LAYERS: Layers = &[
     ("fence", &[]),
     ("guide", &[]),
     ("key", &[]),
-    ("node_set", &["config", "engine"]),
+    ("journal", &["engine"]),
+    ("node_set", &["config", "engine", "journal"]),
     ("lease", &["engine", "error", "node_set"]),
     (
         "section",
@@ -30,13 +31,18 @@ const LAYERS: Layers = &[
         &["config", "error", "guard", "lease", "node_set", "section"],
     ),
     ("redlock", &["config", "health", "lock", "node_set"]),
-    ("install", &["config", "redlock"]),
+    ("scope", &["redlock"]),
+    ("install", &["config", "redlock", "scope"]),
     ("announce", &["redlock"]),
     (
         "builder",
         &[
-            "announce", "config", "engine", "health", "install", "node_set", "redlock",
+            "announce", "config", "engine", "health", "install", "journal", "node_set", "redlock",
         ],
+    ),
+    (
+        "testing",
+        &["builder", "config", "journal", "node", "redlock", "scope"],
     ),
     (
         "macro_support",
@@ -289,7 +295,8 @@ fn test_modules(text: &str) -> impl Iterator<Item = String> {
     let lines: Vec<&str> = text.lines().map(str::trim).collect();
     let declared = |pair: &[&str]| {
         let name = pair[1].strip_prefix("mod ")?.strip_suffix(';')?;
-        (pair[0].starts_with("#[cfg(") && pair[0].contains("test")).then(|| name.to_owned())
+        let is_for_tests = pair[0].contains("test") && !pair[0].contains("feature");
+        (pair[0].starts_with("#[cfg(") && is_for_tests).then(|| name.to_owned())
     };
     let names: Vec<String> = lines.windows(2).filter_map(declared).collect();
     names.into_iter()

@@ -2,12 +2,16 @@
 
 mod common;
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{fmt, future::pending, net::Ipv4Addr, sync::Arc, time::Duration};
 
 use common::unhurried;
 use redlock_runtime::{Builder, ConfigProblem, LockError, Redlock};
-use redlock_tests::{Cluster, PATIENCE, Server};
-use tokio::sync::Mutex;
+use redlock_tests::{Cluster, PATIENCE, Port, Sentinel, Server};
+use tokio::{
+    io::{AsyncReadExt, AsyncWriteExt},
+    net::{TcpListener, TcpStream},
+    sync::Mutex,
+};
 use tracing::{
     Event, Metadata, Subscriber,
     field::Field,
@@ -124,6 +128,109 @@ async fn servers_that_cannot_be_nodes_are_told_apart() {
         );
         assert!(text.contains(word), "{text}");
     }
+}
+
+#[tokio::test]
+async fn a_sentinel_is_told_apart() {
+    let sentinel = Sentinel::start();
+    let _one = INSTALLED.lock().await;
+    let error = unhurried([sentinel.url()]).install().await.unwrap_err();
+    let text = error.to_string();
+    assert!(
+        matches!(error.problems(), [ConfigProblem::NoQuorum { .. }]),
+        "{text}"
+    );
+    assert!(text.contains("it may be a Sentinel"), "{text}");
+}
+
+/// Each kind of address at which there is no node, and the words that name what to check.
+#[tokio::test]
+async fn addresses_without_a_node_are_told_apart() {
+    let nobody = Port::reserve();
+    let server = Server::start();
+    let other_service = listen(|mut peer| async move {
+        peer.write_all(b"SSH-2.0-x\r\n").await.unwrap();
+        let _ = peer.read_to_end(&mut Vec::new()).await;
+    });
+    let other_service = other_service.await;
+    let without_tls = listen(|peer| async move { drop(peer) }).await;
+    let silent = listen(|peer| async move {
+        let _peer = peer;
+        pending::<()>().await;
+    });
+    let silent = silent.await;
+    let _one = INSTALLED.lock().await;
+    for (url, words) in [
+        (
+            format!("redis://127.0.0.1:{}", nobody.number()),
+            "no server listens: check host and port",
+        ),
+        (
+            "unix:///nowhere/redis.sock".to_owned(),
+            "no server listens: check host and port",
+        ),
+        (
+            "redis://no-such-host.invalid".to_owned(),
+            "check the name of the host",
+        ),
+        (
+            format!("redis://127.0.0.1:{other_service}"),
+            "something else listens: check the port",
+        ),
+        (
+            format!("rediss://127.0.0.1:{other_service}"),
+            "use the port for TLS, or `redis://`",
+        ),
+        (
+            format!("rediss://127.0.0.1:{without_tls}"),
+            "use the port for TLS, or `redis://`",
+        ),
+        (
+            format!("redis://127.0.0.1:{}/99", server.port()),
+            "check the number at the end of the URL",
+        ),
+        (
+            format!("redis://127.0.0.1:{silent}"),
+            "check host, port and firewall",
+        ),
+    ] {
+        let builder = unhurried([&url]).connect_timeout(Duration::from_secs(1));
+        let error = builder.install().await.unwrap_err();
+        let text = error.to_string();
+        assert!(
+            matches!(error.problems(), [ConfigProblem::NoQuorum { .. }]),
+            "{text}"
+        );
+        assert!(text.contains(words), "{url}: {text}");
+        assert!(!text.contains('\n'), "{text}");
+    }
+}
+
+#[tokio::test]
+async fn what_several_nodes_have_in_common_is_said_once() {
+    let nobody = [Port::reserve(), Port::reserve()];
+    let _one = INSTALLED.lock().await;
+    let urls = nobody
+        .iter()
+        .map(|port| format!("redis://127.0.0.1:{}", port.number()));
+    let error = unhurried(urls).install().await.unwrap_err();
+    let text = error.to_string();
+    assert_eq!(text.matches("check host and port").count(), 1, "{text}");
+}
+
+/// The port of a service that does `serve` with each connection.
+async fn listen<F>(serve: fn(TcpStream) -> F) -> u16
+where
+    F: Future<Output = ()> + Send + 'static,
+{
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    tokio::spawn(async move {
+        while let Ok((peer, _)) = listener.accept().await {
+            tokio::spawn(serve(peer));
+        }
+    });
+    port
 }
 
 #[tokio::test]

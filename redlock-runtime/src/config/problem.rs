@@ -210,6 +210,9 @@ pub enum ConfigProblem {
     MaxHoldWithoutRenew,
     /// A node set is installed already.
     AlreadyInstalled,
+    /// The clock of this tokio runtime is paused, and the engine would count leases in real time: a
+    /// test would see its own time pass and no lease end.
+    PausedClock,
     /// The engine's thread or runtime could not be started.
     NoEngine {
         /// The error message of the operating system or the runtime.
@@ -258,6 +261,11 @@ impl fmt::Display for ConfigProblem {
                 f,
                 "a node set is installed already; make further ones with `build` and name them with `via`"
             ),
+            Self::PausedClock => f.write_str(
+                "the tokio clock is paused here, and the leases of this node set run in real time; \
+                 use `Redlock::test()` (feature `test-util`), or `memory://` nodes with \
+                 `runtime(tokio::runtime::Handle::current())`, or do not pause the clock",
+            ),
             Self::NoEngine { message } => write!(f, "the lock engine could not start: {message}"),
             of_servers => of_servers.fmt_of_servers(f),
         }
@@ -290,11 +298,13 @@ impl ConfigProblem {
                  live for up to {theirs:.1?}, those of this one for up to {ours:.1?}; give all \
                  processes the same values"
             ),
-            Self::NoQuorum { health } => write!(
-                f,
-                "no majority of nodes votes: {health}; to start without a majority, set \
-                 `require_quorum(false)`"
-            ),
+            Self::NoQuorum { health } => {
+                write!(f, "no majority of nodes votes: {health}")?;
+                for check in health.checks() {
+                    write!(f, "; {check}")?;
+                }
+                f.write_str("; to start without a majority, set `require_quorum(false)`")
+            }
             of_time => of_time.fmt_time(f),
         }
     }
@@ -356,6 +366,7 @@ impl ConfigProblem {
             | Self::TooManyNodes { .. }
             | Self::ReservedKey { .. }
             | Self::AlreadyInstalled
+            | Self::PausedClock
             | Self::NoEngine { .. } => Ok(()),
         }
     }

@@ -43,6 +43,17 @@ impl Clock {
     }
 }
 
+/// True if the tokio clock of this thread's runtime is paused: it stands still while the standard
+/// library's, from which tokio takes it otherwise, goes on.
+pub(crate) fn is_paused_here() -> bool {
+    let tokio_before = tokio::time::Instant::now();
+    let before = std::time::Instant::now();
+    while std::time::Instant::now() == before {
+        std::hint::spin_loop();
+    }
+    tokio::time::Instant::now() == tokio_before
+}
+
 /// `Instant` of the standard library stops on Linux while the machine sleeps; leases do not.
 #[cfg(any(target_os = "linux", target_os = "android"))]
 fn system_now() -> Instant {

@@ -20,6 +20,8 @@ use tokio::{
 };
 
 use super::{clock::Clock, command::Command, status::Status};
+#[cfg(feature = "test-util")]
+use crate::node::FaultyLink;
 use crate::node::{Memory, Server, Target};
 
 /// How much is taken from the inbox before what the protocol wants is sent.
@@ -48,6 +50,8 @@ pub(super) struct Driver {
 enum Node {
     Redis(Box<Server>),
     Memory(Arc<Memory>),
+    #[cfg(feature = "test-util")]
+    Faulty(Box<FaultyLink>),
 }
 
 /// Who waits for what about a lease.
@@ -69,8 +73,12 @@ impl Driver {
         let start = |(index, target)| match target {
             Target::Memory(memory) => Node::Memory(memory),
             Target::Redis(info) => Node::Redis(Box::new(Server::new(NodeId(index), info))),
+            #[cfg(feature = "test-util")]
+            Target::Faulty(faulty) => {
+                Node::Faulty(Box::new(FaultyLink::new(NodeId(index), faulty)))
+            }
         };
-        Self {
+        let mut driver = Self {
             protocol,
             clock,
             inbox,
@@ -80,7 +88,10 @@ impl Driver {
             answered: VecDeque::new(),
             shutdowns: Vec::new(),
             drained: false,
-        }
+        };
+        // Nodes in memory vote from here on, and not only once the runtime gets around to it.
+        driver.carry_out();
+        driver
     }
 
     /// Runs until it is shut down and everything that can be released is.
@@ -88,7 +99,6 @@ impl Driver {
         let mut intake = Vec::with_capacity(LARGEST_INTAKE);
         let mut events = Vec::new();
         let mut sleep = pin!(tokio::time::sleep(Duration::ZERO));
-        self.carry_out();
         while !self.drained {
             let until = tokio::time::Instant::now() + self.until_wakeup();
             // A timer that is early wakes for nothing once; one that is never moved costs less.
@@ -121,8 +131,11 @@ impl Driver {
         sleep: Pin<&mut Sleep>,
     ) -> Poll<()> {
         for node in &mut self.nodes {
-            if let Node::Redis(server) = node {
-                server.poll(cx, events);
+            match node {
+                Node::Redis(server) => server.poll(cx, events),
+                Node::Memory(_) => {}
+                #[cfg(feature = "test-util")]
+                Node::Faulty(link) => link.poll(cx, events),
             }
         }
         let commands = self.inbox.poll_recv_many(cx, intake, LARGEST_INTAKE);
@@ -220,12 +233,18 @@ impl Driver {
                     connection,
                     facts: memory.facts(),
                 }),
-            },
-            Action::Disconnect { node } => {
-                if let Node::Redis(server) = &mut self.nodes[node.0] {
-                    server.disconnect();
+                #[cfg(feature = "test-util")]
+                Node::Faulty(link) => {
+                    link.connect(connection, self.clock.now());
+                    self.answered.extend(link.take_due());
                 }
-            }
+            },
+            Action::Disconnect { node } => match &mut self.nodes[node.0] {
+                Node::Redis(server) => server.disconnect(),
+                Node::Memory(_) => {}
+                #[cfg(feature = "test-util")]
+                Node::Faulty(link) => link.disconnect(),
+            },
             Action::Send(order) => self.send(order),
             Action::Answer { section, answer } => self.answer(section, answer),
             Action::NodeChanged { node, state } => {
@@ -249,6 +268,11 @@ impl Driver {
                     request: order.request,
                     reply,
                 });
+            }
+            #[cfg(feature = "test-util")]
+            Node::Faulty(link) => {
+                link.send(&order, self.clock.now());
+                self.answered.extend(link.take_due());
             }
         }
     }

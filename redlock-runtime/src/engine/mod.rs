@@ -23,8 +23,8 @@ use redlock_protocol::{
 use tokio::sync::{mpsc, oneshot, watch};
 use uuid::Uuid;
 
-pub(crate) use self::status::Status;
 use self::{clock::Clock, command::Command, driver::Driver};
+pub(crate) use self::{clock::is_paused_here, status::Status};
 use crate::node::Target;
 
 /// How long releases are still carried out after the last handle of an engine is gone.
@@ -37,6 +37,9 @@ pub(crate) struct Config {
     pub(crate) settings: Settings,
     /// Where to run, if not on a thread of its own.
     pub(crate) runtime: Option<tokio::runtime::Handle>,
+    /// Makes every run of a test draw the same numbers.
+    #[cfg(feature = "test-util")]
+    pub(crate) seed: Option<u64>,
 }
 
 /// The way to ask an engine for something. Dropping it ends the engine, releases first.
@@ -55,6 +58,28 @@ pub(crate) struct Engine {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopped;
 
+impl Config {
+    fn random(&self) -> Box<dyn FnMut() -> u128 + Send> {
+        #[cfg(feature = "test-util")]
+        if let Some(seed) = self.seed {
+            return Box::new(seeded(seed));
+        }
+        Box::new(|| Uuid::new_v4().as_u128())
+    }
+}
+
+/// SplitMix64, two numbers at a time.
+#[cfg(feature = "test-util")]
+fn seeded(mut state: u64) -> impl FnMut() -> u128 {
+    let mut next = move || {
+        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        u128::from(mixed ^ (mixed >> 31))
+    };
+    move || (next() << 64) | next()
+}
+
 impl Engine {
     /// Starts an engine. Fails if the operating system gives it no thread.
     pub(crate) fn start(config: Config) -> std::io::Result<Self> {
@@ -72,7 +97,7 @@ impl Engine {
             config.nodes.len(),
             config.settings,
             Env {
-                random: Box::new(|| Uuid::new_v4().as_u128()),
+                random: config.random(),
                 wall_micros: Box::new(clock::wall_micros),
             },
             clock.now(),
@@ -106,6 +131,12 @@ impl Engine {
 
     pub(crate) fn now(&self) -> Instant {
         self.clock.now()
+    }
+
+    /// True if the tokio clock is paused here and this engine goes by the operating system's: a test
+    /// that advances its clock would not move the leases.
+    pub(crate) fn ignores_paused_clock(&self) -> bool {
+        matches!(self.clock, Clock::System) && is_paused_here()
     }
 
     pub(crate) fn new_section(&self) -> SectionId {

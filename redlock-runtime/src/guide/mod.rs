@@ -5,6 +5,7 @@
 //! | [`choosing`] | How long should `expire` and `wait` be? When do I need `renew`? How many servers? |
 //! | [`servers`] | Which servers and managed services can be nodes? What must their users be allowed to do? |
 //! | [`operating`] | How do I restart, replace and monitor the servers? What do I do about a lock that seems stuck? |
+//! | [`testing`](mod@testing) | How do I test code that locks: contention, a lost lock, time, outages? |
 //! | [`migrating`] | What changes for code that uses Redisson, ShedLock, redsync or rslock? |
 //! | [`faq`] | Is Redlock safe? Why not a database, etcd or ZooKeeper? |
 //!
@@ -18,6 +19,11 @@ pub mod servers {}
 
 #[doc = include_str!("operating.md")]
 pub mod operating {}
+
+// Its examples are tests, which run in a test program.
+#[cfg(not(doctest))]
+#[doc = include_str!("testing.md")]
+pub mod testing {}
 
 #[doc = include_str!("migrating.md")]
 pub mod migrating {}

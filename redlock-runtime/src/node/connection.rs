@@ -1,13 +1,16 @@
 //! One connection to a Redis server: RESP3 where it can be had, scripts loaded.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt::Display, sync::Arc, time::Duration};
 
 use redis::{
     ConnectionInfo, InfoDict, ProtocolVersion, PushKind, RedisConnectionInfo, ServerError, Value,
 };
 use redlock_protocol::Facts;
 
-use super::{stream, wire::Wire};
+use super::{
+    stream,
+    wire::{Wire, reason},
+};
 use crate::script::{self, Command, words};
 
 /// A `run_id` has 40 characters; servers that only speak like Redis may have other names.
@@ -55,8 +58,8 @@ impl Connection {
 }
 
 impl Failure {
-    fn of(error: &dyn ToString) -> Self {
-        Self::Other(error.to_string().into())
+    fn of(error: &dyn Display) -> Self {
+        Self::Other(reason(error))
     }
 }
 
@@ -93,7 +96,7 @@ pub(super) fn changed_keys(kind: &PushKind, data: Vec<Value>) -> Vec<Option<Arc<
 /// says why it is about to close it.
 pub(super) fn unasked(reply: &Value) -> Arc<str> {
     match reply {
-        Value::ServerError(error) => error.to_string().into(),
+        Value::ServerError(error) => reason(error),
         _ => "the server replied to no request".into(),
     }
 }
@@ -126,9 +129,7 @@ async fn sign_in(
             error = refusal(wire, words(["AUTH", password])).await?;
         }
         if let Some(error) = error {
-            return Err(Failure::Other(
-                format!("AuthenticationFailed: {error}").into(),
-            ));
+            return Err(Failure::of(&format!("AuthenticationFailed: {error}")));
         }
     }
     if settings.db() != 0 {

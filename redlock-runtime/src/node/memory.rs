@@ -13,7 +13,7 @@ use redlock_protocol::{
 
 /// A store never restarts, so it has forgotten nothing: it votes at once, like a server that has run
 /// for so long.
-const UPTIME: Duration = Duration::from_secs(100 * 365 * 86_400);
+pub(super) const UPTIME: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// What `memory://name` means: the same store for the same name, for as long as any node set of
 /// this process uses it.
@@ -55,18 +55,22 @@ impl Memory {
     /// Carries out a request. Keys expire by the engine's clock; tokens grow with the wall clock, so
     /// that those of a later store are larger.
     pub(crate) fn run(&self, request: &Request, now: Instant) -> Reply {
-        let since_1970 = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-        let at = Moment {
-            now,
-            wall_micros: u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX),
-        };
         let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut reply = model.run(request, at);
+        let mut reply = model.run(request, moment(now));
         if let Reply::Record(record) = &mut reply {
             // Node sets of one process may differ in it, because a store never has to stay out.
             record.max_ttl = None;
         }
         reply
+    }
+}
+
+/// This moment by the wall clock, and `now` by the engine's.
+pub(super) fn moment(now: Instant) -> Moment {
+    let since_1970 = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
+    Moment {
+        now,
+        wall_micros: u64::try_from(since_1970.as_micros()).unwrap_or(u64::MAX),
     }
 }
 

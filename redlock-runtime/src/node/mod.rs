@@ -6,6 +6,8 @@
 //! to the protocol.
 
 mod connection;
+#[cfg(feature = "test-util")]
+mod faulty;
 mod memory;
 mod reply;
 mod resp;
@@ -24,6 +26,8 @@ use futures_util::{FutureExt, future::BoxFuture};
 use redis::{ConnectionInfo, Value};
 use redlock_protocol::{ConnectionId, Event, NodeId, Order, Request, RequestId};
 
+#[cfg(feature = "test-util")]
+pub(crate) use self::faulty::{Behavior, Faulty, FaultyLink};
 use self::{connection::Connection, wire::Wire};
 pub(crate) use self::{connection::with_protocol, memory::Memory};
 use crate::script;
@@ -33,6 +37,8 @@ use crate::script;
 pub(crate) enum Target {
     Redis(Box<ConnectionInfo>),
     Memory(Arc<Memory>),
+    #[cfg(feature = "test-util")]
+    Faulty(Arc<Faulty>),
 }
 
 /// A Redis server.

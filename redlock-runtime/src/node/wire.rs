@@ -2,8 +2,8 @@
 //! been queued goes out in one write.
 
 use std::{
+    fmt::Display,
     future::poll_fn,
-    io,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll, ready},
@@ -64,7 +64,7 @@ impl Wire {
             let Poll::Ready(written) = Pin::new(&mut self.stream).poll_write(cx, rest) else {
                 return Ok(());
             };
-            match written.map_err(broken)? {
+            match written.map_err(|error| reason(&error))? {
                 0 => return Err(closed()),
                 written => self.written += written,
             }
@@ -76,7 +76,7 @@ impl Wire {
         if !self.is_flushed
             && let Poll::Ready(flushed) = Pin::new(&mut self.stream).poll_flush(cx)
         {
-            flushed.map_err(broken)?;
+            flushed.map_err(|error| reason(&error))?;
             self.is_flushed = true;
         }
         Ok(())
@@ -117,7 +117,7 @@ impl Wire {
         let read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer));
         let length = buffer.filled().len();
         Poll::Ready(match read {
-            Err(error) => Err(broken(error)),
+            Err(error) => Err(reason(&error)),
             Ok(()) if length == 0 => Err(closed()),
             Ok(()) => {
                 self.end += length;
@@ -150,8 +150,11 @@ impl Wire {
     }
 }
 
-fn broken(error: io::Error) -> Arc<str> {
-    error.to_string().into()
+/// What operators read about a failure, on one line.
+pub(super) fn reason(error: &dyn Display) -> Arc<str> {
+    let text = error.to_string();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    words.join(" ").into()
 }
 
 fn closed() -> Arc<str> {

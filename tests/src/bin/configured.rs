@@ -22,6 +22,7 @@ async fn main() {
         Some("nodes_or_embedded") => nodes_or_embedded().await,
         Some("install") => install().await,
         Some("lock") => lock().await,
+        Some("start") => start().await,
         other => panic!("no such set-up: {other:?}"),
     }
 }
@@ -44,6 +45,14 @@ async fn lock() {
     let redlock = Redlock::builder().assume_fresh(true).build().await.unwrap();
     match section_of(&redlock).await {
         Ok(()) => println!("locked"),
+        Err(error) => println!("{error}"),
+    }
+}
+
+/// Installs the nodes of the environment.
+async fn start() {
+    match Redlock::builder().assume_fresh(true).install().await {
+        Ok(_installed) => println!("installed"),
         Err(error) => println!("{error}"),
     }
 }

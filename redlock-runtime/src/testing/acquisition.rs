@@ -1,0 +1,171 @@
+//! One call that asked for a lock.
+
+use std::{fmt, time::Duration};
+
+use redlock_protocol::Loss;
+
+use crate::journal::{End, Entry};
+
+/// One call that asked for a lock, and what has become of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Acquisition {
+    key: String,
+    name: Option<&'static str>,
+    asked: Duration,
+    granted: Option<Duration>,
+    ended: Option<Duration>,
+    outcome: Outcome,
+}
+
+/// What has become of an [`Acquisition`].
+#[non_exhaustive]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// It waits for the lock.
+    Waiting,
+    /// It holds the lock.
+    Held,
+    /// It held the lock and let go of it.
+    Released,
+    /// The lock was lost while it was held.
+    Lost,
+    /// The lease ran out while the lock was held.
+    Expired,
+    /// The node set was shut down while the lock was held.
+    Stopped,
+    /// The caller gave up before it had the lock: its future was dropped.
+    Cancelled,
+    /// It did not get the lock.
+    Failed {
+        /// The text of the error.
+        error: String,
+    },
+}
+
+impl Acquisition {
+    /// The key of the lock, without the key prefix of the node set.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// What the section is called: the `name` of the attribute, by default the path of the
+    /// function. `None` without an attribute.
+    #[must_use]
+    pub const fn name(&self) -> Option<&'static str> {
+        self.name
+    }
+
+    /// When it asked, counted from the making of the node set.
+    #[must_use]
+    pub const fn asked(&self) -> Duration {
+        self.asked
+    }
+
+    /// When it got the lock, counted like [`asked`](Self::asked).
+    #[must_use]
+    pub const fn granted(&self) -> Option<Duration> {
+        self.granted
+    }
+
+    /// When it let go of the lock, failed or gave up, counted like [`asked`](Self::asked).
+    #[must_use]
+    pub const fn ended(&self) -> Option<Duration> {
+        self.ended
+    }
+
+    /// What has become of it.
+    #[must_use]
+    pub const fn outcome(&self) -> &Outcome {
+        &self.outcome
+    }
+
+    pub(super) fn new(entry: &Entry, prefix: &str, is_held: bool) -> Self {
+        let outcome = match (&entry.end, entry.granted) {
+            (Some((_, end)), _) => match end {
+                End::Released => Outcome::Released,
+                End::Lost => Outcome::Lost,
+                End::Expired => Outcome::Expired,
+                End::Stopped => Outcome::Stopped,
+                End::Cancelled => Outcome::Cancelled,
+                End::Failed(error) => Outcome::Failed {
+                    error: error.clone(),
+                },
+            },
+            (None, None) => Outcome::Waiting,
+            (None, Some(_)) if is_held => Outcome::Held,
+            (None, Some(_)) => match entry.status.loss() {
+                Some(Loss::Lost { .. }) => Outcome::Lost,
+                Some(Loss::Stopped) => Outcome::Stopped,
+                _ => Outcome::Expired,
+            },
+        };
+        Self {
+            key: without(prefix, &entry.key),
+            name: entry.name,
+            asked: entry.asked,
+            granted: entry.granted.map(|(at, _)| at),
+            ended: entry.end.as_ref().map(|(at, _)| *at),
+            outcome,
+        }
+    }
+}
+
+pub(super) fn without(prefix: &str, key: &str) -> String {
+    key.strip_prefix(prefix).unwrap_or(key).to_owned()
+}
+
+impl fmt::Display for Acquisition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`", self.key)?;
+        if let Some(name) = self.name {
+            write!(f, " of `{name}`")?;
+        }
+        write!(f, " asked at {}", At(self.asked))?;
+        if let Some(granted) = self.granted {
+            write!(f, ", locked at {}", At(granted))?;
+        }
+        match &self.outcome {
+            Outcome::Waiting => f.write_str(", waits"),
+            Outcome::Held => f.write_str(", is held"),
+            outcome => {
+                write!(f, ", {outcome}")?;
+                if let Some(ended) = self.ended {
+                    write!(f, " at {}", At(ended))?;
+                }
+                match outcome {
+                    Outcome::Failed { error } => write!(f, ": {error}"),
+                    _ => Ok(()),
+                }
+            }
+        }
+    }
+}
+
+/// A time since the node set was made.
+struct At(Duration);
+
+impl fmt::Display for At {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.0.is_zero() {
+            f.write_str("0s")
+        } else {
+            write!(f, "{:.1?}", self.0)
+        }
+    }
+}
+
+impl fmt::Display for Outcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Waiting => f.write_str("waiting"),
+            Self::Held => f.write_str("held"),
+            Self::Released => f.write_str("released"),
+            Self::Lost => f.write_str("lost"),
+            Self::Expired => f.write_str("expired"),
+            Self::Stopped => f.write_str("stopped"),
+            Self::Cancelled => f.write_str("cancelled"),
+            Self::Failed { .. } => f.write_str("failed"),
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! What can befall a lock.
+
+use redlock_protocol::Loss;
+
+use super::{rival::HeldElsewhere, test_redlock::TestRedlock};
+
+impl TestRedlock {
+    /// Lets another client hold `key` on all nodes from now on, until the returned value is dropped.
+    ///
+    /// If the key was locked on this node set, that lock is lost: its body is cut off with
+    /// [`LockError::Lost`](crate::LockError::Lost) as soon as this task awaits something. Whoever
+    /// asks for it meanwhile waits, or gets [`LockError::Contended`](crate::LockError::Contended).
+    ///
+    /// ```
+    /// # use redlock_runtime::{LockError, Redlock};
+    /// # use std::time::Duration;
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let redlock = Redlock::test();
+    /// let guard = redlock.lock("report").acquire().await.unwrap();
+    /// let other = redlock.held_elsewhere("report");
+    /// assert!(matches!(guard.lost().await, LockError::Lost(_)));
+    ///
+    /// let wait = redlock.lock("report").wait(Duration::from_secs(5)).acquire();
+    /// let (guard, ()) = tokio::join!(wait, async { drop(other) });
+    /// assert!(guard.unwrap().is_held());
+    /// # }
+    /// ```
+    #[doc(alias = "steal")]
+    pub fn held_elsewhere(&self, key: &str) -> HeldElsewhere {
+        HeldElsewhere::new(self.redlock.clone(), self.nodes.clone(), self.on_nodes(key))
+    }
+
+    /// Deletes the key of a lock from all nodes, as an operator does by mistake: the holder gets
+    /// [`LockError::Lost`](crate::LockError::Lost) as soon as this task awaits something.
+    ///
+    /// # Panics
+    /// If the lock is not held.
+    #[track_caller]
+    pub fn delete_key(&self, key: &str) {
+        self.assert_held(key);
+        let key = self.on_nodes(key);
+        for node in &self.nodes {
+            node.delete(&key);
+        }
+    }
+
+    /// Ends the lease of a lock now, as if its time were up: the holder gets
+    /// [`LockError::Expired`](crate::LockError::Expired) as soon as this task awaits something. With
+    /// a paused clock, `tokio::time::advance` does the same for all leases that are so old.
+    ///
+    /// # Panics
+    /// If the lock is not held.
+    #[track_caller]
+    pub fn expire_lease(&self, key: &str) {
+        self.assert_held(key);
+        for entry in self.entries_of(key) {
+            if self.is_held_by(&entry) {
+                entry.status.end(Loss::Expired {
+                    verdicts: Vec::new(),
+                });
+            }
+        }
+    }
+}
