@@ -103,6 +103,7 @@ impl Held {
         cx: &mut Cx<'_>,
     ) {
         self.won_at = round.started;
+        self.took = cx.now().since(round.started);
         self.ttl = round.question.params.key_ttl();
         self.least_proposal = least_proposal;
         // Not so if a majority lies.

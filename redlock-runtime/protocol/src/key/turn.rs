@@ -73,8 +73,8 @@ pub(super) struct Held {
     pub(super) claim: Claim,
     pub(super) section: Option<Section>,
     began: Instant,
-    /// How long its first round took.
-    took: Duration,
+    /// How long the last won round took.
+    pub(super) took: Duration,
     /// Before the first request of the last won round.
     pub(super) won_at: Instant,
     /// How long that round lets the keys live.

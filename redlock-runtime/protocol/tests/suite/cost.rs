@@ -82,6 +82,30 @@ fn sixteen_short_sections_that_ask_together_cost_one_grant_and_one_release() {
     assert_eq!(sent(&world) - before, 2 * 3);
 }
 
+/// Rounds that take longer are worth more sections, also if the first one of the turn was fast.
+#[test]
+fn awaited_releases_are_asked_about_less_often_while_rounds_take_longer() {
+    let rounds = |lag| {
+        let mut world = World::new(3);
+        for section in 1..=400 {
+            world.ask(section, "k", waiting(Duration::from_secs(60)));
+        }
+        world.granted(1);
+        for node in 0..3 {
+            world.client(0).set_lag(node, lag);
+        }
+        world.release(1);
+        for section in 2..=400 {
+            world.granted(section);
+            world.run_for(HOP / 2);
+            world.release(section);
+        }
+        world.sends(is_extend).len() / 3
+    };
+    let (fast, slow) = (rounds(Duration::ZERO), rounds(ROUND_TRIP));
+    assert!(slow <= fast * 6 / 10, "{slow} rounds in place of {fast}");
+}
+
 #[test]
 fn a_key_is_read_again_after_an_extension_only_where_it_was_written() {
     let is_watch = |request: &Request| matches!(request, Request::Watch { .. });
