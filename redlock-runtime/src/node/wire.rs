@@ -161,8 +161,12 @@ fn closed() -> Arc<str> {
     "the server closed the connection".into()
 }
 
-fn malformed(_: Malformed) -> Arc<str> {
-    "the server sent something that is no reply, or one that is too large".into()
+fn malformed(error: Malformed) -> Arc<str> {
+    let reason = match error {
+        Malformed::NoValue => "the reply is no Redis reply",
+        Malformed::TooLarge => "the reply is too large",
+    };
+    reason.into()
 }
 
 #[cfg(test)]
@@ -219,17 +223,17 @@ mod tests {
 
     #[tokio::test]
     async fn what_is_no_value_ends_the_connection_and_what_came_before_is_read() {
-        for lie in [
-            "HTTP/1.1 400 Bad Request\r\n",
-            "*9223372036854775807\r\n",
-            "$99999999999\r\n",
-            ":1x\r\n",
-            "\r\n",
+        for (lie, error) in [
+            ("HTTP/1.1 400 Bad Request\r\n", Malformed::NoValue),
+            ("*9223372036854775807\r\n", Malformed::TooLarge),
+            ("$99999999999\r\n", Malformed::TooLarge),
+            (":1x\r\n", Malformed::NoValue),
+            ("\r\n", Malformed::NoValue),
         ] {
             let (mut wire, mut server) = pair();
             server.write_all(format!(":7\r\n{lie}").as_bytes()).unwrap();
             assert_eq!(next(&mut wire).await, Ok(Value::Int(7)));
-            assert_eq!(next(&mut wire).await, Err(malformed(Malformed)), "{lie:?}");
+            assert_eq!(next(&mut wire).await, Err(malformed(error)), "{lie:?}");
         }
     }
 
