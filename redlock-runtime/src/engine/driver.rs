@@ -6,7 +6,7 @@ use std::{
     future::poll_fn,
     pin::{Pin, pin},
     sync::Arc,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::Duration,
 };
 
@@ -19,7 +19,7 @@ use tokio::{
     time::Sleep,
 };
 
-use super::{clock::Clock, command::Command, status::Status};
+use super::{clock::Clock, command::Command, signal::Signal, status::Status};
 #[cfg(feature = "test-util")]
 use crate::node::FaultyLink;
 use crate::node::{Memory, Server, Target};
@@ -39,6 +39,8 @@ pub(super) struct Driver {
     clock: Clock,
     inbox: mpsc::UnboundedReceiver<Command>,
     nodes: Vec<Node>,
+    /// Given by the connections of servers.
+    sockets: Arc<Signal>,
     node_states: watch::Sender<Vec<Option<NodeState>>>,
     callers: HashMap<SectionId, Caller>,
     /// What memory nodes have answered.
@@ -83,6 +85,7 @@ impl Driver {
             clock,
             inbox,
             nodes: nodes.into_iter().enumerate().map(start).collect(),
+            sockets: Arc::default(),
             node_states,
             callers: HashMap::new(),
             answered: VecDeque::new(),
@@ -130,9 +133,15 @@ impl Driver {
         intake: &mut Vec<Command>,
         sleep: Pin<&mut Sleep>,
     ) -> Poll<()> {
+        let are_ready = self.sockets.take(cx.waker());
+        let waker = Waker::from(Arc::clone(&self.sockets));
+        let mut of_sockets = Context::from_waker(&waker);
         for node in &mut self.nodes {
             match node {
-                Node::Redis(server) => server.poll(cx, events),
+                Node::Redis(server) if are_ready || server.has_work() => {
+                    server.poll(&mut of_sockets, events);
+                }
+                Node::Redis(_) => {}
                 Node::Memory(_) => {}
                 #[cfg(feature = "test-util")]
                 Node::Faulty(link) => link.poll(cx, events),

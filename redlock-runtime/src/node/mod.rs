@@ -48,6 +48,7 @@ pub(crate) struct Server {
     /// The name of what the library keeps there beside the locks.
     hash: String,
     state: State,
+    has_work: bool,
 }
 
 enum State {
@@ -74,6 +75,7 @@ impl Server {
             hash: script::node_hash(info.redis_settings().db()),
             info,
             state: State::Idle,
+            has_work: false,
         }
     }
 
@@ -82,6 +84,7 @@ impl Server {
         let info = self.info.clone();
         let opening = async move { Connection::open(&info).await };
         self.state = State::Opening(connection, Box::pin(opening));
+        self.has_work = true;
     }
 
     /// Gives up the connection, or the attempt to make one.
@@ -94,12 +97,19 @@ impl Server {
     pub(crate) fn send(&mut self, order: Order) {
         if let State::Open(_, session) = &mut self.state {
             session.send(order, &self.hash);
+            self.has_work = true;
         }
+    }
+
+    /// It is to be polled although nothing has woken it.
+    pub(crate) const fn has_work(&self) -> bool {
+        self.has_work
     }
 
     /// Sends what has been taken on, and collects what has happened. Where nothing more has, `cx` is
     /// woken by the next thing.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, events: &mut Vec<Event>) {
+        self.has_work = false;
         let node = self.node;
         if let State::Opening(connection, opening) = &mut self.state {
             let connection = *connection;
