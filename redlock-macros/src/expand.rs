@@ -10,7 +10,7 @@ use crate::check;
 use crate::function::{Function, regrouped};
 use crate::key::Template;
 use crate::mistakes::Mistakes;
-use crate::options::options;
+use crate::options::{Declaration, declaration};
 use crate::tokens::located_at;
 
 /// Reports mistakes beside the item as it was, so that its callers and completion keep working.
@@ -84,7 +84,9 @@ fn section(args: &Args, key: &Template, function: &Function) -> TokenStream {
         None => quote_spanned!(mixed()=> ::redlock_runtime),
     };
     let output = &function.output;
-    let new = new_section(args, key, function);
+    let declaration = declaration(args, key, function);
+    let items = &declaration.items;
+    let new = new_section(args, key, function, &declaration);
     let lease = args.lease.as_ref().map(
         |lease| quote_spanned!(mixed()=> let #lease = __redis_lock::Section::lease(&__section);),
     );
@@ -92,10 +94,15 @@ fn section(args: &Args, key: &Template, function: &Function) -> TokenStream {
     let result = result(args, function);
     // Here rustc reports a lifetime that the body's value does not have.
     let end = quote_spanned!(at(first_span(output))=> return #result;);
+    // In a module that is not the runtime there is no `__private`. rustc points at the whole path.
+    let place = args.krate.as_ref().and_then(|krate| krate.segments.last());
+    let place = place.map_or_else(mixed, |it| at(it.ident.span()));
+    let private = quote_spanned!(place=> __private as __redis_lock);
     // One `use`, because every further path to the runtime would be a further error where there is
     // no such crate. `return`, because `clippy::implicit_return` takes the braces for the user's.
     quote_spanned! {mixed()=>
-        use #runtime::__private as __redis_lock;
+        use #runtime::#private;
+        #items
         let __returns = __redis_lock::Returns::<#output>::new();
         let mut __section = #new;
         #lease
@@ -116,11 +123,15 @@ fn section(args: &Args, key: &Template, function: &Function) -> TokenStream {
     }
 }
 
-fn new_section(args: &Args, key: &Template, function: &Function) -> TokenStream {
+fn new_section(
+    args: &Args,
+    key: &Template,
+    function: &Function,
+    Declaration { info, options, .. }: &Declaration,
+) -> TokenStream {
     let key = key.expand(&function.variable_names());
-    let options = options(args, function);
     let Some(via) = &args.via else {
-        return quote_spanned!(mixed()=> __redis_lock::Section::installed(#key, #options));
+        return quote_spanned!(mixed()=> __redis_lock::Section::installed(#key, #options, #info));
     };
     // Bound first: the type would otherwise decide what the branches of an `if` have to be, while
     // `Redlock`, `&Redlock` and `Arc<Redlock>` will all do. Then with the type, so that no function
@@ -130,7 +141,7 @@ fn new_section(args: &Args, key: &Template, function: &Function) -> TokenStream 
         {
             let #redlock = &#via;
             let __redlock: &__redis_lock::Redlock = #redlock;
-            __redis_lock::Section::of(__redlock, #key, #options)
+            __redis_lock::Section::of(__redlock, #key, #options, #info)
         }
     }
 }

@@ -1,44 +1,114 @@
-//! The options of the lock, as a value of the runtime's `Options`.
+//! What the runtime knows of the function: its registration, and the options of its lock.
 
-use proc_macro2::{Literal, TokenStream};
+use proc_macro2::{Literal, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
-use syn::ExprPath;
 use syn::spanned::Spanned;
+use syn::{ExprPath, LitStr};
 
 use crate::args::{Args, Renew};
 use crate::duration::Duration;
 use crate::expand::{at, mixed};
 use crate::function::Function;
+use crate::key::Template;
+use crate::tokens::joined;
 
-/// An expression of type `Options`. Literal durations have been checked; the values of constants are
-/// known to rustc only, so that their check is part of the expansion.
-pub(crate) fn options(args: &Args, function: &Function) -> TokenStream {
-    let options = unchecked(args, function);
-    let mut constants = args.durations().filter_map(Duration::constant).peekable();
-    let Some(first) = constants.peek() else {
-        return options;
-    };
-    let place = at(first.span());
-    if constants.any(may_name_generics) {
-        // An item cannot name `Self` or a type parameter. An inline constant can, but `cargo check`
-        // does not evaluate it.
-        let check = quote_spanned!(place=> __redis_lock::check_durations(&__options));
-        return quote_spanned! {mixed()=>
-            const {
-                let __options = #options;
-                #check;
-                __options
-            }
-        };
-    }
-    let check = quote_spanned!(place=> __redis_lock::check_durations(&__REDIS_LOCK_OPTIONS));
-    quote_spanned! {mixed()=>
-        {
-            const __REDIS_LOCK_OPTIONS: __redis_lock::Options = #options;
-            const _: () = #check;
-            __REDIS_LOCK_OPTIONS
+/// What is known of a function before it is called, and the options of each of its calls.
+pub(crate) struct Declaration {
+    /// They register the function with the runtime, and have rustc check the values of constants,
+    /// which only rustc knows.
+    pub(crate) items: TokenStream,
+    /// The registered information, an expression of type `&'static SectionInfo`.
+    pub(crate) info: TokenStream,
+    /// An expression of type `Options`.
+    pub(crate) options: TokenStream,
+}
+
+/// The literal durations have been checked.
+pub(crate) fn declaration(args: &Args, key: &Template, function: &Function) -> Declaration {
+    let constants = || args.durations().filter_map(Duration::constant);
+    let place = constants().next().map(|first| at(first.span()));
+    let info = quote_spanned!(mixed()=> &__REDIS_LOCK_SECTION);
+    let of_info = quote_spanned!(mixed()=> __redis_lock::SectionInfo::options(#info));
+    let (check, registered, options) = match place {
+        None => (TokenStream::new(), values(args, |_| true), of_info),
+        Some(place) if constants().any(may_name_generics) => {
+            // An item cannot name `Self` or a type parameter. An inline constant can, but `cargo
+            // check` does not evaluate it.
+            let options = values(args, |_| true);
+            let check = quote_spanned!(place=> __redis_lock::check_durations(&__options));
+            let options = quote_spanned! {mixed()=>
+                const {
+                    let __options = #options;
+                    #check;
+                    __options
+                }
+            };
+            let is_known =
+                |duration: &Duration| !duration.constant().is_some_and(may_name_generics);
+            (TokenStream::new(), values(args, is_known), options)
         }
+        Some(place) => {
+            let values = values(args, |_| true);
+            let check =
+                quote_spanned!(place=> __redis_lock::check_durations(&__REDIS_LOCK_OPTIONS));
+            let check = quote_spanned! {mixed()=>
+                const __REDIS_LOCK_OPTIONS: __redis_lock::Options = #values;
+                const _: () = #check;
+            };
+            let registered = quote_spanned!(mixed()=> __REDIS_LOCK_OPTIONS);
+            (check, registered, of_info)
+        }
+    };
+    let section = section_info(args, key, function, &registered);
+    let items = quote_spanned! {mixed()=>
+        #check
+        static __REDIS_LOCK_SECTION: __redis_lock::SectionInfo = #section;
+        __redis_lock::inventory::submit! { __redis_lock::Registered(#info) }
+    };
+    Declaration {
+        items,
+        info,
+        options,
     }
+}
+
+fn section_info(
+    args: &Args,
+    key: &Template,
+    function: &Function,
+    options: &TokenStream,
+) -> TokenStream {
+    let name = match &args.name {
+        Some(name) => name.to_token_stream(),
+        None => {
+            let name = function.name();
+            quote_spanned! {mixed()=>
+                __redis_lock::std::concat!(__redis_lock::std::module_path!(), "::", #name)
+            }
+        }
+    };
+    let key = key.written();
+    let mut info = quote_spanned! {mixed()=>
+        __redis_lock::SectionInfo::new(
+            #name,
+            #key,
+            (__redis_lock::std::file!(), __redis_lock::std::line!()),
+            #options
+        )
+    };
+    if let Some(via) = &args.via {
+        let tokens: Vec<TokenTree> = via.to_token_stream().into_iter().collect();
+        let written = LitStr::new(&joined(&tokens), mixed());
+        info = quote_spanned!(mixed()=> #info.via_expression(#written));
+    }
+    if args
+        .durations()
+        .filter_map(Duration::constant)
+        .any(may_name_generics)
+    {
+        info = quote_spanned!(mixed()=> #info.incomplete());
+    }
+    info
 }
 
 /// A path that starts with a type may start with a parameter, of the function or of the `impl`
@@ -51,48 +121,40 @@ fn may_name_generics(path: &ExprPath) -> bool {
             .to_string()
             .starts_with(char::is_uppercase)
     };
-    path.qself.is_some() || (segments.len() > 1 && starts_with_type())
+    // `Duration::ZERO`
+    let is_of_duration = segments.len() == 2 && segments[0].ident == "Duration";
+    path.qself.is_some() || (segments.len() > 1 && starts_with_type() && !is_of_duration)
 }
 
-fn unchecked(args: &Args, function: &Function) -> TokenStream {
-    let name = match &args.name {
-        Some(name) => name.to_token_stream(),
-        None => {
-            let name = function.name();
-            quote_spanned! {mixed()=>
-                __redis_lock::std::concat!(__redis_lock::std::module_path!(), "::", #name)
-            }
+/// An expression of type `Options`, of the durations that are known.
+fn values(args: &Args, is_known: impl Fn(&Duration) -> bool) -> TokenStream {
+    let known = |given: &Option<Duration>| match given.as_ref().filter(|it| is_known(it)) {
+        Some(given) => {
+            let given = duration(given);
+            quote_spanned!(mixed()=> __redis_lock::std::option::Option::Some(#given))
         }
+        None => quote_spanned!(mixed()=> __redis_lock::std::option::Option::None),
     };
-    let expire = optional(args.expire.as_ref());
-    let wait = match &args.wait {
+    let [expire, max_hold] = [known(&args.expire), known(&args.max_hold)];
+    let wait = match args.wait.as_ref().filter(|it| is_known(it)) {
         Some(wait) => duration(wait),
         None => quote_spanned!(mixed()=> __redis_lock::std::time::Duration::ZERO),
     };
     let renew = match &args.renew {
         None => quote_spanned!(mixed()=> __redis_lock::Renew::Never),
-        Some(Renew::Default) => quote_spanned!(mixed()=> __redis_lock::Renew::Default),
-        Some(Renew::Every(interval)) => {
+        Some(Renew::Every(interval)) if is_known(interval) => {
             let interval = duration(interval);
             quote_spanned!(mixed()=> __redis_lock::Renew::Every(#interval))
         }
+        Some(_) => quote_spanned!(mixed()=> __redis_lock::Renew::Default),
     };
-    let max_hold = optional(args.max_hold.as_ref());
     quote_spanned! {mixed()=>
         __redis_lock::Options {
-            name: __redis_lock::std::option::Option::Some(#name),
             expire: #expire,
             wait: #wait,
             renew: #renew,
             max_hold: #max_hold,
         }
-    }
-}
-
-fn optional(given: Option<&Duration>) -> TokenStream {
-    match given.map(duration) {
-        Some(given) => quote_spanned!(mixed()=> __redis_lock::std::option::Option::Some(#given)),
-        None => quote_spanned!(mixed()=> __redis_lock::std::option::Option::None),
     }
 }
 
@@ -109,40 +171,38 @@ fn duration(duration: &Duration) -> TokenStream {
 
 #[cfg(test)]
 mod tests {
-    use proc_macro2::TokenTree;
     use quote::quote;
 
     use super::*;
     use crate::mistakes::Mistakes;
 
-    fn expanded(args: TokenStream) -> String {
-        let args = Args::parse(args, &mut Mistakes::default());
+    fn declared(args: TokenStream) -> [String; 2] {
+        let args = Args::parse(quote!(key = "key", #args), &mut Mistakes::default());
         let function = Function::parse(quote!(
             async fn r#loop() {}
         ));
-        options(
-            &args,
-            &function.unwrap_or_else(|mistake| panic!("{mistake}")),
-        )
-        .to_string()
+        let function = function.unwrap_or_else(|mistake| panic!("{mistake}"));
+        let key = args.key.as_ref().unwrap();
+        let declaration = declaration(&args, key, &function);
+        [declaration.items, declaration.options].map(|tokens| tokens.to_string())
     }
 
     #[test]
     fn literals_need_no_check() {
-        let options = expanded(quote!(expire = 5s, renew));
-        assert!(!options.contains("check_durations"));
-        assert!(options.contains(&quote!(renew: __redis_lock::Renew::Default).to_string()));
-        assert!(options.contains("\"loop\""), "the name has no `r#`");
+        let [items, options] = declared(quote!(expire = 5s, renew));
+        assert!(!items.contains("check_durations") && !options.contains("check_durations"));
+        assert!(items.contains(&quote!(renew: __redis_lock::Renew::Default).to_string()));
+        assert!(items.contains("\"loop\""), "the name has no `r#`");
     }
 
     #[test]
     fn constants_are_checked_by_an_item() {
         for constant in [quote!(LEASE), quote!(config::LEASE)] {
-            let options = expanded(quote!(expire = #constant));
+            let [items, _] = declared(quote!(expire = #constant));
             let check = quote! {
                 const _: () = __redis_lock::check_durations(&__REDIS_LOCK_OPTIONS);
             };
-            assert!(options.contains(&check.to_string()), "{options}");
+            assert!(items.contains(&check.to_string()), "{items}");
         }
     }
 
@@ -153,11 +213,23 @@ mod tests {
             quote!(T::LEASE),
             quote!(<T as Leased>::LEASE),
         ] {
-            let options = expanded(quote!(wait = 1s, expire = #constant));
-            let tokens: TokenStream = options.parse().unwrap();
-            assert!(
-                matches!(&tokens.into_iter().next(), Some(TokenTree::Ident(it)) if it == "const")
+            let [items, options] = declared(quote!(wait = 1s, renew = #constant));
+            assert!(options.starts_with("const"), "{options}");
+            assert!(!items.contains("LEASE") && items.contains("incomplete"));
+            let known = quote!(
+                wait: __redis_lock::std::time::Duration::from_millis(1000u64),
+                renew: __redis_lock::Renew::Default,
             );
+            assert!(items.contains(&known.to_string()), "{items}");
         }
+    }
+
+    #[test]
+    fn via_is_registered_as_it_is_written() {
+        let [items, _] = declared(quote!(via = &self.locks[0]));
+        assert!(
+            items.contains("via_expression (\"&self.locks[0]\")"),
+            "{items}"
+        );
     }
 }

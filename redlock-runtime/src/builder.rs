@@ -9,7 +9,7 @@ use std::{
 
 use crate::{
     announce,
-    config::{ConfigError, ConfigProblem, NODES_VARIABLE, Node, Settings, parse_nodes},
+    config::{self, ConfigError, ConfigProblem, NODES_VARIABLE, Node, Settings, parse_nodes},
     engine::{Config, Engine, Stopped, is_paused_here},
     health::NodeState,
     install::{self, Installed},
@@ -224,11 +224,17 @@ impl Builder {
     /// # Cancellation
     /// Dropping the future leaves nothing behind.
     pub async fn build(self) -> Result<Redlock, ConfigError> {
+        self.build_unless(Vec::new()).await
+    }
+
+    /// Makes the node set if nothing else is wrong either.
+    async fn build_unless(self, others: Vec<ConfigProblem>) -> Result<Redlock, ConfigError> {
         let (nodes, mut problems) = match self.nodes.urls() {
             Ok(urls) => parse_nodes(&urls, self.servers_only),
             Err(problem) => (Vec::new(), vec![problem]),
         };
         problems.extend(self.settings.problems());
+        problems.extend(others);
         ConfigError::unless_empty(problems)?;
         let redlock = start(nodes, self.settings, self.runtime)?;
         redlock.check_servers().await?;
@@ -244,8 +250,12 @@ impl Builder {
     /// before such locks have expired. [`assume_fresh(true)`](Self::assume_fresh) skips the wait in
     /// development, [`require_quorum(false)`](Self::require_quorum) does not wait at all.
     ///
+    /// Before anything is sent, all annotated functions of the program are checked against the
+    /// settings, also those that are never called; [`Redlock::sections`] says which are known.
+    ///
     /// # Errors
-    /// As [`build`](Self::build), if a node set is installed already, and
+    /// As [`build`](Self::build), if a node set is installed already,
+    /// [`ConfigProblem::Section`] for every annotated function that cannot work, and
     /// [`ConfigProblem::NoQuorum`] if too few nodes can vote and waiting does not help.
     ///
     /// # Cancellation
@@ -253,7 +263,8 @@ impl Builder {
     pub async fn install(self) -> Result<Installed, ConfigError> {
         install::refuse_second()?;
         let needs_quorum = self.needs_quorum;
-        let redlock = self.build().await?;
+        let of_sections = config::problems_of_sections(&self.settings);
+        let redlock = self.build_unless(of_sections).await?;
         if !redlock.health().has_quorum() {
             if needs_quorum {
                 redlock.await_quorum().await?;

@@ -1,7 +1,9 @@
 //! Every rule for what may be configured, for a node set and for one lock.
 
 mod nodes;
+mod options;
 mod problem;
+mod section_info;
 
 use std::time::Duration;
 
@@ -10,11 +12,15 @@ use redlock_protocol::LockParams;
 #[cfg(feature = "test-util")]
 pub(crate) use self::nodes::count_problem;
 pub(crate) use self::nodes::{Node, parse_nodes};
-pub use self::problem::{ConfigError, ConfigProblem, NODES_VARIABLE};
+pub use self::{
+    options::{Options, Renew},
+    problem::{ConfigError, ConfigProblem, NODES_VARIABLE},
+    section_info::{Registered, SectionInfo},
+};
 use crate::script::RESERVED;
 
 /// A lease is for work in progress. What runs longer renews it.
-const LONGEST_MAX_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
+pub(crate) const LONGEST_MAX_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What the longest lease has by default. The guard band prolongs every key and every quarantine,
 /// so a mistaken unit must not make it a matter of days.
@@ -129,33 +135,6 @@ impl Settings {
     }
 }
 
-/// What one lock asks for, as the caller said it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Options {
-    /// What the section is called in errors.
-    pub name: Option<&'static str>,
-    /// The lease; `None` for that of the node set.
-    pub expire: Option<Duration>,
-    /// How long to wait for the lock; zero is one attempt.
-    pub wait: Duration,
-    /// Whether and how often the lease is renewed.
-    pub renew: Renew,
-    /// The longest time that renewals may keep the lock.
-    pub max_hold: Option<Duration>,
-}
-
-/// Whether and how often a lease is renewed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Renew {
-    /// It runs out.
-    #[default]
-    Never,
-    /// Every third of the lease.
-    Default,
-    /// This often.
-    Every(Duration),
-}
-
 impl Options {
     /// Checks the options against the settings, and fills in what they leave open.
     pub(crate) fn params(&self, settings: &Settings) -> Result<LockParams, ConfigError> {
@@ -206,6 +185,27 @@ impl Options {
             max_hold: self.max_hold,
         })
     }
+}
+
+/// Of all annotated functions that use the installed node set, what is wrong with each. Nothing if
+/// the settings themselves are wrong: mistakes in those would be told once more for every function.
+pub(crate) fn problems_of_sections(settings: &Settings) -> Vec<ConfigProblem> {
+    if !settings.problems().is_empty() {
+        return Vec::new();
+    }
+    let mut all = SectionInfo::all();
+    all.retain(|section| section.can_be_checked_at_start());
+    let problems = all.into_iter().flat_map(|section| {
+        // What follows in the key cannot make it a key that is not reserved.
+        let key = format!("{}{}", settings.key_prefix, section.key());
+        let of_key = reserved_key(&key);
+        let of_options = section.options().params(settings).err();
+        let problems = of_options.into_iter().flat_map(ConfigError::into_problems);
+        problems
+            .chain(of_key)
+            .map(|problem| problem.in_section(section))
+    });
+    problems.collect()
 }
 
 /// The problem with a key as it stands on the nodes, prefix included.

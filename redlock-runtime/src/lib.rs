@@ -139,7 +139,7 @@ pub use redlock_macros::redis_lock;
 
 pub use self::{
     builder::Builder,
-    config::{ConfigError, ConfigProblem, NODES_VARIABLE},
+    config::{ConfigError, ConfigProblem, NODES_VARIABLE, SectionInfo},
     error::{FromLockError, LockError, NodeVerdict, QuarantineReason, Report, Verdict},
     guard::Guard,
     health::{Health, NodeState, NodeStatus, NotReady},

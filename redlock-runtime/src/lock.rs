@@ -150,6 +150,6 @@ impl Lock {
     }
 
     pub(crate) fn into_section(self) -> Section {
-        Section::new(Ok(self.shared), self.key, self.options)
+        Section::new(Ok(self.shared), self.key, self.options, None)
     }
 }

@@ -3,11 +3,17 @@
 
 use std::{fmt, marker::PhantomData, pin::Pin, sync::Arc, time::Duration};
 
+pub use inventory;
 pub use std;
 
-use crate::{config::SHORTEST_RENEWAL, lease::Lease, node_set::Shared, section};
+use crate::{
+    config::{LONGEST_MAX_LEASE, SHORTEST_RENEWAL},
+    lease::Lease,
+    node_set::Shared,
+    section,
+};
 pub use crate::{
-    config::{Options, Renew},
+    config::{Options, Registered, Renew, SectionInfo},
     error::{FromLockError, LockError},
     key::{Key, Value, Values},
     redlock::Redlock,
@@ -45,25 +51,35 @@ pub struct Section(section::Section);
 impl Section {
     /// Never fails: that nothing is installed is the error of `acquire`, and so is a key with
     /// nothing in it.
-    pub fn installed(key: impl Into<Key>, options: Options) -> Self {
+    pub fn installed(key: impl Into<Key>, options: Options, info: &'static SectionInfo) -> Self {
         let shared = Redlock::installed().map(|redlock| redlock.shared);
-        Self::new(shared, key.into(), options)
+        Self::new(shared, key.into(), options, info)
     }
 
     /// `via = ...`
-    pub fn of(redlock: &Redlock, key: impl Into<Key>, options: Options) -> Self {
-        Self::new(Some(Arc::clone(&redlock.shared)), key.into(), options)
+    pub fn of(
+        redlock: &Redlock,
+        key: impl Into<Key>,
+        options: Options,
+        info: &'static SectionInfo,
+    ) -> Self {
+        Self::new(Some(Arc::clone(&redlock.shared)), key.into(), options, info)
     }
 
-    fn new(shared: Option<Arc<Shared>>, key: Key, options: Options) -> Self {
+    fn new(
+        shared: Option<Arc<Shared>>,
+        key: Key,
+        options: Options,
+        info: &'static SectionInfo,
+    ) -> Self {
         let Key { text, empty } = key;
         let text: Arc<str> = text.into();
         let shared = match (empty, shared) {
             (Some(placeholder), _) => Err(LockError::empty_placeholder(placeholder)),
-            (None, None) => Err(LockError::not_installed(&text, options.name)),
+            (None, None) => Err(LockError::not_installed(&text, Some(info.name()))),
             (None, Some(shared)) => Ok(shared),
         };
-        Self(section::Section::new(shared, text, options))
+        Self(section::Section::new(shared, text, options, Some(info)))
     }
 
     /// `lease = ...`
@@ -106,6 +122,10 @@ pub const fn check_durations(options: &Options) {
     assert!(
         redlock_protocol::outlasts_drift(expire),
         "`expire` is shorter than the clock drift that Redlock allows for; the lock could never be held"
+    );
+    assert!(
+        expire.as_nanos() <= LONGEST_MAX_LEASE.as_nanos(),
+        "`expire` is longer than a day, which no node set allows; for long work take a short lease and `renew`"
     );
     if let Renew::Every(renew) = options.renew {
         assert!(!renew.is_zero(), "`renew` must be longer than zero");

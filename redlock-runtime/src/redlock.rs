@@ -6,7 +6,7 @@ pub use redlock_protocol::ShutdownError;
 use tokio::sync::oneshot;
 
 use crate::{
-    config::Options,
+    config::{Options, SectionInfo},
     health::{Health, NodeState, NodeStatus, NotReady},
     lock::Lock,
     node_set::Shared,
@@ -52,6 +52,40 @@ impl Redlock {
     /// [`LockError::Config`](crate::LockError::Config).
     pub fn lock(&self, key: impl Into<Arc<str>>) -> Lock {
         Lock::new(Arc::clone(&self.shared), key.into(), Options::default())
+    }
+
+    /// The annotated functions of this program, in the order of file and line, whether or not they
+    /// are ever called. [`Builder::install`](crate::Builder::install) has checked that each can work
+    /// with its settings.
+    ///
+    /// ```
+    /// use redlock_runtime::{LockError, Redlock, redis_lock};
+    ///
+    /// #[redis_lock(key = "order:{id}", expire = 5s, name = "orders.pay")]
+    /// async fn pay(id: u64) -> Result<u64, LockError> {
+    ///     Ok(id)
+    /// }
+    ///
+    /// let sections = Redlock::sections();
+    /// let pay = sections.iter().find(|section| section.name() == "orders.pay").unwrap();
+    /// assert_eq!(pay.key(), "order:{id}");
+    /// ```
+    ///
+    /// Some are not checked before their first call, which then fails with a
+    /// [`LockError::Config`](crate::LockError::Config) that names the function:
+    ///
+    /// - functions with `via`, which are in the list, because only a call knows their node set
+    /// - durations that are constants of a type, such as `expire = Self::LEASE`; the function is in
+    ///   the list without them
+    /// - functions of a crate that is not part of the program: Cargo may know it as a dependency,
+    ///   but nothing names it in the source
+    /// - all functions on platforms on which [`inventory`](https://docs.rs/inventory), which makes
+    ///   the list, has no constructors
+    ///
+    /// Locks that are made at run time, by [`lock`](Self::lock), are not in the list.
+    #[must_use]
+    pub fn sections() -> Vec<&'static SectionInfo> {
+        SectionInfo::all()
     }
 
     /// Whether a majority of nodes votes at present, and what is wrong with those that do not. For

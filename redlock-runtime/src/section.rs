@@ -11,7 +11,7 @@ use std::{
 use redlock_protocol::Release;
 
 use crate::{
-    config::{self, ConfigError, Options},
+    config::{self, ConfigError, Options, SectionInfo},
     engine::Stopped,
     error::LockError,
     lease::{Asked, Lease},
@@ -24,6 +24,8 @@ use crate::{
 pub(crate) struct Section {
     key: Arc<str>,
     options: Options,
+    /// The annotated function, if it is one.
+    info: Option<&'static SectionInfo>,
     /// The error of a section that has no node set, or no usable key, waits for `acquire`.
     asked: Result<Asked, LockError>,
     /// True from the moment a request may be sent until the end is told.
@@ -35,6 +37,7 @@ impl Section {
         shared: Result<Arc<Shared>, LockError>,
         key: Arc<str>,
         options: Options,
+        info: Option<&'static SectionInfo>,
     ) -> Self {
         let shared = shared.and_then(|shared| match &*key {
             "" => Err(LockError::empty_key()),
@@ -47,15 +50,16 @@ impl Section {
             _ => key,
         };
         let shared = shared.and_then(|shared| match config::reserved_key(&key) {
-            Some(problem) => Err(ConfigError::of(problem).into()),
+            Some(problem) => Err(named(info)(ConfigError::of(problem)).into()),
             None => Ok(shared),
         });
         Self {
             key,
             options,
+            info,
             asked: shared.map(|shared| Asked {
                 section: shared.engine.new_section(),
-                name: options.name,
+                name: info.map(SectionInfo::name),
                 status: Arc::default(),
                 since: shared.engine.now(),
                 shared,
@@ -77,7 +81,8 @@ impl Section {
             status,
             ..
         } = asked;
-        let params = self.options.params(&shared.settings)?;
+        let params = self.options.params(&shared.settings);
+        let params = params.map_err(named(self.info))?;
         shared.check_clock()?;
         #[cfg(feature = "test-util")]
         asked.note_ask(&self.key);
@@ -141,6 +146,14 @@ impl Section {
                 None => Release::Unknown,
             }
         }
+    }
+}
+
+/// Says which annotated function cannot work.
+fn named(info: Option<&'static SectionInfo>) -> impl Fn(ConfigError) -> ConfigError {
+    move |error| match info {
+        Some(info) => error.in_section(info),
+        None => error,
     }
 }
 

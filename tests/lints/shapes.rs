@@ -1,4 +1,4 @@
-//! Functions of every shape, which the packages beside this file annotate with `#[redis_lock]` and
+//! Functions of every shape, which are annotated with `#[redis_lock]` and
 //! with an attribute of that name that does nothing. The test `lints` compares what is said of them.
 
 use std::{fmt::Display, rc::Rc, sync::Mutex, time::Duration};

@@ -68,6 +68,11 @@ impl Process {
         self.wait()
     }
 
+    /// Asks the process to end by SIGTERM.
+    pub(crate) fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
     /// Freezes the process; when this returns it no longer runs.
     pub(crate) fn stop(&self) {
         self.signal(Signal::STOP);

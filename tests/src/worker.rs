@@ -153,6 +153,11 @@ impl Worker {
         self.process().kill()
     }
 
+    /// Asks the process to end, with SIGTERM.
+    pub fn terminate(&self) {
+        self.process().terminate();
+    }
+
     /// Freezes the process with SIGSTOP: a long pause.
     pub fn stop(&self) {
         self.process().stop();

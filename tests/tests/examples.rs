@@ -8,73 +8,42 @@ use std::{
     fs,
     io::{Read, Write},
     net::TcpStream,
-    path::{Path, PathBuf},
+    path::PathBuf,
     process::{Command, Output, Stdio},
     sync::OnceLock,
-    time::SystemTime,
 };
 
 use common::await_up;
 use redlock_runtime::Redlock;
 use redlock_tests::{Cluster, Worker};
+use tokio::task::{JoinHandle, spawn_blocking};
 
 /// What an example prints that runs on nodes in its own memory.
 const WARNING: &str = "locks hold in this process only";
 
-/// The example's executable, built with the same profile as this test.
+/// The example's executable. Cargo builds it, unless `cargo test --workspace` has done so.
 fn example(name: &str) -> Command {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     let folder = BUILT.get_or_init(|| {
         let test = env::current_exe().unwrap();
         let profile = test.parent().and_then(|deps| deps.parent()).unwrap();
-        let examples = profile.join("examples");
-        // `cargo test --workspace` has built them; `cargo test -p redlock-tests` has not, or of
-        // older sources.
-        let newest = SOURCES.iter().map(|folder| last_change(Path::new(folder)));
-        let newest = newest.max().unwrap();
-        let built = |name| fs::metadata(examples.join(name)).and_then(|file| file.modified());
-        let missing = |name| built(name).map_or(true, |built| built < newest);
-        if [
-            "flash_sale",
-            "axum_orders",
-            "cron_singleton",
-            "fenced_write",
-        ]
-        .into_iter()
-        .any(missing)
-        {
-            let mut build = Command::new(env!("CARGO"));
-            build.args(["build", "--package", "redlock-examples", "--examples"]);
-            build.arg("--target-dir").arg(profile.parent().unwrap());
-            assert!(build.status().unwrap().success());
+        let mut build = Command::new(env!("CARGO"));
+        // With the features that the tests have, so that nothing is built a second time.
+        build.args(["build", "--workspace", "--all-features", "--examples"]);
+        build.arg("--target-dir").arg(profile.parent().unwrap());
+        // What Cargo says to this test of its package; `ring` would be built again for it.
+        for (name, _) in env::vars_os() {
+            let text = name.to_string_lossy();
+            if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+                build.env_remove(&name);
+            }
         }
-        examples
+        assert!(build.status().unwrap().success());
+        profile.join("examples")
     });
     let mut command = Command::new(folder.join(name));
     command.env_remove("REDLOCK_NODES");
     command
-}
-
-/// What examples are made of.
-const SOURCES: [&str; 4] = [
-    "../examples",
-    "../redlock-macros/src",
-    "../redlock-runtime/protocol/src",
-    "../redlock-runtime/src",
-];
-
-/// When something in `folder` was last written.
-fn last_change(folder: &Path) -> SystemTime {
-    let entries = fs::read_dir(folder).unwrap();
-    let times = entries.map(|entry| {
-        let entry = entry.unwrap();
-        if entry.file_type().unwrap().is_dir() {
-            last_change(&entry.path())
-        } else {
-            entry.metadata().unwrap().modified().unwrap()
-        }
-    });
-    times.max().unwrap_or(SystemTime::UNIX_EPOCH)
 }
 
 fn run<A: AsRef<OsStr>>(name: &str, args: &[A]) -> Output {
@@ -168,10 +137,9 @@ fn post(address: &str, path: &str, body: &str) -> (u16, String) {
     (status, answer.to_lowercase())
 }
 
-#[tokio::test]
-async fn the_axum_service_answers_409_to_contention_and_503_to_an_outage() {
-    let cluster = Cluster::start(3);
-    in_use(&cluster).await;
+/// The service, its address, and a request that pays order 7 and has its lock.
+async fn service_that_is_paid(cluster: &Cluster) -> (Worker, String, JoinHandle<(u16, String)>) {
+    in_use(cluster).await;
     let mut command = example("axum_orders");
     command
         .env("REDLOCK_NODES", cluster.url_list())
@@ -186,8 +154,15 @@ async fn the_axum_service_answers_409_to_contention_and_503_to_an_outage() {
     assert_eq!(post(&address, "/orders/7/items", item).0, 200);
 
     let first = address.clone();
-    let paying = tokio::task::spawn_blocking(move || post(&first, "/orders/7/pay", ""));
+    let paying = spawn_blocking(move || post(&first, "/orders/7/pay", ""));
     cluster[0].await_event("order:7", "set", 2).await;
+    (service, address, paying)
+}
+
+#[tokio::test]
+async fn the_axum_service_answers_409_to_contention_and_503_to_an_outage() {
+    let cluster = Cluster::start(3);
+    let (_service, address, paying) = service_that_is_paid(&cluster).await;
     let (status, head) = post(&address, "/orders/7/pay", "");
     assert_eq!(status, 409);
     assert!(head.contains("retry-after: "), "{head}");
@@ -196,6 +171,42 @@ async fn the_axum_service_answers_409_to_contention_and_503_to_an_outage() {
     cluster[0].kill();
     cluster[1].kill();
     assert_eq!(post(&address, "/orders/7/pay", "").0, 503);
+}
+
+#[tokio::test]
+async fn the_axum_service_answers_what_it_has_begun_and_ends_on_sigterm() {
+    let cluster = Cluster::start(3);
+    let (service, address, paying) = service_that_is_paid(&cluster).await;
+    // A frozen node holds nothing up.
+    cluster[2].stop();
+
+    service.terminate();
+
+    service.await_line(|line| line == "shut down").await;
+    service.wait_success();
+    assert_eq!(paying.await.unwrap().0, 200);
+    assert!(TcpStream::connect(address).is_err());
+    for node in 0..2 {
+        cluster[node].assert_free("order:7");
+    }
+}
+
+#[tokio::test]
+async fn the_cron_job_ends_its_run_and_begins_no_other_on_sigterm() {
+    let cluster = Cluster::start(3);
+    in_use(&cluster).await;
+    let mut command = example("cron_singleton");
+    command.args(["--replicas", "1", "--ticks", "1000"]);
+    command.env("REDLOCK_NODES", cluster.url_list());
+    let replica = Worker::from_command(&mut command);
+    replica.await_expected("replica 1 runs the job").await;
+
+    replica.terminate();
+
+    let sum = "1000 ticks on 1 replicas: ran 1, skipped 0, failed 0";
+    replica.await_expected(sum).await;
+    replica.wait_success();
+    cluster.assert_free("cron:report");
 }
 
 #[test]

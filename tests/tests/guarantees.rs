@@ -63,12 +63,11 @@ fn files(name: &str) -> Vec<PathBuf> {
     match name {
         "protocol" => files_in(Path::new("../redlock-runtime/protocol")),
         name => {
-            let file = Path::new("tests").join(name);
-            if file.is_dir() {
-                files_in(&file)
-            } else {
-                vec![file.with_extension("rs")]
-            }
+            let files = files_in(Path::new("tests")).into_iter();
+            let file = format!("{name}.rs");
+            files
+                .filter(|path| path.ends_with(&file) || path.iter().any(|part| part == name))
+                .collect()
         }
     }
 }

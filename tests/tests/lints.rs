@@ -1,15 +1,20 @@
 //! What clippy says of an annotated function it also says of the plain one: the attribute adds no
 //! warning, not even one of the groups `pedantic`, `nursery` and `restriction`.
 //!
-//! Two packages in `lints` have the same source, one with the real attribute and one with an
-//! attribute of that name that does nothing. Clippy looks at both in one run.
+//! Clippy looks at the functions in `lints/shapes.rs` twice, with the real attribute and with the one
+//! of that name in `lints/no_op.rs`, which does nothing.
 
-use std::{collections::BTreeSet, path::Path, process::Command};
+mod compiler;
 
+use std::{
+    collections::BTreeSet,
+    env::consts::{DLL_PREFIX, DLL_SUFFIX},
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use compiler::{compiler, library, rustc};
 use serde_json::Value;
-
-const ANNOTATED: &str = "redlock-lints-annotated";
-const PLAIN: &str = "redlock-lints-plain";
 
 /// Groups of clippy and of rustc, and those lints of rustc that no group has and that could look at
 /// an expansion.
@@ -45,9 +50,13 @@ const LINTS: [&str; 27] = [
 
 #[test]
 fn the_attribute_adds_no_warning() {
-    let messages = clippy();
-    let [annotated, plain] =
-        [ANNOTATED, PLAIN].map(|package| warnings(&messages, &package.replace('-', "_")));
+    let directory = tempfile::tempdir().unwrap();
+    let no_op = build_no_op(directory.path());
+    // The runtime hands on the real attribute.
+    let [annotated, plain] = [library("redlock_runtime"), no_op].map(|attribute| {
+        let messages = clippy(directory.path(), attribute);
+        messages.iter().flat_map(places).collect::<BTreeSet<_>>()
+    });
     // One of each group, so that the comparison is about something.
     for lint in [
         "clippy::implicit_return",
@@ -72,14 +81,6 @@ struct Warning {
     message: String,
 }
 
-fn warnings(messages: &[Value], krate: &str) -> BTreeSet<Warning> {
-    let of_crate = messages.iter().filter(|message| {
-        message["reason"] == "compiler-message" && message["target"]["name"] == krate
-    });
-    let warnings = of_crate.map(|message| &message["message"]);
-    warnings.flat_map(places).collect()
-}
-
 /// One for every place that is pointed at. What has no place is about the command line.
 fn places(message: &Value) -> impl Iterator<Item = Warning> {
     let spans = message["spans"].as_array().into_iter().flatten();
@@ -94,49 +95,36 @@ fn places(message: &Value) -> impl Iterator<Item = Warning> {
     })
 }
 
-/// Cargo's messages, of both packages and of what they depend on.
-fn clippy() -> Vec<Value> {
-    let mut cargo = Command::new(env!("CARGO"));
-    let installed = cargo.args(["clippy", "--version"]).output().unwrap();
+fn build_no_op(directory: &Path) -> PathBuf {
+    let mut rustc = compiler(rustc(), directory, &[]);
+    rustc.args(["--crate-type=proc-macro", "--extern=proc_macro"]);
+    let output = rustc.arg(sources().join("no_op.rs")).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    directory.join(format!("{DLL_PREFIX}no_op{DLL_SUFFIX}"))
+}
+
+/// What clippy says of the functions with `attribute`.
+fn clippy(directory: &Path, attribute: PathBuf) -> Vec<Value> {
+    let installed = Command::new("clippy-driver").arg("--version").output();
     assert!(
-        installed.status.success(),
-        "this test needs clippy; `rustup component add clippy` installs it:\n{}",
-        String::from_utf8_lossy(&installed.stderr)
+        installed.is_ok_and(|output| output.status.success()),
+        "this test needs clippy; `rustup component add clippy` installs it"
     );
-    let mut cargo = Command::new(env!("CARGO"));
-    cargo
-        .args([
-            "clippy",
-            "--quiet",
-            "--offline",
-            "--no-deps",
-            "--message-format=json",
-        ])
-        .args(["--package", ANNOTATED, "--package", PLAIN])
-        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(".."))
-        // Its own, where other runs of clippy with other lints do not undo what is done.
-        .env(
-            "CARGO_TARGET_DIR",
-            Path::new(env!("CARGO_TARGET_TMPDIR")).join("lints"),
-        )
-        .env_remove("RUSTFLAGS")
-        .arg("--")
+    let crates = [
+        ("attribute", attribute),
+        ("redlock_runtime", library("redlock_runtime")),
+    ];
+    let mut clippy = compiler("clippy-driver", directory, &crates);
+    clippy
+        .args(["--crate-type=lib", "--emit=metadata"])
         .args(LINTS.map(|lint| format!("--warn={lint}")));
-    let output = cargo.output().unwrap();
-    let stdout = String::from_utf8(output.stdout).unwrap();
-    let messages: Vec<Value> = stdout
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
-    assert!(
-        output.status.success(),
-        "{}\n{}",
-        String::from_utf8_lossy(&output.stderr),
-        messages
-            .iter()
-            .filter(|message| message["message"]["level"] == "error")
-            .filter_map(|message| message["message"]["rendered"].as_str())
-            .collect::<String>()
-    );
-    messages
+    let output = clippy.arg(sources().join("shapes.rs")).output().unwrap();
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{stderr}");
+    let messages = stderr.lines().map(serde_json::from_str);
+    messages.map(Result::unwrap).collect()
+}
+
+fn sources() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("lints")
 }

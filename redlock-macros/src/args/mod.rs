@@ -97,6 +97,9 @@ impl Args {
         let name = input.call(Ident::parse_any)?;
         let text = name.to_string();
         let Some((known, example)) = ARGUMENTS.iter().find(|(known, _)| *known == text) else {
+            if let Some(mistake) = self.value_by_name(&name, input) {
+                return Err(mistake);
+            }
             let is_value = ends_argument(input);
             let (mistake, meant) = unknown(&name, is_value, |known| self.given(known).is_some());
             self.meant.extend(meant);
@@ -125,6 +128,22 @@ impl Args {
         self.parse_value(&name, input)
     }
 
+    /// The mistake `key = "order:{x}", x = order.id`.
+    fn value_by_name(&self, name: &Ident, input: ParseStream) -> Option<Error> {
+        let key = self.key.as_ref()?;
+        let is_in_key = key.placeholders().any(|it| *name == it.root());
+        if !is_in_key || !input.peek(Token![=]) {
+            return None;
+        }
+        input.parse::<Token![=]>().ok()?;
+        let value: Vec<TokenTree> = rest_of_argument(input).ok()?.into_iter().collect();
+        let message = format!(
+            "the key names its values where they stand; write `{{{}}}` in place of `{{{name}}}`",
+            joined(&value)
+        );
+        Some(Error::new(name.span(), message))
+    }
+
     fn parse_value(&mut self, name: &Ident, input: ParseStream) -> Result<()> {
         match name.to_string().as_str() {
             "key" => self.key = Some(values::key(input)?),
@@ -145,6 +164,17 @@ impl Args {
 
     /// The mistake at something that is no name. A string is most likely the key.
     fn nameless(&mut self, input: ParseStream) -> Error {
+        if input.peek(Token![,]) {
+            return input.error("remove this `,`");
+        }
+        if input.peek(syn::token::Brace) || input.peek(syn::token::Paren) {
+            self.meant.push("key");
+            return input
+                .error("the arguments stand in the attribute's own parentheses; remove these");
+        }
+        if let Some(mistake) = marked_name(input) {
+            return mistake;
+        }
         let literal = match ungrouped_literal(input) {
             Some(literal) if values::is_duration(&literal) => {
                 let text = literal.to_string();
@@ -189,6 +219,20 @@ impl Renew {
     }
 }
 
+/// The mistakes `!renew` and `--expire 5s`.
+fn marked_name(input: ParseStream) -> Option<Error> {
+    let ahead = input.fork();
+    let mark: Punct = ahead.parse().ok()?;
+    while ahead.parse::<Punct>().is_ok() {}
+    let name = ahead.call(Ident::parse_any).ok()?;
+    let (known, example) = ARGUMENTS.iter().find(|(known, _)| name == known)?;
+    let message = match mark.as_char() {
+        '!' => format!("to do without `{known}`, leave it out"),
+        _ => format!("an argument begins with its name; write `{example}`"),
+    };
+    Some(Error::new(mark.span(), message))
+}
+
 fn ungrouped_literal(input: ParseStream) -> Option<Literal> {
     let tree = input.fork().parse::<TokenTree>().ok()?;
     match ungrouped(TokenStream::from(tree)).into_iter().next()? {
@@ -214,6 +258,9 @@ fn without_value(name: &Ident, example: &str, input: ParseStream) -> Error {
         _ => value,
     };
     let message = match joined(&value) {
+        value if value.is_empty() && name == "renew" => {
+            format!("write `renew` alone, or `{example}`")
+        }
         value if value.is_empty() || value.contains('=') => {
             format!("`{name}` needs a value; write `{example}`")
         }

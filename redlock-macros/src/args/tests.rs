@@ -1,4 +1,4 @@
-use super::words::SYNONYMS;
+use super::words::{ELSEWHERE, SYNONYMS};
 use super::*;
 
 fn parse(source: &str) -> (Args, Vec<String>) {
@@ -52,7 +52,7 @@ fn unknown_arguments() {
     );
     assert_eq!(
         mistakes("ttl = 5s"),
-        ["unknown argument `ttl`; did you mean `expire`?"]
+        ["unknown argument `ttl`; did you mean `expire = 5s`?"]
     );
     assert_eq!(
         mistakes("colour = 5s"),
@@ -61,6 +61,77 @@ fn unknown_arguments() {
           `max_hold`, `lease`, `name`, `when_held`, `on_error`, `via` and `crate`"
         ]
     );
+}
+
+#[test]
+fn names_of_several_words() {
+    for (name, known) in [
+        ("ttl_ms", "expire"),
+        ("lease_time", "expire"),
+        ("leaseTime", "expire"),
+        ("leasetime", "expire"),
+        ("lockAtMostFor", "expire"),
+        ("lock_ttl", "expire"),
+        ("max_wait_time", "wait"),
+        ("blocking_timeout", "wait"),
+        ("renewInterval", "renew"),
+        ("keepalive", "renew"),
+        ("max_hold_time", "max_hold"),
+        ("skip_if_locked", "when_held"),
+        ("on_timeout_error", "on_error"),
+        ("redis_client", "via"),
+    ] {
+        let [message] = &mistakes(&format!("{name} = x"))[..] else {
+            panic!("{name}: one mistake");
+        };
+        let meant = format!("unknown argument `{name}`; did you mean `{known}");
+        assert!(message.starts_with(&meant), "{message}");
+        let alone = format!("key = \"k\", {name}");
+        assert!(mistakes(&alone)[0].contains(known), "{name}");
+    }
+}
+
+#[test]
+fn what_the_attribute_does_not_have() {
+    for (name, remedy) in [
+        ("keyPrefix", "`Redlock::builder()`"),
+        ("reentrant", "leave it out"),
+        ("no_wait", "leave it out"),
+        ("lock_at_least_for", "sleep at the end of the body"),
+    ] {
+        let [message] = &mistakes(&format!("{name} = 1"))[..] else {
+            panic!("one mistake");
+        };
+        assert!(message.starts_with(&format!("unknown argument `{name}`; ")));
+        assert!(message.contains(remedy), "{message}");
+    }
+    for (words, _) in ELSEWHERE {
+        for word in words {
+            let is = |(_, words): &(&str, &[&str])| words.contains(word);
+            assert!(!SYNONYMS.iter().any(is), "{word} is in both tables");
+        }
+    }
+}
+
+#[test]
+fn values_of_the_key_stand_in_it() {
+    let message = "the key names its values where they stand; write `{order.id}` in place of `{x}`";
+    assert_eq!(
+        mistakes("key = \"{x}\", x = order.id, expire = 5s"),
+        [message]
+    );
+}
+
+#[test]
+fn what_is_around_the_arguments() {
+    let mistake = |source| mistakes(source).remove(0);
+    assert_eq!(mistake("key = \"k\",, expire = 5s"), "remove this `,`");
+    assert!(mistake("{ key = \"k\" }").ends_with("own parentheses; remove these"));
+    let off = "to do without `renew`, leave it out";
+    assert_eq!(mistake("key = \"k\", !renew"), off);
+    let named = "an argument begins with its name; write `expire = 5s`";
+    assert_eq!(mistake("key = \"k\", --expire 5s"), named);
+    assert_eq!(mistake("renew()"), "write `renew` alone, or `renew = 1s`");
 }
 
 #[test]
@@ -147,7 +218,6 @@ fn names_in_other_letters_and_words() {
         ("onError = f", "on_error"),
         ("kye = \"a\"", "key"),
         ("auto_renew", "renew"),
-        ("lease_time = 5s", "expire"),
     ] {
         let (args, mistakes) = parse(source);
         let written = source.split(' ').next().unwrap();
@@ -254,6 +324,16 @@ fn the_key_is_a_string() {
         ("b\"order\"", "\"order\""),
         ("'o'", "\"o\""),
         ("5", "\"5\""),
+        ("\"a\" + id", "\"a{id}\""),
+        ("\"a\" + &o.id() + \":x\"", "\"a{o.id()}:x\""),
+        ("concat!(\"a:\", \"b\")", "\"a:b\""),
+        ("\"a:\" id", "\"a:{id}\""),
+        ("\"a:%s\" % id", "\"a:{id}\""),
+        ("|id| format!(\"a:{id}\")", "\"a:{id}\""),
+        ("String::from(\"a:{b}\")", "\"a:{b}\""),
+        ("&\"a\"", "\"a\""),
+        ("order:{id}", "\"order:{id}\""),
+        ("order-{o.id}", "\"order-{o.id}\""),
     ] {
         let message = format!("the key is one string literal; write `key = {key}`");
         assert_eq!(mistakes(&format!("key = {source}")), [message]);
@@ -265,9 +345,9 @@ fn the_key_is_a_string() {
     for source in [
         "format!(\"{}\", id + 1)",
         "key(id, 5)",
-        "\"a\" + id",
+        "\"a\" + id + (b)",
         "a.b(c)",
-        "|o| o.id",
+        "|o| key(o)",
     ] {
         assert_eq!(mistakes(&format!("key = {source}")), [computed], "{source}");
     }

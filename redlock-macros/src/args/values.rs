@@ -13,8 +13,18 @@ pub(super) fn duration(name: &Ident, input: ParseStream) -> Result<Duration> {
     let value = rest_of_argument(input)?;
     let text = value.to_string().to_lowercase();
     match text.trim_matches('"') {
-        "forever" | "infinite" | "unlimited" if name == "wait" => {
+        "forever" | "infinite" | "unlimited" | "inf" | "infinity" | "- 1" | "-1"
+            if name == "wait" =>
+        {
             let message = "`wait` takes a duration; for no limit, write `std::time::Duration::MAX`";
+            Err(Error::new_spanned(value, message))
+        }
+        "forever" | "infinite" | "unlimited" if name == "max_hold" => {
+            let message = "`max_hold` takes a duration; leave it out for no limit";
+            Err(Error::new_spanned(value, message))
+        }
+        "true" | "yes" | "on" => {
+            let message = format!("`{name}` takes a duration; write `{name} = 2s`");
             Err(Error::new_spanned(value, message))
         }
         "none" | "false" | "no" => {
@@ -34,8 +44,8 @@ pub(super) fn is_duration(literal: &Literal) -> bool {
 
 pub(super) fn renew_interval(name: &Ident, input: ParseStream) -> Result<Duration> {
     let value = rest_of_argument(input)?;
-    match value.to_string().as_str() {
-        "true" | "yes" | "on" | "auto" => Err(Error::new_spanned(
+    match value.to_string().trim_matches('"') {
+        "true" | "yes" | "on" | "auto" | "always" | "()" => Err(Error::new_spanned(
             value,
             "`renew` takes an interval or no value; write `renew`",
         )),
@@ -90,7 +100,28 @@ fn is_renew(input: ParseStream) -> bool {
 fn not_a_key(value: &TokenStream) -> String {
     let tokens: Vec<TokenTree> = ungrouped(value.clone()).into_iter().collect();
     let text = joined(&tokens);
+    let is_bar = |tree: &TokenTree| matches!(tree, TokenTree::Punct(bar) if bar.as_char() == '|');
+    if tokens.first().is_some_and(is_bar)
+        && let Some(body) = tokens.iter().skip(1).position(is_bar)
+    {
+        return not_a_key(&tokens[body + 2..].iter().cloned().collect());
+    }
     let remedy = match tokens.as_slice() {
+        // `"order:%s" % id`
+        [
+            TokenTree::Literal(literal),
+            TokenTree::Punct(percent),
+            TokenTree::Ident(name),
+        ] if percent.as_char() == '%' => {
+            let place = ["%s", "%d"].into_iter().find(|it| text.contains(it));
+            let in_braces = format!("{{{name}}}");
+            place.and_then(|place| string(literal).map(|key| key.replacen(place, &in_braces, 1)))
+        }
+        // `&"order"`, and the `f"order:{id}"` of another language.
+        [
+            TokenTree::Punct(_) | TokenTree::Ident(_),
+            TokenTree::Literal(literal),
+        ] => Some(literal.to_string()).filter(|text| text.starts_with('"')),
         [TokenTree::Group(group)] if group.delimiter() == Delimiter::Bracket => {
             return several_keys("the key is one string literal");
         }
@@ -104,9 +135,23 @@ fn not_a_key(value: &TokenStream) -> String {
         }
         [TokenTree::Literal(literal)] => Some(format!("{:?}", unquoted(literal))),
         [TokenTree::Literal(literal), TokenTree::Punct(dot), ..] if dot.as_char() == '.' => {
-            Some(literal.to_string()).filter(|text| text.starts_with('"'))
+            string(literal)
         }
-        _ => named(&text),
+        // `String::from("order")`
+        [.., TokenTree::Ident(_), TokenTree::Group(group)]
+            if group.delimiter() == Delimiter::Parenthesis
+                && matches!(
+                    group.stream().into_iter().next(),
+                    Some(TokenTree::Literal(_))
+                )
+                && group.stream().into_iter().count() == 1
+                && tokens.len() > 2 =>
+        {
+            format_arguments(group.stream())
+        }
+        _ => named(&text)
+            .or_else(|| sum(&tokens))
+            .or_else(|| in_quotes(&tokens)),
     };
     match remedy {
         Some(remedy) => format!("the key is one string literal; write `key = {remedy}`"),
@@ -114,6 +159,10 @@ fn not_a_key(value: &TokenStream) -> String {
                  `redlock.lock(key).hold(..)` instead of the attribute"
             .to_owned(),
     }
+}
+
+fn string(literal: &Literal) -> Option<String> {
+    Some(literal.to_string()).filter(|text| text.starts_with('"'))
 }
 
 /// `"{order.id}"` for `order.id`, and `"{KEY}"` for `config::KEY`.
@@ -126,6 +175,55 @@ fn named(text: &str) -> Option<String> {
         Err(_) => text.to_owned(),
     };
     key::inlined("{}", &[name])
+}
+
+/// `"order:{id}"` for `"order:" + id`, and for `concat!("order:", id)`.
+fn sum(tokens: &[TokenTree]) -> Option<String> {
+    let inside;
+    let (terms, operator) = match tokens {
+        [
+            TokenTree::Ident(name),
+            TokenTree::Punct(_),
+            TokenTree::Group(group),
+        ] if name == "concat" => {
+            inside = group.stream().into_iter().collect::<Vec<_>>();
+            (inside.as_slice(), ',')
+        }
+        _ => (tokens, '+'),
+    };
+    let is_operator =
+        |tree: &TokenTree| matches!(tree, TokenTree::Punct(mark) if mark.as_char() == operator);
+    let mut split: Vec<&[TokenTree]> = terms.split(is_operator).collect();
+    let has_parts = |tree: &TokenTree| !matches!(tree, TokenTree::Literal(_) | TokenTree::Ident(_));
+    if split.len() == 1 && !terms.iter().any(has_parts) {
+        // `"order:" id`
+        split = terms.chunks(1).collect();
+    }
+    let mut key = String::new();
+    for term in split {
+        let text = joined(term);
+        match syn::parse_str::<LitStr>(&text) {
+            Ok(literal) => key.push_str(&literal.value()),
+            Err(_) => key.push_str(&format!("{{{}}}", text.trim_start_matches('&'))),
+        }
+    }
+    let key = LitStr::new(&key, proc_macro2::Span::call_site());
+    let quoted = key.token().to_string();
+    let has_literal = terms.iter().any(|it| matches!(it, TokenTree::Literal(_)));
+    (has_literal && Template::parse(key).is_ok()).then_some(quoted)
+}
+
+/// `"order:{id}"` for `order:{id}`.
+fn in_quotes(tokens: &[TokenTree]) -> Option<String> {
+    let is_part = |tree: &TokenTree| match tree {
+        TokenTree::Group(group) => group.delimiter() == Delimiter::Brace,
+        TokenTree::Ident(_) => true,
+        TokenTree::Punct(mark) => ":-/_.".contains(mark.as_char()),
+        TokenTree::Literal(_) => false,
+    };
+    let text: TokenStream = tokens.iter().cloned().collect();
+    let text = text.to_string().replace(' ', "");
+    (tokens.iter().all(is_part) && text.contains('{')).then(|| format!("\"{text}\""))
 }
 
 /// The literal for `"order:{}", id` and `"order:{id}"`.
@@ -164,9 +262,13 @@ pub(super) fn handler(name: &Ident, input: ParseStream) -> Result<Expr> {
         }
         joined(&value)
     };
-    if matches!(&handler, Expr::Closure(closure) if closure.asyncness.is_some())
-        || matches!(&handler, Expr::Async(_))
-    {
+    let waits = match &handler {
+        Expr::Closure(closure) => {
+            closure.asyncness.is_some() || matches!(*closure.body, Expr::Async(_))
+        }
+        handler => matches!(handler, Expr::Async(_)),
+    };
+    if waits {
         let message = "`on_error` cannot wait; return the error and handle it in the caller";
         return Err(Error::new_spanned(handler, message));
     }

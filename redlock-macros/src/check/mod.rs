@@ -138,6 +138,11 @@ pub(crate) fn names(args: &Args, function: &Function, mistakes: &mut Mistakes) {
         );
         mistakes.add(Error::new_spanned(held, message));
     }
+    if let Some(Expr::Async(held)) = &args.when_held {
+        let message = "`when_held` takes a value, not a future; write what the future would give, \
+                       or `.await` it";
+        mistakes.add(Error::new_spanned(held, message));
+    }
     if let Some(lease) = &args.lease
         && names.contains(&lease.unraw().to_string())
     {
@@ -164,22 +169,38 @@ fn names_as_text(key: &Template, names: &[String], mistakes: &mut Mistakes) {
     let Some(text) = key.constant_text() else {
         return;
     };
+    let ends_word = |rest: &str| !rest.starts_with(unicode_ident::is_xid_continue);
+    let contains = |found: &str| {
+        let mut places = text.match_indices(found);
+        places.any(|(at, _)| ends_word(&text[at + found.len()..]))
+    };
     for name in names {
-        let [in_braces, in_shell] = [format!("{{{name}}}"), format!("${name}")];
-        let ends_there = |(at, found): (usize, &str)| {
-            !text[at + found.len()..].starts_with(unicode_ident::is_xid_continue)
+        let ways = [
+            "{NAME}", "$NAME", "#NAME", "@NAME", "<NAME>", "[NAME]", "::NAME",
+        ];
+        let mut ways = ways.map(|way| way.replace("NAME", name)).into_iter();
+        let found = ways.find(|way| contains(way)).or_else(|| {
+            let at_start = format!(":{name}");
+            (text == at_start).then_some(at_start)
+        });
+        let found = match found {
+            Some(found) if found.starts_with('{') => format!("{{{found}}}"),
+            Some(found) => found,
+            None => continue,
         };
-        let found = match text.contains(&in_braces) {
-            true => format!("{{{in_braces}}}"),
-            false if text.match_indices(&in_shell).any(ends_there) => in_shell,
-            false => continue,
-        };
-        let message = format!(
-            "`{found}` is text in this key, which all calls share; \
-             write `{{{name}}}` for the value of the argument"
-        );
-        mistakes.add_at(key.span(), message);
+        mistakes.add_at(key.span(), is_text(&found, name));
     }
+    let of_printf = ["%s", "%d", "%i", "%u"].into_iter().find(|it| contains(it));
+    if let (Some(found), Some(name)) = (of_printf, names.iter().find(|name| *name != "self")) {
+        mistakes.add_at(key.span(), is_text(found, name));
+    }
+}
+
+fn is_text(found: &str, name: &str) -> String {
+    format!(
+        "`{found}` is text in this key, which all calls share; \
+         write `{{{name}}}` for the value of the argument"
+    )
 }
 
 fn separators(key: &Template, names: &[String], mistakes: &mut Mistakes) {
@@ -197,11 +218,11 @@ fn unknown_names(key: &Template, names: &[String], function: &Function, mistakes
     let variables = function.variable_names();
     let is_rewritten = key.is_rewritten(&variables);
     for placeholder in key.placeholders() {
-        // Of `self` rustc says that it is a module.
-        if !is_rewritten && placeholder.root() != "self" {
-            continue;
-        }
-        if let Some(spec) = placeholder.wrong_spec() {
+        // Of a trait that it does not know, rustc says which there are.
+        let is_word = |spec: &&str| spec[1..].chars().all(char::is_alphanumeric);
+        if let Some(spec) = placeholder.wrong_spec()
+            && (is_rewritten || !is_word(&spec))
+        {
             let text = &placeholder.text;
             let message = format!(
                 "`{spec}` in `{text}` is no format; those of `format!` are, such as `:?` and `:05`"
@@ -212,9 +233,19 @@ fn unknown_names(key: &Template, names: &[String], function: &Function, mistakes
             let text = &placeholder.text;
             let words = || names.iter().map(String::as_str);
             let similar = suggest::closest(unknown, variables.iter().map(String::as_str));
+            // rustc points into the literal, and corrects it there. If nothing is similar it may
+            // propose an import, and of `self` it says that it is a module.
+            if !is_rewritten && similar.is_some() && unknown != "self" {
+                continue;
+            }
             let remedy = match (similar, names) {
                 (Some(name), _) => {
                     format!("did you mean `{}`?", text.replacen(unknown, name, 1))
+                }
+                (None, names) if names.iter().any(|name| name.starts_with("__arg")) => {
+                    "`#[async_trait]` hides arguments that are patterns: \
+                     take them apart in the body, and name them in the key"
+                        .to_owned()
                 }
                 (None, []) => "it has none".to_owned(),
                 (None, [only]) => format!("its argument is `{only}`"),

@@ -176,13 +176,22 @@ fn roots_of_dotted_placeholders() {
         1,
         "rustc would replace the whole key"
     );
-    assert!(root("{unknown}:{id}", pay()).is_empty(), "rustc finds it");
+    assert!(
+        root("{idd}:{id}", pay()).is_empty(),
+        "rustc corrects it in the literal"
+    );
+    assert_eq!(
+        root("{unknown}:{id}", pay()).len(),
+        1,
+        "rustc may propose an import"
+    );
     assert!(root("{SHARD} {CONFIG.shard}", pay()).is_empty());
     assert_eq!(
         root("{req.id:y}", pay()),
         ["`:y` in `{req.id:y}` is no format; those of `format!` are, such as `:?` and `:05`"]
     );
     assert!(root("{id:y}", pay()).is_empty(), "rustc explains it");
+    assert_eq!(root("{id:%d}", pay()).len(), 1, "rustc speaks of braces");
     assert_eq!(
         root("{self}:{id}", pay()),
         ["`self` in `{self}` is not an argument of `pay`; its arguments are `req` and `id`"]
@@ -216,6 +225,12 @@ fn a_name_in_a_constant_key_is_meant_to_be_a_placeholder() {
         ("order:$order", "$order"),
         ("$order-", "$order"),
         ("{{order}}:x", "{{order}}"),
+        ("'order:' + #order", "#order"),
+        ("x:<order>", "<order>"),
+        ("x:[order]:y", "[order]"),
+        ("x::order", "::order"),
+        (":order", ":order"),
+        ("x:%d", "%d"),
     ] {
         let message = format!(
             "`{found}` is text in this key, which all calls share; \
@@ -224,7 +239,16 @@ fn a_name_in_a_constant_key_is_meant_to_be_a_placeholder() {
         );
         assert_eq!(argument_mistakes(&format!("key = {key:?}")), [message]);
     }
-    for key in ["order", "$orders", "{{order", "{{{order}}}", "{{x}}"] {
+    for key in [
+        "order",
+        "x:order",
+        "100%",
+        "100%done",
+        "$orders",
+        "{{order",
+        "{{{order}}}",
+        "{{x}}",
+    ] {
         assert!(
             argument_mistakes(&format!("key = {key:?}")).is_empty(),
             "{key}"
@@ -270,6 +294,8 @@ fn when_held_takes_a_value() {
         argument_mistakes(held),
         ["`when_held` takes a value; write `when_held = Ok(())`"]
     );
+    let future = argument_mistakes("key = \"k\", when_held = async { Ok(()) }");
+    assert!(future[0].starts_with("`when_held` takes a value, not a future"));
     let function = quote!(
         async fn f() -> impl Fn(u8) -> Result<(), E> {}
     );

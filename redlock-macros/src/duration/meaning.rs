@@ -23,19 +23,6 @@ const NUMBER_TYPES: [&str; 14] = [
     "f64",
 ];
 
-/// The constructors of `std::time::Duration`, and the billionths of a second that each counts.
-const CONSTRUCTORS: [(&str, u128); 9] = [
-    ("nanos", 1),
-    ("micros", 1_000),
-    ("millis", 1_000_000),
-    ("secs", ONE),
-    ("secs_f32", ONE),
-    ("secs_f64", ONE),
-    ("mins", 60 * ONE),
-    ("hours", 3_600 * ONE),
-    ("days", 86_400 * ONE),
-];
-
 /// A time, or a number without a unit.
 #[derive(Clone, Copy)]
 struct Quantity {
@@ -118,13 +105,20 @@ fn evaluate(text: &str) -> Option<Quantity> {
     }
 }
 
-/// The inside of `Duration::from_secs(..)`, however its path begins.
+/// The inside of `Duration::from_secs(..)`, `Duration::new(.., 0)` and `seconds(..)`, however the
+/// path begins.
 fn constructor(text: &str) -> Option<(&str, u128)> {
     let (path, inside) = text.trim().split_once('(')?;
-    let (before, name) = path.trim().rsplit_once("from_")?;
-    let is_duration = before.trim_end_matches([':', ' ']).ends_with("Duration");
-    let (_, unit) = CONSTRUCTORS.iter().find(|(known, _)| *known == name)?;
-    is_duration.then_some((inside.strip_suffix(')')?, *unit))
+    let inside = inside.strip_suffix(')')?;
+    let (before, name) = path.trim().rsplit_once(':').unwrap_or(("", path));
+    let name = name.trim();
+    if name == "new" && before.trim_end_matches([':', ' ']).ends_with("Duration") {
+        let (whole, fraction) = inside.split_once(',')?;
+        return (fraction.trim() == "0").then_some((whole, ONE));
+    }
+    let word = name.strip_prefix("from_").unwrap_or(name);
+    let word = word.trim_end_matches("_f32").trim_end_matches("_f64");
+    Some((inside, unit(word)?))
 }
 
 fn multiplied(text: &str) -> Option<Quantity> {

@@ -13,6 +13,9 @@ use crate::tokens::{joined, ungrouped};
 /// The units, with their milliseconds. None starts with `e`: such a suffix does not even lex.
 const UNITS: [(&str, u64); 4] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
 
+/// Other libraries count milliseconds. From here on, a number needs its unit.
+const LONGEST_WITHOUT_UNIT: u64 = 1_000_000;
+
 pub(crate) enum Duration {
     Known(Known),
     /// A constant of type `std::time::Duration`; its value is known to rustc only.
@@ -32,7 +35,7 @@ impl Duration {
     pub(crate) fn parse(name: &str, value: TokenStream) -> Result<Self> {
         let tokens: Vec<TokenTree> = ungrouped(value.clone()).into_iter().collect();
         if let [TokenTree::Literal(literal)] = tokens.as_slice() {
-            let known = from_literal(literal).map(Self::Known);
+            let known = from_literal(name, literal).map(Self::Known);
             return known.map_err(|message| Error::new(literal.span(), message));
         }
         match syn::parse2(tokens.iter().cloned().collect()) {
@@ -56,14 +59,19 @@ impl Duration {
     }
 }
 
-fn from_literal(literal: &Literal) -> std::result::Result<Known, String> {
+fn from_literal(name: &str, literal: &Literal) -> std::result::Result<Known, String> {
     let text = literal.to_string();
     if !text.starts_with(|first: char| first.is_ascii_digit()) {
-        return Err(not_a_number(&text));
+        return Err(not_a_number(name, &text));
     }
     let Some(millis) = to_millis(&text) else {
         return Err(not_a_duration(&text));
     };
+    if millis >= LONGEST_WITHOUT_UNIT && split_unit(&text).1.is_empty() {
+        return Err(format!(
+            "a number without a unit counts seconds; write `{text}ms`, or `{text}s` if it is as long"
+        ));
+    }
     let unit = if split_unit(&text).1.is_empty() {
         "s"
     } else {
@@ -145,16 +153,20 @@ fn not_a_duration(text: &str) -> String {
 }
 
 /// For a string, a character or a byte string.
-fn not_a_number(text: &str) -> String {
+fn not_a_number(name: &str, text: &str) -> String {
     let inside = text
         .split_once(['"', '\''])
         .and_then(|(_, inside)| inside.rsplit_once(['"', '\'']));
     let inside = inside.map_or("", |(inside, _)| inside);
+    let iso = inside.strip_prefix("PT").map(str::to_lowercase);
+    let inside = iso.as_deref().unwrap_or(inside);
+    let is_placeholder = inside.contains(['{', '$', '#']);
     match remedy(inside) {
         Some(remedy) if to_millis(&inside.replace(' ', "")).is_some() => {
             format!("expected a duration; write {remedy} without the quotes")
         }
         Some(remedy) => format!("expected a duration; write {remedy}"),
+        None if is_placeholder => not_constant(name),
         None => "expected a duration, such as `5s`".to_owned(),
     }
 }
@@ -173,10 +185,7 @@ fn mistake(name: &str, tokens: &[TokenTree]) -> String {
             if to_millis(&inside).is_some() || syn::parse_str::<ExprPath>(&inside).is_ok() {
                 return format!("write `{inside}` without the {brackets}");
             }
-            match remedy(&inside) {
-                Some(remedy) => format!("a duration is one token: write {remedy}"),
-                None => not_constant(name),
-            }
+            one_token(name, remedy(&inside))
         }
         [TokenTree::Ident(some), TokenTree::Group(group)] if some == "Some" => {
             let inside = joined(&group.stream().into_iter().collect::<Vec<_>>());
@@ -185,6 +194,21 @@ fn mistake(name: &str, tokens: &[TokenTree]) -> String {
                 None => not_constant(name),
             }
         }
+        // `5.seconds()`, or `5s.into()`
+        [
+            TokenTree::Literal(number),
+            TokenTree::Punct(dot),
+            TokenTree::Ident(method),
+            TokenTree::Group(_),
+        ] if dot.as_char() == '.' => {
+            let with_unit = remedy(&format!("{number} {method}"));
+            one_token(name, with_unit.or_else(|| remedy(&number.to_string())))
+        }
+        [
+            TokenTree::Literal(number),
+            TokenTree::Ident(word),
+            TokenTree::Ident(_),
+        ] if word == "as" => one_token(name, remedy(&number.to_string())),
         [TokenTree::Punct(sign), positive @ ..] if sign.as_char() == '-' => {
             with_remedy("a duration cannot be negative", &joined(positive))
         }
@@ -195,21 +219,32 @@ fn mistake(name: &str, tokens: &[TokenTree]) -> String {
                 Err(_) => with_remedy("a duration is one token", &value),
             }
         }
-        _ => match remedy(&text) {
-            Some(remedy) if matches!(&tokens[0], TokenTree::Ident(_)) => {
-                format!("expected a duration; write {remedy}")
-            }
-            Some(remedy) => format!("a duration is one token: write {remedy}"),
+        [TokenTree::Ident(_), ..] => match remedy(&text) {
+            Some(remedy) => format!("expected a duration; write {remedy}"),
             None => not_constant(name),
         },
+        [TokenTree::Literal(_), ..] if remedy(&text).is_none() => format!(
+            "`{text}` is not worked out; write one token, such as `5s`, or the path of a constant"
+        ),
+        _ => one_token(name, remedy(&text)),
+    }
+}
+
+fn one_token(name: &str, remedy: Option<String>) -> String {
+    match remedy {
+        Some(remedy) => format!("a duration is one token: write {remedy}"),
+        None => not_constant(name),
     }
 }
 
 /// What the attribute cannot say, and what can.
 pub(crate) fn not_constant(name: &str) -> String {
-    let method = if name == "renew" { "renew_every" } else { name };
+    let (method, alone) = match name {
+        "renew" => ("renew_every", " stands alone for a third of `expire`, or"),
+        _ => (name, ""),
+    };
     format!(
-        "`{name}` takes a literal such as `5s`, or the path of a constant; \
+        "`{name}`{alone} takes a literal such as `5s`, or the path of a constant; \
          for a duration that is known only at run time, \
          use `redlock.lock(key).{method}(..).hold(..)` instead of the attribute"
     )

@@ -38,6 +38,40 @@ fn text_has_a_unit() {
 }
 
 #[test]
+fn large_numbers_need_a_unit() {
+    assert_eq!(millis("999"), 999_000);
+    assert_mistakes(&[(
+        "1_000",
+        "a number without a unit counts seconds; write `1_000ms`, or `1_000s` if it is as long",
+    )]);
+}
+
+#[test]
+fn notations_of_other_libraries() {
+    assert_mistakes(&[
+        ("5.seconds()", "a duration is one token: write `5s`"),
+        ("5s.into()", "a duration is one token: write `5s`"),
+        ("5 as u64", "a duration is one token: write `5s`"),
+        (
+            "chrono::Duration::minutes(2)",
+            "expected a duration; write `2m`",
+        ),
+        ("millis(1500)", "expected a duration; write `1500ms`"),
+        ("Duration::new(5, 0)", "expected a duration; write `5s`"),
+        ("\"PT1H30M\"", "expected a duration; write `90m`"),
+    ]);
+    for source in ["10s / 2", "5 60", "5s * 2s"] {
+        let message = format!(
+            "`{source}` is not worked out; write one token, such as `5s`, or the path of a constant"
+        );
+        assert_eq!(mistake(source), message);
+    }
+    let [of_run_time, placeholder] = ["Duration::new(5, 7)", "\"${lock.ttl}\""].map(mistake);
+    assert!(of_run_time.contains("known only at run time"));
+    assert_eq!(of_run_time, placeholder);
+}
+
+#[test]
 fn paths() {
     for source in [
         "LEASE",
@@ -229,9 +263,7 @@ fn other_values() {
         "Duration::from_secs(n)",
         "lease()",
         "self.lease",
-        "5 60",
         "LEASE * 2",
-        "5s * 2s",
     ] {
         assert_eq!(mistake(source), other, "{source}");
     }
@@ -246,7 +278,7 @@ pub(crate) fn assert_remedy_is_accepted(text: &str) {
     let message = if text.starts_with(|first: char| first.is_ascii_digit()) {
         to_millis(text).map_or_else(|| not_a_duration(text), |_| String::new())
     } else {
-        not_a_number(text)
+        not_a_number("expire", text)
     };
     let Some((_, written)) = message.split_once("write `") else {
         return;

@@ -71,6 +71,11 @@ impl Template {
         self.literal.span()
     }
 
+    /// The text of the literal, without the user's hygiene: lints look at literals with braces.
+    pub(crate) fn written(&self) -> LitStr {
+        LitStr::new(&self.literal.value(), Span::mixed_site())
+    }
+
     pub(crate) fn placeholders(&self) -> impl Iterator<Item = &Placeholder> {
         self.pieces.iter().filter_map(|piece| match piece {
             Piece::Placeholder(placeholder) => Some(placeholder),
@@ -285,6 +290,13 @@ fn placeholder(rest: &str) -> (std::result::Result<Piece, String>, usize) {
     };
     let (inside, end) = (&rest[1..=inside], inside + 1);
     if rest[end..].starts_with('{') {
+        if inside.contains(['(', '>', '<', '=']) {
+            let text = format!("{{{} ..", inside.trim_end());
+            return (
+                Err(placeholder::not_a_placeholder(inside, &text)),
+                rest.len(),
+            );
+        }
         return (Err(lone_brace("unclosed", '{')), rest.len());
     }
     let parsed = Placeholder::parse(inside, &rest[..=end]);

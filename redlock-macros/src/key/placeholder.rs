@@ -45,8 +45,14 @@ impl Placeholder {
         };
         if let Some(mode) = mode.filter(|mode| *mode != "raw") {
             let path = path.trim();
+            // Of Python: `!r` is what `Debug` writes, `!s` and `!a` what `Display` does.
+            let meant = match mode {
+                "r" if spec.is_empty() => format!("{path}:?"),
+                "s" | "a" => format!("{path}{spec}"),
+                _ => format!("{path}!raw{spec}"),
+            };
             return Err(format!(
-                "unknown `!{mode}` in `{text}`; did you mean `{{{path}!raw{spec}}}`?"
+                "unknown `!{mode}` in `{text}`; did you mean `{{{meant}}}`?"
             ));
         }
         Ok(Self {
@@ -144,7 +150,7 @@ impl Placeholder {
     }
 }
 
-fn not_a_placeholder(inside: &str, text: &str) -> String {
+pub(super) fn not_a_placeholder(inside: &str, text: &str) -> String {
     let problem = match inside {
         _ if inside.contains(".await") => {
             return format!("a key cannot wait for `{text}`; pass the value as an argument");
@@ -156,6 +162,12 @@ fn not_a_placeholder(inside: &str, text: &str) -> String {
         _ if inside.starts_with(['&', '*']) && parse_path(&inside[1..]).is_some() => {
             let path = &inside[1..];
             return format!("a placeholder only looks at its value; write `{{{path}}}`");
+        }
+        _ if inside.starts_with(['#', '$', '@', ':', '%'])
+            && parse_path(&inside[1..]).is_some() =>
+        {
+            let path = &inside[1..];
+            return format!("an argument is named as it is; write `{{{path}}}`");
         }
         "" => "`{}` has no name".to_owned(),
         _ => format!("`{text}` is not a placeholder"),
@@ -308,6 +320,7 @@ mod tests {
         for (text, message) in [
             ("{a.b?}", "`{a.b?}` has no colon; did you mean `{a.b:?}`?"),
             ("{&a}", "a placeholder only looks at its value; write `{a}`"),
+            ("{#a.b}", "an argument is named as it is; write `{a.b}`"),
         ] {
             assert_eq!(parse(text).err().as_deref(), Some(message));
         }
@@ -328,5 +341,8 @@ mod tests {
             mistake("{a.b!}"),
             "unknown `!` in `{a.b!}`; did you mean `{a.b!raw}`?"
         );
+        // Of Python.
+        assert!(mistake("{a.b!r}").ends_with("did you mean `{a.b:?}`?"));
+        assert!(mistake("{a!s:>5}").ends_with("did you mean `{a:>5}`?"));
     }
 }

@@ -299,6 +299,11 @@ impl Verdict {
         matches!(self, Self::HeldByAnother { .. } | Self::NoLongerOurs)
     }
 
+    /// The node gave no vote at all.
+    pub(crate) fn is_failure(&self) -> bool {
+        !self.is_open() && !self.is_refusal() && *self != Self::Ours
+    }
+
     pub(crate) const fn is_open(&self) -> bool {
         matches!(self, Self::NoAnswerYet | Self::NotAsked)
     }

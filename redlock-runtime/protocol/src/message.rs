@@ -317,16 +317,3 @@ pub enum Reply {
         answer: Arc<str>,
     },
 }
-
-impl Request {
-    /// The same for the admission that stands now.
-    pub(crate) fn under(mut self, now: AdmissionId) -> Self {
-        if let Self::Acquire { admission, .. }
-        | Self::Extend { admission, .. }
-        | Self::PutBack { admission, .. } = &mut self
-        {
-            *admission = now;
-        }
-        self
-    }
-}

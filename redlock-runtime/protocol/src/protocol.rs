@@ -23,23 +23,14 @@ use crate::{
 /// The whole state.
 #[derive(Debug)]
 pub struct Protocol {
-    settings: Settings,
-    env: Env,
-    actions: VecDeque<Action>,
+    out: Out,
     nodes: Nodes,
     keys: BTreeMap<KeyId, Key>,
     names: BTreeMap<Arc<str>, KeyId>,
-    /// The key of every section that has not ended.
-    sections: BTreeMap<SectionId, KeyId>,
     next_key: u64,
-    last_round: RoundId,
     timers: Timers,
-    shutdown: Option<Shutdown>,
-}
-
-#[derive(Debug, Clone, Copy)]
-struct Shutdown {
-    until: Instant,
+    /// Holders and releases are waited for until then.
+    stops_at: Option<Instant>,
     is_drained: bool,
 }
 
@@ -49,81 +40,84 @@ impl Protocol {
     pub fn new(nodes: usize, settings: Settings, mut env: Env, now: Instant) -> Self {
         let process = Process(((env.random)() >> 64) as u64);
         let mut protocol = Self {
-            settings,
-            env,
-            actions: VecDeque::new(),
+            out: Out {
+                actions: VecDeque::new(),
+                notices: VecDeque::new(),
+                sections: BTreeMap::new(),
+                last_round: RoundId::default(),
+                env,
+                settings,
+                now,
+            },
             nodes: Nodes::new(nodes, process),
             keys: BTreeMap::new(),
             names: BTreeMap::new(),
-            sections: BTreeMap::new(),
             next_key: 0,
-            last_round: RoundId::default(),
             timers: Timers::default(),
-            shutdown: None,
+            stops_at: None,
+            is_drained: false,
         };
-        protocol.with_nodes(now, |nodes, out| nodes.connect_all(out));
-        protocol.settle(now);
+        protocol.nodes.connect_all(&mut protocol.out);
+        protocol.settle();
         protocol
     }
 
     /// Takes in one event. Never fails: a refusal is an answer.
     pub fn handle(&mut self, event: Event, now: Instant) {
+        self.out.now = now;
+        let Self { nodes, out, .. } = self;
         match event {
-            Event::Wakeup => self.on_wakeup(now),
+            Event::Wakeup => self.on_wakeup(),
             Event::Ask {
                 section,
                 key,
                 params,
-            } => self.on_ask(section, key, params, now),
+            } => self.on_ask(section, key, params),
             Event::Extend { section } => {
-                if let Some(&key) = self.sections.get(&section) {
-                    self.with_key(key, now, |key, cx| key.on_extend(section, cx));
+                if let Some(&key) = out.sections.get(&section) {
+                    self.with_key(key, |key, _| key.on_extend(section));
                 }
             }
-            Event::End { section, report } => self.on_end(section, report, now),
+            Event::End { section, report } => self.on_end(section, report),
             Event::Changed { node, key: None } => {
-                self.with_nodes(now, |nodes, out| nodes.on_flushed(node, out));
-                self.for_all_keys(now, |key, cx| key.on_changed(node, cx));
+                nodes.on_flushed(node, out);
+                self.for_all_keys(|key, cx| key.on_changed(node, cx));
             }
             Event::Changed {
                 node,
                 key: Some(name),
             } => {
                 if let Some(&key) = self.names.get(&name) {
-                    self.with_key(key, now, |key, cx| key.on_changed(node, cx));
+                    self.with_key(key, |key, cx| key.on_changed(node, cx));
                 }
             }
             Event::Reply {
                 node,
                 request,
                 reply,
-            } => self.with_nodes(now, |nodes, out| nodes.on_reply(node, request, reply, out)),
+            } => nodes.on_reply(node, request, reply, out),
             Event::Connected {
                 node,
                 connection,
                 facts,
-            } => self.with_nodes(now, |nodes, out| {
-                nodes.on_connected(node, connection, facts, out);
-            }),
+            } => nodes.on_connected(node, connection, facts, out),
             Event::Disconnected {
                 node,
                 connection,
                 reason,
-            } => self.with_nodes(now, |nodes, out| {
-                nodes.on_disconnected(node, connection, &reason, out);
-            }),
+            } => nodes.on_disconnected(node, connection, reason, out),
             Event::Shutdown {
                 timeout,
                 abort_holders,
-            } => self.on_shutdown(timeout, abort_holders, now),
+            } => self.on_shutdown(timeout, abort_holders),
         }
-        self.settle(now);
+        self.settle();
     }
 
     /// The next thing to do; `None` once all is done.
     #[must_use]
     pub fn poll_action(&mut self) -> Option<Action> {
-        self.actions.pop_front()
+        self.out.actions.pop_front()
     }
 
     /// When to hand in the next wake-up.
@@ -132,101 +126,67 @@ impl Protocol {
         self.timers.next()
     }
 
-    fn on_wakeup(&mut self, now: Instant) {
-        while let Some(timer) = self.timers.pop_due(now) {
+    fn on_wakeup(&mut self) {
+        while let Some(timer) = self.timers.pop_due(self.out.now) {
             match timer {
-                Timer::Key(key) => self.with_key(key, now, Key::advance),
-                Timer::Node(node) => self.with_nodes(now, |nodes, out| nodes.on_due(node, out)),
+                Timer::Key(key) => self.with_key(key, |_, _| {}),
+                Timer::Node(node) => self.nodes.on_due(node, &mut self.out),
                 // Looked at after every event.
                 Timer::Shutdown => {}
             }
         }
     }
 
-    fn on_ask(&mut self, section: SectionId, name: Arc<str>, params: LockParams, now: Instant) {
-        if self.shutdown.is_some() {
+    fn on_ask(&mut self, section: SectionId, name: Arc<str>, params: LockParams) {
+        if self.stops_at.is_some() {
             let answer = Answer::Refused(Refusal::without_verdicts(Cause::Stopped));
-            return self.actions.push_back(Action::Answer { section, answer });
+            return self.answer(section, answer);
         }
-        let key = match self.names.get(&name) {
-            Some(&key) => key,
-            None => {
-                let key = KeyId(self.next_key);
-                self.next_key += 1;
-                self.keys.insert(key, Key::new(Arc::clone(&name)));
-                self.names.insert(name, key);
-                key
-            }
-        };
-        self.sections.insert(section, key);
-        self.with_key(key, now, |key, cx| key.on_ask(section, params, cx));
+        let key = *self.names.entry(name).or_insert_with_key(|name| {
+            let key = KeyId(self.next_key);
+            self.next_key += 1;
+            self.keys.insert(key, Key::new(Arc::clone(name)));
+            key
+        });
+        self.out.sections.insert(section, key);
+        self.with_key(key, |key, cx| key.on_ask(section, params, cx));
     }
 
-    fn on_end(&mut self, section: SectionId, report: bool, now: Instant) {
-        if let Some(key) = self.sections.remove(&section) {
-            self.with_key(key, now, |key, cx| key.on_end(section, report, cx));
+    fn on_end(&mut self, section: SectionId, report: bool) {
+        if let Some(key) = self.out.sections.remove(&section) {
+            self.with_key(key, |key, cx| key.on_end(section, report, cx));
         } else if report {
-            let answer = Answer::Released(Release::Unknown);
-            self.actions.push_back(Action::Answer { section, answer });
+            self.answer(section, Answer::Released(Release::Unknown));
         }
+    }
+
+    fn answer(&mut self, section: SectionId, answer: Answer) {
+        let answer = Action::Answer { section, answer };
+        self.out.actions.push_back(answer);
     }
 
     /// Passes on what the nodes have for the keys, until there is nothing more, and sets the
     /// timers.
-    fn settle(&mut self, now: Instant) {
-        while let Some(notice) = self.nodes.poll_notice() {
+    fn settle(&mut self) {
+        while let Some(notice) = self.out.notices.pop_front() {
             match notice {
-                Notice::Answered {
-                    node,
-                    request,
-                    key,
-                    ask,
-                    reply,
-                } => self.with_key(key, now, |key, cx| {
-                    key.on_reply((node, request), ask, reply, cx);
-                }),
-                Notice::Unanswered {
-                    node,
-                    key,
-                    ask,
-                    verdict,
-                } => self.with_key(key, now, |key, cx| {
-                    key.on_unanswered(node, ask, verdict, cx);
-                }),
-                Notice::Deferred(sent) => {
-                    let request = self.nodes.next_request();
-                    if let Some(key) = self.keys.get_mut(&sent.key)
-                        && key.wants((sent.node, request), sent.ask, now)
-                    {
-                        self.with_nodes(now, |nodes, out| nodes.send_deferred(sent, out));
-                    }
+                Notice::Reply(key, ask, place, reply) => {
+                    self.with_key(key, |key, cx| key.on_reply(place, ask, reply, cx));
                 }
                 Notice::Connected(node) => {
-                    self.for_all_keys(now, |key, cx| key.on_connected(node, cx));
+                    self.for_all_keys(|key, cx| key.on_connected(node, cx));
                 }
-                Notice::Admitted(node) => {
-                    self.for_all_keys(now, |key, cx| key.on_admitted(node, cx));
-                }
+                Notice::Settled(node) => self.for_all_keys(|key, cx| key.on_settled(node, cx)),
             }
         }
-        for (node, at) in self.nodes.take_due(self.settings.silence_limit, now) {
+        for (node, at) in self.nodes.take_due(&self.out) {
             self.timers.wake_by(Timer::Node(node), at);
         }
-        self.settle_shutdown(now);
+        self.settle_shutdown();
     }
 
-    fn with_nodes(&mut self, now: Instant, act: impl FnOnce(&mut Nodes, &mut Out<'_>)) {
-        let mut out = Out {
-            actions: &mut self.actions,
-            env: &mut self.env,
-            settings: &self.settings,
-            now,
-        };
-        act(&mut self.nodes, &mut out);
-    }
-
-    /// Lets one key act, arms its timer, and forgets it once nothing is left of it.
-    fn with_key(&mut self, id: KeyId, now: Instant, act: impl FnOnce(&mut Key, &mut Cx<'_>)) {
+    /// Lets one key act and go on, arms its timer, and forgets it once nothing is left of it.
+    fn with_key(&mut self, id: KeyId, act: impl FnOnce(&mut Key, &mut Cx<'_>)) {
         let Some(key) = self.keys.get_mut(&id) else {
             return;
         };
@@ -234,19 +194,14 @@ impl Protocol {
             key: id,
             name: Arc::clone(&key.name),
             nodes: &mut self.nodes,
-            sections: &mut self.sections,
-            last_round: &mut self.last_round,
-            out: Out {
-                actions: &mut self.actions,
-                env: &mut self.env,
-                settings: &self.settings,
-                now,
-            },
+            out: &mut self.out,
         };
         act(key, &mut cx);
+        key.advance(&mut cx);
+        let now = self.out.now;
         #[cfg(debug_assertions)]
-        key.invariants();
-        match key.next_due() {
+        key.invariants(now);
+        match key.next_due(now) {
             Some(at) => self.timers.wake_by(Timer::Key(id), at),
             None if key.is_idle() => {
                 self.timers.cancel(Timer::Key(id));
@@ -257,41 +212,33 @@ impl Protocol {
         }
     }
 
-    fn for_all_keys(&mut self, now: Instant, mut act: impl FnMut(&mut Key, &mut Cx<'_>)) {
+    fn for_all_keys(&mut self, mut act: impl FnMut(&mut Key, &mut Cx<'_>)) {
         let keys: Vec<KeyId> = self.keys.keys().copied().collect();
         for key in keys {
-            self.with_key(key, now, &mut act);
+            self.with_key(key, &mut act);
         }
     }
 
-    fn on_shutdown(&mut self, timeout: Duration, abort_holders: bool, now: Instant) {
-        let until = now.after(timeout);
-        let shutdown = self.shutdown.get_or_insert(Shutdown {
-            until,
-            is_drained: false,
-        });
-        shutdown.until = shutdown.until.min(until);
-        self.for_all_keys(now, |key, cx| key.stop(abort_holders, cx));
+    fn on_shutdown(&mut self, timeout: Duration, abort_holders: bool) {
+        let until = self.out.now.after(timeout);
+        self.stops_at = Some(self.stops_at.map_or(until, |at| at.min(until)));
+        self.for_all_keys(|key, cx| key.stop(abort_holders, cx));
     }
 
-    fn settle_shutdown(&mut self, now: Instant) {
-        let Some(Shutdown { until, is_drained }) = self.shutdown else {
+    fn settle_shutdown(&mut self) {
+        let Some(until) = self.stops_at.filter(|_| !self.is_drained) else {
             return;
         };
-        if is_drained {
-            return;
-        }
-        let held = self.sections.len();
+        let held = self.out.sections.len();
         let of_key = |key: &Key| key.unconfirmed_releases(&self.nodes);
         let unconfirmed = || self.keys.values().map(of_key).sum();
-        if now < until && (held > 0 || unconfirmed() > 0) {
+        if self.out.now < until && (held > 0 || unconfirmed() > 0) {
             return self.timers.wake_by(Timer::Shutdown, until);
         }
         let unconfirmed = unconfirmed();
         let left = ShutdownError { held, unconfirmed };
-        let is_drained = true;
-        self.shutdown = Some(Shutdown { until, is_drained });
-        self.for_all_keys(now, |key, cx| key.stop(true, cx));
-        self.actions.push_back(Action::Drained(left));
+        self.is_drained = true;
+        self.for_all_keys(|key, cx| key.stop(true, cx));
+        self.out.actions.push_back(Action::Drained(left));
     }
 }

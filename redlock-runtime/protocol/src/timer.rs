@@ -29,14 +29,12 @@ impl Timers {
     /// stays: its owner sets the next one when it is woken, which is cheaper than moving the
     /// timer each time the owner's state changes.
     pub(crate) fn wake_by(&mut self, timer: Timer, at: Instant) {
-        match self.at.get(&timer) {
-            Some(&set) if set <= at => {}
-            Some(&set) => {
-                self.order.remove(&(set, timer));
-                self.set(timer, at);
-            }
-            None => self.set(timer, at),
+        if self.at.get(&timer).is_some_and(|&set| set <= at) {
+            return;
         }
+        self.cancel(timer);
+        self.at.insert(timer, at);
+        self.order.insert((at, timer));
     }
 
     pub(crate) fn cancel(&mut self, timer: Timer) {
@@ -58,11 +56,6 @@ impl Timers {
         self.order.pop_first();
         self.at.remove(&timer);
         Some(timer)
-    }
-
-    fn set(&mut self, timer: Timer, at: Instant) {
-        self.at.insert(timer, at);
-        self.order.insert((at, timer));
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::{error, fmt, time::Duration};
 
+use super::section_info::SectionInfo;
 use crate::{health::Health, script::RESERVED};
 
 /// The environment variable that names the nodes if the code does not: URLs with commas between
@@ -30,6 +31,18 @@ impl ConfigError {
         } else {
             Err(Self { problems })
         }
+    }
+
+    /// The same of an annotated function.
+    pub(crate) fn in_section(self, section: &'static SectionInfo) -> Self {
+        let problems = self.problems.into_iter();
+        Self {
+            problems: problems.map(|it| it.in_section(section)).collect(),
+        }
+    }
+
+    pub(crate) fn into_problems(self) -> Vec<ConfigProblem> {
+        self.problems
     }
 
     /// Every problem that was found; at least one.
@@ -208,6 +221,13 @@ pub enum ConfigProblem {
     },
     /// `max_hold` limits renewals, but `renew` is not set.
     MaxHoldWithoutRenew,
+    /// An annotated function cannot work with this node set. One such problem for each mistake.
+    Section {
+        /// The function.
+        section: &'static SectionInfo,
+        /// What is wrong with its arguments.
+        problem: Box<Self>,
+    },
     /// A node set is installed already.
     AlreadyInstalled,
     /// The clock of this tokio runtime is paused, and the engine would count leases in real time: a
@@ -257,6 +277,7 @@ impl fmt::Display for ConfigProblem {
                 f,
                 "the key `{key}` begins with `{RESERVED}`, which is reserved for the library's own keys; use another key or key prefix"
             ),
+            Self::Section { section, problem } => write!(f, "{section}: {problem}"),
             Self::AlreadyInstalled => write!(
                 f,
                 "a node set is installed already; make further ones with `build` and name them with `via`"
@@ -273,6 +294,13 @@ impl fmt::Display for ConfigProblem {
 }
 
 impl ConfigProblem {
+    pub(crate) fn in_section(self, section: &'static SectionInfo) -> Self {
+        Self::Section {
+            section,
+            problem: Box::new(self),
+        }
+    }
+
     /// The problems that only servers reveal.
     fn fmt_of_servers(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -365,6 +393,7 @@ impl ConfigProblem {
             | Self::NoQuorum { .. }
             | Self::TooManyNodes { .. }
             | Self::ReservedKey { .. }
+            | Self::Section { .. }
             | Self::AlreadyInstalled
             | Self::PausedClock
             | Self::NoEngine { .. } => Ok(()),

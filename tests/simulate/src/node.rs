@@ -402,6 +402,8 @@ impl Node {
     fn expire(&mut self, index: usize, at: u64) {
         if self.made[index].is_some() && self.key(index, at).is_none() {
             self.made[index] = None;
+            // For good: not until the clock steps back.
+            self.model.set_key(Arc::clone(&self.names[index]), None);
             self.vanished.push(index);
             self.tell(index, None);
         }

@@ -27,10 +27,12 @@ impl World {
         if self.plan.habits.hasty {
             self.end_all();
         }
-        let all_vote_by = self.all_vote_by();
+        let healed = self.now;
+        let all_vote_by = self.all_vote_by(healed);
         self.run_to_rest();
         self.check_leaks(None);
-        self.run_to_vote(all_vote_by);
+        // A lock that was granted since can make a node stay out for longer.
+        self.run_to_vote(all_vote_by.max(self.all_vote_by(healed)));
 
         if !self.plan.fleet.odd {
             self.calm();

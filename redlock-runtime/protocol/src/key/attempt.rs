@@ -32,18 +32,15 @@ use crate::{
 /// While one node's word is enough, one in so many attempts asks all nodes.
 const ASKS_ALL_EVERY: u32 = 2;
 
+/// So many attempts that end a split do not wait for silent nodes; the next one does, because they may be
+/// slow and needed.
+const PATIENT_AFTER: u32 = 3;
+
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub(super) waiter: Waiter,
     pub(super) claim: Claim,
     pub(super) round: Round,
-}
-
-/// Whom an attempt asks first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Opening {
-    Broadcast,
-    LeaderFirst,
 }
 
 impl Attempt {
@@ -66,18 +63,17 @@ impl Attempt {
 impl Key {
     /// Asks for the lock under a new owner. The lease counts from now. If no majority can vote,
     /// nothing is sent that could not be of use.
-    pub(super) fn attempt(&mut self, waiter: Waiter, opening: Opening, cx: &mut Cx<'_>) {
+    pub(super) fn attempt(&mut self, waiter: Waiter, is_leader_first: bool, cx: &mut Cx<'_>) {
         let process = u128::from(cx.nodes.process().0);
         let random = cx.random();
         let owner = Owner(process << 64 | u128::from(random as u64));
         let mut claim = Claim::new(owner, cx.nodes.count());
         let mut round = self.open_attempt(&waiter, cx);
         if cx.nodes.has_majority(cx.now()) {
-            let count = match opening {
-                Opening::Broadcast => round.fanout.many,
-                Opening::LeaderFirst => 1,
-            };
-            round.ask(count, &mut claim, cx);
+            // A split ends because all who met ask the same node first.
+            let is_leader_first = is_leader_first || waiter.split.is_some();
+            let many = round.fanout.many;
+            round.ask(if is_leader_first { 1 } else { many }, &mut claim, cx);
         }
         self.front = Front::Acquiring(Attempt {
             waiter,
@@ -105,10 +101,12 @@ impl Key {
             params: waiter.params,
             spare,
             block: Some(BlockRequest { proposal, length }),
-            is_repeated: false,
+            is_repeated: waiter
+                .split
+                .is_some_and(|split| split.tries >= PATIENT_AFTER),
         };
         let hedge_delay = cx.nodes.hedge_delay(now).min(timeout / 4);
-        // A split ends because all who met ask the same node first.
+        // They know different delays.
         let by_delay = waiter.split.is_none();
         let order = cx.nodes.order(&cx.name, (hedge_delay, by_delay), now);
         let nodes = cx.nodes.count();
@@ -168,7 +166,7 @@ impl Key {
         waiter.lost_attempts += 1;
         // One node's word is enough as long as it names the owner that is known to hold the lock. Not
         // for ever: a node that cannot delete names that owner until the key expires.
-        waiter.asks_all = if round.is_lost_at_leader() {
+        waiter.asks_all = if round.lost_at_leader().is_some() {
             round.holder() != self.holder || waiter.lost_attempts.is_multiple_of(ASKS_ALL_EVERY)
         } else {
             self.holder = round.holder().filter(|_| failure == Failure::Held);
@@ -191,7 +189,8 @@ impl Key {
             verdicts: round.into_verdicts(),
         };
         if failure == Failure::Split && cx.now() < closes_at {
-            let split = split.unwrap_or_else(|| Split::new(closes_at));
+            let (until, tries) = (closes_at, 0);
+            let split = split.unwrap_or(Split { until, tries });
             self.end_split(waiter, split, cx);
         } else {
             self.back_off_or_refuse(waiter, cx);

@@ -97,11 +97,13 @@ impl Claim {
         }
     }
 
-    /// A request that can make the key goes to a node, or has to wait.
+    /// A request that can make the key goes to a node.
     pub(super) fn on_asked(&mut self, node: NodeId, request: RequestId, ttl: Duration) {
         self.ttl = self.ttl.max(ttl);
-        self.places[node.0].was_absent = false;
-        self.on_sent(node, request);
+        let place = &mut self.places[node.0];
+        place.was_absent = !place.may_have;
+        place.may_have = true;
+        place.asked = request;
     }
 
     /// The same, and it is one for the node's vote.
@@ -114,21 +116,6 @@ impl Claim {
     ) {
         self.on_asked(node, request, ttl);
         self.places[node.0].acquire = Some((now, ttl));
-    }
-
-    /// A request that had to wait goes to a node.
-    pub(super) fn on_sent(&mut self, node: NodeId, request: RequestId) {
-        let place = &mut self.places[node.0];
-        place.was_absent |= !place.may_have;
-        place.may_have = true;
-        place.asked = request;
-    }
-
-    /// The same of one for the node's vote.
-    pub(super) fn on_acquire_sent(&mut self, node: NodeId, request: RequestId, now: Instant) {
-        self.on_sent(node, request);
-        let acquire = &mut self.places[node.0].acquire;
-        *acquire = acquire.map(|(_, ttl)| (now, ttl));
     }
 
     /// A round begins that lets the key live for longer.
@@ -155,41 +142,30 @@ impl Claim {
         reply: &Reply,
         now: Instant,
     ) -> Option<Duration> {
-        match (ask, reply) {
-            (
-                _,
-                &Reply::Granted {
-                    has_remote_waiter, ..
-                },
-            ) => {
+        match *reply {
+            Reply::Granted {
+                has_remote_waiter, ..
+            } => {
                 self.has_remote_waiter |= has_remote_waiter;
                 self.on_granted(node);
             }
-            (
-                Ask::Extend(round, _),
-                &Reply::Extended {
-                    remaining,
-                    has_remote_waiter,
-                    ..
-                },
-            ) => {
+            Reply::Extended {
+                remaining,
+                has_remote_waiter,
+                ..
+            } => {
                 self.has_remote_waiter |= has_remote_waiter;
-                let extension = self
-                    .extension
-                    .filter(|extension| extension.round == round)?;
-                return self.on_extended(node, &extension, remaining, now);
+                // Also if the next round has begun: a node may always reply as late as that.
+                self.on_known(node);
+                return self.on_extended(node, ask, remaining, now);
             }
-            (_, Reply::PutBack) => self.on_put_back(node),
-            (_, Reply::Ours) => self.on_known(node),
-            (_, Reply::Held { .. } | Reply::NotOwner | Reply::Taken { .. } | Reply::Free) => {
+            Reply::PutBack => self.on_put_back(node),
+            Reply::Ours => self.on_known(node),
+            Reply::Held { .. } | Reply::NotOwner | Reply::Taken { .. } | Reply::Free => {
                 self.on_absent(node, request);
             }
-            (
-                Ask::Acquire(..) | Ask::PutBack(_),
-                Reply::Refused {
-                    is_untouched: true, ..
-                },
-            ) => self.on_refused(node, request),
+            Reply::NoScript | Reply::NotAdmitted => self.on_refused(node, request),
+            Reply::Refused { is_untouched, .. } if is_untouched => self.on_refused(node, request),
             _ => {}
         }
         None
@@ -270,11 +246,12 @@ impl Claim {
     fn on_extended(
         &mut self,
         node: NodeId,
-        extension: &Extension,
+        ask: Ask,
         remaining: Option<Duration>,
         now: Instant,
     ) -> Option<Duration> {
-        self.on_known(node);
+        let is_it = |one: &Extension| ask == Ask::Extend(one.round, self.owner);
+        let extension = self.extension.filter(is_it)?;
         let place = &mut self.places[node.0];
         let before = place.written;
         let is_written = extension.is_written(remaining);
@@ -344,11 +321,29 @@ mod tests {
             assert!(claim.may_have(NodeId(node)) && claim.is_known(NodeId(node)));
         }
         claim.on_asked(NodeId(2), RequestId(10), TTL);
-        claim.on_sent(NodeId(2), RequestId(11));
+        claim.on_refused(NodeId(2), RequestId(10));
+        assert!(!claim.may_have(NodeId(2)));
+        claim.on_asked(NodeId(2), RequestId(11), TTL);
         claim.on_refused(NodeId(2), RequestId(10));
         assert!(claim.may_have(NodeId(2)), "it was asked again since");
-        claim.on_refused(NodeId(2), RequestId(11));
-        assert!(!claim.may_have(NodeId(2)));
+    }
+
+    #[test]
+    fn an_extension_that_is_told_after_the_next_has_begun_counts() {
+        let mut claim = claim();
+        claim.on_absent(NodeId(0), RequestId(6));
+        let ask = Ask::Extend(RoundId(7), claim.owner);
+        let reply = Reply::Extended {
+            remaining: Some(TTL),
+            first: None,
+            has_remote_waiter: false,
+        };
+        let now = Instant::from_nanos(0);
+        assert_eq!(
+            claim.on_reply((NodeId(2), RequestId(8)), ask, &reply, now),
+            None
+        );
+        assert!(!claim.is_lost());
     }
 
     #[test]

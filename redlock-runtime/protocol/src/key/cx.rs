@@ -1,11 +1,11 @@
 //! What a key acts with.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use crate::{
     action::{Action, Answer, Release, Verdict},
     ask::{Ask, KeyId, RoundId},
-    message::{NodeId, Request, SectionId},
+    message::{AdmissionId, NodeId, Request, RequestId, SectionId},
     node::{Nodes, Out},
     time::Instant,
 };
@@ -14,10 +14,7 @@ pub(crate) struct Cx<'a> {
     pub(crate) key: KeyId,
     pub(crate) name: Arc<str>,
     pub(crate) nodes: &'a mut Nodes,
-    pub(crate) sections: &'a mut BTreeMap<SectionId, KeyId>,
-    /// The last round of any key.
-    pub(crate) last_round: &'a mut RoundId,
-    pub(crate) out: Out<'a>,
+    pub(crate) out: &'a mut Out,
 }
 
 impl Cx<'_> {
@@ -30,23 +27,30 @@ impl Cx<'_> {
     }
 
     pub(super) const fn new_round(&mut self) -> RoundId {
-        self.last_round.0 += 1;
-        *self.last_round
+        self.out.last_round.0 += 1;
+        self.out.last_round
     }
 
-    /// Asks for a vote, or says at once why that cannot be.
-    pub(super) fn ask(&mut self, node: NodeId, ask: Ask, body: Request) -> Result<(), Verdict> {
-        self.nodes.ask(node, (self.key, ask), body, &mut self.out)
+    /// Asks for a vote, or says at once why that cannot be: see [`Nodes::ask`].
+    pub(super) fn ask(
+        &mut self,
+        node: NodeId,
+        ask: Ask,
+        body: impl FnOnce(AdmissionId) -> Request,
+        with_source: bool,
+    ) -> Result<Option<RequestId>, Verdict> {
+        let ask = (self.key, ask);
+        self.nodes.ask(node, ask, body, with_source, self.out)
     }
 
     /// Sends what needs no vote. False if the node is not connected.
     pub(super) fn tell(&mut self, node: NodeId, ask: Ask, body: Request) -> bool {
-        self.nodes.tell(node, (self.key, ask), body, &mut self.out)
+        self.nodes.tell(node, (self.key, ask), body, self.out)
     }
 
     pub(super) fn answer(&mut self, section: SectionId, answer: Answer) {
         if matches!(answer, Answer::Refused(_)) {
-            self.sections.remove(&section);
+            self.out.sections.remove(&section);
         }
         let answer = Action::Answer { section, answer };
         self.out.actions.push_back(answer);

@@ -25,22 +25,23 @@ mod section;
 mod turn;
 mod waiting;
 
-use std::sync::Arc;
+use std::{iter, sync::Arc};
 
 pub(crate) use self::cx::Cx;
 use self::{
-    attempt::{Attempt, Opening},
+    attempt::Attempt,
     claim::Claim,
     fairness::TurnOrder,
     queue::{Queue, Waiter},
     release::Releases,
     report::Reports,
+    round::Round,
     turn::Held,
     waiting::Backoff,
 };
 use crate::{
     action::{Answer, Cause, Loss, Refusal, Release, Verdict},
-    ask::{Ask, RoundId},
+    ask::Ask,
     message::{NodeId, Owner, Reply, RequestId, SectionId},
     node::Nodes,
     rules::validity::LockParams,
@@ -65,10 +66,6 @@ pub(crate) struct Key {
     last_refusal: Refusal,
 }
 
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a key that is known here is held most of the time"
-)]
 #[derive(Debug)]
 enum Front {
     Free,
@@ -104,12 +101,12 @@ impl Key {
         is_free && self.queue.is_empty() && self.stuck.is_empty() && self.releases.are_done()
     }
 
-    pub(crate) fn next_due(&self) -> Option<Instant> {
+    pub(crate) fn next_due(&self, now: Instant) -> Option<Instant> {
         let front = match &self.front {
             Front::Free => self.stand_back_until,
-            Front::Acquiring(attempt) => Some(attempt.round.next_due()),
+            Front::Acquiring(attempt) => Some(attempt.round.next_due(now)),
             Front::BackingOff(backoff) => Some(backoff.next_due()),
-            Front::Held(held) => held.next_due(self.queue.first()),
+            Front::Held(held) => held.next_due(self.queue.first(), now),
         };
         let dues = [front, self.queue.next_due(), self.releases.next_due()];
         dues.into_iter().flatten().min()
@@ -141,17 +138,15 @@ impl Key {
             // Also a waiter that does not wait has its attempt.
             self.step_up(cx);
         }
-        self.advance(cx);
     }
 
     /// The holder wants a fresh lease. A round that is under way serves.
-    pub(crate) fn on_extend(&mut self, id: SectionId, cx: &mut Cx<'_>) {
+    pub(crate) fn on_extend(&mut self, id: SectionId) {
         if let Front::Held(held) = &mut self.front
             && let Some(section) = held.section(id)
         {
             section.wants_extension = true;
         }
-        self.advance(cx);
     }
 
     /// The caller is done, whatever became of its section.
@@ -176,19 +171,17 @@ impl Key {
         if let Some(release) = release.filter(|_| report) {
             cx.released(section, release);
         }
-        self.advance(cx);
     }
 
     /// Nothing new is taken on. Holders go on, unless they are to be aborted.
     pub(crate) fn stop(&mut self, abort_holders: bool, cx: &mut Cx<'_>) {
-        let mut waiters: Vec<SectionId> = self.front_waiter().into_iter().collect();
-        if !waiters.is_empty() {
+        let first = self.front_waiter();
+        if first.is_some() {
             self.cancel_front(cx);
         }
-        while let Some(waiter) = self.queue.pop() {
-            waiters.push(waiter.section);
-        }
-        for section in waiters {
+        let queue = &mut self.queue;
+        let others = iter::from_fn(|| queue.pop().map(|waiter| waiter.section));
+        for section in first.into_iter().chain(others) {
             let refusal = Refusal::without_verdicts(Cause::Stopped);
             cx.answer(section, Answer::Refused(refusal));
         }
@@ -198,7 +191,6 @@ impl Key {
         {
             self.end_under_holder(Loss::Stopped, cx);
         }
-        self.advance(cx);
     }
 
     // ---- nodes
@@ -207,100 +199,38 @@ impl Key {
         &mut self,
         (node, request): (NodeId, RequestId),
         ask: Ask,
-        reply: Reply,
+        reply: Result<Reply, Verdict>,
         cx: &mut Cx<'_>,
     ) {
         let now = cx.now();
         let claim = ask.owner().and_then(|owner| self.claim_of(owner));
-        let lead = claim.and_then(|claim| claim.on_reply((node, request), ask, &reply, now));
+        let lead = claim.zip(reply.as_ref().ok());
+        let lead = lead.and_then(|(claim, reply)| claim.on_reply((node, request), ask, reply, now));
         if let Some(by) = lead {
-            cx.nodes.suspend(node, by, &mut cx.out);
+            cx.nodes.suspend(node, by, cx.out);
         }
-        if let (Ask::Extend(round, owner), Front::Held(held)) = (ask, &mut self.front)
+        if let (Ask::Extend(round, owner), Ok(reply)) = (ask, &reply)
+            && let Front::Held(held) = &mut self.front
             && held.claim.owner == owner
         {
-            held.on_extension_reply((node, round), &reply, cx);
+            held.on_extension_reply((node, round), reply, cx);
         }
         match ask {
             Ask::Acquire(id, _) | Ask::Extend(id, _) => {
-                if let Some(round) = self.round(id) {
-                    round.on_reply(node, reply, lead, now);
+                if let Some((round, claim)) = self.round().filter(|(round, _)| round.id == id) {
+                    round.on_reply(node, reply, lead, claim, cx);
                 }
             }
-            Ask::PutBack(owner) => {
-                if let Front::Held(held) = &mut self.front
-                    && held.claim.owner == owner
-                    && held.is_watched()
-                    && reply == Reply::PutBack
-                {
-                    held.claim.watch(node, cx);
-                }
-            }
+            Ask::PutBack(_) if reply == Ok(Reply::PutBack) => self.watch(node, cx),
+            Ask::PutBack(_) => {}
             Ask::Watch(owner) => {
                 if let Some(claim) = self.claim_of(owner) {
                     claim.on_watched(node, cx);
                 }
             }
-            Ask::Await => self.on_awaited(node, &reply, cx),
-            Ask::Release(owner) => self.releases.on_reply((node, owner), &reply, cx),
+            Ask::Await => self.on_awaited(node, reply.ok(), cx),
+            Ask::Release(owner) => self.releases.on_reply((node, owner), reply.ok(), cx),
         }
-        self.advance(cx);
-    }
-
-    /// A request will get no reply.
-    pub(crate) fn on_unanswered(
-        &mut self,
-        node: NodeId,
-        ask: Ask,
-        verdict: Verdict,
-        cx: &mut Cx<'_>,
-    ) {
-        match ask {
-            Ask::Acquire(round, _) | Ask::Extend(round, _) => {
-                if let Some(round) = self.round(round) {
-                    round.on_verdict(node, verdict, cx.now());
-                }
-            }
-            Ask::Watch(owner) => {
-                if let Some(claim) = self.claim_of(owner) {
-                    claim.reads(node).end();
-                }
-            }
-            Ask::Await => self.on_await_failed(),
-            Ask::Release(owner) => self.releases.on_unanswered(node, owner),
-            Ask::PutBack(_) => {}
-        }
-        self.advance(cx);
-    }
-
-    /// A request that was deferred is about to be sent, unless it is not wanted any more: its
-    /// release has gone out then.
-    pub(crate) fn wants(
-        &mut self,
-        (node, request): (NodeId, RequestId),
-        ask: Ask,
-        now: Instant,
-    ) -> bool {
-        let Some(owner) = ask.owner() else {
-            return true;
-        };
-        match ask {
-            Ask::Release(_) => return true,
-            Ask::Extend(round, _) if self.round(round).is_none() => return false,
-            // Also of a lock that the other nodes have granted meanwhile: it should not rest on a
-            // bare majority.
-            _ => {}
-        }
-        let is_stuck = self.stuck.iter().any(|stuck| stuck.claim.owner == owner);
-        let Some(claim) = self.claim_of(owner).filter(|_| !is_stuck) else {
-            return false;
-        };
-        match ask {
-            Ask::Acquire(..) => claim.on_acquire_sent(node, request, now),
-            Ask::PutBack(_) => claim.on_sent(node, request),
-            _ => {}
-        }
-        true
     }
 
     /// A node says that the key may have changed. It is read before anything is believed.
@@ -315,16 +245,25 @@ impl Key {
     /// A connection is up. It tells of nothing that was read on the one before.
     pub(crate) fn on_connected(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         self.releases.on_connected(node, cx);
+        self.watch(node, cx);
+    }
+
+    fn watch(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         if let Front::Held(held) = &mut self.front
             && held.is_watched()
         {
             held.claim.watch(node, cx);
         }
-        self.advance(cx);
     }
 
-    /// A node votes: now, or again.
-    pub(crate) fn on_admitted(&mut self, node: NodeId, cx: &mut Cx<'_>) {
+    /// It is known whether a node votes.
+    pub(crate) fn on_settled(&mut self, node: NodeId, cx: &mut Cx<'_>) {
+        if let Some((round, claim)) = self.round() {
+            round.on_settled(node, claim, cx);
+        }
+        if !cx.nodes.is_up(node) {
+            return;
+        }
         match &mut self.front {
             Front::Held(held) if held.is_watched() => held.put_back(node, cx),
             Front::BackingOff(_)
@@ -334,7 +273,6 @@ impl Key {
             }
             _ => {}
         }
-        self.advance(cx);
     }
 
     // ---- going on
@@ -363,7 +301,7 @@ impl Key {
         };
         match self.stand_back_until {
             Some(until) if !waiter.params.wait.is_zero() => self.stand_back(waiter, until, cx),
-            _ => self.attempt(waiter, Opening::Broadcast, cx),
+            _ => self.attempt(waiter, false, cx),
         }
         true
     }
@@ -414,14 +352,13 @@ impl Key {
         }
     }
 
-    /// The round with this number, if it is still open.
-    fn round(&mut self, id: RoundId) -> Option<&mut round::Round> {
-        let round = match &mut self.front {
-            Front::Acquiring(attempt) => Some(&mut attempt.round),
-            Front::Held(held) => held.refresh.as_mut(),
+    /// The round that is open, and what it asks for.
+    fn round(&mut self) -> Option<(&mut Round, &mut Claim)> {
+        match &mut self.front {
+            Front::Acquiring(attempt) => Some((&mut attempt.round, &mut attempt.claim)),
+            Front::Held(held) => Some((held.refresh.as_mut()?, &mut held.claim)),
             Front::Free | Front::BackingOff(_) => None,
-        };
-        round.filter(|round| round.id == id)
+        }
     }
 
     /// What this owner may have on the nodes, if it has not been released.
@@ -438,7 +375,9 @@ impl Key {
 
     /// What is true between any two events.
     #[cfg(debug_assertions)]
-    pub(crate) fn invariants(&self) {
+    pub(crate) fn invariants(&self, now: Instant) {
+        let due = self.next_due(now);
+        assert!(due.is_none_or(|at| at > now), "what is due has been done");
         if let Front::Free = self.front {
             assert!(self.queue.is_empty(), "nobody waits behind nobody");
         }

@@ -1,12 +1,12 @@
 //! Where the key is while a section holds it: nodes are watched for changes, and those that have
 //! nothing of it get it.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use super::{Ask, Claim, Cx, turn::Held};
 use crate::{
     ask::RoundId,
-    message::{AdmissionId, NodeId, Reply, Request},
+    message::{NodeId, Reply, Request},
 };
 
 impl Claim {
@@ -26,25 +26,6 @@ impl Claim {
     pub(super) fn on_watched(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         if self.reads(node).end() {
             self.watch(node, cx);
-        }
-    }
-
-    /// Sets the key on a node that votes, unless it is there. Gives no vote; the next extension may
-    /// count it.
-    fn put_back(&mut self, node: NodeId, ttl: Duration, cx: &mut Cx<'_>) {
-        if !cx.nodes.is_up(node) {
-            return;
-        }
-        let owner = self.owner;
-        let body = Request::PutBack {
-            key: Arc::clone(&cx.name),
-            owner,
-            ttl,
-            admission: AdmissionId(0),
-        };
-        let request = cx.nodes.next_request();
-        if cx.ask(node, Ask::PutBack(owner), body).is_ok() {
-            self.on_asked(node, request, ttl);
         }
     }
 }
@@ -91,9 +72,23 @@ impl Held {
         }
     }
 
+    /// Sets the key on a node that votes, unless it is there. Gives no vote; the next extension may
+    /// count it.
     pub(super) fn put_back(&mut self, node: NodeId, cx: &mut Cx<'_>) {
-        if self.section.is_some() {
-            self.claim.put_back(node, self.ttl, cx);
+        if self.section.is_none() || !cx.nodes.is_up(node) {
+            return;
+        }
+        let (key, owner, ttl) = (Arc::clone(&cx.name), self.claim.owner, self.ttl);
+        let body = |admission| Request::PutBack {
+            key,
+            owner,
+            ttl,
+            admission,
+        };
+        // With its text: a node that does not know it would have to be verified before it is asked
+        // again.
+        if let Ok(Some(request)) = cx.ask(node, Ask::PutBack(owner), body, true) {
+            self.claim.on_asked(node, request, ttl);
         }
     }
 }

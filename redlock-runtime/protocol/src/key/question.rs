@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{Ask, Claim, Cx, round::Round};
 use crate::{
     action::Verdict,
-    message::{AdmissionId, BlockRequest, NodeId, Request},
+    message::{AdmissionId, BlockRequest, NodeId, Owner, Reply, Request},
     rules::validity::LockParams,
     time::Instant,
 };
@@ -18,8 +18,32 @@ pub(super) struct Question {
     /// How much longer than the key TTL of `params` the nodes keep the key if they write it.
     pub(super) spare: Duration,
     pub(super) block: Option<BlockRequest>,
-    /// The nodes did not agree on a block when they were asked before.
+    /// The nodes did not agree on a block when they were asked before, or on an owner.
     pub(super) is_repeated: bool,
+}
+
+impl Question {
+    fn body(self, key: Arc<str>, owner: Owner, admission: AdmissionId) -> Request {
+        let (ttl, spare) = (self.params.key_ttl(), self.spare);
+        match (self.kind, self.block) {
+            (Kind::Acquire { waits }, Some(block)) => Request::Acquire {
+                key,
+                owner,
+                ttl: ttl + spare,
+                block,
+                admission,
+                waits,
+            },
+            (_, block) => Request::Extend {
+                key,
+                owner,
+                ttl,
+                spare,
+                block,
+                admission,
+            },
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -101,54 +125,58 @@ impl Round {
 
     /// Asks more nodes, so that `count` have been asked.
     pub(super) fn ask(&mut self, count: usize, claim: &mut Claim, cx: &mut Cx<'_>) {
+        self.asked_at = cx.now();
         for node in self.fanout.reach(count) {
-            let request = cx.nodes.next_request();
-            let (ask, body) = self.request(claim, Arc::clone(&cx.name));
-            match cx.ask(node, ask, body) {
-                Err(verdict) => {
-                    self.on_verdict(node, verdict, cx.now());
-                }
-                Ok(()) if matches!(ask, Ask::Acquire(..)) => {
-                    let ttl = self.question.params.key_ttl() + self.question.spare;
-                    claim.on_acquire(node, request, ttl, cx.now());
-                }
-                Ok(()) => {}
-            }
+            self.ask_node(node, false, claim, cx);
         }
     }
 
-    fn request(&self, claim: &Claim, key: Arc<str>) -> (Ask, Request) {
-        let Question {
-            kind,
-            params,
-            spare,
-            block,
-            ..
-        } = self.question;
-        let (owner, ttl, admission) = (claim.owner, params.key_ttl(), AdmissionId(0));
-        match (kind, block) {
-            (Kind::Acquire { waits }, Some(block)) => {
-                let ttl = ttl + spare;
-                let body = Request::Acquire {
-                    key,
-                    owner,
-                    ttl,
-                    block,
-                    admission,
-                    waits,
-                };
-                (Ask::Acquire(self.id, owner), body)
+    /// Asks one node: now, or once it is known whether it votes.
+    fn ask_node(&mut self, node: NodeId, with_source: bool, claim: &mut Claim, cx: &mut Cx<'_>) {
+        let (key, owner) = (Arc::clone(&cx.name), claim.owner);
+        let ask = match self.question.kind {
+            Kind::Acquire { .. } => Ask::Acquire(self.id, owner),
+            Kind::Extend => Ask::Extend(self.id, owner),
+        };
+        let body = |admission| self.question.body(key, owner, admission);
+        match cx.ask(node, ask, body, with_source) {
+            Err(verdict) => {
+                self.on_verdict(node, verdict, cx.now());
             }
-            (_, block) => {
-                let body = Request::Extend {
-                    key,
-                    owner,
-                    ttl,
-                    spare,
-                    block,
-                    admission,
-                };
-                (Ask::Extend(self.id, owner), body)
+            Ok(None) => self.unsent.push((node, with_source)),
+            Ok(Some(request)) if matches!(ask, Ask::Acquire(..)) => {
+                let ttl = self.question.params.key_ttl() + self.question.spare;
+                claim.on_acquire(node, request, ttl, cx.now());
+            }
+            Ok(Some(_)) => {}
+        }
+    }
+
+    /// It is known whether the node votes: asks it if it was to be asked.
+    pub(super) fn on_settled(&mut self, node: NodeId, claim: &mut Claim, cx: &mut Cx<'_>) {
+        let place = self.unsent.iter().position(|unsent| unsent.0 == node);
+        if let Some(place) = place {
+            let (_, with_source) = self.unsent.swap_remove(place);
+            self.ask_node(node, with_source, claim, cx);
+        }
+    }
+
+    /// Counts what a node has said, or asks it again if it has done nothing, because it did not know
+    /// the script or has another memory than was thought.
+    pub(super) fn on_reply(
+        &mut self,
+        node: NodeId,
+        reply: Result<Reply, Verdict>,
+        lead: Option<Duration>,
+        claim: &mut Claim,
+        cx: &mut Cx<'_>,
+    ) {
+        match reply {
+            Ok(Reply::NoScript) => self.ask_node(node, true, claim, cx),
+            Ok(Reply::NotAdmitted) => self.ask_node(node, false, claim, cx),
+            Ok(reply) => self.on_vote(node, reply, lead, cx.now()),
+            Err(verdict) => {
+                self.on_verdict(node, verdict, cx.now());
             }
         }
     }

@@ -16,18 +16,25 @@ use crate::{
         token::{Block, Token},
         validity::LockParams,
     },
+    time::Instant,
 };
 
 impl Held {
     pub(super) fn refresh_if_due(&mut self, next: Option<&Waiter>, cx: &mut Cx<'_>) -> bool {
-        let (Some(section), None) = (&self.section, &self.refresh) else {
-            return false;
-        };
-        let ahead = next.and_then(|next| self.refresh_ahead_at(next));
-        let dues = [section.renew_at, ahead, self.verify_at()];
-        let mut dues = dues.into_iter().flatten();
-        let is_due = section.wants_extension || dues.any(|at| at <= cx.now());
+        let is_due = self.refresh_at(next).is_some_and(|at| at <= cx.now());
         is_due && self.refresh(next, cx)
+    }
+
+    /// When to refresh the turn while a section has the lock, if that is not being done.
+    pub(super) fn refresh_at(&self, next: Option<&Waiter>) -> Option<Instant> {
+        let section = self.section.as_ref().filter(|_| self.refresh.is_none())?;
+        let dues = [
+            section.renew_at,
+            section.wants_extension.then_some(section.granted),
+            next.and_then(|next| self.refresh_ahead_at(section, next)),
+            self.verify_at(section),
+        ];
+        dues.into_iter().flatten().min()
     }
 
     /// Begins a round that lets the keys live for longer, and brings a new block if a section waits.

@@ -106,7 +106,7 @@ impl Releases {
     pub(super) fn on_reply(
         &mut self,
         (node, owner): (NodeId, Owner),
-        reply: &Reply,
+        reply: Option<Reply>,
         cx: &mut Cx<'_>,
     ) {
         let Some(open) = self.open.get_mut(&owner) else {
@@ -118,11 +118,16 @@ impl Releases {
         }
         place.state = State::Done;
         match reply {
-            Reply::Deleted => open.had_it += 1,
-            Reply::NotOwner if place.again => {}
-            Reply::NotOwner => open.did_not += 1,
+            Some(Reply::Deleted) => open.had_it += 1,
+            Some(Reply::NotOwner) if place.again => {}
+            Some(Reply::NotOwner) => open.did_not += 1,
+            None => {
+                place.state = State::Unsent;
+                place.again = true;
+                return;
+            }
             // What keeps it from releasing may pass, as a script that blocks the server does.
-            _ => {
+            Some(_) => {
                 place.state = State::Failed;
                 place.again = true;
                 let first = (cx.now().after(FIRST_RETRY), FIRST_RETRY);
@@ -138,16 +143,6 @@ impl Releases {
             self.send_all(node, State::Failed, cx);
         }
         self.rest_if_done();
-    }
-
-    pub(super) fn on_unanswered(&mut self, node: NodeId, owner: Owner) {
-        if let Some(open) = self.open.get_mut(&owner)
-            && let place = &mut open.places[node.0]
-            && place.state == State::Sent
-        {
-            place.state = State::Unsent;
-            place.again = true;
-        }
     }
 
     /// Sends what the node has not confirmed.

@@ -20,6 +20,9 @@ use crate::{
     time::Instant,
 };
 
+/// No node is silent that has had less time to reply, however short the round is.
+const SHORTEST_SILENCE: Duration = Duration::from_millis(10);
+
 #[derive(Debug)]
 pub(super) struct Round {
     pub(super) id: RoundId,
@@ -33,6 +36,11 @@ pub(super) struct Round {
     /// Whose the key was on nodes that refused it.
     holders: Vec<Option<Owner>>,
     pub(super) fanout: Fanout,
+    /// When a node was asked last.
+    pub(super) asked_at: Instant,
+    /// Nodes to ask once it is known whether they vote, and whether the text of the script is to be
+    /// sent.
+    pub(super) unsent: Vec<(NodeId, bool)>,
 }
 
 /// What a round has come to.
@@ -78,6 +86,8 @@ impl Round {
             numbers: Numbers::default(),
             holders: Vec::new(),
             fanout,
+            asked_at: started,
+            unsent: Vec::new(),
         }
     }
 
@@ -94,25 +104,31 @@ impl Round {
     }
 
     /// When to look at it again at the latest.
-    pub(super) fn next_due(&self) -> Instant {
-        if self.fanout.reached < self.fanout.order.len()
+    pub(super) fn next_due(&self, now: Instant) -> Instant {
+        let hedges = self.fanout.reached < self.fanout.order.len()
             || self.ballot.is_won()
-            || self.ballot.is_out_of_reach()
-        {
-            self.hedge_at()
-        } else {
-            self.closes_at
-        }
+            || self.ballot.is_out_of_reach();
+        let hedge = hedges.then(|| self.hedge_at());
+        let split = (!self.holders.is_empty()).then(|| self.split_at());
+        let dues = [hedge, split].into_iter().flatten();
+        let due = dues.filter(|&at| at > now).min();
+        due.unwrap_or(self.closes_at).min(self.closes_at)
+    }
+
+    /// From when nodes that do not reply do not keep a round with a refusal open.
+    fn split_at(&self) -> Instant {
+        let delay = self.fanout.hedge_delay.max(SHORTEST_SILENCE);
+        self.asked_at.after(delay)
     }
 
     /// When nodes that do not reply are not waited for any more.
     fn hedge_at(&self) -> Instant {
-        let hedge = self.started.after(self.fanout.hedge_delay);
+        let hedge = self.asked_at.after(self.fanout.hedge_delay);
         hedge.min(self.closes_at)
     }
 
     /// Counts what a node has said, unless its clock has run ahead by so much that it has no vote.
-    pub(super) fn on_reply(
+    pub(super) fn on_vote(
         &mut self,
         node: NodeId,
         reply: Reply,
@@ -214,13 +230,8 @@ impl Round {
         }
     }
 
-    /// It was lost at the one node that was asked before all others.
-    pub(super) fn is_lost_at_leader(&self) -> bool {
-        self.lost_at_leader().is_some()
-    }
-
     /// If one node is asked before all others, a loser there disturbs no other. What that node said.
-    fn lost_at_leader(&self) -> Option<&Verdict> {
+    pub(super) fn lost_at_leader(&self) -> Option<&Verdict> {
         let Fanout { order, reached, .. } = &self.fanout;
         let leader = order.first().filter(|_| *reached == 1)?;
         let verdict = &self.ballot.verdicts()[leader.0];
@@ -231,16 +242,20 @@ impl Round {
     fn progress_of_part(&self, now: Instant) -> Progress {
         let Fanout { order, reached, .. } = &self.fanout;
         if *reached == order.len() {
-            return Progress::Open;
+            // The owner that a node named may know no more, and both would wait for silent nodes for as
+            // long as a round may last. They are waited for if it was so before.
+            let is_split = !self.holders.is_empty() && !self.question.is_repeated;
+            return if is_split && now >= self.split_at() {
+                Progress::Failed(Failure::Split)
+            } else {
+                Progress::Open
+            };
         }
         let pending = self.unanswered();
-        let has_failed = |node: &NodeId| {
-            let verdict = &self.ballot.verdicts()[node.0];
-            !verdict.is_open() && !verdict.is_refusal() && *verdict != Verdict::Ours
-        };
+        let has_failed = |node: &NodeId| self.ballot.verdicts()[node.0].is_failure();
         let any_failed = order[..*reached].iter().any(has_failed);
         // A refusal is not made up for at once: most likely the other nodes refuse too.
-        if pending > 0 && !any_failed && now < self.next_due() {
+        if pending > 0 && !any_failed && now < self.hedge_at() {
             Progress::Open
         } else {
             Progress::AskMore
@@ -288,31 +303,31 @@ impl Round {
         if let Some(verdict) = self.lost_at_leader() {
             return remaining(verdict);
         }
-        let verdicts = self.ballot.verdicts().iter();
-        let mut remaining: Vec<Duration> = verdicts.filter_map(remaining).collect();
-        remaining.sort_unstable();
-        let last = self.ballot.missing().checked_sub(1)?;
-        remaining.get(last).copied()
+        wait_for(self.ballot.missing(), self.ballot.verdicts(), remaining)
     }
+}
+
+/// How long until so many of the nodes are out of the way, by how long each will be in it.
+fn wait_for(
+    missing: usize,
+    verdicts: &[Verdict],
+    wait: impl Fn(&Verdict) -> Option<Duration>,
+) -> Option<Duration> {
+    let mut waits: Vec<Duration> = verdicts.iter().filter_map(wait).collect();
+    waits.sort_unstable();
+    waits.get(missing.checked_sub(1)?).copied()
 }
 
 /// Why a majority cannot vote, by what each node says.
 fn outage(verdicts: &[Verdict]) -> Cause {
-    let mut waits: Vec<Duration> = verdicts
-        .iter()
-        .filter_map(|verdict| match verdict {
-            Verdict::Quarantined { remaining, .. } => Some(*remaining),
-            _ => None,
-        })
-        .collect();
-    waits.sort_unstable();
-    let able = |verdict: &&Verdict| {
-        verdict.is_open() || verdict.is_refusal() || **verdict == Verdict::Ours
+    let wait = |verdict: &Verdict| match verdict {
+        Verdict::Quarantined { remaining, .. } => Some(*remaining),
+        _ => None,
     };
-    let able = verdicts.iter().filter(able).count();
-    let missing = quorum::majority(verdicts.len()).saturating_sub(able);
-    match missing.checked_sub(1).and_then(|last| waits.get(last)) {
-        Some(&ready_in) => Cause::Quarantined { ready_in },
+    let able = verdicts.iter().filter(|verdict| !verdict.is_failure());
+    let missing = quorum::majority(verdicts.len()).saturating_sub(able.count());
+    match wait_for(missing, verdicts, wait) {
+        Some(ready_in) => Cause::Quarantined { ready_in },
         None => Cause::NoQuorum,
     }
 }

@@ -57,12 +57,6 @@ impl Section {
         }
     }
 
-    /// A round that is under way renews it as well.
-    pub(super) fn next_due(&self, is_refreshing: bool) -> Instant {
-        let renew_at = self.renew_at.filter(|_| !is_refreshing);
-        renew_at.unwrap_or(self.deadline).min(self.deadline)
-    }
-
     /// A round that was started then has let the keys live for longer.
     pub(super) fn on_extended(&mut self, started: Instant) -> Option<Answer> {
         if self.renew_every.is_none() && !self.wants_extension {

@@ -148,32 +148,27 @@ impl Held {
                 section: section.id,
                 by: cx.now().after(section.params.round_timeout()),
                 at: cx.now(),
-                after: *cx.last_round,
+                after: cx.out.last_round,
             });
         }
         None
     }
 
     /// When to look at it again at the latest.
-    pub(super) fn next_due(&self, next: Option<&Waiter>) -> Option<Instant> {
-        let refresh = self.refresh.as_ref();
-        let section = self.section.as_ref();
+    pub(super) fn next_due(&self, next: Option<&Waiter>, now: Instant) -> Option<Instant> {
         let dues = [
-            refresh.map(Round::next_due),
+            self.refresh.as_ref().map(|round| round.next_due(now)),
             self.reports.next_due(),
-            section.map(|section| section.next_due(refresh.is_some())),
-            next.filter(|_| refresh.is_none())
-                .and_then(|next| self.refresh_ahead_at(next)),
+            self.section.as_ref().map(|section| section.deadline),
+            self.refresh_at(next),
             self.watch_at,
-            self.verify_at().filter(|_| refresh.is_none()),
         ];
         dues.into_iter().flatten().min()
     }
 
     /// When to refresh the turn so that the next section need not wait for it. Not while a section
     /// runs for longer than a block stays young: then it is refreshed once that is over.
-    pub(super) fn refresh_ahead_at(&self, next: &Waiter) -> Option<Instant> {
-        let section = self.section.as_ref()?;
+    pub(super) fn refresh_ahead_at(&self, section: &Section, next: &Waiter) -> Option<Instant> {
         let fresh = next.params.freshness();
         let at = self.block_at.after(fresh / 2);
         let is_short = at < section.granted.after(fresh) && at < section.deadline;
@@ -182,9 +177,8 @@ impl Held {
 
     /// When to ask what became of releases: once a section takes longer than a round does. Shorter ones
     /// let go soon, and one round tells of all, or the release of the keys does.
-    pub(super) fn verify_at(&self) -> Option<Instant> {
+    pub(super) fn verify_at(&self, section: &Section) -> Option<Instant> {
         let since = self.reports.since().filter(|_| !self.has_failed)?;
-        let section = self.section.as_ref()?;
         let is_long = section.granted.after(self.took);
         Some(is_long.min(since.after(MOST_ROUNDS * self.took)))
     }

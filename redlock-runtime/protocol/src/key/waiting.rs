@@ -11,7 +11,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Ask, Cx, Front, Key, Waiter, attempt::Opening, claim::Reads};
+use super::{Ask, Cx, Front, Key, Waiter, claim::Reads};
 use crate::{
     action::{Refusal, Verdict},
     message::{NodeId, Owner, Reply, Request},
@@ -39,13 +39,7 @@ pub(super) struct Backoff {
 pub(super) struct Split {
     /// So long they go on.
     pub(super) until: Instant,
-    tries: u32,
-}
-
-impl Split {
-    pub(super) const fn new(until: Instant) -> Self {
-        Self { until, tries: 0 }
-    }
+    pub(super) tries: u32,
 }
 
 impl Backoff {
@@ -65,15 +59,11 @@ impl Backoff {
 
     /// While another owner has the lock, one node is asked first: a refusal costs one request. The
     /// attempt that is known to be the last asks all.
-    fn opening(&self, refusal: &Refusal, now: Instant) -> Opening {
+    fn asks_leader_first(&self, refusal: &Refusal, now: Instant) -> bool {
         let is_last = now >= self.waiter.wait_until;
         let is_told = self.ask_at.is_some_and(|at| at <= now);
         let asks_one = is_told || !self.waiter.asks_all;
-        if self.waiter.split.is_some() || asks_one && !is_last && refusal.is_contended() {
-            Opening::LeaderFirst
-        } else {
-            Opening::Broadcast
-        }
+        asks_one && !is_last && refusal.is_contended()
     }
 }
 
@@ -130,8 +120,8 @@ impl Key {
         }
         let split = &mut backoff.waiter.split;
         if split.take_if(|split| split.until <= now).is_none() {
-            let opening = backoff.opening(&self.last_refusal, now);
-            self.go_on(opening, cx);
+            let is_leader_first = backoff.asks_leader_first(&self.last_refusal, now);
+            self.go_on(is_leader_first, cx);
         } else if let Front::BackingOff(backoff) = self.take_front() {
             // No process has won in time. The waiter goes on like any other.
             self.back_off_or_refuse(backoff.waiter, cx);
@@ -142,21 +132,13 @@ impl Key {
     /// What kept the front waiter from the lock may be over.
     pub(super) fn retry_now(&mut self, cx: &mut Cx<'_>) {
         if self.stand_back_until.is_none() {
-            let is_split =
-                matches!(&self.front, Front::BackingOff(one) if one.waiter.split.is_some());
-            // The attempts to end a split are the waiter's last, and not for longer than that.
-            let opening = if is_split {
-                Opening::LeaderFirst
-            } else {
-                Opening::Broadcast
-            };
-            self.go_on(opening, cx);
+            self.go_on(false, cx);
         }
     }
 
-    fn go_on(&mut self, opening: Opening, cx: &mut Cx<'_>) {
+    fn go_on(&mut self, is_leader_first: bool, cx: &mut Cx<'_>) {
         match self.take_front() {
-            Front::BackingOff(backoff) => self.attempt(backoff.waiter, opening, cx),
+            Front::BackingOff(backoff) => self.attempt(backoff.waiter, is_leader_first, cx),
             other => self.front = other,
         }
     }
@@ -192,34 +174,28 @@ impl Key {
         }
     }
 
-    pub(super) fn on_awaited(&mut self, node: NodeId, reply: &Reply, cx: &mut Cx<'_>) {
+    pub(super) fn on_awaited(&mut self, node: NodeId, reply: Option<Reply>, cx: &mut Cx<'_>) {
         let Front::BackingOff(backoff) = &mut self.front else {
             return;
         };
-        if backoff.reads.end() {
+        if backoff.reads.end() && reply.is_some() {
             return self.read(node, cx);
         }
         match reply {
-            Reply::Taken { owner } => {
+            Some(Reply::Taken { owner }) => {
                 backoff.ask_at = None;
                 self.order.on_turn_of(owner.map(Owner::process));
                 // The process has left the lock to others for long enough, and waits like them.
                 if self.stand_back_until.take().is_some() {
-                    self.go_on(Opening::LeaderFirst, cx);
+                    self.go_on(true, cx);
                 }
             }
-            Reply::Free if self.stand_back_until.is_none() && backoff.ask_at.is_none() => {
+            Some(Reply::Free) if self.stand_back_until.is_none() && backoff.ask_at.is_none() => {
                 let round = cx.nodes.usual_delay(node, cx.now());
                 let pause = self.order.defer_by(round, cx.random());
                 backoff.ask_at = Some(cx.now().after(pause));
             }
             _ => {}
-        }
-    }
-
-    pub(super) fn on_await_failed(&mut self) {
-        if let Front::BackingOff(backoff) = &mut self.front {
-            backoff.reads.end();
         }
     }
 }

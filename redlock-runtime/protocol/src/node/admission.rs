@@ -22,7 +22,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     action::{QuarantineReason, Verdict},
-    message::{AdmissionId, Evidence, Facts, LossId, LossRecord, Record},
+    message::{AdmissionId, Evidence, Facts, LossRecord, Record},
     rules::{quarantine::Readings, token::Token, validity::LONGEST_ROUND},
     time::Instant,
 };
@@ -62,12 +62,9 @@ pub(super) struct Lost {
 /// What is known of a loss.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
-    id: LossId,
+    record: LossRecord,
     /// When it was found, by our clock; no sooner than in truth.
     at: Instant,
-    beside_marker: bool,
-    is_unflushed: bool,
-    first_start: Option<Duration>,
     /// The shortest wait that a survey has proven.
     proven: Duration,
 }
@@ -116,9 +113,12 @@ pub(super) fn is_valid(record: &Record, facts: &Facts) -> bool {
     })
 }
 
-/// The evidence of a node that was restarted and had everything on disk, before and after.
+/// The evidence of a node that may go on at once although it was restarted, because it had everything on disk, before and after.
 pub(super) fn durable(record: &Record, facts: &Facts, highest: Token) -> Option<Evidence> {
-    let marker = record.marker.as_ref()?;
+    let marker = record
+        .marker
+        .as_ref()
+        .filter(|_| !is_valid(record, facts))?;
     // Counters that are lower than they have been are those of an old copy.
     let is_whole = marker.was_durable && facts.is_durable && record.top >= highest;
     is_whole.then_some(Evidence::Durable {
@@ -149,10 +149,10 @@ impl Lost {
         with: &Circumstances,
     ) -> Self {
         // What was to be noted may have been lost with the connection.
-        let loss = found.map(|found| Found {
-            beside_marker: false,
-            ..found
-        });
+        let mut loss = found;
+        if let Some(loss) = &mut loss {
+            loss.record.beside_marker = false;
+        }
         Self {
             reason,
             loss,
@@ -170,30 +170,21 @@ impl Lost {
     /// Takes in what is noted on the node. A loss that is not the one that was known is a new one,
     /// for which nothing is proven.
     pub(super) fn on_record(&mut self, loss: Option<&LossRecord>, now: Instant) {
-        let Some(loss) = loss else {
-            self.loss = None;
-            return;
-        };
-        let began = now.before(loss.age);
-        let found = match self.loss {
-            Some(known) if known.id == loss.id => Found {
-                // The later of the two: the sum must be right by both clocks.
-                at: known.at.max(began),
-                beside_marker: known.beside_marker || loss.beside_marker,
-                is_unflushed: loss.is_unflushed,
-                first_start: loss.first_start,
-                ..known
-            },
-            _ => Found {
-                id: loss.id,
-                at: began,
-                beside_marker: loss.beside_marker,
-                is_unflushed: loss.is_unflushed,
-                first_start: loss.first_start,
+        let known = self.loss.take();
+        self.loss = loss.map(|&record| {
+            let mut found = Found {
+                record,
+                at: now.before(record.age),
                 proven: Duration::MAX,
-            },
-        };
-        self.loss = Some(found);
+            };
+            if let Some(known) = known.filter(|known| known.record.id == record.id) {
+                // The later of the two: the sum must be right by both clocks.
+                found.at = found.at.max(known.at);
+                found.record.beside_marker |= known.record.beside_marker;
+                found.proven = known.proven;
+            }
+            found
+        });
     }
 
     /// What follows from a survey, in which the node's own record was taken in as well.
@@ -204,9 +195,9 @@ impl Lost {
                 beside_marker: survey.beside_marker,
             };
         };
-        if survey.beside_marker && !found.beside_marker {
+        if survey.beside_marker && !found.record.beside_marker {
             // The client that noted the loss did not know that this is no first start.
-            found.beside_marker = true;
+            found.record.beside_marker = true;
             return Step::Report {
                 beside_marker: true,
             };
@@ -219,20 +210,16 @@ impl Lost {
         let due = found.at.after(wait);
         self.wait = wait;
         self.until = due.max(with.now);
-        let loss = found.id;
-        if is_first && found.first_start.is_none_or(|noted| noted < wait) {
-            // Noted at once, so that a client that comes while the first nodes vote already knows.
-            let evidence = Evidence::FirstStart { loss, wait };
-            let floor = survey.others.floor();
-            return Step::Admit { evidence, floor };
-        }
-        // The floor is read after the wait is over.
-        if wait.is_zero() || survey.started >= due {
-            let evidence = if is_first {
-                Evidence::FirstStart { loss, wait }
-            } else {
-                Evidence::Waited { loss, wait }
-            };
+        let loss = found.record.id;
+        let evidence = if is_first {
+            Evidence::FirstStart { loss, wait }
+        } else {
+            Evidence::Waited { loss, wait }
+        };
+        // The wait of a first start is noted at once, so that a client that comes while the first nodes
+        // vote already knows. Else the floor is read after the wait is over.
+        let is_to_note = is_first && found.record.first_start.is_none_or(|noted| noted < wait);
+        if is_to_note || wait.is_zero() || survey.started >= due {
             let floor = survey.others.floor();
             return Step::Admit { evidence, floor };
         }
@@ -266,7 +253,7 @@ impl Found {
             return (Duration::ZERO, false);
         }
         let first = survey.is_first_start.then_some(with.default_ttl);
-        let first = first.max(self.first_start);
+        let first = first.max(self.record.first_start);
         let longest = with.max_ttl.max(LONGEST_ROUND);
         // The floor is read from as many nodes, or else the wait must be so long that the clients'
         // clocks make up for it.
@@ -282,7 +269,7 @@ impl Found {
         // A process that has run for so long, twice because its clock may have been set, and from
         // which nothing was flushed, has forgotten nothing that is younger.
         let has_run = with.uptime.is_some_and(|uptime| uptime / 2 >= wait);
-        if self.is_unflushed && has_run {
+        if self.record.is_unflushed && has_run {
             (Duration::ZERO, is_first)
         } else {
             (wait, is_first)
@@ -293,6 +280,7 @@ impl Found {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::LossId;
 
     const MAX_TTL: Duration = Duration::from_secs(60);
 

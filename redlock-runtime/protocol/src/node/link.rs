@@ -32,7 +32,9 @@ pub(super) struct Link {
     failures: u32,
     /// Requests without a reply, in the order in which they were sent.
     in_flight: VecDeque<InFlight>,
-    pace: Option<Pace>,
+    /// How long the node took for the last replies, of which older ones count for less and less, and
+    /// when the last one came.
+    pace: Option<(Duration, Instant)>,
     facts: Facts,
     connected_at: Instant,
 }
@@ -52,14 +54,6 @@ pub(super) struct InFlight {
     pub(super) purpose: Purpose,
     pub(super) body: Request,
     pub(super) at: Instant,
-}
-
-/// How long the node takes to reply.
-#[derive(Clone, Copy, Debug)]
-struct Pace {
-    /// Of the last replies; older ones count for less and less.
-    mean: Duration,
-    heard: Instant,
 }
 
 impl Link {
@@ -203,10 +197,7 @@ impl Link {
         self.failures = 0;
         let delay = now.since(sent.at);
         let before = self.usual_delay(now).unwrap_or(delay);
-        self.pace = Some(Pace {
-            mean: (7 * before + delay) / 8,
-            heard: now,
-        });
+        self.pace = Some(((7 * before + delay) / 8, now));
         Some(sent)
     }
 
@@ -222,8 +213,8 @@ impl Link {
 
     /// How long the node takes to reply, if that was seen lately.
     pub(super) fn usual_delay(&self, now: Instant) -> Option<Duration> {
-        let pace = self.pace?;
-        (now.since(pace.heard) < PACE_LASTS).then_some(pace.mean)
+        let (usual, heard) = self.pace?;
+        (now.since(heard) < PACE_LASTS).then_some(usual)
     }
 }
 

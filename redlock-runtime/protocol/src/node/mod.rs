@@ -9,65 +9,50 @@ mod link;
 mod set;
 mod survey;
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+    time::Duration,
+};
 
 pub use self::set::BUSY_FROM;
 use self::{
     admission::{Circumstances, Found, Lost, Standing, Step, Survey},
-    link::{InFlight, Link},
+    link::Link,
 };
 pub(crate) use self::{clock::Lead, set::Nodes};
 use crate::{
-    action::{Action, NodeState, Order, Verdict},
-    ask::{Ask, KeyId},
-    message::{AdmissionId, Evidence, NodeId, Record, Reply, Request, RequestId},
+    action::{Action, NodeState, Verdict},
+    ask::{Ask, KeyId, RoundId},
+    message::{AdmissionId, NodeId, Record, Reply, RequestId, SectionId},
     rules::token::Token,
     settings::{Env, Settings},
     time::Instant,
 };
 
-/// What nodes act with: what goes out, and what holds for all of them.
-pub(crate) struct Out<'a> {
-    pub(crate) actions: &'a mut VecDeque<Action>,
-    pub(crate) env: &'a mut Env,
-    pub(crate) settings: &'a Settings,
+/// What nodes and keys act with: what goes out, and what holds for all of them.
+#[derive(Debug)]
+pub(crate) struct Out {
+    pub(crate) actions: VecDeque<Action>,
+    pub(crate) notices: VecDeque<Notice>,
+    /// The key of every section that has not ended.
+    pub(crate) sections: BTreeMap<SectionId, KeyId>,
+    /// The last round of any key.
+    pub(crate) last_round: RoundId,
+    pub(crate) env: Env,
+    pub(crate) settings: Settings,
     pub(crate) now: Instant,
 }
 
 /// News of a node, for the keys.
 #[derive(Debug)]
 pub(crate) enum Notice {
-    /// A key's request was answered.
-    Answered {
-        node: NodeId,
-        request: RequestId,
-        key: KeyId,
-        ask: Ask,
-        reply: Reply,
-    },
-    /// It will not be answered.
-    Unanswered {
-        node: NodeId,
-        key: KeyId,
-        ask: Ask,
-        verdict: Verdict,
-    },
-    /// A request that had to wait can be sent, if the key still wants it.
-    Deferred(Deferred),
+    /// A key's request was answered, or will not be.
+    Reply(KeyId, Ask, (NodeId, RequestId), Result<Reply, Verdict>),
     /// A connection is up: releases that an earlier one took with it can be sent again.
     Connected(NodeId),
-    /// The node votes.
-    Admitted(NodeId),
-}
-
-/// A request that waits until it is known whether its node votes.
-#[derive(Debug)]
-pub(crate) struct Deferred {
-    pub(crate) node: NodeId,
-    pub(crate) key: KeyId,
-    pub(crate) ask: Ask,
-    body: Request,
-    with_source: bool,
+    /// It is known whether the node votes.
+    Settled(NodeId),
 }
 
 /// What a reply is for.
@@ -87,7 +72,6 @@ struct Node {
     id: NodeId,
     link: Link,
     standing: Standing,
-    deferred: Vec<Deferred>,
     /// The process that this client saw vote last, and under which admission.
     known: Option<Option<Arc<str>>>,
     /// The highest counter that it has told.
@@ -106,7 +90,6 @@ impl Node {
             id,
             link: Link::new(),
             standing: Standing::Probing,
-            deferred: Vec::new(),
             known: None,
             highest: Token::default(),
             found: None,
@@ -154,20 +137,24 @@ impl Node {
         }
     }
 
-    fn next_due(&self, limit: Duration, now: Instant) -> Option<Instant> {
+    fn next_due(&self, out: &Out) -> Option<Instant> {
         let standing = match &self.standing {
             // A survey that is due waits for another one, or for a node, to be over.
-            Standing::Lost(lost) => lost.survey_at.filter(|&at| at > now),
+            Standing::Lost(lost) => lost.survey_at.filter(|&at| at > out.now),
             Standing::Unfit { until, .. } => Some(*until),
             Standing::Probing | Standing::Up(_) => None,
         };
         let standing = standing.filter(|_| self.link.is_connected());
         let suspended = self.suspended.map(|(_, until)| until);
-        let dues = [self.link.next_due(limit), standing, suspended];
+        let dues = [
+            self.link.next_due(out.settings.silence_limit),
+            standing,
+            suspended,
+        ];
         dues.into_iter().flatten().min()
     }
 
-    fn circumstances(&self, out: &Out<'_>) -> Circumstances {
+    fn circumstances(&self, out: &Out) -> Circumstances {
         Circumstances {
             uptime: self.link.uptime(out.now),
             max_ttl: out.settings.max_ttl,
@@ -177,59 +164,9 @@ impl Node {
         }
     }
 
-    fn announce(&self, state: NodeState, out: &mut Out<'_>) {
+    fn announce(&self, state: NodeState, out: &mut Out) {
         let node = self.id;
         out.actions.push_back(Action::NodeChanged { node, state });
-    }
-
-    // ---- requests
-
-    fn send(
-        &mut self,
-        request: RequestId,
-        purpose: Purpose,
-        body: Request,
-        with_source: bool,
-        out: &mut Out<'_>,
-    ) {
-        // The silence limit counts from the oldest request.
-        self.is_dirty |= self.link.outstanding() == 0;
-        let order = Order {
-            node: self.id,
-            request,
-            body: body.clone(),
-            with_source,
-        };
-        out.actions.push_back(Action::Send(order));
-        self.link.on_sent(InFlight {
-            request,
-            purpose,
-            body,
-            at: out.now,
-        });
-    }
-
-    fn defer(&mut self, key: KeyId, ask: Ask, body: Request, with_source: bool) {
-        self.deferred.push(Deferred {
-            node: self.id,
-            key,
-            ask,
-            body,
-            with_source,
-        });
-    }
-
-    /// Answers what was deferred for a node that turns out to have no vote.
-    fn fail_deferred(&mut self, verdict: &Verdict, notices: &mut VecDeque<Notice>) {
-        for Deferred { node, key, ask, .. } in self.deferred.drain(..) {
-            let verdict = verdict.clone();
-            notices.push_back(Notice::Unanswered {
-                node,
-                key,
-                ask,
-                verdict,
-            });
-        }
     }
 
     // ---- admission
@@ -245,17 +182,17 @@ impl Node {
     }
 
     /// Takes in the node's record.
-    fn on_record(&mut self, record: &Record, notices: &mut VecDeque<Notice>, out: &mut Out<'_>) {
+    fn on_record(&mut self, record: &Record, out: &mut Out) {
         self.is_dirty = true;
         let ours = out.settings.max_ttl;
         if let Some(theirs) = record.max_ttl.filter(|&theirs| theirs != ours) {
             let state = NodeState::OtherMaxLease { theirs, ours };
-            return self.on_unfit(state, notices, out);
+            return self.on_unfit(state, out);
         }
         if let Some(marker) = &record.marker
             && admission::is_valid(record, self.link.facts())
         {
-            return self.on_admitted(marker.admission, notices, out);
+            return self.on_admitted(marker.admission, out);
         }
         if !matches!(self.standing, Standing::Lost(_)) {
             let reason = admission::reason(record, self.link.facts(), self.known.as_ref());
@@ -265,22 +202,6 @@ impl Node {
         if let Standing::Lost(lost) = &mut self.standing {
             lost.on_record(record.loss.as_ref(), out.now);
         }
-    }
-
-    /// The evidence by which it may go on at once, although its process is another one.
-    fn durable(&self, record: &Record) -> Option<Evidence> {
-        if admission::is_valid(record, self.link.facts()) {
-            return None;
-        }
-        admission::durable(record, self.link.facts(), self.highest)
-    }
-
-    /// Its connection is gone.
-    fn leave_standing(&mut self) {
-        if let Standing::Lost(lost) = &self.standing {
-            self.found = lost.found();
-        }
-        self.standing = Standing::Probing;
     }
 
     /// A vote tells where one of its counters stands.
@@ -295,79 +216,51 @@ impl Node {
         }
     }
 
-    fn on_admitted(
-        &mut self,
-        admission: AdmissionId,
-        notices: &mut VecDeque<Notice>,
-        out: &mut Out<'_>,
-    ) {
+    fn on_admitted(&mut self, admission: AdmissionId, out: &mut Out) {
         self.is_dirty = true;
         self.known = Some(self.link.facts().server.clone());
         let was_up = matches!(self.standing, Standing::Up(_));
         self.standing = Standing::Up(admission);
-        for deferred in self.deferred.drain(..) {
-            notices.push_back(Notice::Deferred(deferred));
+        if !was_up && self.suspended.is_none() {
+            self.announce(NodeState::Up, out);
         }
-        if !was_up {
-            if self.suspended.is_none() {
-                self.announce(NodeState::Up, out);
-            }
-            notices.push_back(Notice::Admitted(self.id));
-        }
+        out.notices.push_back(Notice::Settled(self.id));
     }
 
     /// What follows from a survey for a node that has lost its memory.
-    fn on_survey(&mut self, survey: &Survey, out: &Out<'_>) -> Option<Step> {
+    fn on_survey(&mut self, survey: &Survey, out: &Out) -> Option<Step> {
         self.is_dirty = true;
-        let mut standing = std::mem::replace(&mut self.standing, Standing::Probing);
-        let step = match &mut standing {
-            Standing::Lost(lost) => Some(lost.on_survey(survey, &self.circumstances(out))),
+        let with = self.circumstances(out);
+        match &mut self.standing {
+            Standing::Lost(lost) => Some(lost.on_survey(survey, &with)),
             _ => None,
-        };
-        self.standing = standing;
-        step
+        }
     }
 
     /// It does not vote for a while: says so, once.
-    fn on_quarantined(&mut self, notices: &mut VecDeque<Notice>, out: &mut Out<'_>) {
+    fn on_quarantined(&mut self, out: &mut Out) {
         let Standing::Lost(lost) = &mut self.standing else {
             return;
         };
         let (reason, until) = (lost.reason, lost.until);
         lost.is_announced = true;
         self.announce(NodeState::Quarantined { reason, until }, out);
-        let remaining = until.since(out.now);
-        self.fail_deferred(&Verdict::Quarantined { reason, remaining }, notices);
+        out.notices.push_back(Notice::Settled(self.id));
     }
 
     /// It cannot be let in as it is. The connection stays, and it is probed again in a while.
-    fn on_unfit(&mut self, state: NodeState, notices: &mut VecDeque<Notice>, out: &mut Out<'_>) {
+    fn on_unfit(&mut self, state: NodeState, out: &mut Out) {
         self.is_dirty = true;
         let message = match &state {
             NodeState::Refuses { message } => Arc::clone(message),
             other => other.to_string().into(),
         };
-        let verdict = Verdict::Refused { message };
-        self.fail_deferred(&verdict, notices);
         self.standing = Standing::Unfit {
             until: out.now.after(PROBE_PAUSE),
-            verdict,
+            verdict: Verdict::Refused { message },
         };
         self.announce(state, out);
-    }
-
-    /// Its clock has gained too much. It has no vote until all that it may have dropped early has
-    /// expired.
-    fn suspend(&mut self, by: Duration, out: &mut Out<'_>) {
-        if out.settings.assume_fresh {
-            return;
-        }
-        let until = out.now.after(out.settings.max_ttl);
-        self.suspended = Some((by, until));
-        self.is_dirty = true;
-        if self.is_up() {
-            self.announce(NodeState::ClockAhead { by, until }, out);
-        }
+        out.notices.push_back(Notice::Settled(self.id));
     }
 }
 

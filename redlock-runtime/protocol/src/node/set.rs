@@ -1,13 +1,15 @@
 //! All nodes: what is sent to them and comes back, who can vote, and the surveys by which nodes
 //! that have lost their memory are let in again.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use super::{Deferred, Node, Notice, Out, Purpose, admission::Standing, survey::Reading};
+use super::{Node, Notice, Out, Purpose, admission::Standing, link::InFlight, survey::Reading};
 use crate::{
-    action::{Action, NodeState, Verdict},
+    action::{Action, NodeState, Order, Verdict},
     ask::{Ask, KeyId},
-    message::{ConnectionId, Facts, LossId, NodeId, Process, Reply, Request, RequestId},
+    message::{
+        AdmissionId, ConnectionId, Facts, LossId, NodeId, Process, Reply, Request, RequestId,
+    },
     rules::{quorum, token::stripe},
     time::Instant,
 };
@@ -26,7 +28,6 @@ pub(crate) struct Nodes {
     process: Process,
     next_request: u64,
     next_connection: u64,
-    pub(super) notices: VecDeque<Notice>,
     pub(super) survey: Option<Reading>,
     /// The losses of all nodes, if all were new in the last survey.
     pub(super) all_new: Option<Vec<LossId>>,
@@ -39,13 +40,12 @@ impl Nodes {
             process,
             next_request: 1,
             next_connection: 0,
-            notices: VecDeque::new(),
             survey: None,
             all_new: None,
         }
     }
 
-    pub(crate) fn connect_all(&mut self, out: &mut Out<'_>) {
+    pub(crate) fn connect_all(&mut self, out: &mut Out) {
         for node in self.ids() {
             self.connect(node, out);
         }
@@ -63,15 +63,6 @@ impl Nodes {
 
     pub(crate) const fn process(&self) -> Process {
         self.process
-    }
-
-    pub(crate) fn poll_notice(&mut self) -> Option<Notice> {
-        self.notices.pop_front()
-    }
-
-    /// What the next request that is sent will be called.
-    pub(crate) const fn next_request(&self) -> RequestId {
-        RequestId(self.next_request)
     }
 
     /// Why no vote can be asked for, if none can.
@@ -120,9 +111,8 @@ impl Nodes {
         let mut delays: Vec<Duration> = delays.flatten().collect();
         delays.sort_unstable();
         let last = delays.get(quorum::majority(self.nodes.len()) - 1);
-        last.map_or(SHORTEST_HEDGE_DELAY, |&delay| {
-            (4 * delay).max(SHORTEST_HEDGE_DELAY)
-        })
+        let delay = last.map_or(Duration::ZERO, |&delay| 4 * delay);
+        delay.max(SHORTEST_HEDGE_DELAY)
     }
 
     /// The nodes that can be asked, in the order in which to ask them: prompt ones first, and beyond
@@ -137,8 +127,10 @@ impl Nodes {
         let able = |node: &NodeId| self.verdict(*node, now).is_none();
         let mut order: Vec<NodeId> = self.in_order(key).filter(able).collect();
         order.sort_by_key(|&node| {
-            let is_slow = minds_usual && self.is_usually_slow(node, hedge_delay, now);
-            is_slow || !self.is_prompt(node, hedge_delay, now)
+            let node = &self.nodes[node.0];
+            let is_prompt = node.is_up() && node.link.waiting_for(now) < hedge_delay;
+            let usual = node.link.usual_delay(now).filter(|_| minds_usual);
+            !is_prompt || usual.is_some_and(|usual| usual > hedge_delay)
         });
         order
     }
@@ -149,57 +141,34 @@ impl Nodes {
         (first..first + nodes).map(move |node| NodeId(node % nodes))
     }
 
-    /// It votes, and has not been silent for longer than `delay`.
-    fn is_prompt(&self, node: NodeId, delay: Duration, now: Instant) -> bool {
-        let node = &self.nodes[node.0];
-        node.is_up() && node.link.waiting_for(now) <= delay
-    }
-
-    fn is_usually_slow(&self, node: NodeId, delay: Duration, now: Instant) -> bool {
-        let usual = self.nodes[node.0].link.usual_delay(now);
-        usual.is_some_and(|usual| usual > delay)
-    }
-
     /// The nodes whose next due time may have changed.
-    pub(crate) fn take_due(&mut self, limit: Duration, now: Instant) -> Vec<(NodeId, Instant)> {
-        let dirty = |node: &mut Node| std::mem::take(&mut node.is_dirty);
-        let mut due = Vec::new();
-        for node in &mut self.nodes {
-            if dirty(node)
-                && let Some(at) = node.next_due(limit, now)
-            {
-                due.push((node.id, at));
-            }
-        }
-        due
+    pub(crate) fn take_due(&mut self, out: &Out) -> Vec<(NodeId, Instant)> {
+        let dirty = |node: &mut Node| std::mem::take(&mut node.is_dirty).then_some(node.id);
+        let dirty: Vec<NodeId> = self.nodes.iter_mut().filter_map(dirty).collect();
+        let due = |node: NodeId| Some((node, self.nodes[node.0].next_due(out)?));
+        dirty.into_iter().filter_map(due).collect()
     }
 
     // ---- requests of keys
 
-    /// Asks for a vote, or says at once why that cannot be. While it is being found out whether the
-    /// node votes, the request is deferred.
+    /// Asks for a vote, or says at once why that cannot be. `None`: it is being found out whether the
+    /// node votes. A notice tells once that is known.
     pub(crate) fn ask(
         &mut self,
         node: NodeId,
         (key, ask): (KeyId, Ask),
-        body: Request,
-        out: &mut Out<'_>,
-    ) -> Result<(), Verdict> {
+        body: impl FnOnce(AdmissionId) -> Request,
+        with_source: bool,
+        out: &mut Out,
+    ) -> Result<Option<RequestId>, Verdict> {
         if let Some(verdict) = self.verdict(node, out.now) {
             return Err(verdict);
         }
         let Standing::Up(admission) = self.nodes[node.0].standing else {
-            self.nodes[node.0].defer(key, ask, body, false);
-            return Ok(());
+            return Ok(None);
         };
-        self.send(
-            node,
-            Purpose::Key(key, ask),
-            body.under(admission),
-            false,
-            out,
-        );
-        Ok(())
+        let (purpose, body) = (Purpose::Key(key, ask), body(admission));
+        Ok(Some(self.send(node, purpose, body, with_source, out)))
     }
 
     /// Sends what needs no vote. False if the node is not connected.
@@ -208,7 +177,7 @@ impl Nodes {
         node: NodeId,
         (key, ask): (KeyId, Ask),
         body: Request,
-        out: &mut Out<'_>,
+        out: &mut Out,
     ) -> bool {
         let is_connected = self.is_connected(node);
         if is_connected {
@@ -217,27 +186,19 @@ impl Nodes {
         is_connected
     }
 
-    /// Sends a deferred request that is still wanted.
-    pub(crate) fn send_deferred(&mut self, deferred: Deferred, out: &mut Out<'_>) {
-        let Deferred {
-            node,
-            key,
-            ask,
-            body,
-            with_source,
-        } = deferred;
-        match self.nodes[node.0].standing {
-            Standing::Up(admission) if self.is_connected(node) => {
-                let purpose = Purpose::Key(key, ask);
-                self.send(node, purpose, body.under(admission), with_source, out);
-            }
-            _ => self.nodes[node.0].defer(key, ask, body, with_source),
+    /// A lock has seen that the node's clock has gained too much. It has no vote until all that it may
+    /// have dropped early has expired.
+    pub(crate) fn suspend(&mut self, node: NodeId, by: Duration, out: &mut Out) {
+        let this = &mut self.nodes[node.0];
+        if out.settings.assume_fresh {
+            return;
         }
-    }
-
-    /// A lock has seen by how much the node's clock has gained.
-    pub(crate) fn suspend(&mut self, node: NodeId, by: Duration, out: &mut Out<'_>) {
-        self.nodes[node.0].suspend(by, out);
+        let until = out.now.after(out.settings.max_ttl);
+        this.suspended = Some((by, until));
+        this.is_dirty = true;
+        if this.is_up() {
+            this.announce(NodeState::ClockAhead { by, until }, out);
+        }
     }
 
     pub(super) fn send(
@@ -246,11 +207,27 @@ impl Nodes {
         purpose: Purpose,
         body: Request,
         with_source: bool,
-        out: &mut Out<'_>,
-    ) {
+        out: &mut Out,
+    ) -> RequestId {
         let request = RequestId(self.next_request);
         self.next_request += 1;
-        self.nodes[node.0].send(request, purpose, body, with_source, out);
+        let this = &mut self.nodes[node.0];
+        // The silence limit counts from the oldest request.
+        this.is_dirty |= this.link.outstanding() == 0;
+        let order = Order {
+            node,
+            request,
+            body: body.clone(),
+            with_source,
+        };
+        out.actions.push_back(Action::Send(order));
+        this.link.on_sent(InFlight {
+            request,
+            purpose,
+            body,
+            at: out.now,
+        });
+        request
     }
 
     // ---- events
@@ -260,40 +237,32 @@ impl Nodes {
         node: NodeId,
         request: RequestId,
         reply: Reply,
-        out: &mut Out<'_>,
+        out: &mut Out,
     ) {
         // A reply on a connection that was given up: its request was counted as failed.
         let Some(sent) = self.nodes[node.0].link.on_reply(request, out.now) else {
             return;
         };
         match (sent.purpose, reply) {
-            (Purpose::Key(key, ask), Reply::NoScript) if !ask.needs_vote() => {
-                self.send(node, Purpose::Key(key, ask), sent.body, true, out);
-            }
-            (Purpose::Key(key, ask), reply @ (Reply::NoScript | Reply::NotAdmitted)) => {
-                // The server may be another process, or may have lost its memory: no vote counts
-                // before that is known.
-                let with_source = reply == Reply::NoScript;
-                self.nodes[node.0].defer(key, ask, sent.body, with_source);
-                self.verify(node, out);
-            }
-            (Purpose::Key(key, ask), reply) => {
+            (Purpose::Key(key, ask), reply) if ask.needs_vote() || reply != Reply::NoScript => {
+                if matches!(reply, Reply::NoScript | Reply::NotAdmitted) {
+                    // The server may be another process, or may have lost its memory: no vote counts
+                    // before that is known.
+                    self.verify(node, out);
+                }
                 self.nodes[node.0].on_number(&reply);
-                self.notices.push_back(Notice::Answered {
-                    node,
-                    request,
-                    key,
-                    ask,
-                    reply,
-                });
+                let notice = Notice::Reply(key, ask, (node, request), Ok(reply));
+                out.notices.push_back(notice);
             }
-            (purpose, Reply::NoScript) => self.send(node, purpose, sent.body, true, out),
+            (purpose, Reply::NoScript) => {
+                self.send(node, purpose, sent.body, true, out);
+            }
             (purpose, reply) => self.on_own_reply(node, purpose, reply, out),
         }
     }
 
     /// A reply to a request of the admission.
-    fn on_own_reply(&mut self, node: NodeId, purpose: Purpose, reply: Reply, out: &mut Out<'_>) {
+    fn on_own_reply(&mut self, node: NodeId, purpose: Purpose, reply: Reply, out: &mut Out) {
         let was_up = self.is_up(node);
         let this = &mut self.nodes[node.0];
         match (purpose, reply) {
@@ -304,7 +273,7 @@ impl Nodes {
                 }
             }
             (Purpose::Admit, Reply::Admitted { admission }) => {
-                this.on_admitted(admission, &mut self.notices, out);
+                this.on_admitted(admission, out);
             }
             (Purpose::Survey, Reply::Record(record)) => self.on_surveyed(node, Some(record), out),
             (purpose, Reply::Record(record)) => self.on_record(node, purpose, &record, out),
@@ -315,11 +284,14 @@ impl Nodes {
                     Reply::Garbled { answer } => format!("unexpected reply {answer}").into(),
                     other => format!("unexpected reply {other:?}").into(),
                 };
-                this.on_unfit(NodeState::Refuses { message }, &mut self.notices, out);
+                this.on_unfit(NodeState::Refuses { message }, out);
             }
         }
         if !was_up && self.is_up(node) {
-            self.look_at_all(out.now);
+            // Others may get the evidence that they lacked.
+            for node in &mut self.nodes {
+                node.look_now(out.now);
+            }
         }
         self.begin_survey(out);
     }
@@ -329,7 +301,7 @@ impl Nodes {
         node: NodeId,
         connection: ConnectionId,
         facts: Facts,
-        out: &mut Out<'_>,
+        out: &mut Out,
     ) {
         let this = &mut self.nodes[node.0];
         if !this.link.is_current(connection) || !this.link.on_connected(facts, out.now) {
@@ -340,7 +312,7 @@ impl Nodes {
         if self.give_up_unusable(node, out) {
             return;
         }
-        self.notices.push_back(Notice::Connected(node));
+        out.notices.push_back(Notice::Connected(node));
         self.send(node, Purpose::Probe, Request::Probe, false, out);
     }
 
@@ -348,17 +320,16 @@ impl Nodes {
         &mut self,
         node: NodeId,
         connection: ConnectionId,
-        reason: &Arc<str>,
-        out: &mut Out<'_>,
+        reason: Arc<str>,
+        out: &mut Out,
     ) {
         if self.nodes[node.0].link.is_current(connection) {
-            let reason = Arc::clone(reason);
             self.on_down(node, NodeState::Down { reason }, out);
         }
     }
 
     /// All keys of the node may be gone, and what the library keeps there too.
-    pub(crate) fn on_flushed(&mut self, node: NodeId, out: &mut Out<'_>) {
+    pub(crate) fn on_flushed(&mut self, node: NodeId, out: &mut Out) {
         if self.nodes[node.0].link.is_connected() {
             self.verify(node, out);
             // In a quarantine this is another loss, and the next quarantine begins once it is noted.
@@ -367,7 +338,7 @@ impl Nodes {
         }
     }
 
-    pub(crate) fn on_due(&mut self, node: NodeId, out: &mut Out<'_>) {
+    pub(crate) fn on_due(&mut self, node: NodeId, out: &mut Out) {
         let limit = out.settings.silence_limit;
         let this = &mut self.nodes[node.0];
         this.is_dirty = true;
@@ -385,7 +356,7 @@ impl Nodes {
             && this.is_up()
         {
             this.announce(NodeState::Up, out);
-            self.notices.push_back(Notice::Admitted(node));
+            out.notices.push_back(Notice::Settled(node));
         }
         let this = &mut self.nodes[node.0];
         if let Standing::Unfit { until, .. } = this.standing
@@ -398,7 +369,7 @@ impl Nodes {
         self.begin_survey(out);
     }
 
-    fn connect(&mut self, node: NodeId, out: &mut Out<'_>) {
+    fn connect(&mut self, node: NodeId, out: &mut Out) {
         let connection = ConnectionId(self.next_connection);
         self.next_connection += 1;
         let this = &mut self.nodes[node.0];
@@ -407,39 +378,35 @@ impl Nodes {
         out.actions.push_back(Action::Connect { node, connection });
     }
 
-    fn on_down(&mut self, node: NodeId, state: NodeState, out: &mut Out<'_>) {
+    fn on_down(&mut self, node: NodeId, state: NodeState, out: &mut Out) {
         let random = (out.env.random)();
         let this = &mut self.nodes[node.0];
-        let reason: Arc<str> = match &state {
-            NodeState::Down { reason } => Arc::clone(reason),
-            other => other.to_string().into(),
-        };
+        let reason: Arc<str> = state.to_string().into();
         let unanswered = this.link.on_down(Arc::clone(&reason), random, out.now);
         this.is_dirty = true;
-        this.leave_standing();
+        if let Standing::Lost(lost) = &this.standing {
+            this.found = lost.found();
+        }
+        this.standing = Standing::Probing;
         this.announce(state, out);
         let verdict = Verdict::Disconnected { reason };
         for sent in unanswered {
             if let Purpose::Key(key, ask) = sent.purpose {
-                self.notices.push_back(Notice::Unanswered {
-                    node,
-                    key,
-                    ask,
-                    verdict: verdict.clone(),
-                });
+                let (place, verdict) = ((node, sent.request), verdict.clone());
+                let notice = Notice::Reply(key, ask, place, Err(verdict));
+                out.notices.push_back(notice);
             }
         }
         // Nor does what it has said count any more.
         self.on_surveyed(node, None, out);
-        let this = &mut self.nodes[node.0];
-        this.fail_deferred(&verdict, &mut self.notices);
+        out.notices.push_back(Notice::Settled(node));
         // Those that waited for it to come to something need not any more.
         self.begin_survey(out);
     }
 
     /// Gives up a node that must not vote whatever it remembers. It is tried again, in case the
     /// server is mended.
-    fn give_up_unusable(&mut self, node: NodeId, out: &mut Out<'_>) -> bool {
+    fn give_up_unusable(&mut self, node: NodeId, out: &mut Out) -> bool {
         let this = &self.nodes[node.0];
         let facts = this.link.facts();
         let twin = self.nodes.iter().find(|other| {

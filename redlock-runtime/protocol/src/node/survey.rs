@@ -27,29 +27,26 @@ impl Nodes {
         node: NodeId,
         purpose: Purpose,
         record: &Record,
-        out: &mut Out<'_>,
+        out: &mut Out,
     ) {
         let this = &mut self.nodes[node.0];
-        if let Some(evidence) = this.durable(record)
-            && purpose == Purpose::Probe
-        {
+        let durable = admission::durable(record, this.link.facts(), this.highest);
+        if let Some(evidence) = durable.filter(|_| purpose == Purpose::Probe) {
             return self.admit(node, evidence, Token::default(), out);
         }
-        this.on_record(record, &mut self.notices, out);
-        if purpose == Purpose::Admit
-            && let Standing::Lost(lost) = &mut this.standing
-        {
-            lost.on_too_early(record.loss.as_ref(), out.now);
-            self.quarantine(node, out);
-        } else if purpose == Purpose::Report
-            && let Standing::Lost(lost) = &mut this.standing
-        {
-            lost.survey_at = Some(out.now);
+        this.on_record(record, out);
+        match (purpose, &mut this.standing) {
+            (Purpose::Admit, Standing::Lost(lost)) => {
+                lost.on_too_early(record.loss.as_ref(), out.now);
+                this.on_quarantined(out);
+            }
+            (Purpose::Report, Standing::Lost(lost)) => lost.survey_at = Some(out.now),
+            _ => {}
         }
     }
 
     /// Asks anew who it is and what it remembers.
-    pub(super) fn verify(&mut self, node: NodeId, out: &mut Out<'_>) {
+    pub(super) fn verify(&mut self, node: NodeId, out: &mut Out) {
         let this = &mut self.nodes[node.0];
         if matches!(this.standing, Standing::Up(_)) {
             this.standing = Standing::Probing;
@@ -58,16 +55,9 @@ impl Nodes {
         }
     }
 
-    /// A node votes again, so that others may get the evidence that they lacked.
-    pub(super) fn look_at_all(&mut self, now: Instant) {
-        for node in &mut self.nodes {
-            node.look_now(now);
-        }
-    }
-
     /// Reads the records of all nodes, if a node that has lost its memory needs them, and no node
     /// is about to come to something.
-    pub(super) fn begin_survey(&mut self, out: &mut Out<'_>) {
+    pub(super) fn begin_survey(&mut self, out: &mut Out) {
         let wanted = self.nodes.iter().any(|node| node.wants_survey(out.now));
         if self.survey.is_some() || !wanted || self.nodes.iter().any(Node::is_settling) {
             return;
@@ -83,7 +73,7 @@ impl Nodes {
         });
     }
 
-    pub(super) fn on_surveyed(&mut self, node: NodeId, record: Option<Record>, out: &mut Out<'_>) {
+    pub(super) fn on_surveyed(&mut self, node: NodeId, record: Option<Record>, out: &mut Out) {
         let Some(survey) = &mut self.survey else {
             return;
         };
@@ -96,17 +86,17 @@ impl Nodes {
         }
     }
 
-    fn on_survey(&mut self, reading: &Reading, out: &mut Out<'_>) {
+    fn on_survey(&mut self, reading: &Reading, out: &mut Out) {
         for (node, record) in self.nodes.iter_mut().zip(&reading.records) {
             if let Some(record) = record {
                 if record.top.is_plausible() {
                     node.highest = node.highest.max(record.top);
                 }
                 if !matches!(node.standing, Standing::Up(_)) {
-                    node.on_record(record, &mut self.notices, out);
+                    node.on_record(record, out);
                 } else if !admission::is_valid(record, node.link.facts()) {
                     node.standing = Standing::Probing;
-                    node.on_record(record, &mut self.notices, out);
+                    node.on_record(record, out);
                 }
             }
         }
@@ -127,7 +117,7 @@ impl Nodes {
                         lost.survey_at = Some(out.now);
                     }
                 }
-                Some(Step::Wait) => self.quarantine(node, out),
+                Some(Step::Wait) => self.nodes[node.0].on_quarantined(out),
                 None => {}
             }
         }
@@ -154,7 +144,7 @@ impl Nodes {
         }
     }
 
-    fn report(&mut self, node: NodeId, beside_marker: bool, reading: &Reading, out: &mut Out<'_>) {
+    fn report(&mut self, node: NodeId, beside_marker: bool, reading: &Reading, out: &mut Out) {
         let ours = out.settings.max_ttl;
         let records = reading.records.iter().flatten();
         if let Some(theirs) = records
@@ -163,7 +153,7 @@ impl Nodes {
         {
             // Nothing is written that would lock out those who use the other nodes.
             let state = NodeState::OtherMaxLease { theirs, ours };
-            return self.nodes[node.0].on_unfit(state, &mut self.notices, out);
+            return self.nodes[node.0].on_unfit(state, out);
         }
         let body = Request::ReportLoss {
             server: self.nodes[node.0].link.facts().server.clone(),
@@ -174,13 +164,7 @@ impl Nodes {
         self.send(node, Purpose::Report, body, false, out);
     }
 
-    pub(super) fn admit(
-        &mut self,
-        node: NodeId,
-        evidence: Evidence,
-        floor: Token,
-        out: &mut Out<'_>,
-    ) {
+    pub(super) fn admit(&mut self, node: NodeId, evidence: Evidence, floor: Token, out: &mut Out) {
         let highest = self.nodes.iter().map(|node| node.highest).max();
         let floor = floor.max(highest.unwrap_or_default());
         let facts = self.nodes[node.0].link.facts();
@@ -193,10 +177,6 @@ impl Nodes {
             max_ttl: out.settings.max_ttl,
         };
         self.send(node, Purpose::Admit, body, false, out);
-    }
-
-    pub(super) fn quarantine(&mut self, node: NodeId, out: &mut Out<'_>) {
-        self.nodes[node.0].on_quarantined(&mut self.notices, out);
     }
 }
 

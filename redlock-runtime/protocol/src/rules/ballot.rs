@@ -7,74 +7,63 @@ use crate::{action::Verdict, message::NodeId};
 #[derive(Debug)]
 pub(crate) struct Ballot {
     verdicts: Vec<Verdict>,
-    ours: usize,
-    refused: usize,
-    failed: usize,
 }
 
 impl Ballot {
     pub(crate) fn new(nodes: usize) -> Self {
-        Self {
-            verdicts: vec![Verdict::NoAnswerYet; nodes],
-            ours: 0,
-            refused: 0,
-            failed: 0,
-        }
+        let verdicts = vec![Verdict::NoAnswerYet; nodes];
+        Self { verdicts }
     }
 
     /// Counts a node's verdict. Its first one stands. False if it had one.
     pub(crate) fn cast(&mut self, node: NodeId, verdict: Verdict) -> bool {
         let cast = &mut self.verdicts[node.0];
-        if *cast != Verdict::NoAnswerYet || verdict.is_open() {
-            return false;
+        let is_first = cast.is_open() && !verdict.is_open();
+        if is_first {
+            *cast = verdict;
         }
-        if verdict == Verdict::Ours {
-            self.ours += 1;
-        } else if verdict.is_refusal() {
-            self.refused += 1;
-        } else {
-            self.failed += 1;
-        }
-        *cast = verdict;
-        true
+        is_first
     }
 
-    pub(crate) const fn ours(&self) -> usize {
-        self.ours
+    fn count(&self, is_it: impl Fn(&Verdict) -> bool) -> usize {
+        self.verdicts
+            .iter()
+            .filter(|verdict| is_it(verdict))
+            .count()
+    }
+
+    pub(crate) fn ours(&self) -> usize {
+        self.count(|verdict| *verdict == Verdict::Ours)
     }
 
     /// How many have given no verdict.
     pub(crate) fn pending(&self) -> usize {
-        self.verdicts.len() - self.ours - self.refused - self.failed
+        self.count(Verdict::is_open)
     }
 
     /// Gives up on the nodes that have given no verdict.
     pub(crate) fn close(&mut self) {
-        for verdict in &mut self.verdicts {
-            if *verdict == Verdict::NoAnswerYet {
-                *verdict = Verdict::TimedOut;
-                self.failed += 1;
-            }
+        for verdict in self.verdicts.iter_mut().filter(|one| one.is_open()) {
+            *verdict = Verdict::TimedOut;
         }
     }
 
     pub(crate) fn is_won(&self) -> bool {
-        self.ours >= quorum::majority(self.verdicts.len())
+        self.ours() >= quorum::majority(self.verdicts.len())
     }
 
     pub(crate) fn is_out_of_reach(&self) -> bool {
-        quorum::out_of_reach(self.verdicts.len(), self.refused + self.failed)
+        self.missing() > 0
     }
 
     /// True when the nodes that said nothing already rule out a majority.
     pub(crate) fn lacks_quorum(&self) -> bool {
-        quorum::out_of_reach(self.verdicts.len(), self.failed)
+        quorum::out_of_reach(self.verdicts.len(), self.count(Verdict::is_failure))
     }
 
     /// How many of the refusing nodes must change their mind for a majority.
     pub(crate) fn missing(&self) -> usize {
-        let reachable = self.verdicts.len() - self.refused - self.failed;
-        quorum::majority(self.verdicts.len()).saturating_sub(reachable)
+        quorum::majority(self.verdicts.len()).saturating_sub(self.ours() + self.pending())
     }
 
     pub(crate) fn verdicts(&self) -> &[Verdict] {

@@ -48,13 +48,13 @@ impl World {
         !barred.contains(&Some(node)) && !self.nodes[node].sickness.is_for_good()
     }
 
-    /// When all nodes that can must vote, after the last fault.
-    pub(crate) fn all_vote_by(&self) -> u64 {
+    /// When all nodes that can must vote, if the last fault was then.
+    pub(crate) fn all_vote_by(&self, healed: u64) -> u64 {
         let quarantines = (0..self.nodes.len()).map(|node| self.quarantine(node));
         let longest = quarantines.max().unwrap_or(0);
         // A connection that is dead is given up after the silence limit, and while that is open no
         // survey is made. A node that refused is probed a second later.
-        self.now + longest + 3 * SECOND + SLACK + self.stepped_back()
+        healed + longest + 3 * SECOND + SLACK + self.stepped_back()
     }
 
     pub(crate) fn all_vote(&self) -> bool {

@@ -1,0 +1,191 @@
+//! An axum service whose handlers are critical sections: one request at a time for each order,
+//! on all instances of the service. A request that finds its order locked is answered 409 and
+//! when to come back; without a majority of lock servers the answer is 503.
+//!
+//! ```sh
+//! cargo run --release --example axum_orders      # needs no server; REDLOCK_NODES=... for real ones
+//!
+//! curl -i http://127.0.0.1:3000/orders/7/items --json '{"sku": "lamp", "cents": 1999}'
+//! curl -i -X POST http://127.0.0.1:3000/orders/7/pay & curl -i -X POST http://127.0.0.1:3000/orders/7/pay
+//! ```
+
+use std::{
+    collections::HashMap,
+    env,
+    net::Ipv4Addr,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use axum::{
+    Json, Router,
+    extract::{Path, State},
+    http::{StatusCode, header},
+    response::{IntoResponse, Response},
+    routing::post,
+};
+use redlock_runtime::{LockError, Redlock, redis_lock};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::{net::TcpListener, select, signal, time::sleep};
+
+/// For requests that are being answered when the service is to stop. Kubernetes sends SIGKILL 30 s
+/// after SIGTERM; no handler takes longer than its `wait` and its lease.
+const GRACE: Duration = Duration::from_secs(20);
+
+/// Does not wait: who pays twice at once should rather be told.
+#[redis_lock(key = "order:{id}", expire = 10s)]
+async fn pay(State(orders): State<Orders>, Path(id): Path<u64>) -> Result<Json<Order>, ApiError> {
+    let mut order = orders.load(id).ok_or(ApiError::NoSuchOrder)?;
+    if !order.paid {
+        // A client that hangs up, or a lost lock, ends this handler here. So give a real payment
+        // provider an idempotency key.
+        sleep(Duration::from_secs(2)).await;
+        order.paid = true;
+        orders.save(id, &order);
+    }
+    Ok(Json(order))
+}
+
+/// The same key, so that nothing is added to an order while it is paid. Waits a little: two
+/// items at once are no conflict.
+#[redis_lock(key = "order:{id}", expire = 2s, wait = 500ms)]
+async fn add_item(
+    State(orders): State<Orders>,
+    Path(id): Path<u64>,
+    Json(item): Json<Item>,
+) -> Result<Json<Order>, ApiError> {
+    let mut order = orders.load(id).unwrap_or_default();
+    if order.paid {
+        return Err(ApiError::AlreadyPaid);
+    }
+    order.items.push(item);
+    orders.save(id, &order);
+    Ok(Json(order))
+}
+
+enum ApiError {
+    NoSuchOrder,
+    AlreadyPaid,
+    Lock(LockError),
+}
+
+/// All that an annotated handler asks of its error type.
+impl From<LockError> for ApiError {
+    fn from(error: LockError) -> Self {
+        Self::Lock(error)
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let answer = |status: StatusCode, error: &str| {
+            (status, Json(json!({ "error": error }))).into_response()
+        };
+        match self {
+            Self::NoSuchOrder => answer(StatusCode::NOT_FOUND, "there is no such order"),
+            Self::AlreadyPaid => answer(StatusCode::UNPROCESSABLE_ENTITY, "the order is paid"),
+            Self::Lock(error @ LockError::Contended(_)) => {
+                // By then the lock is free, if it is not renewed; likely sooner. Unknown while the
+                // other request is only about to get it.
+                let time = error.retry_after().unwrap_or(Duration::from_secs(1));
+                let seconds = time.as_secs_f64().ceil().to_string();
+                let busy = answer(StatusCode::CONFLICT, "the order is being worked on");
+                ([(header::RETRY_AFTER, seconds)], busy).into_response()
+            }
+            Self::Lock(error) => {
+                // It names the lock servers: for the log, not for the client.
+                eprintln!("{error}");
+                match error {
+                    LockError::NoQuorum(_) | LockError::Quarantined(_) | LockError::Stopped(_) => {
+                        answer(StatusCode::SERVICE_UNAVAILABLE, "try again later")
+                    }
+                    // The lock was lost halfway, or the set-up is wrong.
+                    _ => answer(StatusCode::INTERNAL_SERVER_ERROR, "something went wrong"),
+                }
+            }
+        }
+    }
+}
+
+#[derive(Clone, Default, Serialize)]
+struct Order {
+    items: Vec<Item>,
+    paid: bool,
+}
+
+#[derive(Clone, Deserialize, Serialize)]
+struct Item {
+    sku: String,
+    cents: u64,
+}
+
+/// Stands for the database. `load` and `save` are safe; what happens between them is what the
+/// lock protects.
+#[derive(Clone, Default)]
+struct Orders(Arc<Mutex<HashMap<u64, Order>>>);
+
+impl Orders {
+    fn load(&self, id: u64) -> Option<Order> {
+        self.0.lock().unwrap().get(&id).cloned()
+    }
+
+    fn save(&self, id: u64, order: &Order) {
+        self.0.lock().unwrap().insert(id, order.clone());
+    }
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let redlock = Redlock::builder()
+        .nodes_from_env_or(["memory://a", "memory://b", "memory://c"])
+        .install()
+        .await?;
+    if redlock.is_embedded() {
+        eprintln!(
+            "warning: locks hold in this process only; to lock between processes, set REDLOCK_NODES=redis://host1,redis://host2,redis://host3"
+        );
+    }
+
+    let app = Router::new()
+        .route("/orders/{id}/pay", post(pay))
+        .route("/orders/{id}/items", post(add_item))
+        .with_state(Orders::default());
+    let port = env::var("PORT").map_or(Ok(3000), |port| port.parse())?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+    println!("listening on http://{}", listener.local_addr()?);
+    // Takes no more connections after the signal, and returns when all requests are answered.
+    let served = axum::serve(listener, app).with_graceful_shutdown(stop_signal());
+    let out_of_time = async {
+        stop_signal().await;
+        sleep(GRACE).await;
+    };
+    select! {
+        result = served => result?,
+        () = out_of_time => eprintln!("warning: some clients are still connected"),
+    }
+
+    // Leave no key behind that others would have to wait out.
+    if let Err(left) = redlock.shutdown(Duration::from_secs(2)).await {
+        eprintln!("warning: {left}");
+    }
+    println!("shut down");
+    Ok(())
+}
+
+/// Returns when the process is to stop: on Ctrl-C, and on the SIGTERM of Kubernetes, Docker and
+/// systemd.
+async fn stop_signal() {
+    #[cfg(unix)]
+    let terminated = async {
+        let kind = signal::unix::SignalKind::terminate();
+        let mut signals = signal::unix::signal(kind).expect("SIGTERM can be handled");
+        signals.recv().await
+    };
+    #[cfg(not(unix))]
+    let terminated = std::future::pending::<()>();
+    select! {
+        result = signal::ctrl_c() => result.expect("Ctrl-C can be handled"),
+        _ = terminated => {}
+    }
+}

@@ -1,0 +1,28 @@
+//! What one lock asks for.
+
+use std::time::Duration;
+
+/// What one lock asks for, as the caller said it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Options {
+    /// The lease; `None` for that of the node set.
+    pub expire: Option<Duration>,
+    /// How long to wait for the lock; zero is one attempt.
+    pub wait: Duration,
+    /// Whether and how often the lease is renewed.
+    pub renew: Renew,
+    /// The longest time that renewals may keep the lock.
+    pub max_hold: Option<Duration>,
+}
+
+/// Whether and how often a lease is renewed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Renew {
+    /// It runs out.
+    #[default]
+    Never,
+    /// Every third of the lease.
+    Default,
+    /// This often.
+    Every(Duration),
+}

@@ -1,0 +1,161 @@
+//! What is known of annotated functions before any of them is called.
+
+use std::{fmt, time::Duration};
+
+use super::options::{Options, Renew};
+
+/// An annotated function, as its attribute describes it; see
+/// [`Redlock::sections`](crate::Redlock::sections).
+///
+/// Of a duration that is a constant of a type, such as `expire = Self::LEASE`, the value is not known
+/// here, and the methods answer as if the attribute did not name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SectionInfo {
+    name: &'static str,
+    key: &'static str,
+    via: Option<&'static str>,
+    file: &'static str,
+    line: u32,
+    options: Options,
+    is_complete: bool,
+}
+
+impl SectionInfo {
+    /// What the section is called in errors: the `name` of the attribute, by default the path of
+    /// the function.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The template of its key, as it is written: `order:{id}`. Without the
+    /// [key prefix](crate::Builder::key_prefix).
+    #[must_use]
+    pub const fn key(&self) -> &'static str {
+        self.key
+    }
+
+    /// The expression that names its node set, as it is written; `None` if it uses the installed one.
+    #[must_use]
+    pub const fn via(&self) -> Option<&'static str> {
+        self.via
+    }
+
+    /// The file of the attribute, as rustc was told its name.
+    #[must_use]
+    pub const fn file(&self) -> &'static str {
+        self.file
+    }
+
+    /// The line of the attribute, the first being 1; of a function that a macro makes, that of the
+    /// macro's call.
+    #[must_use]
+    pub const fn line(&self) -> u32 {
+        self.line
+    }
+
+    /// The lease; `None` for that of the node set.
+    #[must_use]
+    pub const fn expire(&self) -> Option<Duration> {
+        self.options.expire
+    }
+
+    /// How long it waits for the lock; zero is one attempt.
+    #[must_use]
+    pub const fn wait(&self) -> Duration {
+        self.options.wait
+    }
+
+    /// Whether it renews its lease.
+    #[must_use]
+    pub const fn renews(&self) -> bool {
+        !matches!(self.options.renew, Renew::Never)
+    }
+
+    /// The time between renewals; `None` for a third of the lease, and if it [renews](Self::renews)
+    /// nothing.
+    #[must_use]
+    pub const fn renewal_interval(&self) -> Option<Duration> {
+        match self.options.renew {
+            Renew::Every(interval) => Some(interval),
+            Renew::Never | Renew::Default => None,
+        }
+    }
+
+    /// The longest that renewals may keep the lock; `None` for no limit.
+    #[must_use]
+    pub const fn max_hold(&self) -> Option<Duration> {
+        self.options.max_hold
+    }
+}
+
+/// `orders::pay (src/orders.rs:12)`
+impl fmt::Display for SectionInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            name, file, line, ..
+        } = self;
+        write!(f, "`{name}` ({file}:{line})")
+    }
+}
+
+/// For expansions.
+#[doc(hidden)]
+impl SectionInfo {
+    #[must_use]
+    pub const fn new(
+        name: &'static str,
+        key: &'static str,
+        (file, line): (&'static str, u32),
+        options: Options,
+    ) -> Self {
+        Self {
+            name,
+            key,
+            via: None,
+            file,
+            line,
+            options,
+            is_complete: true,
+        }
+    }
+
+    #[must_use]
+    pub const fn via_expression(mut self, expression: &'static str) -> Self {
+        self.via = Some(expression);
+        self
+    }
+
+    /// Without the durations that only an instance of the function knows.
+    #[must_use]
+    pub const fn incomplete(mut self) -> Self {
+        self.is_complete = false;
+        self
+    }
+
+    #[must_use]
+    pub const fn options(&self) -> Options {
+        self.options
+    }
+}
+
+impl SectionInfo {
+    /// All that the linker has put into this program, in the order of their places.
+    pub(crate) fn all() -> Vec<&'static Self> {
+        let registered = inventory::iter::<Registered>.into_iter();
+        let mut all: Vec<_> = registered.map(|Registered(section)| *section).collect();
+        all.sort_by_key(|section| (section.file, section.line, section.name));
+        all
+    }
+
+    /// Whether the installed node set decides if it can work, and all is known that matters for it.
+    pub(crate) const fn can_be_checked_at_start(&self) -> bool {
+        self.via.is_none() && self.is_complete
+    }
+}
+
+/// What an expansion leaves for [`SectionInfo::all`].
+#[derive(Debug)]
+pub struct Registered(pub &'static SectionInfo);
+
+inventory::collect!(Registered);

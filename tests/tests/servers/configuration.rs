@@ -1,0 +1,617 @@
+//! Bad configuration gets an error that names every mistake and no password; good configuration
+//! works however it is given.
+
+use std::{
+    ffi::OsStr,
+    process::{Command, Output},
+    time::Duration,
+};
+
+use crate::common::{extend_until_on_all, unhurried};
+use redlock_runtime::{
+    Builder, ConfigError, ConfigProblem, Guard, Lock, LockError, NODES_VARIABLE, NodeState,
+    Redlock, Release, redis_lock,
+};
+use redlock_tests::{Cluster, PATIENCE, Server, redis};
+use tokio::time::timeout;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Durations that arithmetic is most likely to stumble over.
+const EXTREMES: [Duration; 3] = [Duration::ZERO, Duration::from_nanos(1), Duration::MAX];
+
+async fn refused(builder: Builder) -> ConfigError {
+    match builder.build().await {
+        Ok(redlock) => panic!("{redlock:?} was built"),
+        Err(error) => error,
+    }
+}
+
+/// Fails instead of hanging with an engine that does not answer any more.
+async fn in_time<F: Future>(future: F) -> F::Output {
+    timeout(PATIENCE, future).await.unwrap()
+}
+
+fn embedded() -> Builder {
+    Redlock::builder().nodes(["memory://configuration"])
+}
+
+fn run(mode: &str, nodes: Option<&OsStr>) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_configured"));
+    command.arg(mode).env_remove(NODES_VARIABLE);
+    if let Some(nodes) = nodes {
+        command.env(NODES_VARIABLE, nodes);
+    }
+    command.output().unwrap()
+}
+
+fn configured(mode: &str, nodes: Option<&str>) -> String {
+    let output = run(mode, nodes.map(OsStr::new));
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+#[test]
+fn nodes_come_from_the_environment_where_the_code_names_none() {
+    assert_eq!(
+        configured("nodes", Some(" memory://a , memory://b,")),
+        "memory://a memory://b"
+    );
+    let error = configured("nodes", None);
+    assert!(error.contains("no node is configured"), "{error}");
+    assert!(error.contains(NODES_VARIABLE), "{error}");
+    assert_eq!(configured("nodes_or_embedded", None), "memory://a");
+    assert_eq!(
+        configured("nodes_or_embedded", Some("memory://b")),
+        "memory://b"
+    );
+}
+
+/// A deployment whose list of nodes came out empty must not go on without other processes.
+#[test]
+fn an_environment_that_names_nothing_is_refused() {
+    for nothing in ["", " ", ",", " , \t,"] {
+        let error = configured("nodes", Some(nothing));
+        assert!(
+            error.contains(&format!("{NODES_VARIABLE} is set but empty")),
+            "{nothing:?}: {error}"
+        );
+        assert_eq!(refusal_of_embedded(OsStr::new(nothing)), "set but empty");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn an_environment_that_cannot_be_read_is_refused() {
+    use std::os::unix::ffi::OsStrExt;
+
+    let unreadable = OsStr::from_bytes(b"redis://:hunter2\xff@host");
+    assert_eq!(refusal_of_embedded(unreadable), "not valid UTF-8");
+}
+
+/// The only problem of a node set that falls back to a node in memory.
+fn refusal_of_embedded(nodes: &OsStr) -> &'static str {
+    let output = run("nodes_or_embedded", Some(nodes));
+    assert!(!output.status.success(), "{nodes:?}: {output:?}");
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(!text.contains("hunter2"), "{text}");
+    let known = ["set but empty", "not valid UTF-8"];
+    let named = |problem: &&str| text.contains(problem);
+    known.into_iter().find(named).expect(&text)
+}
+
+#[tokio::test]
+async fn a_program_may_require_servers() {
+    let server = Server::start();
+    let required = |urls: &[&str]| {
+        Redlock::builder()
+            .nodes(urls.to_vec())
+            .require_servers(true)
+    };
+    for urls in [
+        &["memory://required"][..],
+        &["memory://required", &server.url()],
+        &[&server.url(), "memory://required", "memory://other"],
+    ] {
+        let error = refused(required(urls)).await;
+        let [ConfigProblem::ServersRequired { memory }] = error.problems() else {
+            panic!("{urls:?}: {error:?}");
+        };
+        assert_eq!(memory, "memory://required");
+        let shown = error.to_string();
+        for part in [memory, "require_servers", NODES_VARIABLE, "nodes([...])"] {
+            assert!(shown.contains(part), "{part} in {shown}");
+        }
+    }
+    let redlock = required(&[&server.url()]).build().await.unwrap();
+    assert!(!redlock.is_embedded());
+    let redlock = embedded().require_servers(false).build().await.unwrap();
+    assert!(redlock.is_embedded());
+}
+
+#[test]
+fn one_node_set_is_installed_at_a_time_and_others_stand_beside_it() {
+    assert_eq!(configured("install", None), "ok");
+}
+
+#[tokio::test]
+async fn a_url_that_names_no_node_is_refused_and_nothing_of_it_is_printed() {
+    let bad = [
+        "",
+        "hunter2",
+        "redis//:hunter2@host",
+        "//:hunter2@host:6379",
+        "redis://:hunter2@",
+        "redis://:hunter2@host:port",
+        "redis://:hunter2@host:99999",
+        "redis://user:hunter2@[::1",
+        "redis://:hunter2@host/not-a-number",
+        "redis://:hunter2@host?protocol=9",
+        "http://:hunter2@host",
+        "memory://",
+        "redis://0.0.0.0/",
+    ];
+    for url in bad {
+        let builder = Redlock::builder().nodes([url]);
+        assert!(!format!("{builder:?}").contains("hunter2"), "{builder:?}");
+        let error = refused(builder).await;
+        let [ConfigProblem::BadNode { index: 0, reason }] = error.problems() else {
+            panic!("{url}: {error:?}");
+        };
+        assert!(!reason.is_empty());
+        let shown = format!("{error} {error:?}");
+        assert!(!shown.contains("hunter2"), "{url}: {shown}");
+    }
+}
+
+#[tokio::test]
+async fn tls_is_named_where_it_is_not_compiled_in() {
+    let builder = Redlock::builder()
+        .nodes(["rediss://127.0.0.1:1"])
+        .connect_timeout(SECOND);
+    match builder.build().await {
+        Err(error) => assert!(error.to_string().contains("feature `tls`"), "{error}"),
+        // The feature is on in this build, so it is only that nobody is there.
+        Ok(redlock) => assert!(!redlock.nodes()[0].is_up()),
+    }
+}
+
+#[tokio::test]
+async fn every_mistake_is_reported_at_once() {
+    let error = refused(
+        Redlock::builder()
+            .nodes([
+                "redis://h:1",
+                "redis://h:1/3",
+                "ftp://h",
+                "memory://a",
+                "memory://a",
+            ])
+            .connect_timeout(Duration::ZERO)
+            .guard_band(Duration::ZERO)
+            .max_lease(SECOND)
+            .expire(2 * SECOND),
+    )
+    .await;
+    let problems = error.problems();
+    let duplicates =
+        |problem: &&ConfigProblem| matches!(problem, ConfigProblem::DuplicateNode { .. });
+    assert_eq!(problems.iter().filter(duplicates).count(), 2, "{error}");
+    let expected = [
+        ConfigProblem::ZeroDuration {
+            setting: "connect_timeout",
+        },
+        ConfigProblem::ZeroDuration {
+            setting: "guard_band",
+        },
+        ConfigProblem::LeaseTooLong {
+            expire: 2 * SECOND,
+            max_lease: SECOND,
+        },
+    ];
+    for problem in expected {
+        assert!(problems.contains(&problem), "{problem:?} in {error}");
+    }
+    let bad = |problem: &ConfigProblem| matches!(problem, ConfigProblem::BadNode { index: 2, .. });
+    assert!(problems.iter().any(bad), "{error}");
+    let mixed = |problem: &ConfigProblem| matches!(problem, ConfigProblem::MixedNodes { .. });
+    assert!(problems.iter().any(mixed), "{error}");
+    assert_eq!(problems.len(), 7);
+}
+
+/// Two processes would each have a majority of their own.
+#[tokio::test]
+async fn memory_nodes_do_not_stand_beside_servers() {
+    let server = Server::start();
+    let [a, b] = ["memory://mixed-a", "memory://mixed-b"].map(str::to_owned);
+    for urls in [
+        vec![a.clone(), server.url()],
+        vec![server.url(), a.clone(), b.clone()],
+        vec![server.unix_url(), a.clone()],
+    ] {
+        let error = refused(Redlock::builder().nodes(urls)).await;
+        let [ConfigProblem::MixedNodes { memory, server }] = error.problems() else {
+            panic!("{error:?}");
+        };
+        assert_eq!(*memory, a);
+        let shown = error.to_string();
+        assert!(shown.contains("in this process only"), "{shown}");
+        assert!(shown.contains(server), "{shown}");
+    }
+    Redlock::builder().nodes([a, b]).build().await.unwrap();
+}
+
+#[tokio::test]
+async fn node_sets_have_an_upper_bound() {
+    let nodes = (0..33).map(|node| format!("memory://n{node}"));
+    let error = refused(Redlock::builder().nodes(nodes)).await;
+    assert!(matches!(
+        error.problems(),
+        [ConfigProblem::TooManyNodes { count: 33, .. }]
+    ));
+}
+
+#[tokio::test]
+async fn a_lock_that_cannot_work_is_refused_before_anything_is_sent() {
+    let redlock = embedded().max_lease(60 * SECOND).build().await.unwrap();
+    let lock = || redlock.lock("k");
+    let millis = Duration::from_millis;
+    let cases = [
+        (
+            lock().expire(Duration::ZERO),
+            "shorter than the clock drift",
+        ),
+        (lock().expire(millis(2)), "shorter than the clock drift"),
+        (lock().expire(61 * SECOND), "longer than `max_lease`"),
+        (
+            lock().renew_every(Duration::ZERO),
+            "`renew` must be longer than zero",
+        ),
+        (
+            lock().renew_every(5 * SECOND),
+            "`renew` of 5s must be shorter",
+        ),
+        (lock().max_hold(9 * SECOND), "no effect without `renew`"),
+        (
+            lock().renew().max_hold(SECOND),
+            "`max_hold` of 1s is shorter",
+        ),
+    ];
+    for (lock, message) in cases {
+        let error = lock.acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::Config(_)), "{error}");
+        assert!(error.to_string().contains(message), "{error}");
+    }
+    let error = redlock.lock("").acquire().await.unwrap_err();
+    assert!(
+        matches!(error, LockError::EmptyKey { placeholder: None }),
+        "{error}"
+    );
+}
+
+type SetDuration = fn(Builder, Duration) -> Builder;
+
+#[tokio::test]
+async fn durations_of_a_node_set_have_upper_bounds() {
+    let cases: [(&str, SetDuration); 3] = [
+        ("guard_band", Builder::guard_band),
+        ("node_timeout", Builder::node_timeout),
+        ("connect_timeout", Builder::connect_timeout),
+    ];
+    for (name, set) in cases {
+        let error = refused(set(embedded(), Duration::MAX)).await;
+        let &[
+            ConfigProblem::DurationTooLong {
+                setting,
+                value: Duration::MAX,
+                longest,
+            },
+        ] = error.problems()
+        else {
+            panic!("{name}: {error:?}");
+        };
+        assert_eq!(setting, name);
+        let shown = error.to_string();
+        for part in [
+            format!("`{name}`"),
+            format!("{:?}", Duration::MAX),
+            format!("{longest:?}"),
+        ] {
+            assert!(shown.contains(&part), "{part} in {shown}");
+        }
+        set(embedded(), longest).build().await.unwrap();
+        refused(set(embedded(), longest + Duration::from_nanos(1))).await;
+    }
+    // The longest lease works with the guard band and the node timeout that it has by default.
+    let day = 24 * 60 * 60 * SECOND;
+    let redlock = embedded().max_lease(day).expire(day).build().await.unwrap();
+    drop(redlock.lock("day").acquire().await.unwrap());
+    let builder = embedded().max_lease(day);
+    let builder = builder.guard_band(day / 10).node_timeout(day / 20);
+    builder.build().await.unwrap();
+    let error = refused(embedded().max_lease(Duration::MAX)).await;
+    assert!(
+        matches!(error.problems(), [ConfigProblem::MaxLeaseTooLong { longest, .. }] if *longest == day),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn renewals_have_a_shortest_interval() {
+    let redlock = embedded().build().await.unwrap();
+    let millis = Duration::from_millis;
+    let lock = |expire| redlock.lock("renewals").expire(expire);
+    let too_often = [
+        (lock(5 * SECOND).renew_every(Duration::from_nanos(1)), "1ns"),
+        (lock(5 * SECOND).renew_every(millis(9)), "9ms"),
+        // A third of the lease.
+        (lock(millis(27)).renew(), "9ms"),
+    ];
+    for (lock, interval) in too_often {
+        let error = lock.acquire().await.unwrap_err();
+        let LockError::Config(config) = &error else {
+            panic!("{error}");
+        };
+        assert!(
+            matches!(config.problems(), [ConfigProblem::RenewTooOften { shortest, .. }] if *shortest == millis(10)),
+            "{error}"
+        );
+        let shown = error.to_string();
+        assert!(
+            shown.contains(&format!("`renew` of {interval} is too often"))
+                && shown.contains("10ms"),
+            "{shown}"
+        );
+    }
+    for lock in [
+        lock(60 * SECOND).renew_every(millis(10)),
+        lock(millis(30)).renew(),
+    ] {
+        drop(lock.max_hold(Duration::MAX).acquire().await.unwrap());
+    }
+}
+
+/// Whatever the duration, the node set is refused or it works: no engine dies of it.
+#[tokio::test]
+async fn no_duration_ends_the_engine() {
+    let of_node_set = [
+        Builder::expire,
+        Builder::guard_band,
+        Builder::node_timeout,
+        Builder::connect_timeout,
+        Builder::max_lease,
+    ];
+    let of_lock: [fn(Lock, Duration) -> Lock; 4] =
+        [Lock::expire, Lock::wait, Lock::renew_every, |lock, time| {
+            lock.renew().max_hold(time)
+        }];
+    let server = Server::start();
+    for url in ["memory://extremes".to_owned(), server.url()] {
+        let usual = || Redlock::builder().nodes([&url]).assume_fresh(true);
+        let of_node_set = of_node_set.iter().enumerate();
+        let builders = of_node_set.flat_map(|(nth, set)| {
+            EXTREMES.map(|extreme| (format!("{nth}. {extreme:?}"), set(usual(), extreme)))
+        });
+        for (what, builder) in builders.chain([("defaults".to_owned(), usual())]) {
+            let redlock = match builder.build().await {
+                Ok(redlock) => redlock,
+                Err(error) => {
+                    let is_dead =
+                        |problem: &ConfigProblem| matches!(problem, ConfigProblem::NoEngine { .. });
+                    assert!(!error.problems().iter().any(is_dead), "{what}: {error}");
+                    continue;
+                }
+            };
+            let locks = of_lock
+                .iter()
+                .flat_map(|set| EXTREMES.map(|extreme| set(redlock.lock("k"), extreme)));
+            for lock in locks {
+                drop(acquired_or_not(lock, &what).await);
+            }
+            let held = acquired_or_not(redlock.lock("k"), &what).await;
+            drop(acquired_or_not(redlock.lock("k").wait(Duration::MAX), &what).await);
+            drop(held);
+            in_time(redlock.shutdown(Duration::MAX)).await.unwrap();
+        }
+    }
+}
+
+/// A node set that gives its connections up at once never gets a lock, so nothing is expected but
+/// an engine that lives.
+async fn acquired_or_not(lock: Lock, what: &str) -> Option<Guard> {
+    let shown = format!("{what}: {lock:?}");
+    match timeout(SECOND / 20, lock.acquire()).await {
+        Ok(Err(error @ LockError::Stopped(_))) => panic!("{shown}: {error}"),
+        outcome => outcome.ok()?.ok(),
+    }
+}
+
+#[tokio::test]
+async fn two_addresses_of_one_server_are_found_out() {
+    let servers = [Server::start(), Server::start()];
+    let twin = format!("redis://localhost:{}", servers[0].port());
+    let urls = [servers[0].url(), servers[1].url(), twin];
+    let error = refused(unhurried(urls)).await;
+    assert!(
+        matches!(error.problems(), [ConfigProblem::SameServer { .. }]),
+        "{error}"
+    );
+    let urls = [servers[0].url(), servers[1].url(), servers[0].unix_url()];
+    let error = refused(unhurried(urls)).await;
+    assert!(
+        matches!(error.problems(), [ConfigProblem::SameServer { .. }]),
+        "{error}"
+    );
+}
+
+#[tokio::test]
+async fn a_wrong_password_on_all_nodes_is_a_mistake_and_on_one_an_outage() {
+    let cluster = Cluster::start_with(3, &Server::builder().password("hunter2"));
+    let wrong = |node: &Server| format!("redis://:wrong-one@127.0.0.1:{}", node.port());
+
+    let error = refused(unhurried(cluster.iter().map(wrong))).await;
+    assert_eq!(error.problems().len(), 3, "{error}");
+    for problem in error.problems() {
+        assert!(
+            matches!(problem, ConfigProblem::AccessDenied { .. }),
+            "{error}"
+        );
+    }
+    let none = cluster
+        .iter()
+        .map(|node| format!("redis://127.0.0.1:{}", node.port()));
+    let error = refused(unhurried(none)).await;
+    assert_eq!(error.problems().len(), 3, "{error}");
+
+    let mut urls = cluster.urls();
+    urls[1] = wrong(&cluster[1]);
+    let redlock = unhurried(urls).build().await.unwrap();
+    let guard = redlock.lock("k").acquire().await.unwrap();
+    let nodes = redlock.nodes();
+    let NodeState::Down { reason } = nodes[1].state() else {
+        panic!("{nodes:?}");
+    };
+    assert!(
+        reason.contains("WRONGPASS") || reason.contains("AuthenticationFailed"),
+        "{reason}"
+    );
+    let shown = format!("{redlock:?} {nodes:?} {guard:?} {error} {error:?}");
+    assert!(
+        !shown.contains("wrong-one") && !shown.contains("hunter2"),
+        "{shown}"
+    );
+}
+
+#[tokio::test]
+async fn a_prefix_stands_before_every_key_of_a_node_set() {
+    let server = Server::start();
+    let redlock = unhurried([server.url()])
+        .key_prefix("lock:")
+        .build()
+        .await
+        .unwrap();
+    let guard = redlock.lock("stock:7").acquire().await.unwrap();
+    assert_eq!(guard.key(), "lock:stock:7");
+    assert!(server.exists("lock:stock:7") && !server.exists("stock:7"));
+}
+
+/// The library keeps its own data on the nodes under such names.
+#[tokio::test]
+async fn reserved_names_cannot_be_locked() {
+    let server = Server::start();
+    let with_prefix = |prefix| {
+        let builder = unhurried([server.url()]).key_prefix(prefix);
+        async move { builder.build().await.unwrap() }
+    };
+    for (prefix, key) in [
+        ("", "__redlock:node:0"),
+        ("", "__redlock:"),
+        ("__red", "lock:x"),
+    ] {
+        let redlock = with_prefix(prefix).await;
+        let locks = [redlock.lock(key), redlock.lock(key).renew().wait(SECOND)];
+        for lock in locks {
+            let error = lock.acquire().await.unwrap_err();
+            let LockError::Config(config) = &error else {
+                panic!("{prefix}{key}: {error}");
+            };
+            let reserved = ConfigProblem::ReservedKey {
+                key: format!("{prefix}{key}"),
+            };
+            assert_eq!(config.problems(), [reserved]);
+            let shown = error.to_string();
+            assert!(
+                shown.contains(&format!("`{prefix}{key}` begins with `__redlock:`")),
+                "{shown}"
+            );
+        }
+    }
+    let redlock = with_prefix("").await;
+    let error = reserved_section(&redlock, "__redlock:").await.unwrap_err();
+    assert!(matches!(error, LockError::Config(_)), "{error}");
+    assert!(!server.exists("__redlock:"));
+    let kind: String = server.query(&["TYPE", "__redlock:node:0"]);
+    assert_eq!(kind, "hash", "it is the library's own");
+
+    // As on the nodes: what stands before it makes the name another one.
+    for (prefix, key) in [
+        ("lock:", "__redlock:node:0"),
+        ("", "__redlock"),
+        ("", "redlock:x"),
+    ] {
+        let redlock = with_prefix(prefix).await;
+        drop(redlock.lock(key).acquire().await.unwrap());
+    }
+
+    let error = refused(embedded().key_prefix("__redlock:app:")).await;
+    assert!(
+        matches!(error.problems(), [ConfigProblem::ReservedKey { key }] if key == "__redlock:app:"),
+        "{error}"
+    );
+}
+
+#[redis_lock(key = "{name!raw}node", via = redlock)]
+async fn reserved_section(redlock: &Redlock, name: &str) -> Result<(), LockError> {
+    panic!("the lock of {redlock:?} on {name} is held")
+}
+
+/// The rules that the page on servers gives to a user.
+fn documented_rules() -> impl Iterator<Item = &'static str> {
+    let page = include_str!("../../../redlock-runtime/src/guide/servers.md");
+    let blocks = page.split("```text\n").skip(1);
+    let mut blocks = blocks.filter_map(|block| block.split("```").next());
+    let rules = blocks.find(|block| block.starts_with('~'));
+    rules.expect("the page lists them").split_whitespace()
+}
+
+/// Locks, extends, waits and releases as a user who may do all that is documented but `denied`.
+async fn lock_as_user_without(denied: &[&str]) -> Vec<String> {
+    let cluster = Cluster::start(3);
+    let mut urls = Vec::new();
+    for node in &cluster {
+        let mut command = vec!["ACL", "SETUSER", "locker", "on", ">secret"];
+        command.extend(documented_rules().filter(|rule| !denied.contains(rule)));
+        node.command(&command);
+        urls.push(format!("redis://locker:secret@127.0.0.1:{}", node.port()));
+    }
+    let [one, two] = [(); 2].map(|()| unhurried(&urls).key_prefix("lock:").build());
+    let (one, two) = (one.await.unwrap(), two.await.unwrap());
+    let guard = one.lock("k").acquire().await.unwrap();
+    for node in &cluster {
+        node.await_event("lock:k", "set", 1).await;
+    }
+    // What is done for a key that has gone on a node, and for others that wait.
+    cluster[0].command(&["DEL", "lock:k"]);
+    extend_until_on_all(&guard, &cluster, "lock:k").await;
+    let waiting = tokio::spawn(two.lock("k").wait(PATIENCE).acquire());
+    two.lock("k").try_acquire().await.unwrap_err();
+    guard.release().await;
+    let next = waiting.await.unwrap().unwrap();
+    assert_eq!(next.release().await, Release::Released);
+    cluster.await_free("lock:k").await;
+    // Also of commands in scripts.
+    let refusals = cluster
+        .iter()
+        .flat_map(|node| node.query::<Vec<redis::Value>>(&["ACL", "LOG"]));
+    refusals.map(|refusal| format!("{refusal:?}")).collect()
+}
+
+#[tokio::test]
+async fn the_documented_access_rules_are_enough() {
+    let errors = lock_as_user_without(&[]).await;
+    assert_eq!(errors, [""; 0]);
+}
+
+#[tokio::test]
+async fn what_is_said_to_be_dispensable_is() {
+    for denied in [
+        &["+info"][..],
+        &["+script|load"],
+        &["+config|get"],
+        &["+client|tracking", "+client|caching"],
+        &["+info", "+script|load", "+config|get", "+client|tracking"],
+    ] {
+        let refusals = lock_as_user_without(denied).await;
+        assert!(!refusals.is_empty(), "nobody asks for {denied:?}");
+    }
+}

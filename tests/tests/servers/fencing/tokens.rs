@@ -1,0 +1,474 @@
+//! The tokens themselves: unique, growing in real time, and hard to lose.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use redlock_runtime::{LockError, NodeStatus, Redlock};
+use redlock_tests::{Cluster, Proxy, Server, redis};
+use tokio::{
+    task::{JoinSet, yield_now},
+    time::timeout,
+};
+
+use super::{LONG, PATIENCE, acquire, client, client_at, delete_everywhere, token};
+
+const KEY: &str = "stock";
+
+/// Under contention.
+const KEYS: [&str; 2] = ["even", "odd"];
+const CLIENTS: usize = 4;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grow_under_contention() {
+    let nodes = Cluster::start(5);
+    let proxies = nodes.proxies();
+    let history = contend(&proxies).await;
+    history.check(Duration::ZERO);
+    println!("contention: {}", history.report());
+    // More than if each client had taken all of its locks in one go.
+    assert!(
+        history.changes() >= 2 * KEYS.len() * CLIENTS,
+        "no contention"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn grow_while_somebody_deletes_the_keys() {
+    let nodes = Cluster::start(5);
+    let proxies = nodes.proxies();
+    let vandal = Vandal::start(&nodes);
+    let history = contend(&proxies).await;
+    let deleted = vandal.stop();
+    // A process whose keys are gone goes on with its block of tokens until it is told; but a block
+    // serves for 50 ms only, or for as long as its own round took: at most a node timeout.
+    history.check(Duration::from_millis(250));
+    println!(
+        "vandalism: {}; {deleted} keys deleted under their holders",
+        history.report()
+    );
+    assert!(deleted > 0, "no holder was harmed");
+}
+
+/// If the nodes' counters differ, they are asked for a block above them in a second round.
+#[tokio::test]
+async fn of_nodes_that_disagree_are_asked_for_again() {
+    let nodes = Cluster::start(5);
+    let proxies = nodes.proxies();
+    let client = client_at(proxies.iter().map(Proxy::url).collect()).await;
+    let guard = acquire(&client, KEY).await;
+    let first = token(&guard);
+    guard.release().await;
+    assert_eq!(second_rounds(&proxies), 0);
+
+    // Ahead of the clocks, so that no proposal brings them together at once.
+    let ahead = |seconds: u64| first + (60 + seconds) * 1_000_000;
+    set_counters(&nodes, [1, 2, 3, 4, 5].map(ahead)).await;
+    let guard = acquire(&client, KEY).await;
+    // A majority has given the same number, so at least three have.
+    assert!(token(&guard) > ahead(3));
+    assert_eq!(second_rounds(&proxies), 1);
+    let agreed = token(&guard);
+    guard.release().await;
+    assert!(token(&acquire(&client, KEY).await) > agreed);
+}
+
+#[tokio::test]
+async fn grow_after_the_scripts_are_gone() {
+    let nodes = Cluster::start(5);
+    let client = client(&nodes).await;
+    let before = next_token(&client).await;
+    for node in &nodes {
+        node.command(&["SCRIPT", "FLUSH"]);
+    }
+    assert!(next_token(&client).await > before);
+}
+
+/// One minority after the other, until no node is left that has seen the first token itself.
+#[tokio::test]
+async fn grow_after_minorities_lost_their_memory() {
+    let nodes = Cluster::start(5);
+    let client = client(&nodes).await;
+    let first = next_token(&client).await;
+    // Ahead of the clocks, which would keep the tokens growing by themselves.
+    set_counters(&nodes, [first + 1_000_000_000_000; 5]).await;
+    let mut before = next_token(&client).await;
+    for minority in [[0, 1], [2, 3], [4, 0]] {
+        for node in minority {
+            nodes[node].restart();
+        }
+        for node in minority {
+            nodes[node].await_clients(1).await;
+        }
+        await_up(&client).await;
+        let after = next_token(&client).await;
+        assert!(after > before, "{after} after {before}");
+        before = after;
+    }
+}
+
+/// Counters then begin again from the clients' wall clocks.
+#[tokio::test]
+async fn grow_after_all_nodes_lost_their_memory() {
+    let nodes = Cluster::start(5);
+    let first = client(&nodes).await;
+    let before = next_token(&first).await;
+    // All are gone before the first one comes back: none can learn from another.
+    nodes.iter().for_each(Server::kill);
+    nodes.iter().for_each(Server::restart);
+    assert!(next_token(&first).await > before);
+    // And those of a client that has seen nothing of it.
+    assert!(next_token(&client(&nodes).await).await > before);
+}
+
+#[tokio::test]
+async fn of_a_released_lock_are_not_given() {
+    let nodes = Cluster::start(5);
+    let client = client(&nodes).await;
+    let guard = acquire(&client, KEY).await;
+    let lease = guard.lease();
+    assert!(lease.fencing_token().is_ok());
+    guard.release().await;
+    assert!(matches!(lease.fencing_token(), Err(LockError::Expired(_))));
+}
+
+#[tokio::test]
+async fn of_an_expired_lock_are_not_given() {
+    let nodes = Cluster::start(5);
+    let client = client(&nodes).await;
+    let lock = client.lock(KEY).expire(Duration::from_secs(1));
+    let guard = lock.wait(PATIENCE).acquire().await.unwrap();
+    let lease = guard.lease();
+    assert!(matches!(lease.lost().await, LockError::Expired(_)));
+    assert!(matches!(lease.fencing_token(), Err(LockError::Expired(_))));
+}
+
+#[tokio::test]
+async fn of_a_lost_lock_are_not_given() {
+    let nodes = Cluster::start(5);
+    let client = client(&nodes).await;
+    let guard = acquire(&client, KEY).await;
+    delete_everywhere(&nodes, KEY);
+    assert!(matches!(guard.lost().await, LockError::Lost(_)));
+    assert!(matches!(guard.fencing_token(), Err(LockError::Lost(_))));
+}
+
+#[tokio::test]
+async fn of_a_node_set_that_was_shut_down_are_not_given() {
+    let nodes = Cluster::start(5);
+    let client = client(&nodes).await;
+    let guard = acquire(&client, KEY).await;
+    let left = client.shutdown(Duration::ZERO).await;
+    assert!(left.is_err(), "a lock was held");
+    assert!(matches!(guard.fencing_token(), Err(LockError::Stopped(_))));
+}
+
+/// Clients of other libraries know nothing of tokens.
+#[tokio::test]
+async fn do_not_get_in_the_way_of_foreign_locks() {
+    let nodes = Cluster::start(5);
+    let client = client(&nodes).await;
+    let before = next_token(&client).await;
+    nodes.await_free(KEY).await;
+
+    nodes.occupy(KEY, "foreign", LONG, 0..3);
+    let refused = client.lock(KEY).try_acquire().await;
+    assert!(
+        matches!(refused, Err(LockError::Contended(_))),
+        "{refused:?}"
+    );
+    for node in nodes.iter().take(3) {
+        assert!(node.compare_and_delete(KEY, "foreign"));
+    }
+
+    let guard = acquire(&client, KEY).await;
+    assert!(token(&guard) > before);
+    let granted = nodes
+        .iter()
+        .filter(|node| node.set_nx_px(KEY, "foreign", LONG));
+    assert!(granted.count() < 3);
+}
+
+#[tokio::test]
+async fn are_given_by_embedded_nodes() {
+    let urls = || {
+        [
+            "memory://tokens-a",
+            "memory://tokens-b",
+            "memory://tokens-c",
+        ]
+        .map(String::from)
+    };
+    let first = client_at(urls().to_vec()).await;
+    let second = client_at(urls().to_vec()).await;
+    let mut tokens: Vec<u64> = Vec::new();
+    for client in [&first, &second].into_iter().cycle().take(20) {
+        tokens.push(next_token(client).await);
+    }
+    assert!(
+        tokens.is_sorted_by(|earlier, later| earlier < later),
+        "{tokens:?}"
+    );
+}
+
+async fn next_token(client: &Redlock) -> u64 {
+    let guard = acquire(client, KEY).await;
+    let token = token(&guard);
+    guard.release().await;
+    token
+}
+
+/// Sets the counters of the only key that was locked so far, once.
+async fn set_counters(nodes: &Cluster, counters: [u64; 5]) {
+    for (node, counter) in nodes.iter().zip(counters) {
+        // A majority has told of the release; this may be another node.
+        node.await_event(KEY, "del", 1).await;
+        let fields: Vec<String> = node.query(&["HKEYS", NODE]);
+        let stripes: Vec<_> = fields.iter().filter(|field| is_stripe(field)).collect();
+        assert_eq!(stripes.len(), 1);
+        node.command(&["HSET", NODE, stripes[0], &counter.to_string()]);
+    }
+}
+
+/// Counters are named by numbers; nothing else is.
+fn is_stripe(field: &str) -> bool {
+    field.parse::<u64>().is_ok()
+}
+
+async fn await_up(client: &Redlock) {
+    let all_up = async {
+        while !client.nodes().iter().all(NodeStatus::is_up) {
+            yield_now().await;
+        }
+    };
+    let all_up = timeout(PATIENCE, all_up).await;
+    all_up.unwrap_or_else(|_| panic!("{:#?}", client.nodes()));
+}
+
+/// Several clients with several tasks each, on two keys, by way of the proxies.
+async fn contend(proxies: &[Proxy]) -> History {
+    const TASKS: usize = 4;
+    const ACQUISITIONS: usize = 60;
+
+    let mut tasks = JoinSet::new();
+    for number in 0..CLIENTS {
+        let client = client_at(proxies.iter().map(Proxy::url).collect()).await;
+        for task in 0..TASKS {
+            let key = KEYS[task % KEYS.len()];
+            let client = client.clone();
+            tasks.spawn(async move {
+                let mut history = History::default();
+                for _ in 0..ACQUISITIONS {
+                    let asked = Instant::now();
+                    let acquired = client.lock(key).wait(PATIENCE).acquire().await;
+                    let returned = Instant::now();
+                    // It may be known already that the lock is lost.
+                    let token = acquired.as_ref().map(|guard| guard.fencing_token());
+                    match token {
+                        Ok(Ok(token)) => history.push(key, asked, returned, token.get(), number),
+                        _ => history.failed += 1,
+                    }
+                    // What is done under the lock: sections that take no time would all be over
+                    // before another client has its turn.
+                    tokio::time::sleep(Duration::from_millis(1)).await;
+                    drop(acquired);
+                }
+                history
+            });
+        }
+    }
+    let mut all = History::default();
+    while let Some(history) = tasks.join_next().await {
+        all.merge(history.unwrap());
+    }
+    all
+}
+
+#[derive(Default)]
+struct History {
+    acquisitions: BTreeMap<&'static str, Vec<Acquisition>>,
+    failed: usize,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Acquisition {
+    asked: Instant,
+    returned: Instant,
+    token: u64,
+    client: usize,
+}
+
+impl History {
+    fn push(
+        &mut self,
+        key: &'static str,
+        asked: Instant,
+        returned: Instant,
+        token: u64,
+        client: usize,
+    ) {
+        self.acquisitions.entry(key).or_default().push(Acquisition {
+            asked,
+            returned,
+            token,
+            client,
+        });
+    }
+
+    /// How often a client got a token right after another one, of all keys.
+    fn changes(&self) -> usize {
+        let changes = self.acquisitions.values().map(|acquisitions| {
+            let mut by_token = acquisitions.clone();
+            by_token.sort_by_key(|of| of.token);
+            let pairs = by_token.windows(2);
+            pairs
+                .filter(|pair| pair[0].client != pair[1].client)
+                .count()
+        });
+        changes.sum()
+    }
+
+    fn merge(&mut self, other: Self) {
+        for (key, acquisitions) in other.acquisitions {
+            self.acquisitions
+                .entry(key)
+                .or_default()
+                .extend(acquisitions);
+        }
+        self.failed += other.failed;
+    }
+
+    fn len(&self) -> usize {
+        self.acquisitions.values().map(Vec::len).sum()
+    }
+
+    /// Of the tokens of one key there are no two alike, and an acquisition that had returned so long
+    /// before another was asked for has the smaller one.
+    fn check(&self, so_long: Duration) {
+        for (key, acquisitions) in &self.acquisitions {
+            let tokens: BTreeSet<_> = acquisitions.iter().map(|of| of.token).collect();
+            assert_eq!(tokens.len(), acquisitions.len(), "{key}: duplicates");
+
+            let mut by_asked = acquisitions.clone();
+            by_asked.sort_by_key(|of| of.asked);
+            let mut by_returned = acquisitions.clone();
+            by_returned.sort_by_key(|of| of.returned);
+            let mut earlier = by_returned.into_iter().peekable();
+            let mut largest: Option<Acquisition> = None;
+            for later in by_asked {
+                while let Some(over) = earlier.next_if(|of| of.returned + so_long < later.asked) {
+                    largest = largest.filter(|of| of.token > over.token).or(Some(over));
+                }
+                if let Some(before) = largest {
+                    assert!(
+                        before.token < later.token,
+                        "{key}: {before:?}, then {later:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    fn report(&self) -> String {
+        format!("{} acquisitions ({} failed)", self.len(), self.failed)
+    }
+}
+
+#[test]
+#[should_panic = "duplicates"]
+fn the_check_sees_a_token_that_was_given_twice() {
+    history([(0, 9, 5), (0, 9, 5)]).check(Duration::ZERO);
+}
+
+#[test]
+#[should_panic = "then"]
+fn the_check_sees_tokens_that_shrink() {
+    history([(4, 5, 2), (0, 1, 3)]).check(Duration::ZERO);
+}
+
+#[test]
+fn the_check_allows_any_order_to_those_that_overlap() {
+    history([(0, 5, 3), (4, 6, 2), (7, 8, 4)]).check(Duration::ZERO);
+}
+
+/// Of when it was asked, when it returned, and the token.
+fn history<const N: usize>(acquisitions: [(u64, u64, u64); N]) -> History {
+    let start = Instant::now();
+    let at = |seconds| start + Duration::from_secs(seconds);
+    let mut history = History::default();
+    for (asked, returned, token) in acquisitions {
+        history.push(KEY, at(asked), at(returned), token, 0);
+    }
+    history
+}
+
+/// How many owners were asked for again, of locks that are neither renewed nor passed on.
+fn second_rounds(proxies: &[Proxy]) -> usize {
+    let mut owners = BTreeSet::new();
+    for proxy in proxies {
+        for command in proxy.traffic().commands {
+            // As many words as a question for a lock, but the last is a time to live.
+            if let [name, _, _, _, _, owner, .., last] = &command.words[..]
+                && name.starts_with("EVAL")
+                && command.words.len() == 13
+                && !["0", "1"].contains(&&**last)
+            {
+                owners.insert(owner.clone());
+            }
+        }
+    }
+    owners.len()
+}
+
+/// The hash of counters on every node.
+const NODE: &str = "__redlock:node:0";
+
+/// Deletes the keys of locks on random nodes all the time.
+struct Vandal {
+    stop: Arc<AtomicBool>,
+    thread: thread::JoinHandle<u64>,
+}
+
+impl Vandal {
+    fn start(nodes: &Cluster) -> Self {
+        let mut connections: Vec<redis::Connection> = nodes
+            .iter()
+            .map(|node| {
+                redis::Client::open(node.url())
+                    .unwrap()
+                    .get_connection()
+                    .unwrap()
+            })
+            .collect();
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            let mut deleted = 0;
+            let mut random: u64 = 0x9e37_79b9_7f4a_7c15;
+            while !stopped.load(Ordering::Relaxed) {
+                // Xorshift.
+                random ^= random << 13;
+                random ^= random >> 7;
+                random ^= random << 17;
+                let node = usize::try_from(random % connections.len() as u64).unwrap();
+                let key = KEYS[usize::from(random >> 32 & 1 == 1)];
+                let command = redis::cmd("DEL").arg(key).to_owned();
+                deleted += command.query::<u64>(&mut connections[node]).unwrap();
+            }
+            deleted
+        });
+        Self { stop, thread }
+    }
+
+    /// How many keys it has deleted.
+    fn stop(self) -> u64 {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().unwrap()
+    }
+}

@@ -1,0 +1,608 @@
+//! How long a lock is held: leases that run out, renewals, losses, and what a release says.
+//!
+//! Where a lease has to run out, or must not while it is renewed, it is [`BRIEF`]. All others last
+//! longer than any test.
+
+use std::{
+    future::{pending, poll_fn},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering},
+    },
+    task::Poll,
+    thread,
+    time::Duration,
+};
+
+use crate::common::{
+    NEVER, acquire_on_all, asks_for_a_lock, await_sent, await_state, connect, connect_by,
+    extend_until_on_all, unhurried,
+};
+use redlock_runtime::{Guard, LockError, Redlock, Release};
+use redlock_tests::{Cluster, PATIENCE, Proxy, Server};
+use tokio::task::{JoinSet, yield_now};
+
+// ---- a lease that is not renewed
+
+#[tokio::test]
+async fn a_body_that_outlasts_its_lease_is_dropped_and_not_polled_again() {
+    let cluster = Cluster::start(3);
+    let (one, two) = (connect(&cluster).await, connect(&cluster).await);
+    let body = Body::default();
+
+    let lock = one.lock(KEY).expire(BRIEF);
+    let held = lock.hold(async |_| body.run(pending::<()>()).await);
+    let error = in_time(held).await.unwrap_err();
+
+    assert!(matches!(error, LockError::Expired(_)), "{error}");
+    assert!(body.is_dropped());
+    assert_eq!(body.polls(), 1);
+    let next = in_time(two.lock(KEY).wait(NEVER).acquire()).await.unwrap();
+    assert!(next.is_held());
+    assert_eq!(body.polls(), 1);
+}
+
+#[tokio::test]
+async fn after_a_stall_of_its_runtime_a_body_without_lease_is_not_polled() {
+    let cluster = Cluster::start(3);
+    let redlock = connect(&cluster).await;
+    let body = Body::default();
+    let went_on = AtomicBool::new(false);
+
+    let lock = redlock.lock(KEY).expire(BRIEF);
+    let held = lock.hold(async |_| {
+        body.run(async {
+            stall();
+            yield_now().await;
+            went_on.store(true, Ordering::Relaxed);
+        })
+        .await;
+    });
+    let error = in_time(held).await.unwrap_err();
+
+    assert!(matches!(error, LockError::Expired(_)), "{error}");
+    assert!(body.is_dropped());
+    assert_eq!(body.polls(), 1);
+    assert!(!went_on.into_inner());
+}
+
+// ---- renewals
+
+#[tokio::test]
+async fn a_renewed_lock_outlives_its_lease_for_as_long_as_the_body_runs() {
+    let cluster = Cluster::start(3);
+    let (one, two) = (connect(&cluster).await, connect(&cluster).await);
+
+    let lock = one.lock(KEY).expire(BRIEF).renew();
+    let held = lock.hold(async |lease| {
+        // A renewal every third of a lease.
+        await_renewals(&cluster, KEY, 9).await;
+        let error = two.lock(KEY).acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::Contended(_)), "{error}");
+        lease.is_held()
+    });
+
+    assert!(in_time(held).await.unwrap());
+    cluster.await_free(KEY).await;
+}
+
+#[tokio::test]
+async fn renewals_do_not_keep_a_lock_beyond_max_hold() {
+    let cluster = Cluster::start(3);
+    let redlock = connect(&cluster).await;
+    let body = Body::default();
+    let renewed = AtomicBool::new(false);
+
+    let lock = redlock.lock(KEY).expire(BRIEF);
+    let lock = lock.renew_every(BRIEF / 6).max_hold(BRIEF * 2);
+    let held = lock.hold(async |_| {
+        body.run(async {
+            await_renewals(&cluster, KEY, 2).await;
+            renewed.store(true, Ordering::Relaxed);
+            pending::<()>().await;
+        })
+        .await;
+    });
+    let error = in_time(held).await.unwrap_err();
+
+    assert!(matches!(error, LockError::Expired(_)), "{error}");
+    assert!(body.is_dropped());
+    assert!(renewed.into_inner());
+    cluster.await_free(KEY).await;
+}
+
+#[tokio::test]
+async fn a_stall_of_its_runtime_does_not_cost_a_renewed_lock() {
+    let cluster = Cluster::start(3);
+    let redlock = connect(&cluster).await;
+
+    let lock = redlock.lock(KEY).expire(BRIEF).renew();
+    let held = lock.hold(async |lease| {
+        stall();
+        let held = lease.is_held();
+        yield_now().await;
+        held
+    });
+
+    assert!(in_time(held).await.unwrap());
+}
+
+#[tokio::test]
+async fn nothing_of_an_owner_follows_its_release() {
+    let renewal = Duration::from_millis(20);
+    let cluster = Cluster::start(3);
+    let proxies = cluster.proxies();
+    let redlock = connect_by(&proxies).await;
+    await_sent(&redlock, &cluster).await;
+    let released = |proxy: &Proxy| sent(proxy, "fence").pop().unwrap()[1].clone();
+    let releases: Vec<String> = proxies.iter().map(released).collect();
+
+    let guard = redlock.lock(KEY).renew_every(renewal).acquire().await;
+    await_renewals(&cluster, KEY, 3).await;
+    let owner = cluster[0].get(KEY).unwrap();
+    assert_eq!(guard.unwrap().release().await, Release::Released);
+
+    // Time for several renewals, if there were any.
+    let later = redlock.lock("later").renew_every(renewal).acquire().await;
+    await_renewals(&cluster, "later", 5).await;
+    assert!(later.unwrap().is_held());
+    for (proxy, release) in proxies.iter().zip(releases) {
+        let scripts: Vec<String> = sent(proxy, &owner)
+            .into_iter()
+            .map(|words| words[1].clone())
+            .collect();
+        // The grant, the renewals, one release.
+        assert!(scripts.len() >= 5, "{scripts:?}");
+        let of_release = |script: &&String| **script == release;
+        assert_eq!(scripts.iter().filter(of_release).count(), 1);
+        assert_eq!(scripts.last(), Some(&release));
+    }
+}
+
+// ---- extensions by the holder
+
+#[tokio::test]
+async fn an_extension_gives_the_keys_their_full_life_again() {
+    let cluster = Cluster::start(3);
+    let redlock = connect(&cluster).await;
+    let guard = acquire_on_all(&redlock, &cluster, KEY).await;
+    // Less than a full life, but not so much less that the nodes' clocks would be doubted.
+    let less = NEVER + Duration::from_secs(100);
+    let millis = less.as_millis().to_string();
+    for node in &cluster {
+        node.command(&["PEXPIRE", KEY, &millis]);
+    }
+
+    let remaining = guard.extend().await.unwrap();
+
+    assert!(remaining <= NEVER && guard.is_held());
+    // What the key was given at first, by hand, and by the extension.
+    await_event_everywhere(&cluster, KEY, "expire", 3).await;
+    for node in &cluster {
+        let life = node.pttl(KEY).unwrap();
+        assert!(life > less, "{life:?}");
+    }
+}
+
+/// On a minority that has lost it the key is put back, once a majority has extended the lease.
+#[tokio::test]
+async fn an_extension_never_makes_a_lock_again_that_a_majority_has_lost() {
+    assert!(extend_without(3).await);
+    let tried = async { while !extend_without(1).await {} };
+    let tried = tokio::time::timeout(PATIENCE, tried).await;
+    tried.expect("a lock on three nodes lives on with two");
+}
+
+/// False if the lock was lost with one key, because its holder had not read the reply of the third node
+/// yet: it knew of a bare majority, then.
+async fn extend_without(gone: usize) -> bool {
+    let cluster = deaf_cluster();
+    let proxies = cluster.proxies();
+    let redlock = connect_by(&proxies).await;
+    let guard = acquire_on_all(&redlock, &cluster, KEY).await;
+    delete(cluster.iter().take(gone));
+    proxies.iter().for_each(Proxy::clear);
+
+    let extended = guard.extend().await;
+    let is_lost = matches!(extended, Err(LockError::Lost(_)));
+    if gone == 1 {
+        if is_lost {
+            return false;
+        }
+        extend_until_on_all(&guard, &cluster, KEY).await;
+    } else {
+        assert!(is_lost, "{extended:?}");
+    }
+    await_sent(&redlock, &cluster).await;
+    assert_eq!(cluster.held_on(KEY), if gone == 1 { 3 } else { 0 });
+    for (node, proxy) in cluster.iter().zip(&proxies).take(gone) {
+        assert!(!sent(proxy, KEY).is_empty(), "it was not tried");
+        let mut events = node.events(KEY);
+        if gone == 1 {
+            let mut again = events.split_off(3);
+            let extended = again.split_off(2);
+            assert_eq!(again, ["set", "expire"]);
+            assert!(extended.iter().all(|event| event == "expire"));
+        }
+        assert_eq!(events, ["set", "expire", "del"]);
+    }
+    true
+}
+
+// ---- losses
+
+#[tokio::test]
+async fn keys_that_are_gone_on_a_majority_are_lost_as_soon_as_nodes_tell() {
+    let cluster = Cluster::start(3);
+    // The next renewal would come too late.
+    let (redlock, renewal) = (connect(&cluster).await, NEVER / 3);
+    assert_lost_with_its_keys(&cluster, &redlock, renewal).await;
+}
+
+#[tokio::test]
+async fn keys_that_are_gone_on_a_majority_are_lost_with_the_next_renewal() {
+    let cluster = deaf_cluster();
+    let (redlock, renewal) = (connect(&cluster).await, BRIEF);
+    assert_lost_with_its_keys(&cluster, &redlock, renewal).await;
+}
+
+async fn assert_lost_with_its_keys(cluster: &Cluster, redlock: &Redlock, renewal: Duration) {
+    let body = Body::default();
+
+    let held = redlock.lock(KEY).renew_every(renewal).hold(async |_| {
+        body.run(async {
+            await_event_everywhere(cluster, KEY, "set", 1).await;
+            delete(cluster.iter().take(2));
+            pending::<()>().await;
+        })
+        .await;
+    });
+    let error = in_time(held).await.unwrap_err();
+
+    assert!(matches!(error, LockError::Lost(_)), "{error}");
+    assert!(body.is_dropped());
+}
+
+#[tokio::test]
+async fn a_lock_that_somebody_else_took_over_is_lost_and_stays_theirs() {
+    for cluster in [Cluster::start(3), deaf_cluster()] {
+        let redlock = connect(&cluster).await;
+
+        let held = redlock.lock(KEY).renew_every(BRIEF).hold(async |_| {
+            await_event_everywhere(&cluster, KEY, "set", 1).await;
+            for node in cluster.iter().take(2) {
+                node.command(&["SET", KEY, "foreign", "PX", "3600000"]);
+            }
+            pending::<()>().await;
+        });
+        let error = in_time(held).await.unwrap_err();
+
+        assert!(matches!(error, LockError::Lost(_)), "{error}");
+        cluster[2].await_free(KEY).await;
+        await_sent(&redlock, &cluster).await;
+        let foreign = Some("foreign".to_owned());
+        assert_eq!(cluster.holders(KEY), [foreign.clone(), foreign, None]);
+    }
+}
+
+// ---- what a release says
+
+#[tokio::test]
+async fn a_release_of_a_held_lock_says_so() {
+    let cluster = Cluster::start(3);
+    let redlock = connect(&cluster).await;
+    let guard = acquire_on_all(&redlock, &cluster, KEY).await;
+    // A minority does not matter.
+    delete(cluster.iter().take(1));
+
+    assert_eq!(in_time(guard.release()).await, Release::Released);
+}
+
+#[tokio::test]
+async fn a_release_after_the_lease_says_so() {
+    let cluster = Cluster::start(3);
+    let redlock = connect(&cluster).await;
+    let guard = redlock.lock(KEY).expire(BRIEF).acquire().await.unwrap();
+    in_time(guard.lost()).await;
+
+    assert_eq!(in_time(guard.release()).await, Release::AlreadyExpired);
+}
+
+#[tokio::test]
+async fn a_release_of_a_lock_whose_keys_are_gone_says_so() {
+    // Of the one it is known before the release, of the other by the release.
+    for cluster in [Cluster::start(3), deaf_cluster()] {
+        let redlock = connect(&cluster).await;
+        let guard = acquire_on_all(&redlock, &cluster, KEY).await;
+        delete(cluster.iter().take(2));
+
+        assert_eq!(in_time(guard.release()).await, Release::AlreadyExpired);
+    }
+}
+
+#[tokio::test]
+async fn a_release_that_no_majority_answers_is_unknown_and_done_all_the_same() {
+    let cluster = Cluster::start(3);
+    let proxies = cluster.proxies();
+    let urls = proxies.iter().map(Proxy::url);
+    let redlock = unhurried(urls).node_timeout(BRIEF).build().await.unwrap();
+    let guard = acquire_on_all(&redlock, &cluster, KEY).await;
+    proxies[..2].iter().for_each(Proxy::hold_replies);
+
+    assert_eq!(in_time(guard.release()).await, Release::Unknown);
+
+    cluster.await_free(KEY).await;
+}
+
+#[tokio::test]
+async fn a_release_after_a_shutdown_is_unknown() {
+    let cluster = Cluster::start(3);
+    let redlock = connect(&cluster).await;
+    let guard = acquire_on_all(&redlock, &cluster, KEY).await;
+    let left = redlock.shutdown(Duration::ZERO).await.unwrap_err();
+    assert_eq!(left.held, 1);
+
+    assert_eq!(in_time(guard.release()).await, Release::Unknown);
+}
+
+// ---- what stands on the nodes
+
+#[tokio::test]
+async fn keys_live_for_lease_drift_and_guard_band() {
+    let given = Duration::from_secs(100);
+    for (guard_band, expected) in [(None, NEVER / 10), (Some(given), given)] {
+        let cluster = Cluster::start(3);
+        let mut builder = unhurried(cluster.urls());
+        if let Some(guard_band) = guard_band {
+            builder = builder.guard_band(guard_band);
+        }
+        let redlock = builder.build().await.unwrap();
+
+        let _guard = acquire_on_all(&redlock, &cluster, KEY).await;
+
+        let with_drift = NEVER * 101 / 100 + Duration::from_millis(2);
+        for node in &cluster {
+            let life = node.pttl(KEY).unwrap();
+            assert!(life > with_drift, "{life:?}");
+            assert!(life <= with_drift + expected, "{life:?}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn each_attempt_has_an_owner_of_its_own() {
+    let cluster = Cluster::start(3);
+    let proxies = cluster.proxies();
+    let redlock = connect_by(&proxies).await;
+    cluster.occupy(KEY, "foreign", NEVER, [0, 1]);
+    let waiting = tokio::spawn(redlock.lock(KEY).wait(NEVER).acquire());
+    await_state("several attempts", || owners(&proxies[0]).len() >= 3).await;
+    for node in cluster.iter().take(2) {
+        assert!(node.compare_and_delete(KEY, "foreign"));
+    }
+
+    let guard = in_time(waiting).await.unwrap().unwrap();
+    await_sent(&redlock, &cluster).await;
+
+    assert!(cluster.held_on(KEY) >= 2);
+    for (node, proxy) in cluster.iter().zip(&proxies) {
+        let owners = owners(proxy);
+        // The last attempt may have come to one of the two before it was freed.
+        if let Some(holder) = node.get(KEY) {
+            assert_eq!(Some(&holder), owners.last());
+        }
+        let mut different = owners.clone();
+        different.sort();
+        different.dedup();
+        assert_eq!(different.len(), owners.len(), "{owners:?}");
+        assert!(owners.iter().all(|owner| is_uuid(owner)), "{owners:?}");
+    }
+    let last = owners(&proxies[0]).pop();
+    drop(guard);
+    cluster.await_free(KEY).await;
+    let _again = acquire_on_all(&redlock, &cluster, KEY).await;
+    assert_ne!(cluster[0].get(KEY), last);
+}
+
+#[tokio::test]
+async fn fencing_tokens_grow_over_successive_holders_however_these_end() {
+    let cluster = Cluster::start(3);
+    let (one, two) = (connect(&cluster).await, connect(&cluster).await);
+    let mut tokens = Vec::new();
+    for redlock in [&one, &two, &one, &two] {
+        let lock = || redlock.lock(KEY).wait(NEVER);
+        let released = in_time(lock().acquire()).await.unwrap();
+        tokens.push(released.fencing_token().unwrap());
+        let lease = released.lease();
+        released.release().await;
+        lease.fencing_token().unwrap_err();
+
+        let expired = in_time(lock().expire(BRIEF).acquire()).await.unwrap();
+        tokens.extend(expired.fencing_token());
+        in_time(expired.lost()).await;
+        let error = expired.fencing_token().unwrap_err();
+        assert!(matches!(error, LockError::Expired(_)), "{error}");
+        drop(expired);
+
+        let lost = in_time(lock().acquire()).await.unwrap();
+        tokens.push(lost.fencing_token().unwrap());
+        delete(&cluster);
+        in_time(lost.lost()).await;
+        let error = lost.fencing_token().unwrap_err();
+        assert!(matches!(error, LockError::Lost(_)), "{error}");
+    }
+    assert!(tokens.len() > 8);
+    assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
+}
+
+#[tokio::test]
+async fn ten_thousand_locks_are_held_at_once() {
+    const COUNT: usize = 10_000;
+    // More could take a machine that is busy with other things longer than a round.
+    const AT_ONCE: usize = 250;
+    let cluster = Cluster::start(3);
+    let redlock = connect(&cluster).await;
+    let keys: Vec<String> = (0..COUNT).map(|number| format!("lock-{number}")).collect();
+    let question: Vec<&str> = ["EXISTS"]
+        .into_iter()
+        .chain(keys.iter().map(String::as_str))
+        .collect();
+    let held_on_all = |count| {
+        let held = |node: &Server| node.query::<usize>(&question);
+        (&cluster).into_iter().all(|node| held(node) == count)
+    };
+
+    let mut held: Vec<Guard> = Vec::new();
+    for keys in keys.chunks(AT_ONCE) {
+        let mut asked = JoinSet::new();
+        for key in keys {
+            // On a busy machine a reply may take longer than a round.
+            asked.spawn(redlock.lock(&**key).wait(PATIENCE).acquire());
+        }
+        held.extend(asked.join_all().await.into_iter().map(Result::unwrap));
+    }
+    // A majority has granted each; on a busy machine the third node may still have some before it.
+    await_state("all locks on all nodes", || held_on_all(COUNT)).await;
+    assert!(held.iter().all(|guard| guard.is_held()));
+
+    while !held.is_empty() {
+        let some = held.split_off(held.len().saturating_sub(AT_ONCE));
+        let released = some.into_iter().map(Guard::release);
+        let released = JoinSet::from_iter(released).join_all().await;
+        assert!(released.iter().all(|release| *release == Release::Released));
+    }
+    await_state("no lock on any node", || held_on_all(0)).await;
+}
+
+/// Every write would wake all processes that listen.
+#[tokio::test]
+async fn a_hand_over_within_a_process_leaves_the_key_alone() {
+    const HAND_OVERS: usize = 50;
+    let cluster = Cluster::start(3);
+    let redlock = connect(&cluster).await;
+    let first = acquire_on_all(&redlock, &cluster, KEY).await;
+    let mut waiting = JoinSet::new();
+    for _ in 0..HAND_OVERS {
+        let mut asked = Box::pin(redlock.lock(KEY).wait(PATIENCE).acquire());
+        let poll = poll_fn(|cx| Poll::Ready(asked.as_mut().poll(cx)));
+        assert!(poll.await.is_pending(), "it stands in line");
+        waiting.spawn(async { drop(asked.await.unwrap()) });
+    }
+    drop(first);
+    waiting.join_all().await;
+    cluster.await_free(KEY).await;
+
+    for node in &cluster {
+        let events = node.events(KEY);
+        let count = |name| events.iter().filter(|event| *event == name).count();
+        assert_eq!((count("set"), count("del")), (1, 1), "{events:?}");
+        // Its life is made longer once in a while.
+        assert!(count("expire") < HAND_OVERS, "{events:?}");
+    }
+}
+
+// ---- the steps
+
+const KEY: &str = "lease";
+
+/// Is there to run out, or to be renewed in time on a busy machine.
+const BRIEF: Duration = Duration::from_millis(900);
+
+/// Counts its polls, and knows when it has been destroyed.
+#[derive(Clone, Default)]
+struct Body(Arc<Marks>);
+
+#[derive(Default)]
+struct Marks {
+    polls: AtomicUsize,
+    dropped: AtomicBool,
+}
+
+impl Body {
+    async fn run<T>(&self, work: impl Future<Output = T>) -> T {
+        let _dropped = Dropped(&self.0.dropped);
+        let mut work = std::pin::pin!(work);
+        poll_fn(|context| {
+            self.0.polls.fetch_add(1, Ordering::Relaxed);
+            work.as_mut().poll(context)
+        })
+        .await
+    }
+
+    fn polls(&self) -> usize {
+        self.0.polls.load(Ordering::Relaxed)
+    }
+
+    fn is_dropped(&self) -> bool {
+        self.0.dropped.load(Ordering::Relaxed)
+    }
+}
+
+struct Dropped<'a>(&'a AtomicBool);
+
+impl Drop for Dropped<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Servers that do not tell of changes.
+fn deaf_cluster() -> Cluster {
+    let cluster = Cluster::start(3);
+    for node in &cluster {
+        node.command(&["ACL", "SETUSER", "default", "-client|tracking"]);
+    }
+    cluster
+}
+
+async fn await_renewals(cluster: &Cluster, key: &str, count: usize) {
+    await_event_everywhere(cluster, key, "expire", 1 + count).await;
+}
+
+async fn await_event_everywhere(cluster: &Cluster, key: &str, event: &str, count: usize) {
+    for node in cluster {
+        node.await_event(key, event, count).await;
+    }
+}
+
+fn delete<'a>(nodes: impl IntoIterator<Item = &'a Server>) {
+    for node in nodes {
+        node.command(&["DEL", KEY]);
+    }
+}
+
+/// Longer than a lease.
+fn stall() {
+    thread::sleep(BRIEF * 2);
+}
+
+/// The scripts sent with `word` among their arguments.
+fn sent(proxy: &Proxy, word: &str) -> Vec<Vec<String>> {
+    let commands = proxy.traffic().commands.into_iter();
+    commands
+        .filter(|command| command.name() == "EVALSHA")
+        .map(|command| command.words)
+        .filter(|words| words.iter().any(|of| of == word))
+        .collect()
+}
+
+/// Of all attempts: `EVALSHA script 3 lock fence node owner ...`.
+fn owners(proxy: &Proxy) -> Vec<String> {
+    let scripts = sent(proxy, KEY).into_iter();
+    scripts
+        .filter(|words| asks_for_a_lock(words))
+        .map(|words| words[5].clone())
+        .collect()
+}
+
+fn is_uuid(text: &str) -> bool {
+    let groups: Vec<usize> = text.split('-').map(str::len).collect();
+    let digits = |digit: char| digit == '-' || digit.is_ascii_hexdigit();
+    groups == [8, 4, 4, 4, 12] && text.chars().all(digits)
+}
+
+/// So that what never ends fails its test.
+async fn in_time<F: Future>(future: F) -> F::Output {
+    let ended = tokio::time::timeout(PATIENCE, future).await;
+    ended.expect("it ends")
+}

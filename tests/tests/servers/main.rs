@@ -1,0 +1,23 @@
+//! The library over real servers and stores.
+//!
+//! One program, so that tests that wait for a lease to end do so at the same time, and the library is
+//! linked once.
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod clocks;
+mod configuration;
+mod contract;
+mod eviction;
+mod exclusion;
+mod faults;
+mod fencing;
+mod guide;
+mod lease;
+mod loss_alarm;
+mod memory_loss;
+mod regressions;
+mod restarts;
+mod tls;
+mod ways_out;
