@@ -27,6 +27,7 @@ impl Pay for Shop {
                     wait: __redis_lock::std::time::Duration::ZERO,
                     renew: __redis_lock::Renew::Never,
                     max_hold: __redis_lock::std::option::Option::None,
+                    reentrant: false,
                 },
             );
             __redis_lock::inventory::submit! {

@@ -5,6 +5,7 @@ async fn import() -> Result<(), LockError> {
         wait: config::WAIT,
         renew: __redis_lock::Renew::Never,
         max_hold: __redis_lock::std::option::Option::None,
+        reentrant: false,
     };
     const _: () = __redis_lock::check_durations(&__REDIS_LOCK_OPTIONS);
     static __REDIS_LOCK_SECTION: __redis_lock::SectionInfo = __redis_lock::SectionInfo::new(
@@ -63,6 +64,7 @@ impl<T: Leased> Import<T> {
                     wait: __redis_lock::std::time::Duration::ZERO,
                     renew: __redis_lock::Renew::Never,
                     max_hold: __redis_lock::std::option::Option::None,
+                    reentrant: false,
                 },
             )
             .incomplete();
@@ -85,6 +87,7 @@ impl<T: Leased> Import<T> {
                     wait: __redis_lock::std::time::Duration::ZERO,
                     renew: __redis_lock::Renew::Never,
                     max_hold: __redis_lock::std::option::Option::None,
+                    reentrant: false,
                 };
                 __redis_lock::check_durations(&__options);
                 __options

@@ -9,6 +9,7 @@ async fn pay(order: Order, id: u64) -> Result<(), LockError> {
             wait: __redis_lock::std::time::Duration::ZERO,
             renew: __redis_lock::Renew::Never,
             max_hold: __redis_lock::std::option::Option::None,
+            reentrant: false,
         },
     );
     __redis_lock::inventory::submit! {

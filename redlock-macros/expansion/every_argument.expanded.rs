@@ -16,6 +16,7 @@ async fn report() -> Option<impl Display> {
             max_hold: __redis_lock::std::option::Option::Some(
                 __redis_lock::std::time::Duration::from_millis(90000u64),
             ),
+            reentrant: true,
         },
     );
     __redis_lock::inventory::submit! {

@@ -4,6 +4,7 @@
     wait = 1,
     renew = 500ms,
     max_hold = 1.5m,
+    reentrant,
     lease = lease,
     name = "reports.nightly",
     when_held = None,

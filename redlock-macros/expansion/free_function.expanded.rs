@@ -9,6 +9,7 @@ pub async fn pay(id: u64, unused: u64) -> Result<u64, LockError> {
             wait: __redis_lock::std::time::Duration::ZERO,
             renew: __redis_lock::Renew::Never,
             max_hold: __redis_lock::std::option::Option::None,
+            reentrant: false,
         },
     );
     __redis_lock::inventory::submit! {

@@ -16,6 +16,7 @@ impl Shop {
                     wait: __redis_lock::std::time::Duration::ZERO,
                     renew: __redis_lock::Renew::Never,
                     max_hold: __redis_lock::std::option::Option::None,
+                    reentrant: false,
                 },
             )
             .via_expression("self.redlock");

@@ -9,6 +9,7 @@ async fn write(path: &str, version: u64, width: usize) -> Result<(), LockError> 
             wait: __redis_lock::std::time::Duration::ZERO,
             renew: __redis_lock::Renew::Never,
             max_hold: __redis_lock::std::option::Option::None,
+            reentrant: false,
         },
     );
     __redis_lock::inventory::submit! {

@@ -23,9 +23,13 @@ pub(crate) fn redis_lock(args: TokenStream, item: TokenStream) -> TokenStream {
 
 fn attempt(args: TokenStream, item: TokenStream) -> Result<TokenStream> {
     let mut mistakes = Mistakes::default();
-    let args = Args::parse(args, &mut mistakes);
+    let mut args = Args::parse(args, &mut mistakes);
+    let function = Function::parse(item);
+    if function.as_ref().is_ok_and(|function| function.is_blocking) {
+        args.renew_by_default();
+    }
     check::arguments(&args, &mut mistakes);
-    let function = mistakes.keep(Function::parse(item));
+    let function = mistakes.keep(function);
     if let Some(function) = &function {
         check::names(&args, function, &mut mistakes);
     }
@@ -91,6 +95,7 @@ fn section(args: &Args, key: &Template, function: &Function) -> TokenStream {
         |lease| quote_spanned!(mixed()=> let #lease = __redis_lock::Section::lease(&__section);),
     );
     let body = body(function);
+    let outcome = outcome(function, &body);
     let result = result(args, function);
     // Here rustc reports a lifetime that the body's value does not have.
     let end = quote_spanned!(at(first_span(output))=> return #result;);
@@ -106,7 +111,20 @@ fn section(args: &Args, key: &Template, function: &Function) -> TokenStream {
         let __returns = __redis_lock::Returns::<#output>::new();
         let mut __section = #new;
         #lease
-        let __outcome = {
+        let __outcome = #outcome;
+        #end
+    }
+}
+
+/// What became of the section: acquired, and its body run.
+fn outcome(function: &Function, body: &TokenStream) -> TokenStream {
+    if function.is_blocking {
+        return quote_spanned! {mixed()=>
+            __redis_lock::Section::run_blocking(&mut __section, #body)
+        };
+    }
+    quote_spanned! {mixed()=>
+        {
             let mut __body = __redis_lock::std::pin::pin!(#body);
             let __acquired = __redis_lock::Section::acquire(&mut __section).await;
             match __acquired {
@@ -118,8 +136,7 @@ fn section(args: &Args, key: &Template, function: &Function) -> TokenStream {
                     __redis_lock::std::result::Result::Err(__error)
                 }
             }
-        };
-        #end
+        }
     }
 }
 
@@ -146,7 +163,8 @@ fn new_section(
     }
 }
 
-/// Before: `{ body }`, after: `async move { prelude return if true { body } else { .. }; }`.
+/// Before: `{ body }`, after: `async move { prelude return if true { body } else { .. }; }`, or the
+/// same as a closure if the function blocks.
 ///
 /// The prelude tells rustc the type of the block before it sees the body, so that a mismatch is the
 /// body's and coercions work. It also mentions the arguments that the body mentions: an async block
@@ -185,7 +203,10 @@ fn body(function: &Function) -> TokenStream {
         return if true #body else { __redis_lock::Returns::fake_return(&__returns) };
     };
     let block = regrouped(body, block);
-    quote_spanned!(body.span_open()=> async move #block)
+    match function.is_blocking {
+        false => quote_spanned!(body.span_open()=> async move #block),
+        true => quote_spanned!(body.span_open()=> move || #block),
+    }
 }
 
 /// What the function returns.

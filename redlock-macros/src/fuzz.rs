@@ -15,6 +15,7 @@ const ARGUMENTS: &[&str] = &[
     "wait",
     "renew",
     "max_hold",
+    "reentrant",
     "lease",
     "name",
     "when_held",

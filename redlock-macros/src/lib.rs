@@ -22,8 +22,8 @@ mod options;
 mod suggest;
 mod tokens;
 
-/// Makes an `async fn` a critical section: its body runs while a lock in Redis is held, in one
-/// process of the fleet at a time.
+/// Makes a function a critical section: its body runs while a lock in Redis is held, in one process of
+/// the fleet at a time.
 ///
 /// ```
 /// use redlock_runtime::{LockError, redis_lock};
@@ -46,8 +46,9 @@ mod tokens;
 /// | `key = "order:{id}"` | names what is locked; see [below](#the-key) | required |
 /// | `expire = 5s` | the lease: how long the lock lasts if it is not renewed; at most the `max_lease` of the builder, 60 s unless it says otherwise | the default of the builder, 5 s |
 /// | `wait = 2s` | how long to wait for another holder | one attempt |
-/// | `renew` or `renew = 1s` | keeps the lease while the body runs; the interval between renewals, 10 ms or more, by default a third of `expire` | the body ends with its lease |
+/// | `renew` or `renew = 1s` | keeps the lease while the body runs; the interval between renewals, 10 ms or more, by default a third of `expire` | the body ends with its lease; [without `async`](#functions-that-are-not-async), bare `renew` |
 /// | `max_hold = 1m` | with `renew`: the longest the body may hold the lock | no limit |
+/// | `reentrant` | a call within a body of the same task that holds the same lock joins its lease; see [below](#functions-that-call-each-other) | such a call fails with `LockError::Nested` |
 /// | `lease = lease` | a name for the lease in the body: time that remains, `lost()`, `extend()` | none |
 /// | `name = "orders.pay"` | what errors call the section | path and name of the function |
 /// | `when_held = Ok(())` | what to return while another client holds the lock; see [below](#when-there-is-no-lock) | an error like any other |
@@ -56,7 +57,26 @@ mod tokens;
 /// | `crate = path` | where the runtime is, if not at `::redlock_runtime` | `::redlock_runtime` |
 ///
 /// A duration is one token, `500ms`, `5s`, `1.5m`, `1h` or a number of seconds below 1000, or the path
-/// of a constant of type [`Duration`](std::time::Duration). Durations are checked while compiling.
+/// of a constant of type [`Duration`](std::time::Duration). Such durations are checked while compiling.
+///
+/// A duration that is known only at run time is an argument of that type, a field, or what a method
+/// returns:
+///
+/// ```
+/// use redlock_runtime::{LockError, redis_lock};
+/// use std::time::Duration;
+///
+/// struct Job { lease: Duration }
+///
+/// #[redis_lock(key = "job", expire = job.lease, wait = patience)]
+/// async fn run(job: &Job, patience: Duration) -> Result<(), LockError> {
+///     Ok(())
+/// }
+/// ```
+///
+/// It is evaluated once, after the key and before the body, from borrowed arguments, and cannot be
+/// awaited. One that cannot work is `LockError::Config` then, which names the function and the
+/// argument.
 ///
 /// # The key
 ///
@@ -110,6 +130,56 @@ mod tokens;
 /// Both are evaluated only when they are needed, after the arguments have moved into the body. They
 /// can use `self` if it is `&self`, and arguments that are `Copy`, such as shared references.
 ///
+/// # Functions that call each other
+///
+/// A body that calls a function with its own key would wait for itself, so that such a call fails
+/// at once with `LockError::Nested`, which names both functions. A function that is `reentrant` joins
+/// the lease instead: it runs without asking any node, has the deadline and the fencing token of the
+/// outer section, and leaves the release to it.
+///
+/// ```
+/// use redlock_runtime::{LockError, redis_lock};
+///
+/// #[redis_lock(key = "account:{id}", reentrant)]
+/// async fn deposit(id: u64, amount: u64) -> Result<u64, LockError> {
+///     Ok(amount)
+/// }
+///
+/// #[redis_lock(key = "account:{id}")]
+/// async fn deposit_twice(id: u64, amount: u64) -> Result<u64, LockError> {
+///     Ok(deposit(id, amount).await? + deposit(id, amount).await?)
+/// }
+/// ```
+///
+/// That holds within one task: a task that the body spawns is on its own, unless it runs in
+/// `Lease::scope`. `wait`, `renew` and `max_hold` of a call that joins have no effect. The rest is at
+/// `Lock::reentrant`.
+///
+/// # Functions that are not async
+///
+/// They block their thread until they have the lock: for Diesel, rayon, threads of one's own, and
+/// `spawn_blocking`.
+///
+/// ```
+/// use redlock_runtime::{LockError, redis_lock};
+///
+/// # struct Connection;
+/// # impl Connection { fn set_stock(&mut self, _: u64, _: u32, _: u64) {} }
+/// #[redis_lock(key = "stock:{sku}", max_hold = 1m, lease = lease)]
+/// fn set_stock(sku: u64, units: u32, connection: &mut Connection) -> Result<(), LockError> {
+///     connection.set_stock(sku, units, lease.fencing_token()?.get());
+///     Ok(())
+/// }
+/// ```
+///
+/// Nothing can stop such a body when its lease ends, so that the lease is renewed even without `renew`,
+/// for as long as the body runs or until `max_hold`. If the lock is lost nevertheless, the body runs on
+/// without it, and learns of that only by asking: `lease.is_held()`, `lease.remaining()`, or
+/// `lease.fencing_token()?` before each write. The function returns what its body returns, in any case.
+///
+/// Called within a task of a tokio runtime, which it would block, the function fails at once with
+/// `LockError::Config`. The rest is at `Lock::acquire_blocking` and `Lock::hold_blocking`.
+///
 /// # Expansion
 ///
 /// ```ignore
@@ -132,6 +202,8 @@ mod tokens;
 ///     // `section` is dropped here, which releases the lock.
 /// }
 /// ```
+///
+/// If the function is not `async`, the body is a closure, which the section runs once it has the lock.
 ///
 /// Nothing happens before the first poll. The body, its arguments included, is destroyed before the
 /// lock is released, on every path: return, `?`, panic, loss of the lock, and cancellation, which is
@@ -170,8 +242,9 @@ mod tokens;
 ///
 /// # Limits
 ///
-/// - Not for functions that return `!`, `const fn`, or functions that return a future they build by
-///   hand.
+/// - Not for functions that return `!`, `const fn`, functions that return a future they build by hand,
+///   or, if they are not `async`, for `unsafe fn` and `extern fn`, or one that has both `async` and
+///   `block_on` in its body.
 /// - Within `#[async_trait]`, an argument that is a pattern, such as `Path(id): Path<u64>`, cannot
 ///   be named in the key: there, the pattern is part of the body.
 /// - A duration `Self::LEASE`, or of another type, is checked by `cargo build` but not by
@@ -181,8 +254,8 @@ mod tokens;
 /// - A chain of annotated functions that await each other meets the default `recursion_limit` of
 ///   the compiler at 15, one of plain functions at 32: each is two futures, its own and its body's. `#![recursion_limit = "256"]` at the top of
 ///   the crate doubles that.
-/// - Locks are not re-entrant: a body that calls its own function with the same key finds the lock
-///   taken.
+/// - A body that calls a function with its own key gets `LockError::Nested`, unless that function is
+///   `reentrant`.
 /// - A transaction that was begun outside of the function and is committed after it has returned is
 ///   committed without the lock. Begin and commit it within the body, so that the lock is taken
 ///   before it and released after it.

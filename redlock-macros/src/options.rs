@@ -25,16 +25,18 @@ pub(crate) struct Declaration {
 
 /// The literal durations have been checked.
 pub(crate) fn declaration(args: &Args, key: &Template, function: &Function) -> Declaration {
-    let constants = || args.durations().filter_map(Duration::constant);
+    let arguments = function.argument_names();
+    let constants = || args.durations().filter_map(|it| it.constant(&arguments));
+    let before_call = |duration: &Duration| duration.computed(&arguments).is_none();
     let place = constants().next().map(|first| at(first.span()));
     let info = quote_spanned!(mixed()=> &__REDIS_LOCK_SECTION);
     let of_info = quote_spanned!(mixed()=> __redis_lock::SectionInfo::options(#info));
     let (check, registered, options) = match place {
-        None => (TokenStream::new(), values(args, |_| true), of_info),
+        None => (TokenStream::new(), values(args, before_call), of_info),
         Some(place) if constants().any(may_name_generics) => {
             // An item cannot name `Self` or a type parameter. An inline constant can, but `cargo
             // check` does not evaluate it.
-            let options = values(args, |_| true);
+            let options = values(args, before_call);
             let check = quote_spanned!(place=> __redis_lock::check_durations(&__options));
             let options = quote_spanned! {mixed()=>
                 const {
@@ -43,12 +45,14 @@ pub(crate) fn declaration(args: &Args, key: &Template, function: &Function) -> D
                     __options
                 }
             };
-            let is_known =
-                |duration: &Duration| !duration.constant().is_some_and(may_name_generics);
+            let is_known = |duration: &Duration| {
+                let constant = duration.constant(&arguments);
+                before_call(duration) && !constant.is_some_and(may_name_generics)
+            };
             (TokenStream::new(), values(args, is_known), options)
         }
         Some(place) => {
-            let values = values(args, |_| true);
+            let values = values(args, before_call);
             let check =
                 quote_spanned!(place=> __redis_lock::check_durations(&__REDIS_LOCK_OPTIONS));
             let check = quote_spanned! {mixed()=>
@@ -59,6 +63,7 @@ pub(crate) fn declaration(args: &Args, key: &Template, function: &Function) -> D
             (check, registered, of_info)
         }
     };
+    let options = at_run_time(args, &arguments, options);
     let section = section_info(args, key, function, &registered);
     let items = quote_spanned! {mixed()=>
         #check
@@ -69,6 +74,30 @@ pub(crate) fn declaration(args: &Args, key: &Template, function: &Function) -> D
         items,
         info,
         options,
+    }
+}
+
+/// The options with those durations that the arguments have, which the runtime checks.
+fn at_run_time(args: &Args, arguments: &[String], constant: TokenStream) -> TokenStream {
+    let computed = |given: Option<&Duration>| given.and_then(|it| it.computed(arguments));
+    let some = |value| quote_spanned!(mixed()=> __redis_lock::std::option::Option::Some(#value));
+    let every = |value| quote_spanned!(mixed()=> __redis_lock::Renew::Every(#value));
+    let interval = args.renew.as_ref().and_then(Renew::interval);
+    let expire = computed(args.expire.as_ref()).map(some);
+    let wait = computed(args.wait.as_ref()).map(ToTokens::into_token_stream);
+    let renew = computed(interval).map(every);
+    let max_hold = computed(args.max_hold.as_ref()).map(some);
+    if expire.is_none() && wait.is_none() && renew.is_none() && max_hold.is_none() {
+        return constant;
+    }
+    let [expire, wait, renew, max_hold] = [
+        expire.map(|value| quote_spanned!(mixed()=> expire: #value,)),
+        wait.map(|value| quote_spanned!(mixed()=> wait: #value,)),
+        renew.map(|value| quote_spanned!(mixed()=> renew: #value,)),
+        max_hold.map(|value| quote_spanned!(mixed()=> max_hold: #value,)),
+    ];
+    quote_spanned! {mixed()=>
+        __redis_lock::Options { #expire #wait #renew #max_hold ..#constant }
     }
 }
 
@@ -101,11 +130,12 @@ fn section_info(
         let written = LitStr::new(&joined(&tokens), mixed());
         info = quote_spanned!(mixed()=> #info.via_expression(#written));
     }
-    if args
-        .durations()
-        .filter_map(Duration::constant)
-        .any(may_name_generics)
-    {
+    let arguments = function.argument_names();
+    let is_unknown = |duration: &Duration| {
+        let constant = duration.constant(&arguments);
+        constant.is_some_and(may_name_generics) || duration.computed(&arguments).is_some()
+    };
+    if args.durations().any(is_unknown) {
         info = quote_spanned!(mixed()=> #info.incomplete());
     }
     info
@@ -148,12 +178,14 @@ fn values(args: &Args, is_known: impl Fn(&Duration) -> bool) -> TokenStream {
         }
         Some(_) => quote_spanned!(mixed()=> __redis_lock::Renew::Default),
     };
+    let reentrant = args.reentrant;
     quote_spanned! {mixed()=>
         __redis_lock::Options {
             expire: #expire,
             wait: #wait,
             renew: #renew,
             max_hold: #max_hold,
+            reentrant: #reentrant,
         }
     }
 }
@@ -165,7 +197,8 @@ fn duration(duration: &Duration) -> TokenStream {
             millis.set_span(mixed());
             quote_spanned!(mixed()=> __redis_lock::std::time::Duration::from_millis(#millis))
         }
-        Duration::Constant(path) => path.to_token_stream(),
+        Duration::Path(path) => path.to_token_stream(),
+        Duration::Computed(expression) => expression.to_token_stream(),
     }
 }
 
@@ -179,7 +212,7 @@ mod tests {
     fn declared(args: TokenStream) -> [String; 2] {
         let args = Args::parse(quote!(key = "key", #args), &mut Mistakes::default());
         let function = Function::parse(quote!(
-            async fn r#loop() {}
+            async fn r#loop(job: Job, every: Duration) {}
         ));
         let function = function.unwrap_or_else(|mistake| panic!("{mistake}"));
         let key = args.key.as_ref().unwrap();
@@ -193,6 +226,29 @@ mod tests {
         assert!(!items.contains("check_durations") && !options.contains("check_durations"));
         assert!(items.contains(&quote!(renew: __redis_lock::Renew::Default).to_string()));
         assert!(items.contains("\"loop\""), "the name has no `r#`");
+    }
+
+    #[test]
+    fn what_the_arguments_have_is_set_at_run_time() {
+        let args = quote!(
+            expire = LEASE,
+            wait = job.wait(),
+            renew = every,
+            max_hold = 1m
+        );
+        let [items, options] = declared(args);
+        let begins =
+            "Options { wait : job . wait () , renew : __redis_lock :: Renew :: Every (every) , .. ";
+        let begins = format!("__redis_lock :: {begins}");
+        assert!(options.starts_with(&begins), "{options}");
+        assert!(
+            items.contains("check_durations") && items.contains("incomplete"),
+            "{items}"
+        );
+        assert!(
+            !items.contains("every") && !items.contains("job"),
+            "{items}"
+        );
     }
 
     #[test]

@@ -16,6 +16,8 @@ use crate::{config::ConfigError, health::happened};
 /// | [`NoQuorum`](Self::NoQuorum) | too few nodes answered in time for a majority | an outage: HTTP 503, alert |
 /// | [`Quarantined`](Self::Quarantined) | no majority is available because some servers restarted and may have lost locks | an outage that ends by itself: HTTP 503 with `Retry-After` |
 /// | [`Lost`](Self::Lost), [`Expired`](Self::Expired) | the lease ended under the body | the body was cut off; its effects may be partial |
+/// | [`Released`](Self::Released) | the section whose lease was in use has ended | end what uses its lease before |
+/// | [`Nested`](Self::Nested) | this task holds the lock already | a bug in the code: lock once, or join by `reentrant` |
 /// | [`Stopped`](Self::Stopped) | the node set was shut down | the process is ending |
 /// | [`NotInstalled`](Self::NotInstalled) | `install()` was not called | a bug in the set-up |
 /// | [`EmptyKey`](Self::EmptyKey) | the key or one of its placeholders is empty | bad input: HTTP 400 |
@@ -46,6 +48,13 @@ pub enum LockError {
     /// The lease ran out while the lock was held: it was not renewed, no majority extended it in
     /// time, or `max_hold` was reached.
     Expired(Report),
+    /// The lock is not held any more because its section has ended, and what was asked of its
+    /// [`Lease`](crate::Lease) came after that.
+    Released(Report),
+    /// The lock was asked for within a section of this task that holds it, and could not be had before
+    /// that one ends, which is [named](Report::outer_name) by the report. Sections that are
+    /// [re-entrant](crate::Lock::reentrant) join it.
+    Nested(Report),
     /// The node set was shut down.
     Stopped(Report),
     /// No node set was installed when the lock was acquired.
@@ -69,6 +78,7 @@ pub struct Report(Box<Circumstances>);
 #[derive(Clone, Debug)]
 struct Circumstances {
     name: Option<&'static str>,
+    outer_name: Option<&'static str>,
     key: Arc<str>,
     elapsed: Duration,
     retry_after: Option<Duration>,
@@ -120,6 +130,8 @@ impl LockError {
             | Self::Quarantined(report)
             | Self::Lost(report)
             | Self::Expired(report)
+            | Self::Released(report)
+            | Self::Nested(report)
             | Self::Stopped(report)
             | Self::NotInstalled(report) => Some(report),
             Self::EmptyKey { .. } | Self::Config(_) => None,
@@ -146,6 +158,17 @@ impl LockError {
 
     pub(crate) fn not_extended(verdicts: Vec<Verdict>, context: &Context<'_>) -> Self {
         Self::NoQuorum(context.report(verdicts))
+    }
+
+    pub(crate) fn released(context: &Context<'_>) -> Self {
+        Self::Released(context.report(Vec::new()))
+    }
+
+    /// `outer`: the section that holds the lock.
+    pub(crate) fn nested(outer: Option<&'static str>, context: &Context<'_>) -> Self {
+        let mut report = context.report(Vec::new());
+        report.0.outer_name = outer;
+        Self::Nested(report)
     }
 
     pub(crate) fn stopped(context: &Context<'_>) -> Self {
@@ -187,6 +210,7 @@ impl Context<'_> {
         let verdicts = self.nodes.iter().zip(verdicts);
         Report(Box::new(Circumstances {
             name: self.name,
+            outer_name: None,
             key: Arc::clone(self.key),
             elapsed: self.elapsed,
             retry_after: None,
@@ -206,6 +230,12 @@ impl Report {
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.0.name
+    }
+
+    /// Of [`LockError::Nested`], what the section is called that holds the lock.
+    #[must_use]
+    pub fn outer_name(&self) -> Option<&str> {
+        self.0.outer_name
     }
 
     /// The key of the lock.
@@ -289,6 +319,10 @@ impl fmt::Display for LockError {
                 f,
                 " expired while it was held (acquisition began {elapsed:.1?} ago)"
             )?,
+            Self::Released(_) => {
+                f.write_str(" is not held any more, because its section has ended")?
+            }
+            Self::Nested(report) => write_nested(report, f)?,
             Self::Stopped(_) => f.write_str(": the node set was shut down")?,
             Self::NotInstalled(_) => {
                 f.write_str(
@@ -318,6 +352,14 @@ impl fmt::Display for LockError {
         }
         Ok(())
     }
+}
+
+fn write_nested(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str(": this task already holds it")?;
+    if let Some(outer) = report.outer_name() {
+        write!(f, " in `{outer}`")?;
+    }
+    f.write_str(", and would wait for itself; `reentrant` makes a section join the one around it")
 }
 
 impl fmt::Debug for LockError {

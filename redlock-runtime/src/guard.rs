@@ -49,6 +49,14 @@ impl Guard {
     pub fn release(self) -> impl Future<Output = Release> + Send {
         self.section.release()
     }
+
+    /// Releases the lock as [`release`](Self::release) does, and blocks the thread until the nodes have
+    /// replied. Within a task of an async runtime, and if the node set works on a
+    /// [runtime](crate::Builder::runtime) of one thread, it does not wait, and returns
+    /// [`Release::Unknown`].
+    pub fn release_blocking(self) -> Release {
+        self.section.release_blocking()
+    }
 }
 
 impl Deref for Guard {

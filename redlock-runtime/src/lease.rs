@@ -1,6 +1,13 @@
 //! The time for which a lock may be trusted, as its holder and others see it.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    fmt,
+    future::poll_fn,
+    pin::{Pin, pin},
+    sync::Arc,
+    task::Poll,
+    time::Duration,
+};
 
 pub use redlock_protocol::Release;
 use redlock_protocol::{Instant, Loss, SectionId};
@@ -8,6 +15,7 @@ use redlock_protocol::{Instant, Loss, SectionId};
 use crate::{
     engine::{Status, Stopped},
     error::{Context, LockError},
+    nesting::{self, Enclosing},
     node_set::Shared,
 };
 
@@ -85,8 +93,8 @@ impl Lease {
     /// smaller than the largest one it has seen.
     ///
     /// # Errors
-    /// The lock is not held any more: [`LockError::Lost`], [`LockError::Expired`] or
-    /// [`LockError::Stopped`]; or not yet.
+    /// The lock is not held any more: [`LockError::Lost`], [`LockError::Expired`],
+    /// [`LockError::Released`] or [`LockError::Stopped`]; or not yet.
     pub fn fencing_token(&self) -> Result<FencingToken, LockError> {
         let asked = self.asked.as_ref().map_err(Clone::clone)?;
         if !self.is_held() {
@@ -130,6 +138,80 @@ impl Lease {
             Err(Stopped) => Err(asked.over_error(&self.key)),
         }
     }
+
+    /// Runs `body` under this lease, in whichever task: it is not polled after the lease has ended,
+    /// whatever ended it, and sections in it that ask for the same lock [join](crate::Lock::reentrant)
+    /// the lease, or fail with [`LockError::Nested`].
+    ///
+    /// The bodies of [`Lock::hold`](crate::Lock::hold) and of annotated functions are under their
+    /// lease already. This is for tasks that they spawn, and for code that holds a
+    /// [`Guard`](crate::Guard):
+    ///
+    /// ```
+    /// # use redlock_runtime::{LockError, Redlock};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let redlock = Redlock::builder().nodes(["memory://scope"]).build().await?;
+    /// let guard = redlock.lock("ledger").acquire().await?;
+    /// let nested = redlock.lock("ledger").reentrant();
+    /// let task = tokio::spawn(guard.scope(nested.hold(async |_| "entry")));
+    /// assert_eq!(task.await???, "entry");
+    /// guard.release().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The lease keeps nothing alive: await what runs under it before the lock is released, because
+    /// a task on another thread learns of the end only at its next await.
+    ///
+    /// # Errors
+    /// [`LockError::Lost`], [`LockError::Expired`], [`LockError::Released`] or
+    /// [`LockError::Stopped`] if the lease has ended before the body did.
+    ///
+    /// # Cancellation
+    /// Dropping the future drops the body, and has no effect on the lease.
+    pub fn scope<B: Future>(
+        &self,
+        body: B,
+    ) -> impl Future<Output = Result<B::Output, LockError>> + use<B> {
+        let lease = self.clone();
+        async move {
+            let body = pin!(body);
+            run(&lease.asked, &lease.key, body, true).await
+        }
+    }
+}
+
+/// Polls `body` while the lease can be trusted, and not again once that has ended. The caller
+/// destroys it. `follows` those of other sections, which may be released while the body runs.
+pub(crate) async fn run<B: Future>(
+    asked: &Result<Asked, LockError>,
+    key: &Arc<str>,
+    mut body: Pin<&mut B>,
+    follows: bool,
+) -> Result<B::Output, LockError> {
+    let asked = asked.as_ref().map_err(Clone::clone)?;
+    let status = &asked.status;
+    let mut over = pin!(async {
+        if follows {
+            status.over().await;
+        } else {
+            status.ended().await;
+        }
+    });
+    let mut enclosing = Some(asked.enclosing(key));
+    let finished = poll_fn(|context| {
+        // The clock and not the engine has the last word, so that a deadline holds also where the
+        // news of it comes late.
+        let is_over = over.as_mut().poll(context).is_ready();
+        if is_over || !status.is_held(asked.shared.engine.now()) {
+            return Poll::Ready(None);
+        }
+        nesting::within(&mut enclosing, || body.as_mut().poll(context)).map(Some)
+    })
+    .await;
+    asked.shared.check_clock()?;
+    finished.ok_or_else(|| asked.over_error(key))
 }
 
 /// What a section and its views know of their lease.
@@ -157,8 +239,14 @@ impl Asked {
         let expired = Loss::Expired {
             verdicts: Vec::new(),
         };
-        let loss = self.status.loss().unwrap_or(&expired);
-        LockError::over(loss, &self.context(key))
+        match self.status.loss() {
+            None if self.status.is_released() => LockError::released(&self.context(key)),
+            loss => LockError::over(loss.unwrap_or(&expired), &self.context(key)),
+        }
+    }
+
+    pub(crate) fn enclosing(&self, key: &Arc<str>) -> Enclosing {
+        Enclosing::new(&self.shared, key, self.section, &self.status)
     }
 
     #[cfg(feature = "test-util")]

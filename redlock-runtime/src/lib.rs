@@ -101,6 +101,7 @@
 //!   see [`guide::testing`].
 
 mod announce;
+mod blocking;
 mod builder;
 mod config;
 mod engine;
@@ -114,6 +115,7 @@ mod journal;
 mod key;
 mod lease;
 mod lock;
+mod nesting;
 mod node;
 mod node_set;
 mod redlock;

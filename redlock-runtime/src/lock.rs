@@ -18,7 +18,9 @@ use crate::{
 /// A lock on one key that is not held yet: its options, made by
 /// [`Redlock::lock`](crate::Redlock::lock).
 ///
-/// Locks are not re-entrant: a task that acquires a lock which it holds waits for itself.
+/// A task that asks for this lock within a body that holds it gets [`LockError::Nested`] at once,
+/// unless the lock is [`reentrant`](Self::reentrant).
+///
 /// Waiting tasks of one process are served in the order in which they asked. Between processes
 /// there is no such order. A process that passes the lock from task to task leaves it to other
 /// processes after some 25 ms, once it knows that they wait; which of them is next is not
@@ -81,11 +83,50 @@ impl Lock {
         self
     }
 
+    /// Within a body of the same task that holds this lock, joins the lease of that body instead of
+    /// failing with [`LockError::Nested`]. The same lock is one with the same key of the same
+    /// [`Redlock`](crate::Redlock) or a clone of it. Only this, the inner lock needs the flag.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let redlock = redlock_runtime::Redlock::builder().nodes(["memory://reentrant"]).build().await?;
+    /// let lock = redlock.lock("ledger").reentrant();
+    /// let inner = lock.clone();
+    /// let same = lock
+    ///     .hold(async |outer| {
+    ///         let token = outer.fencing_token()?;
+    ///         inner.hold(async |lease| lease.fencing_token().is_ok_and(|it| it == token)).await
+    ///     })
+    ///     .await??;
+    /// assert!(same);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// A section that joins asks no node, has the deadline and the fencing token of the lease, and
+    /// leaves the release to the section that acquired it. If less than 95 % of its own
+    /// [`expire`](Self::expire) is left, it first [extends](Lease::extend) the lease, to its full
+    /// length at most, and fails with [`NoQuorum`](LockError::NoQuorum) if that fails. A lease that is
+    /// renewed is not extended. [`wait`](Self::wait), [`renew`](Self::renew) and
+    /// [`max_hold`](Self::max_hold) have no effect on a section that joins: how long all of them may
+    /// last is for the outermost to say.
+    ///
+    /// Sections of one task that join one lease are not kept apart from each other: of two in a
+    /// `join!`, one runs where the other awaits. Tasks that a body spawns are not within it, except in
+    /// [`Lease::scope`]. A [`Guard`] says nothing about what runs while it is held; that, too, is
+    /// what [`Lease::scope`] is for.
+    pub const fn reentrant(mut self) -> Self {
+        self.options.reentrant = true;
+        self
+    }
+
     /// Acquires the lock.
     ///
     /// # Errors
     /// [`LockError::Contended`], [`NoQuorum`](LockError::NoQuorum) or
     /// [`Quarantined`](LockError::Quarantined) for the last attempt within `wait`;
+    /// [`Nested`](LockError::Nested) within a body of this task that holds it;
     /// [`Config`](LockError::Config) for options that cannot work, or a key that is reserved;
     /// [`EmptyKey`](LockError::EmptyKey) for an empty key;
     /// [`Stopped`](LockError::Stopped) after a shutdown.
@@ -131,8 +172,9 @@ impl Lock {
     /// ```
     ///
     /// # Errors
-    /// As [`acquire`](Self::acquire); and [`LockError::Lost`], [`LockError::Expired`] or
-    /// [`LockError::Stopped`] if the lock ended before the body did.
+    /// As [`acquire`](Self::acquire); and [`LockError::Lost`], [`LockError::Expired`],
+    /// [`LockError::Stopped`] or, of a lease that was joined, [`LockError::Released`] if the lock ended
+    /// before the body did.
     ///
     /// # Cancellation
     /// Cancel-safe: body first, then the lock.
@@ -147,6 +189,69 @@ impl Lock {
         section.acquire().await?;
         let body = std::pin::pin!(body(section.lease()));
         section.hold(body).await
+    }
+
+    /// Acquires the lock as [`acquire`](Self::acquire) does, and blocks the thread until it has it: for
+    /// code that is not async. The guard does not stop what runs while it is held, so
+    /// [renew](Self::renew) the lease, or look at [`remaining`](Lease::remaining).
+    ///
+    /// # Errors
+    /// As [`acquire`](Self::acquire); and [`LockError::Config`] with
+    /// [`BlocksRuntime`](crate::ConfigProblem::BlocksRuntime) within a task of a tokio runtime, where
+    /// nothing is asked of any node. `spawn_blocking`, `block_in_place`, and threads that have no runtime
+    /// or have only entered one, may block. Within `tokio::task::unconstrained`, and in the tasks of
+    /// other runtimes, it blocks the thread. A node set on a [runtime](crate::Builder::runtime) of one
+    /// thread refuses all such calls with
+    /// [`EngineOnCurrentThread`](crate::ConfigProblem::EngineOnCurrentThread).
+    pub fn acquire_blocking(self) -> Result<Guard, LockError> {
+        let mut section = self.into_section();
+        section.acquire_blocking()?;
+        Ok(Guard::new(section))
+    }
+
+    /// Acquires the lock, runs `body` on this thread, and releases the lock: [`hold`](Self::hold) for
+    /// code that is not async, such as that of Diesel or rayon, or in `spawn_blocking`.
+    ///
+    /// ```
+    /// # use redlock_runtime::Redlock;
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let builder = Redlock::builder().nodes(["memory://hold-blocking"]);
+    /// # let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    /// let redlock = runtime.block_on(builder.build())?;
+    /// let sum = redlock.lock("ledger").hold_blocking(|lease| {
+    ///     let token = lease.fencing_token()?; // fails if the lock is not held any more
+    ///     Ok::<_, redlock_runtime::LockError>(token.get().min(1) + 1)
+    /// })??;
+    /// assert_eq!(sum, 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// **The body cannot be stopped when the lock is lost**, as an async one is at its next await. For
+    /// that reason the lease is renewed even without [`renew`](Self::renew), for as long as the body runs
+    /// or until [`max_hold`](Self::max_hold). If the lease ends nevertheless, because no majority could be
+    /// reached or the process was paused, the body runs on without the lock. It learns of that only by
+    /// asking: [`is_held`](Lease::is_held), [`remaining`](Lease::remaining), or
+    /// [`fencing_token`](Lease::fencing_token) before each write. What it returns is returned, in any
+    /// case.
+    ///
+    /// Whatever runs on this thread while the body does, counts as nested in it, also an unrelated job that
+    /// a work-stealing pool begins there. Do not let such jobs ask for the same lock if it is
+    /// [`reentrant`](Self::reentrant).
+    ///
+    /// # Errors
+    /// As [`acquire_blocking`](Self::acquire_blocking).
+    ///
+    /// # Panics
+    /// Only if the body does; the lock is released while the panic passes.
+    pub fn hold_blocking<T>(mut self, body: impl FnOnce(Lease) -> T) -> Result<T, LockError> {
+        if self.options.renew == Renew::Never {
+            self.options.renew = Renew::Default;
+        }
+        let mut section = self.into_section();
+        section.acquire_blocking()?;
+        let lease = section.lease();
+        section.hold_blocking(|| body(lease))
     }
 
     pub(crate) fn into_section(self) -> Section {

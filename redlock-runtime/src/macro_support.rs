@@ -101,6 +101,15 @@ impl Section {
     }
 }
 
+impl Section {
+    /// Acquires the lock, and runs the body of a function that is not `async`. `body` is destroyed if
+    /// it cannot run.
+    pub fn run_blocking<T>(&mut self, body: impl FnOnce() -> T) -> Result<T, LockError> {
+        self.0.acquire_blocking()?;
+        self.0.hold_blocking(body)
+    }
+}
+
 /// Whether the lock failed only because somebody else holds it: what `when_held = ...` is for.
 #[must_use]
 pub const fn is_held<T>(outcome: &Result<T, LockError>) -> bool {

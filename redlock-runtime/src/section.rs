@@ -1,22 +1,23 @@
 //! One critical section, from the question to the release: what guards, closures and annotated
 //! functions are made of.
 
-use std::{
-    future::poll_fn,
-    pin::{Pin, pin},
-    sync::Arc,
-    task::Poll,
-};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use redlock_protocol::Release;
 
 use crate::{
-    config::{self, ConfigError, Options, SectionInfo},
-    engine::Stopped,
+    blocking,
+    config::{self, ConfigError, Options, Renew, SectionInfo},
+    engine::{Status, Stopped},
     error::LockError,
-    lease::{Asked, Lease},
+    lease::{self, Asked, Lease},
+    nesting,
     node_set::Shared,
 };
+
+/// A section that joins a lease has nearly all the time that it asks for if at most a twentieth of it
+/// is gone: as long as a turn may let a section wait with its lease.
+const LATENESS: u32 = 20;
 
 /// Owns one lease. Dropping it ends the lease in whatever phase it is, with one message to the
 /// engine: it never blocks, never panics, and needs no runtime.
@@ -30,6 +31,8 @@ pub(crate) struct Section {
     asked: Result<Asked, LockError>,
     /// True from the moment a request may be sent until the end is told.
     begun: bool,
+    /// The lease is that of a section around this one, which ends it.
+    joined: bool,
 }
 
 impl Section {
@@ -53,18 +56,41 @@ impl Section {
             Some(problem) => Err(named(info)(ConfigError::of(problem)).into()),
             None => Ok(shared),
         });
+        let mut joined = false;
+        let asked = shared.and_then(|shared| {
+            let outer = nesting::find(&shared, &key);
+            let extends_to = match options.renew {
+                Renew::Never => Some(options.expire.unwrap_or(shared.settings.expire)),
+                Renew::Default | Renew::Every(_) => None,
+            };
+            let name = info.map(SectionInfo::name);
+            let mut asked = Asked {
+                section: shared.engine.new_section(),
+                name,
+                status: Arc::new(Status::new(name, extends_to)),
+                since: shared.engine.now(),
+                shared,
+            };
+            match outer {
+                Some(outer) if !options.reentrant => {
+                    return Err(LockError::nested(outer.status.name, &asked.context(&key)));
+                }
+                Some(outer) => {
+                    joined = true;
+                    asked.section = outer.section;
+                    asked.status = outer.status;
+                }
+                None => {}
+            }
+            Ok(asked)
+        });
         Self {
             key,
             options,
             info,
-            asked: shared.map(|shared| Asked {
-                section: shared.engine.new_section(),
-                name: info.map(SectionInfo::name),
-                status: Arc::default(),
-                since: shared.engine.now(),
-                shared,
-            }),
+            asked,
             begun: false,
+            joined,
         }
     }
 
@@ -83,6 +109,9 @@ impl Section {
         } = asked;
         let params = self.options.params(&shared.settings);
         let params = params.map_err(named(self.info))?;
+        if self.joined {
+            return self.join(asked, params.lease).await;
+        }
         shared.check_clock()?;
         #[cfg(feature = "test-util")]
         asked.note_ask(&self.key);
@@ -108,32 +137,55 @@ impl Section {
         outcome
     }
 
+    /// Nothing is asked of the nodes, unless the lease ends sooner than this section may last and
+    /// nobody renews it.
+    async fn join(&self, asked: &Asked, wanted: Duration) -> Result<(), LockError> {
+        let remaining = asked.remaining();
+        if remaining.is_zero() {
+            return Err(asked.over_error(&self.key));
+        }
+        let wanted = wanted.min(asked.status.extends_to.unwrap_or_default());
+        if remaining < wanted - wanted / LATENESS {
+            self.lease().extend().await?;
+        }
+        Ok(())
+    }
+
     /// Polls `body` while the lease can be trusted, and not again once that has ended. The caller
     /// destroys it before anything else.
-    pub(crate) async fn hold<B: Future>(
+    // Not an `async fn`, which would bring callers nearer to the compiler's recursion limit.
+    pub(crate) fn hold<B: Future>(
         &mut self,
-        mut body: Pin<&mut B>,
-    ) -> Result<B::Output, LockError> {
+        body: Pin<&mut B>,
+    ) -> impl Future<Output = Result<B::Output, LockError>> {
+        lease::run(&self.asked, &self.key, body, self.joined)
+    }
+
+    /// The same on a thread that may sleep.
+    pub(crate) fn acquire_blocking(&mut self) -> Result<(), LockError> {
+        if let Ok(asked) = &self.asked {
+            let refused = blocking::refuse(&asked.shared.engine);
+            refused.map_err(named(self.info))?;
+        }
+        blocking::block_on(self.acquire())
+    }
+
+    /// Runs `body` under the lease, to its end: nothing can stop it. So what it returns is what
+    /// counts, whatever has become of the lease.
+    pub(crate) fn hold_blocking<T>(&mut self, body: impl FnOnce() -> T) -> Result<T, LockError> {
         let asked = self.asked.as_ref().map_err(Clone::clone)?;
-        let Asked { shared, status, .. } = asked;
-        let mut ended = pin!(status.ended());
-        let finished = poll_fn(|context| {
-            // The clock and not the engine has the last word, so that a deadline holds also
-            // where the news of it comes late.
-            let over = ended.as_mut().poll(context).is_ready();
-            if over || !status.is_held(shared.engine.now()) {
-                return Poll::Ready(None);
-            }
-            body.as_mut().poll(context).map(Some)
-        })
-        .await;
-        shared.check_clock()?;
-        finished.ok_or_else(|| asked.over_error(&self.key))
+        let mut enclosing = Some(asked.enclosing(&self.key));
+        Ok(nesting::within(&mut enclosing, body))
     }
 
     /// Ends the lease, and tells what became of the release.
     pub(crate) fn release(mut self) -> impl Future<Output = Release> + Send {
         let begun = std::mem::take(&mut self.begun);
+        let otherwise = match &self.asked {
+            Ok(asked) if self.joined && asked.remaining().is_zero() => Release::AlreadyExpired,
+            Ok(_) if self.joined => Release::Joined,
+            _ => Release::Unknown,
+        };
         let released = self.asked.as_ref().ok().filter(|_| begun).map(|asked| {
             #[cfg(feature = "test-util")]
             asked.note_end();
@@ -143,9 +195,23 @@ impl Section {
         async move {
             match released {
                 Some(release) => release.await,
-                None => Release::Unknown,
+                None => otherwise,
             }
         }
+    }
+}
+
+impl Section {
+    pub(crate) fn release_blocking(self) -> Release {
+        let refused = match &self.asked {
+            Ok(asked) => blocking::refuse(&asked.shared.engine).is_err(),
+            Err(_) => false,
+        };
+        let released = self.release();
+        if refused {
+            return Release::Unknown;
+        }
+        blocking::block_on(released)
     }
 }
 

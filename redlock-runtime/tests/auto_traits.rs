@@ -62,6 +62,7 @@ async fn futures_are_send() {
     let guard = redlock.lock("k").acquire().await.unwrap();
     send(&guard.extend());
     send(&guard.lost());
+    send(&guard.scope(async {}));
     send(&guard.release());
     send(&redlock.shutdown(std::time::Duration::ZERO));
 }

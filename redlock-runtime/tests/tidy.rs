@@ -20,10 +20,14 @@ const LAYERS: Layers = &[
     ("key", &[]),
     ("journal", &["engine"]),
     ("node_set", &["config", "engine", "journal"]),
-    ("lease", &["engine", "error", "node_set"]),
+    ("nesting", &["engine", "node_set"]),
+    ("blocking", &["config", "engine"]),
+    ("lease", &["engine", "error", "nesting", "node_set"]),
     (
         "section",
-        &["config", "engine", "error", "lease", "node_set"],
+        &[
+            "blocking", "config", "engine", "error", "lease", "nesting", "node_set",
+        ],
     ),
     ("guard", &["lease", "section"]),
     (

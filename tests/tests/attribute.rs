@@ -5,6 +5,8 @@
 mod attribute {
     mod arguments;
     mod attributes;
+    mod blocking;
+    mod durations;
     mod editions;
     mod frameworks;
     mod generics;
@@ -14,6 +16,7 @@ mod attribute {
     mod options;
     mod order;
     mod receivers;
+    mod reentrant;
     mod returns;
     mod send;
     mod support;

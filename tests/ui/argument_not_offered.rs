@@ -1,6 +1,6 @@
 use redlock_runtime::{LockError, redis_lock};
 
-#[redis_lock(key = "order:{id}", reentrant = true)]
+#[redis_lock(key = "order:{id}", shared)]
 async fn pay(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }

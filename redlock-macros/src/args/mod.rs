@@ -24,6 +24,7 @@ pub(crate) struct Args {
     pub(crate) wait: Option<Duration>,
     pub(crate) renew: Option<Renew>,
     pub(crate) max_hold: Option<Duration>,
+    pub(crate) reentrant: bool,
     pub(crate) lease: Option<Ident>,
     pub(crate) name: Option<LitStr>,
     pub(crate) when_held: Option<Expr>,
@@ -62,19 +63,22 @@ impl Args {
         self.given(name).is_some() || self.meant.contains(&name)
     }
 
-    pub(crate) fn durations(&self) -> impl Iterator<Item = &Duration> {
-        let durations = self.named_durations().into_iter();
-        durations.filter_map(|(_, duration)| duration)
+    /// For a body that cannot be stopped when its lease ends.
+    pub(crate) fn renew_by_default(&mut self) {
+        if self.given("renew").is_none() {
+            self.renew = Some(Renew::Default);
+            self.meant.push("renew");
+        }
     }
 
-    /// The arguments whose value is a duration, by their names.
-    pub(crate) fn named_durations(&self) -> [(&'static str, Option<&Duration>); 4] {
-        [
-            ("expire", self.expire.as_ref()),
-            ("wait", self.wait.as_ref()),
-            ("renew", self.renew.as_ref().and_then(Renew::interval)),
-            ("max_hold", self.max_hold.as_ref()),
-        ]
+    pub(crate) fn durations(&self) -> impl Iterator<Item = &Duration> {
+        let durations = [
+            self.expire.as_ref(),
+            self.wait.as_ref(),
+            self.renew.as_ref().and_then(Renew::interval),
+            self.max_hold.as_ref(),
+        ];
+        durations.into_iter().flatten()
     }
 
     fn parse_all(&mut self, input: ParseStream, mistakes: &mut Mistakes) -> Result<()> {
@@ -116,6 +120,10 @@ impl Args {
         if *known == "renew" && ends_argument(input) {
             self.renew = Some(Renew::Default);
             return Ok(());
+        }
+        if *known == "reentrant" {
+            self.reentrant = true;
+            return values::no_value(&name, input);
         }
         let is_given = input.peek(Token![=]) && !input.peek(Token![==]) && !input.peek(Token![=>]);
         if !is_given {

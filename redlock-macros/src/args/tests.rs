@@ -15,7 +15,7 @@ fn mistakes(source: &str) -> Vec<String> {
 #[test]
 fn every_argument() {
     let (args, mistakes) = parse(
-        r#"key = "order:{id}", expire = 5s, wait = WAIT, renew = 1s, max_hold = 1m,
+        r#"key = "order:{id}", expire = 5s, wait = WAIT, renew = 1s, max_hold = 1m, reentrant,
            lease = lease, name = "orders", when_held = Ok(()), on_error = |error, | Err::<(), _>(error),
            via = pick::<u8, u16>(a = 1, b), crate = ::lock,"#,
     );
@@ -45,6 +45,25 @@ fn renew_takes_an_interval_or_nothing() {
 }
 
 #[test]
+fn reentrant_takes_no_value() {
+    let (args, wrong) = parse("reentrant, expire = 5s");
+    assert!(args.reentrant && wrong.is_empty() && !parse("renew").0.reentrant);
+    let message = "`reentrant` takes no value; write `reentrant`";
+    for source in [
+        "reentrant = true",
+        "reentrant = 1, renew",
+        "reentrant(true)",
+        "reentrant =",
+    ] {
+        assert_eq!(mistakes(source), [message], "{source}");
+    }
+    assert_eq!(
+        mistakes("reentrant = false"),
+        ["`reentrant` takes no value; leave it out if the lock is not to be reentrant"]
+    );
+}
+
+#[test]
 fn unknown_arguments() {
     assert_eq!(
         mistakes("expires = 5s"),
@@ -58,7 +77,7 @@ fn unknown_arguments() {
         mistakes("colour = 5s"),
         [
             "unknown argument `colour`; the arguments are `key`, `expire`, `wait`, `renew`, \
-          `max_hold`, `lease`, `name`, `when_held`, `on_error`, `via` and `crate`"
+          `max_hold`, `reentrant`, `lease`, `name`, `when_held`, `on_error`, `via` and `crate`"
         ]
     );
 }
@@ -95,7 +114,7 @@ fn names_of_several_words() {
 fn what_the_attribute_does_not_have() {
     for (name, remedy) in [
         ("keyPrefix", "`Redlock::builder()`"),
-        ("reentrant", "leave it out"),
+        ("shared", "leave it out"),
         ("no_wait", "leave it out"),
         ("lock_at_least_for", "sleep at the end of the body"),
     ] {

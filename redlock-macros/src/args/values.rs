@@ -57,6 +57,20 @@ pub(super) fn renew_interval(name: &Ident, input: ParseStream) -> Result<Duratio
     }
 }
 
+/// For a flag, which is given by its name alone.
+pub(super) fn no_value(name: &Ident, input: ParseStream) -> Result<()> {
+    let value = rest_of_argument(input)?;
+    let tokens: Vec<TokenTree> = value.clone().into_iter().collect();
+    let message = match joined(&tokens).trim_start_matches(['=', ' ']) {
+        "" if tokens.is_empty() => return Ok(()),
+        "false" | "no" | "off" | "never" | "(false)" => {
+            format!("`{name}` takes no value; leave it out if the lock is not to be {name}")
+        }
+        _ => format!("`{name}` takes no value; write `{name}`"),
+    };
+    Err(Error::new_spanned(value, message))
+}
+
 pub(super) fn key(input: ParseStream) -> Result<Template> {
     let value = rest_of_argument(input)?;
     let Ok(Lit::Str(literal)) = syn::parse2::<Lit>(value.clone()) else {

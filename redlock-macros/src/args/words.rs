@@ -7,12 +7,13 @@ use syn::ext::IdentExt;
 use crate::suggest;
 
 /// Every argument there is, with an example.
-pub(crate) const ARGUMENTS: [(&str, &str); 11] = [
+pub(crate) const ARGUMENTS: [(&str, &str); 12] = [
     ("key", "key = \"order:{id}\""),
     ("expire", "expire = 5s"),
     ("wait", "wait = 2s"),
     ("renew", "renew = 1s"),
     ("max_hold", "max_hold = 1m"),
+    ("reentrant", "reentrant"),
     ("lease", "lease = lease"),
     ("name", "name = \"orders\""),
     ("when_held", "when_held = Ok(())"),
@@ -22,7 +23,7 @@ pub(crate) const ARGUMENTS: [(&str, &str); 11] = [
 ];
 
 /// Words that other lock libraries use, and ours for the same. `_` makes no difference.
-pub(super) const SYNONYMS: [(&str, &[&str]); 11] = [
+pub(super) const SYNONYMS: [(&str, &[&str]); 12] = [
     (
         "key",
         &["id", "resource", "lock", "lock_name", "lock_key", "format"],
@@ -63,6 +64,7 @@ pub(super) const SYNONYMS: [(&str, &[&str]); 11] = [
         ],
     ),
     ("max_hold", &["hold", "max_duration", "max_time"]),
+    ("reentrant", &["recursive", "nested", "join"]),
     (
         "lease",
         &["guard", "token", "fence", "fencing", "bind", "as"],
@@ -145,9 +147,8 @@ pub(super) const ELSEWHERE: [(&[&str], &str); 9] = [
         "leave it out: without `renew` the lock is not renewed",
     ),
     (
-        &["fair", "reentrant", "read", "write", "shared", "exclusive"],
-        "leave it out: every lock is exclusive, is not re-entrant, \
-         and is served in order within a process",
+        &["fair", "read", "write", "shared", "exclusive"],
+        "leave it out: every lock is exclusive, and is served in order within a process",
     ),
     (
         &["owner", "value", "random"],

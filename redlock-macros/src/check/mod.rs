@@ -6,7 +6,7 @@ use syn::ext::IdentExt;
 use syn::{Error, Expr};
 
 use crate::args::{Args, Renew};
-use crate::duration::{Duration, Known, not_constant};
+use crate::duration::{Duration, Known};
 use crate::function::Function;
 use crate::key::{Ambiguity, Template};
 use crate::mistakes::Mistakes;
@@ -104,13 +104,8 @@ pub(crate) fn names(args: &Args, function: &Function, mistakes: &mut Mistakes) {
         names_as_text(key, &names, mistakes);
         separators(key, &function.variable_names(), mistakes);
     }
-    for (name, duration) in args.named_durations() {
-        let constant = duration.and_then(Duration::constant);
-        let ident = constant.and_then(|path| path.path.get_ident());
-        if let Some(ident) = ident.filter(|ident| names.contains(&ident.unraw().to_string())) {
-            mistakes.add_at(ident.span(), not_constant(name));
-        }
-    }
+    let wrong = args.durations().filter_map(|it| it.wrong_deref(&names));
+    wrong.for_each(|mistake| mistakes.add(mistake));
     for (name, value) in [("when_held", &args.when_held), ("on_error", &args.on_error)] {
         if let Some(place) = value.as_ref().and_then(self_of)
             && function.moves_mutable_self()

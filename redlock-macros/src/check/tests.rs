@@ -257,11 +257,9 @@ fn a_name_in_a_constant_key_is_meant_to_be_a_placeholder() {
 }
 
 #[test]
-fn an_argument_is_no_constant() {
-    let mistakes = argument_mistakes("key = \"k\", wait = order, renew = order");
-    assert_eq!(mistakes.len(), 2);
-    assert!(mistakes[0].starts_with("`wait` takes a literal such as `5s`"));
-    assert!(mistakes[1].contains(".renew_every(..)"));
+fn constants_are_no_references() {
+    let wrong = argument_mistakes("key = \"k\", expire = *LEASE, wait = *order, renew = *order.it");
+    assert_eq!(wrong, ["write `LEASE` without the `*`"]);
 }
 
 #[test]

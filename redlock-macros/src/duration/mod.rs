@@ -1,14 +1,18 @@
-//! Durations: `500ms`, `5s`, `1.5m`, `30` (seconds), or the path of a constant.
+//! Durations: `500ms`, `5s`, `1.5m`, `30` (seconds), the path of a constant, or what an argument has,
+//! such as `config.lease`.
 
 mod meaning;
 
 use std::fmt::Display;
 
-use proc_macro2::{Delimiter, Literal, Span, TokenStream, TokenTree};
-use syn::{Error, ExprPath, Result};
+use proc_macro2::{Delimiter, Ident, Literal, Span, TokenStream, TokenTree};
+use syn::ext::IdentExt;
+use syn::{Error, Expr, ExprPath, Result, UnOp};
+
+use quote::ToTokens;
 
 use self::meaning::remedy;
-use crate::tokens::{joined, ungrouped};
+use crate::tokens::{for_each_ident, joined, ungrouped};
 
 /// The units, with their milliseconds. None starts with `e`: such a suffix does not even lex.
 const UNITS: [(&str, u64); 4] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
@@ -18,8 +22,10 @@ const LONGEST_WITHOUT_UNIT: u64 = 1_000_000;
 
 pub(crate) enum Duration {
     Known(Known),
-    /// A constant of type `std::time::Duration`; its value is known to rustc only.
-    Constant(ExprPath),
+    /// A constant of type `std::time::Duration`, whose value is known to rustc only; or an argument.
+    Path(ExprPath),
+    /// A field or what a method returns, known when the function is called.
+    Computed(Box<Expr>),
 }
 
 /// A literal.
@@ -39,24 +45,89 @@ impl Duration {
             return known.map_err(|message| Error::new(literal.span(), message));
         }
         match syn::parse2(tokens.iter().cloned().collect()) {
-            Ok(path) => Ok(Self::Constant(path)),
-            Err(_) => Err(Error::new_spanned(value, mistake(name, &tokens))),
+            Ok(Expr::Path(path)) => Ok(Self::Path(path)),
+            Ok(expression) if is_computed(&expression) => {
+                let awaited = awaited(&expression);
+                awaited.map_or_else(|| Ok(Self::Computed(Box::new(expression))), Err)
+            }
+            _ => Err(Error::new_spanned(value, mistake(name, &tokens))),
+        }
+    }
+
+    /// Of a function with these arguments, what is known only when it is called.
+    pub(crate) fn computed(&self, arguments: &[String]) -> Option<Expr> {
+        match self {
+            Self::Computed(expression) => Some(Expr::clone(expression)),
+            Self::Path(path) => {
+                let is_argument = |name: &Ident| arguments.contains(&name.unraw().to_string());
+                let argument = path.path.get_ident().filter(|name| is_argument(name));
+                argument.map(|_| Expr::Path(path.clone()))
+            }
+            Self::Known(_) => None,
         }
     }
 
     pub(crate) fn known(&self) -> Option<&Known> {
         match self {
             Self::Known(known) => Some(known),
-            Self::Constant(_) => None,
+            Self::Path(_) | Self::Computed(_) => None,
         }
     }
 
-    pub(crate) fn constant(&self) -> Option<&ExprPath> {
+    /// The mistake of `*LEASE`, which is no reference.
+    pub(crate) fn wrong_deref(&self, arguments: &[String]) -> Option<Error> {
+        let Self::Computed(expression) = self else {
+            return None;
+        };
+        let Expr::Unary(unary) = &**expression else {
+            return None;
+        };
+        let Expr::Path(path) = &*unary.expr else {
+            return None;
+        };
+        let value = Self::Path(path.clone());
+        let value = value.constant(arguments)?.to_token_stream();
+        let message = format!("write `{value}` without the `*`");
+        Some(Error::new_spanned(unary, message))
+    }
+
+    /// Of a function with these arguments, what rustc knows the value of.
+    pub(crate) fn constant(&self, arguments: &[String]) -> Option<&ExprPath> {
         match self {
-            Self::Known(_) => None,
-            Self::Constant(path) => Some(path),
+            Self::Path(path) => Some(path).filter(|_| self.computed(arguments).is_none()),
+            Self::Known(_) | Self::Computed(_) => None,
         }
     }
+}
+
+/// Whether it is a field or a method of something that is not a number.
+fn is_computed(expression: &Expr) -> bool {
+    let of = match expression {
+        Expr::Field(field) => &field.base,
+        Expr::MethodCall(call) => &call.receiver,
+        Expr::Unary(unary) if matches!(unary.op, UnOp::Deref(_)) => {
+            return is_computed(&unary.expr) || matches!(*unary.expr, Expr::Path(_));
+        }
+        _ => return false,
+    };
+    !matches!(**of, Expr::Lit(_))
+}
+
+fn is_path_or_computed(text: &str) -> bool {
+    let expression = syn::parse_str(text);
+    expression.is_ok_and(|it| matches!(it, Expr::Path(_)) || is_computed(&it))
+}
+
+/// The mistake of one that waits for its value.
+fn awaited(expression: &Expr) -> Option<Error> {
+    let mut place = None;
+    for_each_ident(expression.to_token_stream(), &mut |ident| {
+        if ident == "await" {
+            place = Some(ident.span());
+        }
+    });
+    let message = "a duration cannot be awaited; make it an argument, or await it in the caller";
+    place.map(|place| Error::new(place, message))
 }
 
 fn from_literal(name: &str, literal: &Literal) -> std::result::Result<Known, String> {
@@ -166,7 +237,7 @@ fn not_a_number(name: &str, text: &str) -> String {
             format!("expected a duration; write {remedy} without the quotes")
         }
         Some(remedy) => format!("expected a duration; write {remedy}"),
-        None if is_placeholder => not_constant(name),
+        None if is_placeholder => no_duration(name),
         None => "expected a duration, such as `5s`".to_owned(),
     }
 }
@@ -182,7 +253,7 @@ fn mistake(name: &str, tokens: &[TokenTree]) -> String {
                 Delimiter::Parenthesis | Delimiter::None => "parentheses",
             };
             let inside = joined(&group.stream().into_iter().collect::<Vec<_>>());
-            if to_millis(&inside).is_some() || syn::parse_str::<ExprPath>(&inside).is_ok() {
+            if to_millis(&inside).is_some() || is_path_or_computed(&inside) {
                 return format!("write `{inside}` without the {brackets}");
             }
             one_token(name, remedy(&inside))
@@ -191,7 +262,7 @@ fn mistake(name: &str, tokens: &[TokenTree]) -> String {
             let inside = joined(&group.stream().into_iter().collect::<Vec<_>>());
             match to_millis(&inside) {
                 Some(_) => format!("write `{inside}` without the `Some`"),
-                None => not_constant(name),
+                None => no_duration(name),
             }
         }
         // `5.seconds()`, or `5s.into()`
@@ -214,14 +285,14 @@ fn mistake(name: &str, tokens: &[TokenTree]) -> String {
         }
         [TokenTree::Punct(sign), value @ ..] if ['+', '&', '*'].contains(&sign.as_char()) => {
             let value = joined(value);
-            match syn::parse_str::<ExprPath>(&value) {
-                Ok(_) => format!("write `{value}` without the `{sign}`"),
-                Err(_) => with_remedy("a duration is one token", &value),
+            match is_path_or_computed(&value) {
+                true => format!("write `{value}` without the `{sign}`"),
+                false => with_remedy("a duration is one token", &value),
             }
         }
         [TokenTree::Ident(_), ..] => match remedy(&text) {
             Some(remedy) => format!("expected a duration; write {remedy}"),
-            None => not_constant(name),
+            None => no_duration(name),
         },
         [TokenTree::Literal(_), ..] if remedy(&text).is_none() => format!(
             "`{text}` is not worked out; write one token, such as `5s`, or the path of a constant"
@@ -233,20 +304,19 @@ fn mistake(name: &str, tokens: &[TokenTree]) -> String {
 fn one_token(name: &str, remedy: Option<String>) -> String {
     match remedy {
         Some(remedy) => format!("a duration is one token: write {remedy}"),
-        None => not_constant(name),
+        None => no_duration(name),
     }
 }
 
-/// What the attribute cannot say, and what can.
-pub(crate) fn not_constant(name: &str) -> String {
-    let (method, alone) = match name {
-        "renew" => ("renew_every", " stands alone for a third of `expire`, or"),
-        _ => (name, ""),
+/// What the attribute cannot read, and what it can.
+fn no_duration(name: &str) -> String {
+    let alone = match name {
+        "renew" => " stands alone for a third of `expire`, or",
+        _ => "",
     };
     format!(
-        "`{name}`{alone} takes a literal such as `5s`, or the path of a constant; \
-         for a duration that is known only at run time, \
-         use `redlock.lock(key).{method}(..).hold(..)` instead of the attribute"
+        "`{name}`{alone} takes a literal such as `5s`, the path of a constant, or an argument with its \
+         fields and methods, such as `config.lease`"
     )
 }
 

@@ -3,7 +3,7 @@ use super::*;
 fn millis(source: &str) -> u64 {
     match parse(source) {
         Ok(Duration::Known(known)) => known.millis,
-        Ok(Duration::Constant(_)) => panic!("{source} is read as a path"),
+        Ok(Duration::Path(_) | Duration::Computed(_)) => panic!("{source} has another value"),
         Err(error) => panic!("{source}: {error}"),
     }
 }
@@ -67,7 +67,7 @@ fn notations_of_other_libraries() {
         assert_eq!(mistake(source), message);
     }
     let [of_run_time, placeholder] = ["Duration::new(5, 7)", "\"${lock.ttl}\""].map(mistake);
-    assert!(of_run_time.contains("known only at run time"));
+    assert!(of_run_time.contains("such as `config.lease`"));
     assert_eq!(of_run_time, placeholder);
 }
 
@@ -79,10 +79,37 @@ fn paths() {
         "Self::LEASE",
         "<T as Leased>::LEASE",
     ] {
-        assert!(
-            matches!(parse(source), Ok(Duration::Constant(_))),
-            "{source}"
-        );
+        assert!(matches!(parse(source), Ok(Duration::Path(_))), "{source}");
+    }
+}
+
+#[test]
+fn what_an_argument_has() {
+    let arguments = ["lease".to_owned(), "type".to_owned()];
+    for source in [
+        "lease",
+        "r#type",
+        "self.lease",
+        "config.timeouts().lease",
+        "*self.lease",
+        "*lease",
+        "lease.0",
+        "LEASE.mul_f64(2.)",
+        "settings().lease",
+        "self.of[0].lease(1, 2)",
+    ] {
+        let duration = parse(source).unwrap();
+        assert!(duration.computed(&arguments).is_some(), "{source}");
+        assert!(duration.constant(&arguments).is_none(), "{source}");
+    }
+    for source in ["LEASE", "lease::lease", "Self::lease"] {
+        let duration = parse(source).unwrap();
+        assert!(duration.computed(&arguments).is_none(), "{source}");
+        assert!(duration.constant(&arguments).is_some(), "{source}");
+    }
+    let awaited = "a duration cannot be awaited; make it an argument, or await it in the caller";
+    for source in ["self.lease().await.0", "self.lease(id().await)"] {
+        assert_eq!(mistake(source), awaited, "{source}");
     }
 }
 
@@ -225,6 +252,8 @@ fn what_is_around_a_duration() {
             "write `config::LEASE` without the parentheses",
         ),
         ("&LEASE", "write `LEASE` without the `&`"),
+        ("&self.lease", "write `self.lease` without the `&`"),
+        ("(self.lease)", "write `self.lease` without the parentheses"),
     ]);
 }
 
@@ -256,14 +285,13 @@ fn other_values() {
             "expected a duration; write `7ms`",
         ),
     ]);
-    let other = "`expire` takes a literal such as `5s`, or the path of a constant; for a \
-                 duration that is known only at run time, use \
-                 `redlock.lock(key).expire(..).hold(..)` instead of the attribute";
+    let other = "`expire` takes a literal such as `5s`, the path of a constant, or an argument with its \
+                 fields and methods, such as `config.lease`";
     for source in [
         "Duration::from_secs(n)",
         "lease()",
-        "self.lease",
         "LEASE * 2",
+        "self.lease()?",
     ] {
         assert_eq!(mistake(source), other, "{source}");
     }

@@ -7,8 +7,8 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{
-    Attribute, Error, FnArg, Ident, Pat, ReceiverKind, Result, ReturnType, Signature, Token, Type,
-    Visibility,
+    Attribute, Error, FnArg, Ident, Pat, ReceiverKind, Result, ReturnType, Safety, Signature,
+    Token, Type, Visibility,
 };
 
 use crate::tokens::{for_each_ident, ungrouped, with_inferred_impls};
@@ -21,10 +21,12 @@ pub(crate) struct Function {
     pub(crate) inner_attributes: TokenStream,
     /// What runs under the lock, in the user's braces.
     pub(crate) body: Group,
-    /// What `await` gives, with `_` for each `impl Trait`.
+    /// What the body gives, with `_` for each `impl Trait`.
     pub(crate) output: TokenStream,
     /// If another attribute has already made a boxed future of the function: what is around it.
     pub(crate) boxed: Option<Boxed>,
+    /// It is not `async`: it blocks its thread, and its body cannot be stopped.
+    pub(crate) is_blocking: bool,
 }
 
 /// `before Box::pin(attributes async move { .. })`
@@ -65,21 +67,14 @@ impl Function {
         }
         let (inner_attributes, body) = split_inner_attributes(body);
         if signature.asyncness.is_some() {
-            let output = match &signature.output {
-                // At the function's name, for want of a type to point at.
-                ReturnType::Default => {
-                    let place = signature.ident.span().resolved_at(Span::mixed_site());
-                    quote_spanned!(place=> ())
-                }
-                ReturnType::Type(_, ty) => with_inferred_impls(ty.to_token_stream())?,
-            };
             return Ok(Self {
+                output: output(&signature)?,
                 head,
                 signature,
                 inner_attributes,
                 body,
-                output,
                 boxed: None,
+                is_blocking: false,
             });
         }
         match (boxed_output(&signature), boxed_body(&body)) {
@@ -101,8 +96,20 @@ impl Function {
                 body,
                 output,
                 boxed: Some(boxed),
+                is_blocking: false,
             }),
-            _ => Err(not_async(&signature)),
+            _ => {
+                refuse_to_block(&signature, &body)?;
+                Ok(Self {
+                    output: output(&signature)?,
+                    head,
+                    signature,
+                    inner_attributes,
+                    body,
+                    boxed: None,
+                    is_blocking: true,
+                })
+            }
         }
     }
 
@@ -206,32 +213,71 @@ fn not_a_function(item: ParseStream) -> Option<Error> {
         item @ ("struct" | "enum" | "union" | "const" | "static" | "type" | "use") => {
             let article = if item == "enum" { "an" } else { "a" };
             let message = format!(
-                "`#[redis_lock]` locks the body of an `async fn`; {article} `{item}` has none"
+                "`#[redis_lock]` locks the body of a function; {article} `{item}` has none"
             );
             return Some(Error::new(keyword.span(), message));
         }
         _ => return None,
     };
-    let message = format!("`#[redis_lock]` locks the body of an `async fn`; {remedy}");
+    let message = format!("`#[redis_lock]` locks the body of a function; {remedy}");
     Some(Error::new(keyword.span(), message))
 }
 
-fn not_async(signature: &Signature) -> Error {
-    match &signature.constness {
-        Some(constness) => Error::new(
-            constness.span,
-            "a `const fn` cannot wait for a lock; `#[redis_lock]` needs an `async fn`",
-        ),
-        None => Error::new(
-            signature.fn_token.span,
-            format!(
-                "`#[redis_lock]` needs an `async fn`; if an attribute above it removed `async`, put \
-                 `#[redis_lock]` first, else lock where the function is called: \
-                 `redlock.lock(key).hold(async |_| {}(..))`",
-                signature.ident
-            ),
-        ),
+/// The type that the signature names, with `_` for each `impl Trait`.
+fn output(signature: &Signature) -> Result<TokenStream> {
+    match &signature.output {
+        // At the function's name, for want of a type to point at.
+        ReturnType::Default => {
+            let place = signature.ident.span().resolved_at(Span::mixed_site());
+            Ok(quote_spanned!(place=> ()))
+        }
+        ReturnType::Type(_, ty) => with_inferred_impls(ty.to_token_stream()),
     }
+}
+
+/// Functions that are not `async` and must not, or most likely do not want to, block a thread.
+fn refuse_to_block(signature: &Signature, body: &Group) -> Result<()> {
+    let function = &signature.ident;
+    let (place, message) = if let Some(constness) = &signature.constness {
+        let message =
+            "a `const fn` cannot wait for a lock; `#[redis_lock]` needs an `async fn` or a `fn`";
+        (constness.span, message.to_owned())
+    } else if matches!(signature.safety, Safety::Unsafe(_)) || signature.abi.is_some() {
+        let message = format!(
+            "`#[redis_lock]` needs a safe `fn`, or an `async fn`; lock a safe function that calls \
+             `{function}`"
+        );
+        (signature.fn_token.span, message)
+    } else if returns_future(signature) || drives_future(body) {
+        let message = format!(
+            "this function only makes a future, or drives one; if an attribute above it removed \
+             `async`, put `#[redis_lock]` first, else make it an `async fn`, or lock where the \
+             function is called: `redlock.lock(key).hold(async |_| {function}(..))`"
+        );
+        (signature.fn_token.span, message)
+    } else {
+        return Ok(());
+    };
+    Err(Error::new(place, message))
+}
+
+/// By the name that its type has.
+fn returns_future(signature: &Signature) -> bool {
+    let mut found = false;
+    for_each_ident(signature.output.to_token_stream(), &mut |ident| {
+        found |= ident.to_string().ends_with("Future");
+    });
+    found
+}
+
+/// As `#[tokio::main]` leaves it: `block_on(async { .. })`.
+fn drives_future(body: &Group) -> bool {
+    let (mut has_async, mut has_block_on) = (false, false);
+    for_each_ident(body.stream(), &mut |ident| {
+        has_async |= ident == "async";
+        has_block_on |= ident == "block_on";
+    });
+    has_async && has_block_on
 }
 
 /// Takes `#![...]` from the start of the body; the rest keeps the user's braces.

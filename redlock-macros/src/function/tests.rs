@@ -85,38 +85,85 @@ fn boxed_futures_of_other_attributes() {
 }
 
 #[test]
-fn not_async() {
-    let message = "`#[redis_lock]` needs an `async fn`; if an attribute above it removed \
-                   `async`, put `#[redis_lock]` first, else lock where the function is called: \
-                   `redlock.lock(key).hold(async |_| f(..))`";
-    assert_eq!(
-        mistake(quote!(
+fn functions_that_block() {
+    for item in [
+        quote!(
             fn f() {}
-        )),
-        message
+        ),
+        quote!(
+            pub fn f<'a, T>(&'a self, it: T) -> Result<&'a T, E> {
+                self.runtime.block_on(it.get())
+            }
+        ),
+        quote!(
+            fn f() -> impl Iterator<Item = u8> {
+                []
+            }
+        ),
+    ] {
+        assert!(parse(item).is_blocking);
+    }
+    assert!(
+        !parse(quote!(
+            async fn f() {}
+        ))
+        .is_blocking
     );
-    assert_eq!(
-        mistake(quote!(
+    let output = parse(quote!(
+        fn f() -> impl Iterator<Item = u8> {}
+    ));
+    assert_eq!(output.output.to_string(), "_");
+}
+
+#[test]
+fn functions_that_cannot_block() {
+    let makes_future = "this function only makes a future, or drives one; if an attribute above it \
+                        removed `async`, put `#[redis_lock]` first, else make it an `async fn`, or \
+                        lock where the function is called: \
+                        `redlock.lock(key).hold(async |_| f(..))`";
+    for item in [
+        quote!(
             fn f() -> impl Future<Output = u8> {
                 async move { 1 }
             }
-        )),
-        message
-    );
-    assert_eq!(
-        mistake(quote!(
+        ),
+        quote!(
             fn f() -> Pin<Box<dyn Future<Output = u8>>> {
                 other()
             }
-        )),
-        message
-    );
+        ),
+        quote!(
+            fn f() -> BoxFuture<'static, u8> {
+                other()
+            }
+        ),
+        quote!(
+            fn main() {
+                let body = async {};
+                Builder::new().block_on(body)
+            }
+        ),
+    ] {
+        assert_eq!(mistake(item).replace("main(..)", "f(..)"), makes_future);
+    }
     assert_eq!(
         mistake(quote!(
             const fn f() {}
         )),
-        "a `const fn` cannot wait for a lock; `#[redis_lock]` needs an `async fn`"
+        "a `const fn` cannot wait for a lock; `#[redis_lock]` needs an `async fn` or a `fn`"
     );
+    let message =
+        "`#[redis_lock]` needs a safe `fn`, or an `async fn`; lock a safe function that calls `f`";
+    for item in [
+        quote!(
+            unsafe fn f() {}
+        ),
+        quote!(
+            extern "C" fn f() {}
+        ),
+    ] {
+        assert_eq!(mistake(item), message);
+    }
 }
 
 #[test]
@@ -154,9 +201,8 @@ fn nothing_to_lock() {
 
 #[test]
 fn not_a_function() {
-    let none = |item: &str| {
-        format!("`#[redis_lock]` locks the body of an `async fn`; a `{item}` has none")
-    };
+    let none =
+        |item: &str| format!("`#[redis_lock]` locks the body of a function; a `{item}` has none");
     assert_eq!(
         mistake(quote!(
             #[derive(Debug)]
@@ -202,18 +248,18 @@ fn not_a_function() {
         mistake(quote!(
             unsafe impl Send for S {}
         )),
-        "`#[redis_lock]` locks the body of an `async fn`; put it on the methods of this `impl`"
+        "`#[redis_lock]` locks the body of a function; put it on the methods of this `impl`"
     );
     assert_eq!(
         mistake(quote!(
             pub mod m {}
         )),
-        "`#[redis_lock]` locks the body of an `async fn`; put it on the functions of this module"
+        "`#[redis_lock]` locks the body of a function; put it on the functions of this module"
     );
     assert_eq!(
         mistake(quote!(
             trait T {}
         )),
-        "`#[redis_lock]` locks the body of an `async fn`; put it on the methods that have a body"
+        "`#[redis_lock]` locks the body of a function; put it on the methods that have a body"
     );
 }

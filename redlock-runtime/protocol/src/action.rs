@@ -208,6 +208,8 @@ pub enum Release {
     /// Too few nodes answered, or the node set was shut down. The library releases the other keys when
     /// their nodes can be reached again; until then they may expire.
     Unknown,
+    /// The section had joined the lease of the one around it, which still holds the lock.
+    Joined,
 }
 
 /// The state of a node.

@@ -13,6 +13,8 @@ pub struct Options {
     pub renew: Renew,
     /// The longest time that renewals may keep the lock.
     pub max_hold: Option<Duration>,
+    /// Whether it joins the lease of a section around it on the same key.
+    pub reentrant: bool,
 }
 
 /// Whether and how often a lease is renewed.

@@ -221,6 +221,12 @@ pub enum ConfigProblem {
     },
     /// `max_hold` limits renewals, but `renew` is not set.
     MaxHoldWithoutRenew,
+    /// A lock was asked for by blocking the thread, within a task of an async runtime, whose other
+    /// tasks would stand still. Await the lock there, or call the blocking code by `spawn_blocking`.
+    BlocksRuntime,
+    /// A lock was asked for by blocking the thread, and the node set works on a
+    /// [runtime](crate::Builder::runtime) of one thread, which may be the one that would be blocked.
+    EngineOnCurrentThread,
     /// An annotated function cannot work with this node set. One such problem for each mistake.
     Section {
         /// The function.
@@ -276,6 +282,14 @@ impl fmt::Display for ConfigProblem {
             Self::ReservedKey { key } => write!(
                 f,
                 "the key `{key}` begins with `{RESERVED}`, which is reserved for the library's own keys; use another key or key prefix"
+            ),
+            Self::BlocksRuntime => f.write_str(
+                "waiting for a lock would block a thread of the async runtime; call blocking code by \
+                 `spawn_blocking`, or await the lock",
+            ),
+            Self::EngineOnCurrentThread => f.write_str(
+                "waiting for a lock could block the only thread of the runtime that the node set works \
+                 on; leave out `Builder::runtime`, or give it a runtime of several threads",
             ),
             Self::Section { section, problem } => write!(f, "{section}: {problem}"),
             Self::AlreadyInstalled => write!(
@@ -394,6 +408,8 @@ impl ConfigProblem {
             | Self::TooManyNodes { .. }
             | Self::ReservedKey { .. }
             | Self::Section { .. }
+            | Self::BlocksRuntime
+            | Self::EngineOnCurrentThread
             | Self::AlreadyInstalled
             | Self::PausedClock
             | Self::NoEngine { .. } => Ok(()),

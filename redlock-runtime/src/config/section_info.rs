@@ -7,8 +7,9 @@ use super::options::{Options, Renew};
 /// An annotated function, as its attribute describes it; see
 /// [`Redlock::sections`](crate::Redlock::sections).
 ///
-/// Of a duration that is a constant of a type, such as `expire = Self::LEASE`, the value is not known
-/// here, and the methods answer as if the attribute did not name it.
+/// Of a duration that is a constant of a type, such as `expire = Self::LEASE`, or that is known at run
+/// time only, such as `expire = self.lease`, the value is not known here, and the methods answer as if
+/// the attribute did not name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SectionInfo {
     name: &'static str,
@@ -126,7 +127,7 @@ impl SectionInfo {
         self
     }
 
-    /// Without the durations that only an instance of the function knows.
+    /// Without the durations that only an instance or a call of the function knows.
     #[must_use]
     pub const fn incomplete(mut self) -> Self {
         self.is_complete = false;
@@ -154,7 +155,7 @@ impl SectionInfo {
     }
 }
 
-/// What an expansion leaves for [`SectionInfo::all`].
+/// What an expansion leaves for `SectionInfo::all`.
 #[derive(Debug)]
 pub struct Registered(pub &'static SectionInfo);
 

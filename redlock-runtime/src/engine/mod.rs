@@ -21,7 +21,10 @@ use redlock_protocol::{
     Env, Instant, LockParams, NodeState, Protocol, Refusal, Release, SectionId, Settings,
     ShutdownError, Verdict,
 };
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::{
+    runtime::{Handle, RuntimeFlavor},
+    sync::{mpsc, oneshot, watch},
+};
 use uuid::Uuid;
 
 use self::{clock::Clock, command::Command, driver::Driver};
@@ -37,7 +40,7 @@ pub(crate) struct Config {
     pub(crate) nodes: Vec<Target>,
     pub(crate) settings: Settings,
     /// Where to run, if not on a thread of its own.
-    pub(crate) runtime: Option<tokio::runtime::Handle>,
+    pub(crate) runtime: Option<Handle>,
     /// Makes every run of a test draw the same numbers.
     #[cfg(feature = "test-util")]
     pub(crate) seed: Option<u64>,
@@ -53,6 +56,8 @@ pub(crate) struct Engine {
     /// The process that started it: a fork has this memory, but not the thread.
     process: u32,
     own_thread: bool,
+    /// It works only while somebody drives the runtime that it is on.
+    needs_threads_of_others: bool,
 }
 
 /// The engine is gone: shut down, its runtime dropped, or left behind by a fork.
@@ -87,6 +92,11 @@ impl Engine {
         let (inbox, received) = mpsc::unbounded_channel();
         let (node_states, nodes) = watch::channel(vec![None; config.nodes.len()]);
         let own_thread = config.runtime.is_none();
+        let is_current_thread = |runtime: &Handle| {
+            // Other flavors have threads of their own.
+            runtime.runtime_flavor() == RuntimeFlavor::CurrentThread
+        };
+        let needs_threads_of_others = config.runtime.as_ref().is_some_and(is_current_thread);
         let clock = match &config.runtime {
             None => Clock::System,
             Some(runtime) => {
@@ -127,6 +137,7 @@ impl Engine {
             next_section: AtomicU64::new(0),
             process: std::process::id(),
             own_thread,
+            needs_threads_of_others,
         })
     }
 
@@ -144,13 +155,16 @@ impl Engine {
         SectionId(self.next_section.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// Whether blocking a thread may keep the engine from work, whichever thread that is.
+    pub(crate) const fn needs_threads_of_others(&self) -> bool {
+        self.needs_threads_of_others
+    }
+
     /// False where blocking this thread would keep the engine from the work it is waited for.
     pub(crate) fn works_while_this_thread_waits(&self) -> bool {
-        let here = tokio::runtime::Handle::try_current();
+        let here = Handle::try_current();
         self.own_thread
-            || here.is_ok_and(|runtime| {
-                runtime.runtime_flavor() != tokio::runtime::RuntimeFlavor::CurrentThread
-            })
+            || here.is_ok_and(|runtime| runtime.runtime_flavor() != RuntimeFlavor::CurrentThread)
     }
 
     pub(crate) async fn acquire(

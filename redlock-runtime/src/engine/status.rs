@@ -1,9 +1,12 @@
 //! What guards read of their lease without asking: its deadline, and whether it is over. The
 //! engine writes it, and the holder when it lets go.
 
-use std::sync::{
-    OnceLock,
-    atomic::{AtomicBool, AtomicU64, Ordering},
+use std::{
+    sync::{
+        OnceLock,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use redlock_protocol::{Instant, Loss, Token};
@@ -12,15 +15,29 @@ use tokio::sync::Notify;
 /// One lease's state, shared by the engine, the guard and its views.
 #[derive(Debug, Default)]
 pub(crate) struct Status {
+    /// What its section is called.
+    pub(crate) name: Option<&'static str>,
+    /// What an extension makes of the lease; `None` if it is renewed anyway.
+    pub(crate) extends_to: Option<Duration>,
     /// Nanoseconds on the engine's clock; zero before the lock is held.
     deadline: AtomicU64,
     token: AtomicU64,
     loss: OnceLock<Loss>,
     released: AtomicBool,
+    /// Somebody beside the holder waits for its end, and so for the release.
+    is_followed: AtomicBool,
     changed: Notify,
 }
 
 impl Status {
+    pub(crate) fn new(name: Option<&'static str>, extends_to: Option<Duration>) -> Self {
+        Self {
+            name,
+            extends_to,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn grant(&self, deadline: Instant, token: Token) {
         self.token.store(token.0, Ordering::Release);
         self.hold_until(deadline);
@@ -46,7 +63,14 @@ impl Status {
 
     /// The holder has let go.
     pub(crate) fn release(&self) {
-        self.released.store(true, Ordering::Release);
+        self.released.store(true, Ordering::SeqCst);
+        if self.is_followed.load(Ordering::SeqCst) {
+            self.changed.notify_waiters();
+        }
+    }
+
+    pub(crate) fn is_released(&self) -> bool {
+        self.released.load(Ordering::Acquire)
     }
 
     pub(crate) fn deadline(&self) -> Instant {
@@ -59,7 +83,18 @@ impl Status {
 
     /// Held, not known to be lost, not released, and before its deadline.
     pub(crate) fn is_held(&self, now: Instant) -> bool {
-        now < self.deadline() && self.loss().is_none() && !self.released.load(Ordering::Acquire)
+        now < self.deadline() && self.loss().is_none() && !self.is_released()
+    }
+
+    /// Waits until the lease has ended under its holder, or the holder has let go.
+    pub(crate) async fn over(&self) {
+        // In one order with `release`: one of the two sees the other.
+        self.is_followed.store(true, Ordering::SeqCst);
+        let mut changed = std::pin::pin!(self.changed.notified());
+        changed.as_mut().enable();
+        if self.loss.get().is_none() && !self.released.load(Ordering::SeqCst) {
+            changed.await;
+        }
     }
 
     /// Waits for the end of the lease under its holder; for ever if the holder releases it.

@@ -1,0 +1,64 @@
+impl Job {
+    async fn run(&self, every: Duration) -> Result<(), LockError> {
+        use ::redlock_runtime::__private as __redis_lock;
+        const __REDIS_LOCK_OPTIONS: __redis_lock::Options = __redis_lock::Options {
+            expire: __redis_lock::std::option::Option::Some(LEASE),
+            wait: __redis_lock::std::time::Duration::ZERO,
+            renew: __redis_lock::Renew::Default,
+            max_hold: __redis_lock::std::option::Option::Some(
+                __redis_lock::std::time::Duration::from_millis(60000u64),
+            ),
+            reentrant: false,
+        };
+        const _: () = __redis_lock::check_durations(&__REDIS_LOCK_OPTIONS);
+        static __REDIS_LOCK_SECTION: __redis_lock::SectionInfo = __redis_lock::SectionInfo::new(
+                __redis_lock::std::concat!(
+                    __redis_lock::std::module_path!(), "::", "run"
+                ),
+                "job",
+                (__redis_lock::std::file!(), __redis_lock::std::line!()),
+                __REDIS_LOCK_OPTIONS,
+            )
+            .incomplete();
+        __redis_lock::inventory::submit! {
+            __redis_lock::Registered(& __REDIS_LOCK_SECTION)
+        }
+        let __returns = __redis_lock::Returns::<Result<(), LockError>>::new();
+        let mut __section = __redis_lock::Section::installed(
+            "job",
+            __redis_lock::Options {
+                wait: self.wait,
+                renew: __redis_lock::Renew::Every(every),
+                ..__redis_lock::SectionInfo::options(&__REDIS_LOCK_SECTION)
+            },
+            &__REDIS_LOCK_SECTION,
+        );
+        let __outcome = {
+            let mut __body = __redis_lock::std::pin::pin!(
+                async move { if false { let __output =
+                __redis_lock::Returns::fake_return(& __returns); return __output; }
+                return if true { Ok(()) } else { __redis_lock::Returns::fake_return(&
+                __returns) }; }
+            );
+            let __acquired = __redis_lock::Section::acquire(&mut __section).await;
+            match __acquired {
+                __redis_lock::std::result::Result::Ok(()) => {
+                    let __body = __redis_lock::std::pin::Pin::as_mut(&mut __body);
+                    __redis_lock::Section::hold(&mut __section, __body).await
+                }
+                __redis_lock::std::result::Result::Err(__error) => {
+                    __redis_lock::std::result::Result::Err(__error)
+                }
+            }
+        };
+        return match __outcome {
+            __redis_lock::std::result::Result::Ok(__value) => __value,
+            __redis_lock::std::result::Result::Err(__error) => {
+                <Result<
+                    (),
+                    LockError,
+                > as __redis_lock::FromLockError>::from_lock_error(__error)
+            }
+        };
+    }
+}

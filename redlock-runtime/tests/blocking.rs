@@ -1,0 +1,321 @@
+//! Locks without async: where a thread may wait for one, and what becomes of it.
+
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
+
+use redlock_runtime::{ConfigProblem, Guard, Lock, LockError, Redlock, Release};
+use tokio::{
+    runtime::{self, Handle, Runtime},
+    task::{LocalSet, block_in_place, spawn_blocking},
+};
+
+const NEVER: Duration = Duration::from_secs(60);
+const KEY: &str = "k";
+
+fn current_thread() -> Runtime {
+    let mut builder = runtime::Builder::new_current_thread();
+    builder.enable_all().build().unwrap()
+}
+
+fn multi_thread() -> Runtime {
+    let mut builder = runtime::Builder::new_multi_thread();
+    builder.worker_threads(1).enable_all().build().unwrap()
+}
+
+/// With an engine on its own thread, or on `runtime`.
+fn redlock(name: &str, on: Option<&Runtime>) -> Redlock {
+    let mut builder = Redlock::builder()
+        .nodes([format!("memory://blocking-{name}")])
+        .expire(NEVER);
+    if let Some(on) = on {
+        builder = builder.runtime(on.handle().clone());
+    }
+    match on {
+        Some(on) => on.block_on(builder.build()).unwrap(),
+        None => current_thread().block_on(builder.build()).unwrap(),
+    }
+}
+
+fn is_free(redlock: &Redlock) -> bool {
+    let attempt = redlock.lock(KEY);
+    let attempted = thread::spawn(move || attempt.acquire_blocking().map(Guard::release_blocking));
+    match attempted.join().unwrap() {
+        Ok(release) => release == Release::Released,
+        Err(LockError::Contended(_)) => false,
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// What is the matter, if it is not allowed here.
+fn refusal(lock: Lock) -> Option<ConfigProblem> {
+    match lock.hold_blocking(|lease| assert!(lease.is_held())) {
+        Ok(()) => None,
+        Err(LockError::Config(error)) => Some(error.problems()[0].clone()),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+// ---- the section
+
+#[test]
+fn a_section_holds_the_lock_and_releases_it() {
+    let redlock = redlock("section", None);
+    let sum = redlock.lock(KEY).hold_blocking(|lease| {
+        assert_eq!(lease.key(), KEY);
+        assert!(lease.fencing_token().is_ok());
+        assert!(!is_free(&redlock));
+        1 + 1
+    });
+    assert_eq!(sum.unwrap(), 2);
+    assert!(is_free(&redlock));
+
+    let guard = redlock.lock(KEY).acquire_blocking().unwrap();
+    assert!(!is_free(&redlock));
+    assert_eq!(guard.release_blocking(), Release::Released);
+    drop(redlock.lock(KEY).acquire_blocking().unwrap());
+    assert!(is_free(&redlock));
+}
+
+#[test]
+fn a_panic_passes_and_releases() {
+    let redlock = redlock("panic", None);
+    let body = |_| -> () { panic!("on purpose") };
+    let panicked = catch_unwind(AssertUnwindSafe(|| redlock.lock(KEY).hold_blocking(body)));
+    assert!(panicked.is_err());
+    assert!(is_free(&redlock));
+}
+
+#[test]
+fn a_thread_waits_for_another() {
+    let redlock = redlock("waits", None);
+    let guard = redlock.lock(KEY).acquire_blocking().unwrap();
+    let first = guard.fencing_token().unwrap();
+    let lock = redlock.lock(KEY).wait(NEVER);
+    let waits = thread::spawn(move || lock.hold_blocking(|lease| lease.fencing_token().unwrap()));
+    drop(guard);
+    assert!(waits.join().unwrap().unwrap() > first);
+}
+
+#[test]
+fn refusals_and_mistakes_are_those_of_async_code() {
+    let redlock = redlock("refusals", None);
+    let _guard = redlock.lock(KEY).acquire_blocking().unwrap();
+    let waits = redlock.lock(KEY).wait(Duration::from_millis(1));
+    let refused = waits.hold_blocking(|_| unreachable!());
+    assert!(
+        matches!(refused, Err(LockError::Contended(_))),
+        "{refused:?}"
+    );
+    let wrong = redlock.lock("other").expire(Duration::ZERO);
+    let refused = wrong.acquire_blocking();
+    assert!(matches!(refused, Err(LockError::Config(_))), "{refused:?}");
+    let refused = redlock.lock("").acquire_blocking();
+    assert!(
+        matches!(refused, Err(LockError::EmptyKey { .. })),
+        "{refused:?}"
+    );
+    current_thread()
+        .block_on(redlock.shutdown(Duration::ZERO))
+        .unwrap_err();
+    let refused = redlock.lock("other").acquire_blocking();
+    assert!(matches!(refused, Err(LockError::Stopped(_))), "{refused:?}");
+}
+
+// ---- the lease
+
+#[test]
+fn a_section_is_renewed() {
+    const LEASE: Duration = Duration::from_secs(2);
+    let redlock = redlock("renewed", None);
+    let renewed = redlock.lock(KEY).expire(LEASE).hold_blocking(|lease| {
+        let mut before = lease.remaining();
+        loop {
+            let now = lease.remaining();
+            if now > before || now.is_zero() {
+                return now > before;
+            }
+            before = now;
+            thread::yield_now();
+        }
+    });
+    assert!(renewed.unwrap());
+}
+
+#[test]
+fn what_the_body_returns_counts_though_the_lock_is_lost() {
+    let redlock = redlock("lost", None);
+    let brief = Duration::from_millis(100);
+    let returned = redlock
+        .lock(KEY)
+        .expire(brief)
+        .max_hold(brief)
+        .hold_blocking(|lease| {
+            while lease.is_held() {
+                thread::yield_now();
+            }
+            let token = lease.fencing_token();
+            assert!(matches!(token, Err(LockError::Expired(_))), "{token:?}");
+            "done all the same"
+        });
+    assert_eq!(returned.unwrap(), "done all the same");
+}
+
+// ---- nesting
+
+#[test]
+fn a_nested_section_joins_or_fails_at_once() {
+    let redlock = redlock("nested", None);
+    let outer = redlock.lock(KEY).hold_blocking(|outer| {
+        let inner = redlock.lock(KEY).reentrant();
+        let inner = inner.hold_blocking(|lease| lease.fencing_token().unwrap());
+        assert_eq!(inner.unwrap(), outer.fencing_token().unwrap());
+        let guard = redlock.lock(KEY).reentrant().acquire_blocking().unwrap();
+        assert_eq!(guard.release_blocking(), Release::Joined);
+        let error = redlock
+            .lock(KEY)
+            .wait(NEVER)
+            .acquire_blocking()
+            .unwrap_err();
+        assert!(matches!(error, LockError::Nested(_)), "{error}");
+        assert!(!is_free(&redlock));
+    });
+    outer.unwrap();
+    assert!(is_free(&redlock));
+}
+
+#[test]
+fn async_code_within_a_blocking_section_is_nested_and_the_other_way_round() {
+    let redlock = redlock("mixed", None);
+    let runtime = multi_thread();
+    let outer = redlock.lock(KEY).hold_blocking(|_| {
+        let inner = redlock.lock(KEY).reentrant();
+        runtime.block_on(inner.hold(async |lease| lease.is_held()))
+    });
+    assert!(outer.unwrap().unwrap());
+    let of_task = redlock.clone();
+    let outer = async move {
+        let held = of_task.lock(KEY).hold(async |_| {
+            let inner = of_task.lock(KEY).reentrant();
+            block_in_place(|| inner.hold_blocking(|lease| lease.is_held()))
+        });
+        held.await
+    };
+    assert!(
+        runtime
+            .block_on(runtime.spawn(outer))
+            .unwrap()
+            .unwrap()
+            .unwrap()
+    );
+}
+
+// ---- where it is allowed
+
+#[test]
+fn threads_that_no_runtime_drives_may_block() {
+    let redlock = redlock("threads", None);
+    let (runtime, single) = (multi_thread(), current_thread());
+    let lock = || redlock.lock(KEY).wait(NEVER);
+    assert_eq!(refusal(lock()), None);
+    {
+        let _entered = runtime.enter();
+        assert_eq!(refusal(lock()), None);
+        let _entered = single.enter();
+        assert_eq!(refusal(lock()), None);
+    }
+    for runtime in [&runtime, &single] {
+        let in_pool = lock();
+        let refused = runtime.block_on(async { spawn_blocking(|| refusal(in_pool)).await });
+        assert_eq!(refused.unwrap(), None);
+    }
+    let in_place = lock();
+    let task = runtime.spawn(async { block_in_place(|| refusal(in_place)) });
+    assert_eq!(runtime.block_on(task).unwrap(), None);
+    let in_place = lock();
+    let refused = runtime.block_on(async { block_in_place(|| refusal(in_place)) });
+    assert_eq!(refused, None);
+    // After a task is before a task.
+    assert_eq!(refusal(lock()), None);
+}
+
+#[test]
+fn threads_that_poll_a_task_may_not() {
+    let redlock = redlock("tasks", None);
+    let lock = || redlock.lock(KEY);
+    let blocks = Some(ConfigProblem::BlocksRuntime);
+    for runtime in [multi_thread(), current_thread()] {
+        assert_eq!(runtime.block_on(async { refusal(lock()) }), blocks);
+        let spawned = lock();
+        let task = runtime.spawn(async { refusal(spawned) });
+        assert_eq!(runtime.block_on(task).unwrap(), blocks);
+        let local = LocalSet::new();
+        let spawned = lock();
+        let task = local.spawn_local(async { refusal(spawned) });
+        assert_eq!(local.block_on(&runtime, task).unwrap(), blocks);
+        // A pool's thread that drives a future is as good as any that does.
+        let pooled = lock();
+        let drives = || Handle::current().block_on(async { refusal(pooled) });
+        let refused = runtime.block_on(async { spawn_blocking(drives).await });
+        assert_eq!(refused.unwrap(), blocks);
+        // Nothing of it is left.
+        runtime.block_on(async {
+            assert_eq!(refusal(lock()), blocks);
+            let guard = lock().wait(NEVER).acquire().await.unwrap();
+            assert_eq!(guard.release().await, Release::Released);
+            let guard = lock().acquire().await.unwrap();
+            assert_eq!(guard.release_blocking(), Release::Unknown);
+        });
+        assert_eq!(refusal(lock().wait(NEVER)), None);
+    }
+}
+
+#[test]
+fn an_engine_on_a_runtime_answers_if_that_has_a_thread_of_its_own() {
+    let several = multi_thread();
+    let on_several = redlock("several", Some(&several));
+    assert_eq!(refusal(on_several.lock(KEY)), None);
+    let in_pool = on_several.lock(KEY).wait(NEVER);
+    let refused = several.block_on(async { spawn_blocking(|| refusal(in_pool)).await });
+    assert_eq!(refused.unwrap(), None);
+
+    let single = current_thread();
+    let on_single = redlock("single", Some(&single));
+    let on_current_thread = Some(ConfigProblem::EngineOnCurrentThread);
+    assert_eq!(refusal(on_single.lock(KEY)), on_current_thread);
+    let guard = single.block_on(on_single.lock(KEY).acquire()).unwrap();
+    assert_eq!(guard.release_blocking(), Release::Unknown);
+}
+
+/// As the guide says of tests.
+#[cfg(feature = "test-util")]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_set_for_tests_works_in_place() {
+    #[redlock_runtime::redis_lock(key = "k")]
+    fn section() -> Result<(), LockError> {
+        Ok(())
+    }
+    let redlock = Redlock::test();
+    let _entered = redlock.enter();
+    block_in_place(section).unwrap();
+    redlock.assert_lock_count(KEY, 1);
+    redlock.assert_not_held(KEY);
+}
+
+#[test]
+fn other_executors_only_block_their_thread() {
+    let redlock = redlock("executors", None);
+    let (tells, told) = mpsc::channel();
+    let lock = redlock.lock(KEY);
+    let polls = thread::spawn(move || {
+        let refused = async { refusal(lock) };
+        let waker = std::task::Waker::noop();
+        let polled = std::pin::pin!(refused).poll(&mut std::task::Context::from_waker(waker));
+        tells.send(polled.is_ready()).unwrap();
+    });
+    polls.join().unwrap();
+    assert!(told.recv().unwrap());
+}

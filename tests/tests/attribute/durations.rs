@@ -1,0 +1,210 @@
+//! Durations that are known only when the function is called.
+
+use std::{
+    cell::Cell,
+    sync::atomic::{AtomicU32, Ordering},
+    time::Duration,
+};
+
+use redlock_runtime::{ConfigProblem, LockError, redis_lock};
+
+use super::support::{assert_all_released, assert_held, assert_released, install};
+
+const SECOND: Duration = Duration::from_secs(1);
+const LEASE: Duration = Duration::from_secs(4);
+
+struct Job {
+    lease: Duration,
+    wait: (Duration, String),
+    asked: AtomicU32,
+}
+
+impl Job {
+    fn new() -> Self {
+        Self {
+            lease: 7 * SECOND,
+            wait: (SECOND, String::new()),
+            asked: AtomicU32::new(0),
+        }
+    }
+
+    fn every(&self) -> Duration {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        self.lease / 2
+    }
+
+    #[redis_lock(key = "durations:self", expire = self.lease, wait = self.wait.0, renew = self.every(), max_hold = self.lease.saturating_mul(2), lease = lease)]
+    async fn by_reference(&self) -> Result<Duration, LockError> {
+        assert_held("durations:self").await;
+        assert_eq!(self.asked.load(Ordering::Relaxed), 1);
+        Ok(lease.remaining())
+    }
+
+    #[redis_lock(key = "durations:mut", expire = self.lease, lease = lease)]
+    async fn by_mutable_reference(&mut self) -> Result<Duration, LockError> {
+        assert_held("durations:mut").await;
+        self.lease *= 2;
+        Ok(lease.remaining())
+    }
+
+    #[redis_lock(key = "durations:value", expire = self.lease, lease = lease)]
+    async fn by_value(self) -> Result<Duration, LockError> {
+        assert_held("durations:value").await;
+        drop(self);
+        Ok(lease.remaining())
+    }
+}
+
+#[redis_lock(key = "durations:{id}", expire = lease, wait = *wait, lease = held)]
+async fn arguments(id: u8, lease: Duration, wait: &Duration) -> Result<Duration, LockError> {
+    assert_held("durations:1").await;
+    Ok(held.remaining())
+}
+
+#[redis_lock(key = "durations:pattern", expire = lease, lease = held)]
+async fn of_a_pattern(
+    (lease, _): (Duration, Cell<u8>),
+    Job { wait, .. }: Job,
+) -> Result<Duration, LockError> {
+    assert_held("durations:pattern").await;
+    drop(wait);
+    Ok(held.remaining())
+}
+
+#[redis_lock(key = "durations:mixed", expire = LEASE, wait = r#loop, renew = 1s, max_hold = LEASE.saturating_mul(2), lease = held)]
+async fn beside_constants(r#loop: Duration) -> Result<Duration, LockError> {
+    assert_held("durations:mixed").await;
+    Ok(held.remaining())
+}
+
+#[async_trait::async_trait]
+trait Runs {
+    async fn run(&self, job: &Job) -> Result<Duration, LockError>;
+}
+
+#[async_trait::async_trait]
+impl Runs for () {
+    #[redis_lock(key = "durations:trait", expire = job.lease, lease = lease)]
+    async fn run(&self, job: &Job) -> Result<Duration, LockError> {
+        assert_held("durations:trait").await;
+        Ok(lease.remaining())
+    }
+}
+
+#[tokio::test]
+async fn are_those_of_the_call() {
+    install().await;
+    let mut job = Job::new();
+    let seven = |remaining: Result<Duration, LockError>| {
+        let remaining = remaining.unwrap();
+        assert!(
+            remaining > 5 * SECOND && remaining <= 7 * SECOND,
+            "{remaining:?}"
+        );
+    };
+    seven(job.by_reference().await);
+    seven(job.by_mutable_reference().await);
+    assert_eq!(job.lease, 14 * SECOND);
+    seven(Job::new().by_value().await);
+    seven(arguments(1, 7 * SECOND, &SECOND).await);
+    seven(of_a_pattern((7 * SECOND, Cell::new(1)), Job::new()).await);
+    seven(().run(&Job::new()).await);
+    let remaining = beside_constants(SECOND).await.unwrap();
+    assert!(
+        remaining > 2 * SECOND && remaining <= LEASE,
+        "{remaining:?}"
+    );
+    assert_all_released().await;
+}
+
+#[redis_lock(key = "durations:wrong", expire = expire, renew = renew, max_hold = max_hold, name = "wrong")]
+async fn wrong(expire: Duration, renew: Duration, max_hold: Duration) -> Result<(), LockError> {
+    unreachable!("it has no lock")
+}
+
+#[redis_lock(key = "durations:unnamed", expire = expire)]
+async fn unnamed(expire: Duration) -> Result<(), LockError> {
+    unreachable!("it has no lock")
+}
+
+#[tokio::test]
+async fn that_cannot_work_are_named_with_their_function() {
+    install().await;
+    let error = wrong(SECOND, SECOND, SECOND / 2).await.unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.starts_with("invalid lock options: `wrong` ("),
+        "{text}"
+    );
+    assert!(
+        text.contains(": `renew` of 1s must be shorter than `expire`"),
+        "{text}"
+    );
+    assert!(
+        text.contains(": `max_hold` of 500ms is shorter than `expire`"),
+        "{text}"
+    );
+    for (expire, renew) in [
+        (Duration::ZERO, SECOND),
+        (Duration::MAX, SECOND),
+        (SECOND, Duration::ZERO),
+        (SECOND, Duration::from_nanos(1)),
+    ] {
+        let error = wrong(expire, renew, Duration::MAX).await.unwrap_err();
+        let LockError::Config(error) = error else {
+            panic!("{error}");
+        };
+        let ConfigProblem::Section { section, .. } = &error.problems()[0] else {
+            panic!("{error}");
+        };
+        assert_eq!(section.name(), "wrong");
+        assert_eq!((section.expire(), section.renews()), (None, true));
+    }
+    let error = unnamed(Duration::ZERO).await.unwrap_err();
+    let LockError::Config(error) = error else {
+        panic!("{error}");
+    };
+    let ConfigProblem::Section { section, problem } = &error.problems()[0] else {
+        panic!("{error}");
+    };
+    assert_eq!(section.name(), concat!(module_path!(), "::unnamed"));
+    let expire = Duration::ZERO;
+    assert_eq!(**problem, ConfigProblem::LeaseTooShort { expire });
+    assert_released("durations:wrong").await;
+}
+
+struct Late<'a>(&'a Cell<Vec<&'static str>>);
+
+impl Late<'_> {
+    fn note(&self, what: &'static str) {
+        let mut notes = self.0.take();
+        notes.push(what);
+        self.0.set(notes);
+    }
+
+    fn key(&self) -> &'static str {
+        self.note("key");
+        "late"
+    }
+
+    fn lease(&self) -> Duration {
+        self.note("lease");
+        SECOND
+    }
+}
+
+#[redis_lock(key = "durations:{late.key()}", expire = late.lease())]
+async fn in_order(late: Late<'_>) -> Result<(), LockError> {
+    late.note("body");
+    Ok(())
+}
+
+#[tokio::test]
+async fn are_evaluated_once_when_the_call_is_polled() {
+    install().await;
+    let notes = Cell::default();
+    let call = in_order(Late(&notes));
+    assert_eq!(notes.take(), [""; 0]);
+    call.await.unwrap();
+    assert_eq!(notes.take(), ["key", "lease", "body"]);
+}

@@ -1,0 +1,121 @@
+//! Functions that call each other with one key.
+
+use std::time::Duration;
+
+use redlock_runtime::{FencingToken, Lease, LockError, redis_lock};
+
+use super::support::{assert_all_released, assert_held, assert_released, install};
+
+#[redis_lock(key = "reentrant:{id}", reentrant, lease = lease, name = "deposit")]
+async fn deposit(id: u64) -> Result<FencingToken, LockError> {
+    assert_held("reentrant:1").await;
+    lease.fencing_token()
+}
+
+#[redis_lock(key = "reentrant:{id}", lease = lease)]
+async fn deposit_twice(id: u64) -> Result<(), LockError> {
+    let (one, two) = tokio::join!(deposit(id), deposit(id));
+    let token = lease.fencing_token()?;
+    assert_eq!((one?, two?), (token, token));
+    assert_ne!(deposit(2).await?, token);
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_call_joins() {
+    install().await;
+    deposit(1).await.unwrap();
+    deposit_twice(1).await.unwrap();
+    assert_all_released().await;
+}
+
+#[redis_lock(key = "reentrant:recursion", reentrant, renew, max_hold = 1m, wait = 1m)]
+async fn descend(depth: u8) -> Result<u8, LockError> {
+    match depth.checked_sub(1) {
+        Some(depth) => Ok(1 + Box::pin(descend(depth)).await?),
+        None => Ok(0),
+    }
+}
+
+#[tokio::test]
+async fn a_function_calls_itself() {
+    install().await;
+    assert_eq!(descend(20).await.unwrap(), 20);
+    assert_released("reentrant:recursion").await;
+}
+
+#[redis_lock(key = "reentrant:named", name = "inner")]
+async fn inner() -> Result<(), LockError> {
+    unreachable!("it cannot have the lock")
+}
+
+#[redis_lock(key = "reentrant:named", when_held = Ok(()))]
+async fn outer() -> Result<(), LockError> {
+    inner().await
+}
+
+#[redis_lock(key = "reentrant:named", when_held = Err("another has it"), on_error = |error| {
+    assert!(matches!(error, LockError::Nested(_)), "{error}");
+    Err("this task has it")
+})]
+async fn is_told_apart() -> Result<(), &'static str> {
+    Box::pin(is_told_apart()).await
+}
+
+#[tokio::test]
+async fn both_functions_are_named() {
+    install().await;
+    let error = outer().await.unwrap_err();
+    let report = error.report().unwrap();
+    assert_eq!(report.name(), Some("inner"));
+    assert_eq!(
+        report.outer_name(),
+        Some(concat!(module_path!(), "::outer"))
+    );
+    assert_eq!(
+        error.to_string(),
+        concat!(
+            "lock `reentrant:named` of `inner`: this task already holds it in `",
+            module_path!(),
+            "::outer`, and would wait for itself; `reentrant` makes a section join the one around it"
+        )
+    );
+    assert_eq!(is_told_apart().await, Err("this task has it"));
+}
+
+async fn in_a_task(lease: &Lease) -> Result<FencingToken, LockError> {
+    tokio::spawn(lease.scope(deposit(1))).await.unwrap()?
+}
+
+#[redis_lock(key = "reentrant:{id}", lease = lease)]
+async fn deposit_in_a_task(id: u64) -> Result<(), LockError> {
+    let token = lease.fencing_token()?;
+    assert_eq!(in_a_task(&lease).await?, token);
+    let on_its_own = tokio::spawn(deposit(id)).await.unwrap();
+    assert!(matches!(on_its_own, Err(LockError::Contended(_))));
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_task_joins_within_a_scope() {
+    install().await;
+    deposit_in_a_task(1).await.unwrap();
+    assert_released("reentrant:1").await;
+}
+
+#[redis_lock(key = "reentrant:lease", expire = 300ms)]
+async fn short() -> Result<(), LockError> {
+    hangs().await
+}
+
+#[redis_lock(key = "reentrant:lease", reentrant, expire = 1m, renew)]
+async fn hangs() -> Result<(), LockError> {
+    std::future::pending().await
+}
+
+#[tokio::test]
+async fn a_call_ends_with_the_lease_that_it_joins() {
+    install().await;
+    let ended = tokio::time::timeout(Duration::from_secs(30), short()).await;
+    assert!(matches!(ended, Ok(Err(LockError::Expired(_)))), "{ended:?}");
+}
