@@ -85,7 +85,7 @@ impl Redlock {
     /// - The lease ends with the first of the keys: if one is lost, the lock is.
     ///
     /// Keys that are free take one round trip as one key does, with one request for each key and node; a
-    /// second one if the nodes have given them different tokens. If a key is taken, the others
+    /// second one if the nodes have given them tokens that lie far apart. If a key is taken, the others
     /// are released, and the caller waits for that key alone before it asks for the others again. So if
     /// several of the keys are in use nearly all the time, a caller may wait for long without having
     /// them all at once; then lock something that they have in common. With
