@@ -32,6 +32,11 @@ use self::{connection::Connection, wire::Wire};
 pub(crate) use self::{connection::with_protocol, memory::Memory};
 use crate::script;
 
+/// So many values of one server are read before it is the turn of the others and of callers: the
+/// runtime lets one poll read only so much from all sockets together, and a server may write without
+/// end.
+const MOST_AT_ONCE: usize = 1_024;
+
 /// Where a node is.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
@@ -167,8 +172,12 @@ impl Session {
         cx: &mut Context<'_>,
         events: &mut Vec<Event>,
     ) -> Result<(), Arc<str>> {
-        self.wire.poll_write(cx)?;
-        while let Poll::Ready(value) = self.wire.poll_value(cx) {
+        let written = self.wire.poll_write(cx);
+        for _ in 0..MOST_AT_ONCE {
+            let Poll::Ready(value) = self.wire.poll_value(cx) else {
+                // What the server said before the connection broke has been read.
+                return written;
+            };
             match value? {
                 Value::Push { kind, data } => {
                     let keys = connection::changed_keys(&kind, data).into_iter();
@@ -185,6 +194,81 @@ impl Session {
                 },
             }
         }
+        cx.waker().wake_by_ref();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod fairness {
+    use std::{
+        io,
+        pin::Pin,
+        sync::atomic::{AtomicUsize, Ordering},
+        task::{Wake, Waker},
+    };
+
+    use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+
+    use super::*;
+
+    /// A stream on which a server tells of changes without end.
+    struct Endless;
+
+    impl AsyncRead for Endless {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            const NEWS: &[u8] = b">2\r\n+invalidate\r\n_\r\n";
+            while buffer.remaining() >= NEWS.len() {
+                buffer.put_slice(NEWS);
+            }
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for Endless {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Poll::Ready(Ok(bytes.len()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn a_server_that_writes_without_end_leaves_the_others_their_turn() {
+        let wire = Wire::new(Box::new(Endless));
+        let owed = VecDeque::new();
+        let mut session = Session { wire, owed };
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        let mut cx = Context::from_waker(&waker);
+        let mut events = Vec::new();
+        for round in 1..=3 {
+            assert_eq!(session.poll(NodeId(0), &mut cx, &mut events), Ok(()));
+            assert_eq!(events.len(), round * MOST_AT_ONCE);
+            assert_eq!(woken.0.load(Ordering::Relaxed), round);
+        }
     }
 }
