@@ -147,8 +147,9 @@ impl Driver {
                 Node::Faulty(link) => link.poll(cx, events),
             }
         }
-        let commands = self.inbox.poll_recv_many(cx, intake, LARGEST_INTAKE);
-        if commands.is_ready() || !events.is_empty() {
+        // Ready with nothing once no handle is left, and then at all times.
+        let _ = self.inbox.poll_recv_many(cx, intake, LARGEST_INTAKE);
+        if !intake.is_empty() || !events.is_empty() {
             return Poll::Ready(());
         }
         sleep.poll(cx)
@@ -337,5 +338,39 @@ impl Drop for Driver {
         for caller in self.callers.values() {
             caller.status.end(Loss::Stopped);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redlock_protocol::Env;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_engine_without_handles_sleeps() {
+        let (inbox, received) = mpsc::unbounded_channel();
+        let env = Env {
+            random: Box::new(|| 1),
+            wall_micros: Box::new(|| 1),
+        };
+        let settings = redlock_protocol::Settings {
+            silence_limit: LONGEST_SLEEP,
+            may_evict: false,
+            max_ttl: LONGEST_SLEEP,
+            default_ttl: LONGEST_SLEEP,
+            assume_fresh: false,
+            busy_from: redlock_protocol::BUSY_FROM,
+            mixed_fleet: false,
+        };
+        let protocol = Protocol::new(0, settings, env, Clock::System.now());
+        let (states, _) = watch::channel(Vec::new());
+        let mut driver = Driver::new(protocol, Clock::System, received, Vec::new(), states);
+        drop(inbox);
+        let mut sleep = pin!(tokio::time::sleep(FOREVER));
+        let mut cx = Context::from_waker(Waker::noop());
+        let (mut events, mut intake) = (Vec::new(), Vec::new());
+        let polled = driver.poll_inputs(&mut cx, &mut events, &mut intake, sleep.as_mut());
+        assert!(polled.is_pending());
     }
 }
