@@ -46,7 +46,7 @@ pub(super) struct Driver {
     /// What memory nodes have answered.
     answered: VecDeque<Event>,
     shutdowns: Vec<Box<dyn FnOnce(ShutdownError) + Send>>,
-    drained: bool,
+    drained: Option<ShutdownError>,
 }
 
 enum Node {
@@ -90,7 +90,7 @@ impl Driver {
             callers: HashMap::new(),
             answered: VecDeque::new(),
             shutdowns: Vec::new(),
-            drained: false,
+            drained: None,
         };
         // Nodes in memory vote from here on, and not only once the runtime gets around to it.
         driver.carry_out();
@@ -102,7 +102,10 @@ impl Driver {
         let mut intake = Vec::with_capacity(LARGEST_INTAKE);
         let mut events = Vec::new();
         let mut sleep = pin!(tokio::time::sleep(Duration::ZERO));
-        while !self.drained {
+        let left = loop {
+            if let Some(left) = self.drained {
+                break left;
+            }
             let until = tokio::time::Instant::now() + self.until_wakeup();
             // A timer that is early wakes for nothing once; one that is never moved costs less.
             if until < sleep.deadline() || sleep.is_elapsed() {
@@ -122,7 +125,22 @@ impl Driver {
                 // answers are not read would be given up.
                 tokio::task::yield_now().await;
             }
-        }
+        };
+        self.write_last(&mut events).await;
+        self.shutdowns.drain(..).for_each(|done| done(left));
+    }
+
+    /// A release that was decided in the last step goes out, though its reply is not awaited any more.
+    async fn write_last(&mut self, events: &mut Vec<Event>) {
+        let write = poll_fn(|cx| {
+            for node in &mut self.nodes {
+                if let Node::Redis(server) = node {
+                    server.poll(cx, events);
+                }
+            }
+            Poll::Ready(())
+        });
+        tokio::task::unconstrained(write).await;
     }
 
     /// Sends what is to be sent, and waits for something to happen.
@@ -261,10 +279,7 @@ impl Driver {
                 self.node_states
                     .send_modify(|states| states[node.0] = Some(state));
             }
-            Action::Drained(left) => {
-                self.drained = true;
-                self.shutdowns.drain(..).for_each(|done| done(left));
-            }
+            Action::Drained(left) => self.drained = Some(left),
         }
     }
 
