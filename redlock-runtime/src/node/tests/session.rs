@@ -17,7 +17,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::node::{MOST_AT_ONCE, Session, wire::Wire};
 
 /// A stream on which a server tells of changes without end.
-struct Endless;
+struct Endless {
+    takes_commands: bool,
+}
 
 impl AsyncRead for Endless {
     fn poll_read(
@@ -39,7 +41,10 @@ impl AsyncWrite for Endless {
         _: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Poll::Ready(Ok(bytes.len()))
+        Poll::Ready(match self.takes_commands {
+            true => Ok(bytes.len()),
+            false => Err(io::ErrorKind::BrokenPipe.into()),
+        })
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -62,7 +67,9 @@ impl Wake for Woken {
 
 #[test]
 fn a_server_that_writes_without_end_leaves_the_others_their_turn() {
-    let wire = Wire::new(Box::new(Endless));
+    let wire = Wire::new(Box::new(Endless {
+        takes_commands: true,
+    }));
     let owed = VecDeque::new();
     let mut session = Session { wire, owed };
     let woken = Arc::new(Woken::default());
@@ -74,4 +81,18 @@ fn a_server_that_writes_without_end_leaves_the_others_their_turn() {
         assert_eq!(events.len(), round * MOST_AT_ONCE);
         assert_eq!(woken.0.load(Ordering::Relaxed), round);
     }
+}
+
+#[test]
+fn what_has_come_in_counts_though_nothing_can_be_written_any_more() {
+    let mut wire = Wire::new(Box::new(Endless {
+        takes_commands: false,
+    }));
+    wire.out().push(b'*');
+    let owed = VecDeque::new();
+    let mut session = Session { wire, owed };
+    let mut cx = Context::from_waker(std::task::Waker::noop());
+    let mut events = Vec::new();
+    let _ = session.poll(NodeId(0), &mut cx, &mut events);
+    assert_eq!(events.len(), MOST_AT_ONCE);
 }
