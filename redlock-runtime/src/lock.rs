@@ -187,8 +187,10 @@ impl Lock {
     ) -> Result<B::Output, LockError> {
         let mut section = self.into_section();
         section.acquire().await?;
-        let body = std::pin::pin!(body(section.lease()));
-        section.hold(body).await
+        let lease = section.lease();
+        // What it does before it makes the future belongs to the body.
+        let body = section.within(|| body(lease))?;
+        section.hold(std::pin::pin!(body)).await
     }
 
     /// Acquires the lock as [`acquire`](Self::acquire) does, and blocks the thread until it has it: for
@@ -251,7 +253,7 @@ impl Lock {
         let mut section = self.into_section();
         section.acquire_blocking()?;
         let lease = section.lease();
-        section.hold_blocking(|| body(lease))
+        section.within(|| body(lease))
     }
 
     pub(crate) fn into_section(self) -> Section {

@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt;
 use redlock_runtime::{ConfigProblem, Guard, Lock, LockError, Redlock, Release};
 use tokio::{
     runtime::{self, Handle, Runtime},
@@ -211,6 +212,25 @@ fn async_code_within_a_blocking_section_is_nested_and_the_other_way_round() {
             .unwrap()
             .unwrap()
     );
+}
+
+/// The lock is held while `hold` has the body made.
+#[test]
+fn what_makes_an_async_body_is_nested() {
+    let redlock = redlock("makes", None);
+    let (tells, told) = mpsc::channel();
+    let outer = redlock.lock(KEY).hold(|_| {
+        let inner = redlock.lock(KEY).wait(NEVER).acquire_blocking();
+        tells.send(inner.unwrap_err()).unwrap();
+        std::future::ready(())
+    });
+    let mut outer = std::pin::pin!(outer);
+    // Under no runtime, which would not let it block.
+    while outer.as_mut().now_or_never().is_none() {
+        thread::yield_now();
+    }
+    let error = told.recv().unwrap();
+    assert!(matches!(error, LockError::Nested(_)), "{error}");
 }
 
 // ---- where it is allowed

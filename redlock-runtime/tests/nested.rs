@@ -173,6 +173,25 @@ async fn a_lease_that_is_too_short_is_extended_first() {
     outer.await.unwrap();
 }
 
+/// The nodes confirm it, and then the task is not polled until it is over.
+#[tokio::test(start_paused = true)]
+async fn an_extension_that_is_over_again_is_not_joined() {
+    let redlock = redlock("extended-late").await;
+    let outer = redlock.lock(KEY).expire(LEASE).hold(async |outer| {
+        sleep(LEASE / 2).await;
+        let inner = reentrant(&redlock).expire(LEASE).acquire();
+        let mut inner = Box::pin(inner);
+        assert!((&mut inner).now_or_never().is_none());
+        while outer.remaining() < LEASE {
+            yield_now().await;
+        }
+        let _ = advance(LEASE).now_or_never();
+        inner.now_or_never().unwrap().unwrap_err()
+    });
+    let error = outer.await.unwrap();
+    assert!(matches!(error, LockError::Expired(_)), "{error}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_lease_that_is_renewed_is_not_extended() {
     let redlock = redlock("renewed").await;
@@ -409,6 +428,8 @@ async fn a_joined_section_ends_with_its_lease_wherever_it_is() {
     let ended = in_time(task).await.unwrap();
     assert!(matches!(ended, Err(LockError::Released(_))), "{ended:?}");
     assert!(!guard.is_held());
+    let lost = in_time(guard.lost()).await;
+    assert!(matches!(lost, LockError::Released(_)), "{lost}");
     assert_eq!(guard.release().await, Release::AlreadyExpired);
 }
 
