@@ -202,8 +202,9 @@ impl Section {
 impl Section {
     pub(crate) fn release_blocking(self) -> Release {
         let refused = match &self.asked {
-            Ok(asked) => blocking::refuse(&asked.shared.engine).is_err(),
-            Err(_) => false,
+            Ok(asked) if self.begun => blocking::refuse(&asked.shared.engine).is_err(),
+            // There is nothing to wait for.
+            _ => false,
         };
         let released = self.release();
         if refused {

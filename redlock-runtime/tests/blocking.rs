@@ -214,6 +214,26 @@ fn async_code_within_a_blocking_section_is_nested_and_the_other_way_round() {
     );
 }
 
+#[test]
+fn a_section_that_joins_does_not_renew() {
+    let redlock = redlock("joins", None);
+    let brief = Duration::from_millis(100);
+    let outer = redlock.lock(KEY).expire(brief).hold(async |_| {
+        let inner = redlock.lock(KEY).reentrant().max_hold(NEVER);
+        let inner = block_in_place(|| {
+            inner.hold_blocking(|lease| {
+                while lease.is_held() {
+                    thread::yield_now();
+                }
+            })
+        });
+        inner.unwrap();
+        std::future::pending::<()>().await;
+    });
+    let ended = multi_thread().block_on(outer);
+    assert!(matches!(ended, Err(LockError::Expired(_))), "{ended:?}");
+}
+
 /// The lock is held while `hold` has the body made.
 #[test]
 fn what_makes_an_async_body_is_nested() {
@@ -288,6 +308,11 @@ fn threads_that_poll_a_task_may_not() {
             assert_eq!(guard.release().await, Release::Released);
             let guard = lock().acquire().await.unwrap();
             assert_eq!(guard.release_blocking(), Release::Unknown);
+            let outer = lock().wait(NEVER).hold(async |_| {
+                let guard = lock().reentrant().acquire().await.unwrap();
+                guard.release_blocking()
+            });
+            assert_eq!(outer.await.unwrap(), Release::Joined);
         });
         assert_eq!(refusal(lock().wait(NEVER)), None);
     }

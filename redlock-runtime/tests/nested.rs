@@ -12,7 +12,7 @@ use std::{
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use redlock_runtime::{Lock, LockError, Redlock, Release};
 use tokio::{
-    sync::{Notify, oneshot},
+    sync::{Barrier, Notify, oneshot},
     task::{LocalSet, spawn_local, yield_now},
     time::{Instant, advance, sleep},
 };
@@ -359,6 +359,21 @@ async fn a_scope_carries_the_lease_into_a_task() {
     let task = tokio::spawn(guard.scope(inner)).await.unwrap();
     assert_eq!(task.unwrap().unwrap(), guard.fencing_token().unwrap());
     assert_eq!(guard.release().await, Release::Released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sections_in_scopes_of_several_tasks_are_not_kept_apart() {
+    let redlock = redlock("scopes").await;
+    let guard = redlock.lock(KEY).acquire().await.unwrap();
+    let both_run = Arc::new(Barrier::new(2));
+    let tasks = [(); 2].map(|()| {
+        let (inner, both_run) = (reentrant(&redlock), Arc::clone(&both_run));
+        let inner = inner.hold(async move |_| both_run.wait().await);
+        tokio::spawn(guard.scope(inner))
+    });
+    for task in tasks {
+        in_time(task).await.unwrap().unwrap().unwrap();
+    }
 }
 
 #[tokio::test(start_paused = true)]
