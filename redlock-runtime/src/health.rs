@@ -290,7 +290,7 @@ fn check(reason: &str) -> Option<&'static str> {
         )
     } else if is(&["InvalidContentType", "handshake"]) {
         Some("where the TLS handshake failed, use the port for TLS, or `redis://` without TLS")
-    } else if is(&["Parse error"]) {
+    } else if is(&["no Redis reply"]) {
         Some("where the answer is no Redis answer, something else listens: check the port")
     } else if is(&["DB index"]) {
         Some("where the database is out of range, check the number at the end of the URL")

@@ -5,6 +5,7 @@
 mod clock;
 mod command;
 mod driver;
+mod signal;
 mod status;
 
 use std::{

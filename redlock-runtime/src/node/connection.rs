@@ -1,43 +1,71 @@
 //! One connection to a Redis server: RESP3 where it can be had, scripts loaded.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, fmt::Display, sync::Arc, time::Duration};
 
 use redis::{
-    AsyncConnectionConfig, Client, ConnectionInfo, ErrorKind, InfoDict, Pipeline, ProtocolVersion,
-    PushInfo, PushKind, RedisError, Value, aio::MultiplexedConnection, io::tcp::TcpSettings,
+    ConnectionInfo, InfoDict, ProtocolVersion, PushKind, RedisConnectionInfo, ServerError, Value,
 };
 use redlock_protocol::Facts;
-use tokio::sync::mpsc;
 
-use crate::script;
-
-/// Requests that a connection takes before it pushes back. The engine gives up a node that
-/// answers nothing long before so many are waiting.
-const BUFFERED_BATCHES: usize = 1_024;
+use super::{
+    stream,
+    wire::{Wire, reason},
+};
+use crate::script::{self, Command, words};
 
 /// A `run_id` has 40 characters; servers that only speak like Redis may have other names.
 pub(super) const LONGEST_RUN_ID: usize = 128;
 
-/// A connection that is ready for requests.
+/// A connection that is ready for requests, and what the server tells of itself.
 pub(super) struct Connection {
-    pub(super) wire: MultiplexedConnection,
-    pub(super) pushes: mpsc::UnboundedReceiver<PushInfo>,
+    pub(super) wire: Wire,
     pub(super) facts: Facts,
+}
+
+/// Why there is no connection, for operators. Holds addresses but no passwords.
+enum Failure {
+    /// A proxy, or a server before Redis 6.
+    WithoutResp3,
+    Other(Arc<str>),
 }
 
 impl Connection {
     /// Connects, signs in, and makes the server know the scripts. Has no time limit of its own:
     /// the protocol gives it up by dropping it.
     pub(super) async fn open(info: &ConnectionInfo) -> Result<Self, Arc<str>> {
-        let opened = match open_once(info.clone()).await {
-            // A proxy, or a server before Redis 6: without RESP3 a connection that dies while
-            // it is idle is noticed only when it is used.
-            Err(error) if is_unknown_protocol(&error) => {
-                open_once(with_protocol(info.clone(), ProtocolVersion::RESP2)).await
+        let has_resp3 = info.redis_settings().protocol() != ProtocolVersion::RESP2;
+        match Self::open_once(info, has_resp3).await {
+            Ok(connection) => Ok(connection),
+            Err(Failure::Other(reason)) => Err(reason),
+            // Then a connection that dies while it is idle is noticed only when it is used.
+            Err(Failure::WithoutResp3) => {
+                let opened = Self::open_once(info, false).await;
+                opened.map_err(|failure| match failure {
+                    Failure::WithoutResp3 => "the server knows no RESP3".into(),
+                    Failure::Other(reason) => reason,
+                })
             }
-            opened => opened,
-        };
-        opened.map_err(|error| reason(&error))
+        }
+    }
+
+    async fn open_once(info: &ConnectionInfo, has_resp3: bool) -> Result<Self, Failure> {
+        let stream = stream::connect(info.addr()).await;
+        let mut wire = Wire::new(stream.map_err(|error| Failure::of(&error))?);
+        sign_in(&mut wire, info.redis_settings(), has_resp3).await?;
+        let facts = prepare(&mut wire, has_resp3).await?;
+        Ok(Self { wire, facts })
+    }
+}
+
+impl Failure {
+    fn of(error: &dyn Display) -> Self {
+        Self::Other(reason(error))
+    }
+}
+
+impl From<Arc<str>> for Failure {
+    fn from(reason: Arc<str>) -> Self {
+        Self::Other(reason)
     }
 }
 
@@ -47,90 +75,95 @@ pub(crate) fn with_protocol(info: ConnectionInfo, protocol: ProtocolVersion) -> 
     info.set_redis_settings(settings)
 }
 
-/// The keys that a push says have changed: `None` if it says nothing of the kind, and `None` for
-/// a key if any may have.
-pub(super) fn changed_keys(push: PushInfo) -> Option<Vec<Option<Arc<str>>>> {
-    if push.kind != PushKind::Invalidate {
-        return None;
+/// The keys that a push says have changed, and `None` for a key if any may have. Nothing if it says
+/// nothing of the kind.
+pub(super) fn changed_keys(kind: &PushKind, data: Vec<Value>) -> Vec<Option<Arc<str>>> {
+    if *kind != PushKind::Invalidate {
+        return Vec::new();
     }
-    let keys: Option<Vec<String>> = push
-        .data
+    let keys: Option<Vec<String>> = data
         .into_iter()
         .next()
         .and_then(|keys| redis::from_redis_value(keys).ok())
         .flatten();
-    Some(match keys {
+    match keys {
         Some(keys) => keys.into_iter().map(|key| Some(key.into())).collect(),
         None => vec![None],
-    })
-}
-
-/// True for the push by which a connection says that it is gone.
-pub(super) fn is_disconnection(push: &PushInfo) -> bool {
-    push.kind == PushKind::Disconnection
-}
-
-/// What operators read about a failure, on one line. The driver's texts hold addresses but no passwords.
-pub(super) fn reason(error: &RedisError) -> Arc<str> {
-    let text = error.to_string();
-    let words: Vec<&str> = text.split_whitespace().collect();
-    words.join(" ").into()
-}
-
-async fn open_once(info: ConnectionInfo) -> Result<Connection, RedisError> {
-    #[cfg(feature = "tls")]
-    choose_cryptography();
-    let info = info.set_tcp_settings(TcpSettings::default().set_nodelay(true));
-    let (sender, pushes) = mpsc::unbounded_channel();
-    let mut config = AsyncConnectionConfig::new()
-        .set_connection_timeout(None)
-        .set_response_timeout(None)
-        .set_pipeline_buffer_size(BUFFERED_BATCHES);
-    if info.redis_settings().protocol().supports_resp3() {
-        config = config.set_push_sender(sender);
     }
-    let has_pushes = info.redis_settings().protocol().supports_resp3();
-    let mut wire = Client::open(info)?
-        .get_multiplexed_async_connection_with_config(&config)
-        .await?;
-    let facts = prepare(&mut wire, has_pushes).await?;
-    Ok(Connection {
-        wire,
-        pushes,
-        facts,
-    })
 }
 
-/// Without a choice rustls panics where an application's other crates bring several providers or
-/// none.
-#[cfg(feature = "tls")]
-fn choose_cryptography() {
-    if rustls::crypto::CryptoProvider::get_default().is_none() {
-        // Somebody else has been faster, which is as good.
-        let _ = rustls::crypto::ring::default_provider().install_default();
+/// What to say of a connection on which a server replies without having been asked: then it most often
+/// says why it is about to close it.
+pub(super) fn unasked(reply: &Value) -> Arc<str> {
+    match reply {
+        Value::ServerError(error) => reason(error),
+        _ => "the server replied to no request".into(),
     }
+}
+
+/// Says who we are, and which database we want.
+async fn sign_in(
+    wire: &mut Wire,
+    settings: &RedisConnectionInfo,
+    has_resp3: bool,
+) -> Result<(), Failure> {
+    if has_resp3 {
+        let user = settings.username().unwrap_or("default");
+        let hello = match settings.password() {
+            Some(password) => words(["HELLO", "3", "AUTH", user, password]),
+            None => words(["HELLO", "3"]),
+        };
+        if let Some(error) = refusal(wire, hello).await? {
+            return Err(match is_unknown_protocol(&error) {
+                true => Failure::WithoutResp3,
+                false => Failure::of(&error),
+            });
+        }
+    } else if let Some(password) = settings.password() {
+        let mut error = match settings.username() {
+            Some(user) => refusal(wire, words(["AUTH", user, password])).await?,
+            None => refusal(wire, words(["AUTH", password])).await?,
+        };
+        // A server before Redis 6 knows no users.
+        if error.as_ref().is_some_and(is_wrong_number_of_arguments) {
+            error = refusal(wire, words(["AUTH", password])).await?;
+        }
+        if let Some(error) = error {
+            return Err(Failure::of(&format!("AuthenticationFailed: {error}")));
+        }
+    }
+    if settings.db() != 0 {
+        let database = settings.db().to_string();
+        if let Some(error) = refusal(wire, words(["SELECT", &database])).await? {
+            return Err(Failure::of(&error));
+        }
+    }
+    Ok(())
+}
+
+/// Sends one command; the error, if that is the reply.
+async fn refusal(wire: &mut Wire, command: Command<'_>) -> Result<Option<ServerError>, Arc<str>> {
+    let reply = wire.exchange(&[command]).await?.pop();
+    Ok(match reply {
+        Some(Value::ServerError(error)) => Some(error),
+        _ => None,
+    })
 }
 
 /// Loads the scripts, and asks who the server is and what it does with keys. A server that
 /// refuses still serves: a script goes out with its text when it is missing, and what it does
 /// not tell is not known.
-async fn prepare(wire: &mut MultiplexedConnection, has_pushes: bool) -> Result<Facts, RedisError> {
-    let mut pipeline = Pipeline::new();
-    pipeline.cmd("INFO").arg("server");
-    pipeline.cmd("INFO").arg("memory");
-    pipeline.cmd("INFO").arg("replication");
-    pipeline.cmd("CONFIG").arg("GET").arg("*append*");
-    // Only keys that are read on purpose, and no news of what this connection does itself.
-    pipeline
-        .cmd("CLIENT")
-        .arg(&["TRACKING", "ON", "OPTIN", "NOLOOP"]);
-    for load in script::load_all() {
-        pipeline.add_command(load);
-    }
-    let answers = wire
-        .send_packed_commands(&pipeline, 0, pipeline.len())
-        .await?;
-    let mut answers = answers.into_iter();
+async fn prepare(wire: &mut Wire, has_pushes: bool) -> Result<Facts, Failure> {
+    let mut commands = vec![
+        words(["INFO", "server"]),
+        words(["INFO", "memory"]),
+        words(["INFO", "replication"]),
+        words(["CONFIG", "GET", "*append*"]),
+        // Only keys that are read on purpose, and no news of what this connection does itself.
+        words(["CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"]),
+    ];
+    commands.extend(script::load_all());
+    let mut answers = wire.exchange(&commands).await?.into_iter();
     let server = info(answers.next())?;
     let memory = info(answers.next())?;
     let replication = info(answers.next())?;
@@ -191,11 +224,11 @@ fn was_never_a_replica(replication: &Option<InfoDict>) -> bool {
 }
 
 /// A section of `INFO`; `None` where it is not allowed.
-fn info(answer: Option<Value>) -> Result<Option<InfoDict>, RedisError> {
+fn info(answer: Option<Value>) -> Result<Option<InfoDict>, Failure> {
     if let Some(Value::ServerError(error)) = &answer
         && is_passing(error.code())
     {
-        return Err(error.clone().into());
+        return Err(Failure::of(error));
     }
     Ok(answer.and_then(|info| redis::from_redis_value(info).ok()))
 }
@@ -204,10 +237,12 @@ fn field(info: &Option<InfoDict>, name: &str) -> Option<String> {
     info.as_ref()?.get(name)
 }
 
-fn is_unknown_protocol(error: &RedisError) -> bool {
-    error.code() == Some("NOPROTO")
-        || error.kind() == ErrorKind::RESP3NotSupported
-        || error
-            .detail()
-            .is_some_and(|detail| detail.contains("unknown command"))
+fn is_unknown_protocol(error: &ServerError) -> bool {
+    let says = |text| error.details().is_some_and(|detail| detail.contains(text));
+    error.code() == "NOPROTO" || says("unknown command")
+}
+
+fn is_wrong_number_of_arguments(error: &ServerError) -> bool {
+    let detail = error.details().unwrap_or_default();
+    detail.contains("wrong number of arguments")
 }

@@ -1,35 +1,36 @@
 //! One node: requests out in their order, answers in as events. Decides nothing, and has no
 //! clock: what takes too long is given up by the protocol.
 //!
-//! A node is no task of its own. The engine polls it, so that a request takes one wake-up less on
-//! its way out, and an answer one less on its way back.
+//! A node is no task of its own, and neither is its connection. The engine polls them: a request is
+//! written in the very step in which the protocol wanted it, and a reply is read in the one that hands it
+//! to the protocol.
 
 mod connection;
 #[cfg(feature = "test-util")]
 mod faulty;
 mod memory;
 mod reply;
+mod resp;
+mod stream;
 #[cfg(all(test, unix))]
 mod tests;
+mod wire;
 
 use std::{
+    collections::VecDeque,
     sync::Arc,
     task::{Context, Poll},
 };
 
-use futures_util::{FutureExt, StreamExt, future::BoxFuture, stream::FuturesUnordered};
-use redis::{ConnectionInfo, Pipeline, PushInfo, RedisError, Value};
+use futures_util::{FutureExt, future::BoxFuture};
+use redis::{ConnectionInfo, Value};
 use redlock_protocol::{ConnectionId, Event, NodeId, Order, Request, RequestId};
 
-use self::connection::Connection;
 #[cfg(feature = "test-util")]
 pub(crate) use self::faulty::{Behavior, Faulty, FaultyLink};
+use self::{connection::Connection, wire::Wire};
 pub(crate) use self::{connection::with_protocol, memory::Memory};
 use crate::script;
-
-/// How many requests go out as one pipeline at the most, so that the first answers are read
-/// while the last requests are still being written.
-const LARGEST_BATCH: usize = 256;
 
 /// Where a node is.
 #[derive(Clone, Debug)]
@@ -47,8 +48,7 @@ pub(crate) struct Server {
     /// The name of what the library keeps there beside the locks.
     hash: String,
     state: State,
-    /// Goes out with the next [`flush`](Self::flush).
-    queue: Vec<Order>,
+    has_work: bool,
 }
 
 enum State {
@@ -62,14 +62,11 @@ enum State {
 
 /// The life of one connection.
 struct Session {
-    connection: Connection,
-    in_flight: FuturesUnordered<BoxFuture<'static, Answered>>,
+    wire: Wire,
+    /// What the next replies are for, in their order: nothing, where a command only goes before
+    /// another.
+    owed: VecDeque<Option<(RequestId, Request)>>,
 }
-
-/// What each answer is for: nothing, where a command only goes before another.
-type Asked = Vec<Option<(RequestId, Request)>>;
-
-type Answered = (Asked, Result<Vec<Value>, RedisError>);
 
 impl Server {
     pub(crate) fn new(node: NodeId, info: Box<ConnectionInfo>) -> Self {
@@ -78,7 +75,7 @@ impl Server {
             hash: script::node_hash(info.redis_settings().db()),
             info,
             state: State::Idle,
-            queue: Vec::new(),
+            has_work: false,
         }
     }
 
@@ -87,40 +84,32 @@ impl Server {
         let info = self.info.clone();
         let opening = async move { Connection::open(&info).await };
         self.state = State::Opening(connection, Box::pin(opening));
+        self.has_work = true;
     }
 
     /// Gives up the connection, or the attempt to make one.
     pub(crate) fn disconnect(&mut self) {
         self.state = State::Idle;
-        self.queue.clear();
     }
 
-    /// Takes a request on. Without a connection it is passed over: the protocol learns of the
-    /// broken connection and counts whatever was on it as unanswered.
+    /// Takes a request on, to be sent once the node is polled. Without a connection it is passed over:
+    /// the protocol learns of the broken connection and counts whatever was on it as unanswered.
     pub(crate) fn send(&mut self, order: Order) {
-        if matches!(self.state, State::Open(..)) {
-            self.queue.push(order);
+        if let State::Open(_, session) = &mut self.state {
+            session.send(order, &self.hash);
+            self.has_work = true;
         }
     }
 
-    /// Sends all that has been taken on, once the node is polled.
-    pub(crate) fn flush(&mut self) {
-        let State::Open(_, session) = &mut self.state else {
-            return;
-        };
-        while !self.queue.is_empty() {
-            let count = self.queue.len().min(LARGEST_BATCH);
-            let (pipeline, asked) = batch(self.queue.drain(..count), &self.hash);
-            let mut wire = session.connection.wire.clone();
-            session.in_flight.push(Box::pin(async move {
-                let answers = wire.send_packed_commands(&pipeline, 0, asked.len()).await;
-                (asked, answers)
-            }));
-        }
+    /// It is to be polled although nothing has woken it.
+    pub(crate) const fn has_work(&self) -> bool {
+        self.has_work
     }
 
-    /// Collects what has happened. Where nothing more has, `cx` is woken by the next thing.
+    /// Sends what has been taken on, and collects what has happened. Where nothing more has, `cx` is
+    /// woken by the next thing.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, events: &mut Vec<Event>) {
+        self.has_work = false;
         let node = self.node;
         if let State::Opening(connection, opening) = &mut self.state {
             let connection = *connection;
@@ -132,9 +121,11 @@ impl Server {
                     events.push(Event::Connected {
                         node,
                         connection,
-                        facts: opened.facts.clone(),
+                        facts: opened.facts,
                     });
-                    self.state = State::Open(connection, Session::new(opened));
+                    let owed = VecDeque::new();
+                    let wire = opened.wire;
+                    self.state = State::Open(connection, Session { wire, owed });
                 }
                 Err(reason) => return self.break_off(connection, reason, events),
             }
@@ -158,61 +149,42 @@ impl Server {
 }
 
 impl Session {
-    fn new(connection: Connection) -> Self {
-        Self {
-            connection,
-            in_flight: FuturesUnordered::new(),
+    fn send(&mut self, order: Order, hash: &str) {
+        let out = self.wire.out();
+        for preface in script::preface(&order.body) {
+            script::write(&preface, out);
+            self.owed.push_back(None);
         }
+        let command = script::command(&order.body, hash, order.with_source);
+        script::write(&command, out);
+        self.owed.push_back(Some((order.request, order.body)));
     }
 
-    /// Fails with a reason when the connection has broken. Futures in flight are polled in the
-    /// order in which they were added, and so are the requests sent.
+    /// Fails with a reason when the connection has broken.
     fn poll(
         &mut self,
         node: NodeId,
         cx: &mut Context<'_>,
         events: &mut Vec<Event>,
     ) -> Result<(), Arc<str>> {
-        while let Poll::Ready(Some((asked, answers))) = self.in_flight.poll_next_unpin(cx) {
-            let answers = answers.map_err(|error| connection::reason(&error))?;
-            let replies = asked.into_iter().zip(answers);
-            events.extend(replies.filter_map(|(asked, answer)| {
-                let (request, body) = asked?;
-                let reply = reply::parse(&body, answer);
-                Some(Event::Reply {
-                    node,
-                    request,
-                    reply,
-                })
-            }));
-        }
-        while let Poll::Ready(Some(push)) = self.connection.pushes.poll_recv(cx) {
-            if connection::is_disconnection(&push) {
-                return Err("the server closed the connection".into());
+        self.wire.poll_write(cx)?;
+        while let Poll::Ready(value) = self.wire.poll_value(cx) {
+            match value? {
+                Value::Push { kind, data } => {
+                    let keys = connection::changed_keys(&kind, data).into_iter();
+                    events.extend(keys.map(|key| Event::Changed { node, key }));
+                }
+                answer => match self.owed.pop_front() {
+                    Some(Some((request, body))) => events.push(Event::Reply {
+                        node,
+                        request,
+                        reply: reply::parse(&body, answer),
+                    }),
+                    Some(None) => {}
+                    None => return Err(connection::unasked(&answer)),
+                },
             }
-            events.extend(changes(node, push));
         }
         Ok(())
     }
-}
-
-fn changes(node: NodeId, push: PushInfo) -> impl Iterator<Item = Event> {
-    let keys = connection::changed_keys(push).unwrap_or_default();
-    keys.into_iter()
-        .map(move |key| Event::Changed { node, key })
-}
-
-/// Makes one pipeline, with what each answer is for.
-fn batch(orders: impl ExactSizeIterator<Item = Order>, hash: &str) -> (Pipeline, Asked) {
-    let mut pipeline = Pipeline::with_capacity(orders.len());
-    let mut asked = Vec::with_capacity(orders.len());
-    for order in orders {
-        for preface in script::preface(&order.body) {
-            pipeline.add_command(preface);
-            asked.push(None);
-        }
-        pipeline.add_command(script::command(&order.body, hash, order.with_source));
-        asked.push(Some((order.request, order.body)));
-    }
-    (pipeline, asked)
 }

@@ -3,13 +3,17 @@
 //! On the wire a lock is what every Redlock client writes: `SET key owner NX PX ttl`, and a
 //! compare-and-delete. Clients of other libraries on the same key exclude us and are excluded.
 
+mod word;
+
 use std::{sync::LazyLock, time::Duration};
 
-use redis::{Cmd, Script};
 use redlock_protocol::{
     AdmissionId, BlockRequest, Evidence, Owner, Request, Token, fingerprint, stripe,
 };
 use uuid::Uuid;
+
+use self::word::Word::{Number, Text};
+pub(crate) use self::word::{Command, Word, owner_value, words, write};
 
 /// The script that consists of these files.
 macro_rules! source {
@@ -38,13 +42,13 @@ impl Source {
     fn new(text: &'static str) -> Self {
         Self {
             text,
-            sha: Script::new(text).get_hash().to_owned(),
+            sha: redis::Script::new(text).get_hash().to_owned(),
         }
     }
 }
 
 /// What makes a server know all scripts.
-pub(crate) fn load_all() -> Vec<Cmd> {
+pub(crate) fn load_all() -> Vec<Command<'static>> {
     let scripts = [
         &ACQUIRE,
         &EXTEND,
@@ -54,11 +58,7 @@ pub(crate) fn load_all() -> Vec<Cmd> {
         &REPORT_LOSS,
         &ADMIT,
     ];
-    let load = |script: &LazyLock<Source>| {
-        let mut command = redis::cmd("SCRIPT");
-        command.arg("LOAD").arg(script.text);
-        command
-    };
+    let load = |script: &'static LazyLock<Source>| words(["SCRIPT", "LOAD", script.text]);
     scripts.map(load).into()
 }
 
@@ -77,10 +77,10 @@ pub(crate) fn node_hash(database: i64) -> String {
 
 /// The command that carries out a request: by the script's digest, or with its text for a server
 /// that has lost it. `hash` is the name of the node's hash.
-pub(crate) fn command(request: &Request, hash: &str, with_source: bool) -> Cmd {
-    let run = |script, keys: &[&str]| run(script, with_source, keys);
+pub(crate) fn command<'a>(request: &'a Request, hash: &'a str, with_source: bool) -> Command<'a> {
+    let run = |script, keys: &[&'a str]| run(script, with_source, keys);
     match request {
-        Request::Identify => redis::cmd("INFO").arg("server").to_owned(),
+        Request::Identify => words(["INFO", "server"]),
         Request::Probe => run(&PROBE, &[hash]),
         Request::ReportLoss {
             server,
@@ -89,9 +89,12 @@ pub(crate) fn command(request: &Request, hash: &str, with_source: bool) -> Cmd {
             max_ttl,
         } => {
             let mut command = run(&REPORT_LOSS, &[hash]);
-            command.arg(server.as_deref().unwrap_or_default());
-            let beside_marker = u8::from(*beside_marker);
-            command.arg(loss.0).arg(beside_marker).arg(millis(*max_ttl));
+            command.extend([
+                Text(server.as_deref().unwrap_or_default()),
+                Number(loss.0),
+                flag(*beside_marker),
+                millis(*max_ttl),
+            ]);
             command
         }
         Request::Admit {
@@ -103,26 +106,30 @@ pub(crate) fn command(request: &Request, hash: &str, with_source: bool) -> Cmd {
             max_ttl,
         } => {
             let mut command = run(&ADMIT, &[hash]);
-            command.arg(server.as_deref().unwrap_or_default());
-            add_evidence(&mut command, *evidence);
-            command.arg(admission.0).arg(floor.0);
-            command.arg(u8::from(*is_durable)).arg(millis(*max_ttl));
+            command.push(Text(server.as_deref().unwrap_or_default()));
+            command.extend(words_of_evidence(*evidence));
+            command.extend([
+                Number(admission.0),
+                Number(floor.0),
+                flag(*is_durable),
+                millis(*max_ttl),
+            ]);
             command
         }
         Request::Acquire { .. } | Request::Extend { .. } | Request::PutBack { .. } => {
             vote(request, hash, with_source)
         }
-        Request::Watch { key, .. } => redis::cmd("GET").arg(&**key).to_owned(),
+        Request::Watch { key, .. } => words(["GET", key]),
         Request::Release { key, owner } => {
             let mut command = run(&RELEASE, &[key]);
-            command.arg(&owner_value(*owner)[..]);
+            command.push(Word::Owner(*owner));
             command
         }
     }
 }
 
-fn vote(request: &Request, hash: &str, with_source: bool) -> Cmd {
-    let run = |script, key: &str| run(script, with_source, &[key, hash]);
+fn vote<'a>(request: &'a Request, hash: &'a str, with_source: bool) -> Command<'a> {
+    let run = |script, key: &'a str| run(script, with_source, &[key, hash]);
     match request {
         Request::Acquire {
             key,
@@ -132,10 +139,10 @@ fn vote(request: &Request, hash: &str, with_source: bool) -> Cmd {
             admission,
             waits,
         } => {
-            let vote = run(&ACQUIRE, key);
-            let mut vote = add_vote(vote, key, (*owner, *ttl, *admission), Some(*block));
-            vote.arg(u8::from(*waits));
-            vote
+            let mut command = run(&ACQUIRE, key);
+            command.extend(words_of_vote(key, (*owner, *ttl, *admission), Some(*block)));
+            command.push(flag(*waits));
+            command
         }
         Request::Extend {
             key,
@@ -145,88 +152,80 @@ fn vote(request: &Request, hash: &str, with_source: bool) -> Cmd {
             block,
             admission,
         } => {
-            let vote = run(&EXTEND, key);
-            let mut vote = add_vote(vote, key, (*owner, *ttl, *admission), *block);
-            vote.arg(millis(ttl.saturating_add(*spare)));
-            vote
+            let mut command = run(&EXTEND, key);
+            command.extend(words_of_vote(key, (*owner, *ttl, *admission), *block));
+            command.push(millis(ttl.saturating_add(*spare)));
+            command
         }
         Request::PutBack {
             key,
             owner,
             ttl,
             admission,
-        } => add_vote(run(&PUT_BACK, key), key, (*owner, *ttl, *admission), None),
+        } => {
+            let mut command = run(&PUT_BACK, key);
+            command.extend(words_of_vote(key, (*owner, *ttl, *admission), None));
+            command
+        }
         _ => unreachable!("{request:?} asks for no vote"),
     }
 }
 
-fn run(script: &Source, with_source: bool, keys: &[&str]) -> Cmd {
-    let mut command = if with_source {
-        redis::cmd("EVAL")
-    } else {
-        redis::cmd("EVALSHA")
+/// The longest command has so many words.
+const MOST_WORDS: usize = 13;
+
+fn run<'a>(script: &'static Source, with_source: bool, keys: &[&'a str]) -> Command<'a> {
+    let (name, script) = match with_source {
+        true => ("EVAL", script.text),
+        false => ("EVALSHA", &script.sha[..]),
     };
-    command.arg(if with_source {
-        script.text
-    } else {
-        &script.sha
-    });
-    command.arg(keys.len()).arg(keys);
+    let mut command = Vec::with_capacity(MOST_WORDS);
+    command.extend([Text(name), Text(script), Number(keys.len() as u64)]);
+    command.extend(keys.iter().map(|&key| Text(key)));
     command
 }
 
 /// The arguments of `vote.lua`.
-fn add_vote(
-    mut command: Cmd,
+fn words_of_vote(
     key: &str,
     (owner, ttl, admission): (Owner, Duration, AdmissionId),
     block: Option<BlockRequest>,
-) -> Cmd {
-    command.arg(&owner_value(owner)[..]).arg(millis(ttl));
-    command.arg(admission.0).arg(stripe(key));
-    match block {
-        Some(block) => {
-            let first = block.proposal.min(Token::LARGEST).0;
-            let last = first.saturating_add(block.length.saturating_sub(1));
-            command.arg(first).arg(last);
-        }
-        None => {
-            command.arg("").arg("");
-        }
-    }
-    command.arg(fingerprint(key));
-    command
+) -> [Word<'static>; 7] {
+    let (first, last) = block.map_or((Text(""), Text("")), |block| {
+        let first = block.proposal.min(Token::LARGEST).0;
+        let last = first.saturating_add(block.length.saturating_sub(1));
+        (Number(first), Number(last))
+    });
+    [
+        Word::Owner(owner),
+        millis(ttl),
+        Number(admission.0),
+        Number(stripe(key)),
+        first,
+        last,
+        Number(fingerprint(key)),
+    ]
 }
 
-fn add_evidence(command: &mut Cmd, evidence: Evidence) {
+fn words_of_evidence(evidence: Evidence) -> [Word<'static>; 3] {
     let (kind, of, wait) = match evidence {
         Evidence::Waited { loss, wait } => ("waited", loss.0, wait),
         Evidence::FirstStart { loss, wait } => ("first_start", loss.0, wait),
         Evidence::Durable { admission } => ("durable", admission.0, Duration::ZERO),
     };
-    command.arg(kind).arg(of).arg(millis(wait));
+    [Text(kind), Number(of), millis(wait)]
 }
 
 /// What must go before a request, in the same pipeline; its answers are of no interest.
-pub(crate) fn preface(request: &Request) -> Vec<Cmd> {
+pub(crate) fn preface(request: &Request) -> Vec<Command<'static>> {
     match request {
         // The next command, and no other, reads keys whose changes are told.
-        Request::Watch { .. } => vec![redis::cmd("CLIENT").arg("CACHING").arg("YES").to_owned()],
+        Request::Watch { .. } => vec![words(["CLIENT", "CACHING", "YES"])],
         // Asked of a server that has lost a script. What was to be run may not be wanted any more
         // by the time that it votes again, and the next request should not meet the same.
         Request::Identify => load_all(),
         _ => Vec::new(),
     }
-}
-
-/// What stands under the lock key: the owner's random id, as text that people can compare. Its first
-/// 18 characters are the process, which the scripts rely on.
-pub(crate) fn owner_value(owner: Owner) -> [u8; 36] {
-    let mut text = [0; 36];
-    Uuid::from_u128(owner.0)
-        .hyphenated()
-        .encode_lower(&mut text);
-    text
 }
 
 /// The owner whose value this is.
@@ -237,8 +236,12 @@ pub(crate) fn owner(value: &[u8]) -> Option<Owner> {
 }
 
 /// Rounded up: a key must not be dropped before its time.
-fn millis(ttl: Duration) -> u64 {
-    u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+fn millis(ttl: Duration) -> Word<'static> {
+    Number(u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
+}
+
+fn flag(is_set: bool) -> Word<'static> {
+    Number(u64::from(is_set))
 }
 
 #[cfg(test)]
@@ -247,8 +250,8 @@ mod tests {
 
     #[test]
     fn the_key_ttl_is_rounded_up() {
-        assert_eq!(millis(Duration::from_nanos(5_000_001)), 6);
-        assert_eq!(millis(Duration::from_millis(5)), 5);
+        assert_eq!(millis(Duration::from_nanos(5_000_001)), Number(6));
+        assert_eq!(millis(Duration::from_millis(5)), Number(5));
     }
 
     #[test]

@@ -62,7 +62,8 @@ impl World {
             .connections
             .retain(|&one| one != connection);
         if let Some(client) = self.clients.get_mut(client) {
-            client.links[node].troubled = self.now;
+            let link = &mut client.links[node];
+            link.troubled = link.troubled.max(self.now);
         }
     }
 

@@ -452,8 +452,9 @@ impl World {
     }
 
     pub(crate) fn up(&mut self, node: usize) {
-        self.nodes[node].down = false;
-        self.nodes[node].troubled = self.now;
+        let started = &mut self.nodes[node];
+        started.down = false;
+        started.troubled = self.now.max(started.slow_until + started.slow_by);
         self.agenda.at(self.now + MILLI, Happening::Speak { node });
     }
 }

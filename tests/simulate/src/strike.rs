@@ -51,17 +51,19 @@ impl World {
             Fault::NodeSilent => {
                 self.hit(fault, None);
                 let until = self.now + self.a_while();
-                self.nodes[node].silent_until = until;
-                self.nodes[node].troubled = until;
+                let silent = &mut self.nodes[node];
+                silent.silent_until = until;
+                silent.troubled = silent.troubled.max(until);
                 self.agenda.at(until, Happening::Speak { node });
             }
             Fault::NodeSlow => {
                 self.hit(fault, None);
                 let slow = self.random.below(self.plan.lease / 2);
                 let until = self.now + self.a_while();
-                self.nodes[node].slow_until = until;
-                self.nodes[node].slow_by = slow;
-                self.nodes[node].troubled = until + slow;
+                let slowed = &mut self.nodes[node];
+                slowed.slow_until = until;
+                slowed.slow_by = slow;
+                slowed.troubled = slowed.troubled.max(until + slow);
             }
             Fault::NodeCrash => {
                 self.hit(fault, None);

@@ -17,7 +17,7 @@ use super::{
     question::{Fanout, Kind, Question},
     report::Reports,
     round::{Failure, Progress, Round},
-    turn::{BLOCK, Held, TURN},
+    turn::{BLOCK, Held, SMALL_BLOCK, TURN},
     waiting::Split,
 };
 use crate::{
@@ -89,11 +89,10 @@ impl Key {
         let own_end = now.after(timeout);
         let closes_at = waiter.split.map_or(own_end, |split| split.until);
         let proposal = Token((cx.out.env.wall_micros)().min(Token::LARGEST.0 / 2));
-        let has_queue = !self.queue.is_empty() && !cx.out.settings.mixed_fleet;
-        let (length, spare) = if has_queue {
-            (BLOCK, TURN)
-        } else {
-            (1, Duration::ZERO)
+        let (length, spare) = match (cx.out.settings.mixed_fleet, self.queue.is_empty()) {
+            (true, _) => (1, Duration::ZERO),
+            (false, true) => (SMALL_BLOCK, Duration::ZERO),
+            (false, false) => (BLOCK, TURN),
         };
         let question = Question {
             kind: Kind::Acquire {

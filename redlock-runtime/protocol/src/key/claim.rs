@@ -42,6 +42,13 @@ struct Extension {
     lives: Duration,
 }
 
+impl Extension {
+    /// A node on which the key had so much `remaining` has written it.
+    fn is_written(&self, remaining: Option<Duration>) -> bool {
+        remaining.is_none_or(|remaining| remaining < self.params.key_ttl())
+    }
+}
+
 /// One node.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
@@ -164,6 +171,15 @@ impl Claim {
         None
     }
 
+    /// The node may have written the key in this round, which was to let it live for longer.
+    pub(super) fn may_have_written(&self, round: RoundId, reply: &Reply) -> bool {
+        let last = self.extension.filter(|extension| extension.round == round);
+        match (last, reply) {
+            (Some(last), &Reply::Extended { remaining, .. }) => last.is_written(remaining),
+            _ => true,
+        }
+    }
+
     fn on_granted(&mut self, node: NodeId) {
         let place = &mut self.places[node.0];
         place.written = place.acquire;
@@ -226,8 +242,7 @@ impl Claim {
         &mut self.places[node.0].reads
     }
 
-    /// The node has extended the key, and says what was `remaining` before. If that is less than was
-    /// asked for, the key was written.
+    /// The node has extended the key, and says what was `remaining` before.
     fn on_extended(
         &mut self,
         node: NodeId,
@@ -239,8 +254,7 @@ impl Claim {
         let extension = self.extension.filter(is_it)?;
         let place = &mut self.places[node.0];
         let before = place.written;
-        let ttl = extension.params.key_ttl();
-        let is_written = remaining.is_none_or(|remaining| remaining < ttl);
+        let is_written = extension.is_written(remaining);
         if is_written {
             place.written = Some((extension.started, extension.lives));
         }

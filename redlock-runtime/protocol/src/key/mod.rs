@@ -209,6 +209,12 @@ impl Key {
         if let Some(by) = lead {
             cx.nodes.suspend(node, by, cx.out);
         }
+        if let (Ask::Extend(round, owner), Ok(reply)) = (ask, &reply)
+            && let Front::Held(held) = &mut self.front
+            && held.claim.owner == owner
+        {
+            held.on_extension_reply((node, round), reply, cx);
+        }
         match ask {
             Ask::Acquire(id, _) | Ask::Extend(id, _) => {
                 if let Some((round, claim)) = self.round().filter(|(round, _)| round.id == id) {

@@ -4,7 +4,10 @@
 use std::sync::Arc;
 
 use super::{Ask, Claim, Cx, turn::Held};
-use crate::message::{NodeId, Request};
+use crate::{
+    ask::RoundId,
+    message::{NodeId, Reply, Request},
+};
 
 impl Claim {
     /// Reads the key on a node that will then tell of its changes.
@@ -30,6 +33,20 @@ impl Claim {
 impl Held {
     pub(super) const fn is_watched(&self) -> bool {
         self.watch_at.is_none()
+    }
+
+    /// A node has replied to an extension. If it has written the key, it tells of no later change
+    /// before the key is read again.
+    pub(super) fn on_extension_reply(
+        &mut self,
+        (node, round): (NodeId, RoundId),
+        reply: &Reply,
+        cx: &mut Cx<'_>,
+    ) {
+        let has_written = self.claim.may_have_written(round, reply);
+        if self.is_watched() && has_written && self.claim.may_have(node) {
+            self.claim.watch(node, cx);
+        }
     }
 
     pub(super) fn watch_if_due(&mut self, cx: &mut Cx<'_>) {

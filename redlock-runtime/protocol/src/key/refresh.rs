@@ -32,7 +32,7 @@ impl Held {
             section.renew_at,
             section.wants_extension.then_some(section.granted),
             next.and_then(|next| self.refresh_ahead_at(section, next)),
-            self.verify_at(next),
+            self.verify_at(section),
         ];
         dues.into_iter().flatten().min()
     }
@@ -87,9 +87,6 @@ impl Held {
         let Some(round) = self.refresh.take() else {
             return false;
         };
-        // Nodes have written the key, also where the round has failed. Of what is written by this
-        // client they tell no later change before it is read again.
-        self.watch_at.get_or_insert(now);
         match progress {
             Progress::Won(block) => self.on_refreshed(&round, block, None, cx),
             Progress::Disagrees => {
@@ -113,6 +110,7 @@ impl Held {
         cx: &mut Cx<'_>,
     ) {
         self.won_at = round.started;
+        self.took = cx.now().since(round.started);
         self.ttl = round.question.params.key_ttl();
         self.least_proposal = least_proposal;
         // Not so if a majority lies.
@@ -132,6 +130,8 @@ impl Held {
 
     fn on_refresh_failed(&mut self, round: Round, cx: &mut Cx<'_>) {
         self.has_failed = true;
+        let now = cx.now();
+        self.watch_at.get_or_insert(now);
         if let Some(section) = &mut self.section
             && let Some(answer) = section.on_not_extended(round.into_verdicts(), cx.now())
         {

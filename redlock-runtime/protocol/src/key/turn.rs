@@ -45,6 +45,15 @@ pub(super) const TURN: Duration = Duration::from_millis(25);
 /// nothing; and as many sections as can begin while a block is young.
 pub(super) const BLOCK: u64 = 256;
 
+/// How many an attempt takes while none of them waits yet: those that ask while it is under way need no
+/// round of their own. So few that the counter stays behind the clock, however often a free lock is
+/// acquired.
+pub(super) const SMALL_BLOCK: u64 = 16;
+
+/// For how many times as long as a round takes callers that wait to hear of their release wait for
+/// others that have short sections.
+const MOST_ROUNDS: u32 = 4;
+
 /// Most turns are shorter, and need no watching.
 const WATCH_AFTER: Duration = Duration::from_millis(20);
 
@@ -64,8 +73,8 @@ pub(super) struct Held {
     pub(super) claim: Claim,
     pub(super) section: Option<Section>,
     began: Instant,
-    /// How long its first round took.
-    took: Duration,
+    /// How long the last won round took.
+    pub(super) took: Duration,
     /// Before the first request of the last won round.
     pub(super) won_at: Instant,
     /// How long that round lets the keys live.
@@ -166,11 +175,12 @@ impl Held {
         (is_short && !self.has_failed && !self.has_had_its_share(at)).then_some(at)
     }
 
-    /// When to ask what became of releases. If others wait here, they are likely to let go soon, and one
-    /// round tells of all.
-    pub(super) fn verify_at(&self, next: Option<&Waiter>) -> Option<Instant> {
+    /// When to ask what became of releases: once a section takes longer than a round does. Shorter ones
+    /// let go soon, and one round tells of all, or the release of the keys does.
+    pub(super) fn verify_at(&self, section: &Section) -> Option<Instant> {
         let since = self.reports.since().filter(|_| !self.has_failed)?;
-        Some(next.map_or(since, |_| since.after(self.took)))
+        let is_long = section.granted.after(self.took);
+        Some(is_long.min(since.after(MOST_ROUNDS * self.took)))
     }
 
     /// Whether a section can begin without asking any node: the turn's keys live long enough, and it

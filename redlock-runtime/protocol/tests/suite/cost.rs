@@ -63,6 +63,73 @@ fn a_lock_that_is_not_renewed_is_watched_for_nothing() {
     assert_eq!(sent(&world), before);
 }
 
+/// Waking a node and being woken by it costs more than a section does.
+#[test]
+fn sixteen_short_sections_that_ask_together_cost_one_grant_and_one_release() {
+    let mut world = World::new(3);
+    let before = sent(&world);
+    for section in 1..=16 {
+        world.ask(section, "k", waiting(Duration::from_secs(60)));
+    }
+    for section in 1..=16 {
+        world.granted(section);
+        world.run_for(HOP / 16);
+        world.release(section);
+    }
+    for section in 1..=16 {
+        assert_eq!(world.answer(section), Answer::Released(Release::Released));
+    }
+    assert_eq!(sent(&world) - before, 2 * 3);
+}
+
+/// Rounds that take longer are worth more sections, also if the first one of the turn was fast.
+#[test]
+fn awaited_releases_are_asked_about_less_often_while_rounds_take_longer() {
+    let rounds = |lag| {
+        let mut world = World::new(3);
+        for section in 1..=400 {
+            world.ask(section, "k", waiting(Duration::from_secs(60)));
+        }
+        world.granted(1);
+        for node in 0..3 {
+            world.client(0).set_lag(node, lag);
+        }
+        world.release(1);
+        for section in 2..=400 {
+            world.granted(section);
+            world.run_for(HOP / 2);
+            world.release(section);
+        }
+        world.sends(is_extend).len() / 3
+    };
+    let (fast, slow) = (rounds(Duration::ZERO), rounds(ROUND_TRIP));
+    assert!(slow <= fast * 6 / 10, "{slow} rounds in place of {fast}");
+}
+
+#[test]
+fn a_key_is_read_again_after_an_extension_only_where_it_was_written() {
+    let is_watch = |request: &Request| matches!(request, Request::Watch { .. });
+    let mut world = World::new(3);
+    world.ask(1, "k", params());
+    // Who waits lets the key live for longer than was asked for.
+    world.ask(2, "k", waiting(Duration::from_secs(60)));
+    world.granted(1);
+    world.run_for(Duration::from_millis(100));
+    let mut reads = Vec::new();
+    for _ in 0..2 {
+        let before = world.sends(is_watch).len();
+        world.extend(1);
+        assert!(matches!(world.answer(1), Answer::Extended { .. }));
+        world.run_for(2 * ROUND_TRIP);
+        reads.push(world.sends(is_watch).len() - before);
+    }
+    assert_eq!(reads, [3, 0]);
+    let deleted = world.now;
+    world.delete_all("k");
+    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    assert!(world.now.since(deleted) <= 2 * ROUND_TRIP);
+}
+
 #[test]
 fn news_of_a_key_is_read_once_at_a_time() {
     for key in [Some("k"), None] {

@@ -9,7 +9,7 @@ use redlock_protocol::{
 };
 
 use super::{
-    HASH, Server, Twins, now, reply,
+    HASH, Server, Twins, cmd, now, reply,
     server::{command, exchange},
 };
 use crate::{
@@ -104,7 +104,7 @@ fn ask(connection: &mut Connection, request: &Request) -> Reply {
 
 fn ask_about(hash: &str, connection: &mut Connection, request: &Request) -> Reply {
     let mut pipeline = redis::Pipeline::new();
-    pipeline.add_command(script::command(request, hash, true));
+    pipeline.add_command(cmd(&script::command(request, hash, true)));
     let answer = exchange(connection, &pipeline).remove(0);
     reply::parse(request, answer)
 }

@@ -21,7 +21,7 @@ use redlock_protocol::{
 
 use self::server::{Server, exchange};
 use super::reply;
-use crate::script;
+use crate::script::{self, Word};
 
 /// Requests are sent in the first part of a millisecond, so that they are carried out within it.
 const LAST_MICRO: u64 = 600;
@@ -46,7 +46,7 @@ impl Twins {
         let mut connection = server.connect(resp);
         let mut loading = Pipeline::new();
         for load in script::load_all() {
-            loading.add_command(load);
+            loading.add_command(cmd(&load));
         }
         for answer in exchange(&mut connection, &loading) {
             assert!(matches!(answer, Value::BulkString(_)), "{answer:?}");
@@ -63,7 +63,7 @@ impl Twins {
     }
 
     fn run_id(&mut self) -> Arc<str> {
-        let info = script::command(&Request::Identify, HASH, false);
+        let info = cmd(&script::command(&Request::Identify, HASH, false));
         let (info, _) = self.carry_out(info);
         match reply::parse(&Request::Identify, info) {
             Reply::Identity { server: Some(name) } => name,
@@ -76,7 +76,7 @@ impl Twins {
     fn ask(&mut self, request: &Request) -> Option<Reply> {
         let key = key_of(request);
         self.wait_for_quiet(key);
-        let command = script::command(request, HASH, false);
+        let command = cmd(&script::command(request, HASH, false));
         let (answer, expiry, at) = match key {
             Some(key) => self.carry_out_on_key(command, key),
             None => {
@@ -229,6 +229,19 @@ impl Twins {
         });
         self.learn_expiry(name, None);
     }
+}
+
+/// For the client that the tests use.
+fn cmd(command: &[Word<'_>]) -> Cmd {
+    let mut cmd = Cmd::new();
+    for word in command {
+        match *word {
+            Word::Text(text) => cmd.arg(text),
+            Word::Number(number) => cmd.arg(number),
+            Word::Owner(owner) => cmd.arg(&script::owner_value(owner)[..]),
+        };
+    }
+    cmd
 }
 
 fn words(words: &[&str]) -> Cmd {

@@ -135,7 +135,7 @@ async fn of_a_released_lock_are_not_given() {
     let lease = guard.lease();
     assert!(lease.fencing_token().is_ok());
     guard.release().await;
-    assert!(matches!(lease.fencing_token(), Err(LockError::Expired(_))));
+    assert!(matches!(lease.fencing_token(), Err(LockError::Released(_))));
 }
 
 #[tokio::test]
