@@ -91,7 +91,7 @@ fn what_has_come_in_counts_though_nothing_can_be_written_any_more() {
     wire.out().push(b'*');
     let owed = VecDeque::new();
     let mut session = Session { wire, owed };
-    let mut cx = Context::from_waker(std::task::Waker::noop());
+    let mut cx = Context::from_waker(Waker::noop());
     let mut events = Vec::new();
     let _ = session.poll(NodeId(0), &mut cx, &mut events);
     assert_eq!(events.len(), MOST_AT_ONCE);
