@@ -28,8 +28,14 @@ impl Job {
         let mut __section = __redis_lock::Section::installed(
             "job",
             __redis_lock::Options {
-                wait: self.wait,
-                renew: __redis_lock::Renew::Every(every),
+                wait: {
+                    let __value: __redis_lock::std::time::Duration = self.wait;
+                    __value
+                },
+                renew: __redis_lock::Renew::Every({
+                    let __value: __redis_lock::std::time::Duration = every;
+                    __value
+                }),
                 ..__redis_lock::SectionInfo::options(&__REDIS_LOCK_SECTION)
             },
             &__REDIS_LOCK_SECTION,

@@ -3,7 +3,7 @@
 use proc_macro2::{Literal, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{ExprPath, LitStr};
+use syn::{Expr, ExprPath, LitStr};
 
 use crate::args::{Args, Renew};
 use crate::duration::Duration;
@@ -80,14 +80,20 @@ pub(crate) fn declaration(args: &Args, keys: &[Template], function: &Function) -
 /// The options with those durations that the arguments have, which the runtime checks.
 fn at_run_time(args: &Args, arguments: &[String], constant: TokenStream) -> TokenStream {
     let computed = |given: Option<&Duration>| given.and_then(|it| it.computed(arguments));
+    // A temporary value in one, such as a guard on a mutex, must be gone before the next.
+    let alone = |value: Expr| {
+        let place = at(value.span());
+        let ty = quote_spanned!(place=> __redis_lock::std::time::Duration);
+        quote_spanned!(mixed()=> { let __value: #ty = #value; __value })
+    };
     let some = |value| quote_spanned!(mixed()=> __redis_lock::std::option::Option::Some(#value));
     let every = |value| quote_spanned!(mixed()=> __redis_lock::Renew::Every(#value));
     let interval = args.renew.as_ref().and_then(Renew::interval);
-    let expire = computed(args.expire.as_ref()).map(some);
-    let wait = computed(args.wait.as_ref()).map(ToTokens::into_token_stream);
-    let renew = computed(interval).map(every);
-    let max_hold = computed(args.max_hold.as_ref()).map(some);
-    let at_least = computed(args.at_least.as_ref()).map(some);
+    let expire = computed(args.expire.as_ref()).map(alone).map(some);
+    let wait = computed(args.wait.as_ref()).map(alone);
+    let renew = computed(interval).map(alone).map(every);
+    let max_hold = computed(args.max_hold.as_ref()).map(alone).map(some);
+    let at_least = computed(args.at_least.as_ref()).map(alone).map(some);
     let fields = [
         expire.map(|value| quote_spanned!(mixed()=> expire: #value,)),
         wait.map(|value| quote_spanned!(mixed()=> wait: #value,)),
@@ -242,10 +248,22 @@ mod tests {
             max_hold = 1m
         );
         let [items, options] = declared(args);
-        let begins =
-            "Options { wait : job . wait () , renew : __redis_lock :: Renew :: Every (every) , .. ";
-        let begins = format!("__redis_lock :: {begins}");
-        assert!(options.starts_with(&begins), "{options}");
+        let begins = quote!(__redis_lock::Options {
+            wait: {
+                let __value: __redis_lock::std::time::Duration = job.wait();
+                __value
+            },
+            renew: __redis_lock::Renew::Every({
+                let __value: __redis_lock::std::time::Duration = every;
+                __value
+            }),
+            ..
+        });
+        let begins = begins.to_string();
+        assert!(
+            options.starts_with(begins.trim_end_matches("}")),
+            "{options}"
+        );
         assert!(
             items.contains("check_durations") && items.contains("incomplete"),
             "{items}"

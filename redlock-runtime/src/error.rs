@@ -292,21 +292,15 @@ impl fmt::Display for LockError {
         }
         let elapsed = self.elapsed();
         match self {
-            Self::Contended(report) => {
-                f.write_str(" is held by another owner")?;
-                if let Some(after) = report.retry_after() {
-                    write!(f, ", for at most {after:.1?} more")?;
-                }
-                write!(f, " (waited {elapsed:.1?})")?;
-            }
+            Self::Contended(report) => write_contended(report, f)?,
             Self::NoQuorum(_) => write!(
                 f,
                 ": too few nodes answered in time for a majority (after {elapsed:.1?})"
             )?,
             Self::Quarantined(report) => write!(
                 f,
-                ": no majority is available for {:.1?}, because some servers may have lost locks and \
-                 do not vote until those have expired; use `wait`, or `assume_fresh(true)` in \
+                ": no majority is available for up to {:.1?}, because some servers may have lost locks \
+                 and do not vote until those have expired; use `wait`, or `assume_fresh(true)` in \
                  development (after {elapsed:.1?})",
                 report.retry_after().unwrap_or_default()
             )?,
@@ -315,10 +309,7 @@ impl fmt::Display for LockError {
                 " was lost while it was held: no majority of nodes has its key any more (acquisition \
                  began {elapsed:.1?} ago)"
             )?,
-            Self::Expired(_) => write!(
-                f,
-                " expired while it was held (acquisition began {elapsed:.1?} ago)"
-            )?,
+            Self::Expired(report) => write_expired(report, f)?,
             Self::Released(_) => {
                 f.write_str(" is not held any more, because its section has ended")?
             }
@@ -354,6 +345,34 @@ impl fmt::Display for LockError {
     }
 }
 
+fn write_contended(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let after = report.retry_after();
+    // Nothing but a holder of this process answers without nodes and knows its rest.
+    let is_here = report.verdicts().is_empty() && after.is_some();
+    f.write_str(if is_here {
+        " is held in this process"
+    } else {
+        " is held by another owner"
+    })?;
+    if let Some(after) = after {
+        write!(f, ", for at most {after:.1?} more")?;
+    }
+    write!(f, " (waited {:.1?})", report.elapsed())
+}
+
+fn write_expired(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    let began = report.elapsed();
+    write!(
+        f,
+        " expired while it was held (acquisition began {began:.1?} ago)"
+    )?;
+    // No node is to blame: the body took longer than it was given.
+    if report.verdicts().is_empty() {
+        f.write_str("; for a longer body, use `renew`, or a longer `expire` or `max_hold`")?;
+    }
+    Ok(())
+}
+
 fn write_nested(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     f.write_str(": this task already holds it")?;
     if let Some(outer) = report.outer_name() {
@@ -386,7 +405,7 @@ impl fmt::Display for NodeVerdict {
             Verdict::TimedOut => f.write_str("timed out"),
             Verdict::Quarantined { reason, remaining } => {
                 let why = happened(*reason);
-                write!(f, "{why} and does not vote for {remaining:.1?}")
+                write!(f, "{why} and does not vote for up to {remaining:.1?}")
             }
             Verdict::ClockAhead { by } => {
                 write!(f, "does not vote, because its clock has run {by:.1?} ahead")

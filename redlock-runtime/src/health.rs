@@ -5,7 +5,7 @@ use std::{error, fmt, sync::Arc, time::Duration};
 use redlock_protocol::{self as protocol, Instant, QuarantineReason};
 
 /// Whether a node votes, and if it does not, why. Written without a subject: "votes", "was restarted and
-/// does not vote for 4.2s".
+/// does not vote for up to 4.2s".
 #[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NodeState {
@@ -234,7 +234,7 @@ impl fmt::Display for NodeState {
             Self::Down { reason } => return write!(f, "is unreachable ({reason})"),
             Self::Quarantined { reason, remaining } => {
                 let why = happened(*reason);
-                return write!(f, "{why} and does not vote for {remaining:.1?}");
+                return write!(f, "{why} and does not vote for up to {remaining:.1?}");
             }
             Self::ClockAhead { by, remaining } => {
                 return write!(
@@ -407,7 +407,7 @@ mod tests {
         assert_eq!(
             NotReady::new(health).to_string(),
             "locks are not available yet: 1 of 3 nodes votes, 2 are needed: b:2 was restarted and \
-             does not vote for 4.0s, c:3 is unreachable (Connection refused)"
+             does not vote for up to 4.0s, c:3 is unreachable (Connection refused)"
         );
     }
 }

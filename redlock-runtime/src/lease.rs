@@ -104,14 +104,16 @@ impl Lease {
     }
 
     /// Waits until the lock is lost or expires, and returns the reason. Waits for ever if the holder
-    /// releases the lock, so race it against the work.
+    /// releases the lock, so race it against the work. Of a section that has
+    /// [joined](crate::Lock::reentrant) the lease, it also returns when the section around it releases
+    /// the lock.
     ///
     /// # Cancellation
     /// Cancel-safe; it can be called again and by several tasks.
     pub async fn lost(&self) -> LockError {
         match &self.asked {
             Ok(asked) => {
-                asked.status.ended().await;
+                asked.ended().await;
                 asked.over_error(&self.key)
             }
             Err(error) => error.clone(),
@@ -174,31 +176,27 @@ impl Lease {
         &self,
         body: B,
     ) -> impl Future<Output = Result<B::Output, LockError>> + use<B> {
-        let lease = self.clone();
+        let mut lease = self.clone();
+        if let Ok(asked) = &mut lease.asked {
+            asked.joined = true;
+        }
         async move {
             let body = pin!(body);
-            run(&lease.asked, &lease.key, body, true).await
+            run(&lease.asked, &lease.key, body).await
         }
     }
 }
 
 /// Polls `body` while the lease can be trusted, and not again once that has ended. The caller
-/// destroys it. `follows` those of other sections, which may be released while the body runs.
+/// destroys it.
 pub(crate) async fn run<B: Future>(
     asked: &Result<Asked, LockError>,
     key: &Arc<str>,
     mut body: Pin<&mut B>,
-    follows: bool,
 ) -> Result<B::Output, LockError> {
     let asked = asked.as_ref().map_err(Clone::clone)?;
     let status = &asked.status;
-    let mut over = pin!(async {
-        if follows {
-            status.over().await;
-        } else {
-            status.ended().await;
-        }
-    });
+    let mut over = pin!(asked.ended());
     let mut enclosing = Some(asked.enclosing());
     let finished = poll_fn(|context| {
         // The clock and not the engine has the last word, so that a deadline holds also where the
@@ -223,9 +221,21 @@ pub(crate) struct Asked {
     pub(crate) status: Arc<Status>,
     pub(crate) name: Option<&'static str>,
     pub(crate) since: Instant,
+    /// The lease is that of a section around this one, which ends it.
+    pub(crate) joined: bool,
 }
 
 impl Asked {
+    /// Waits until the lease has ended under its holder, which is for ever if that lets go.
+    async fn ended(&self) {
+        if self.joined {
+            // Somebody else lets go of it.
+            self.status.over().await;
+        } else {
+            self.status.ended().await;
+        }
+    }
+
     pub(crate) fn remaining(&self) -> Duration {
         let now = self.shared.engine.now();
         if self.status.is_held(now) {

@@ -151,9 +151,12 @@ impl Lock {
     /// last is for the outermost to say.
     ///
     /// Sections of one task that join one lease are not kept apart from each other: of two in a
-    /// `join!`, one runs where the other awaits. Tasks that a body spawns are not within it, except in
-    /// [`Lease::scope`]. A [`Guard`] says nothing about what runs while it is held; that, too, is
-    /// what [`Lease::scope`] is for.
+    /// `join!`, one runs where the other awaits, and those in a [`Lease::scope`] of another task run at
+    /// the same time. Tasks and threads that a body starts are not within it, except in
+    /// [`Lease::scope`]: if the body awaits a task that waits for the same lock, neither gets on before
+    /// that [`wait`](Self::wait) or the lease ends. A [`Guard`] says nothing about what runs while it is
+    /// held; that, too, is what [`Lease::scope`] is for. Nor is a body within itself while it is dropped
+    /// before its end: a destructor that blocks for the same lock waits in vain.
     pub const fn reentrant(mut self) -> Self {
         self.options.reentrant = true;
         self
@@ -225,8 +228,10 @@ impl Lock {
     ) -> Result<B::Output, LockError> {
         let mut section = self.into_section();
         section.acquire().await?;
-        let body = std::pin::pin!(body(section.lease()));
-        section.hold(body).await
+        let lease = section.lease();
+        // What it does before it makes the future belongs to the body.
+        let body = section.within(|| body(lease))?;
+        section.hold(std::pin::pin!(body)).await
     }
 
     /// Acquires the lock as [`acquire`](Self::acquire) does, and blocks the thread until it has it: for
@@ -238,7 +243,9 @@ impl Lock {
     /// [`BlocksRuntime`](crate::ConfigProblem::BlocksRuntime) within a task of a tokio runtime, where
     /// nothing is asked of any node. `spawn_blocking`, `block_in_place`, and threads that have no runtime
     /// or have only entered one, may block. Within `tokio::task::unconstrained`, and in the tasks of
-    /// other runtimes, it blocks the thread. A node set on a [runtime](crate::Builder::runtime) of one
+    /// other runtimes, it blocks the thread. So does a destructor that runs because a runtime is shut
+    /// down; if the node set works on that [runtime](crate::Builder::runtime), it can block for ever. A
+    /// node set on a [runtime](crate::Builder::runtime) of one
     /// thread refuses all such calls with
     /// [`EngineOnCurrentThread`](crate::ConfigProblem::EngineOnCurrentThread).
     pub fn acquire_blocking(self) -> Result<Guard, LockError> {
@@ -267,7 +274,8 @@ impl Lock {
     ///
     /// **The body cannot be stopped when the lock is lost**, as an async one is at its next await. For
     /// that reason the lease is renewed even without [`renew`](Self::renew), for as long as the body runs
-    /// or until [`max_hold`](Self::max_hold). If the lease ends nevertheless, because no majority could be
+    /// or until [`max_hold`](Self::max_hold), except if it [joins](Self::reentrant) a lease, which is
+    /// renewed only if the section around it says so. If the lease ends nevertheless, because no majority could be
     /// reached or the process was paused, the body runs on without the lock. It learns of that only by
     /// asking: [`is_held`](Lease::is_held), [`remaining`](Lease::remaining), or
     /// [`fencing_token`](Lease::fencing_token) before each write. What it returns is returned, in any
@@ -289,7 +297,7 @@ impl Lock {
         let mut section = self.into_section();
         section.acquire_blocking()?;
         let lease = section.lease();
-        section.hold_blocking(|| body(lease))
+        section.within(|| body(lease))
     }
 
     pub(crate) fn into_section(self) -> Section {

@@ -156,7 +156,7 @@ impl Section {
     /// it cannot run.
     pub fn run_blocking<T>(&mut self, body: impl FnOnce() -> T) -> Result<T, LockError> {
         self.0.acquire_blocking()?;
-        self.0.hold_blocking(body)
+        self.0.within(body)
     }
 }
 

@@ -34,8 +34,6 @@ pub(crate) struct Section {
     asked: Result<Asked, LockError>,
     /// True from the moment a request may be sent until the end is told.
     begun: bool,
-    /// The lease is that of a section around this one, which ends it.
-    joined: bool,
 }
 
 impl Section {
@@ -56,7 +54,6 @@ impl Section {
             Ok(shared)
         });
         let key = keys.text();
-        let mut joined = false;
         let asked = shared.and_then(|shared| {
             let outer = nesting::find(&shared, &keys);
             let extends_to = match options.renew {
@@ -70,6 +67,7 @@ impl Section {
                 status: Arc::new(Status::new(name, extends_to)),
                 since: shared.engine.now(),
                 keys,
+                joined: false,
                 shared,
             };
             match outer {
@@ -77,7 +75,7 @@ impl Section {
                     return Err(LockError::nested(outer.status.name, &asked.context(&key)));
                 }
                 Some(outer) => {
-                    joined = true;
+                    asked.joined = true;
                     asked.section = outer.section;
                     asked.status = outer.status;
                 }
@@ -91,7 +89,6 @@ impl Section {
             info,
             asked,
             begun: false,
-            joined,
         }
     }
 
@@ -114,7 +111,7 @@ impl Section {
             let error = ConfigError::of(ConfigProblem::AtLeastOfSeveralKeys);
             return Err(named(self.info)(error).into());
         }
-        if self.joined {
+        if asked.joined {
             return self.join(asked, params.lease).await;
         }
         shared.check_clock()?;
@@ -151,8 +148,9 @@ impl Section {
             return Err(asked.over_error(&self.key));
         }
         let wanted = wanted.min(asked.status.extends_to.unwrap_or_default());
-        if remaining < wanted - wanted / LATENESS {
-            self.lease().extend().await?;
+        if remaining < wanted - wanted / LATENESS && self.lease().extend().await?.is_zero() {
+            // The caller was not polled while its lease went by.
+            return Err(asked.over_error(&self.key));
         }
         Ok(())
     }
@@ -164,7 +162,7 @@ impl Section {
         &mut self,
         body: Pin<&mut B>,
     ) -> impl Future<Output = Result<B::Output, LockError>> {
-        lease::run(&self.asked, &self.key, body, self.joined)
+        lease::run(&self.asked, &self.key, body)
     }
 
     /// The same on a thread that may sleep.
@@ -178,7 +176,7 @@ impl Section {
 
     /// Runs `body` under the lease, to its end: nothing can stop it. So what it returns is what
     /// counts, whatever has become of the lease.
-    pub(crate) fn hold_blocking<T>(&mut self, body: impl FnOnce() -> T) -> Result<T, LockError> {
+    pub(crate) fn within<T>(&mut self, body: impl FnOnce() -> T) -> Result<T, LockError> {
         let asked = self.asked.as_ref().map_err(Clone::clone)?;
         let mut enclosing = Some(asked.enclosing());
         Ok(nesting::within(&mut enclosing, body))
@@ -188,8 +186,8 @@ impl Section {
     pub(crate) fn release(mut self) -> impl Future<Output = Release> + Send {
         let begun = std::mem::take(&mut self.begun);
         let otherwise = match &self.asked {
-            Ok(asked) if self.joined && asked.remaining().is_zero() => Release::AlreadyExpired,
-            Ok(_) if self.joined => Release::Joined,
+            Ok(asked) if asked.joined && asked.remaining().is_zero() => Release::AlreadyExpired,
+            Ok(asked) if asked.joined => Release::Joined,
             _ => Release::Unknown,
         };
         let released = self.asked.as_ref().ok().filter(|_| begun).map(|asked| {
@@ -245,8 +243,9 @@ impl Keys {
 impl Section {
     pub(crate) fn release_blocking(self) -> Release {
         let refused = match &self.asked {
-            Ok(asked) => blocking::refuse(&asked.shared.engine).is_err(),
-            Err(_) => false,
+            Ok(asked) if self.begun => blocking::refuse(&asked.shared.engine).is_err(),
+            // There is nothing to wait for.
+            _ => false,
         };
         let released = self.release();
         if refused {

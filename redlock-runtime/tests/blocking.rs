@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::FutureExt;
 use redlock_runtime::{ConfigProblem, Guard, Lock, LockError, Redlock, Release};
 use tokio::{
     runtime::{self, Handle, Runtime},
@@ -213,6 +214,45 @@ fn async_code_within_a_blocking_section_is_nested_and_the_other_way_round() {
     );
 }
 
+#[test]
+fn a_section_that_joins_does_not_renew() {
+    let redlock = redlock("joins", None);
+    let brief = Duration::from_millis(100);
+    let outer = redlock.lock(KEY).expire(brief).hold(async |_| {
+        let inner = redlock.lock(KEY).reentrant().max_hold(NEVER);
+        let inner = block_in_place(|| {
+            inner.hold_blocking(|lease| {
+                while lease.is_held() {
+                    thread::yield_now();
+                }
+            })
+        });
+        inner.unwrap();
+        std::future::pending::<()>().await;
+    });
+    let ended = multi_thread().block_on(outer);
+    assert!(matches!(ended, Err(LockError::Expired(_))), "{ended:?}");
+}
+
+/// The lock is held while `hold` has the body made.
+#[test]
+fn what_makes_an_async_body_is_nested() {
+    let redlock = redlock("makes", None);
+    let (tells, told) = mpsc::channel();
+    let outer = redlock.lock(KEY).hold(|_| {
+        let inner = redlock.lock(KEY).wait(NEVER).acquire_blocking();
+        tells.send(inner.unwrap_err()).unwrap();
+        std::future::ready(())
+    });
+    let mut outer = std::pin::pin!(outer);
+    // Under no runtime, which would not let it block.
+    while outer.as_mut().now_or_never().is_none() {
+        thread::yield_now();
+    }
+    let error = told.recv().unwrap();
+    assert!(matches!(error, LockError::Nested(_)), "{error}");
+}
+
 // ---- where it is allowed
 
 #[test]
@@ -268,6 +308,11 @@ fn threads_that_poll_a_task_may_not() {
             assert_eq!(guard.release().await, Release::Released);
             let guard = lock().acquire().await.unwrap();
             assert_eq!(guard.release_blocking(), Release::Unknown);
+            let outer = lock().wait(NEVER).hold(async |_| {
+                let guard = lock().reentrant().acquire().await.unwrap();
+                guard.release_blocking()
+            });
+            assert_eq!(outer.await.unwrap(), Release::Joined);
         });
         assert_eq!(refusal(lock().wait(NEVER)), None);
     }

@@ -12,7 +12,7 @@ use std::{
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use redlock_runtime::{Lock, LockError, Redlock, Release};
 use tokio::{
-    sync::{Notify, oneshot},
+    sync::{Barrier, Notify, oneshot},
     task::{LocalSet, spawn_local, yield_now},
     time::{Instant, advance, sleep},
 };
@@ -171,6 +171,25 @@ async fn a_lease_that_is_too_short_is_extended_first() {
         assert_eq!(outer.remaining(), LEASE);
     });
     outer.await.unwrap();
+}
+
+/// The nodes confirm it, and then the task is not polled until it is over.
+#[tokio::test(start_paused = true)]
+async fn an_extension_that_is_over_again_is_not_joined() {
+    let redlock = redlock("extended-late").await;
+    let outer = redlock.lock(KEY).expire(LEASE).hold(async |outer| {
+        sleep(LEASE / 2).await;
+        let inner = reentrant(&redlock).expire(LEASE).acquire();
+        let mut inner = Box::pin(inner);
+        assert!((&mut inner).now_or_never().is_none());
+        while outer.remaining() < LEASE {
+            yield_now().await;
+        }
+        let _ = advance(LEASE).now_or_never();
+        inner.now_or_never().unwrap().unwrap_err()
+    });
+    let error = outer.await.unwrap();
+    assert!(matches!(error, LockError::Expired(_)), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -343,6 +362,21 @@ async fn a_scope_carries_the_lease_into_a_task() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn sections_in_scopes_of_several_tasks_are_not_kept_apart() {
+    let redlock = redlock("scopes").await;
+    let guard = redlock.lock(KEY).acquire().await.unwrap();
+    let both_run = Arc::new(Barrier::new(2));
+    let tasks = [(); 2].map(|()| {
+        let (inner, both_run) = (reentrant(&redlock), Arc::clone(&both_run));
+        let inner = inner.hold(async move |_| both_run.wait().await);
+        tokio::spawn(guard.scope(inner))
+    });
+    for task in tasks {
+        in_time(task).await.unwrap().unwrap().unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_scope_ends_with_its_lease() {
     let redlock = redlock("scope-ends").await;
     let entered = Arc::new(Notify::new());
@@ -409,6 +443,8 @@ async fn a_joined_section_ends_with_its_lease_wherever_it_is() {
     let ended = in_time(task).await.unwrap();
     assert!(matches!(ended, Err(LockError::Released(_))), "{ended:?}");
     assert!(!guard.is_held());
+    let lost = in_time(guard.lost()).await;
+    assert!(matches!(lost, LockError::Released(_)), "{lost}");
     assert_eq!(guard.release().await, Release::AlreadyExpired);
 }
 

@@ -267,7 +267,7 @@ impl fmt::Display for ConfigProblem {
         match self {
             Self::NoNodes => write!(
                 f,
-                "no node is configured; name some with `nodes([...])` or in {NODES_VARIABLE}"
+                "no node is configured; name some with `nodes([...])` or in the environment variable {NODES_VARIABLE}"
             ),
             Self::NodesVariableEmpty => write!(
                 f,

@@ -51,7 +51,7 @@ pub(super) struct Driver {
     /// What memory nodes have answered.
     answered: VecDeque<Event>,
     shutdowns: Vec<Box<dyn FnOnce(ShutdownError) + Send>>,
-    drained: bool,
+    drained: Option<ShutdownError>,
 }
 
 enum Node {
@@ -95,7 +95,7 @@ impl Driver {
             callers: HashMap::new(),
             answered: VecDeque::new(),
             shutdowns: Vec::new(),
-            drained: false,
+            drained: None,
         };
         // Nodes in memory vote from here on, and not only once the runtime gets around to it.
         driver.carry_out();
@@ -107,7 +107,10 @@ impl Driver {
         let mut intake = Vec::with_capacity(LARGEST_INTAKE);
         let mut events = Vec::new();
         let mut sleep = pin!(tokio::time::sleep(Duration::ZERO));
-        while !self.drained {
+        let left = loop {
+            if let Some(left) = self.drained {
+                break left;
+            }
             let until = tokio::time::Instant::now() + self.until_wakeup();
             // A timer that is early wakes for nothing once; one that is never moved costs less.
             if until < sleep.deadline() || sleep.is_elapsed() {
@@ -127,7 +130,22 @@ impl Driver {
                 // answers are not read would be given up.
                 tokio::task::yield_now().await;
             }
-        }
+        };
+        self.write_last(&mut events).await;
+        self.shutdowns.drain(..).for_each(|done| done(left));
+    }
+
+    /// A release that was decided in the last step goes out, though its reply is not awaited any more.
+    async fn write_last(&mut self, events: &mut Vec<Event>) {
+        let write = poll_fn(|cx| {
+            for node in &mut self.nodes {
+                if let Node::Redis(server) = node {
+                    server.poll(cx, events);
+                }
+            }
+            Poll::Ready(())
+        });
+        tokio::task::unconstrained(write).await;
     }
 
     /// Sends what is to be sent, and waits for something to happen.
@@ -152,8 +170,9 @@ impl Driver {
                 Node::Faulty(link) => link.poll(cx, events),
             }
         }
-        let commands = self.inbox.poll_recv_many(cx, intake, LARGEST_INTAKE);
-        if commands.is_ready() || !events.is_empty() {
+        // Ready with nothing once no handle is left, and then at all times.
+        let _ = self.inbox.poll_recv_many(cx, intake, LARGEST_INTAKE);
+        if !intake.is_empty() || !events.is_empty() {
             return Poll::Ready(());
         }
         sleep.poll(cx)
@@ -272,10 +291,7 @@ impl Driver {
                 self.node_states
                     .send_modify(|states| states[node.0] = Some(state));
             }
-            Action::Drained(left) => {
-                self.drained = true;
-                self.shutdowns.drain(..).for_each(|done| done(left));
-            }
+            Action::Drained(left) => self.drained = Some(left),
         }
     }
 
@@ -349,5 +365,39 @@ impl Drop for Driver {
         for caller in self.callers.values() {
             caller.status.end(Loss::Stopped);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redlock_protocol::Env;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn an_engine_without_handles_sleeps() {
+        let (inbox, received) = mpsc::unbounded_channel();
+        let env = Env {
+            random: Box::new(|| 1),
+            wall_micros: Box::new(|| 1),
+        };
+        let settings = redlock_protocol::Settings {
+            silence_limit: LONGEST_SLEEP,
+            may_evict: false,
+            max_ttl: LONGEST_SLEEP,
+            default_ttl: LONGEST_SLEEP,
+            assume_fresh: false,
+            busy_from: redlock_protocol::BUSY_FROM,
+            mixed_fleet: false,
+        };
+        let protocol = Protocol::new(0, settings, env, Clock::System.now());
+        let (states, _) = watch::channel(Vec::new());
+        let mut driver = Driver::new(protocol, Clock::System, received, Vec::new(), states);
+        drop(inbox);
+        let mut sleep = pin!(tokio::time::sleep(FOREVER));
+        let mut cx = Context::from_waker(Waker::noop());
+        let (mut events, mut intake) = (Vec::new(), Vec::new());
+        let polled = driver.poll_inputs(&mut cx, &mut events, &mut intake, sleep.as_mut());
+        assert!(polled.is_pending());
     }
 }

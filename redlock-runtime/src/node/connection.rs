@@ -116,7 +116,7 @@ async fn sign_in(
         if let Some(error) = refusal(wire, hello).await? {
             return Err(match is_unknown_protocol(&error) {
                 true => Failure::WithoutResp3,
-                false => Failure::of(&error),
+                false => Failure::of(&without_secrets(&error, settings)),
             });
         }
     } else if let Some(password) = settings.password() {
@@ -129,6 +129,7 @@ async fn sign_in(
             error = refusal(wire, words(["AUTH", password])).await?;
         }
         if let Some(error) = error {
+            let error = without_secrets(&error, settings);
             return Err(Failure::of(&format!("AuthenticationFailed: {error}")));
         }
     }
@@ -139,6 +140,18 @@ async fn sign_in(
         }
     }
     Ok(())
+}
+
+/// What a server says that does not let us sign in. One that does not know a command repeats the
+/// beginning of its arguments, and the password is among them.
+fn without_secrets(error: &ServerError, settings: &RedisConnectionInfo) -> String {
+    let text = error.to_string();
+    let password = settings.password().filter(|password| !password.is_empty());
+    let is_repeated = password.is_some_and(|password| text.contains(password));
+    if is_repeated || text.to_ascii_lowercase().contains("unknown command") {
+        return "the server does not know how to sign in".to_owned();
+    }
+    text
 }
 
 /// Sends one command; the error, if that is the reply.
@@ -245,4 +258,64 @@ fn is_unknown_protocol(error: &ServerError) -> bool {
 fn is_wrong_number_of_arguments(error: &ServerError) -> bool {
     let detail = error.details().unwrap_or_default();
     detail.contains("wrong number of arguments")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::{BufRead, BufReader, Write},
+        net::TcpListener,
+        thread,
+    };
+
+    use super::*;
+
+    /// Why a server gives no connection that answers every command with this line.
+    fn refusal_of(line: &'static str, url: &str) -> Arc<str> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let url = url.replace("HOST", &address.to_string());
+        thread::spawn(move || {
+            for stream in listener.incoming().map(Result::unwrap) {
+                let mut ours = stream.try_clone().unwrap();
+                let is_command = |word: &String| word.starts_with('*');
+                let words = BufReader::new(stream).lines().map_while(Result::ok);
+                for _ in words.filter(is_command) {
+                    let _ = ours.write_all(line.as_bytes());
+                }
+            }
+        });
+        let info: ConnectionInfo = redis::IntoConnectionInfo::into_connection_info(url).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let opened = runtime.unwrap().block_on(Connection::open(&info));
+        opened.err().expect("it does not let us in")
+    }
+
+    #[test]
+    fn no_password_is_in_what_a_server_says_that_repeats_it() {
+        // The beginning of a long one is repeated.
+        let long = "secret".repeat(40);
+        for protocol in ["resp2", "resp3"] {
+            for (password, line) in [
+                (
+                    &long[..],
+                    "-ERR unknown command 'AUTH', with args: 'secretsecr'\r\n",
+                ),
+                (
+                    "secret",
+                    "-ERR unknown command `HELLO`, with args: `3`, `secret`, \r\n",
+                ),
+                ("secret", "-ERR not this: secret\r\n"),
+            ] {
+                let url = format!("redis://:{password}@HOST?protocol={protocol}");
+                let reason = refusal_of(line, &url);
+                assert!(!reason.contains("secret"), "{reason}");
+            }
+        }
+        let url = "redis://:secret@HOST?protocol=resp2";
+        let reason = refusal_of("-WRONGPASS invalid username-password pair\r\n", url);
+        assert!(reason.contains("invalid username"), "{reason}");
+    }
 }

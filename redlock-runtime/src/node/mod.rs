@@ -32,6 +32,11 @@ use self::{connection::Connection, wire::Wire};
 pub(crate) use self::{connection::with_protocol, memory::Memory};
 use crate::script;
 
+/// So many values of one server are read before it is the turn of the others and of callers: the
+/// runtime lets one poll read only so much from all sockets together, and a server may write without
+/// end.
+const MOST_AT_ONCE: usize = 1_024;
+
 /// Where a node is.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
@@ -167,8 +172,12 @@ impl Session {
         cx: &mut Context<'_>,
         events: &mut Vec<Event>,
     ) -> Result<(), Arc<str>> {
-        self.wire.poll_write(cx)?;
-        while let Poll::Ready(value) = self.wire.poll_value(cx) {
+        let written = self.wire.poll_write(cx);
+        for _ in 0..MOST_AT_ONCE {
+            let Poll::Ready(value) = self.wire.poll_value(cx) else {
+                // What the server said before the connection broke has been read.
+                return written;
+            };
             match value? {
                 Value::Push { kind, data } => {
                     let keys = connection::changed_keys(&kind, data).into_iter();
@@ -185,6 +194,7 @@ impl Session {
                 },
             }
         }
+        cx.waker().wake_by_ref();
         Ok(())
     }
 }

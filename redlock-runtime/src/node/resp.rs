@@ -17,6 +17,9 @@ const MOST_VALUES: usize = 1 << 16;
 /// How deep values may be nested.
 const DEEPEST: usize = 16;
 
+/// The longest line that is not a text of its own.
+const LONGEST_NUMBER: usize = 512;
+
 const LINE_END: &[u8] = b"\r\n";
 
 /// Why a connection cannot be read any further.
@@ -119,6 +122,10 @@ impl Scan {
 /// What follows the first line of a value: so many bytes and the end of a line, and so many values.
 fn header(line: &[u8]) -> Result<(Option<usize>, usize), Malformed> {
     let (kind, rest) = line.split_first().ok_or(Malformed::NoValue)?;
+    // It is read again whenever more of what follows has come.
+    if rest.len() > LONGEST_NUMBER && !b"+-(".contains(kind) {
+        return Err(Malformed::TooLarge);
+    }
     let text = str::from_utf8(rest).map_err(|_| Malformed::NoValue)?;
     let size = || usize::try_from(integer(text)?.max(0)).map_err(|_| Malformed::NoValue);
     let bounded = |size: usize| {
@@ -250,6 +257,7 @@ mod tests {
             "*65537\r\n".to_owned(),
             "*60000\r\n*60000\r\n".to_owned(),
             "*1\r\n".repeat(DEEPEST + 1),
+            format!("${:01000}\r\n", 7),
         ] {
             assert_eq!(
                 slowly(text.as_bytes()),

@@ -25,6 +25,12 @@ const READ: usize = 16 << 10;
 /// Room that is kept for the next batch of commands, once a large one is gone.
 const LARGE: usize = 256 << 10;
 
+/// On a connection on which nothing is watched yet a server has nearly nothing to say by itself.
+const MOST_PUSHES: usize = 64;
+
+/// So many characters of what a server or the operating system says.
+const LONGEST_REASON: usize = 300;
+
 pub(super) struct Wire {
     stream: Box<dyn Stream>,
     out: Vec<u8>,
@@ -62,6 +68,7 @@ impl Wire {
         while self.written < self.out.len() {
             let rest = &self.out[self.written..];
             let Poll::Ready(written) = Pin::new(&mut self.stream).poll_write(cx, rest) else {
+                self.forget_written();
                 return Ok(());
             };
             match written.map_err(|error| reason(&error))? {
@@ -80,6 +87,15 @@ impl Wire {
             self.is_flushed = true;
         }
         Ok(())
+    }
+
+    /// A server that reads as fast as commands are queued, and no faster, leaves some of them here at all
+    /// times.
+    fn forget_written(&mut self) {
+        if self.written > LARGE && self.written > self.out.len() / 2 {
+            self.out.drain(..self.written);
+            self.written = 0;
+        }
     }
 
     /// The next value.
@@ -136,25 +152,35 @@ impl Wire {
             script::write(command, &mut self.out);
         }
         let mut replies = Vec::with_capacity(commands.len());
-        while replies.len() < commands.len() {
+        for _ in 0..commands.len() + MOST_PUSHES {
+            if replies.len() == commands.len() {
+                return Ok(replies);
+            }
             let value = poll_fn(|cx| {
-                self.poll_write(cx)?;
-                self.poll_value(cx)
+                let written = self.poll_write(cx);
+                match (self.poll_value(cx), written) {
+                    (Poll::Pending, Err(reason)) => Poll::Ready(Err(reason)),
+                    (value, _) => value,
+                }
             });
             match value.await? {
                 Value::Push { .. } => {}
                 reply => replies.push(reply),
             }
         }
-        Ok(replies)
+        Err("the server sends what it was not asked for".into())
     }
 }
 
 /// What operators read about a failure, on one line.
 pub(super) fn reason(error: &dyn Display) -> Arc<str> {
     let text = error.to_string();
-    let words: Vec<&str> = text.split_whitespace().collect();
-    words.join(" ").into()
+    let mut words = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if let Some((end, _)) = words.char_indices().nth(LONGEST_REASON) {
+        words.truncate(end);
+        words.push('…');
+    }
+    words.into()
 }
 
 fn closed() -> Arc<str> {
@@ -172,12 +198,13 @@ fn malformed(error: Malformed) -> Arc<str> {
 #[cfg(test)]
 mod tests {
     use std::{
-        io::{Read, Write},
+        io::{self, Read, Write},
         net::{TcpListener, TcpStream},
         thread,
     };
 
     use super::*;
+    use crate::script::words;
 
     /// A wire, and the server's end of it.
     fn pair() -> (Wire, TcpStream) {
@@ -235,6 +262,119 @@ mod tests {
             assert_eq!(next(&mut wire).await, Ok(Value::Int(7)));
             assert_eq!(next(&mut wire).await, Err(malformed(error)), "{lie:?}");
         }
+    }
+
+    /// A stream that takes nothing any more, and has something to read.
+    struct Broken(&'static [u8]);
+
+    impl AsyncRead for Broken {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            buffer: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            if self.0.is_empty() {
+                return Poll::Pending;
+            }
+            buffer.put_slice(std::mem::take(&mut self.0));
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    impl AsyncWrite for Broken {
+        fn poll_write(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            _: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_server_said_before_it_closed_the_connection_is_read() {
+        let mut wire = Wire::new(Box::new(Broken(b"-ERR max number of clients reached\r\n")));
+        let replies = wire.exchange(&[words(["HELLO", "3"])]).await;
+        assert!(
+            matches!(replies.as_deref(), Ok([Value::ServerError(_)])),
+            "{replies:?}"
+        );
+        let more = wire.exchange(&[words(["PING"])]).await;
+        assert_eq!(more, Err("broken pipe".into()));
+    }
+
+    #[tokio::test]
+    async fn a_server_that_talks_by_itself_gets_no_connection() {
+        let (mut wire, mut server) = pair();
+        let pushes = ">1\r\n+news\r\n".repeat(MOST_PUSHES + 1);
+        server.write_all(pushes.as_bytes()).unwrap();
+        assert!(wire.exchange(&[words(["PING"])]).await.is_err());
+    }
+
+    /// A stream that takes so much at a time.
+    struct Slow(usize, bool);
+
+    impl AsyncRead for Slow {
+        fn poll_read(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            _: &mut ReadBuf<'_>,
+        ) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    impl AsyncWrite for Slow {
+        fn poll_write(
+            mut self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+            bytes: &[u8],
+        ) -> Poll<io::Result<usize>> {
+            self.1 = !self.1;
+            if self.1 {
+                Poll::Ready(Ok(bytes.len().min(self.0)))
+            } else {
+                Poll::Pending
+            }
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn commands_that_are_written_take_no_room_while_others_wait() {
+        const STEP: usize = LARGE / 4;
+        let mut wire = Wire::new(Box::new(Slow(STEP, false)));
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        wire.out().resize(2 * LARGE, 0);
+        for _ in 0..100 {
+            let room = wire.out().len() + STEP;
+            wire.out().resize(room, 0);
+            assert_eq!(wire.poll_write(&mut cx), Ok(()));
+            assert_eq!(wire.out.len() - wire.written, 2 * LARGE);
+            assert!(wire.out.len() <= 4 * LARGE + STEP);
+        }
+    }
+
+    #[test]
+    fn a_reason_is_one_short_line() {
+        assert_eq!(&*reason(&"no\r\n way"), "no way");
+        let long = reason(&"x".repeat(1 << 20));
+        assert_eq!(long.chars().count(), LONGEST_REASON + 1);
     }
 
     #[tokio::test]

@@ -189,3 +189,26 @@ async fn a_client_lets_go_of_its_own_key_only() {
     drop(second);
     assert!(!redlock.node(0).has_key("k"));
 }
+
+/// A process that waits for itself is told apart from one that waits for another.
+#[tokio::test(start_paused = true)]
+async fn errors_tell_this_process_from_others_and_what_a_long_body_needs() {
+    let redlock = Redlock::test();
+    let lock = || redlock.lock("k");
+    let other = redlock.held_elsewhere("k").expires_in(seconds(3));
+    let text = lock().acquire().await.unwrap_err().to_string();
+    assert!(text.contains(" is held by another owner"), "{text}");
+    drop(other);
+
+    let guard = lock().acquire().await.unwrap();
+    let text = lock().acquire().await.unwrap_err().to_string();
+    assert!(
+        text.contains(" is held in this process, for at most"),
+        "{text}"
+    );
+    drop(guard);
+
+    let body = lock().hold(async |_| sleep(seconds(60)).await);
+    let text = body.await.unwrap_err().to_string();
+    assert!(text.contains("; for a longer body, use `renew`"), "{text}");
+}

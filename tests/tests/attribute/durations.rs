@@ -2,7 +2,10 @@
 
 use std::{
     cell::Cell,
-    sync::atomic::{AtomicU32, Ordering},
+    sync::{
+        Mutex, MutexGuard,
+        atomic::{AtomicU32, Ordering},
+    },
     time::Duration,
 };
 
@@ -171,6 +174,33 @@ async fn that_cannot_work_are_named_with_their_function() {
     let expire = Duration::ZERO;
     assert_eq!(**problem, ConfigProblem::LeaseTooShort { expire });
     assert_released("durations:wrong").await;
+}
+
+/// What a program reloads while it runs.
+struct Settings(Mutex<(Duration, Duration)>);
+
+impl Settings {
+    fn get(&self) -> MutexGuard<'_, (Duration, Duration)> {
+        self.0.try_lock().expect("no other guard lives on")
+    }
+
+    #[redis_lock(key = "durations:async", expire = self.get().0, wait = self.get().1, renew = self.get().1, max_hold = self.get().0)]
+    async fn hold(&self) -> Result<(), LockError> {
+        assert_held("durations:async").await;
+        drop(self.get());
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn leave_nothing_locked() {
+    const fn is_send(_: &impl Send) {}
+    install().await;
+    let settings = Settings(Mutex::new((LEASE, SECOND)));
+    let section = settings.hold();
+    is_send(&section);
+    section.await.unwrap();
+    assert_all_released().await;
 }
 
 struct Late<'a>(&'a Cell<Vec<&'static str>>);

@@ -9,6 +9,7 @@ use std::{
     sync::{Arc, mpsc},
     task::Poll,
     thread,
+    time::Duration,
 };
 
 use crate::common::{await_sent, connect, connect_by};
@@ -221,6 +222,18 @@ async fn a_guard_dropped_while_unwinding_outside_any_runtime_is_released() {
     let panic = outside(guard, |_guard| panic_any(Thrown(8))).unwrap_err();
 
     assert_eq!(panic.downcast_ref::<Thrown>(), Some(&Thrown(8)));
+    await_come_and_gone(&cluster).await;
+}
+
+#[tokio::test]
+async fn a_guard_dropped_before_a_shutdown_that_waits_for_nothing_is_released() {
+    let cluster = Cluster::start(5);
+    let redlock = connect(&cluster).await;
+    let guard = redlock.lock(KEY).acquire().await.unwrap();
+
+    drop(guard);
+    let _ = redlock.shutdown(Duration::ZERO).await;
+
     await_come_and_gone(&cluster).await;
 }
 

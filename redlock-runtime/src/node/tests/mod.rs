@@ -4,6 +4,7 @@
 mod cases;
 mod random;
 mod server;
+mod session;
 
 use std::{
     collections::{BTreeMap, VecDeque},
