@@ -54,6 +54,8 @@ async fn tls(host: &str, port: u16) -> io::Result<tokio_rustls::client::TlsStrea
 
     use rustls::{ClientConfig, RootCertStore, crypto, pki_types::ServerName};
 
+    // First, so that a node that is down costs no reading of certificates at each attempt.
+    let socket = tcp(host, port).await?;
     // Without a choice rustls panics where an application's other crates bring several providers or
     // none.
     if crypto::CryptoProvider::get_default().is_none() {
@@ -73,5 +75,5 @@ async fn tls(host: &str, port: u16) -> io::Result<tokio_rustls::client::TlsStrea
         .with_root_certificates(roots)
         .with_no_client_auth();
     let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
-    connector.connect(name, tcp(host, port).await?).await
+    connector.connect(name, socket).await
 }
