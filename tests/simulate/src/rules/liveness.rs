@@ -38,8 +38,7 @@ impl World {
         let farthest = links.map(|link| link.distance).max().unwrap_or(0);
         let is_well = (0..self.nodes.len()).all(|node| self.can_vote(node));
         let three_rounds = 3 * 4 * farthest;
-        let is_well =
-            is_well && self.foreign.is_empty() && self.plan.node_timeout >= three_rounds;
+        let is_well = is_well && self.foreign.is_empty() && self.plan.node_timeout >= three_rounds;
         let pause = if is_well {
             LONGEST_PAUSE
         } else {
