@@ -196,6 +196,7 @@ impl Options {
             wait: self.wait,
             renew,
             max_hold: self.max_hold,
+            mode: redlock_protocol::Mode::Exclusive,
             at_least: self.at_least.unwrap_or_default(),
         })
     }

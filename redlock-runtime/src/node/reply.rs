@@ -117,7 +117,7 @@ fn vote(answer: &Value) -> Option<Reply> {
     };
     match &values[..] {
         [Value::Int(remaining @ -1..), Value::BulkString(holder)] => Some(Reply::Held {
-            owner: script::owner(holder),
+            owner: script::holder(holder),
             remaining: time_left(*remaining),
         }),
         [Value::Int(first), Value::Int(has_waiter @ 0..=1)] => {
@@ -170,10 +170,17 @@ fn extension(answer: &Value, wants_block: bool) -> Option<Reply> {
 fn watched(answer: &Value, owner: Option<Owner>) -> Option<Reply> {
     match answer {
         Value::Nil => Some(Reply::Free),
-        Value::BulkString(value) => Some(match script::owner(value) {
-            Some(holder) if owner == Some(holder) => Reply::Ours,
-            holder => Reply::Taken { owner: holder },
-        }),
+        Value::BulkString(value) => {
+            let readers = script::readers(value);
+            let of_all = |readers: &Vec<Owner>| owner.is_some_and(|owner| readers.contains(&owner));
+            let is_reader = readers.as_ref().is_some_and(of_all);
+            let holder = readers.map(|_| Owner::READERS);
+            Some(match holder.or_else(|| script::owner(value)) {
+                _ if is_reader => Reply::Ours,
+                Some(holder) if owner == Some(holder) => Reply::Ours,
+                holder => Reply::Taken { owner: holder },
+            })
+        }
         _ => None,
     }
 }
@@ -339,7 +346,7 @@ impl fmt::Write for Short {
 
 #[cfg(test)]
 mod tests {
-    use redlock_protocol::BlockRequest;
+    use redlock_protocol::{BlockRequest, Mode};
 
     use super::*;
 
@@ -355,6 +362,7 @@ mod tests {
         Request::Acquire {
             key: "k".into(),
             owner: OWNER,
+            mode: Mode::Exclusive,
             ttl: Duration::from_secs(1),
             block: BLOCK,
             admission: ADMISSION,
@@ -366,6 +374,7 @@ mod tests {
         Request::Extend {
             key: "k".into(),
             owner: OWNER,
+            mode: Mode::Exclusive,
             ttl: Duration::from_secs(1),
             spare: Duration::ZERO,
             block,
@@ -377,6 +386,7 @@ mod tests {
         Request::PutBack {
             key: "k".into(),
             owner: OWNER,
+            mode: Mode::Exclusive,
             ttl: Duration::from_secs(1),
             admission: ADMISSION,
         }
@@ -393,6 +403,7 @@ mod tests {
         Request::Release {
             key: "k".into(),
             owner: OWNER,
+            mode: Mode::Exclusive,
             keep: None,
         }
     }
@@ -401,6 +412,7 @@ mod tests {
         Request::Release {
             key: "k".into(),
             owner: OWNER,
+            mode: Mode::Exclusive,
             keep: Some(Duration::from_millis(7)),
         }
     }
@@ -480,6 +492,7 @@ mod tests {
             &Request::Acquire {
                 key: "k".into(),
                 owner: OWNER,
+                mode: Mode::Exclusive,
                 ttl: Duration::from_secs(1),
                 block: BlockRequest {
                     proposal: Token(0),

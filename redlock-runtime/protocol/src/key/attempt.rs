@@ -67,7 +67,7 @@ impl Key {
         let process = u128::from(cx.nodes.process().0);
         let random = cx.random();
         let owner = Owner(process << 64 | u128::from(random as u64));
-        let mut claim = Claim::new(owner, cx.nodes.count());
+        let mut claim = Claim::new(owner, waiter.params.mode, cx.nodes.count());
         let mut round = self.open_attempt(&waiter, cx);
         if cx.nodes.has_majority(cx.now()) {
             // A split ends because all who met ask the same node first.

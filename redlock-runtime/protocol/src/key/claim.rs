@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::round::Round;
 use crate::{
     ask::{Ask, RoundId},
-    message::{NodeId, Owner, Reply, RequestId},
+    message::{Mode, NodeId, Owner, Reply, RequestId},
     node::Lead,
     rules::{quorum, validity::LockParams},
     time::Instant,
@@ -24,6 +24,7 @@ const ROUNDING: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 pub(super) struct Claim {
     pub(super) owner: Owner,
+    pub(super) mode: Mode,
     /// No node was asked to keep the key for longer.
     pub(super) ttl: Duration,
     /// The nodes keep the key until then, whatever ends the turn before.
@@ -89,9 +90,10 @@ impl Reads {
 
 impl Claim {
     /// No node has been asked.
-    pub(super) fn new(owner: Owner, nodes: usize) -> Self {
+    pub(super) fn new(owner: Owner, mode: Mode, nodes: usize) -> Self {
         Self {
             owner,
+            mode,
             ttl: Duration::ZERO,
             keep_until: None,
             has_remote_waiter: false,
@@ -276,7 +278,7 @@ mod tests {
     const TTL: Duration = Duration::from_secs(1);
 
     fn claim() -> Claim {
-        let mut claim = Claim::new(Owner(1), 3);
+        let mut claim = Claim::new(Owner(1), Mode::Exclusive, 3);
         for node in 0..2 {
             claim.on_asked(NodeId(node), RequestId(5), TTL);
             claim.on_known(NodeId(node));

@@ -78,10 +78,12 @@ impl Held {
         if self.section.is_none() || !cx.nodes.is_up(node) {
             return;
         }
-        let (key, owner, ttl) = (Arc::clone(&cx.name), self.claim.owner, self.ttl);
+        let (owner, mode) = (self.claim.owner, self.claim.mode);
+        let (key, ttl) = (Arc::clone(&cx.name), self.ttl);
         let body = |admission| Request::PutBack {
             key,
             owner,
+            mode,
             ttl,
             admission,
         };

@@ -24,11 +24,12 @@ pub(super) struct Question {
 
 impl Question {
     fn body(self, key: Arc<str>, owner: Owner, admission: AdmissionId) -> Request {
-        let (ttl, spare) = (self.params.key_ttl(), self.spare);
+        let (ttl, spare, mode) = (self.params.key_ttl(), self.spare, self.params.mode);
         match (self.kind, self.block) {
             (Kind::Acquire { waits }, Some(block)) => Request::Acquire {
                 key,
                 owner,
+                mode,
                 ttl: ttl + spare,
                 block,
                 admission,
@@ -37,6 +38,7 @@ impl Question {
             (_, block) => Request::Extend {
                 key,
                 owner,
+                mode,
                 ttl,
                 spare,
                 block,

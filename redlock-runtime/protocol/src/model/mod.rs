@@ -5,6 +5,7 @@
 
 mod admission;
 mod hint;
+mod readers;
 #[cfg(test)]
 mod tests;
 mod vote;
@@ -14,10 +15,11 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use self::{
     admission::Loss,
     hint::Hint,
+    readers::Reader,
     vote::{Longest, Vote},
 };
 use crate::{
-    message::{AdmissionId, LossRecord, Marker, Owner, Record, Reply, Request},
+    message::{AdmissionId, LossRecord, Marker, Mode, Owner, Record, Reply, Request},
     rules::token::Token,
     time::Instant,
 };
@@ -38,9 +40,7 @@ pub struct Model {
     pub server: Option<Arc<str>>,
     /// No keys have been flushed or swapped away since the process was started.
     pub is_unflushed: bool,
-    keys: BTreeMap<Arc<str>, Key>,
-    /// What clients of other libraries have set their keys to.
-    foreign: BTreeMap<Arc<str>, Arc<str>>,
+    keys: BTreeMap<Arc<str>, Stored>,
     marker: Option<Marker>,
     loss: Option<Loss>,
     max_ttl: Option<Duration>,
@@ -56,10 +56,26 @@ pub struct Model {
 /// What stands under the name of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// Whose it is; `None` if it was not made by a client of this library.
+    /// Whose it is, or [`Owner::READERS`]; `None` if it was not made by a client of this library.
     pub owner: Option<Owner>,
     /// When it is gone; `None` if never.
     pub expires: Option<Instant>,
+}
+
+/// A key, with its value.
+#[derive(Clone, Debug)]
+struct Stored {
+    value: Value,
+    expires: Option<Instant>,
+}
+
+#[derive(Clone, Debug)]
+enum Value {
+    Owner(Owner),
+    /// One for each owner that shares the key.
+    Readers(Vec<Reader>),
+    /// What a client of another library has set it to, if that is known.
+    Foreign(Option<Arc<str>>),
 }
 
 /// The field that holds no counter, or one without room for the block.
@@ -115,24 +131,39 @@ impl Model {
             Request::Acquire {
                 key,
                 owner,
+                mode,
                 ttl,
                 block,
                 waits,
                 ..
-            } => self.acquire(Vote::new(key, *owner, *ttl, Some(*block)), *waits, at),
+            } => {
+                let vote = Vote::new(key, (*owner, *mode), *ttl, Some(*block));
+                self.acquire(vote, *waits, at)
+            }
             Request::Extend {
                 key,
                 owner,
+                mode,
                 ttl,
                 spare,
                 block,
                 ..
-            } => self.extend(Vote::new(key, *owner, *ttl, *block), *spare, at),
+            } => self.extend(Vote::new(key, (*owner, *mode), *ttl, *block), *spare, at),
             Request::PutBack {
-                key, owner, ttl, ..
-            } => Ok(self.put_back(Vote::new(key, *owner, *ttl, None), at)),
+                key,
+                owner,
+                mode,
+                ttl,
+                ..
+            } => Ok(self.put_back(Vote::new(key, (*owner, *mode), *ttl, None), at)),
             Request::Watch { key, owner } => Ok(self.watch(key, *owner, at.now)),
-            Request::Release { key, owner, keep } => Ok(self.release(key, *owner, *keep, at.now)),
+            Request::Release {
+                key,
+                owner,
+                mode: Mode::Exclusive,
+                keep,
+            } => Ok(self.release(key, *owner, *keep, at.now)),
+            Request::Release { key, owner, .. } => Ok(self.release_reader(key, *owner, at.now)),
         };
         replied.unwrap_or_else(Overflow::into_reply)
     }
@@ -154,7 +185,7 @@ impl Model {
     /// What stands under this name at this time.
     #[must_use]
     pub fn key(&self, name: &str, now: Instant) -> Option<Key> {
-        self.keys.get(name).copied().filter(|key| key.lives(now))
+        self.stored(name, now).map(Stored::key)
     }
 
     /// The record as it stands.
@@ -177,17 +208,31 @@ impl Model {
 
     /// All keys that there are at this time, by name.
     pub fn keys(&self, now: Instant) -> impl Iterator<Item = (&Arc<str>, Key)> {
-        let keys = self.keys.iter().map(|(name, key)| (name, *key));
-        keys.filter(move |(_, key)| key.lives(now))
+        let keys = self.keys.iter().filter(move |(_, key)| key.lives(now));
+        keys.map(|(name, key)| (name, key.key()))
     }
 
-    /// Sets or deletes a key, whatever stands there.
-    pub fn set_key(&mut self, name: Arc<str>, key: Option<Key>) {
-        self.foreign.remove(&name);
-        match key {
-            Some(key) => self.keys.insert(name, key),
-            None => self.keys.remove(&name),
+    /// The owners that share a key at this time.
+    pub fn readers(&self, name: &str, now: Instant) -> impl Iterator<Item = Owner> {
+        let readers = match self.stored(name, now).map(|key| &key.value) {
+            Some(Value::Readers(readers)) => &readers[..],
+            _ => &[],
         };
+        let live = readers.iter().filter(move |reader| reader.lives(now));
+        live.map(|reader| reader.owner)
+    }
+
+    /// Sets or deletes a key, whatever stands there. It is not shared.
+    pub fn set_key(&mut self, name: Arc<str>, key: Option<Key>) {
+        match key {
+            Some(Key { owner, expires }) => {
+                let value = owner.map_or(Value::Foreign(None), Value::Owner);
+                self.keys.insert(name, Stored { value, expires });
+            }
+            None => {
+                self.keys.remove(&name);
+            }
+        }
     }
 
     /// `SET NX PX` by a client of another library; with `None` the key never expires. Returns whether
@@ -201,23 +246,24 @@ impl Model {
     ) -> bool {
         let is_free = self.key(name, now).is_none();
         if is_free {
-            let key = Key {
-                owner: None,
+            let key = Stored {
+                value: Value::Foreign(Some(value.into())),
                 expires: ttl.map(|ttl| now.after(ttl)),
             };
             self.keys.insert(Arc::clone(name), key);
-            self.foreign.insert(Arc::clone(name), value.into());
         }
         is_free
     }
 
     /// Compare and delete by a client of another library. Returns whether it was deleted.
     pub fn delete_foreign(&mut self, name: &str, value: &str, now: Instant) -> bool {
-        let is_foreign = self.key(name, now).is_some_and(|key| key.owner.is_none());
-        let is_its = is_foreign && self.foreign.get(name).is_some_and(|text| **text == *value);
+        let stored = self.stored(name, now);
+        let is_its = stored.is_some_and(|key| match &key.value {
+            Value::Foreign(text) => text.as_deref() == Some(value),
+            _ => false,
+        });
         if is_its {
             self.keys.remove(name);
-            self.foreign.remove(name);
         }
         is_its
     }
@@ -235,10 +281,15 @@ impl Model {
     }
 
     fn watch(&self, key: &str, owner: Option<Owner>, now: Instant) -> Reply {
-        match self.key(key, now) {
-            None => Reply::Free,
-            Some(held) if held.owner.is_some() && held.owner == owner => Reply::Ours,
-            Some(held) => Reply::Taken { owner: held.owner },
+        let Some(held) = self.stored(key, now) else {
+            return Reply::Free;
+        };
+        match owner {
+            // Also if that reader has expired: its client does not know the time of the node.
+            Some(owner) if held.value.names(owner) => Reply::Ours,
+            _ => Reply::Taken {
+                owner: held.value.owner(),
+            },
         }
     }
 
@@ -265,6 +316,10 @@ impl Model {
         Reply::Kept
     }
 
+    fn stored(&self, name: &str, now: Instant) -> Option<&Stored> {
+        self.keys.get(name).filter(|key| key.lives(now))
+    }
+
     fn is_admitted_as(&self, admission: AdmissionId) -> bool {
         let marker = self.marker.as_ref();
         marker.is_some_and(|marker| marker.admission == admission)
@@ -289,11 +344,38 @@ impl Model {
     }
 }
 
-impl Key {
+impl Stored {
     fn lives(&self, now: Instant) -> bool {
         self.expires.is_none_or(|expires| now < expires)
     }
 
+    fn key(&self) -> Key {
+        Key {
+            owner: self.value.owner(),
+            expires: self.expires,
+        }
+    }
+}
+
+impl Value {
+    const fn owner(&self) -> Option<Owner> {
+        match self {
+            Self::Owner(owner) => Some(*owner),
+            Self::Readers(_) => Some(Owner::READERS),
+            Self::Foreign(_) => None,
+        }
+    }
+
+    fn names(&self, owner: Owner) -> bool {
+        match self {
+            Self::Owner(one) => *one == owner,
+            Self::Readers(readers) => readers.iter().any(|reader| reader.owner == owner),
+            Self::Foreign(_) => false,
+        }
+    }
+}
+
+impl Key {
     fn remaining(&self, now: Instant) -> Option<Duration> {
         self.expires.map(|expires| expires.since(now))
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::time::Instant;
+use crate::{message::Mode, time::Instant};
 
 /// Extra key TTL that absorbs clock steps when none is configured: NTP daemons step clocks by
 /// up to 128 ms without asking, so half a second covers several such steps. It costs time only
@@ -25,6 +25,8 @@ const LONGEST_FRESHNESS: Duration = Duration::from_millis(50);
 /// What one lock asks of the protocol, checked and complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockParams {
+    /// Whether the section shares the key with others that share it.
+    pub mode: Mode,
     /// How long the holder may trust the lock, counted from before the first send.
     pub lease: Duration,
     /// How much longer than the lease a node keeps the key, on top of the drift.
@@ -132,6 +134,7 @@ impl LockParams {
     #[must_use]
     pub fn of(lease: Duration) -> Self {
         Self {
+            mode: Mode::Exclusive,
             lease,
             guard_band: default_guard_band(lease),
             node_timeout: default_node_timeout(lease),

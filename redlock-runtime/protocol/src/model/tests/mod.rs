@@ -1,13 +1,14 @@
 //! What a node must do, request by request.
 
 mod admission;
+mod readers;
 mod votes;
 
 use std::{sync::Arc, time::Duration};
 
 use super::{Key, Model, Moment};
 use crate::{
-    message::{AdmissionId, BlockRequest, Evidence, LossId, Owner, Record, Reply, Request},
+    message::{AdmissionId, BlockRequest, Evidence, LossId, Mode, Owner, Record, Reply, Request},
     rules::token::{Token, stripe},
     time::Instant,
 };
@@ -79,6 +80,7 @@ fn acquire(owner: Owner, proposal: Token, length: u64) -> Request {
     Request::Acquire {
         key: "k".into(),
         owner,
+        mode: Mode::Exclusive,
         ttl: TTL,
         block: BlockRequest { proposal, length },
         admission: ADMISSION,
@@ -90,6 +92,7 @@ fn extend(owner: Owner, ttl: Duration, block: Option<BlockRequest>) -> Request {
     Request::Extend {
         key: "k".into(),
         owner,
+        mode: Mode::Exclusive,
         ttl,
         spare: Duration::from_secs(1),
         block,
@@ -101,6 +104,7 @@ fn put_back(owner: Owner) -> Request {
     Request::PutBack {
         key: "k".into(),
         owner,
+        mode: Mode::Exclusive,
         ttl: TTL,
         admission: ADMISSION,
     }
@@ -111,6 +115,7 @@ fn release(owner: Owner) -> Request {
     Request::Release {
         key,
         owner,
+        mode: Mode::Exclusive,
         keep: None,
     }
 }
