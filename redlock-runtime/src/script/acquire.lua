@@ -14,3 +14,9 @@ if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ttl) then
   end
   return reply
 end
+-- The process waits no more, and must not stop readers that come after it.
+local own = ARGV[7] .. ' ' .. string.sub(ARGV[1], 1, 18)
+if node[3] and string.match(node[3], '^%d+ (%d+ %S+)') == own then
+  redis.pcall('HDEL', KEYS[2], waiter_field)
+  node[3] = false
+end

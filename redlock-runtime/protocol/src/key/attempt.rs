@@ -172,6 +172,7 @@ impl Key {
             self.holder = round.holder().filter(|_| failure == Failure::Held);
             failure != Failure::Held
         };
+        waiter.met_readers = round.holder() == Some(Some(Owner::READERS));
         let split = waiter.split.take();
         let cause = match failure {
             Failure::Held | Failure::Split => Cause::Contended {

@@ -31,6 +31,8 @@ pub(super) struct Claim {
     pub(super) keep_until: Option<Instant>,
     /// Another process was refused on one of the nodes, and waits.
     pub(super) has_remote_waiter: bool,
+    /// The same, since the last round began that was to let the key live for longer.
+    pub(super) is_waited_for: bool,
     extension: Option<Extension>,
     places: Vec<Place>,
 }
@@ -97,6 +99,7 @@ impl Claim {
             ttl: Duration::ZERO,
             keep_until: None,
             has_remote_waiter: false,
+            is_waited_for: false,
             extension: None,
             places: vec![Place::default(); nodes],
         }
@@ -128,6 +131,7 @@ impl Claim {
         let params = round.question.params;
         let lives = params.key_ttl() + round.question.spare;
         self.ttl = self.ttl.max(lives);
+        self.is_waited_for = false;
         self.extension = Some(Extension {
             round: round.id,
             started: round.started,
@@ -160,6 +164,7 @@ impl Claim {
                 ..
             } => {
                 self.has_remote_waiter |= has_remote_waiter;
+                self.is_waited_for |= has_remote_waiter;
                 // Also if the next round has begun: a node may always reply as late as that.
                 self.on_known(node);
                 return self.on_extended(node, ask, remaining, now);

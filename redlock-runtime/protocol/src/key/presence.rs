@@ -75,7 +75,7 @@ impl Held {
     /// Sets the key on a node that votes, unless it is there. Gives no vote; the next extension may
     /// count it.
     pub(super) fn put_back(&mut self, node: NodeId, cx: &mut Cx<'_>) {
-        if self.section.is_none() || !cx.nodes.is_up(node) {
+        if self.sections.is_empty() || !cx.nodes.is_up(node) {
             return;
         }
         let (owner, mode) = (self.claim.owner, self.claim.mode);

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{Ask, Claim, Cx, round::Round};
 use crate::{
     action::Verdict,
-    message::{AdmissionId, BlockRequest, NodeId, Owner, Reply, Request},
+    message::{AdmissionId, BlockRequest, Mode, NodeId, Owner, Reply, Request},
     rules::validity::LockParams,
     time::Instant,
 };
@@ -23,8 +23,8 @@ pub(super) struct Question {
 }
 
 impl Question {
-    fn body(self, key: Arc<str>, owner: Owner, admission: AdmissionId) -> Request {
-        let (ttl, spare, mode) = (self.params.key_ttl(), self.spare, self.params.mode);
+    fn body(self, key: Arc<str>, (owner, mode): (Owner, Mode), admission: AdmissionId) -> Request {
+        let (ttl, spare) = (self.params.key_ttl(), self.spare);
         match (self.kind, self.block) {
             (Kind::Acquire { waits }, Some(block)) => Request::Acquire {
                 key,
@@ -135,12 +135,12 @@ impl Round {
 
     /// Asks one node: now, or once it is known whether it votes.
     fn ask_node(&mut self, node: NodeId, with_source: bool, claim: &mut Claim, cx: &mut Cx<'_>) {
-        let (key, owner) = (Arc::clone(&cx.name), claim.owner);
+        let (key, owner, mode) = (Arc::clone(&cx.name), claim.owner, claim.mode);
         let ask = match self.question.kind {
             Kind::Acquire { .. } => Ask::Acquire(self.id, owner),
             Kind::Extend => Ask::Extend(self.id, owner),
         };
-        let body = |admission| self.question.body(key, owner, admission);
+        let body = |admission| self.question.body(key, (owner, mode), admission);
         match cx.ask(node, ask, body, with_source) {
             Err(verdict) => {
                 self.on_verdict(node, verdict, cx.now());

@@ -3,7 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::waiting::Split;
-use crate::{message::SectionId, rules::validity::LockParams, time::Instant};
+use crate::{
+    message::{Mode, SectionId},
+    rules::validity::LockParams,
+    time::Instant,
+};
 
 /// One that waits.
 #[derive(Clone, Debug)]
@@ -17,6 +21,14 @@ pub(super) struct Waiter {
     pub(super) asks_all: bool,
     /// Its last attempt was refused by none that holds the lock: see `attempt`.
     pub(super) split: Option<Split>,
+    /// It shares, and was refused by a key that others share, because a process waits to have it alone.
+    pub(super) met_readers: bool,
+}
+
+impl Waiter {
+    pub(super) const fn is_exclusive(&self) -> bool {
+        matches!(self.params.mode, Mode::Exclusive)
+    }
 }
 
 /// All behind the front. Each can leave cheaply from anywhere.
@@ -26,11 +38,14 @@ pub(super) struct Queue {
     places: BTreeMap<SectionId, u64>,
     ends: BTreeSet<(Instant, u64)>,
     joined: u64,
+    /// So many are to have the key alone.
+    exclusive: usize,
 }
 
 impl Queue {
     pub(super) fn join(&mut self, waiter: Waiter) {
         self.joined += 1;
+        self.exclusive += usize::from(waiter.is_exclusive());
         self.places.insert(waiter.section, self.joined);
         self.ends.insert((waiter.wait_until, self.joined));
         self.waiting.insert(self.joined, waiter);
@@ -38,6 +53,11 @@ impl Queue {
 
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
+    }
+
+    /// Whether all are to share the key.
+    pub(super) const fn is_of_readers(&self) -> bool {
+        self.exclusive == 0
     }
 
     pub(super) fn first(&self) -> Option<&Waiter> {
@@ -69,6 +89,7 @@ impl Queue {
 
     fn take(&mut self, place: u64) -> Option<Waiter> {
         let waiter = self.waiting.remove(&place)?;
+        self.exclusive -= usize::from(waiter.is_exclusive());
         self.places.remove(&waiter.section);
         self.ends.remove(&(waiter.wait_until, place));
         Some(waiter)
@@ -95,6 +116,7 @@ mod tests {
                 lost_attempts: 0,
                 asks_all: false,
                 split: None,
+                met_readers: false,
             });
         }
         queue

@@ -274,12 +274,16 @@ impl Round {
         self.ballot.pending().saturating_sub(not_asked)
     }
 
-    pub(super) fn into_verdicts(self) -> Vec<Verdict> {
-        let mut verdicts = self.ballot.into_verdicts();
+    pub(super) fn verdicts(&self) -> Vec<Verdict> {
+        let mut verdicts = self.ballot.verdicts().to_vec();
         for node in &self.fanout.order[self.fanout.reached..] {
             verdicts[node.0] = Verdict::NotAsked;
         }
         verdicts
+    }
+
+    pub(super) fn into_verdicts(self) -> Vec<Verdict> {
+        self.verdicts()
     }
 
     /// The owner that has most of the nodes that refused, if any has refused. Clients of other

@@ -194,8 +194,24 @@ impl Key {
         if backoff.reads.end() && reply.is_some() {
             return self.read(node, cx);
         }
+        let waiter = &mut backoff.waiter;
+        let is_of_readers = matches!(
+            reply,
+            Some(Reply::Taken {
+                owner: Some(Owner::READERS)
+            })
+        );
+        if is_of_readers && !waiter.is_exclusive() {
+            // It can join them, unless it has tried: then it waits for the process that is to go first.
+            if !waiter.met_readers && self.stand_back_until.is_none() {
+                waiter.met_readers = true;
+                backoff.ask_at = Some(cx.now());
+            }
+            return;
+        }
         match reply {
             Some(Reply::Taken { owner }) => {
+                waiter.met_readers = false;
                 backoff.ask_at = None;
                 self.order.on_turn_of(owner.map(Owner::process));
                 // The process has left the lock to others for long enough, and waits like them.
@@ -205,7 +221,7 @@ impl Key {
             }
             Some(Reply::Free) if self.stand_back_until.is_none() && backoff.ask_at.is_none() => {
                 let round = cx.nodes.usual_delay(node, cx.now());
-                let pause = self.order.defer_by(round, cx.random());
+                let pause = self.order.defer_by(round, waiter.met_readers, cx.random());
                 backoff.ask_at = Some(cx.now().after(pause));
             }
             _ => {}

@@ -33,6 +33,16 @@ impl Model {
         }
     }
 
+    /// The process waits no more, and must not stop readers that come after it.
+    pub(super) fn remove_own_hint(&mut self, vote: Vote<'_>, at: Moment) {
+        let ours = Hint::new(vote, at);
+        let stripe = stripe(vote.key);
+        let hint = self.hints.get(&stripe);
+        if hint.is_some_and(|hint| hint.key == ours.key && hint.process == ours.process) {
+            self.hints.remove(&stripe);
+        }
+    }
+
     /// Another process waits. Readers hinder only those that wait to have the key alone.
     pub(super) fn has_remote_waiter(&self, vote: Vote<'_>, at: Moment) -> bool {
         let ours = Hint::new(vote, at);

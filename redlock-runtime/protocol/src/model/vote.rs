@@ -57,6 +57,9 @@ impl Model {
             return Ok(held.as_reply(at.now));
         }
         self.set(vote, vote.ttl, at);
+        if vote.mode == Mode::Exclusive {
+            self.remove_own_hint(vote, at);
+        }
         let first = self.take(vote, block);
         self.raise_longest(vote.ttl, vote.block, at);
         Ok(Reply::Granted {

@@ -42,7 +42,7 @@ pub struct LockParams {
     /// The longest time from acquisition that renewals may keep the lock.
     pub max_hold: Option<Duration>,
     /// The shortest time from acquisition that the nodes keep the key, though the holder lets go
-    /// sooner. Not longer than the lease.
+    /// sooner. Not longer than the lease, and nothing to those that share the key.
     pub at_least: Duration,
 }
 

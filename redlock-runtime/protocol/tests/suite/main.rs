@@ -19,6 +19,7 @@ mod outage;
 mod quarantine;
 mod queue;
 mod release;
+mod shared;
 mod shutdown;
 mod turn;
 mod world;

@@ -107,6 +107,21 @@ fn one_that_waits_to_have_the_key_alone_stops_new_readers_but_not_those_that_rea
 }
 
 #[test]
+fn one_that_has_had_the_key_alone_stops_no_readers_any_more() {
+    let mut model = voting();
+    model.run(&read(US), at(0));
+    model.run(&acquire(THEM, Token(9), 1), at(0));
+    model.run(&shared(release(US)), at(0));
+    let granted = model.run(&acquire(THEM, Token(9), 1), at(0));
+    assert!(matches!(granted, Reply::Granted { .. }), "{granted:?}");
+    model.run(&release(THEM), at(0));
+    for reader in [US, THIRD] {
+        let granted = model.run(&read(reader), at(0));
+        assert!(matches!(granted, Reply::Granted { .. }), "{granted:?}");
+    }
+}
+
+#[test]
 fn readers_that_wait_hinder_no_readers() {
     let mut model = voting();
     model.run(&acquire(US, Token(9), 1), at(0));

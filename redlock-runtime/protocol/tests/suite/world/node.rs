@@ -224,6 +224,11 @@ impl Node {
         self.contents(key, now).is_some()
     }
 
+    /// How many owners share the key.
+    pub(crate) fn readers(&self, key: &str, now: Instant) -> usize {
+        self.model.readers(key, self.moment(now).now).count()
+    }
+
     pub(crate) fn counter(&self, key: &str) -> u64 {
         self.model.counter(stripe(key)).0
     }
