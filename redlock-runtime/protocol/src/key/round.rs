@@ -33,8 +33,8 @@ pub(super) struct Round {
     pub(super) question: Question,
     ballot: Ballot,
     numbers: Numbers,
-    /// Whose the key was on nodes that refused it.
-    holders: Vec<Option<Owner>>,
+    /// The nodes that refused, and whose the key was there.
+    pub(super) holders: Vec<(NodeId, Option<Owner>)>,
     pub(super) fanout: Fanout,
     /// When a node was asked last.
     pub(super) asked_at: Instant,
@@ -174,7 +174,7 @@ impl Round {
         now: Instant,
     ) {
         if self.on_verdict(node, Verdict::HeldByAnother { remaining }, now) {
-            self.holders.push(owner);
+            self.holders.push((node, owner));
         }
     }
 
@@ -285,12 +285,13 @@ impl Round {
     /// The owner that has most of the nodes that refused, if any has refused. Clients of other
     /// libraries count as one owner.
     pub(super) fn holder(&self) -> Option<Option<Owner>> {
-        let owners = self.holders.iter().copied();
+        let owners = self.holders.iter().map(|&(_, owner)| owner);
         owners.max_by_key(|&owner| self.held_by(owner))
     }
 
     fn held_by(&self, owner: Option<Owner>) -> usize {
-        self.holders.iter().filter(|&&other| other == owner).count()
+        let is_theirs = |holder: &&(NodeId, Option<Owner>)| holder.1 == owner;
+        self.holders.iter().filter(is_theirs).count()
     }
 
     /// When as many of the refusing nodes as a majority lacks will have let go of the key by
