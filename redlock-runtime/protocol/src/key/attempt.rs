@@ -177,9 +177,12 @@ impl Key {
         self.releases.begin(&claim, Reports::default(), cx);
         waiter.lost_attempts += 1;
         // One node's word is enough as long as it names the owner that is known to hold the lock. Not
-        // for ever: a node that cannot delete names that owner until the key expires.
+        // for ever: a node that cannot delete names that owner until the key expires. Nor if nobody
+        // deletes it: the other nodes have been waited for.
         waiter.asks_all = if round.lost_at_leader().is_some() {
-            round.holder() != self.holder || waiter.lost_attempts.is_multiple_of(ASKS_ALL_EVERY)
+            round.holder() != self.holder
+                || self.is_left_to_expire(cx)
+                || waiter.lost_attempts.is_multiple_of(ASKS_ALL_EVERY)
         } else {
             self.holder = round.holder().filter(|_| failure == Failure::Held);
             if waiter.split.is_none() {

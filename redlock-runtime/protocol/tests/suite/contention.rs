@@ -391,6 +391,38 @@ fn keys_that_stay_on_the_leader_keep_no_two_waiters_from_the_lock() {
     }
 }
 
+/// The keys of a section that is over, which came too late to be deleted. They expire when they do, on
+/// the leader long after a majority has none.
+#[test]
+fn own_keys_that_stay_on_the_leader_keep_no_waiter_from_the_lock() {
+    for failures in 0..2 {
+        let mut world = World::new(3);
+        world.ask(1, "k", params());
+        world.granted(1);
+        let owner = world.majority_owner("k").expect("it is held");
+        world.end(1);
+        world.run_for(10 * HOP);
+        let leader = world.leader("k");
+        for node in 0..3 {
+            let ttl = if node == leader { 10 * LEASE } else { LEASE };
+            world.nodes[node].occupy("k", owner, ttl, world.now);
+        }
+        let free = world.now.after(LEASE);
+        if failures > 0 {
+            world.behave([0, 1, 2], Behavior::Unresponsive);
+        }
+        world.ask(2, "k", waiting(20 * LEASE));
+        world.run_for(params().node_timeout + HOP);
+        world.behave([0, 1, 2], Behavior::Healthy);
+        world.granted(2);
+        let late = world.now.since(free);
+        assert!(
+            late <= Duration::from_millis(64) + 4 * ROUND_TRIP,
+            "{failures}: {late:?}"
+        );
+    }
+}
+
 #[test]
 fn a_watching_waiter_asks_seldom() {
     let mut world = with_waiter(3);
