@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlock_protocol::LockParams;
+use redlock_protocol::{LockParams, Mode};
 
 use crate::{
     MILLI, SECOND,
@@ -20,7 +20,8 @@ impl Plan {
         let max_hold = random.pick(&[None, None, Some(most)]);
         // Never so long that the key TTL is longer than that of the longest lease.
         let more = random.pick(&[0, 0, (self.lease - lease) / 2]);
-        let is_kept = random.chance(self.habits.at_least);
+        let mode = self.mode(random);
+        let is_kept = mode == Mode::Exclusive && random.chance(self.habits.at_least);
         let at_least = lease
             / if is_kept {
                 random.pick(&[1, 2, 8])
@@ -28,6 +29,7 @@ impl Plan {
                 u64::MAX
             };
         LockParams {
+            mode,
             lease: nanos(lease),
             guard_band: nanos(self.guard_band + more),
             node_timeout: nanos(self.node_timeout.min(lease)),
@@ -36,6 +38,15 @@ impl Plan {
             renew: renew.map(nanos),
             max_hold: max_hold.filter(|_| renew.is_some()).map(nanos),
             at_least: nanos(at_least),
+        }
+    }
+
+    /// Whether one caller shares its lock.
+    pub(crate) fn mode(&self, random: &mut Random) -> Mode {
+        if random.chance(self.habits.shared) {
+            Mode::Shared
+        } else {
+            Mode::Exclusive
         }
     }
 
@@ -53,8 +64,9 @@ impl Plan {
 
     /// An attempt that is over before the winner lets go, and lasts for ten round trips at the least:
     /// so that a split comes to an end.
-    pub(crate) fn storm_params(&self) -> LockParams {
+    pub(crate) fn storm_params(&self, random: &mut Random) -> LockParams {
         LockParams {
+            mode: self.mode(random),
             node_timeout: nanos(self.lease * 2 / 5),
             ..self.plain_params()
         }
@@ -63,6 +75,7 @@ impl Plan {
     /// A lock for one attempt, with nothing special about it.
     pub(crate) fn plain_params(&self) -> LockParams {
         LockParams {
+            mode: Mode::Exclusive,
             lease: nanos(self.lease),
             guard_band: nanos(self.guard_band),
             node_timeout: nanos(self.node_timeout.max(self.lease / 4)),

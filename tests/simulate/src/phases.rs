@@ -162,7 +162,12 @@ impl World {
 
     /// What was special about it, in the order of `tally::DRAWS`.
     fn draws(&self) -> [bool; crate::tally::DRAWS.len()] {
-        let Plan { servers, fleet, .. } = &self.plan;
+        let Plan {
+            servers,
+            fleet,
+            habits,
+            ..
+        } = &self.plan;
         [
             servers.count == 2,
             fleet.starts.len() > 4,
@@ -180,6 +185,7 @@ impl World {
             fleet.mixed_fleet,
             self.losses && self.plan.wall != Wall::Near,
             fleet.odd,
+            habits.shared > 0,
         ]
     }
 

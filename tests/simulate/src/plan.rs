@@ -122,6 +122,8 @@ pub(crate) struct Habits {
     pub(crate) hasty: bool,
     /// Callers whose lock is to be kept for a while in any case.
     pub(crate) at_least: u64,
+    /// Callers that share their lock with others.
+    pub(crate) shared: u64,
 }
 
 impl Plan {
@@ -355,6 +357,7 @@ impl Habits {
             think_longest: lease / random.pick(&[64, 8, 2]),
             hasty: random.chance(500),
             at_least: random.pick(&[0, 0, 0, 100, 500]),
+            shared: random.pick(&[0, 0, 200, 500, 900]),
         }
     }
 }

@@ -212,14 +212,21 @@ impl Model {
         keys.map(|(name, key)| (name, key.key()))
     }
 
-    /// The owners that share a key at this time.
-    pub fn readers(&self, name: &str, now: Instant) -> impl Iterator<Item = Owner> {
-        let readers = match self.stored(name, now).map(|key| &key.value) {
-            Some(Value::Readers(readers)) => &readers[..],
-            _ => &[],
+    /// What each owner has of what stands under this name: several only if they share it. A part that
+    /// has expired stays until the key is written again.
+    #[must_use]
+    pub fn parts(&self, name: &str, now: Instant) -> Vec<Key> {
+        let Some(stored) = self.stored(name, now) else {
+            return Vec::new();
         };
-        let live = readers.iter().filter(move |reader| reader.lives(now));
-        live.map(|reader| reader.owner)
+        let part = |reader: &Reader| Key {
+            owner: Some(reader.owner),
+            expires: Some(reader.expires),
+        };
+        match &stored.value {
+            Value::Readers(readers) => readers.iter().map(part).collect(),
+            _ => vec![stored.key()],
+        }
     }
 
     /// Sets or deletes a key, whatever stands there. It is not shared.
@@ -346,7 +353,7 @@ impl Model {
 
 impl Stored {
     fn lives(&self, now: Instant) -> bool {
-        self.expires.is_none_or(|expires| now < expires)
+        self.key().lives(now)
     }
 
     fn key(&self) -> Key {
@@ -376,6 +383,12 @@ impl Value {
 }
 
 impl Key {
+    /// It has not expired.
+    #[must_use]
+    pub fn lives(&self, now: Instant) -> bool {
+        self.expires.is_none_or(|expires| now < expires)
+    }
+
     fn remaining(&self, now: Instant) -> Option<Duration> {
         self.expires.map(|expires| expires.since(now))
     }

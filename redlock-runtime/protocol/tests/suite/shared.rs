@@ -22,7 +22,7 @@ const fn contended(cause: Cause) -> bool {
 
 /// The readers of `k` on each node.
 fn readers(world: &World) -> Vec<usize> {
-    let count = |node: &Node| node.readers("k", world.now);
+    let count = |node: &Node| node.owners("k", world.now);
     world.nodes.iter().map(count).collect()
 }
 

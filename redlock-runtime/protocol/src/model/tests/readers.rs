@@ -18,7 +18,10 @@ fn read(owner: Owner) -> Request {
 }
 
 fn readers(model: &Model, millis: u64) -> Vec<Owner> {
-    model.readers("k", at(millis).now).collect()
+    let now = at(millis).now;
+    let live = model.parts("k", now).into_iter();
+    let live = live.filter(|part| part.lives(now));
+    live.filter_map(|part| part.owner).collect()
 }
 
 fn expiry(model: &Model, millis: u64) -> Option<Instant> {

@@ -223,9 +223,11 @@ impl Node {
         self.contents(key, now).is_some()
     }
 
-    /// How many owners share the key.
-    pub(crate) fn readers(&self, key: &str, now: Instant) -> usize {
-        self.model.readers(key, self.moment(now).now).count()
+    /// How many owners have the key.
+    pub(crate) fn owners(&self, key: &str, now: Instant) -> usize {
+        let now = self.moment(now).now;
+        let parts = self.model.parts(key, now);
+        parts.iter().filter(|part| part.lives(now)).count()
     }
 
     pub(crate) fn counter(&self, key: &str) -> u64 {
