@@ -86,7 +86,12 @@ impl Key {
     fn open_attempt(&self, waiter: &Waiter, cx: &mut Cx<'_>) -> Round {
         let now = cx.now();
         let timeout = waiter.params.round_timeout();
-        let own_end = now.after(timeout);
+        let own_end = if waiter.params.wait.is_zero() && now < waiter.wait_until {
+            // It has been with readers whose round might have been its own: see `Key::on_ask`.
+            waiter.wait_until
+        } else {
+            now.after(timeout)
+        };
         let closes_at = waiter.split.map_or(own_end, |split| split.until);
         let proposal = Token((cx.out.env.wall_micros)().min(Token::LARGEST.0 / 2));
         let (length, spare) = match (cx.out.settings.mixed_fleet, self.queue.is_empty()) {
@@ -96,7 +101,7 @@ impl Key {
         };
         let question = Question {
             kind: Kind::Acquire {
-                waits: now < waiter.wait_until,
+                waits: waiter.goes_on_waiting(now),
             },
             params: waiter.params,
             spare,
@@ -219,7 +224,7 @@ impl Key {
     }
 
     pub(super) fn back_off_or_refuse(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
-        if cx.now() < waiter.wait_until {
+        if waiter.goes_on_waiting(cx.now()) {
             return self.back_off(waiter, cx);
         }
         self.front = Front::Free;

@@ -14,7 +14,7 @@ use crate::{
 pub(super) struct Waiter {
     pub(super) section: SectionId,
     pub(super) params: LockParams,
-    /// When its caller stops waiting.
+    /// When its caller stops waiting. One that does not wait may be among readers until then.
     pub(super) wait_until: Instant,
     pub(super) lost_attempts: u32,
     /// One node's word is not enough: see `attempt`.
@@ -26,6 +26,11 @@ pub(super) struct Waiter {
 }
 
 impl Waiter {
+    /// Its caller does, after a refusal.
+    pub(super) fn goes_on_waiting(&self, now: Instant) -> bool {
+        now < self.wait_until && !self.params.wait.is_zero()
+    }
+
     pub(super) const fn is_exclusive(&self) -> bool {
         matches!(self.params.mode, Mode::Exclusive)
     }
