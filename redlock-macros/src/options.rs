@@ -188,7 +188,7 @@ fn values(args: &Args, is_known: impl Fn(&Duration) -> bool) -> TokenStream {
         }
         Some(_) => quote_spanned!(mixed()=> __redis_lock::Renew::Default),
     };
-    let reentrant = args.reentrant;
+    let [shared, reentrant] = [args.shared, args.reentrant];
     quote_spanned! {mixed()=>
         __redis_lock::Options {
             expire: #expire,
@@ -196,6 +196,7 @@ fn values(args: &Args, is_known: impl Fn(&Duration) -> bool) -> TokenStream {
             renew: #renew,
             max_hold: #max_hold,
             at_least: #at_least,
+            shared: #shared,
             reentrant: #reentrant,
         }
     }

@@ -7,7 +7,7 @@ mod section_info;
 
 use std::{sync::Arc, time::Duration};
 
-use redlock_protocol::LockParams;
+use redlock_protocol::{LockParams, Mode};
 
 #[cfg(feature = "test-util")]
 pub(crate) use self::nodes::count_problem;
@@ -139,6 +139,14 @@ impl Settings {
 }
 
 impl Options {
+    pub(crate) const fn mode(&self) -> Mode {
+        if self.shared {
+            Mode::Shared
+        } else {
+            Mode::Exclusive
+        }
+    }
+
     /// Checks the options against the settings, and fills in what they leave open.
     pub(crate) fn params(&self, settings: &Settings) -> Result<LockParams, ConfigError> {
         let lease = self.expire.unwrap_or(settings.expire);
@@ -173,6 +181,9 @@ impl Options {
             }
             _ => {}
         }
+        if self.shared && self.at_least.is_some() {
+            problems.push(ConfigProblem::AtLeastWithShared);
+        }
         match self.at_least {
             Some(Duration::ZERO) => problems.push(ConfigProblem::ZeroDuration {
                 setting: "at_least",
@@ -196,7 +207,7 @@ impl Options {
             wait: self.wait,
             renew,
             max_hold: self.max_hold,
-            mode: redlock_protocol::Mode::Exclusive,
+            mode: self.mode(),
             at_least: self.at_least.unwrap_or_default(),
         })
     }

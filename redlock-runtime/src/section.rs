@@ -3,7 +3,7 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use redlock_protocol::Release;
+use redlock_protocol::{Mode, Release};
 
 use crate::{
     blocking,
@@ -64,7 +64,7 @@ impl Section {
             let mut asked = Asked {
                 section: shared.engine.new_section(),
                 name,
-                status: Arc::new(Status::new(name, extends_to)),
+                status: Arc::new(Status::new(name, extends_to, options.mode())),
                 since: shared.engine.now(),
                 keys,
                 joined: false,
@@ -73,6 +73,9 @@ impl Section {
             match outer {
                 Some(outer) if !options.reentrant || !asked.keys.are_within(&outer.keys) => {
                     return Err(LockError::nested(outer.status.name, &asked.context(&key)));
+                }
+                Some(outer) if outer.status.mode == Mode::Shared && !options.shared => {
+                    return Err(LockError::upgrade(outer.status.name, &asked.context(&key)));
                 }
                 Some(outer) => {
                     asked.joined = true;
@@ -107,9 +110,15 @@ impl Section {
         } = asked;
         let params = self.options.params(&shared.settings);
         let params = params.map_err(named(self.info))?;
-        if let (Keys::All(_), Some(_)) = (&asked.keys, self.options.at_least) {
-            let error = ConfigError::of(ConfigProblem::AtLeastOfSeveralKeys);
-            return Err(named(self.info)(error).into());
+        if let Keys::All(_) = asked.keys {
+            let at_least = self.options.at_least;
+            let at_least = at_least.map(|_| ConfigProblem::AtLeastOfSeveralKeys);
+            let shared = self
+                .options
+                .shared
+                .then_some(ConfigProblem::SharedWithSeveralKeys);
+            let problems = at_least.into_iter().chain(shared).collect();
+            ConfigError::unless_empty(problems).map_err(named(self.info))?;
         }
         if asked.joined {
             return self.join(asked, params.lease).await;

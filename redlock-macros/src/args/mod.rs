@@ -26,6 +26,7 @@ pub(crate) struct Args {
     pub(crate) renew: Option<Renew>,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) at_least: Option<Duration>,
+    pub(crate) shared: bool,
     pub(crate) reentrant: bool,
     pub(crate) lease: Option<Ident>,
     pub(crate) name: Option<LitStr>,
@@ -124,8 +125,8 @@ impl Args {
             self.renew = Some(Renew::Default);
             return Ok(());
         }
-        if *known == "reentrant" {
-            self.reentrant = true;
+        if let Some(word) = self.word(known) {
+            *word = true;
             return values::no_value(&name, input);
         }
         let is_given = input.peek(Token![=]) && !input.peek(Token![==]) && !input.peek(Token![=>]);
@@ -137,6 +138,15 @@ impl Args {
             return Err(without_value(&name, example, input));
         }
         self.parse_value(&name, input)
+    }
+
+    /// An argument that has no value.
+    fn word(&mut self, name: &str) -> Option<&mut bool> {
+        match name {
+            "shared" => Some(&mut self.shared),
+            "reentrant" => Some(&mut self.reentrant),
+            _ => None,
+        }
     }
 
     /// The mistake `key = "order:{x}", x = order.id`.

@@ -32,6 +32,20 @@ pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
                        keys of which another is taken are let go";
         mistakes.add_at(span, message);
     }
+    if let Some(span) = args.given("at_least")
+        && args.shared
+    {
+        let message = "`at_least` is for locks that are not `shared`; \
+                       a shared lock ends with its last reader";
+        mistakes.add_at(span, message);
+    }
+    if let Some(span) = args.given("shared")
+        && args.keys.as_ref().is_some_and(|keys| keys.len() > 1)
+    {
+        let message = "`shared` is for locks on one key; \
+                       lock all of the keys without it, or share one key";
+        mistakes.add_at(span, message);
+    }
     durations(args, mistakes);
 }
 

@@ -174,6 +174,10 @@ pub enum ConfigProblem {
     },
     /// `at_least` is for locks on one key.
     AtLeastOfSeveralKeys,
+    /// `at_least` is for locks that are not `shared`.
+    AtLeastWithShared,
+    /// `shared` is for locks on one key.
+    SharedWithSeveralKeys,
     /// A duration that must be longer than zero is not.
     ZeroDuration {
         /// The name of the setting.
@@ -369,6 +373,12 @@ impl ConfigProblem {
             Self::AtLeastOfSeveralKeys => f.write_str(
                 "`at_least` is for locks on one key; keys of which another is taken are let go",
             ),
+            Self::AtLeastWithShared => f.write_str(
+                "`at_least` is for locks that are not `shared`; a shared lock ends with its last reader",
+            ),
+            Self::SharedWithSeveralKeys => f.write_str(
+                "`shared` is for locks on one key; lock all of the keys without it, or share one key",
+            ),
             of_time => of_time.fmt_time(f),
         }
     }
@@ -435,6 +445,8 @@ impl ConfigProblem {
             | Self::ReservedKey { .. }
             | Self::NumberOfKeys { .. }
             | Self::AtLeastOfSeveralKeys
+            | Self::AtLeastWithShared
+            | Self::SharedWithSeveralKeys
             | Self::Section { .. }
             | Self::BlocksRuntime
             | Self::EngineOnCurrentThread

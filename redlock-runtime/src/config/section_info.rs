@@ -95,6 +95,12 @@ impl SectionInfo {
     pub const fn at_least(&self) -> Option<Duration> {
         self.options.at_least
     }
+
+    /// Whether it shares its lock with others that do.
+    #[must_use]
+    pub const fn is_shared(&self) -> bool {
+        self.options.shared
+    }
 }
 
 /// `orders::pay (src/orders.rs:12)`

@@ -281,7 +281,8 @@ impl Node {
         parts.find(|part| part.owner == owner && part.lives(self.moment(at).now))
     }
 
-    fn parts(&self, index: usize, at: u64) -> Vec<Key> {
+    /// What all of them have, also what has expired since the key was written.
+    pub(crate) fn parts(&self, index: usize, at: u64) -> Vec<Key> {
         self.model.parts(&self.names[index], self.moment(at).now)
     }
 

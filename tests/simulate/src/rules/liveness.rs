@@ -70,10 +70,8 @@ impl World {
         // A node may grant one key that cannot vote on all. Nobody who knows that could have had the lock
         // while other nodes kept what others had left there.
         let is_open = |&node: &usize| {
-            let node_of = &self.nodes[node];
-            let left = node_of.key(key, self.now);
-            let is_its = node_of.part(key, owner, self.now).is_some();
-            self.can_vote(node) && (left.is_none() || is_its)
+            let left = self.nodes[node].parts(key, self.now);
+            self.can_vote(node) && left.iter().all(|left| left.owner == owner)
         };
         if (0..self.nodes.len()).filter(is_open).count() < majority(self.nodes.len()) {
             return;
