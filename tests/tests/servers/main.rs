@@ -21,5 +21,6 @@ mod memory_loss;
 mod regressions;
 mod restarts;
 mod several_keys;
+mod shared;
 mod tls;
 mod ways_out;
