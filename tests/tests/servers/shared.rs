@@ -142,7 +142,7 @@ async fn a_reader_learns_at_once_that_its_keys_are_gone() {
         }
     };
     tokio::select! {
-        () = lost => {}
+        _ = lost => {}
         () = delete => {}
     }
     assert!(!reader.is_held());
