@@ -122,7 +122,7 @@ async fn clients_of_other_libraries_stay_out_while_anybody_reads() {
         assert!(node.compare_and_delete(KEY, "theirs"));
     }
     let lock = clients[0].lock(KEY).shared().wait(NEVER);
-    lock.acquire().await.unwrap();
+    drop(lock.acquire().await.unwrap());
 }
 
 #[tokio::test]
