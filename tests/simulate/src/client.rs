@@ -241,9 +241,7 @@ impl World {
             is_cut_off,
         };
         let what = (order.request, &order.body);
-        let (tag, broken) = self
-            .checker
-            .on_send(sender, order.node.0, what, order.with_source);
+        let (tag, broken) = self.checker.on_send(sender, order.node.0, what);
         if let Some((rule, what)) = broken {
             self.violation(rule, what);
         }

@@ -38,9 +38,8 @@ pub(super) struct Round {
     pub(super) fanout: Fanout,
     /// When a node was asked last.
     pub(super) asked_at: Instant,
-    /// Nodes to ask once it is known whether they vote, and whether the text of the script is to be
-    /// sent.
-    pub(super) unsent: Vec<(NodeId, bool)>,
+    /// Nodes to ask once it is known whether they vote.
+    pub(super) unsent: Vec<NodeId>,
 }
 
 /// What a round has come to.
