@@ -49,6 +49,26 @@ fn a_node_does_not_vote_before_enough_others_tell_where_to_count_from() {
     assert!(token > Token(100), "{token}");
 }
 
+/// Two of five nodes are far behind two others, and the fifth does not reply. It may have the lower
+/// number, but it does not say so.
+#[test]
+fn nodes_whose_counters_differ_agree_beside_a_silent_one() {
+    for silent in 0..5 {
+        for slow in 0..5 {
+            let mut world = World::new(5);
+            let others = (0..5).filter(|&node| node != silent);
+            for (place, node) in others.enumerate() {
+                let counter = [100, 1_000_000, 200, 1_000_100][place];
+                world.nodes[node].set_counter("k", counter);
+            }
+            world.client(0).set_lag(slow, 3 * HOP);
+            world.behave([silent], Behavior::Unresponsive);
+            world.ask(1, "k", params());
+            world.granted(1);
+        }
+    }
+}
+
 /// Three of five nodes keep their memory. What the other two say of counters counts only while
 /// they have voted without a loss. If both are out at once, and the node that remembers does not
 /// reply for as long as they are, only wall clocks help.
