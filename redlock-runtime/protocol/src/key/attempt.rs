@@ -105,10 +105,8 @@ impl Key {
                 .split
                 .is_some_and(|split| split.tries >= PATIENT_AFTER),
         };
-        let hedge_delay = cx.nodes.hedge_delay(now).min(timeout / 4);
-        // They know different delays.
-        let by_delay = waiter.split.is_none();
-        let order = cx.nodes.order(&cx.name, (hedge_delay, by_delay), now);
+        let hedge_delay = cx.nodes.hedge_delay().min(timeout / 4);
+        let order = cx.nodes.order(&cx.name, hedge_delay, now);
         let nodes = cx.nodes.count();
         let many = if cx.nodes.are_busy(cx.out.settings.busy_from) {
             quorum::majority(nodes)

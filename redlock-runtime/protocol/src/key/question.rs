@@ -113,7 +113,7 @@ impl Round {
         let (order, others): (Vec<NodeId>, Vec<NodeId>) =
             cx.nodes.ids().partition(|&node| claim.may_have(node));
         let all = order.len();
-        let fanout = Fanout::new(order, all, cx.nodes.hedge_delay(now));
+        let fanout = Fanout::new(order, all, cx.nodes.hedge_delay());
         let mut round = Self::open(question, fanout, closes_at, cx);
         for node in others {
             round.on_verdict(node, Verdict::NoLongerOurs, now);
