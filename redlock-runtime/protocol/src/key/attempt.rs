@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     action::{Answer, Cause, Refusal},
-    message::{BlockRequest, Owner},
+    message::{BlockRequest, NodeId, Owner},
     rules::{
         quorum,
         token::{Block, Token},
@@ -113,9 +113,21 @@ impl Key {
                 .is_some_and(|split| split.tries >= PATIENT_AFTER),
         };
         let hedge_delay = cx.nodes.hedge_delay().min(timeout / 4);
-        let order = cx.nodes.order(&cx.name, hedge_delay, now);
+        let mut order = cx.nodes.order(&cx.name, hedge_delay, now);
+        if waiter.split.is_some() {
+            order.sort_by_key(|&node| self.has_leftover(node));
+        }
         let fanout = Fanout::new(order, hedge_delay);
         Round::open(question, fanout, closes_at, cx)
+    }
+
+    /// Whether a node has the key of an owner that it had an attempt before, and so of none of those
+    /// who have just asked at once. All of them would be refused there, and their split go on.
+    fn has_leftover(&self, node: NodeId) -> bool {
+        let [last, before] = &self.refused;
+        let is_same = |refused| before.contains(refused);
+        last.iter()
+            .any(|refused| refused.0 == node && is_same(refused))
     }
 
     pub(super) fn advance_attempt(&mut self, cx: &mut Cx<'_>) -> bool {
@@ -164,11 +176,18 @@ impl Key {
         self.releases.begin(&claim, Reports::default(), cx);
         waiter.lost_attempts += 1;
         // One node's word is enough as long as it names the owner that is known to hold the lock. Not
-        // for ever: a node that cannot delete names that owner until the key expires.
+        // for ever: a node that cannot delete names that owner until the key expires. Nor if nobody
+        // deletes it: the other nodes have been waited for.
         waiter.asks_all = if round.lost_at_leader().is_some() {
-            round.holder() != self.holder || waiter.lost_attempts.is_multiple_of(ASKS_ALL_EVERY)
+            round.holder() != self.holder
+                || self.is_left_to_expire(cx)
+                || waiter.lost_attempts.is_multiple_of(ASKS_ALL_EVERY)
         } else {
             self.holder = round.holder().filter(|_| failure == Failure::Held);
+            if waiter.split.is_none() {
+                let [last, before] = &mut self.refused;
+                *before = std::mem::replace(last, round.holders.clone());
+            }
             failure != Failure::Held
         };
         let split = waiter.split.take();
