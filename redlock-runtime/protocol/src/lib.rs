@@ -19,6 +19,7 @@
 //! | one server: connection, latency, requests without a reply, may it vote? | `node/` |
 //! | one key in this process: queue, turn, rounds, releases | `key/` |
 //! | several keys at once | `compound`, `protocol/` |
+//! | permits | `pool`, `protocol/` |
 //! | values and pure functions: majority, lease arithmetic, tokens, back-off | `rules/` |
 //! | what a node does with a request | [`model`] |
 
@@ -32,6 +33,7 @@ mod key;
 mod message;
 pub mod model;
 mod node;
+mod pool;
 mod protocol;
 #[doc(hidden)]
 pub mod rules;
