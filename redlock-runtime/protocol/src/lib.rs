@@ -55,7 +55,7 @@ pub use self::{
     protocol::Protocol,
     rules::{
         quorum::{majority, out_of_reach},
-        token::{Token, fingerprint, stripe},
+        token::{Token, fingerprint, slot_key, stripe},
         validity::{
             LONGEST_ROUND, LockParams, default_guard_band, default_min_validity,
             default_node_timeout, default_renewal, key_ttl, outlasts_drift,

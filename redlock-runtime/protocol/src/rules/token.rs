@@ -67,7 +67,8 @@ pub fn stripe(key: &str) -> u64 {
 }
 
 /// The key of one slot of a lock with permits: part of the wire format.
-pub(crate) fn slot_key(lock: &str, slot: u32) -> Arc<str> {
+#[must_use]
+pub fn slot_key(lock: &str, slot: u32) -> Arc<str> {
     format!("{lock}#{slot}").into()
 }
 
