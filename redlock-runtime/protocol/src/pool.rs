@@ -4,8 +4,8 @@
 //! nodes decides each of them and there are never more holders than slots.
 //!
 //! Callers of one process that ask for the same wait in one pool, in order. For each the pool asks for
-//! one slot at a time, by an ordinary section and without waiting; a refusal leads to the next slot. A
-//! caller that was refused all of them waits: then the pool asks for *all* slots and waits for each, also
+//! one slot at a time, by an ordinary section and without waiting; a refusal leads to the next slot, and so
+//! does an attempt that takes long. A caller that was refused all of them waits: then the pool asks for *all* slots and waits for each, also
 //! for those that this process has, which pass from section to section without any node. Whichever is
 //! granted first is given to the first caller, whose it is from then on: the pool forgets it. Slots that
 //! nobody needs any more are let go.
@@ -27,6 +27,10 @@ pub(crate) struct Terms {
     /// `wait` is zero.
     pub(crate) params: LockParams,
 }
+
+/// An attempt can take as long as a round may, if keys that nobody comes for keep it from a majority.
+/// Another slot may be free meanwhile, and is asked for after a quarter of that time, or after this.
+const LONGEST_HEDGE: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
 pub(crate) struct Pool {
@@ -58,6 +62,8 @@ struct Asked {
     section: SectionId,
     /// Its last attempt is made then.
     until: Instant,
+    /// When another slot is asked for as well, if it does not wait.
+    late_at: Instant,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -132,7 +138,10 @@ impl Pool {
     /// When it goes on by itself.
     pub(crate) fn next_due(&self, now: Instant) -> Option<Instant> {
         let ends = self.callers.iter().filter_map(|caller| caller.wait_until);
-        ends.filter(|&end| end > now).min()
+        let asked = self.slots.iter().filter_map(|slot| slot.asked);
+        let asked = asked.filter(|_| !self.is_waiting);
+        let dues = ends.chain(asked.map(|asked| asked.late_at));
+        dues.filter(|&due| due > now).min()
     }
 
     // ---- callers
@@ -273,35 +282,58 @@ impl Pool {
         }
     }
 
-    /// One slot is asked for on behalf of each caller.
+    /// One slot is asked for on behalf of each caller, and a further one once that is late. What is asked for
+    /// beside these is not needed any more.
     fn ask_for_one_each(&mut self, around: &mut Around<'_>) {
-        let asked = |slot: &&mut Slot| slot.asked.is_some();
-        let are_asked = self.slots.iter_mut().filter(asked).count();
-        let surplus = are_asked.saturating_sub(self.callers.len());
-        for slot in self.slots.iter_mut().filter(asked).take(surplus) {
-            let ended = slot.asked.take().map(|asked| Step::End(asked.section));
-            self.steps.extend(ended);
+        let count = self.slots.len();
+        let mut order: Vec<usize> = (self.start..self.start + count).collect();
+        order.iter_mut().for_each(|slot| *slot %= count);
+        for caller in 0..self.callers.len() {
+            while !order.is_empty() && self.asks_for_another(caller, &mut order, around) {}
         }
-        for caller in are_asked..self.callers.len() {
-            let caller = self.callers[caller];
-            let count = self.slots.len();
-            let mut order = (self.start..self.start + count).map(|slot| slot % count);
-            let next = order.find(|&slot| {
-                let slot = &self.slots[slot];
-                slot.asked.is_none() && slot.taken_at <= caller.joined_at
-            });
-            if let Some(slot) = next {
-                let gives_way = caller.wait_until.is_some();
-                self.ask(slot, (around.now, gives_way), around);
-            }
+        for slot in order {
+            let ended = self.slots[slot].asked.take();
+            self.steps
+                .extend(ended.map(|asked| Step::End(asked.section)));
         }
+    }
+
+    /// Takes a slot out of the order for a caller: the one that was asked for first, of those that have not
+    /// been refused since it joined. True if that is late.
+    fn asks_for_another(
+        &mut self,
+        caller: usize,
+        order: &mut Vec<usize>,
+        around: &mut Around<'_>,
+    ) -> bool {
+        let caller = self.callers[caller];
+        let asked_at = |&slot: &usize| {
+            let asked = self.slots[slot].asked;
+            asked.map_or(SectionId(u64::MAX), |asked| asked.section)
+        };
+        let is_open = |slot: &usize| self.slots[*slot].taken_at <= caller.joined_at;
+        let Some(slot) = order.iter().copied().filter(is_open).min_by_key(asked_at) else {
+            return false;
+        };
+        order.retain(|&other| other != slot);
+        if let Some(asked) = self.slots[slot].asked {
+            return asked.late_at <= around.now;
+        }
+        let gives_way = caller.wait_until.is_some();
+        self.ask(slot, (around.now, gives_way), around);
+        false
     }
 
     fn ask(&mut self, slot: usize, (until, gives_way): (Instant, bool), around: &mut Around<'_>) {
         around.last_section.0 += 1;
         let section = *around.last_section;
+        let hedge_delay = LONGEST_HEDGE.min(self.terms.params.round_timeout() / 4);
         let slot = &mut self.slots[slot];
-        slot.asked = Some(Asked { section, until });
+        slot.asked = Some(Asked {
+            section,
+            until,
+            late_at: around.now.after(hedge_delay),
+        });
         let key = Arc::clone(&slot.key);
         let params = LockParams {
             wait: until.since(around.now),

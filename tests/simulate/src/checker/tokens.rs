@@ -100,12 +100,15 @@ impl Checker {
         });
     }
 
-    /// The key for which a majority has reported this token to the client.
+    /// The key for which a majority has reported this token to the client; the last one, if nodes that
+    /// have lost their memory have reported it for several.
     pub(crate) fn key_of(&self, client: usize, token: Token) -> Option<usize> {
-        let lines = &self.clients[client].lines;
-        lines
-            .iter()
-            .position(|line| line.block_of(token, self.nodes).is_some())
+        let lines = self.clients[client].lines.iter().enumerate();
+        let won = lines.filter_map(|(key, line)| {
+            let (_, won) = line.block_of(token, self.nodes)?;
+            Some((won, key))
+        });
+        won.max().map(|(_, key)| key)
     }
 
     /// The holders of other permits that have had this token.
