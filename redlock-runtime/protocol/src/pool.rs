@@ -227,7 +227,11 @@ impl Pool {
     /// once another one is first, all slots are waited for, and who waits goes before who does not.
     fn refuse_first(&mut self, around: &Around<'_>) {
         while let Some(&first) = self.callers.front() {
-            let is_taken = |slot: &Slot| slot.taken_at > first.joined_at;
+            let is_late = |asked: Asked| asked.late_at <= around.now;
+            let is_taken = |slot: &Slot| {
+                let is_late = first.wait_until.is_some() && slot.asked.is_some_and(is_late);
+                slot.taken_at > first.joined_at || is_late
+            };
             if !self.is_waiting && !self.slots.iter().all(is_taken) {
                 return;
             }
