@@ -4,7 +4,8 @@ use redlock_protocol::{Event, LockParams, SectionId, Token};
 
 use crate::{
     callers::Stage,
-    names::POOL,
+    checker::{Belief, Rule},
+    names::{KEYS, POOL},
     plan::Plan,
     random::Random,
     scenario::Scenario,
@@ -86,6 +87,23 @@ impl World {
         let are_mixed = matches!(self.phase, Phase::Faulty | Phase::Settling);
         let is_mixed = |permits: &Permits| permits.terms.is_none() && are_mixed;
         !self.plan.fleet.permits.as_ref().is_some_and(is_mixed)
+    }
+
+    /// There are never more holders than permits.
+    pub(crate) fn check_permits(&mut self) {
+        let Some(Permits { count, .. }) = self.plan.fleet.permits else {
+            return;
+        };
+        let believers = (0..KEYS).flat_map(|slot| self.checker.believers(slot));
+        let is_live = |belief: &&Belief| {
+            let clock = &self.clients[belief.client].clock;
+            clock.read(self.now) < belief.deadline.as_nanos()
+        };
+        let holders = believers.filter(is_live).count();
+        if holders > count as usize {
+            let what = format!("{holders} have one of {count} permits");
+            self.violation(Rule::Exclusion, what);
+        }
     }
 
     /// A caller has got a permit: which one, its token tells.
