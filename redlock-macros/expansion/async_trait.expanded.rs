@@ -29,6 +29,7 @@ impl Pay for Shop {
                     max_hold: __redis_lock::std::option::Option::None,
                     at_least: __redis_lock::std::option::Option::None,
                     shared: false,
+                    permits: __redis_lock::std::option::Option::None,
                     reentrant: false,
                 },
             );

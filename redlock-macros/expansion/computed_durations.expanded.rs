@@ -10,6 +10,7 @@ impl Job {
             ),
             at_least: __redis_lock::std::option::Option::None,
             shared: false,
+            permits: __redis_lock::std::option::Option::None,
             reentrant: false,
         };
         const _: () = __redis_lock::check_durations(&__REDIS_LOCK_OPTIONS);

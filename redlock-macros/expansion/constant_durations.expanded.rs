@@ -7,6 +7,7 @@ async fn import() -> Result<(), LockError> {
         max_hold: __redis_lock::std::option::Option::None,
         at_least: __redis_lock::std::option::Option::None,
         shared: false,
+        permits: __redis_lock::std::option::Option::None,
         reentrant: false,
     };
     const _: () = __redis_lock::check_durations(&__REDIS_LOCK_OPTIONS);
@@ -68,6 +69,7 @@ impl<T: Leased> Import<T> {
                     max_hold: __redis_lock::std::option::Option::None,
                     at_least: __redis_lock::std::option::Option::None,
                     shared: false,
+                    permits: __redis_lock::std::option::Option::None,
                     reentrant: false,
                 },
             )
@@ -93,6 +95,7 @@ impl<T: Leased> Import<T> {
                     max_hold: __redis_lock::std::option::Option::None,
                     at_least: __redis_lock::std::option::Option::None,
                     shared: false,
+                    permits: __redis_lock::std::option::Option::None,
                     reentrant: false,
                 };
                 __redis_lock::check_durations(&__options);

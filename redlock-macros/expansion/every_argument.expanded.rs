@@ -20,6 +20,7 @@ async fn report() -> Option<impl Display> {
                 __redis_lock::std::time::Duration::from_millis(2000u64),
             ),
             shared: false,
+            permits: __redis_lock::std::option::Option::None,
             reentrant: true,
         },
     );

@@ -18,6 +18,7 @@ const ARGUMENTS: &[&str] = &[
     "at_least",
     "shared",
     "reentrant",
+    "permits",
     "lease",
     "name",
     "when_held",

@@ -50,6 +50,7 @@ mod tokens;
 /// | `max_hold = 1m` | with `renew`: the longest the body may hold the lock | no limit |
 /// | `at_least = 5s` | how long no other call gets the lock, from its acquisition, though the body was quicker; at most `expire` | released with the end of the body |
 /// | `shared` | calls that share the lock run at the same time, in all processes; one that does not runs alone; see [below](#readers-and-writers) | alone |
+/// | `permits = 3` | how many calls of the whole fleet have the lock at a time, 2 to 64; see [below](#permits) | one |
 /// | `reentrant` | a call within a body of the same task that holds the same lock joins its lease; see [below](#functions-that-call-each-other) | such a call fails with `LockError::Nested` |
 /// | `lease = lease` | a name for the lease in the body: time that remains, `lost()`, `extend()` | none |
 /// | `name = "orders.pay"` | what errors call the section | path and name of the function |
@@ -134,7 +135,23 @@ mod tokens;
 ///
 /// Any number of calls that share a lock run at the same time, or one that does not. A writer that waits
 /// stops new readers, so neither side starves. The runtime's `Lock::shared` says what it costs and what
-/// it does not promise. `shared` is for one key, and not for `at_least`.
+/// it does not promise. `shared` is for one key, and not with `at_least` or `permits`.
+///
+/// # Permits
+///
+/// ```
+/// use redlock_runtime::{LockError, redis_lock};
+///
+/// #[redis_lock(key = "exports", permits = 3, wait = 10s)]
+/// async fn export(id: u64) -> Result<u64, LockError> {
+///     Ok(id) // Three at a time in the whole fleet, and never more.
+/// }
+/// ```
+///
+/// Each permit is a lock of its own, which a majority of nodes decides. The number is a literal, and the
+/// same in all functions and processes with this key; the runtime's `Lock::permits` says what it costs, what
+/// it does not promise, and why tokens of two permits fence nothing. `permits` is for one key, and not with
+/// `at_least`. A nested call on the same key needs `reentrant`, and then shares the permit.
 ///
 /// # When there is no lock
 ///

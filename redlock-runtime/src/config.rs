@@ -5,7 +5,7 @@ mod options;
 mod problem;
 mod section_info;
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
 use redlock_protocol::{LockParams, Mode};
 
@@ -21,6 +21,9 @@ use crate::script::RESERVED;
 
 /// Each key of a lock is a request to every node.
 const MOST_KEYS: usize = 16;
+
+/// Each permit of a lock is a key, and each round of an acquisition asks for one of them.
+pub(crate) const PERMITS: RangeInclusive<u32> = 2..=64;
 
 /// A lease is for work in progress. What runs longer renews it.
 pub(crate) const LONGEST_MAX_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
@@ -184,6 +187,9 @@ impl Options {
         if self.shared && self.at_least.is_some() {
             problems.push(ConfigProblem::AtLeastWithShared);
         }
+        if self.shared && self.permits.is_some() {
+            problems.push(ConfigProblem::PermitsWithShared);
+        }
         match self.at_least {
             Some(Duration::ZERO) => problems.push(ConfigProblem::ZeroDuration {
                 setting: "at_least",
@@ -192,6 +198,13 @@ impl Options {
                 at_least,
                 expire: lease,
             }),
+            _ => {}
+        }
+        match self.permits {
+            Some(count) if !PERMITS.contains(&count) => {
+                problems.push(ConfigProblem::NumberOfPermits { count });
+            }
+            Some(_) if self.at_least.is_some() => problems.push(ConfigProblem::AtLeastOfPermits),
             _ => {}
         }
         ConfigError::unless_empty(problems)?;
@@ -210,6 +223,17 @@ impl Options {
             mode: self.mode(),
             at_least: self.at_least.unwrap_or_default(),
         })
+    }
+}
+
+impl Options {
+    /// Checks that they make sense for a lock on several keys.
+    pub(crate) fn for_several_keys(&self) -> Result<(), ConfigError> {
+        let at_least = self.at_least.map(|_| ConfigProblem::AtLeastOfSeveralKeys);
+        let permits = self.permits.map(|_| ConfigProblem::PermitsOfSeveralKeys);
+        let shared = self.shared.then_some(ConfigProblem::SharedWithSeveralKeys);
+        let problems = [at_least, permits, shared].into_iter().flatten();
+        ConfigError::unless_empty(problems.collect())
     }
 }
 

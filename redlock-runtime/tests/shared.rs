@@ -74,7 +74,7 @@ async fn a_writer_that_waits_goes_before_readers_that_ask_later() {
     let writer = writer.await.unwrap().unwrap();
     assert!(!late.is_finished());
     drop(writer);
-    late.await.unwrap().unwrap();
+    drop(late.await.unwrap().unwrap());
 }
 
 #[tokio::test(start_paused = true)]
@@ -158,16 +158,15 @@ async fn what_cannot_be_shared_is_refused() {
     let kept = redlock.lock(KEY).shared().at_least(Duration::from_secs(1));
     let kept = problems(kept.acquire().await.unwrap_err());
     assert_eq!(kept, [ConfigProblem::AtLeastWithShared]);
+    let permits = redlock.lock(KEY).shared().permits(2);
+    let permits = problems(permits.acquire().await.unwrap_err());
+    assert_eq!(permits, [ConfigProblem::PermitsWithShared]);
     let several = redlock.lock_all([KEY, "other"]).shared();
     let several = problems(several.acquire().await.unwrap_err());
     assert_eq!(several, [ConfigProblem::SharedWithSeveralKeys]);
     // Equal names are one key.
-    redlock
-        .lock_all([KEY, KEY])
-        .shared()
-        .acquire()
-        .await
-        .unwrap();
+    let one = redlock.lock_all([KEY, KEY]).shared().acquire();
+    drop(one.await.unwrap());
 }
 
 #[test]

@@ -7,7 +7,7 @@ use syn::ext::IdentExt;
 use crate::suggest;
 
 /// Every argument there is, with an example.
-pub(crate) const ARGUMENTS: [(&str, &str); 14] = [
+pub(crate) const ARGUMENTS: [(&str, &str); 15] = [
     ("key", "key = \"order:{id}\""),
     ("expire", "expire = 5s"),
     ("wait", "wait = 2s"),
@@ -15,6 +15,7 @@ pub(crate) const ARGUMENTS: [(&str, &str); 14] = [
     ("max_hold", "max_hold = 1m"),
     ("at_least", "at_least = 5s"),
     ("shared", "shared"),
+    ("permits", "permits = 3"),
     ("reentrant", "reentrant"),
     ("lease", "lease = lease"),
     ("name", "name = \"orders\""),
@@ -25,7 +26,7 @@ pub(crate) const ARGUMENTS: [(&str, &str); 14] = [
 ];
 
 /// Words that other lock libraries use, and ours for the same. `_` makes no difference.
-pub(super) const SYNONYMS: [(&str, &[&str]); 14] = [
+pub(super) const SYNONYMS: [(&str, &[&str]); 15] = [
     (
         "key",
         &["id", "resource", "lock", "lock_name", "lock_key", "format"],
@@ -75,6 +76,19 @@ pub(super) const SYNONYMS: [(&str, &[&str]); 14] = [
             "readers",
             "read_lock",
             "read_only",
+        ],
+    ),
+    (
+        "permits",
+        &[
+            "permit",
+            "semaphore",
+            "slots",
+            "holders",
+            "max_holders",
+            "concurrency",
+            "max_concurrency",
+            "limit",
         ],
     ),
     ("reentrant", &["recursive", "nested", "join"]),

@@ -32,21 +32,45 @@ pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
                        keys of which another is taken are let go";
         mistakes.add_at(span, message);
     }
-    if let Some(span) = args.given("at_least")
-        && args.shared
-    {
+    shared(args, mistakes);
+    permits(args, mistakes);
+    durations(args, mistakes);
+}
+
+fn permits(args: &Args, mistakes: &mut Mistakes) {
+    let Some(span) = args.given("permits") else {
+        return;
+    };
+    if args.keys.as_ref().is_some_and(|keys| keys.len() > 1) {
+        let message = "`permits` is for locks on one key; \
+                       take a permit of each key in a function of its own";
+        mistakes.add_at(span, message);
+    }
+    if args.given("at_least").is_some() {
+        let message = "`permits` and `at_least` do not go together; leave out one of the two";
+        mistakes.add_at(span, message);
+    }
+}
+
+fn shared(args: &Args, mistakes: &mut Mistakes) {
+    let Some(span) = args.given("shared") else {
+        return;
+    };
+    if let Some(span) = args.given("at_least") {
         let message = "`at_least` is for locks that are not `shared`; \
                        a shared lock ends with its last reader";
         mistakes.add_at(span, message);
     }
-    if let Some(span) = args.given("shared")
-        && args.keys.as_ref().is_some_and(|keys| keys.len() > 1)
-    {
+    if let Some(span) = args.given("permits") {
+        let message = "`permits` is for locks that are not `shared`; \
+                       a shared lock has room for any number of readers";
+        mistakes.add_at(span, message);
+    }
+    if args.keys.as_ref().is_some_and(|keys| keys.len() > 1) {
         let message = "`shared` is for locks on one key; \
                        lock all of the keys without it, or share one key";
         mistakes.add_at(span, message);
     }
-    durations(args, mistakes);
 }
 
 /// The least number of milliseconds between two renewals, as in the runtime.

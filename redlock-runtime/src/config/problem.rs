@@ -2,7 +2,7 @@
 
 use std::{error, fmt, time::Duration};
 
-use super::section_info::SectionInfo;
+use super::{PERMITS, section_info::SectionInfo};
 use crate::{health::Health, script::RESERVED};
 
 /// The environment variable that names the nodes if the code does not: URLs with commas between
@@ -176,8 +176,19 @@ pub enum ConfigProblem {
     AtLeastOfSeveralKeys,
     /// `at_least` is for locks that are not `shared`.
     AtLeastWithShared,
+    /// `permits` is for locks that are not `shared`.
+    PermitsWithShared,
     /// `shared` is for locks on one key.
     SharedWithSeveralKeys,
+    /// A lock has so many permits: none, one, which is a lock without permits, or more than 64.
+    NumberOfPermits {
+        /// How many it has.
+        count: u32,
+    },
+    /// `permits` is for locks on one key.
+    PermitsOfSeveralKeys,
+    /// A permit cannot be kept for `at_least` some time.
+    AtLeastOfPermits,
     /// A duration that must be longer than zero is not.
     ZeroDuration {
         /// The name of the setting.
@@ -379,6 +390,24 @@ impl ConfigProblem {
             Self::SharedWithSeveralKeys => f.write_str(
                 "`shared` is for locks on one key; lock all of the keys without it, or share one key",
             ),
+            Self::PermitsWithShared => f.write_str(
+                "`permits` is for locks that are not `shared`; a shared lock has room for any number of readers",
+            ),
+            Self::NumberOfPermits { count: 1 } => f.write_str(
+                "one permit is a lock for one holder at a time, which every lock is; leave out `permits`",
+            ),
+            Self::NumberOfPermits { count } => write!(
+                f,
+                "a lock has {} to {} permits, and not {count}",
+                PERMITS.start(),
+                PERMITS.end()
+            ),
+            Self::PermitsOfSeveralKeys => f.write_str(
+                "`permits` is for locks on one key; take a permit of each key in a section of its own",
+            ),
+            Self::AtLeastOfPermits => f.write_str(
+                "`at_least` is for locks without `permits`; leave out one of the two",
+            ),
             of_time => of_time.fmt_time(f),
         }
     }
@@ -447,6 +476,10 @@ impl ConfigProblem {
             | Self::AtLeastOfSeveralKeys
             | Self::AtLeastWithShared
             | Self::SharedWithSeveralKeys
+            | Self::PermitsWithShared
+            | Self::NumberOfPermits { .. }
+            | Self::PermitsOfSeveralKeys
+            | Self::AtLeastOfPermits
             | Self::Section { .. }
             | Self::BlocksRuntime
             | Self::EngineOnCurrentThread

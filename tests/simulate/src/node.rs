@@ -114,7 +114,7 @@ impl Node {
             ahead: 0,
             model: Model::new(Some(server(number, 0))),
             snapshot: (Model::new(None), Default::default()),
-            names: names(),
+            names: names(plan.fleet.permits.is_some()),
             made: Default::default(),
             process: 0,
             server: server(number, 0),
