@@ -150,6 +150,14 @@ impl Options {
         }
     }
 
+    fn problems_of_readers(&self) -> impl Iterator<Item = ConfigProblem> {
+        let at_least = self.at_least.map(|_| "`at_least`");
+        let permits = self.permits.map(|_| "`permits`");
+        let given = [at_least, permits].into_iter().flatten();
+        let is_shared = self.shared;
+        given.filter_map(move |what| is_shared.then_some(ConfigProblem::NotShared { what }))
+    }
+
     /// Checks the options against the settings, and fills in what they leave open.
     pub(crate) fn params(&self, settings: &Settings) -> Result<LockParams, ConfigError> {
         let lease = self.expire.unwrap_or(settings.expire);
@@ -184,12 +192,7 @@ impl Options {
             }
             _ => {}
         }
-        if self.shared && self.at_least.is_some() {
-            problems.push(ConfigProblem::AtLeastWithShared);
-        }
-        if self.shared && self.permits.is_some() {
-            problems.push(ConfigProblem::PermitsWithShared);
-        }
+        problems.extend(self.problems_of_readers());
         match self.at_least {
             Some(Duration::ZERO) => problems.push(ConfigProblem::ZeroDuration {
                 setting: "at_least",
@@ -231,7 +234,8 @@ impl Options {
     pub(crate) fn for_several_keys(&self) -> Result<(), ConfigError> {
         let at_least = self.at_least.map(|_| ConfigProblem::AtLeastOfSeveralKeys);
         let permits = self.permits.map(|_| ConfigProblem::PermitsOfSeveralKeys);
-        let shared = self.shared.then_some(ConfigProblem::SharedWithSeveralKeys);
+        let what = "several keys";
+        let shared = self.shared.then_some(ConfigProblem::NotShared { what });
         let problems = [at_least, permits, shared].into_iter().flatten();
         ConfigError::unless_empty(problems.collect())
     }

@@ -174,12 +174,11 @@ pub enum ConfigProblem {
     },
     /// `at_least` is for locks on one key.
     AtLeastOfSeveralKeys,
-    /// `at_least` is for locks that are not `shared`.
-    AtLeastWithShared,
-    /// `permits` is for locks that are not `shared`.
-    PermitsWithShared,
-    /// `shared` is for locks on one key.
-    SharedWithSeveralKeys,
+    /// A lock that is `shared` has what no such lock can have.
+    NotShared {
+        /// Several keys, `at_least` or `permits`, as the text says it.
+        what: &'static str,
+    },
     /// A lock has so many permits: none, one, which is a lock without permits, or more than 64.
     NumberOfPermits {
         /// How many it has.
@@ -384,14 +383,9 @@ impl ConfigProblem {
             Self::AtLeastOfSeveralKeys => f.write_str(
                 "`at_least` is for locks on one key; keys of which another is taken are let go",
             ),
-            Self::AtLeastWithShared => f.write_str(
-                "`at_least` is for locks that are not `shared`; a shared lock ends with its last reader",
-            ),
-            Self::SharedWithSeveralKeys => f.write_str(
-                "`shared` is for locks on one key; lock all of the keys without it, or share one key",
-            ),
-            Self::PermitsWithShared => f.write_str(
-                "`permits` is for locks that are not `shared`; a shared lock has room for any number of readers",
+            Self::NotShared { what } => write!(
+                f,
+                "a lock that is `shared` cannot have {what}; leave out one of the two"
             ),
             Self::NumberOfPermits { count: 1 } => f.write_str(
                 "one permit is a lock for one holder at a time, which every lock is; leave out `permits`",
@@ -474,9 +468,7 @@ impl ConfigProblem {
             | Self::ReservedKey { .. }
             | Self::NumberOfKeys { .. }
             | Self::AtLeastOfSeveralKeys
-            | Self::AtLeastWithShared
-            | Self::SharedWithSeveralKeys
-            | Self::PermitsWithShared
+            | Self::NotShared { .. }
             | Self::NumberOfPermits { .. }
             | Self::PermitsOfSeveralKeys
             | Self::AtLeastOfPermits

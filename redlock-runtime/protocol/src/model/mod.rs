@@ -127,34 +127,9 @@ impl Model {
                 };
                 self.admit(marker, *evidence, *floor, *max_ttl, at)
             }
-            Request::Acquire {
-                key,
-                owner,
-                mode,
-                ttl,
-                block,
-                waits,
-                ..
-            } => {
-                let vote = Vote::new(key, (*owner, *mode), *ttl, Some(*block));
-                self.acquire(vote, *waits, at)
+            Request::Acquire { .. } | Request::Extend { .. } | Request::PutBack { .. } => {
+                self.vote(request, at)
             }
-            Request::Extend {
-                key,
-                owner,
-                mode,
-                ttl,
-                spare,
-                block,
-                ..
-            } => self.extend(Vote::new(key, (*owner, *mode), *ttl, *block), *spare, at),
-            Request::PutBack {
-                key,
-                owner,
-                mode,
-                ttl,
-                ..
-            } => Ok(self.put_back(Vote::new(key, (*owner, *mode), *ttl, None), at)),
             Request::Watch { key, owner } => Ok(self.watch(key, *owner, at.now)),
             Request::Release {
                 key,

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Model, Moment, Overflow, Stored, Value};
 use crate::{
-    message::{BlockRequest, Mode, Owner, Reply},
+    message::{BlockRequest, Mode, Owner, Reply, Request},
     rules::token::{Token, stripe},
     time::Instant,
 };
@@ -39,12 +39,42 @@ pub(super) struct Vote<'a> {
 }
 
 impl Model {
-    pub(super) fn acquire(
-        &mut self,
-        vote: Vote<'_>,
-        waits: bool,
-        at: Moment,
-    ) -> Result<Reply, Overflow> {
+    /// A request for a vote, of the admission that stands.
+    pub(super) fn vote(&mut self, request: &Request, at: Moment) -> Result<Reply, Overflow> {
+        match request {
+            Request::Acquire {
+                key,
+                owner,
+                mode,
+                ttl,
+                block,
+                waits,
+                ..
+            } => {
+                let vote = Vote::new(key, (*owner, *mode), *ttl, Some(*block));
+                self.acquire(vote, *waits, at)
+            }
+            Request::Extend {
+                key,
+                owner,
+                mode,
+                ttl,
+                spare,
+                block,
+                ..
+            } => self.extend(Vote::new(key, (*owner, *mode), *ttl, *block), *spare, at),
+            Request::PutBack {
+                key,
+                owner,
+                mode,
+                ttl,
+                ..
+            } => Ok(self.put_back(Vote::new(key, (*owner, *mode), *ttl, None), at)),
+            _ => unreachable!("{request:?} asks for no vote"),
+        }
+    }
+
+    fn acquire(&mut self, vote: Vote<'_>, waits: bool, at: Moment) -> Result<Reply, Overflow> {
         let block = self.next_block(vote, true, at)?;
         let is_readers = |owner| vote.mode == Mode::Shared && owner == Some(Owner::READERS);
         let held = self.key(vote.key, at.now);
@@ -68,12 +98,7 @@ impl Model {
         })
     }
 
-    pub(super) fn extend(
-        &mut self,
-        vote: Vote<'_>,
-        spare: Duration,
-        at: Moment,
-    ) -> Result<Reply, Overflow> {
+    fn extend(&mut self, vote: Vote<'_>, spare: Duration, at: Moment) -> Result<Reply, Overflow> {
         let Some(expires) = self.expiry_of(vote, at.now) else {
             return Ok(Reply::NotOwner);
         };
@@ -93,7 +118,7 @@ impl Model {
         })
     }
 
-    pub(super) fn put_back(&mut self, vote: Vote<'_>, at: Moment) -> Reply {
+    fn put_back(&mut self, vote: Vote<'_>, at: Moment) -> Reply {
         if self.expiry_of(vote, at.now).is_some() {
             return Reply::PutBack;
         }
@@ -186,7 +211,7 @@ impl Model {
 }
 
 impl<'a> Vote<'a> {
-    pub(super) const fn new(
+    const fn new(
         key: &'a Arc<str>,
         (owner, mode): (Owner, Mode),
         ttl: Duration,
