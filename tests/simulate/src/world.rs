@@ -60,6 +60,8 @@ pub(crate) struct World {
     pub(crate) served_since: u64,
     pub(crate) storm_winners: usize,
     pub(crate) outage: Option<Outage>,
+    /// For each node, from when on it replies with errors for good.
+    pub(crate) sick: Vec<Option<Outage>>,
     /// How much has happened.
     steps: u64,
     pub(crate) log: Log,
@@ -122,6 +124,7 @@ impl World {
             served_since: 0,
             storm_winners: 0,
             outage: None,
+            sick: vec![None; nodes],
             steps: 0,
             log,
         }

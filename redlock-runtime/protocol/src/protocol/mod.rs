@@ -30,7 +30,8 @@ use crate::{
 pub struct Protocol {
     out: Out,
     nodes: Nodes,
-    keys: BTreeMap<KeyId, Key>,
+    /// In boxes: a tree is half empty, since its keys come in order, and moves what it splits.
+    keys: BTreeMap<KeyId, Box<Key>>,
     names: BTreeMap<Arc<str>, KeyId>,
     next_key: u64,
     compounds: BTreeMap<SectionId, Compound>,
@@ -178,7 +179,7 @@ impl Protocol {
         let key = *self.names.entry(name).or_insert_with_key(|name| {
             let key = KeyId(self.next_key);
             self.next_key += 1;
-            self.keys.insert(key, Key::new(Arc::clone(name)));
+            self.keys.insert(key, Box::new(Key::new(Arc::clone(name))));
             key
         });
         self.out.sections.insert(section, key);
@@ -283,19 +284,25 @@ impl Protocol {
         let Some(until) = self.stops_at.filter(|_| !self.is_drained) else {
             return;
         };
-        let of_callers = self
-            .out
-            .sections
-            .keys()
-            .filter(|section| !section.is_part());
-        let compounds = self.compounds.values().filter(|one| one.is_open());
-        let held = of_callers.count() + compounds.count();
-        let of_key = |key: &Key| key.unconfirmed_releases(&self.nodes);
-        let unconfirmed = || self.keys.values().map(of_key).sum();
-        if self.out.now < until && (held > 0 || unconfirmed() > 0) {
+        let of_callers = || {
+            self.out
+                .sections
+                .keys()
+                .filter(|section| !section.is_part())
+        };
+        let compounds = || self.compounds.values().filter(|one| one.is_open());
+        let unconfirmed = || {
+            self.keys
+                .values()
+                .map(|key| key.unconfirmed_releases(&self.nodes))
+        };
+        // This is after each event, so it looks for one that is left and counts only at the end.
+        let is_held = || of_callers().next().is_some() || compounds().next().is_some();
+        if self.out.now < until && (is_held() || unconfirmed().any(|left| left > 0)) {
             return self.timers.wake_by(Timer::Shutdown, until);
         }
-        let unconfirmed = unconfirmed();
+        let held = of_callers().count() + compounds().count();
+        let unconfirmed = unconfirmed().sum();
         let left = ShutdownError { held, unconfirmed };
         self.is_drained = true;
         self.for_all_keys(|key, cx| key.stop(true, cx));

@@ -6,7 +6,6 @@ use super::Protocol;
 use crate::{
     action::{Answer, Cause, Refusal, Release},
     ask::PoolId,
-    key::Key,
     message::SectionId,
     pool::{Around, Pool, Step, Terms},
     rules::validity::LockParams,
@@ -127,7 +126,7 @@ impl Protocol {
             } => {
                 self.pools.sections.insert(section, id);
                 let known = self.names.get(&key).and_then(|id| self.keys.get(id));
-                if gives_way && known.is_some_and(Key::is_left_to_others) {
+                if gives_way && known.is_some_and(|key| key.is_left_to_others()) {
                     let answer = Answer::Refused(Refusal::CONTENDED);
                     return self.out.answer(section, answer);
                 }

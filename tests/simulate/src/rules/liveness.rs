@@ -99,8 +99,10 @@ impl World {
         if free {
             traffic.free_since.get_or_insert(self.now);
         } else if let Some(since) = traffic.free_since.take() {
-            let waiting_since = traffic.waiting_since;
-            let since = since.max(self.asked_first().unwrap_or(waiting_since));
+            // Some wait behind a holder of their own process, whose clock may stand still.
+            let (waiting_since, idle_since) = (traffic.waiting_since, traffic.idle_since);
+            let asked = self.asked_first().unwrap_or(waiting_since);
+            let since = since.max(asked).max(idle_since);
             // Else a client of another library has come back to a lock that nobody wanted.
             if self.checker.is_waited_for(self.line_of(key)) {
                 self.check_gap(key, since, "nodes had no key");
