@@ -135,12 +135,11 @@ impl Nodes {
         (first..first + nodes).map(move |node| NodeId(node % nodes))
     }
 
-    /// The nodes whose next due time may have changed.
-    pub(crate) fn take_due(&mut self, out: &Out) -> Vec<(NodeId, Instant)> {
-        let dirty = |node: &mut Node| std::mem::take(&mut node.is_dirty).then_some(node.id);
-        let dirty: Vec<NodeId> = self.nodes.iter_mut().filter_map(dirty).collect();
-        let due = |node: NodeId| Some((node, self.nodes[node.0].next_due(out)?));
-        dirty.into_iter().filter_map(due).collect()
+    pub(crate) fn next_due(&self, out: &Out) -> Option<Instant> {
+        self.nodes
+            .iter()
+            .filter_map(|node| node.next_due(out))
+            .min()
     }
 
     // ---- requests of keys
@@ -188,7 +187,6 @@ impl Nodes {
         }
         let until = out.now.after(out.settings.max_ttl);
         this.suspended = Some((by, until));
-        this.is_dirty = true;
         if this.is_up() {
             this.announce(NodeState::ClockAhead { by, until }, out);
         }
@@ -204,8 +202,6 @@ impl Nodes {
         let request = RequestId(self.next_request);
         self.next_request += 1;
         let this = &mut self.nodes[node.0];
-        // The silence limit counts from the oldest request.
-        this.is_dirty |= this.link.outstanding() == 0;
         let order = Order {
             node,
             request,
@@ -292,7 +288,6 @@ impl Nodes {
         if !this.link.is_current(connection) || !this.link.on_connected(facts, out.now) {
             return;
         }
-        this.is_dirty = true;
         this.standing = Standing::Probing;
         if self.give_up_unusable(node, out) {
             return;
@@ -323,10 +318,16 @@ impl Nodes {
         }
     }
 
-    pub(crate) fn on_due(&mut self, node: NodeId, out: &mut Out) {
+    /// Looks at the clock.
+    pub(crate) fn advance(&mut self, out: &mut Out) {
+        for node in self.ids() {
+            self.on_due(node, out);
+        }
+    }
+
+    fn on_due(&mut self, node: NodeId, out: &mut Out) {
         let limit = out.settings.silence_limit;
         let this = &mut self.nodes[node.0];
-        this.is_dirty = true;
         if let Some(reason) = this.link.overdue(limit, out.now) {
             out.actions.push_back(Action::Disconnect { node });
             return self.on_down(node, NodeState::Down { reason }, out);
@@ -359,7 +360,6 @@ impl Nodes {
         self.next_connection += 1;
         let this = &mut self.nodes[node.0];
         this.link.on_connecting(connection, out.now);
-        this.is_dirty = true;
         out.actions.push_back(Action::Connect { node, connection });
     }
 
@@ -368,7 +368,6 @@ impl Nodes {
         let this = &mut self.nodes[node.0];
         let reason: Arc<str> = state.to_string().into();
         let unanswered = this.link.on_down(Arc::clone(&reason), random, out.now);
-        this.is_dirty = true;
         if let Standing::Lost(lost) = &this.standing {
             this.found = lost.found();
         }
