@@ -2,7 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{ask::KeyId, message::SectionId, time::Instant};
+use crate::{
+    ask::{KeyId, PoolId},
+    message::SectionId,
+    time::Instant,
+};
 
 /// Who wants to be looked at. What is then due is read from its state: the clock decides, the
 /// timer only wakes, and an early or repeated wake-up does nothing.
@@ -15,6 +19,8 @@ pub(crate) enum Timer {
     Nodes,
     /// When a section with several keys tries again.
     Compound(SectionId),
+    /// When a caller that waits for a permit stops waiting.
+    Pool(PoolId),
     /// When to stop waiting for holders and releases.
     Shutdown,
 }

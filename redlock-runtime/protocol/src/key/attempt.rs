@@ -52,7 +52,7 @@ impl Attempt {
         question.is_repeated = true;
         // Not the wall clock again: nodes grant no number that is far ahead of theirs, so one that is
         // wrong would never make them agree.
-        let proposal = self.round.next_proposal();
+        let proposal = self.round.next_proposal(cx.now());
         question.block = question
             .block
             .map(|block| BlockRequest { proposal, ..block });

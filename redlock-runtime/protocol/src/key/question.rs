@@ -110,7 +110,9 @@ impl Round {
         let (order, others): (Vec<NodeId>, Vec<NodeId>) =
             cx.nodes.ids().partition(|&node| claim.may_have(node));
         let all = order.len();
-        let fanout = Fanout::new(order, cx.nodes.hedge_delay());
+        // So that time is left for another round.
+        let hedge_delay = cx.nodes.hedge_delay().min(closes_at.since(now) / 4);
+        let fanout = Fanout::new(order, hedge_delay);
         let mut round = Self::open(question, fanout, closes_at, cx);
         for node in others {
             round.on_verdict(node, Verdict::NoLongerOurs, now);

@@ -238,10 +238,12 @@ impl Round {
         }
     }
 
-    /// What to propose after a disagreement.
-    pub(super) fn next_proposal(&self) -> Token {
+    /// What to propose after a disagreement. On nodes that have been waited for nothing is built.
+    pub(super) fn next_proposal(&self, now: Instant) -> Token {
+        let is_early = now < self.hedge_at();
+        let pending = if is_early { self.ballot.pending() } else { 0 };
         let nodes = self.ballot.verdicts().len();
-        self.numbers.next_proposal(nodes, self.ballot.pending())
+        self.numbers.next_proposal(nodes, pending)
     }
 
     /// How many nodes were asked and have given no verdict.
