@@ -2,6 +2,7 @@
 //! passed on. No rule lives here but those of shutting down.
 
 mod compounds;
+mod pools;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -9,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use self::pools::Pools;
 use crate::{
     action::{Action, Answer, Cause, Refusal, Release, ShutdownError},
     ask::{KeyId, RoundId},
@@ -36,6 +38,7 @@ pub struct Protocol {
     /// Which section each part belongs to, while it is to hear anything.
     parts: BTreeMap<SectionId, SectionId>,
     last_part: SectionId,
+    pools: Pools,
     timers: Timers,
     /// Holders and releases are waited for until then.
     stops_at: Option<Instant>,
@@ -65,6 +68,7 @@ impl Protocol {
             compounds: BTreeMap::new(),
             parts: BTreeMap::new(),
             last_part: SectionId::FIRST_PART,
+            pools: Pools::default(),
             timers: Timers::default(),
             stops_at: None,
             is_drained: false,
@@ -90,12 +94,21 @@ impl Protocol {
                 keys,
                 params,
             } => self.on_ask_all(section, keys, params),
+            Event::AskPermit {
+                section,
+                key,
+                permits,
+                params,
+            } => self.on_ask_permit(section, (key, permits), params),
             Event::Extend { section } if self.compounds.contains_key(&section) => {
                 self.with_compound(section, Compound::on_extend);
             }
             Event::Extend { section } => self.with_key_of(section, |key| key.on_extend(section)),
             Event::End { section, report } if self.compounds.contains_key(&section) => {
                 self.with_compound(section, |compound| compound.on_end(report));
+            }
+            Event::End { section, report } if self.pools.has(section) => {
+                self.on_end_waiting(section, report);
             }
             Event::End { section, report } => self.on_end(section, report),
             Event::Changed { node, key: None } => {
@@ -151,6 +164,7 @@ impl Protocol {
                 Timer::Key(key) => self.with_key(key, |_, _| {}),
                 Timer::Node(node) => self.nodes.on_due(node, &mut self.out),
                 Timer::Compound(section) => self.with_compound(section, |_| {}),
+                Timer::Pool(pool) => self.with_pool(pool, |_| {}),
                 // Looked at after every event.
                 Timer::Shutdown => {}
             }
