@@ -25,6 +25,7 @@ impl World {
         match (answer, stage) {
             (Answer::Granted { deadline, token }, Stage::Asking { by }) => {
                 self.clients[client].tasks[task].token = token;
+                self.find_slot(client, task, token);
                 self.on_token(client, task, token);
                 self.in_time(client, by, "of a grant");
                 self.granted(client, task, deadline);
@@ -90,7 +91,8 @@ impl World {
         }
         self.check_cover(client, task, deadline);
         self.check_period(client, task, deadline);
-        if !self.checker.leave(client, key, section) {
+        let is_first = self.checker.leave(client, self.line_of(key), section);
+        if !is_first && self.is_in_order() {
             let what = format!("client {client}'s {section:?} is granted before its turn");
             self.violation(Rule::Line, what);
         }

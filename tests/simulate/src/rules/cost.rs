@@ -125,7 +125,9 @@ impl World {
                 let most = well.map(asked).max().unwrap_or(0);
                 let seconds = (self.now - since) / SECOND + 1;
                 // One that is the first to be asked for a key is asked more often than others.
-                if asked(node) > 4 * most + 20 + 10 * seconds {
+                // All slots of a lock have the same first one.
+                let slots = self.plan.fleet.permits.map_or(1, |permits| permits.count);
+                if asked(node) > 4 * most + u64::from(slots) * (20 + 10 * seconds) {
                     let what = format!(
                         "client {client} has asked node {node}, which is {:?}, {} times, and \
                          others {most} times",
