@@ -200,6 +200,12 @@ impl Driver {
                         keys: keys.to_vec(),
                         params,
                     },
+                    Keys::Permit(key, permits) => Event::AskPermit {
+                        section,
+                        key,
+                        permits,
+                        params,
+                    },
                 });
             }
             Command::Extend { section, answer } => {

@@ -52,7 +52,7 @@ impl Attempt {
         question.is_repeated = true;
         // Not the wall clock again: nodes grant no number that is far ahead of theirs, so one that is
         // wrong would never make them agree.
-        let proposal = self.round.next_proposal();
+        let proposal = self.round.next_proposal(cx.now());
         question.block = question
             .block
             .map(|block| BlockRequest { proposal, ..block });
@@ -72,8 +72,15 @@ impl Key {
         if cx.nodes.has_majority(cx.now()) {
             // A split ends because all who met ask the same node first.
             let is_leader_first = is_leader_first || waiter.split.is_some();
-            let many = round.fanout.many;
-            round.ask(if is_leader_first { 1 } else { many }, &mut claim, cx);
+            let nodes = cx.nodes.count();
+            let many = if is_leader_first {
+                1
+            } else if cx.nodes.are_busy(cx.out.settings.busy_from) {
+                quorum::majority(nodes)
+            } else {
+                nodes
+            };
+            round.ask(many, &mut claim, cx);
         }
         self.front = Front::Acquiring(Attempt {
             waiter,
@@ -105,20 +112,12 @@ impl Key {
                 .split
                 .is_some_and(|split| split.tries >= PATIENT_AFTER),
         };
-        let hedge_delay = cx.nodes.hedge_delay(now).min(timeout / 4);
-        // They know different delays.
-        let by_delay = waiter.split.is_none();
-        let mut order = cx.nodes.order(&cx.name, (hedge_delay, by_delay), now);
-        if !by_delay {
+        let hedge_delay = cx.nodes.hedge_delay().min(timeout / 4);
+        let mut order = cx.nodes.order(&cx.name, hedge_delay, now);
+        if waiter.split.is_some() {
             order.sort_by_key(|&node| self.has_leftover(node));
         }
-        let nodes = cx.nodes.count();
-        let many = if cx.nodes.are_busy(cx.out.settings.busy_from) {
-            quorum::majority(nodes)
-        } else {
-            nodes
-        };
-        let fanout = Fanout::new(order, many, hedge_delay);
+        let fanout = Fanout::new(order, hedge_delay);
         Round::open(question, fanout, closes_at, cx)
     }
 
@@ -139,8 +138,8 @@ impl Key {
         match progress {
             Progress::Open => return false,
             Progress::AskMore => {
-                let count = attempt.round.wider();
-                attempt.round.ask(count, &mut attempt.claim, cx);
+                let all = cx.nodes.count();
+                attempt.round.ask(all, &mut attempt.claim, cx);
                 return true;
             }
             Progress::Disagrees => {

@@ -90,18 +90,6 @@ impl Round {
         }
     }
 
-    /// How many nodes to ask if those that were asked do not decide it: as many as at first if only
-    /// the leader was asked and said yes, else all.
-    pub(super) fn wider(&self) -> usize {
-        let Fanout { order, many, .. } = &self.fanout;
-        let all_ours = self.ballot.ours() == self.fanout.reached;
-        if all_ours && self.fanout.reached < *many {
-            *many
-        } else {
-            order.len()
-        }
-    }
-
     /// When to look at it again at the latest.
     pub(super) fn next_due(&self, now: Instant) -> Instant {
         let hedges = self.fanout.reached < self.fanout.order.len()
@@ -261,10 +249,12 @@ impl Round {
         }
     }
 
-    /// What to propose after a disagreement.
-    pub(super) fn next_proposal(&self) -> Token {
+    /// What to propose after a disagreement. On nodes that have been waited for nothing is built.
+    pub(super) fn next_proposal(&self, now: Instant) -> Token {
+        let is_early = now < self.hedge_at();
+        let pending = if is_early { self.ballot.pending() } else { 0 };
         let nodes = self.ballot.verdicts().len();
-        self.numbers.next_proposal(nodes, self.ballot.pending())
+        self.numbers.next_proposal(nodes, pending)
     }
 
     /// How many nodes were asked and have given no verdict.
@@ -354,7 +344,7 @@ mod tests {
     /// A round that asks `first` of five nodes at first, and closes after 250 ms.
     fn round(first: usize) -> Round {
         let order = (0..5).map(NodeId).collect();
-        let fanout = Fanout::new(order, 5, Duration::from_millis(10));
+        let fanout = Fanout::new(order, Duration::from_millis(10));
         let block = BlockRequest {
             proposal: Token(1),
             length: 4,
@@ -434,8 +424,7 @@ mod tests {
         say(&mut late, &[7, 7]);
         assert_eq!(late.progress(at(9)), Progress::Open);
         assert_eq!(late.progress(at(10)), Progress::AskMore);
-        let wider = late.wider();
-        assert_eq!(late.fanout.reach(wider), [NodeId(3), NodeId(4)]);
+        assert_eq!(late.fanout.reach(5), [NodeId(3), NodeId(4)]);
         assert_eq!(late.progress(at(10)), Progress::Open);
 
         let mut failed = round(3);

@@ -204,7 +204,7 @@ impl Key {
                 }
             }
             Some(Reply::Free) if self.stand_back_until.is_none() && backoff.ask_at.is_none() => {
-                let round = cx.nodes.usual_delay(node, cx.now());
+                let round = cx.nodes.delay(node);
                 let pause = self.order.defer_by(round, cx.random());
                 backoff.ask_at = Some(cx.now().after(pause));
             }
