@@ -12,12 +12,7 @@ mod vote;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use self::{
-    admission::Loss,
-    hint::Hint,
-    readers::Reader,
-    vote::{Longest, Vote},
-};
+use self::{admission::Loss, hint::Hint, readers::Reader, vote::Longest};
 use crate::{
     message::{AdmissionId, LossRecord, Marker, Mode, Owner, Record, Reply, Request},
     rules::token::Token,
