@@ -43,7 +43,7 @@ impl Plan {
 
     /// Whether one caller shares its lock.
     pub(crate) fn mode(&self, random: &mut Random) -> Mode {
-        if self.fleet.permits.is_none() && random.chance(self.habits.shared) {
+        if random.chance(self.habits.shared) {
             Mode::Shared
         } else {
             Mode::Exclusive

@@ -36,6 +36,7 @@ impl Plan {
             return;
         }
         self.habits.at_least = 0;
+        self.habits.shared = 0;
         self.fleet.keys = random.pick(&[2, 2, 3]);
         self.fleet.permits = Some(Permits {
             count: self.fleet.keys as u32,
