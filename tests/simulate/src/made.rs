@@ -115,11 +115,11 @@ impl Parts {
             Effect::Deleted(owned) | Effect::Extended(owned) => *owned != tag,
             _ => false,
         };
-        let first = effects.iter().find(of_another).or(effects.first());
+        let first = effects.iter().find(of_another).or_else(|| effects.first());
         if let Some(effect) = first {
             return (*effect, has_expired);
         }
-        let effect = match self.get(owner).or(self.0.first()) {
+        let effect = match self.get(owner).or_else(|| self.0.first()) {
             Some(made) if is_ours(reply) => Effect::Kept(made.tag),
             _ => Effect::Nothing,
         };
