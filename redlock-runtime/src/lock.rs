@@ -156,7 +156,8 @@ impl Lock {
     /// The readers of one process share a key on each node, so most of them ask no node. Use this where
     /// sections that only read are long or frequent; for short ones an exclusive lock costs the same.
     /// Every node keeps a list of the processes that read, 54 bytes for each, and writes it whenever one
-    /// of them begins, extends its lease, or ends; each of the others is told, and reads the list.
+    /// of them begins, extends its lease, or ends; each of the others is told, and reads the list. So this
+    /// is for some hundreds of processes that read one key, and any number of tasks.
     ///
     /// Not for [several keys](crate::Redlock::lock_all), nor with [`at_least`](Self::at_least). A section
     /// that shares a lock cannot be turned into one that has it alone: a [`reentrant`](Self::reentrant)

@@ -76,7 +76,7 @@ impl Held {
         let question = Question {
             kind: Kind::Extend,
             params,
-            spare: next.map_or(Duration::ZERO, |_| TURN),
+            spare: next.map_or(Duration::ZERO, |_| self.spare(&params)),
             block,
             is_repeated: self.least_proposal.is_some(),
         };
@@ -84,6 +84,16 @@ impl Held {
         let closes_at = now.after(timeout);
         self.refresh = Some(Round::extend(question, &mut self.claim, closes_at, cx));
         true
+    }
+
+    /// For how much longer than they need the keys live if they are written. All other readers are told
+    /// of each write, so it is seldom where turns are shared.
+    fn spare(&self, params: &LockParams) -> Duration {
+        if self.is_shared() {
+            TURN.max(params.lease / 20)
+        } else {
+            TURN
+        }
     }
 
     /// Takes in what has become of the refresh. True if it has just been won, so that a section can
