@@ -10,7 +10,7 @@ use super::question::{Fanout, Question};
 use crate::{
     action::{Cause, Verdict},
     ask::RoundId,
-    message::{NodeId, Owner, Reply},
+    message::{Mode, NodeId, Owner, Reply},
     rules::{
         ballot::Ballot,
         numbers::Numbers,
@@ -271,7 +271,12 @@ impl Round {
         owners.max_by_key(|&owner| self.held_by(owner))
     }
 
+    /// Readers that keep a reader out, because a process waits to have the key alone, are no owner: none
+    /// of them need have a majority.
     fn held_by(&self, owner: Option<Owner>) -> usize {
+        if owner == Some(Owner::READERS) && self.question.params.mode == Mode::Shared {
+            return 0;
+        }
         let is_theirs = |holder: &&(NodeId, Option<Owner>)| holder.1 == owner;
         self.holders.iter().filter(is_theirs).count()
     }

@@ -337,6 +337,32 @@ fn of_a_reader_and_a_writer_that_do_not_wait_one_wins() {
     }
 }
 
+/// The hint that it waited stands on all nodes, and each of them has another reader first.
+#[test]
+fn of_readers_that_ask_at_once_after_a_writer_has_given_up_one_wins() {
+    let mut world = World::with_clients(3, 5);
+    world.client(3).ask(1, "k", reading(LONG));
+    world.client(3).granted(1);
+    world
+        .client(4)
+        .ask(1, "k", waiting(Duration::from_millis(50)));
+    assert!(contended(world.client(4).refused(1)));
+    world.client(3).end(1);
+    world.run_for(20 * HOP);
+    for client in 0..3 {
+        for node in 0..3 {
+            let lag = Duration::from_micros(if node == client { 0 } else { 300 });
+            world.client(client).set_lag(node, lag);
+        }
+    }
+    for client in 0..3 {
+        world.client(client).ask(1, "k", reading(Duration::ZERO));
+    }
+    let won =
+        (0..3).filter(|&client| matches!(world.client(client).answer(1), Answer::Granted { .. }));
+    assert!(won.count() > 0);
+}
+
 #[test]
 fn a_node_that_was_replaced_gets_the_readers_back() {
     let mut world = World::new(3);
