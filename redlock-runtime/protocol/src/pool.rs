@@ -242,16 +242,9 @@ impl Pool {
             self.callers.pop_front();
             self.refuse(first.section, self.refusal(around));
         }
-        if !self.is_waiting {
-            return;
+        if self.is_waiting {
+            self.refuse_all(|caller| caller.wait_until.is_none(), around);
         }
-        let refusal = self.refusal(around);
-        let waits = |caller: &Caller| caller.wait_until.is_some();
-        for caller in self.callers.iter().filter(|caller| !waits(caller)) {
-            let (caller, refusal) = (caller.section, refusal.clone());
-            self.steps.push(Step::Refuse { caller, refusal });
-        }
-        self.callers.retain(waits);
     }
 
     /// Callers whose time is up, unless an attempt is under way that may still be for them.
@@ -262,15 +255,19 @@ impl Pool {
             let end = caller.wait_until.filter(|&end| end <= around.now);
             end.is_some_and(|end| first_end.is_none_or(|first| first > end))
         };
-        if !self.callers.iter().any(is_late) {
+        self.refuse_all(is_late, around);
+    }
+
+    fn refuse_all(&mut self, is_refused: impl Fn(&Caller) -> bool, around: &Around<'_>) {
+        if !self.callers.iter().any(&is_refused) {
             return;
         }
         let refusal = self.refusal(around);
-        for caller in self.callers.iter().filter(|caller| is_late(caller)) {
+        for caller in self.callers.iter().filter(|caller| is_refused(caller)) {
             let (caller, refusal) = (caller.section, refusal.clone());
             self.steps.push(Step::Refuse { caller, refusal });
         }
-        self.callers.retain(|caller| !is_late(caller));
+        self.callers.retain(|caller| !is_refused(caller));
     }
 
     /// Until the last caller stops waiting.
