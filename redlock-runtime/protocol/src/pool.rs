@@ -5,7 +5,7 @@
 //!
 //! Callers of one process that ask for the same wait in one pool, in order. For each the pool asks for
 //! one slot at a time, by an ordinary section and without waiting; a refusal leads to the next slot, and so
-//! does an attempt that takes long. A caller that was refused all of them waits: then the pool asks for *all* slots and waits for each, also
+//! does an attempt that takes long, of a caller that waits. A caller that was refused all of them waits: then the pool asks for *all* slots and waits for each, also
 //! for those that this process has, which pass from section to section without any node. Whichever is
 //! granted first is given to the first caller, whose it is from then on: the pool forgets it. Slots that
 //! nobody needs any more are let go.
@@ -32,7 +32,9 @@ pub(crate) struct Terms {
 }
 
 /// An attempt can take as long as a round may, if keys that nobody comes for keep it from a majority.
-/// Another slot may be free meanwhile, and is asked for after a quarter of that time, or after this.
+/// Another slot may be free meanwhile, and is asked for after a quarter of that time, or after this, if the
+/// caller waits. Of those that do not wait each asks for one slot at a time, so that of many that ask at
+/// once as many win as there are slots.
 const LONGEST_HEDGE: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
@@ -315,7 +317,7 @@ impl Pool {
         };
         order.retain(|&other| other != slot);
         if let Some(asked) = self.slots[slot].asked {
-            return asked.late_at <= around.now;
+            return caller.wait_until.is_some() && asked.late_at <= around.now;
         }
         let gives_way = caller.wait_until.is_some();
         self.ask(slot, (around.now, gives_way), around);
