@@ -21,8 +21,8 @@ pub(crate) use crate::engine::Keys;
 /// is gone: as long as a turn may let a section wait with its lease.
 const LATENESS: u32 = 20;
 
-/// Owns one lease. Dropping it ends the lease in whatever phase it is, with one message to the
-/// engine: it never blocks, never panics, and needs no runtime.
+/// Owns one lease. Dropping it ends the lease in whatever phase it is: that never
+/// blocks, never panics, and needs no runtime.
 #[derive(Debug)]
 pub(crate) struct Section {
     /// What errors name: the key, or all keys.

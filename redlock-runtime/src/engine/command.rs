@@ -2,10 +2,13 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use redlock_protocol::{LockParams, Refusal, Release, SectionId, ShutdownError, Verdict};
+use redlock_protocol::{LockParams, Release, SectionId, ShutdownError};
 use tokio::sync::oneshot;
 
-use super::status::Status;
+use super::{
+    delivery::{Acquiring, Extending},
+    status::Status,
+};
 
 /// What is locked.
 #[derive(Clone, Debug)]
@@ -45,6 +48,9 @@ impl Keys {
     }
 }
 
+/// Who is told what is left after a shutdown.
+pub(super) type Shutdown = Box<dyn FnOnce(ShutdownError) + Send>;
+
 /// One question, and where the answer goes.
 pub(super) enum Command {
     Acquire {
@@ -53,11 +59,11 @@ pub(super) enum Command {
         keys: Keys,
         params: LockParams,
         status: Arc<Status>,
-        answer: oneshot::Sender<Result<(), Refusal>>,
+        answer: Acquiring,
     },
     Extend {
         section: SectionId,
-        answer: oneshot::Sender<Result<(), Vec<Verdict>>>,
+        answer: Extending,
     },
     End {
         section: SectionId,
@@ -66,9 +72,13 @@ pub(super) enum Command {
     Shutdown {
         timeout: Duration,
         abort_holders: bool,
-        done: Box<dyn FnOnce(ShutdownError) + Send>,
+        done: Shutdown,
     },
 }
+
+/// The engine is gone: shut down, its runtime dropped, or left behind by a fork.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stopped;
 
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

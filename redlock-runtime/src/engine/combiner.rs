@@ -1,0 +1,290 @@
+//! The driver in the hands of whoever has something for it: of a caller, on the caller's own thread, or
+//! of the engine. Known as *flat combining*: one works at a time, for all.
+//!
+//! A caller that finds the driver free does at once what its command needs, and so waits for no other
+//! thread: within a turn it has its lock before it would have to wait. One that finds it taken leaves its
+//! command in the inbox and goes on, because whoever has taken the driver looks there again after having
+//! put it back. So nobody ever waits for the driver, and a thread that is paused while it works delays
+//! the others for as long as it is paused, like the engine's own. What needs the engine's runtime is left
+//! to the engine: to connect, and to wait for sockets and timers.
+//!
+//! Wakers and destructors of others run only after the driver was put back, so they may come here again.
+
+use std::{
+    collections::VecDeque,
+    future::poll_fn,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::{Pin, pin},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use redlock_protocol::Instant;
+use tokio::time::Sleep;
+
+use super::{
+    clock::Clock,
+    command::{Command, Stopped},
+    delivery::{self, Delivery},
+    driver::Driver,
+    signal::Signal,
+};
+
+/// How many commands are taken from the inbox before what the protocol wants is sent.
+const LARGEST_INTAKE: usize = 64;
+
+/// How often one takes the driver again for what others have left: a caller has work of its own, and a
+/// runtime has other tasks.
+const MOST_PASSES: usize = 4;
+
+/// The longest sleep. The runtime's timers stop while the machine sleeps and the clock does not,
+/// so after a resume the clock is looked at this soon.
+const LONGEST_SLEEP: Duration = Duration::from_secs(1);
+
+/// The sleep of an engine that has nothing to wake for.
+const FOREVER: Duration = Duration::from_secs(1 << 30);
+
+#[derive(Debug)]
+pub(super) struct Combiner {
+    // Whoever wants to work has held the inbox before it tries to take the driver, and whoever has worked
+    // holds it after the driver was put back: one of the two sees the other.
+    inbox: Mutex<Inbox>,
+    /// `None` once the engine has ended.
+    driver: Mutex<Option<Driver>>,
+    signal: Arc<Signal>,
+    clock: Clock,
+    /// Whether threads that are not the engine's may work.
+    do_callers_work: bool,
+}
+
+#[derive(Debug, Default)]
+struct Inbox {
+    commands: VecDeque<Command>,
+    /// When the engine looks by itself, at the latest; `None` for never.
+    wakes_at: Option<Instant>,
+    /// A server has so much to answer that commands are left to the engine, which takes many at once.
+    is_busy: bool,
+    is_closed: bool,
+}
+
+/// What came of an attempt to work.
+enum Outcome {
+    /// Nothing is left to do before this moment.
+    Idle(Option<Instant>),
+    /// Something is, and it has been enough for once.
+    Unfinished,
+    /// Somebody else is at work.
+    Taken,
+    Ended,
+}
+
+/// What one pass has left.
+struct Pass {
+    deliveries: Vec<Delivery>,
+    next_wakeup: Option<Instant>,
+    is_busy: bool,
+    /// Replies have made something to do.
+    is_unfinished: bool,
+    /// The engine has something to do that is not for callers.
+    is_for_engine: bool,
+    is_drained: bool,
+}
+
+/// What the engine's task does after a poll.
+enum Next {
+    LetOthersRun,
+    End,
+}
+
+impl Combiner {
+    pub(super) fn new(driver: Driver, clock: Clock, do_callers_work: bool) -> Self {
+        Self {
+            inbox: Mutex::default(),
+            driver: Mutex::new(Some(driver)),
+            signal: Arc::default(),
+            clock,
+            do_callers_work,
+        }
+    }
+
+    /// Takes a command on, and carries it out if nobody else is at work. Never blocks.
+    pub(super) fn tell(&self, command: Command) -> Result<(), Stopped> {
+        let is_left_to_engine = {
+            let mut inbox = lock(&self.inbox);
+            if inbox.is_closed {
+                return Err(Stopped);
+            }
+            inbox.commands.push_back(command);
+            inbox.is_busy || !self.do_callers_work
+        };
+        if is_left_to_engine || matches!(self.work(None), Outcome::Unfinished) {
+            self.signal.wake_engine();
+        }
+        Ok(())
+    }
+
+    /// The engine's own part, until it is shut down and everything that can be released is.
+    async fn run(&self) {
+        let mut sleep = pin!(tokio::time::sleep(Duration::ZERO));
+        while let Next::LetOthersRun = poll_fn(|cx| self.poll(cx, sleep.as_mut())).await {
+            // Sockets become ready only while the thread is left to the runtime, and a node whose
+            // answers are not read would be given up.
+            tokio::task::yield_now().await;
+        }
+        let Some(mut driver) = lock(&self.driver).take() else {
+            return;
+        };
+        // A release that was decided in the last step goes out, though its reply is not awaited any more.
+        let write = poll_fn(|cx| {
+            driver.poll_nodes(true, cx, None);
+            Poll::Ready(())
+        });
+        tokio::task::unconstrained(write).await;
+        let (left, shutdowns) = driver.take_shutdowns();
+        self.close(Some(driver));
+        shutdowns.into_iter().for_each(|done| done(left));
+    }
+
+    fn poll(&self, cx: &mut Context<'_>, mut sleep: Pin<&mut Sleep>) -> Poll<Next> {
+        // Registered before the look, so that what comes in between is not missed.
+        self.signal.register(cx.waker());
+        loop {
+            let is_elapsed = sleep.is_elapsed();
+            {
+                let mut inbox = lock(&self.inbox);
+                if is_elapsed {
+                    inbox.wakes_at = None;
+                }
+            }
+            match self.work(Some(cx)) {
+                Outcome::Idle(next) => self.sleep_until(next, is_elapsed, sleep.as_mut()),
+                Outcome::Unfinished => return Poll::Ready(Next::LetOthersRun),
+                // They wake this task if there is something to wait for.
+                Outcome::Taken if is_elapsed => return Poll::Pending,
+                Outcome::Taken => {}
+                Outcome::Ended => return Poll::Ready(Next::End),
+            }
+            if sleep.as_mut().poll(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn sleep_until(&self, next: Option<Instant>, is_elapsed: bool, mut sleep: Pin<&mut Sleep>) {
+        let now = self.clock.now();
+        let rest = next.map_or(FOREVER, |at| at.since(now).min(LONGEST_SLEEP));
+        let until = tokio::time::Instant::now() + rest;
+        // A timer that is early wakes for nothing once; one that is never moved costs less.
+        if until < sleep.deadline() || is_elapsed {
+            sleep.as_mut().reset(until);
+            lock(&self.inbox).wakes_at = next.map(|_| now.after(rest));
+        }
+    }
+
+    /// Does what there is to do, unless another does. `engine` is what wakes the engine's task, where that
+    /// works. Whoever calls this has held the inbox before.
+    fn work(&self, mut engine: Option<&mut Context<'_>>) -> Outcome {
+        for _ in 0..MOST_PASSES {
+            // It is never poisoned: panics do not get that far.
+            let Ok(mut held) = self.driver.try_lock() else {
+                return Outcome::Taken;
+            };
+            let Some(driver) = &mut *held else {
+                return Outcome::Ended;
+            };
+            let pass = AssertUnwindSafe(|| self.pass(driver, engine.as_deref_mut()));
+            let Ok(pass) = catch_unwind(pass) else {
+                let broken = held.take();
+                drop(held);
+                self.close(broken);
+                self.signal.wake_engine();
+                return Outcome::Ended;
+            };
+            drop(held);
+            delivery::deliver(pass.deliveries);
+            let (is_more, is_due_sooner) = {
+                let mut inbox = lock(&self.inbox);
+                inbox.is_busy = pass.is_busy;
+                let now = self.clock.now();
+                // What should have woken it may come late: this clock goes on while the machine sleeps.
+                let wakes_at = inbox.wakes_at.filter(|&wakes_at| wakes_at > now);
+                let is_sooner = |at: Instant| wakes_at.is_none_or(|wakes_at| at < wakes_at);
+                let is_due_sooner = pass.next_wakeup.is_some_and(is_sooner);
+                (!inbox.commands.is_empty(), is_due_sooner)
+            };
+            if engine.is_none() && (pass.is_for_engine || is_due_sooner) {
+                self.signal.wake_engine();
+            }
+            if pass.is_drained {
+                return Outcome::Ended;
+            }
+            let is_unfinished = pass.is_unfinished || (engine.is_some() && pass.is_for_engine);
+            if !is_more && !is_unfinished && !self.signal.is_given() {
+                return Outcome::Idle(pass.next_wakeup);
+            }
+        }
+        Outcome::Unfinished
+    }
+
+    fn pass(&self, driver: &mut Driver, mut engine: Option<&mut Context<'_>>) -> Pass {
+        if driver.drained().is_none() {
+            let waker = Waker::from(Arc::clone(&self.signal));
+            let mut sockets = Context::from_waker(&waker);
+            let are_ready = self.signal.take();
+            driver.poll_nodes(are_ready, &mut sockets, engine.as_deref_mut());
+            {
+                let mut inbox = lock(&self.inbox);
+                let length = inbox.commands.len().min(LARGEST_INTAKE);
+                driver.intake.extend(inbox.commands.drain(..length));
+            }
+            driver.take_in();
+            driver.poll_nodes(false, &mut sockets, engine);
+            driver.take_in();
+        }
+        let is_drained = driver.drained().is_some();
+        Pass {
+            deliveries: driver.take_deliveries(),
+            next_wakeup: driver.next_wakeup(),
+            is_busy: driver.is_busy(),
+            is_unfinished: driver.has_work() && !is_drained,
+            is_for_engine: driver.has_work_of_engine() || is_drained,
+            is_drained,
+        }
+    }
+
+    /// Nobody gets an answer any more.
+    fn close(&self, driver: Option<Driver>) {
+        let unheard = {
+            let mut inbox = lock(&self.inbox);
+            inbox.is_closed = true;
+            std::mem::take(&mut inbox.commands)
+        };
+        // Wakers of others run.
+        let _ = catch_unwind(AssertUnwindSafe(|| drop((unheard, driver))));
+    }
+}
+
+/// However the engine's task ends, also where it is dropped with its runtime, the engine ends.
+#[derive(Debug)]
+pub(super) struct EndsWithTask(pub(super) Arc<Combiner>);
+
+impl EndsWithTask {
+    pub(super) async fn run(self) {
+        self.0.run().await;
+    }
+}
+
+impl Drop for EndsWithTask {
+    fn drop(&mut self) {
+        let driver = lock(&self.0.driver).take();
+        self.0.close(driver);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;
