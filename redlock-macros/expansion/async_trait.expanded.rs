@@ -29,6 +29,7 @@ impl Pay for Shop {
                     max_hold: __redis_lock::std::option::Option::None,
                     at_least: __redis_lock::std::option::Option::None,
                     reentrant: false,
+                    fair: false,
                 },
             );
             __redis_lock::inventory::submit! {

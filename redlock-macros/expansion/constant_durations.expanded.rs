@@ -7,6 +7,7 @@ async fn import() -> Result<(), LockError> {
         max_hold: __redis_lock::std::option::Option::None,
         at_least: __redis_lock::std::option::Option::None,
         reentrant: false,
+        fair: false,
     };
     const _: () = __redis_lock::check_durations(&__REDIS_LOCK_OPTIONS);
     static __REDIS_LOCK_SECTION: __redis_lock::SectionInfo = __redis_lock::SectionInfo::new(
@@ -67,6 +68,7 @@ impl<T: Leased> Import<T> {
                     max_hold: __redis_lock::std::option::Option::None,
                     at_least: __redis_lock::std::option::Option::None,
                     reentrant: false,
+                    fair: false,
                 },
             )
             .incomplete();
@@ -91,6 +93,7 @@ impl<T: Leased> Import<T> {
                     max_hold: __redis_lock::std::option::Option::None,
                     at_least: __redis_lock::std::option::Option::None,
                     reentrant: false,
+                    fair: false,
                 };
                 __redis_lock::check_durations(&__options);
                 __options

@@ -11,6 +11,7 @@ async fn pay(order: Order, id: u64) -> Result<(), LockError> {
             max_hold: __redis_lock::std::option::Option::None,
             at_least: __redis_lock::std::option::Option::None,
             reentrant: false,
+            fair: false,
         },
     );
     __redis_lock::inventory::submit! {

@@ -20,6 +20,7 @@ async fn report() -> Option<impl Display> {
                 __redis_lock::std::time::Duration::from_millis(2000u64),
             ),
             reentrant: true,
+            fair: true,
         },
     );
     __redis_lock::inventory::submit! {

@@ -11,6 +11,7 @@ pub async fn pay(id: u64, unused: u64) -> Result<u64, LockError> {
             max_hold: __redis_lock::std::option::Option::None,
             at_least: __redis_lock::std::option::Option::None,
             reentrant: false,
+            fair: false,
         },
     );
     __redis_lock::inventory::submit! {

@@ -18,6 +18,7 @@ impl Shop {
                     max_hold: __redis_lock::std::option::Option::None,
                     at_least: __redis_lock::std::option::Option::None,
                     reentrant: false,
+                    fair: false,
                 },
             )
             .via_expression("self.redlock");

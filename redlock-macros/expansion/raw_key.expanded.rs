@@ -11,6 +11,7 @@ async fn write(path: &str, version: u64, width: usize) -> Result<(), LockError> 
             max_hold: __redis_lock::std::option::Option::None,
             at_least: __redis_lock::std::option::Option::None,
             reentrant: false,
+            fair: false,
         },
     );
     __redis_lock::inventory::submit! {

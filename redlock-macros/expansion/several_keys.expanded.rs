@@ -13,6 +13,7 @@ async fn transfer(redlock: &Redlock, from: u64, to: Account) -> Result<(), LockE
                 max_hold: __redis_lock::std::option::Option::None,
                 at_least: __redis_lock::std::option::Option::None,
                 reentrant: false,
+                fair: false,
             },
         )
         .via_expression("redlock");

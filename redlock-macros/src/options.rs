@@ -188,7 +188,7 @@ fn values(args: &Args, is_known: impl Fn(&Duration) -> bool) -> TokenStream {
         }
         Some(_) => quote_spanned!(mixed()=> __redis_lock::Renew::Default),
     };
-    let reentrant = args.reentrant;
+    let (reentrant, fair) = (args.reentrant, args.fair);
     quote_spanned! {mixed()=>
         __redis_lock::Options {
             expire: #expire,
@@ -197,6 +197,7 @@ fn values(args: &Args, is_known: impl Fn(&Duration) -> bool) -> TokenStream {
             max_hold: #max_hold,
             at_least: #at_least,
             reentrant: #reentrant,
+            fair: #fair,
         }
     }
 }

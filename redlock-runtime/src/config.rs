@@ -197,6 +197,7 @@ impl Options {
             renew,
             max_hold: self.max_hold,
             at_least: self.at_least.unwrap_or_default(),
+            is_fair: self.fair,
         })
     }
 }

@@ -111,6 +111,10 @@ impl Section {
             let error = ConfigError::of(ConfigProblem::AtLeastOfSeveralKeys);
             return Err(named(self.info)(error).into());
         }
+        if let (Keys::All(_), true) = (&asked.keys, self.options.fair) {
+            let error = ConfigError::of(ConfigProblem::FairOfSeveralKeys);
+            return Err(named(self.info)(error).into());
+        }
         if asked.joined {
             return self.join(asked, params.lease).await;
         }

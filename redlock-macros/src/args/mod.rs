@@ -27,6 +27,7 @@ pub(crate) struct Args {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) at_least: Option<Duration>,
     pub(crate) reentrant: bool,
+    pub(crate) fair: bool,
     pub(crate) lease: Option<Ident>,
     pub(crate) name: Option<LitStr>,
     pub(crate) when_held: Option<Expr>,
@@ -124,8 +125,13 @@ impl Args {
             self.renew = Some(Renew::Default);
             return Ok(());
         }
-        if *known == "reentrant" {
-            self.reentrant = true;
+        let flag = match *known {
+            "reentrant" => Some(&mut self.reentrant),
+            "fair" => Some(&mut self.fair),
+            _ => None,
+        };
+        if let Some(flag) = flag {
+            *flag = true;
             return values::no_value(&name, input);
         }
         let is_given = input.peek(Token![=]) && !input.peek(Token![==]) && !input.peek(Token![=>]);

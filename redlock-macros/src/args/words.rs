@@ -7,7 +7,7 @@ use syn::ext::IdentExt;
 use crate::suggest;
 
 /// Every argument there is, with an example.
-pub(crate) const ARGUMENTS: [(&str, &str); 13] = [
+pub(crate) const ARGUMENTS: [(&str, &str); 14] = [
     ("key", "key = \"order:{id}\""),
     ("expire", "expire = 5s"),
     ("wait", "wait = 2s"),
@@ -15,6 +15,7 @@ pub(crate) const ARGUMENTS: [(&str, &str); 13] = [
     ("max_hold", "max_hold = 1m"),
     ("at_least", "at_least = 5s"),
     ("reentrant", "reentrant"),
+    ("fair", "fair"),
     ("lease", "lease = lease"),
     ("name", "name = \"orders\""),
     ("when_held", "when_held = Ok(())"),
@@ -24,7 +25,7 @@ pub(crate) const ARGUMENTS: [(&str, &str); 13] = [
 ];
 
 /// Words that other lock libraries use, and ours for the same. `_` makes no difference.
-pub(super) const SYNONYMS: [(&str, &[&str]); 13] = [
+pub(super) const SYNONYMS: [(&str, &[&str]); 14] = [
     (
         "key",
         &["id", "resource", "lock", "lock_name", "lock_key", "format"],
@@ -66,6 +67,10 @@ pub(super) const SYNONYMS: [(&str, &[&str]); 13] = [
     ),
     ("max_hold", &["hold", "max_duration", "max_time"]),
     ("reentrant", &["recursive", "nested", "join"]),
+    (
+        "fair",
+        &["fairness", "fifo", "queue", "ordered", "in_order"],
+    ),
     (
         "at_least",
         &[

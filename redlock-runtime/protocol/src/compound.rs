@@ -412,6 +412,7 @@ impl Compound {
             wait,
             // What is let go because another key is taken must not be kept.
             at_least: Duration::ZERO,
+            is_fair: false,
             ..self.params
         };
         self.steps.push(Step::Ask { part, params });

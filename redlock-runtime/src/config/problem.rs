@@ -174,6 +174,8 @@ pub enum ConfigProblem {
     },
     /// `at_least` is for locks on one key.
     AtLeastOfSeveralKeys,
+    /// `fair` is for locks on one key.
+    FairOfSeveralKeys,
     /// A duration that must be longer than zero is not.
     ZeroDuration {
         /// The name of the setting.
@@ -369,6 +371,9 @@ impl ConfigProblem {
             Self::AtLeastOfSeveralKeys => f.write_str(
                 "`at_least` is for locks on one key; keys of which another is taken are let go",
             ),
+            Self::FairOfSeveralKeys => f.write_str(
+                "`fair` is for locks on one key; each key has an order of its own, and they may contradict each other",
+            ),
             of_time => of_time.fmt_time(f),
         }
     }
@@ -435,6 +440,7 @@ impl ConfigProblem {
             | Self::ReservedKey { .. }
             | Self::NumberOfKeys { .. }
             | Self::AtLeastOfSeveralKeys
+            | Self::FairOfSeveralKeys
             | Self::Section { .. }
             | Self::BlocksRuntime
             | Self::EngineOnCurrentThread

@@ -95,6 +95,12 @@ impl SectionInfo {
     pub const fn at_least(&self) -> Option<Duration> {
         self.options.at_least
     }
+
+    /// Whether waiters of all processes are served in the order in which they came.
+    #[must_use]
+    pub const fn is_fair(&self) -> bool {
+        self.options.fair
+    }
 }
 
 /// `orders::pay (src/orders.rs:12)`

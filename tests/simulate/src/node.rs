@@ -469,6 +469,7 @@ const fn key_of(request: &Request) -> Option<&Arc<str>> {
         Request::Acquire { key, .. }
         | Request::Extend { key, .. }
         | Request::PutBack { key, .. }
+        | Request::Leave { key, .. }
         | Request::Watch { key, .. }
         | Request::Release { key, .. } => Some(key),
         Request::Identify | Request::Probe | Request::ReportLoss { .. } | Request::Admit { .. } => {
@@ -480,14 +481,15 @@ const fn key_of(request: &Request) -> Option<&Arc<str>> {
 /// The script that a request is, if it is one.
 const fn script(request: &Request) -> Option<usize> {
     match request {
-        Request::Acquire { .. } => Some(0),
+        Request::Acquire { ticket: None, .. } => Some(0),
         Request::Extend { .. } => Some(1),
         Request::PutBack { .. } => Some(2),
         Request::Release { .. } => Some(3),
         Request::Probe => Some(4),
         Request::ReportLoss { .. } => Some(5),
         Request::Admit { .. } => Some(6),
-        Request::Identify | Request::Watch { .. } => None,
+        Request::Acquire { .. } => Some(7),
+        Request::Identify | Request::Leave { .. } | Request::Watch { .. } => None,
     }
 }
 

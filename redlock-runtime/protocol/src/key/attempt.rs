@@ -10,10 +10,10 @@
 //! less than a majority. No owner holds the lock then, and the attempt is repeated leader-first, also
 //! for a waiter that does not wait: of any number of them exactly one wins.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
-    Claim, Cx, Front, Key, Waiter,
+    Ask, Claim, Cx, Front, Key, Waiter,
     question::{Fanout, Kind, Question},
     report::Reports,
     round::{Failure, Progress, Round},
@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     action::{Answer, Cause, Refusal},
-    message::{BlockRequest, Owner},
+    message::{BlockRequest, Owner, Request},
     rules::{
         quorum,
         token::{Block, Token},
@@ -50,6 +50,7 @@ impl Attempt {
         let mut question = self.round.question;
         question.kind = Kind::Extend;
         question.is_repeated = true;
+        question.in_order = None;
         // Not the wall clock again: nodes grant no number that is far ahead of theirs, so one that is
         // wrong would never make them agree.
         let proposal = self.round.next_proposal();
@@ -70,8 +71,9 @@ impl Key {
         let mut claim = Claim::new(owner, cx.nodes.count());
         let mut round = self.open_attempt(&waiter, cx);
         if cx.nodes.has_majority(cx.now()) {
-            // A split ends because all who met ask the same node first.
-            let is_leader_first = is_leader_first || waiter.split.is_some();
+            // A split ends because all who met ask the same node first, and an order is kept by one node.
+            let asks_one = waiter.split.is_some() || waiter.params.is_fair;
+            let is_leader_first = is_leader_first || asks_one;
             let many = round.fanout.many;
             round.ask(if is_leader_first { 1 } else { many }, &mut claim, cx);
         }
@@ -89,7 +91,9 @@ impl Key {
         let own_end = now.after(timeout);
         let closes_at = waiter.split.map_or(own_end, |split| split.until);
         let proposal = Token((cx.out.env.wall_micros)().min(Token::LARGEST.0 / 2));
-        let (length, spare) = match (cx.out.settings.mixed_fleet, self.queue.is_empty()) {
+        let is_fair = waiter.params.is_fair;
+        let is_single = is_fair || cx.out.settings.mixed_fleet;
+        let (length, spare) = match (is_single, self.queue.is_empty()) {
             (true, _) => (1, Duration::ZERO),
             (false, true) => (SMALL_BLOCK, Duration::ZERO),
             (false, false) => (BLOCK, TURN),
@@ -104,11 +108,13 @@ impl Key {
             is_repeated: waiter
                 .split
                 .is_some_and(|split| split.tries >= PATIENT_AFTER),
+            in_order: is_fair.then_some((waiter.section, waiter.wait_until)),
         };
         let hedge_delay = cx.nodes.hedge_delay(now).min(timeout / 4);
         // They know different delays.
-        let by_delay = waiter.split.is_none();
-        let order = cx.nodes.order(&cx.name, (hedge_delay, by_delay), now);
+        let by_delay = waiter.split.is_none() && !is_fair;
+        let prompt = if is_fair { timeout / 2 } else { hedge_delay };
+        let order = cx.nodes.order(&cx.name, (prompt, by_delay), now);
         let nodes = cx.nodes.count();
         let many = if cx.nodes.are_busy(cx.out.settings.busy_from) {
             quorum::majority(nodes)
@@ -164,6 +170,9 @@ impl Key {
         } = attempt;
         self.releases.begin(&claim, Reports::default(), cx);
         waiter.lost_attempts += 1;
+        waiter
+            .standing
+            .on_refusal(round.ahead, round.holder().flatten());
         // One node's word is enough as long as it names the owner that is known to hold the lock. Not
         // for ever: a node that cannot delete names that owner until the key expires.
         waiter.asks_all = if round.lost_at_leader().is_some() {
@@ -209,8 +218,29 @@ impl Key {
 
     /// The front waiter goes away.
     pub(super) fn cancel_front(&mut self, cx: &mut Cx<'_>) {
-        if let Front::Acquiring(attempt) = self.take_front() {
-            self.releases.begin(&attempt.claim, Reports::default(), cx);
+        let waiter = match self.take_front() {
+            Front::Acquiring(attempt) => {
+                self.releases.begin(&attempt.claim, Reports::default(), cx);
+                attempt.waiter
+            }
+            Front::BackingOff(backoff) => backoff.waiter,
+            front => return self.front = front,
+        };
+        if waiter.params.is_fair {
+            self.leave_order(cx);
+        }
+    }
+
+    /// Gives up the place of a fair waiter. If this does not come through, it lasts no longer than
+    /// [`Ticket::LASTS`](crate::message::Ticket::LASTS).
+    fn leave_order(&self, cx: &mut Cx<'_>) {
+        let body = Request::Leave {
+            key: Arc::clone(&cx.name),
+            process: cx.nodes.process(),
+        };
+        let mut order = cx.nodes.in_order(&cx.name);
+        if let Some(leader) = order.find(|&node| cx.nodes.is_up(node)) {
+            cx.tell(leader, Ask::Leave, body);
         }
     }
 }

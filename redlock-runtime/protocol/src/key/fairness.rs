@@ -4,10 +4,13 @@
 //! knows how many others there are, but each sees how many turns of others there are between its
 //! own, and who had them. A process that has seen fewer turns than there are others leaves a free lock
 //! alone for a moment.
+//!
+//! For a fair lock one node knows who came first. A fair waiter leaves a free lock alone while that
+//! node has named others that come before it and that it has not seen with the lock since.
 
 use std::time::Duration;
 
-use crate::message::Process;
+use crate::message::{Owner, Process};
 
 /// How long a process defers for each turn that it is behind the others, at the least. Timers are
 /// no finer.
@@ -57,12 +60,57 @@ impl TurnOrder {
         let at_random =
             u32::from(!is_overdue && ((random >> 96) as u32).is_multiple_of(RANDOM_DEFERRALS));
         let turns_behind = others.saturating_sub(self.seen).max(at_random);
-        (2 * round).max(SHORTEST_DEFERRAL) * turns_behind.min(MOST_TURNS)
+        deferral(round) * turns_behind.min(MOST_TURNS)
     }
 
     /// This process has its turn.
     pub(super) fn on_own_turn(&mut self) {
         self.seen = 0;
+    }
+}
+
+/// For each turn.
+fn deferral(round: Duration) -> Duration {
+    (2 * round).max(SHORTEST_DEFERRAL)
+}
+
+/// What a fair waiter knows of those before it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Standing {
+    /// How many processes come first.
+    ahead: u32,
+    /// How often they have not taken the lock, though it was free.
+    misses: u32,
+    /// Who was seen with the lock last.
+    holder: Option<Owner>,
+}
+
+impl Standing {
+    /// The node has refused the lock.
+    pub(super) fn on_refusal(&mut self, ahead: u32, holder: Option<Owner>) {
+        self.ahead = ahead;
+        self.misses = holder.map_or(self.misses + 1, |_| 0);
+        self.holder = holder.or(self.holder);
+    }
+
+    /// This owner has the lock: if it is another one than before, it was the first in the queue.
+    pub(super) fn on_turn_of(&mut self, owner: Option<Owner>) {
+        if owner.is_some() && owner != self.holder {
+            self.ahead = self.ahead.saturating_sub(1);
+            self.misses = 0;
+            self.holder = owner;
+        }
+    }
+
+    /// The lock is free: for how long others may ask before this process. Longer each time that none
+    /// of them does: they may have gone away, which the node cannot know yet.
+    pub(super) fn defer_by(&self, round: Duration) -> Duration {
+        match self.ahead {
+            0 => Duration::ZERO,
+            ahead => {
+                deferral(round) * (1 << (ahead - 1).saturating_add(self.misses).min(MOST_TURNS))
+            }
+        }
     }
 }
 
@@ -87,6 +135,29 @@ mod tests {
         assert!(order.defer_by(ROUND, 1 << 96) < two);
         order.on_turn_of(Some(Process(2)));
         assert_eq!(order.defer_by(ROUND, 1 << 96), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_fair_waiter_asks_at_once_when_those_before_it_have_had_their_turns() {
+        let mut standing = Standing::default();
+        standing.on_refusal(2, Some(Owner(1)));
+        standing.on_turn_of(Some(Owner(1)));
+        let two = standing.defer_by(ROUND);
+        standing.on_turn_of(Some(Owner(2)));
+        standing.on_turn_of(Some(Owner(2)));
+        let one = standing.defer_by(ROUND);
+        assert!(Duration::ZERO < one && one < two);
+        standing.on_turn_of(Some(Owner(3)));
+        assert_eq!(standing.defer_by(ROUND), Duration::ZERO);
+    }
+
+    #[test]
+    fn a_fair_waiter_asks_more_seldom_while_those_before_it_do_not_come() {
+        let mut standing = Standing::default();
+        standing.on_refusal(1, None);
+        let first = standing.defer_by(ROUND);
+        standing.on_refusal(1, None);
+        assert!(standing.defer_by(ROUND) > first);
     }
 
     #[test]

@@ -187,6 +187,7 @@ impl Fuzz {
             },
             Request::PutBack { .. } => Reply::PutBack,
             Request::Watch { .. } => Reply::Ours,
+            Request::Leave { .. } => Reply::Left,
             Request::Release { keep, .. } => keep.map_or(Reply::Deleted, |_| Reply::Kept),
         }
     }

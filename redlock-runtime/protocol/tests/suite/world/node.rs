@@ -358,7 +358,10 @@ impl Connection {
 
 /// Plain commands need no script.
 const fn is_script(request: &Request) -> bool {
-    !matches!(request, Request::Identify | Request::Watch { .. })
+    !matches!(
+        request,
+        Request::Identify | Request::Leave { .. } | Request::Watch { .. }
+    )
 }
 
 const fn key_of(request: &Request) -> Option<&Arc<str>> {
@@ -366,6 +369,7 @@ const fn key_of(request: &Request) -> Option<&Arc<str>> {
         Request::Acquire { key, .. }
         | Request::Extend { key, .. }
         | Request::PutBack { key, .. }
+        | Request::Leave { key, .. }
         | Request::Watch { key, .. }
         | Request::Release { key, .. } => Some(key),
         _ => None,
