@@ -112,7 +112,7 @@ impl Key {
         };
         let hedge_delay = cx.nodes.hedge_delay(now).min(timeout / 4);
         // They know different delays.
-        let by_delay = waiter.split.is_none() && !is_fair;
+        let by_delay = waiter.split.is_none();
         let prompt = if is_fair { timeout / 2 } else { hedge_delay };
         let order = cx.nodes.order(&cx.name, (prompt, by_delay), now);
         let nodes = cx.nodes.count();

@@ -251,8 +251,7 @@ impl Round {
     /// If one node is asked before all others, a loser there disturbs no other. What that node said.
     pub(super) fn lost_at_leader(&self) -> Option<&Verdict> {
         let Fanout { order, reached, .. } = &self.fanout;
-        let is_alone = *reached == 1 || self.question.in_order.is_some();
-        let leader = order.first().filter(|_| is_alone)?;
+        let leader = order.first().filter(|_| *reached == 1)?;
         let verdict = &self.ballot.verdicts()[leader.0];
         matches!(verdict, Verdict::HeldByAnother { .. }).then_some(verdict)
     }
