@@ -41,12 +41,4 @@ impl Ask {
             Self::Await | Self::Leave => None,
         }
     }
-
-    /// It makes no sense before it is known whether the node votes.
-    pub(crate) const fn needs_vote(self) -> bool {
-        matches!(
-            self,
-            Self::Acquire(..) | Self::Extend(..) | Self::PutBack(_)
-        )
-    }
 }

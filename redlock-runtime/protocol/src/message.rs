@@ -301,7 +301,9 @@ pub enum Reply {
         /// The admission that stands now.
         admission: AdmissionId,
     },
-    /// Acquire, extend, put back: another admission stands than the one that was named, or none.
+    /// Acquire, extend, put back: another admission stands than the one that was named, or none. Also
+    /// what a driver reports if the node does not know the script: it may be another process. Nothing
+    /// was done.
     NotAdmitted,
     /// Acquire: the key is ours.
     Granted {
@@ -355,8 +357,6 @@ pub enum Reply {
     Kept,
     /// Extend, release: the key is gone or carries another owner.
     NotOwner,
-    /// The node does not know the script (its script cache was flushed); nothing was done.
-    NoScript,
     /// The server answered with an error.
     Refused {
         /// Its words.

@@ -94,7 +94,7 @@ impl World {
             let what = format!("client {client}'s {section:?} is granted before its turn");
             self.violation(Rule::Line, what);
         }
-        self.on_holder(key);
+        self.on_holder(client, task);
         self.believe(
             key,
             Belief {

@@ -236,9 +236,7 @@ impl World {
             lost_at: self.nodes[order.node.0].lost_at,
         };
         let what = (order.request, &order.body);
-        let (tag, broken) = self
-            .checker
-            .on_send(sender, order.node.0, what, order.with_source);
+        let (tag, broken) = self.checker.on_send(sender, order.node.0, what);
         if let Some((rule, what)) = broken {
             self.violation(rule, what);
         }

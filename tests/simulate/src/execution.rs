@@ -21,8 +21,7 @@ impl World {
         }
         let voted = self.nodes[node].votes();
         let is_blind = self.is_blind(connection);
-        let what = (body, sent.with_source);
-        let (reply, effect) = self.nodes[node].run(connection, is_blind, what, *tag, self.now);
+        let (reply, effect) = self.nodes[node].run(connection, is_blind, body, *tag, self.now);
         if !voted && self.nodes[node].votes() {
             self.on_reseed(node, *tag);
         }
@@ -97,7 +96,6 @@ impl World {
             Reply::Held { .. }
             | Reply::Queued { .. }
             | Reply::NotAdmitted
-            | Reply::NoScript
             | Reply::Refused {
                 is_untouched: true, ..
             } if matches!(body, Request::Acquire { .. } | Request::PutBack { .. }) => {

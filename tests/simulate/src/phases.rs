@@ -84,7 +84,7 @@ impl World {
         for _ in 0..2 {
             // Nobody stands back any more, and keys that nobody comes for have expired.
             let life = self.longest_life();
-            self.run_until(self.now + life);
+            self.run_until(self.clocks_run().max(self.now + life));
             if self
                 .nodes
                 .iter()

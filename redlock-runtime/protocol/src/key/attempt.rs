@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     action::{Answer, Cause, Refusal},
-    message::{BlockRequest, Owner, Request},
+    message::{BlockRequest, NodeId, Owner, Request},
     rules::{
         quorum,
         token::{Block, Token},
@@ -114,7 +114,10 @@ impl Key {
         // They know different delays.
         let by_delay = waiter.split.is_none();
         let prompt = if is_fair { timeout / 2 } else { hedge_delay };
-        let order = cx.nodes.order(&cx.name, (prompt, by_delay), now);
+        let mut order = cx.nodes.order(&cx.name, (prompt, by_delay), now);
+        if !by_delay {
+            order.sort_by_key(|&node| self.has_leftover(node));
+        }
         let nodes = cx.nodes.count();
         let many = if cx.nodes.are_busy(cx.out.settings.busy_from) {
             quorum::majority(nodes)
@@ -123,6 +126,15 @@ impl Key {
         };
         let fanout = Fanout::new(order, many, hedge_delay);
         Round::open(question, fanout, closes_at, cx)
+    }
+
+    /// Whether a node has the key of an owner that it had an attempt before, and so of none of those
+    /// who have just asked at once. All of them would be refused there, and their split go on.
+    fn has_leftover(&self, node: NodeId) -> bool {
+        let [last, before] = &self.refused;
+        let is_same = |refused| before.contains(refused);
+        last.iter()
+            .any(|refused| refused.0 == node && is_same(refused))
     }
 
     pub(super) fn advance_attempt(&mut self, cx: &mut Cx<'_>) -> bool {
@@ -174,11 +186,18 @@ impl Key {
             .standing
             .on_refusal(round.ahead, round.holder().flatten());
         // One node's word is enough as long as it names the owner that is known to hold the lock. Not
-        // for ever: a node that cannot delete names that owner until the key expires.
+        // for ever: a node that cannot delete names that owner until the key expires. Nor if nobody
+        // deletes it: the other nodes have been waited for.
         waiter.asks_all = if round.lost_at_leader().is_some() {
-            round.holder() != self.holder || waiter.lost_attempts.is_multiple_of(ASKS_ALL_EVERY)
+            round.holder() != self.holder
+                || self.is_left_to_expire(cx)
+                || waiter.lost_attempts.is_multiple_of(ASKS_ALL_EVERY)
         } else {
             self.holder = round.holder().filter(|_| failure == Failure::Held);
+            if waiter.split.is_none() {
+                let [last, before] = &mut self.refused;
+                *before = std::mem::replace(last, round.holders.clone());
+            }
             failure != Failure::Held
         };
         let split = waiter.split.take();

@@ -147,12 +147,12 @@ impl Round {
     pub(super) fn ask(&mut self, count: usize, claim: &mut Claim, cx: &mut Cx<'_>) {
         self.asked_at = cx.now();
         for node in self.fanout.reach(count) {
-            self.ask_node(node, false, claim, cx);
+            self.ask_node(node, claim, cx);
         }
     }
 
     /// Asks one node: now, or once it is known whether it votes.
-    fn ask_node(&mut self, node: NodeId, with_source: bool, claim: &mut Claim, cx: &mut Cx<'_>) {
+    fn ask_node(&mut self, node: NodeId, claim: &mut Claim, cx: &mut Cx<'_>) {
         let (key, owner) = (Arc::clone(&cx.name), claim.owner);
         let ask = match self.question.kind {
             Kind::Acquire { .. } => Ask::Acquire(self.id, owner),
@@ -161,11 +161,11 @@ impl Round {
         let is_leader = self.fanout.order.first() == Some(&node);
         let ticket = self.question.ticket(cx.now()).filter(|_| is_leader);
         let body = |admission| self.question.body(key, owner, admission, ticket);
-        match cx.ask(node, ask, body, with_source) {
+        match cx.ask(node, ask, body) {
             Err(verdict) => {
                 self.on_verdict(node, verdict, cx.now());
             }
-            Ok(None) => self.unsent.push((node, with_source)),
+            Ok(None) => self.unsent.push(node),
             Ok(Some(request)) if matches!(ask, Ask::Acquire(..)) => {
                 let ttl = self.question.params.key_ttl() + self.question.spare;
                 claim.on_acquire(node, request, ttl, cx.now());
@@ -176,15 +176,15 @@ impl Round {
 
     /// It is known whether the node votes: asks it if it was to be asked.
     pub(super) fn on_settled(&mut self, node: NodeId, claim: &mut Claim, cx: &mut Cx<'_>) {
-        let place = self.unsent.iter().position(|unsent| unsent.0 == node);
+        let place = self.unsent.iter().position(|&unsent| unsent == node);
         if let Some(place) = place {
-            let (_, with_source) = self.unsent.swap_remove(place);
-            self.ask_node(node, with_source, claim, cx);
+            self.unsent.swap_remove(place);
+            self.ask_node(node, claim, cx);
         }
     }
 
-    /// Counts what a node has said, or asks it again if it has done nothing, because it did not know
-    /// the script or has another memory than was thought.
+    /// Counts what a node has said, or asks it again if it has done nothing, because it has another
+    /// memory than was thought.
     pub(super) fn on_reply(
         &mut self,
         node: NodeId,
@@ -194,8 +194,7 @@ impl Round {
         cx: &mut Cx<'_>,
     ) {
         match reply {
-            Ok(Reply::NoScript) => self.ask_node(node, true, claim, cx),
-            Ok(Reply::NotAdmitted) => self.ask_node(node, false, claim, cx),
+            Ok(Reply::NotAdmitted) => self.ask_node(node, claim, cx),
             Ok(reply) => self.on_vote(node, reply, lead, cx.now()),
             Err(verdict) => {
                 self.on_verdict(node, verdict, cx.now());

@@ -33,16 +33,15 @@ pub(super) struct Round {
     pub(super) question: Question,
     ballot: Ballot,
     numbers: Numbers,
-    /// Whose the key was on nodes that refused it.
-    holders: Vec<Option<Owner>>,
+    /// The nodes that refused, and whose the key was there.
+    pub(super) holders: Vec<(NodeId, Option<Owner>)>,
     /// How many processes the leader prefers to this one.
     pub(super) ahead: u32,
     pub(super) fanout: Fanout,
     /// When a node was asked last.
     pub(super) asked_at: Instant,
-    /// Nodes to ask once it is known whether they vote, and whether the text of the script is to be
-    /// sent.
-    pub(super) unsent: Vec<(NodeId, bool)>,
+    /// Nodes to ask once it is known whether they vote.
+    pub(super) unsent: Vec<NodeId>,
 }
 
 /// What a round has come to.
@@ -192,7 +191,7 @@ impl Round {
         now: Instant,
     ) {
         if self.on_verdict(node, Verdict::HeldByAnother { remaining }, now) {
-            self.holders.push(owner);
+            self.holders.push((node, owner));
         }
     }
 
@@ -303,12 +302,13 @@ impl Round {
     /// The owner that has most of the nodes that refused, if any has refused. Clients of other
     /// libraries count as one owner.
     pub(super) fn holder(&self) -> Option<Option<Owner>> {
-        let owners = self.holders.iter().copied();
+        let owners = self.holders.iter().map(|&(_, owner)| owner);
         owners.max_by_key(|&owner| self.held_by(owner))
     }
 
     fn held_by(&self, owner: Option<Owner>) -> usize {
-        self.holders.iter().filter(|&&other| other == owner).count()
+        let is_theirs = |holder: &&(NodeId, Option<Owner>)| holder.1 == owner;
+        self.holders.iter().filter(is_theirs).count()
     }
 
     /// When as many of the refusing nodes as a majority lacks will have let go of the key by
@@ -321,17 +321,22 @@ impl Round {
         if let Some(verdict) = self.lost_at_leader() {
             return remaining(verdict);
         }
-        wait_for(self.ballot.missing(), self.ballot.verdicts(), remaining)
+        let verdicts = self.ballot.verdicts();
+        let majority = quorum::majority(verdicts.len());
+        let is_held = self.holder().map_or(0, |owner| self.held_by(owner)) >= majority;
+        let holder = self.holder().filter(|_| is_held);
+        let wait = |&(node, owner): &(NodeId, Option<Owner>)| match holder {
+            // Beside the holder, others have only asked at the same time. They let go.
+            Some(holder) if owner != holder => Some(Duration::ZERO),
+            _ => remaining(&verdicts[node.0]),
+        };
+        wait_for(self.ballot.missing(), self.holders.iter().filter_map(wait))
     }
 }
 
 /// How long until so many of the nodes are out of the way, by how long each will be in it.
-fn wait_for(
-    missing: usize,
-    verdicts: &[Verdict],
-    wait: impl Fn(&Verdict) -> Option<Duration>,
-) -> Option<Duration> {
-    let mut waits: Vec<Duration> = verdicts.iter().filter_map(wait).collect();
+fn wait_for(missing: usize, waits: impl Iterator<Item = Duration>) -> Option<Duration> {
+    let mut waits: Vec<Duration> = waits.collect();
     waits.sort_unstable();
     waits.get(missing.checked_sub(1)?).copied()
 }
@@ -344,7 +349,7 @@ fn outage(verdicts: &[Verdict]) -> Cause {
     };
     let able = verdicts.iter().filter(|verdict| !verdict.is_failure());
     let missing = quorum::majority(verdicts.len()).saturating_sub(able.count());
-    match wait_for(missing, verdicts, wait) {
+    match wait_for(missing, verdicts.iter().filter_map(wait)) {
         Some(ready_in) => Cause::Quarantined { ready_in },
         None => Cause::NoQuorum,
     }
@@ -463,6 +468,21 @@ mod tests {
         say(&mut round, &[7]);
         for (node, millis) in [(1, 900), (2, 30), (3, 500)] {
             refuse(&mut round, node, 1, millis);
+        }
+        assert_eq!(round.retry_after(), Some(Duration::from_millis(30)));
+    }
+
+    #[test]
+    fn a_retry_does_not_wait_for_those_that_have_only_asked() {
+        let mut round = round(5);
+        for (node, owner, millis) in [
+            (0, 1, 900),
+            (1, 1, 30),
+            (2, 1, 50),
+            (3, 2, 999),
+            (4, 3, 999),
+        ] {
+            refuse(&mut round, node, owner, millis);
         }
         assert_eq!(round.retry_after(), Some(Duration::from_millis(30)));
     }

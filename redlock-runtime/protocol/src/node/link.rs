@@ -6,7 +6,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use super::Purpose;
 use crate::{
     action::Verdict,
-    message::{ConnectionId, Facts, Request, RequestId},
+    message::{ConnectionId, Facts, RequestId},
     rules::backoff::jitter,
     time::Instant,
 };
@@ -52,7 +52,6 @@ enum State {
 pub(super) struct InFlight {
     pub(super) request: RequestId,
     pub(super) purpose: Purpose,
-    pub(super) body: Request,
     pub(super) at: Instant,
 }
 
@@ -239,7 +238,6 @@ mod tests {
         InFlight {
             request: RequestId(request),
             purpose: Purpose::Probe,
-            body: Request::Probe,
             at: at(millis),
         }
     }

@@ -158,7 +158,6 @@ impl Nodes {
         node: NodeId,
         (key, ask): (KeyId, Ask),
         body: impl FnOnce(AdmissionId) -> Request,
-        with_source: bool,
         out: &mut Out,
     ) -> Result<Option<RequestId>, Verdict> {
         if let Some(verdict) = self.verdict(node, out.now) {
@@ -168,7 +167,7 @@ impl Nodes {
             return Ok(None);
         };
         let (purpose, body) = (Purpose::Key(key, ask), body(admission));
-        Ok(Some(self.send(node, purpose, body, with_source, out)))
+        Ok(Some(self.send(node, purpose, body, out)))
     }
 
     /// Sends what needs no vote. False if the node is not connected.
@@ -181,7 +180,7 @@ impl Nodes {
     ) -> bool {
         let is_connected = self.is_connected(node);
         if is_connected {
-            self.send(node, Purpose::Key(key, ask), body, false, out);
+            self.send(node, Purpose::Key(key, ask), body, out);
         }
         is_connected
     }
@@ -206,7 +205,6 @@ impl Nodes {
         node: NodeId,
         purpose: Purpose,
         body: Request,
-        with_source: bool,
         out: &mut Out,
     ) -> RequestId {
         let request = RequestId(self.next_request);
@@ -217,14 +215,12 @@ impl Nodes {
         let order = Order {
             node,
             request,
-            body: body.clone(),
-            with_source,
+            body,
         };
         out.actions.push_back(Action::Send(order));
         this.link.on_sent(InFlight {
             request,
             purpose,
-            body,
             at: out.now,
         });
         request
@@ -243,22 +239,17 @@ impl Nodes {
         let Some(sent) = self.nodes[node.0].link.on_reply(request, out.now) else {
             return;
         };
-        match (sent.purpose, reply) {
-            (Purpose::Key(key, ask), reply) if ask.needs_vote() || reply != Reply::NoScript => {
-                if matches!(reply, Reply::NoScript | Reply::NotAdmitted) {
-                    // The server may be another process, or may have lost its memory: no vote counts
-                    // before that is known.
-                    self.verify(node, out);
-                }
-                self.nodes[node.0].on_number(&reply);
-                let notice = Notice::Reply(key, ask, (node, request), Ok(reply));
-                out.notices.push_back(notice);
-            }
-            (purpose, Reply::NoScript) => {
-                self.send(node, purpose, sent.body, true, out);
-            }
-            (purpose, reply) => self.on_own_reply(node, purpose, reply, out),
+        let Purpose::Key(key, ask) = sent.purpose else {
+            return self.on_own_reply(node, sent.purpose, reply, out);
+        };
+        if reply == Reply::NotAdmitted {
+            // The server may be another process, or may have lost its memory: no vote counts before
+            // that is known.
+            self.verify(node, out);
         }
+        self.nodes[node.0].on_number(&reply);
+        let notice = Notice::Reply(key, ask, (node, request), Ok(reply));
+        out.notices.push_back(notice);
     }
 
     /// A reply to a request of the admission.
@@ -269,7 +260,7 @@ impl Nodes {
             (Purpose::Identify, Reply::Identity { server }) => {
                 this.link.on_identity(server);
                 if !self.give_up_unusable(node, out) {
-                    self.send(node, Purpose::Probe, Request::Probe, false, out);
+                    self.send(node, Purpose::Probe, Request::Probe, out);
                 }
             }
             (Purpose::Admit, Reply::Admitted { admission }) => {
@@ -313,7 +304,7 @@ impl Nodes {
             return;
         }
         out.notices.push_back(Notice::Connected(node));
-        self.send(node, Purpose::Probe, Request::Probe, false, out);
+        self.send(node, Purpose::Probe, Request::Probe, out);
     }
 
     pub(crate) fn on_disconnected(
@@ -364,7 +355,7 @@ impl Nodes {
             && this.link.is_connected()
         {
             this.standing = Standing::Probing;
-            self.send(node, Purpose::Probe, Request::Probe, false, out);
+            self.send(node, Purpose::Probe, Request::Probe, out);
         }
         self.begin_survey(out);
     }

@@ -83,7 +83,6 @@ impl Checker {
         sender: Sender,
         node: usize,
         (id, request): (RequestId, &Request),
-        with_source: bool,
     ) -> (Tag, Option<Broken>) {
         let client = sender.client;
         self.clients[client].sent = Some(id);
@@ -100,7 +99,7 @@ impl Checker {
         if attempted.release_sent && !matches!(request, Request::Release { .. }) {
             let what = format!("client {client} sends {request:?} after its release");
             broken = Some((Rule::AfterRelease, what));
-            if matches!(request, Request::Acquire { .. }) && !with_source {
+            if matches!(request, Request::Acquire { .. }) {
                 // Another attempt under the same owner.
                 used = true;
                 *attempted = Attempted::new(&sender, next);

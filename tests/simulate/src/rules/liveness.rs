@@ -60,7 +60,18 @@ impl World {
     }
 
     /// A caller has got the lock.
-    pub(crate) fn on_holder(&mut self, key: usize) {
+    pub(crate) fn on_holder(&mut self, client: usize, task: usize) {
+        let one = &self.clients[client].tasks[task];
+        let (key, owner) = (one.key, one.owner);
+        // A node may grant one key that cannot vote on all. Nobody who knows that could have had the lock
+        // while other nodes kept what others had left there.
+        let is_open = |&node: &usize| {
+            let left = self.nodes[node].key(key, self.now);
+            self.can_vote(node) && left.is_none_or(|left| left.owner == owner)
+        };
+        if (0..self.nodes.len()).filter(is_open).count() < majority(self.nodes.len()) {
+            return;
+        }
         let Traffic {
             waiting_since,
             idle_since,
@@ -95,10 +106,7 @@ impl World {
         if self.phase != Phase::Calm || self.plan.half_open_at_last || !self.is_served() {
             return;
         }
-        // A clock that stands still tells its engine nothing.
-        let clocks = self.clients.iter().map(|client| client.clock.runs_from(0));
-        let clocks_run = clocks.max().unwrap_or(0);
-        let since = since.max(self.served_since).max(clocks_run);
+        let since = since.max(self.served_since).max(self.clocks_run());
         let gap = self.now.saturating_sub(since);
         let longest = &mut self.traffic[key].longest;
         *longest = gap.max(*longest);
@@ -109,6 +117,12 @@ impl World {
             );
             self.violation(Rule::Liveness, what);
         }
+    }
+
+    /// From when on no client's clock stands still, which would tell its engine nothing.
+    pub(crate) fn clocks_run(&self) -> u64 {
+        let clocks = self.clients.iter().map(|client| client.clock.runs_from(0));
+        clocks.max().unwrap_or(0)
     }
 
     /// All nodes vote that should.
