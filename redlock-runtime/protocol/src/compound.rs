@@ -256,7 +256,7 @@ impl Compound {
             Answer::Extended { deadline } => self.on_extended((part, now, random), deadline, reach),
             Answer::NotExtended { verdicts } => match self.state {
                 State::Raising => self.on_failed(part, no_quorum(verdicts), (now, random)),
-                _ if self.is_extending => {
+                State::Held if self.is_extending => {
                     self.is_extending = false;
                     self.answer(Answer::NotExtended { verdicts });
                 }
