@@ -90,6 +90,7 @@ impl World {
         }
         self.check_cover(client, task, deadline);
         self.check_period(client, task, deadline);
+        self.check_order(client, task);
         if !self.checker.leave(client, key, section) {
             let what = format!("client {client}'s {section:?} is granted before its turn");
             self.violation(Rule::Line, what);

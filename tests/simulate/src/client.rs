@@ -229,6 +229,8 @@ impl World {
     fn send_order(&mut self, client: usize, order: Order) {
         let one = &mut self.clients[client];
         one.costs.on_send(&order);
+        self.queue_at(&order);
+        let one = &mut self.clients[client];
         let sender = Sender {
             client,
             incarnation: one.incarnation,

@@ -109,10 +109,10 @@ pub(crate) enum Effect {
     Kept(Tag),
 }
 
-const SCRIPTS: usize = 7;
+const SCRIPTS: usize = 8;
 
 /// The scripts before this one are votes.
-const FIRST_WITHOUT_VOTE: usize = 3;
+const FIRST_WITHOUT_VOTE: usize = 4;
 
 impl Node {
     pub(crate) fn new(number: usize, plan: &Plan, random: &mut Random) -> Self {
@@ -491,13 +491,13 @@ const fn key_of(request: &Request) -> Option<&Arc<str>> {
 const fn script(request: &Request) -> Option<usize> {
     match request {
         Request::Acquire { ticket: None, .. } => Some(0),
-        Request::Extend { .. } => Some(1),
-        Request::PutBack { .. } => Some(2),
-        Request::Release { .. } => Some(3),
-        Request::Probe => Some(4),
-        Request::ReportLoss { .. } => Some(5),
-        Request::Admit { .. } => Some(6),
-        Request::Acquire { .. } => Some(7),
+        Request::Acquire { .. } => Some(1),
+        Request::Extend { .. } => Some(2),
+        Request::PutBack { .. } => Some(3),
+        Request::Release { .. } => Some(4),
+        Request::Probe => Some(5),
+        Request::ReportLoss { .. } => Some(6),
+        Request::Admit { .. } => Some(7),
         Request::Identify | Request::Leave { .. } | Request::Watch { .. } => None,
     }
 }

@@ -62,7 +62,13 @@ impl World {
         self.served_since = self.now;
         trace!(self, "!! calm");
         let keys = self.plan.fleet.keys;
-        self.send_errands(keys, 2 * MILLI);
+        // So far apart that it matters who came first, and so close that a queue forms.
+        let callers = (self.clients.len() * self.plan.fleet.tasks) as u64;
+        let within = match self.plan.is_fair_at_last() {
+            true => callers * 3 * MILLI,
+            false => 2 * MILLI,
+        };
+        self.send_errands(keys, within);
         self.run_to_rest();
         self.check_leaks(None);
         let gaps = self.traffic.iter().map(|traffic| traffic.longest);
@@ -180,6 +186,7 @@ impl World {
             fleet.mixed_fleet,
             self.losses && self.plan.wall != Wall::Near,
             fleet.odd,
+            self.plan.habits.fair > 0 || self.plan.habits.fair_at_last,
         ]
     }
 

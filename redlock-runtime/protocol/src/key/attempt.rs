@@ -10,10 +10,10 @@
 //! less than a majority. No owner holds the lock then, and the attempt is repeated leader-first, also
 //! for a waiter that does not wait: of any number of them exactly one wins.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use super::{
-    Ask, Claim, Cx, Front, Key, Waiter,
+    Claim, Cx, Front, Key, Waiter,
     question::{Fanout, Kind, Question},
     report::Reports,
     round::{Failure, Progress, Round},
@@ -21,8 +21,8 @@ use super::{
     waiting::Split,
 };
 use crate::{
-    action::{Answer, Cause, Refusal},
-    message::{BlockRequest, NodeId, Owner, Request},
+    action::{Answer, Cause, Refusal, Verdict},
+    message::{BlockRequest, NodeId, Owner},
     rules::{
         quorum,
         token::{Block, Token},
@@ -44,9 +44,20 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
+    /// The lock is as good as won. A node that has not granted it, as others have, may have a place for
+    /// the waiter all the same.
+    fn give_up_place(&mut self, cx: &mut Cx<'_>) {
+        let leader = self.round.fanout.order.first();
+        let is_ours = |node: &NodeId| self.round.ballot.verdicts()[node.0] == Verdict::Ours;
+        if self.round.question.in_order.is_some() && !leader.is_some_and(is_ours) {
+            self.waiter.standing.leave(cx);
+        }
+    }
+
     /// The nodes have granted different numbers: asks those that may have the key for a block above
     /// them. That is a refresh of a turn that has not begun.
     fn ask_for_higher(&mut self, cx: &mut Cx<'_>) {
+        self.give_up_place(cx);
         let mut question = self.round.question;
         question.kind = Kind::Extend;
         question.is_repeated = true;
@@ -64,18 +75,24 @@ impl Attempt {
 impl Key {
     /// Asks for the lock under a new owner. The lease counts from now. If no majority can vote,
     /// nothing is sent that could not be of use.
-    pub(super) fn attempt(&mut self, waiter: Waiter, is_leader_first: bool, cx: &mut Cx<'_>) {
+    pub(super) fn attempt(&mut self, mut waiter: Waiter, is_leader_first: bool, cx: &mut Cx<'_>) {
         let process = u128::from(cx.nodes.process().0);
         let random = cx.random();
         let owner = Owner(process << 64 | u128::from(random as u64));
         let mut claim = Claim::new(owner, cx.nodes.count());
         let mut round = self.open_attempt(&waiter, cx);
         if cx.nodes.has_majority(cx.now()) {
-            // A split ends because all who met ask the same node first, and an order is kept by one node.
-            let asks_one = waiter.split.is_some() || waiter.params.is_fair;
+            // A split ends because all who met ask the same node first, and one node knows who is first.
+            let is_fair = waiter.params.is_fair && !waiter.asks_all;
+            let asks_one = waiter.split.is_some() || is_fair;
             let is_leader_first = is_leader_first || asks_one;
             let many = round.fanout.many;
             round.ask(if is_leader_first { 1 } else { many }, &mut claim, cx);
+        }
+        if waiter.params.is_fair {
+            waiter
+                .standing
+                .queue_at(round.fanout.order.first().copied(), cx);
         }
         self.front = Front::Acquiring(Attempt {
             waiter,
@@ -165,9 +182,10 @@ impl Key {
         true
     }
 
-    fn on_won(&mut self, attempt: Attempt, block: Option<Block>, cx: &mut Cx<'_>) {
+    fn on_won(&mut self, mut attempt: Attempt, block: Option<Block>, cx: &mut Cx<'_>) {
         self.last_refusal = Refusal::CONTENDED;
         self.order.on_own_turn();
+        attempt.give_up_place(cx);
         let mut held = Held::begin(attempt.claim, &attempt.round, block, cx);
         held.start(attempt.waiter, cx);
         self.front = Front::Held(held);
@@ -182,23 +200,26 @@ impl Key {
         } = attempt;
         self.releases.begin(&claim, Reports::default(), cx);
         waiter.lost_attempts += 1;
-        waiter
-            .standing
-            .on_refusal(round.ahead, round.holder().flatten());
+        let (now, holder) = (cx.now(), round.holder().flatten());
+        waiter.standing.on_refusal(round.ahead, holder, now);
         // One node's word is enough as long as it names the owner that is known to hold the lock. Not
         // for ever: a node that cannot delete names that owner until the key expires. Nor if nobody
         // deletes it: the other nodes have been waited for.
         waiter.asks_all = if round.lost_at_leader().is_some() {
-            round.holder() != self.holder
+            let asks_all = round.holder() != self.holder
                 || self.is_left_to_expire(cx)
-                || waiter.lost_attempts.is_multiple_of(ASKS_ALL_EVERY)
+                || waiter.lost_attempts.is_multiple_of(ASKS_ALL_EVERY);
+            match waiter.params.is_fair {
+                true => waiter.standing.doubts_leader(now),
+                false => asks_all,
+            }
         } else {
             self.holder = round.holder().filter(|_| failure == Failure::Held);
             if waiter.split.is_none() {
                 let [last, before] = &mut self.refused;
                 *before = std::mem::replace(last, round.holders.clone());
             }
-            failure != Failure::Held
+            failure != Failure::Held && !waiter.params.is_fair
         };
         let split = waiter.split.take();
         let cause = match failure {
@@ -237,7 +258,7 @@ impl Key {
 
     /// The front waiter goes away.
     pub(super) fn cancel_front(&mut self, cx: &mut Cx<'_>) {
-        let waiter = match self.take_front() {
+        let mut waiter = match self.take_front() {
             Front::Acquiring(attempt) => {
                 self.releases.begin(&attempt.claim, Reports::default(), cx);
                 attempt.waiter
@@ -245,21 +266,6 @@ impl Key {
             Front::BackingOff(backoff) => backoff.waiter,
             front => return self.front = front,
         };
-        if waiter.params.is_fair {
-            self.leave_order(cx);
-        }
-    }
-
-    /// Gives up the place of a fair waiter. If this does not come through, it lasts no longer than
-    /// [`Ticket::LASTS`](crate::message::Ticket::LASTS).
-    fn leave_order(&self, cx: &mut Cx<'_>) {
-        let body = Request::Leave {
-            key: Arc::clone(&cx.name),
-            process: cx.nodes.process(),
-        };
-        let mut order = cx.nodes.in_order(&cx.name);
-        if let Some(leader) = order.find(|&node| cx.nodes.is_up(node)) {
-            cx.tell(leader, Ask::Leave, body);
-        }
+        waiter.standing.leave(cx);
     }
 }

@@ -143,6 +143,18 @@ impl Round {
         round
     }
 
+    /// How many nodes to ask if those that were asked do not decide it: as many as at first if only
+    /// the leader was asked and said yes, else all.
+    pub(super) fn wider(&self) -> usize {
+        let Fanout { order, many, .. } = &self.fanout;
+        let all_ours = self.ballot.ours() == self.fanout.reached;
+        if all_ours && self.fanout.reached < *many {
+            *many
+        } else {
+            order.len()
+        }
+    }
+
     /// Asks more nodes, so that `count` have been asked.
     pub(super) fn ask(&mut self, count: usize, claim: &mut Claim, cx: &mut Cx<'_>) {
         self.asked_at = cx.now();

@@ -31,7 +31,7 @@ pub(super) struct Round {
     /// Nothing counts any more then.
     pub(super) closes_at: Instant,
     pub(super) question: Question,
-    ballot: Ballot,
+    pub(super) ballot: Ballot,
     numbers: Numbers,
     /// The nodes that refused, and whose the key was there.
     pub(super) holders: Vec<(NodeId, Option<Owner>)>,
@@ -90,18 +90,6 @@ impl Round {
             fanout,
             asked_at: started,
             unsent: Vec::new(),
-        }
-    }
-
-    /// How many nodes to ask if those that were asked do not decide it: as many as at first if only
-    /// the leader was asked and said yes, else all.
-    pub(super) fn wider(&self) -> usize {
-        let Fanout { order, many, .. } = &self.fanout;
-        let all_ours = self.ballot.ours() == self.fanout.reached;
-        if all_ours && self.fanout.reached < *many {
-            *many
-        } else {
-            order.len()
         }
     }
 

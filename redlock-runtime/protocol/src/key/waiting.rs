@@ -197,7 +197,7 @@ impl Key {
         match reply {
             Some(Reply::Taken { owner }) => {
                 backoff.ask_at = None;
-                backoff.waiter.standing.on_turn_of(owner);
+                backoff.waiter.standing.on_turn_of(owner, cx.now());
                 self.order.on_turn_of(owner.map(Owner::process));
                 // The process has left the lock to others for long enough, and waits like them.
                 if self.stand_back_until.take().is_some() {

@@ -227,8 +227,14 @@ fn a_caller_that_goes_away_delays_nobody() {
     }
 }
 
-fn of_fair(request: &Request) -> bool {
-    matches!(request, Request::Acquire { key, .. } if **key == *"k")
+fn in_order(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Acquire {
+            ticket: Some(_),
+            ..
+        }
+    )
 }
 
 #[test]
@@ -250,9 +256,9 @@ fn a_process_that_reaches_the_node_slowly_asks_no_other() {
         world.client(1).end(section);
     }
     for client in [1, 2] {
-        let asked = world.client(client).sends(of_fair);
-        let is_leader = |&(_, node): &(_, NodeId)| node.0 == leader;
-        assert!(asked.iter().all(is_leader), "{client}: {asked:?}");
+        for (_, node) in world.client(client).sends(in_order) {
+            assert_eq!(node.0, leader, "client {client}");
+        }
     }
     world.client(0).end(1_000);
     callers.run_for(&mut world, 12 * (SECTION + HAND_OVER + 100 * HOP));
@@ -379,4 +385,23 @@ fn in_a_mixed_fleet_fair_callers_leave_the_lock_to_other_libraries_as_well() {
     let ended = world.now;
     world.granted(2);
     assert!(world.now.since(ended) > 2 * ROUND_TRIP);
+}
+
+#[test]
+fn a_key_that_only_the_leading_node_has_is_in_the_way_for_a_second() {
+    let mut world = World::with_clients(3, 2);
+    let leader = world.leader("k");
+    world.nodes[leader].behavior = Behavior::Refusing(Refuses::Releases);
+    world.client(0).ask(1, "k", fair(LONG));
+    world.client(0).granted(1);
+    world.client(1).ask(1, "k", fair(LONG));
+    world.run_for(100 * HOP);
+    let ended = world.now;
+    world.client(0).end(1);
+    world.client(1).granted(1);
+    let delay = world.now.since(ended);
+    assert!(
+        delay <= Ticket::LASTS + Duration::from_millis(140),
+        "{delay:?}"
+    );
 }
