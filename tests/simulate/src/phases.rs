@@ -58,6 +58,10 @@ impl World {
     fn calm(&mut self) {
         // A process stands back for so long after a turn that began with a slow round.
         self.run_until(self.now + 250 * MILLI);
+        if self.plan.is_fair_at_last() {
+            // What only the node has that keeps the order would be in the way for a second.
+            self.run_until(self.now + self.longest_life());
+        }
         self.phase = Phase::Calm;
         self.served_since = self.now;
         trace!(self, "!! calm");

@@ -116,8 +116,10 @@ impl World {
                     .filter(|&other| !self.nodes[other].sickness.is_for_good());
                 let most = well.map(|other| costs.to[other]).max().unwrap_or(0);
                 let seconds = self.now / SECOND + 1;
+                // Fair callers ask no other for a second.
+                let first = if self.plan.habits.fair > 0 { 30 } else { 10 };
                 // One that is the first to be asked for a key is asked more often than others.
-                if costs.to[node] > 4 * most + 20 + 10 * seconds {
+                if costs.to[node] > 4 * most + 20 + first * seconds {
                     let what = format!(
                         "client {client} has asked node {node}, which is {:?}, {} times, and \
                          others {most} times",
