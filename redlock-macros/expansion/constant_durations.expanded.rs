@@ -6,6 +6,7 @@ async fn import() -> Result<(), LockError> {
         renew: __redis_lock::Renew::Never,
         max_hold: __redis_lock::std::option::Option::None,
         at_least: __redis_lock::std::option::Option::None,
+        permits: __redis_lock::std::option::Option::None,
         reentrant: false,
         fair: false,
     };
@@ -67,6 +68,7 @@ impl<T: Leased> Import<T> {
                     renew: __redis_lock::Renew::Never,
                     max_hold: __redis_lock::std::option::Option::None,
                     at_least: __redis_lock::std::option::Option::None,
+                    permits: __redis_lock::std::option::Option::None,
                     reentrant: false,
                     fair: false,
                 },
@@ -92,6 +94,7 @@ impl<T: Leased> Import<T> {
                     renew: __redis_lock::Renew::Never,
                     max_hold: __redis_lock::std::option::Option::None,
                     at_least: __redis_lock::std::option::Option::None,
+                    permits: __redis_lock::std::option::Option::None,
                     reentrant: false,
                     fair: false,
                 };

@@ -18,6 +18,7 @@ const ARGUMENTS: &[&str] = &[
     "at_least",
     "reentrant",
     "fair",
+    "permits",
     "lease",
     "name",
     "when_held",

@@ -82,6 +82,43 @@ fn the_flash_sale_over_processes_wants_real_nodes_and_says_so() {
     assert!(!output.status.success());
 }
 
+#[test]
+fn exports_use_three_permits_and_no_more() {
+    let output = run::<&str>("export_slots", &[]);
+    let line = closing_line(&output);
+    assert!(
+        line.starts_with("30 exports, at most 3 at a time, failed 0,"),
+        "{line}"
+    );
+    assert!(output.status.success());
+    let output = run("export_slots", &["--without-lock"]);
+    assert!(!output.status.success());
+}
+
+#[tokio::test]
+async fn exports_of_four_processes_use_three_permits_and_no_more() {
+    let cluster = Cluster::start(3);
+    in_use(&cluster).await;
+    let service = tempfile::tempdir().unwrap();
+    let exporters: Vec<_> = (0..4)
+        .map(|_| {
+            let mut command = example("export_slots");
+            command
+                .arg("--service")
+                .arg(service.path())
+                .env("REDLOCK_NODES", cluster.url_list())
+                .stdout(Stdio::piped());
+            command.spawn().unwrap()
+        })
+        .collect();
+    for exporter in exporters {
+        let output = spawn_blocking(|| exporter.wait_with_output());
+        let output = output.await.unwrap().unwrap();
+        // It has seen no more than three of all of them.
+        assert!(output.status.success(), "{}", closing_line(&output));
+    }
+}
+
 /// Servers that have just been started are new to everybody; the sale is not about that.
 async fn in_use(cluster: &Cluster) {
     let builder = Redlock::builder().nodes(cluster.urls());

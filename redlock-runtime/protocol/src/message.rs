@@ -9,15 +9,15 @@ use crate::rules::token::Token;
 pub struct NodeId(pub usize);
 
 /// One critical section from the caller's side, from the question to the release. Never reused, and
-/// below 2^63: the others are for parts of sections with several keys.
+/// below 2^63: the others are for parts of sections with several keys, and for those that ask for permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SectionId(pub u64);
 
 impl SectionId {
-    /// The first that is a part of a section with several keys.
+    /// The first that is a part of a section with several keys, or asks for a permit.
     pub(crate) const FIRST_PART: Self = Self(1 << 63);
 
-    /// It is a part of a section with several keys, and no caller knows of it.
+    /// It is such a part, or asks for a permit, and no caller knows of it.
     pub(crate) const fn is_part(self) -> bool {
         self.0 >= Self::FIRST_PART.0
     }

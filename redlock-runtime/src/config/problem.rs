@@ -2,7 +2,7 @@
 
 use std::{error, fmt, time::Duration};
 
-use super::section_info::SectionInfo;
+use super::{PERMITS, section_info::SectionInfo};
 use crate::{health::Health, script::RESERVED};
 
 /// The environment variable that names the nodes if the code does not: URLs with commas between
@@ -176,6 +176,17 @@ pub enum ConfigProblem {
     AtLeastOfSeveralKeys,
     /// `fair` is for locks on one key.
     FairOfSeveralKeys,
+    /// Permits have no order.
+    FairPermits,
+    /// A lock has so many permits: none, one, which is a lock without permits, or more than 64.
+    NumberOfPermits {
+        /// How many it has.
+        count: u32,
+    },
+    /// `permits` is for locks on one key.
+    PermitsOfSeveralKeys,
+    /// A permit cannot be kept for `at_least` some time.
+    AtLeastOfPermits,
     /// A duration that must be longer than zero is not.
     ZeroDuration {
         /// The name of the setting.
@@ -374,6 +385,24 @@ impl ConfigProblem {
             Self::FairOfSeveralKeys => f.write_str(
                 "`fair` is for locks on one key; each key has an order of its own, and they may contradict each other",
             ),
+            Self::FairPermits => f.write_str(
+                "`fair` is for locks without `permits`; leave out one of the two",
+            ),
+            Self::NumberOfPermits { count: 1 } => f.write_str(
+                "one permit is a lock for one holder at a time, which every lock is; leave out `permits`",
+            ),
+            Self::NumberOfPermits { count } => write!(
+                f,
+                "a lock has {} to {} permits, and not {count}",
+                PERMITS.start(),
+                PERMITS.end()
+            ),
+            Self::PermitsOfSeveralKeys => f.write_str(
+                "`permits` is for locks on one key; take a permit of each key in a section of its own",
+            ),
+            Self::AtLeastOfPermits => f.write_str(
+                "`at_least` is for locks without `permits`; leave out one of the two",
+            ),
             of_time => of_time.fmt_time(f),
         }
     }
@@ -441,6 +470,10 @@ impl ConfigProblem {
             | Self::NumberOfKeys { .. }
             | Self::AtLeastOfSeveralKeys
             | Self::FairOfSeveralKeys
+            | Self::FairPermits
+            | Self::NumberOfPermits { .. }
+            | Self::PermitsOfSeveralKeys
+            | Self::AtLeastOfPermits
             | Self::Section { .. }
             | Self::BlocksRuntime
             | Self::EngineOnCurrentThread

@@ -101,6 +101,12 @@ impl SectionInfo {
     pub const fn is_fair(&self) -> bool {
         self.options.fair
     }
+
+    /// How many calls of the whole fleet can have the lock at a time; `None` for one.
+    #[must_use]
+    pub const fn permits(&self) -> Option<u32> {
+        self.options.permits
+    }
 }
 
 /// `orders::pay (src/orders.rs:12)`

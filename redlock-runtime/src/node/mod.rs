@@ -38,6 +38,10 @@ use crate::script;
 /// end.
 const MOST_AT_ONCE: usize = 1_024;
 
+/// From so many replies that a server owes, requests of callers wait for each other and go out together:
+/// a write costs more than what is in it.
+const BUSY: usize = 8;
+
 /// Where a node is.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
@@ -45,6 +49,17 @@ pub(crate) enum Target {
     Memory(Arc<Memory>),
     #[cfg(feature = "test-util")]
     Faulty(Arc<Faulty>),
+}
+
+impl Target {
+    /// Whether any thread can speak to it, and not only one of the engine's runtime.
+    pub(crate) const fn works_anywhere(&self) -> bool {
+        match self {
+            Self::Redis(_) | Self::Memory(_) => true,
+            #[cfg(feature = "test-util")]
+            Self::Faulty(_) => false,
+        }
+    }
 }
 
 /// A Redis server.
@@ -143,6 +158,20 @@ impl Server {
                 self.break_off(connection, reason, events);
             }
         }
+    }
+
+    /// The same outside the runtime of the engine. There a connection can be used and not made, so that is
+    /// left for later.
+    pub(crate) fn poll_outside(&mut self, cx: &mut Context<'_>, events: &mut Vec<Event>) {
+        match self.state {
+            State::Opening(..) => self.has_work = true,
+            State::Idle | State::Open(..) => self.poll(cx, events),
+        }
+    }
+
+    /// It has so much to answer that what is asked now can wait for more.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(&self.state, State::Open(_, session) if session.owed.len() >= BUSY)
     }
 
     fn break_off(&mut self, connection: ConnectionId, reason: Arc<str>, events: &mut Vec<Event>) {

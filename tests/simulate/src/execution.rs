@@ -110,21 +110,40 @@ impl World {
         }
     }
 
-    /// How many other nodes remember their counters and can be asked for them.
-    fn nodes_that_can_tell(&self, node: usize) -> usize {
-        let can_tell = |&other: &usize| {
-            let one = &self.nodes[other];
-            let replies = !one.down && one.silent_until <= self.now;
-            other != node && one.remembers && one.votes() && self.can_vote(other) && replies
-        };
-        (0..self.nodes.len()).filter(can_tell).count()
+    /// Remembers its counters and can be asked for them.
+    fn can_tell(&self, node: usize) -> bool {
+        let one = &self.nodes[node];
+        let replies = !one.down && one.silent_until <= self.now;
+        one.remembers && one.votes() && self.can_vote(node) && replies
+    }
+
+    /// So few other nodes that one of them need not have been in a quorum of before.
+    fn are_too_few(&self, node: usize, can_tell: impl Fn(usize) -> bool) -> bool {
+        let nodes = self.nodes.len();
+        let others = (0..nodes).filter(|&other| other != node && can_tell(other));
+        others.count() <= nodes - majority(nodes)
+    }
+
+    /// A client is about to admit a node: has it been connected to too few that can tell, when it asked
+    /// all for their counters?
+    pub(crate) fn is_cut_off(&self, client: usize, node: usize) -> bool {
+        let one = &self.clients[client];
+        let asked = self.checker.read_at(client, node);
+        let asked = asked.saturating_sub(self.round_trip(client));
+        let by = one.clock.read(asked);
+        let was_asked = |other: usize| one.links[other].up && one.links[other].up_since <= by;
+        self.are_too_few(node, |other| self.can_tell(other) && was_asked(other))
     }
 
     /// A node votes again.
     fn on_reseed(&mut self, node: usize, tag: Tag) {
         let now = self.now;
         let least = self.plan.least_quarantine();
-        let can_tell = self.nodes_that_can_tell(node);
+        let is_excused = match tag {
+            Tag::CUT_OFF => true,
+            Tag::CARELESS => false,
+            _ => self.are_too_few(node, |other| self.can_tell(other)),
+        };
         let one = &mut self.nodes[node];
         if one.remembers {
             return;
@@ -135,7 +154,7 @@ impl World {
         one.remembers = tag == Tag::RESEED && !in_time;
         let is_short = !one.remembers;
         self.tally.reseeds[usize::from(is_short)] += 1;
-        if is_short && can_tell <= self.nodes.len() - majority(self.nodes.len()) {
+        if is_short && is_excused {
             self.short_reseeds.push(now);
         }
     }

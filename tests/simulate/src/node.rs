@@ -138,7 +138,7 @@ impl Node {
             ahead: 0,
             model: Model::new(Some(server(number, 0))),
             snapshot: (Model::new(None), [None; KEYS]),
-            names: names(),
+            names: names(plan.fleet.permits.is_some()),
             made: [None; KEYS],
             process: 0,
             server: server(number, 0),

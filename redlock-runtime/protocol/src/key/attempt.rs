@@ -64,7 +64,7 @@ impl Attempt {
         question.in_order = None;
         // Not the wall clock again: nodes grant no number that is far ahead of theirs, so one that is
         // wrong would never make them agree.
-        let proposal = self.round.next_proposal();
+        let proposal = self.round.next_proposal(cx.now());
         question.block = question
             .block
             .map(|block| BlockRequest { proposal, ..block });
@@ -84,10 +84,16 @@ impl Key {
         if cx.nodes.has_majority(cx.now()) {
             // A split ends because all who met ask the same node first, and one node knows who is first.
             let is_fair = waiter.params.is_fair && !waiter.asks_all;
-            let asks_one = waiter.split.is_some() || is_fair;
-            let is_leader_first = is_leader_first || asks_one;
-            let many = round.fanout.many;
-            round.ask(if is_leader_first { 1 } else { many }, &mut claim, cx);
+            let is_leader_first = is_leader_first || is_fair || waiter.split.is_some();
+            let nodes = cx.nodes.count();
+            let many = if is_leader_first {
+                1
+            } else if cx.nodes.are_busy(cx.out.settings.busy_from) {
+                quorum::majority(nodes)
+            } else {
+                nodes
+            };
+            round.ask(many, &mut claim, cx);
         }
         if waiter.params.is_fair {
             waiter
@@ -127,21 +133,13 @@ impl Key {
                 .is_some_and(|split| split.tries >= PATIENT_AFTER),
             in_order: is_fair.then_some((waiter.section, waiter.wait_until)),
         };
-        let hedge_delay = cx.nodes.hedge_delay(now).min(timeout / 4);
-        // They know different delays.
-        let by_delay = waiter.split.is_none();
+        let hedge_delay = cx.nodes.hedge_delay().min(timeout / 4);
         let prompt = if is_fair { timeout / 2 } else { hedge_delay };
-        let mut order = cx.nodes.order(&cx.name, (prompt, by_delay), now);
-        if !by_delay {
+        let mut order = cx.nodes.order(&cx.name, prompt, now);
+        if waiter.split.is_some() {
             order.sort_by_key(|&node| self.has_leftover(node));
         }
-        let nodes = cx.nodes.count();
-        let many = if cx.nodes.are_busy(cx.out.settings.busy_from) {
-            quorum::majority(nodes)
-        } else {
-            nodes
-        };
-        let fanout = Fanout::new(order, many, hedge_delay);
+        let fanout = Fanout::new(order, hedge_delay);
         Round::open(question, fanout, closes_at, cx)
     }
 
@@ -162,8 +160,8 @@ impl Key {
         match progress {
             Progress::Open => return false,
             Progress::AskMore => {
-                let count = attempt.round.wider();
-                attempt.round.ask(count, &mut attempt.claim, cx);
+                let all = cx.nodes.count();
+                attempt.round.ask(all, &mut attempt.claim, cx);
                 return true;
             }
             Progress::Disagrees => {

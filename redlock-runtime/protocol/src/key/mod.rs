@@ -14,6 +14,7 @@ mod attempt;
 mod claim;
 mod cx;
 mod fairness;
+mod permit;
 mod presence;
 mod question;
 mod queue;

@@ -78,19 +78,16 @@ pub(super) enum Kind {
 pub(super) struct Fanout {
     pub(super) order: Vec<NodeId>,
     pub(super) reached: usize,
-    /// How many are asked at first, unless only the leader is.
-    pub(super) many: usize,
     /// For how long only a part of the nodes is asked.
     pub(super) hedge_delay: Duration,
 }
 
 impl Fanout {
     /// No node has been asked.
-    pub(super) const fn new(order: Vec<NodeId>, many: usize, hedge_delay: Duration) -> Self {
+    pub(super) const fn new(order: Vec<NodeId>, hedge_delay: Duration) -> Self {
         Self {
             order,
             reached: 0,
-            many,
             hedge_delay,
         }
     }
@@ -133,7 +130,9 @@ impl Round {
         let (order, others): (Vec<NodeId>, Vec<NodeId>) =
             cx.nodes.ids().partition(|&node| claim.may_have(node));
         let all = order.len();
-        let fanout = Fanout::new(order, all, cx.nodes.hedge_delay(now));
+        // So that time is left for another round.
+        let hedge_delay = cx.nodes.hedge_delay().min(closes_at.since(now) / 4);
+        let fanout = Fanout::new(order, hedge_delay);
         let mut round = Self::open(question, fanout, closes_at, cx);
         for node in others {
             round.on_verdict(node, Verdict::NoLongerOurs, now);
@@ -141,18 +140,6 @@ impl Round {
         claim.on_extending(&round);
         round.ask(all, claim, cx);
         round
-    }
-
-    /// How many nodes to ask if those that were asked do not decide it: as many as at first if only
-    /// the leader was asked and said yes, else all.
-    pub(super) fn wider(&self) -> usize {
-        let Fanout { order, many, .. } = &self.fanout;
-        let all_ours = self.ballot.ours() == self.fanout.reached;
-        if all_ours && self.fanout.reached < *many {
-            *many
-        } else {
-            order.len()
-        }
     }
 
     /// Asks more nodes, so that `count` have been asked.

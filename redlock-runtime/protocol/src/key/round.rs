@@ -267,10 +267,12 @@ impl Round {
         }
     }
 
-    /// What to propose after a disagreement.
-    pub(super) fn next_proposal(&self) -> Token {
+    /// What to propose after a disagreement. On nodes that have been waited for nothing is built.
+    pub(super) fn next_proposal(&self, now: Instant) -> Token {
+        let is_early = now < self.hedge_at();
+        let pending = if is_early { self.ballot.pending() } else { 0 };
         let nodes = self.ballot.verdicts().len();
-        self.numbers.next_proposal(nodes, self.ballot.pending())
+        self.numbers.next_proposal(nodes, pending)
     }
 
     /// How many nodes were asked and have given no verdict.
@@ -360,7 +362,7 @@ mod tests {
     /// A round that asks `first` of five nodes at first, and closes after 250 ms.
     fn round(first: usize) -> Round {
         let order = (0..5).map(NodeId).collect();
-        let fanout = Fanout::new(order, 5, Duration::from_millis(10));
+        let fanout = Fanout::new(order, Duration::from_millis(10));
         let block = BlockRequest {
             proposal: Token(1),
             length: 4,
@@ -441,8 +443,7 @@ mod tests {
         say(&mut late, &[7, 7]);
         assert_eq!(late.progress(at(9)), Progress::Open);
         assert_eq!(late.progress(at(10)), Progress::AskMore);
-        let wider = late.wider();
-        assert_eq!(late.fanout.reach(wider), [NodeId(3), NodeId(4)]);
+        assert_eq!(late.fanout.reach(5), [NodeId(3), NodeId(4)]);
         assert_eq!(late.progress(at(10)), Progress::Open);
 
         let mut failed = round(3);

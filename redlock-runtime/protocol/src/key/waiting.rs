@@ -205,7 +205,7 @@ impl Key {
                 }
             }
             Some(Reply::Free) if self.stand_back_until.is_none() && backoff.ask_at.is_none() => {
-                let round = cx.nodes.usual_delay(node, cx.now());
+                let round = cx.nodes.delay(node);
                 let waiter = &backoff.waiter;
                 let pause = match waiter.params.is_fair {
                     true => waiter.standing.defer_by(round),

@@ -51,8 +51,7 @@ pub struct Model {
     counters: BTreeMap<u64, Token>,
     /// Where the counters of other stripes start.
     floor: Token,
-    /// By stripe.
-    hints: BTreeMap<u64, Hint>,
+    hints: BTreeMap<hint::Place, Hint>,
     /// Fair waiters, by the name of the lock.
     queues: BTreeMap<Arc<str>, Queue>,
 }

@@ -18,9 +18,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 /// than one connection attempt in this time.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
-/// A node that was slow is tried again after this time without a reply from it.
-const PACE_LASTS: Duration = Duration::from_secs(1);
-
 #[derive(Debug)]
 pub(super) struct Link {
     state: State,
@@ -32,9 +29,8 @@ pub(super) struct Link {
     failures: u32,
     /// Requests without a reply, in the order in which they were sent.
     in_flight: VecDeque<InFlight>,
-    /// How long the node took for the last replies, of which older ones count for less and less, and
-    /// when the last one came.
-    pace: Option<(Duration, Instant)>,
+    /// How long the node took for the last reply over this connection.
+    delay: Option<Duration>,
     facts: Facts,
     connected_at: Instant,
 }
@@ -63,7 +59,7 @@ impl Link {
             connection: None,
             failures: 0,
             in_flight: VecDeque::new(),
-            pace: None,
+            delay: None,
             facts: Facts::default(),
             connected_at: Instant::from_nanos(0),
         }
@@ -143,7 +139,7 @@ impl Link {
             .saturating_mul(1 << self.failures.min(10))
             .min(LONGEST_PAUSE);
         self.failures = self.failures.saturating_add(1);
-        self.pace = None;
+        self.delay = None;
         self.connection = None;
         self.reason = reason;
         self.state = State::Waiting {
@@ -194,9 +190,7 @@ impl Link {
             .binary_search_by_key(&request, |sent| sent.request);
         let sent = self.in_flight.remove(place.ok()?)?;
         self.failures = 0;
-        let delay = now.since(sent.at);
-        let before = self.usual_delay(now).unwrap_or(delay);
-        self.pace = Some(((7 * before + delay) / 8, now));
+        self.delay = Some(now.since(sent.at));
         Some(sent)
     }
 
@@ -210,10 +204,9 @@ impl Link {
         oldest.map_or(Duration::ZERO, |sent| now.since(sent.at))
     }
 
-    /// How long the node takes to reply, if that was seen lately.
-    pub(super) fn usual_delay(&self, now: Instant) -> Option<Duration> {
-        let (usual, heard) = self.pace?;
-        (now.since(heard) < PACE_LASTS).then_some(usual)
+    /// How long the node took to reply last.
+    pub(super) const fn delay(&self) -> Option<Duration> {
+        self.delay
     }
 }
 
@@ -297,8 +290,7 @@ mod tests {
         assert!(link.on_reply(RequestId(2), at(4)).is_some());
         assert!(link.on_reply(RequestId(2), at(4)).is_none());
         assert_eq!(link.outstanding(), 1);
-        assert_eq!(link.usual_delay(at(4)), Some(Duration::from_millis(4)));
-        assert_eq!(link.usual_delay(at(1_004)), None);
+        assert_eq!(link.delay(), Some(Duration::from_millis(4)));
     }
 
     #[test]

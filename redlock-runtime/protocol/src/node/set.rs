@@ -91,10 +91,9 @@ impl Nodes {
         link.is_connected() && link.facts().tells_changes
     }
 
-    /// How long a node usually takes to reply; nothing if that was not seen lately.
-    pub(crate) fn usual_delay(&self, node: NodeId, now: Instant) -> Duration {
-        let delay = self.nodes[node.0].link.usual_delay(now);
-        delay.unwrap_or_default()
+    /// How long a node took to reply last; nothing if it has not over this connection.
+    pub(crate) fn delay(&self, node: NodeId) -> Duration {
+        self.nodes[node.0].link.delay().unwrap_or_default()
     }
 
     /// Most nodes have enough to do, so that they should not be asked what need not be asked. Not
@@ -105,32 +104,27 @@ impl Nodes {
     }
 
     /// How long nodes that are asked before the others may take: several times as long as a
-    /// majority usually does.
-    pub(crate) fn hedge_delay(&self, now: Instant) -> Duration {
-        let delays = self.nodes.iter().map(|node| node.link.usual_delay(now));
-        let mut delays: Vec<Duration> = delays.flatten().collect();
+    /// majority did last.
+    pub(crate) fn hedge_delay(&self) -> Duration {
+        let mut delays: Vec<Duration> = self
+            .nodes
+            .iter()
+            .filter_map(|node| node.link.delay())
+            .collect();
         delays.sort_unstable();
         let last = delays.get(quorum::majority(self.nodes.len()) - 1);
         let delay = last.map_or(Duration::ZERO, |&delay| 4 * delay);
         delay.max(SHORTEST_HEDGE_DELAY)
     }
 
-    /// The nodes that can be asked, in the order in which to ask them: prompt ones first, and beyond
-    /// that in an order that is the same for every client and different for each key. Which nodes
-    /// are usually slow is another matter for each client, and may be left aside.
-    pub(crate) fn order(
-        &self,
-        key: &str,
-        (hedge_delay, minds_usual): (Duration, bool),
-        now: Instant,
-    ) -> Vec<NodeId> {
+    /// The nodes that can be asked, in the order in which to ask them: those that do not reply last,
+    /// and beyond that in an order that is the same for every client and different for each key.
+    pub(crate) fn order(&self, key: &str, hedge_delay: Duration, now: Instant) -> Vec<NodeId> {
         let able = |node: &NodeId| self.verdict(*node, now).is_none();
         let mut order: Vec<NodeId> = self.in_order(key).filter(able).collect();
         order.sort_by_key(|&node| {
             let node = &self.nodes[node.0];
-            let is_prompt = node.is_up() && node.link.waiting_for(now) < hedge_delay;
-            let usual = node.link.usual_delay(now).filter(|_| minds_usual);
-            !is_prompt || usual.is_some_and(|usual| usual > hedge_delay)
+            !node.is_up() || node.link.waiting_for(now) >= hedge_delay
         });
         order
     }

@@ -17,6 +17,7 @@ mod fuzz;
 mod hold;
 mod loss;
 mod outage;
+mod permits;
 mod quarantine;
 mod queue;
 mod release;

@@ -97,6 +97,8 @@ async fn hold_many(redlock: &Redlock, count: usize) -> Result<Vec<Guard>, Box<dy
             held.push(guard??);
         }
         let lock = redlock.lock(format!("lease:{lock}")).expire(LEASE).renew();
+        // A node that is too busy to answer in time is asked again.
+        let lock = lock.wait(LEASE);
         asking.spawn(lock.acquire());
     }
     while let Some(guard) = asking.join_next().await {
