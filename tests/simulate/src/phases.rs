@@ -1,5 +1,7 @@
 //! The phases of a history: faults, rest, calm, a storm, and idleness.
 
+use redlock_protocol::Ticket;
+
 use crate::{
     MILLI, SECOND,
     agenda::Happening,
@@ -59,8 +61,10 @@ impl World {
         // A process stands back for so long after a turn that began with a slow round.
         self.run_until(self.now + 250 * MILLI);
         if self.plan.is_fair_at_last() {
-            // What only the node has that keeps the order would be in the way for a second.
-            self.run_until(self.now + self.longest_life());
+            // Places of processes that have died, and keys that only the node has that keeps the order,
+            // would be in the way for a second.
+            let lasts = Ticket::LASTS.as_nanos() as u64;
+            self.run_until(self.now + self.longest_life().max(lasts));
         }
         self.phase = Phase::Calm;
         self.served_since = self.now;
