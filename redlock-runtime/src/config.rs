@@ -218,7 +218,9 @@ impl Options {
     pub(crate) fn for_several_keys(&self) -> Result<(), ConfigError> {
         let at_least = self.at_least.map(|_| ConfigProblem::AtLeastOfSeveralKeys);
         let permits = self.permits.map(|_| ConfigProblem::PermitsOfSeveralKeys);
-        ConfigError::unless_empty(at_least.into_iter().chain(permits).collect())
+        let fair = self.fair.then_some(ConfigProblem::FairOfSeveralKeys);
+        let problems = at_least.into_iter().chain(permits).chain(fair);
+        ConfigError::unless_empty(problems.collect())
     }
 }
 

@@ -256,7 +256,9 @@ impl Lock {
     /// whose caller stops waiting, or is cancelled, by a moment. If a node is cut off from a holder, its
     /// key stays there until it expires, and fair waiters wait for that.
     ///
-    /// Not for [several keys](crate::Redlock::lock_all).
+    /// Not for [several keys](crate::Redlock::lock_all) nor with [`permits`](Self::permits). Acquiring fails
+    /// with [`LockError::Config`] then.
+    #[doc(alias = "fifo")]
     pub const fn fair(mut self) -> Self {
         self.options.fair = true;
         self

@@ -113,10 +113,6 @@ impl Section {
         if let Keys::All(_) = asked.keys {
             self.options.for_several_keys().map_err(named(self.info))?;
         }
-        if let (Keys::All(_), true) = (&asked.keys, self.options.fair) {
-            let error = ConfigError::of(ConfigProblem::FairOfSeveralKeys);
-            return Err(named(self.info)(error).into());
-        }
         if asked.joined {
             return self.join(asked, params.lease).await;
         }

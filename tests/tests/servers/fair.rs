@@ -136,10 +136,20 @@ async fn a_caller_that_is_cancelled_gives_up_its_place() {
 }
 
 #[tokio::test]
-async fn several_keys_cannot_be_fair() {
+async fn neither_several_keys_nor_permits_can_be_fair() {
     let cluster = Cluster::start(1);
     let redlock = connect(&cluster).await;
-    let error = redlock.lock_all(["a", "b"]).fair().acquire().await;
-    let error = error.unwrap_err().to_string();
-    assert!(error.contains("`fair` is for locks on one key"), "{error}");
+    for (lock, says) in [
+        (
+            redlock.lock_all(["a", "b"]),
+            "`fair` is for locks on one key",
+        ),
+        (
+            redlock.lock("a").permits(2),
+            "`fair` is for locks without `permits`",
+        ),
+    ] {
+        let error = lock.fair().acquire().await.unwrap_err().to_string();
+        assert!(error.contains(says), "{error}");
+    }
 }
