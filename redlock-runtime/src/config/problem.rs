@@ -2,7 +2,7 @@
 
 use std::{error, fmt, time::Duration};
 
-use super::{PERMITS, section_info::SectionInfo};
+use super::{options::PERMITS, section_info::SectionInfo};
 use crate::{health::Health, script::RESERVED};
 
 /// The environment variable that names the nodes if the code does not: URLs with commas between
@@ -376,6 +376,13 @@ impl ConfigProblem {
                 }
                 f.write_str("; to start without a majority, set `require_quorum(false)`")
             }
+            of_options => of_options.fmt_of_options(f),
+        }
+    }
+
+    /// The problems with what one lock asks for, beside its times.
+    fn fmt_of_options(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::NumberOfKeys { count, most } => {
                 write!(f, "a lock has one to {most} keys, and not {count}")
             }
@@ -402,6 +409,14 @@ impl ConfigProblem {
             ),
             Self::AtLeastOfPermits => f.write_str(
                 "`at_least` is for locks without `permits`; leave out one of the two",
+            ),
+            Self::MaxHoldWithoutRenew => write!(
+                f,
+                "`max_hold` has no effect without `renew`; the lease already ends after `expire`"
+            ),
+            Self::MaxHoldTooShort { max_hold, expire } => write!(
+                f,
+                "`max_hold` of {max_hold:?} is shorter than `expire`, which is {expire:?}; make the lease shorter instead"
             ),
             of_time => of_time.fmt_time(f),
         }
@@ -439,14 +454,6 @@ impl ConfigProblem {
                 f,
                 "`renew` of {renew:?} is too often; each renewal asks all nodes, so it can be {shortest:?} at least (without an interval, `renew` is a third of `expire`)"
             ),
-            Self::MaxHoldTooShort { max_hold, expire } => write!(
-                f,
-                "`max_hold` of {max_hold:?} is shorter than `expire`, which is {expire:?}; make the lease shorter instead"
-            ),
-            Self::MaxHoldWithoutRenew => write!(
-                f,
-                "`max_hold` has no effect without `renew`; the lease already ends after `expire`"
-            ),
             Self::AtLeastTooLong { at_least, expire } => write!(
                 f,
                 "`at_least` of {at_least:?} is longer than `expire`, which is {expire:?}; the nodes keep the lock of a process that crashes no longer than that"
@@ -474,6 +481,8 @@ impl ConfigProblem {
             | Self::NumberOfPermits { .. }
             | Self::PermitsOfSeveralKeys
             | Self::AtLeastOfPermits
+            | Self::MaxHoldWithoutRenew
+            | Self::MaxHoldTooShort { .. }
             | Self::Section { .. }
             | Self::BlocksRuntime
             | Self::EngineOnCurrentThread
