@@ -5,13 +5,14 @@ mod options;
 mod problem;
 mod section_info;
 
-use std::{ops::RangeInclusive, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use redlock_protocol::LockParams;
 
 #[cfg(feature = "test-util")]
 pub(crate) use self::nodes::count_problem;
 pub(crate) use self::nodes::{Node, parse_nodes};
+pub(crate) use self::options::PERMITS;
 pub use self::{
     options::{Options, Renew},
     problem::{ConfigError, ConfigProblem, NODES_VARIABLE},
@@ -21,9 +22,6 @@ use crate::script::RESERVED;
 
 /// Each key of a lock is a request to every node.
 const MOST_KEYS: usize = 16;
-
-/// Each permit of a lock is a key, and each round of an acquisition asks for one of them.
-pub(crate) const PERMITS: RangeInclusive<u32> = 2..=64;
 
 /// A lease is for work in progress. What runs longer renews it.
 pub(crate) const LONGEST_MAX_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
@@ -191,6 +189,7 @@ impl Options {
                 problems.push(ConfigProblem::NumberOfPermits { count });
             }
             Some(_) if self.at_least.is_some() => problems.push(ConfigProblem::AtLeastOfPermits),
+            Some(_) if self.fair => problems.push(ConfigProblem::FairPermits),
             _ => {}
         }
         ConfigError::unless_empty(problems)?;
@@ -207,6 +206,7 @@ impl Options {
             renew,
             max_hold: self.max_hold,
             at_least: self.at_least.unwrap_or_default(),
+            is_fair: self.fair,
         })
     }
 }
@@ -216,7 +216,9 @@ impl Options {
     pub(crate) fn for_several_keys(&self) -> Result<(), ConfigError> {
         let at_least = self.at_least.map(|_| ConfigProblem::AtLeastOfSeveralKeys);
         let permits = self.permits.map(|_| ConfigProblem::PermitsOfSeveralKeys);
-        ConfigError::unless_empty(at_least.into_iter().chain(permits).collect())
+        let fair = self.fair.then_some(ConfigProblem::FairOfSeveralKeys);
+        let problems = at_least.into_iter().chain(permits).chain(fair);
+        ConfigError::unless_empty(problems.collect())
     }
 }
 

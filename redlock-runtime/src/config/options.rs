@@ -1,6 +1,9 @@
 //! What one lock asks for.
 
-use std::time::Duration;
+use std::{ops::RangeInclusive, time::Duration};
+
+/// How many permits a lock can have. Each is a key, and each round of an acquisition asks for one of them.
+pub(crate) const PERMITS: RangeInclusive<u32> = 2..=64;
 
 /// What one lock asks for, as the caller said it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -19,6 +22,8 @@ pub struct Options {
     pub permits: Option<u32>,
     /// Whether it joins the lease of a section around it on the same key.
     pub reentrant: bool,
+    /// Whether waiters of all processes are served in the order in which they came.
+    pub fair: bool,
 }
 
 /// Whether and how often a lease is renewed.

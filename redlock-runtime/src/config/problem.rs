@@ -2,7 +2,7 @@
 
 use std::{error, fmt, time::Duration};
 
-use super::{PERMITS, section_info::SectionInfo};
+use super::{options::PERMITS, section_info::SectionInfo};
 use crate::{health::Health, script::RESERVED};
 
 /// The environment variable that names the nodes if the code does not: URLs with commas between
@@ -174,6 +174,10 @@ pub enum ConfigProblem {
     },
     /// `at_least` is for locks on one key.
     AtLeastOfSeveralKeys,
+    /// `fair` is for locks on one key.
+    FairOfSeveralKeys,
+    /// Permits have no order.
+    FairPermits,
     /// A lock has so many permits: none, one, which is a lock without permits, or more than 64.
     NumberOfPermits {
         /// How many it has.
@@ -372,11 +376,24 @@ impl ConfigProblem {
                 }
                 f.write_str("; to start without a majority, set `require_quorum(false)`")
             }
+            of_options => of_options.fmt_of_options(f),
+        }
+    }
+
+    /// The problems with what one lock asks for, beside its times.
+    fn fmt_of_options(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::NumberOfKeys { count, most } => {
                 write!(f, "a lock has one to {most} keys, and not {count}")
             }
             Self::AtLeastOfSeveralKeys => f.write_str(
                 "`at_least` is for locks on one key; keys of which another is taken are let go",
+            ),
+            Self::FairOfSeveralKeys => f.write_str(
+                "`fair` is for locks on one key; each key has an order of its own, and they may contradict each other",
+            ),
+            Self::FairPermits => f.write_str(
+                "`fair` is for locks without `permits`; leave out one of the two",
             ),
             Self::NumberOfPermits { count: 1 } => f.write_str(
                 "one permit is a lock for one holder at a time, which every lock is; leave out `permits`",
@@ -392,6 +409,14 @@ impl ConfigProblem {
             ),
             Self::AtLeastOfPermits => f.write_str(
                 "`at_least` is for locks without `permits`; leave out one of the two",
+            ),
+            Self::MaxHoldWithoutRenew => write!(
+                f,
+                "`max_hold` has no effect without `renew`; the lease already ends after `expire`"
+            ),
+            Self::MaxHoldTooShort { max_hold, expire } => write!(
+                f,
+                "`max_hold` of {max_hold:?} is shorter than `expire`, which is {expire:?}; make the lease shorter instead"
             ),
             of_time => of_time.fmt_time(f),
         }
@@ -429,14 +454,6 @@ impl ConfigProblem {
                 f,
                 "`renew` of {renew:?} is too often; each renewal asks all nodes, so it can be {shortest:?} at least (without an interval, `renew` is a third of `expire`)"
             ),
-            Self::MaxHoldTooShort { max_hold, expire } => write!(
-                f,
-                "`max_hold` of {max_hold:?} is shorter than `expire`, which is {expire:?}; make the lease shorter instead"
-            ),
-            Self::MaxHoldWithoutRenew => write!(
-                f,
-                "`max_hold` has no effect without `renew`; the lease already ends after `expire`"
-            ),
             Self::AtLeastTooLong { at_least, expire } => write!(
                 f,
                 "`at_least` of {at_least:?} is longer than `expire`, which is {expire:?}; the nodes keep the lock of a process that crashes no longer than that"
@@ -459,9 +476,13 @@ impl ConfigProblem {
             | Self::ReservedKey { .. }
             | Self::NumberOfKeys { .. }
             | Self::AtLeastOfSeveralKeys
+            | Self::FairOfSeveralKeys
+            | Self::FairPermits
             | Self::NumberOfPermits { .. }
             | Self::PermitsOfSeveralKeys
             | Self::AtLeastOfPermits
+            | Self::MaxHoldWithoutRenew
+            | Self::MaxHoldTooShort { .. }
             | Self::Section { .. }
             | Self::BlocksRuntime
             | Self::EngineOnCurrentThread

@@ -20,9 +20,6 @@ use crate::{
     time::Instant,
 };
 
-/// No node is silent that has had less time to reply, however short the round is.
-const SHORTEST_SILENCE: Duration = Duration::from_millis(10);
-
 #[derive(Debug)]
 pub(super) struct Round {
     pub(super) id: RoundId,
@@ -31,10 +28,12 @@ pub(super) struct Round {
     /// Nothing counts any more then.
     pub(super) closes_at: Instant,
     pub(super) question: Question,
-    ballot: Ballot,
+    pub(super) ballot: Ballot,
     numbers: Numbers,
     /// The nodes that refused, and whose the key was there.
     pub(super) holders: Vec<(NodeId, Option<Owner>)>,
+    /// How many processes the leader prefers to this one.
+    pub(super) ahead: u32,
     pub(super) fanout: Fanout,
     /// When a node was asked last.
     pub(super) asked_at: Instant,
@@ -84,6 +83,7 @@ impl Round {
             ballot: Ballot::new(nodes),
             numbers: Numbers::default(),
             holders: Vec::new(),
+            ahead: 0,
             fanout,
             asked_at: started,
             unsent: Vec::new(),
@@ -94,24 +94,20 @@ impl Round {
     pub(super) fn next_due(&self, now: Instant) -> Instant {
         let hedges = self.fanout.reached < self.fanout.order.len()
             || self.ballot.is_won()
-            || self.ballot.is_out_of_reach();
-        let hedge = hedges.then(|| self.hedge_at());
-        let split = (!self.holders.is_empty()).then(|| self.split_at());
-        let dues = [hedge, split].into_iter().flatten();
-        let due = dues.filter(|&at| at > now).min();
-        due.unwrap_or(self.closes_at).min(self.closes_at)
-    }
-
-    /// From when nodes that do not reply do not keep a round with a refusal open.
-    fn split_at(&self) -> Instant {
-        let delay = self.fanout.hedge_delay.max(SHORTEST_SILENCE);
-        self.asked_at.after(delay)
+            || self.ballot.is_out_of_reach()
+            || !self.holders.is_empty();
+        let due = hedges.then(|| self.hedge_at()).filter(|&at| at > now);
+        due.unwrap_or(self.closes_at)
     }
 
     /// When nodes that do not reply are not waited for any more.
     fn hedge_at(&self) -> Instant {
-        let hedge = self.asked_at.after(self.fanout.hedge_delay);
-        hedge.min(self.closes_at)
+        let delay = match self.question.in_order {
+            // Only the leader knows whose turn it is.
+            Some(_) if self.fanout.reached == 1 => self.question.params.round_timeout() / 2,
+            _ => self.fanout.hedge_delay,
+        };
+        self.asked_at.after(delay).min(self.closes_at)
     }
 
     /// Counts what a node has said, unless its clock has run ahead by so much that it has no vote.
@@ -131,6 +127,17 @@ impl Round {
                 return self.on_yes(node, first, now);
             }
             (Reply::Held { owner, remaining }, _) => {
+                return self.on_held(node, owner, remaining, now);
+            }
+            (
+                Reply::Queued {
+                    owner,
+                    remaining,
+                    ahead,
+                },
+                _,
+            ) => {
+                self.ahead = ahead;
                 return self.on_held(node, owner, remaining, now);
             }
             (Reply::NotOwner, _) => Verdict::NoLongerOurs,
@@ -232,7 +239,7 @@ impl Round {
             // The owner that a node named may know no more, and both would wait for silent nodes for as
             // long as a round may last. They are waited for if it was so before.
             let is_split = !self.holders.is_empty() && !self.question.is_repeated;
-            return if is_split && now >= self.split_at() {
+            return if is_split && now >= self.hedge_at() {
                 Progress::Failed(Failure::Split)
             } else {
                 Progress::Open
@@ -355,6 +362,7 @@ mod tests {
             spare: Duration::ZERO,
             block: Some(block),
             is_repeated: false,
+            in_order: None,
         };
         let mut round = Round::new(RoundId(1), 5, question, fanout, (at(0), at(250)));
         round.fanout.reach(first);
