@@ -31,6 +31,7 @@ impl Pay for Shop {
                     shared: false,
                     permits: __redis_lock::std::option::Option::None,
                     reentrant: false,
+                    fair: false,
                 },
             );
             __redis_lock::inventory::submit! {

@@ -15,6 +15,7 @@ fn reserve(sku: u64, connection: &mut Connection) -> Result<u32, Error> {
             shared: false,
             permits: __redis_lock::std::option::Option::None,
             reentrant: false,
+            fair: false,
         },
     );
     __redis_lock::inventory::submit! {

@@ -9,6 +9,7 @@ async fn import() -> Result<(), LockError> {
         shared: false,
         permits: __redis_lock::std::option::Option::None,
         reentrant: false,
+        fair: false,
     };
     const _: () = __redis_lock::check_durations(&__REDIS_LOCK_OPTIONS);
     static __REDIS_LOCK_SECTION: __redis_lock::SectionInfo = __redis_lock::SectionInfo::new(
@@ -71,6 +72,7 @@ impl<T: Leased> Import<T> {
                     shared: false,
                     permits: __redis_lock::std::option::Option::None,
                     reentrant: false,
+                    fair: false,
                 },
             )
             .incomplete();
@@ -97,6 +99,7 @@ impl<T: Leased> Import<T> {
                     shared: false,
                     permits: __redis_lock::std::option::Option::None,
                     reentrant: false,
+                    fair: false,
                 };
                 __redis_lock::check_durations(&__options);
                 __options

@@ -22,6 +22,7 @@ async fn report() -> Option<impl Display> {
             shared: false,
             permits: __redis_lock::std::option::Option::None,
             reentrant: true,
+            fair: true,
         },
     );
     __redis_lock::inventory::submit! {

@@ -13,6 +13,7 @@ pub async fn pay(id: u64, unused: u64) -> Result<u64, LockError> {
             shared: false,
             permits: __redis_lock::std::option::Option::None,
             reentrant: false,
+            fair: false,
         },
     );
     __redis_lock::inventory::submit! {

@@ -20,6 +20,7 @@ impl Shop {
                     shared: false,
                     permits: __redis_lock::std::option::Option::None,
                     reentrant: false,
+                    fair: false,
                 },
             )
             .via_expression("self.redlock");

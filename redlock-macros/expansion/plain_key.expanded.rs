@@ -13,6 +13,7 @@ async fn reserve(shop: &str, sku: u64) -> Result<(), LockError> {
             shared: false,
             permits: __redis_lock::std::option::Option::None,
             reentrant: false,
+            fair: false,
         },
     );
     __redis_lock::inventory::submit! {

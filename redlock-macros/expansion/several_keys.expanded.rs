@@ -15,6 +15,7 @@ async fn transfer(redlock: &Redlock, from: u64, to: Account) -> Result<(), LockE
                 shared: false,
                 permits: __redis_lock::std::option::Option::None,
                 reentrant: false,
+                fair: false,
             },
         )
         .via_expression("redlock");

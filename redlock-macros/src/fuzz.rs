@@ -18,6 +18,7 @@ const ARGUMENTS: &[&str] = &[
     "at_least",
     "shared",
     "reentrant",
+    "fair",
     "permits",
     "lease",
     "name",

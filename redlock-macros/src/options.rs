@@ -196,7 +196,7 @@ fn values(args: &Args, is_known: impl Fn(&Duration) -> bool) -> TokenStream {
         }
         None => quote_spanned!(mixed()=> __redis_lock::std::option::Option::None),
     };
-    let [shared, reentrant] = [args.shared, args.reentrant];
+    let [shared, reentrant, fair] = [args.shared, args.reentrant, args.fair];
     quote_spanned! {mixed()=>
         __redis_lock::Options {
             expire: #expire,
@@ -207,6 +207,7 @@ fn values(args: &Args, is_known: impl Fn(&Duration) -> bool) -> TokenStream {
             shared: #shared,
             permits: #permits,
             reentrant: #reentrant,
+            fair: #fair,
         }
     }
 }

@@ -151,7 +151,8 @@ impl Options {
     fn problems_of_readers(&self) -> impl Iterator<Item = ConfigProblem> {
         let at_least = self.at_least.map(|_| "`at_least`");
         let permits = self.permits.map(|_| "`permits`");
-        let given = [at_least, permits].into_iter().flatten();
+        let fair = self.fair.then_some("`fair`");
+        let given = [at_least, permits, fair].into_iter().flatten();
         let is_shared = self.shared;
         given.filter_map(move |what| is_shared.then_some(ConfigProblem::NotShared { what }))
     }
@@ -206,6 +207,7 @@ impl Options {
                 problems.push(ConfigProblem::NumberOfPermits { count });
             }
             Some(_) if self.at_least.is_some() => problems.push(ConfigProblem::AtLeastOfPermits),
+            Some(_) if self.fair => problems.push(ConfigProblem::FairPermits),
             _ => {}
         }
         ConfigError::unless_empty(problems)?;
@@ -223,6 +225,7 @@ impl Options {
             max_hold: self.max_hold,
             mode: self.mode(),
             at_least: self.at_least.unwrap_or_default(),
+            is_fair: self.fair,
         })
     }
 }
@@ -232,9 +235,10 @@ impl Options {
     pub(crate) fn for_several_keys(&self) -> Result<(), ConfigError> {
         let at_least = self.at_least.map(|_| ConfigProblem::AtLeastOfSeveralKeys);
         let permits = self.permits.map(|_| ConfigProblem::PermitsOfSeveralKeys);
+        let fair = self.fair.then_some(ConfigProblem::FairOfSeveralKeys);
         let what = "several keys";
         let shared = self.shared.then_some(ConfigProblem::NotShared { what });
-        let problems = [at_least, permits, shared].into_iter().flatten();
+        let problems = [at_least, permits, fair, shared].into_iter().flatten();
         ConfigError::unless_empty(problems.collect())
     }
 }

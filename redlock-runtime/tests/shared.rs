@@ -161,6 +161,16 @@ async fn what_cannot_be_shared_is_refused() {
     let permits = redlock.lock(KEY).shared().permits(2);
     let permits = problems(permits.acquire().await.unwrap_err());
     assert_eq!(permits, [ConfigProblem::NotShared { what: "`permits`" }]);
+    let fair = problems(
+        redlock
+            .lock(KEY)
+            .shared()
+            .fair()
+            .acquire()
+            .await
+            .unwrap_err(),
+    );
+    assert_eq!(fair, [ConfigProblem::NotShared { what: "`fair`" }]);
     let several = redlock.lock_all([KEY, "other"]).shared();
     let several = problems(several.acquire().await.unwrap_err());
     assert_eq!(

@@ -29,6 +29,7 @@ pub(crate) struct Args {
     pub(crate) shared: bool,
     pub(crate) permits: Option<u32>,
     pub(crate) reentrant: bool,
+    pub(crate) fair: bool,
     pub(crate) lease: Option<Ident>,
     pub(crate) name: Option<LitStr>,
     pub(crate) when_held: Option<Expr>,
@@ -146,6 +147,7 @@ impl Args {
         match name {
             "shared" => Some(&mut self.shared),
             "reentrant" => Some(&mut self.reentrant),
+            "fair" => Some(&mut self.fair),
             _ => None,
         }
     }

@@ -7,7 +7,7 @@ use syn::ext::IdentExt;
 use crate::suggest;
 
 /// Every argument there is, with an example.
-pub(crate) const ARGUMENTS: [(&str, &str); 15] = [
+pub(crate) const ARGUMENTS: [(&str, &str); 16] = [
     ("key", "key = \"order:{id}\""),
     ("expire", "expire = 5s"),
     ("wait", "wait = 2s"),
@@ -17,6 +17,7 @@ pub(crate) const ARGUMENTS: [(&str, &str); 15] = [
     ("shared", "shared"),
     ("permits", "permits = 3"),
     ("reentrant", "reentrant"),
+    ("fair", "fair"),
     ("lease", "lease = lease"),
     ("name", "name = \"orders\""),
     ("when_held", "when_held = Ok(())"),
@@ -26,7 +27,7 @@ pub(crate) const ARGUMENTS: [(&str, &str); 15] = [
 ];
 
 /// Words that other lock libraries use, and ours for the same. `_` makes no difference.
-pub(super) const SYNONYMS: [(&str, &[&str]); 15] = [
+pub(super) const SYNONYMS: [(&str, &[&str]); 16] = [
     (
         "key",
         &["id", "resource", "lock", "lock_name", "lock_key", "format"],
@@ -92,6 +93,10 @@ pub(super) const SYNONYMS: [(&str, &[&str]); 15] = [
         ],
     ),
     ("reentrant", &["recursive", "nested", "join"]),
+    (
+        "fair",
+        &["fairness", "fifo", "queue", "ordered", "in_order"],
+    ),
     (
         "at_least",
         &[

@@ -176,9 +176,13 @@ pub enum ConfigProblem {
     AtLeastOfSeveralKeys,
     /// A lock that is `shared` has what no such lock can have.
     NotShared {
-        /// Several keys, `at_least` or `permits`, as the text says it.
+        /// Several keys, `at_least`, `permits` or `fair`, as the text says it.
         what: &'static str,
     },
+    /// `fair` is for locks on one key.
+    FairOfSeveralKeys,
+    /// Permits have no order.
+    FairPermits,
     /// A lock has so many permits: none, one, which is a lock without permits, or more than 64.
     NumberOfPermits {
         /// How many it has.
@@ -394,6 +398,12 @@ impl ConfigProblem {
                 f,
                 "a lock that is `shared` cannot have {what}; leave out one of the two"
             ),
+            Self::FairOfSeveralKeys => f.write_str(
+                "`fair` is for locks on one key; each key has an order of its own, and they may contradict each other",
+            ),
+            Self::FairPermits => f.write_str(
+                "`fair` is for locks without `permits`; leave out one of the two",
+            ),
             Self::NumberOfPermits { count: 1 } => f.write_str(
                 "one permit is a lock for one holder at a time, which every lock is; leave out `permits`",
             ),
@@ -412,6 +422,10 @@ impl ConfigProblem {
             Self::MaxHoldWithoutRenew => write!(
                 f,
                 "`max_hold` has no effect without `renew`; the lease already ends after `expire`"
+            ),
+            Self::MaxHoldTooShort { max_hold, expire } => write!(
+                f,
+                "`max_hold` of {max_hold:?} is shorter than `expire`, which is {expire:?}; make the lease shorter instead"
             ),
             of_time => of_time.fmt_time(f),
         }
@@ -449,10 +463,6 @@ impl ConfigProblem {
                 f,
                 "`renew` of {renew:?} is too often; each renewal asks all nodes, so it can be {shortest:?} at least (without an interval, `renew` is a third of `expire`)"
             ),
-            Self::MaxHoldTooShort { max_hold, expire } => write!(
-                f,
-                "`max_hold` of {max_hold:?} is shorter than `expire`, which is {expire:?}; make the lease shorter instead"
-            ),
             Self::AtLeastTooLong { at_least, expire } => write!(
                 f,
                 "`at_least` of {at_least:?} is longer than `expire`, which is {expire:?}; the nodes keep the lock of a process that crashes no longer than that"
@@ -476,10 +486,13 @@ impl ConfigProblem {
             | Self::NumberOfKeys { .. }
             | Self::AtLeastOfSeveralKeys
             | Self::NotShared { .. }
+            | Self::FairOfSeveralKeys
+            | Self::FairPermits
             | Self::NumberOfPermits { .. }
             | Self::PermitsOfSeveralKeys
             | Self::AtLeastOfPermits
             | Self::MaxHoldWithoutRenew
+            | Self::MaxHoldTooShort { .. }
             | Self::Section { .. }
             | Self::BlocksRuntime
             | Self::EngineOnCurrentThread

@@ -1,7 +1,8 @@
 -- ARGV, behind those of vote.lua: waits (1 or 0)
 -- 1: granted, the block begins as proposed, and no other process waits
 -- {first number, other process waits (1 or 0)}: granted
--- {remaining ms or -1 if it never expires, owner, 'shared' or ''}: held
+-- {remaining ms or -1 if it never expires, owner, 'shared' or ''}: held; with a third number if the lock is
+--   fair: see queue.lua
 if overflow then
   return overflow
 end
@@ -12,6 +13,7 @@ if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ttl) then
   if ARGV[8] == '1' then
     leave_hint(reply[2])
   end
+  reply[3] = ahead
   return reply
 end
 -- The process waits no more, and must not stop readers that come after it.

@@ -6,8 +6,10 @@ use redlock_protocol::{LockParams, Mode};
 
 use crate::{
     MILLI, SECOND,
+    faults::Fault,
     plan::{Plan, nanos},
     random::Random,
+    scenario::Scenario,
 };
 
 impl Plan {
@@ -38,6 +40,7 @@ impl Plan {
             renew: renew.map(nanos),
             max_hold: max_hold.filter(|_| renew.is_some()).map(nanos),
             at_least: nanos(at_least),
+            is_fair: mode == Mode::Exclusive && random.chance(self.habits.fair),
         }
     }
 
@@ -50,6 +53,13 @@ impl Plan {
         }
     }
 
+    /// A node that deletes nothing makes each fair caller that asks it first wait for a second.
+    pub(crate) fn is_fair_at_last(&self) -> bool {
+        let is_sick =
+            self.scenario == Scenario::Sick || self.faults.contains(&Fault::ErrorsForGood);
+        self.habits.fair_at_last && self.habits.shared == 0 && !is_sick
+    }
+
     /// What callers ask for once all is calm: as long a wait as it can take for all of them to
     /// get their turn, for every key that nobody comes for to expire, also on a node whose clock
     /// was stepped back, and for a dead connection to be given up.
@@ -58,6 +68,7 @@ impl Plan {
         let turns = callers as u64 * 100 * MILLI;
         LockParams {
             wait: 2 * self.longest_life() + nanos(stepped_back + 3 * SECOND + turns),
+            is_fair: self.is_fair_at_last(),
             ..self.plain_params()
         }
     }
@@ -68,6 +79,7 @@ impl Plan {
         LockParams {
             mode: self.mode(random),
             node_timeout: nanos(self.lease * 2 / 5),
+            is_fair: self.is_fair_at_last(),
             ..self.plain_params()
         }
     }
@@ -84,6 +96,7 @@ impl Plan {
             renew: None,
             max_hold: None,
             at_least: Duration::ZERO,
+            is_fair: false,
         }
     }
 }

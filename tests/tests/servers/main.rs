@@ -12,6 +12,7 @@ mod configuration;
 mod contract;
 mod eviction;
 mod exclusion;
+mod fair;
 mod faults;
 mod fencing;
 mod guide;

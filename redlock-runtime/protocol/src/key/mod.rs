@@ -33,7 +33,7 @@ pub(crate) use self::cx::Cx;
 use self::{
     attempt::Attempt,
     claim::Claim,
-    fairness::TurnOrder,
+    fairness::{Standing, TurnOrder},
     queue::{Queue, Waiter},
     release::Releases,
     report::Reports,
@@ -125,8 +125,10 @@ impl Key {
 
     // ---- callers
 
-    pub(crate) fn on_ask(&mut self, section: SectionId, params: LockParams, cx: &mut Cx<'_>) {
+    pub(crate) fn on_ask(&mut self, section: SectionId, mut params: LockParams, cx: &mut Cx<'_>) {
         let now = cx.now();
+        // Those that share have no order between processes.
+        params.is_fair &= params.mode == Mode::Exclusive;
         let is_first = matches!(self.front, Front::Free) && self.queue.is_empty();
         let mut wait = params.wait;
         if wait.is_zero() && !is_first {
@@ -145,6 +147,7 @@ impl Key {
             asks_all: false,
             split: None,
             met_readers: false,
+            standing: Standing::default(),
         });
         if is_first {
             // Also a waiter that does not wait has its attempt.
@@ -245,6 +248,7 @@ impl Key {
                 }
             }
             Ask::Await => self.on_awaited(node, reply.ok(), cx),
+            Ask::Leave => {}
             Ask::Release(owner) => self.releases.on_reply((node, owner), reply.ok(), cx),
         }
     }
@@ -315,6 +319,10 @@ impl Key {
         let Some(waiter) = self.queue.pop() else {
             return false;
         };
+        if waiter.params.is_fair && !cx.out.settings.mixed_fleet {
+            // A node knows whose turn it is.
+            self.stand_back_until = None;
+        }
         match self.stand_back_until {
             Some(until) if !waiter.params.wait.is_zero() => self.stand_back(waiter, until, cx),
             _ => self.attempt(waiter, false, cx),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::waiting::Split;
+use super::{fairness::Standing, waiting::Split};
 use crate::{
     message::{Mode, SectionId},
     rules::validity::LockParams,
@@ -21,8 +21,10 @@ pub(super) struct Waiter {
     pub(super) asks_all: bool,
     /// Its last attempt was refused by none that holds the lock: see `attempt`.
     pub(super) split: Option<Split>,
-    /// It shares, and was refused by a key that others share, because a process waits to have it alone.
+    /// It was refused by a key that others share; if it shares, because a process waits to have it alone.
     pub(super) met_readers: bool,
+    /// If it is fair.
+    pub(super) standing: Standing,
 }
 
 impl Waiter {
@@ -97,6 +99,14 @@ impl Queue {
         self.exclusive -= usize::from(waiter.is_exclusive());
         self.places.remove(&waiter.section);
         self.ends.remove(&(waiter.wait_until, place));
+        if self.is_empty() {
+            // An empty tree keeps a node of eleven waiters.
+            let joined = self.joined;
+            *self = Self {
+                joined,
+                ..Self::default()
+            };
+        }
         Some(waiter)
     }
 }
@@ -122,6 +132,7 @@ mod tests {
                 asks_all: false,
                 split: None,
                 met_readers: false,
+                standing: Standing::default(),
             });
         }
         queue

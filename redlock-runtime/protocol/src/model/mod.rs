@@ -5,6 +5,7 @@
 
 mod admission;
 mod hint;
+mod queue;
 mod readers;
 #[cfg(test)]
 mod tests;
@@ -12,7 +13,7 @@ mod vote;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use self::{admission::Loss, hint::Hint, readers::Reader, vote::Longest};
+use self::{admission::Loss, hint::Hint, queue::Queue, readers::Reader, vote::Longest};
 use crate::{
     message::{AdmissionId, LossRecord, Marker, Mode, Owner, Record, Reply, Request},
     rules::token::Token,
@@ -45,6 +46,8 @@ pub struct Model {
     /// Where the counters of other stripes start.
     floor: Token,
     hints: BTreeMap<hint::Place, Hint>,
+    /// Fair waiters, by the name of the lock.
+    queues: BTreeMap<Arc<str>, Queue>,
 }
 
 /// What stands under the name of a lock.
@@ -125,6 +128,7 @@ impl Model {
             Request::Acquire { .. } | Request::Extend { .. } | Request::PutBack { .. } => {
                 self.vote(request, at)
             }
+            Request::Leave { key, process } => Ok(self.leave(key, *process)),
             Request::Watch { key, owner } => Ok(self.watch(key, *owner, at.now)),
             Request::Release {
                 key,

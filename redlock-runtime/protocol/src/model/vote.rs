@@ -49,10 +49,14 @@ impl Model {
                 ttl,
                 block,
                 waits,
+                ticket,
                 ..
             } => {
                 let vote = Vote::new(key, (*owner, *mode), *ttl, Some(*block));
-                self.acquire(vote, *waits, at)
+                match ticket {
+                    None => self.acquire(vote, *waits, at),
+                    Some(ticket) => self.acquire_in_order(vote, *waits, *ticket, at),
+                }
             }
             Request::Extend {
                 key,
@@ -74,7 +78,12 @@ impl Model {
         }
     }
 
-    fn acquire(&mut self, vote: Vote<'_>, waits: bool, at: Moment) -> Result<Reply, Overflow> {
+    pub(super) fn acquire(
+        &mut self,
+        vote: Vote<'_>,
+        waits: bool,
+        at: Moment,
+    ) -> Result<Reply, Overflow> {
         let block = self.next_block(vote, true, at)?;
         let is_readers = |owner| vote.mode == Mode::Shared && owner == Some(Owner::READERS);
         let held = self.key(vote.key, at.now);
@@ -160,7 +169,7 @@ impl Model {
 
     /// The first and the last number of the block, if one is wanted. An acquisition proposes a wall
     /// clock, which may be wrong; a refresh proposes by numbers that nodes have reported.
-    fn next_block(
+    pub(super) fn next_block(
         &self,
         vote: Vote<'_>,
         is_wall_clock: bool,

@@ -113,6 +113,7 @@ impl Fuzz {
             node_timeout: self.dice.pick(&[HOP, node_timeout, Duration::MAX]),
             at_least: self.dice.pick(&[Duration::ZERO, lease / 2, lease]),
             mode: self.dice.pick(&[Mode::Exclusive, Mode::Shared]),
+            is_fair: self.dice.one_in(3),
             ..params
         }
     }
@@ -190,6 +191,7 @@ impl Fuzz {
             },
             Request::PutBack { .. } => Reply::PutBack,
             Request::Watch { .. } => Reply::Ours,
+            Request::Leave { .. } => Reply::Left,
             Request::Release { keep, .. } => keep.map_or(Reply::Deleted, |_| Reply::Kept),
         }
     }
@@ -199,7 +201,7 @@ impl Fuzz {
         let has_remote_waiter = self.dice.one_in(2);
         let span = span(&mut self.dice);
         let remaining = self.dice.maybe(span);
-        match self.dice.below(17) {
+        match self.dice.below(19) {
             0 => Reply::Identity {
                 server: self.dice.maybe("a0".into()),
             },
@@ -236,6 +238,12 @@ impl Fuzz {
                 message: "x".into(),
                 is_untouched: self.dice.one_in(2),
             },
+            16 => Reply::Queued {
+                owner: self.owner(),
+                remaining,
+                ahead: number.0 as u32,
+            },
+            17 => Reply::Left,
             _ => Reply::Garbled { answer: "x".into() },
         }
     }

@@ -68,6 +68,7 @@ pub(super) fn acquire(owner: Owner) -> Request {
         },
         admission: ADMISSION,
         waits: true,
+        ticket: None,
     }
 }
 

@@ -1,6 +1,7 @@
 //! What a node must do, request by request.
 
 mod admission;
+mod queue;
 mod readers;
 mod votes;
 
@@ -8,7 +9,10 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Key, Model, Moment};
 use crate::{
-    message::{AdmissionId, BlockRequest, Evidence, LossId, Mode, Owner, Record, Reply, Request},
+    message::{
+        AdmissionId, BlockRequest, Evidence, LossId, Mode, Owner, Record, Reply, Request,
+        SectionId, Ticket,
+    },
     rules::token::{Token, stripe},
     time::Instant,
 };
@@ -85,6 +89,7 @@ fn acquire(owner: Owner, proposal: Token, length: u64) -> Request {
         block: BlockRequest { proposal, length },
         admission: ADMISSION,
         waits: true,
+        ticket: None,
     }
 }
 
