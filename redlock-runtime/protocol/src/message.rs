@@ -241,7 +241,7 @@ pub enum Request {
         admission: AdmissionId,
         /// If another owner holds the key, leave a waiter hint for it.
         waits: bool,
-        /// The key is granted only if no other process has waited for it longer.
+        /// The key is granted only if no other process has waited for it longer. Not for those that share.
         ticket: Option<Ticket>,
     },
     /// Give up the place of a process in the queue for the key. Answered by `Left`.

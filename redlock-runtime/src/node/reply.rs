@@ -150,7 +150,7 @@ fn queued(answer: &Value) -> Option<Reply> {
         ] = &values[..]
     {
         return Some(Reply::Queued {
-            owner: script::owner(holder),
+            owner: script::holder(holder),
             remaining: time_left(*remaining),
             ahead: u32::try_from(*ahead).unwrap_or(u32::MAX),
         });

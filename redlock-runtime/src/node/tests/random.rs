@@ -122,7 +122,7 @@ impl Maker {
                 block: self.block(now),
                 admission: self.admission(),
                 waits: self.random.one_in(2),
-                ticket: self.ticket(),
+                ticket: self.ticket().filter(|_| mode == Mode::Exclusive),
             },
             30..60 => Request::Extend {
                 key,
