@@ -87,8 +87,12 @@ impl Model {
         let block = self.next_block(vote, true, at)?;
         let is_readers = |owner| vote.mode == Mode::Shared && owner == Some(Owner::READERS);
         let held = self.key(vote.key, at.now);
-        // A process that waits to have the key alone must not wait for ever for the last of them.
-        let is_refused = |owner| !is_readers(owner) || self.has_remote_waiter(vote, at);
+        // A process that waits to have the key alone must not wait for ever for the last of them. One that
+        // reads already has asked long ago, and must not shorten its own time.
+        let is_refused = |owner| {
+            let reads = self.expiry_of(vote, at.now).is_some();
+            !is_readers(owner) || reads || self.has_remote_waiter(vote, at)
+        };
         if let Some(held) = held.filter(|held| is_refused(held.owner)) {
             if waits && !is_readers(held.owner) {
                 self.leave_hint(vote, held.owner, at);

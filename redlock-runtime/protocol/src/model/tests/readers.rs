@@ -48,6 +48,16 @@ fn a_key_takes_in_readers_and_no_writer_until_the_last_has_let_go() {
 }
 
 #[test]
+fn a_late_request_of_a_reader_does_not_shorten_its_time() {
+    let mut model = voting();
+    model.run(&read(US), at(0));
+    model.run(&shared(extend(US, 2 * TTL, None)), at(0));
+    let late = model.run(&read(US), at(1_000));
+    assert!(matches!(late, Reply::Held { .. }), "{late:?}");
+    assert_eq!(expiry(&model, 1_000), Some(at(11_000).now));
+}
+
+#[test]
 fn no_reader_lives_on_the_time_of_another() {
     let mut model = voting();
     model.run(&read(US), at(0));
