@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::question::{Fanout, Question};
+use super::question::{Fanout, Kind, Question};
 use crate::{
     action::{Cause, Verdict},
     ask::RoundId,
@@ -290,9 +290,11 @@ impl Round {
     }
 
     /// Readers that keep a reader out, because a process waits to have the key alone, are no owner: none
-    /// of them need have a majority.
+    /// of them need have a majority. Only for one that does not wait is that worth another attempt.
     fn held_by(&self, owner: Option<Owner>) -> usize {
-        if owner == Some(Owner::READERS) && self.question.params.mode == Mode::Shared {
+        let is_last = self.question.kind == Kind::Acquire { waits: false };
+        let shares = self.question.params.mode == Mode::Shared;
+        if owner == Some(Owner::READERS) && shares && is_last {
             return 0;
         }
         let is_theirs = |holder: &&(NodeId, Option<Owner>)| holder.1 == owner;
@@ -345,7 +347,7 @@ fn outage(verdicts: &[Verdict]) -> Cause {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::question::Kind, *};
+    use super::*;
     use crate::{action::QuarantineReason, message::BlockRequest, rules::validity::LockParams};
 
     fn at(millis: u64) -> Instant {
