@@ -267,7 +267,7 @@ impl Driver {
         }
     }
 
-    fn act(&mut self, action: Action) {
+    pub(super) fn act(&mut self, action: Action) {
         match action {
             Action::Connect { node, connection } => match &mut self.nodes[node.0] {
                 Node::Redis(server) => server.connect(connection),
