@@ -4,6 +4,10 @@ mod nodes;
 mod options;
 mod problem;
 mod section_info;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(feature = "tls")]
+mod tls_nodes;
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,7 +15,9 @@ use redlock_protocol::LockParams;
 
 #[cfg(feature = "test-util")]
 pub(crate) use self::nodes::count_problem;
-pub(crate) use self::nodes::{Node, parse_nodes};
+pub(crate) use self::nodes::{Access, Node, parse_nodes};
+#[cfg(feature = "tls")]
+pub use self::tls::Tls;
 pub use self::{
     options::{Options, Renew},
     problem::{ConfigError, ConfigProblem, NODES_VARIABLE},

@@ -95,8 +95,8 @@
 //! # Features
 //!
 //! - `tracing`, on by default: [events](guide::operating#monitoring) at the start of a node set.
-//! - `tls`: `rediss://` nodes, by rustls with the operating system's root certificates, and by
-//!   ring if the application has not installed another provider of cryptography.
+//! - `tls`: `rediss://` nodes and [`Tls`], by rustls with the operating system's root certificates or
+//!   others, and by ring if the application has not installed another provider of cryptography.
 //! - `test-util`: `Redlock::test()` and the module `testing`, for the dev-dependencies of applications;
 //!   see [`guide::testing`].
 
@@ -139,6 +139,8 @@ pub mod __private;
 // The public interface
 pub use redlock_macros::redis_lock;
 
+#[cfg(feature = "tls")]
+pub use self::config::Tls;
 pub use self::{
     builder::Builder,
     config::{ConfigError, ConfigProblem, NODES_VARIABLE, SectionInfo},
@@ -148,6 +150,7 @@ pub use self::{
     install::Installed,
     lease::{FencingToken, Lease, Release},
     lock::Lock,
+    node::Credentials,
     redlock::{Redlock, ShutdownError},
 };
 

@@ -44,7 +44,8 @@ const LAYERS: Layers = &[
     (
         "builder",
         &[
-            "announce", "config", "engine", "health", "install", "journal", "node_set", "redlock",
+            "announce", "config", "engine", "health", "install", "journal", "node", "node_set",
+            "redlock",
         ],
     ),
     (

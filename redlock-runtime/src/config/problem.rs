@@ -1,6 +1,6 @@
 //! The error that names every rule which a configuration has broken.
 
-use std::{error, fmt, time::Duration};
+use std::{error, fmt, path::PathBuf, time::Duration};
 
 use super::section_info::SectionInfo;
 use crate::{health::Health, script::RESERVED};
@@ -87,6 +87,14 @@ pub enum ConfigProblem {
         /// Position in the list of nodes, from zero.
         index: usize,
         /// What is wrong with it. Quotes no part of the URL that may be a password.
+        reason: String,
+    },
+    /// What `rediss://` nodes need for TLS cannot be used: a file is missing or is not in PEM form, or a
+    /// key does not belong to its certificate.
+    BadTls {
+        /// The file; `None` for what was given in code, and for the operating system's roots.
+        file: Option<PathBuf>,
+        /// What is wrong with it. Quotes nothing of it.
         reason: String,
     },
     /// Two nodes of the list have the same address.
@@ -275,6 +283,10 @@ impl fmt::Display for ConfigProblem {
             ),
             Self::NodesVariableNotUnicode => write!(f, "{NODES_VARIABLE} is not valid UTF-8"),
             Self::BadNode { index, reason } => write!(f, "node {index}: {reason}"),
+            Self::BadTls { file, reason } => match file {
+                Some(file) => write!(f, "TLS: {} {reason}", file.display()),
+                None => write!(f, "TLS: {reason}"),
+            },
             Self::DuplicateNode {
                 first,
                 second,
@@ -423,6 +435,7 @@ impl ConfigProblem {
             | Self::NodesVariableEmpty
             | Self::NodesVariableNotUnicode
             | Self::BadNode { .. }
+            | Self::BadTls { .. }
             | Self::DuplicateNode { .. }
             | Self::MixedNodes { .. }
             | Self::ServersRequired { .. }

@@ -6,6 +6,8 @@
     reason = "each file of tests is a crate of its own and uses a part of this"
 )]
 
+pub mod certificates;
+
 use std::time::{Duration, Instant};
 
 use redlock_runtime::{Builder, Guard, NodeState, Redlock};
