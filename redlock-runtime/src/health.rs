@@ -262,7 +262,7 @@ impl fmt::Display for NodeState {
 }
 
 /// What to do about a server that rejects commands, by its error message.
-fn remedy(message: &str) -> Option<&'static str> {
+pub(crate) fn remedy(message: &str) -> Option<&'static str> {
     let is = |codes: &[&str]| codes.iter().any(|code| message.contains(code));
     if is(&["CLUSTERDOWN", "CROSSSLOT", "MOVED"]) {
         Some("nodes of a Redis Cluster cannot be used, only servers with `cluster-enabled no`")
@@ -270,7 +270,7 @@ fn remedy(message: &str) -> Option<&'static str> {
         Some("it may be a Sentinel: name the servers that it watches in its place")
     } else if is(&["READONLY"]) {
         Some("it is a replica: name its master in its place")
-    } else if is(&["NOPERM"]) {
+    } else if is(&["NOPERM", "NoPerm", "can't run this command"]) {
         Some("give its user the rights that `redlock_runtime::guide::servers` lists")
     } else {
         None

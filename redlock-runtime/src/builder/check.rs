@@ -74,9 +74,16 @@ fn gone(_: Stopped) -> ConfigError {
     })
 }
 
-/// True for an error message about a wrong or missing user or password.
+/// True for an error message about a wrong or missing user or password, or about missing rights: in the
+/// words of the server, or of the driver.
 fn is_denial(reason: &str) -> bool {
-    ["WRONGPASS", "NOAUTH", "NOPERM", "AuthenticationFailed"]
-        .iter()
-        .any(|code| reason.contains(code))
+    [
+        "WRONGPASS",
+        "NOAUTH",
+        "NOPERM",
+        "NoPerm",
+        "AuthenticationFailed",
+    ]
+    .iter()
+    .any(|code| reason.contains(code))
 }

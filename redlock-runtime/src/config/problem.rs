@@ -3,7 +3,10 @@
 use std::{error, fmt, path::PathBuf, time::Duration};
 
 use super::section_info::SectionInfo;
-use crate::{health::Health, script::RESERVED};
+use crate::{
+    health::{Health, remedy},
+    script::RESERVED,
+};
 
 /// The environment variable that names the nodes if the code does not: URLs with commas between
 /// them.
@@ -350,10 +353,10 @@ impl ConfigProblem {
                 f,
                 "{first} and {second} are the same server, which must not vote twice; name each server once"
             ),
-            Self::AccessDenied { address, message } => write!(
-                f,
-                "{address} refuses access ({message}); check user and password"
-            ),
+            Self::AccessDenied { address, message } => {
+                let remedy = remedy(message).unwrap_or("check user and password");
+                write!(f, "{address} refuses access ({message}); {remedy}")
+            }
             Self::EvictingNode { address, policy } => write!(
                 f,
                 "{address} deletes keys when memory runs out (maxmemory-policy {policy}), locks included; set the policy to noeviction"

@@ -4,8 +4,11 @@
 -- -1: another admission stands, or none
 -- error REDLOCK: there is no room for the block above the counter; nothing was written
 local waiter_field = 'waiter ' .. ARGV[4]
--- What is no hash names no admission.
 local node = redis.pcall('HMGET', KEYS[2], 'admission', ARGV[4], waiter_field, 'longest', 'longest_until')
+-- What is no hash names no admission.
+if node.err and not string.find(node.err, 'WRONGTYPE') then
+  return node
+end
 if node[1] ~= ARGV[3] then
   return -1
 end
