@@ -9,6 +9,7 @@ impl Job {
                 __redis_lock::std::time::Duration::from_millis(60000u64),
             ),
             at_least: __redis_lock::std::option::Option::None,
+            permits: __redis_lock::std::option::Option::None,
             reentrant: false,
         };
         const _: () = __redis_lock::check_durations(&__REDIS_LOCK_OPTIONS);

@@ -6,6 +6,7 @@ async fn import() -> Result<(), LockError> {
         renew: __redis_lock::Renew::Never,
         max_hold: __redis_lock::std::option::Option::None,
         at_least: __redis_lock::std::option::Option::None,
+        permits: __redis_lock::std::option::Option::None,
         reentrant: false,
     };
     const _: () = __redis_lock::check_durations(&__REDIS_LOCK_OPTIONS);
@@ -66,6 +67,7 @@ impl<T: Leased> Import<T> {
                     renew: __redis_lock::Renew::Never,
                     max_hold: __redis_lock::std::option::Option::None,
                     at_least: __redis_lock::std::option::Option::None,
+                    permits: __redis_lock::std::option::Option::None,
                     reentrant: false,
                 },
             )
@@ -90,6 +92,7 @@ impl<T: Leased> Import<T> {
                     renew: __redis_lock::Renew::Never,
                     max_hold: __redis_lock::std::option::Option::None,
                     at_least: __redis_lock::std::option::Option::None,
+                    permits: __redis_lock::std::option::Option::None,
                     reentrant: false,
                 };
                 __redis_lock::check_durations(&__options);

@@ -17,6 +17,7 @@ const ARGUMENTS: &[&str] = &[
     "max_hold",
     "at_least",
     "reentrant",
+    "permits",
     "lease",
     "name",
     "when_held",

@@ -49,6 +49,7 @@ mod tokens;
 /// | `renew` or `renew = 1s` | keeps the lease while the body runs; the interval between renewals, 10 ms or more, by default a third of `expire` | the body ends with its lease; [without `async`](#functions-that-are-not-async), bare `renew` |
 /// | `max_hold = 1m` | with `renew`: the longest the body may hold the lock | no limit |
 /// | `at_least = 5s` | how long no other call gets the lock, from its acquisition, though the body was quicker; at most `expire` | released with the end of the body |
+/// | `permits = 3` | how many calls of the whole fleet have the lock at a time, 2 to 64; see [below](#permits) | one |
 /// | `reentrant` | a call within a body of the same task that holds the same lock joins its lease; see [below](#functions-that-call-each-other) | such a call fails with `LockError::Nested` |
 /// | `lease = lease` | a name for the lease in the body: time that remains, `lost()`, `extend()` | none |
 /// | `name = "orders.pay"` | what errors call the section | path and name of the function |
@@ -114,6 +115,22 @@ mod tokens;
 /// All of them are locked or none, up to 16, and no order of them can make two calls wait for each
 /// other. Two placeholders that give one key lock it once. The runtime's `Redlock::lock_all` says what
 /// it costs and what it does not promise. `at_least` is for one key.
+///
+/// # Permits
+///
+/// ```
+/// use redlock_runtime::{LockError, redis_lock};
+///
+/// #[redis_lock(key = "exports", permits = 3, wait = 10s)]
+/// async fn export(id: u64) -> Result<u64, LockError> {
+///     Ok(id) // Three at a time in the whole fleet, and never more.
+/// }
+/// ```
+///
+/// Each permit is a lock of its own, which a majority of nodes decides. The number is a literal, and the
+/// same in all functions and processes with this key; the runtime's `Lock::permits` says what it costs, what
+/// it does not promise, and why tokens of two permits fence nothing. `permits` is for one key, and not with
+/// `at_least`. A nested call on the same key needs `reentrant`, and then shares the permit.
 ///
 /// # When there is no lock
 ///

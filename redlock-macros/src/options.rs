@@ -188,6 +188,14 @@ fn values(args: &Args, is_known: impl Fn(&Duration) -> bool) -> TokenStream {
         }
         Some(_) => quote_spanned!(mixed()=> __redis_lock::Renew::Default),
     };
+    let permits = match args.permits {
+        Some(permits) => {
+            let mut permits = Literal::u32_suffixed(permits);
+            permits.set_span(mixed());
+            quote_spanned!(mixed()=> __redis_lock::std::option::Option::Some(#permits))
+        }
+        None => quote_spanned!(mixed()=> __redis_lock::std::option::Option::None),
+    };
     let reentrant = args.reentrant;
     quote_spanned! {mixed()=>
         __redis_lock::Options {
@@ -196,6 +204,7 @@ fn values(args: &Args, is_known: impl Fn(&Duration) -> bool) -> TokenStream {
             renew: #renew,
             max_hold: #max_hold,
             at_least: #at_least,
+            permits: #permits,
             reentrant: #reentrant,
         }
     }

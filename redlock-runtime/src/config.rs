@@ -9,7 +9,7 @@ mod tls;
 #[cfg(feature = "tls")]
 mod tls_nodes;
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::RangeInclusive, sync::Arc, time::Duration};
 
 use redlock_protocol::LockParams;
 
@@ -27,6 +27,9 @@ use crate::script::RESERVED;
 
 /// Each key of a lock is a request to every node.
 const MOST_KEYS: usize = 16;
+
+/// Each permit of a lock is a key, and each round of an acquisition asks for one of them.
+pub(crate) const PERMITS: RangeInclusive<u32> = 2..=64;
 
 /// A lease is for work in progress. What runs longer renews it.
 pub(crate) const LONGEST_MAX_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
@@ -189,6 +192,13 @@ impl Options {
             }),
             _ => {}
         }
+        match self.permits {
+            Some(count) if !PERMITS.contains(&count) => {
+                problems.push(ConfigProblem::NumberOfPermits { count });
+            }
+            Some(_) if self.at_least.is_some() => problems.push(ConfigProblem::AtLeastOfPermits),
+            _ => {}
+        }
         ConfigError::unless_empty(problems)?;
         Ok(LockParams {
             lease,
@@ -204,6 +214,15 @@ impl Options {
             max_hold: self.max_hold,
             at_least: self.at_least.unwrap_or_default(),
         })
+    }
+}
+
+impl Options {
+    /// Checks that they make sense for a lock on several keys.
+    pub(crate) fn for_several_keys(&self) -> Result<(), ConfigError> {
+        let at_least = self.at_least.map(|_| ConfigProblem::AtLeastOfSeveralKeys);
+        let permits = self.permits.map(|_| ConfigProblem::PermitsOfSeveralKeys);
+        ConfigError::unless_empty(at_least.into_iter().chain(permits).collect())
     }
 }
 

@@ -90,7 +90,8 @@ impl Lease {
     /// The number by which a store can tell this holder from earlier ones. It is larger than that of
     /// every acquisition of this key that had ended when this one began, and is never given twice.
     /// Send it to the store with the *first read* and every write; the store refuses a token that is
-    /// smaller than the largest one it has seen.
+    /// smaller than the largest one it has seen. Not so with [permits](crate::Lock::permits), of which
+    /// several are held at a time: tokens are unique then, and rise from holder to holder of one permit.
     ///
     /// # Errors
     /// The lock is not held any more: [`LockError::Lost`], [`LockError::Expired`],

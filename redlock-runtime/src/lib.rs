@@ -62,8 +62,8 @@
 //!
 //! Every future of this crate is *cancel-safe*: it can be dropped at any await point, and
 //! nothing is left behind. Whatever was sent for it is released by the engine. Dropping a
-//! [`Guard`], or the future of an annotated function, is one message to the engine: it never
-//! blocks and never panics, in or outside a runtime, while unwinding, and after a `fork`.
+//! [`Guard`], or the future of an annotated function, sends the release or leaves it to the engine: it
+//! never blocks and never panics, in or outside a runtime, while unwinding, and after a `fork`.
 //!
 //! A body that is cut off, by its caller or by the end of its lease, is dropped before the lock
 //! is released: its own values are destroyed while the lock is still held.

@@ -53,7 +53,8 @@ impl Lock {
     }
 
     /// How long to wait for the lock. Default: zero, which is one attempt. A call returns within
-    /// this time and one node timeout. `Duration::MAX` waits without limit.
+    /// this time and one node timeout; without it, a lock with [permits](Self::permits) can take a node
+    /// timeout for each of them. `Duration::MAX` waits without limit.
     pub const fn wait(mut self, time: Duration) -> Self {
         self.options.wait = time;
         self
@@ -110,7 +111,7 @@ impl Lock {
     /// should not wait. Nodes keep the lock for 1 % and 2 ms longer, because clocks differ: choose a
     /// time that is shorter than the period of the job by more than that.
     ///
-    /// Not for [several keys](crate::Redlock::lock_all), and at most [`expire`](Self::expire), because that is how long the nodes keep the lock if the process
+    /// Not for [several keys](crate::Redlock::lock_all) or [permits](Self::permits), and at most [`expire`](Self::expire), because that is how long the nodes keep the lock if the process
     /// dies. Not for sections that follow each other fast: each needs a round trip to the nodes.
     /// Default: none.
     ///
@@ -118,6 +119,64 @@ impl Lock {
     /// much. Servers that are restarted without their data do not shorten it.
     pub const fn at_least(mut self, time: Duration) -> Self {
         self.options.at_least = Some(time);
+        self
+    }
+
+    /// Lets so many sections of the whole fleet have this lock at a time: a semaphore. From 2 to 64; a lock
+    /// without permits is for one.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let redlock = redlock_runtime::Redlock::builder().nodes(["memory://permits"]).build().await?;
+    /// use redlock_runtime::LockError;
+    ///
+    /// let exports = redlock.lock("exports").permits(2);
+    /// let first = exports.clone().acquire().await?;
+    /// let second = exports.clone().acquire().await?;
+    /// let third = exports.clone().acquire().await;
+    /// assert!(matches!(third, Err(LockError::Contended(_))));
+    /// first.release().await;
+    /// assert!(exports.acquire().await?.is_held() && second.is_held());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Each permit is a lock of its own, with the keys `exports#0`, `exports#1` and so on on the nodes, and a
+    /// majority of nodes decides each of them. So there are **never more holders than permits**, under the
+    /// [guarantees](crate::guarantees) of every lock. (A counter on each of `N` nodes, of which a majority
+    /// `q` has to agree, can admit `permits * N / q`.) Each holder has a lease of its own, which is renewed,
+    /// lost and released by itself.
+    ///
+    /// - A call that does not [`wait`](Self::wait) fails with [`LockError::Contended`] once every permit was
+    ///   refused, and [`retry_after`](LockError::retry_after) is that of the permit that can be free first.
+    ///   Permits may pass from holder to holder while it asks for one after the other, so it can fail
+    ///   although at each moment some permit was free.
+    /// - A call that waits gets whichever permit is free first. Calls of one process with the same options
+    ///   are served in the order in which they asked; those with other options take turns with them.
+    /// - All processes must name the same number. If they differ, the largest one counts.
+    /// - The key is not that of the lock without permits: `lock("exports")` does not exclude
+    ///   `lock("exports").permits(2)`. [`Lock::reentrant`] joins a permit of the same key, or of fewer.
+    ///
+    /// [Fencing tokens](Lease::fencing_token) are unique among all holders of all permits. They rise from
+    /// holder to holder of *one* permit, but holders of two permits work at the same time, and either
+    /// may have the larger token. So a store that refuses a token below the largest it has seen would refuse
+    /// holders that are in time: use the token as the name of the section, not to fence a row that holders of
+    /// several permits write.
+    ///
+    /// # Cost
+    ///
+    /// A free permit costs the round trip that every lock costs. If some are taken, the call asks for one
+    /// after the other, which takes a round trip each; a call that waits then has a request for *each* permit
+    /// with the nodes until it gets one. Within a process a permit passes from one call to the next as other
+    /// locks do, without the nodes. Each holder is one key on each node. So this is for a few permits. For
+    /// hundreds, or for limits on rates, take something else.
+    ///
+    /// Not for [several keys](crate::Redlock::lock_all) nor with [`at_least`](Self::at_least). Acquiring
+    /// fails with [`LockError::Config`] then, and for another number of permits.
+    #[doc(alias = "semaphore")]
+    pub const fn permits(mut self, permits: u32) -> Self {
+        self.options.permits = Some(permits);
         self
     }
 

@@ -7,7 +7,7 @@ use redlock_protocol::Release;
 
 use crate::{
     blocking,
-    config::{self, ConfigError, ConfigProblem, Options, Renew, SectionInfo},
+    config::{self, ConfigError, Options, Renew, SectionInfo},
     engine::{Status, Stopped},
     error::LockError,
     lease::{self, Asked, Lease},
@@ -21,8 +21,8 @@ pub(crate) use crate::engine::Keys;
 /// is gone: as long as a turn may let a section wait with its lease.
 const LATENESS: u32 = 20;
 
-/// Owns one lease. Dropping it ends the lease in whatever phase it is, with one message to the
-/// engine: it never blocks, never panics, and needs no runtime.
+/// Owns one lease. Dropping it ends the lease in whatever phase it is: that never
+/// blocks, never panics, and needs no runtime.
 #[derive(Debug)]
 pub(crate) struct Section {
     /// What errors name: the key, or all keys.
@@ -49,6 +49,9 @@ impl Section {
                 return Err(LockError::empty_key());
             }
             keys.put_before(&shared.settings.key_prefix);
+            if let (Keys::One(key), Some(permits)) = (&keys, options.permits) {
+                keys = Keys::Permit(Arc::clone(key), permits);
+            }
             let problems = config::problems_of_keys(keys.as_slice());
             ConfigError::unless_empty(problems).map_err(named(info))?;
             Ok(shared)
@@ -107,9 +110,8 @@ impl Section {
         } = asked;
         let params = self.options.params(&shared.settings);
         let params = params.map_err(named(self.info))?;
-        if let (Keys::All(_), Some(_)) = (&asked.keys, self.options.at_least) {
-            let error = ConfigError::of(ConfigProblem::AtLeastOfSeveralKeys);
-            return Err(named(self.info)(error).into());
+        if let Keys::All(_) = asked.keys {
+            self.options.for_several_keys().map_err(named(self.info))?;
         }
         if asked.joined {
             return self.join(asked, params.lease).await;
@@ -226,7 +228,7 @@ impl Keys {
         }
         let prefixed = |key: &Arc<str>| Arc::from(format!("{prefix}{key}"));
         match self {
-            Self::One(key) => *key = prefixed(key),
+            Self::One(key) | Self::Permit(key, _) => *key = prefixed(key),
             Self::All(keys) => *keys = keys.iter().map(prefixed).collect(),
         }
     }
@@ -234,7 +236,7 @@ impl Keys {
     /// What errors name.
     pub(crate) fn text(&self) -> Arc<str> {
         match self {
-            Self::One(key) => Arc::clone(key),
+            Self::One(key) | Self::Permit(key, _) => Arc::clone(key),
             Self::All(keys) => keys.join(", ").into(),
         }
     }

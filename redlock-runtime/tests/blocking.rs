@@ -2,7 +2,10 @@
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::mpsc,
+    sync::{
+        atomic::{AtomicU32, Ordering},
+        mpsc,
+    },
     thread,
     time::Duration,
 };
@@ -61,6 +64,36 @@ fn refusal(lock: Lock) -> Option<ConfigProblem> {
 }
 
 // ---- the section
+
+/// Threads work for each other. What one leaves to another is not forgotten, or this would not end.
+#[test]
+fn threads_that_ask_all_the_time_are_all_answered() {
+    let redlock = redlock("threads", None);
+    let inside = AtomicU32::new(0);
+    let section = |key: &str, is_awaited| {
+        let lock = redlock.lock(key).wait(NEVER);
+        let guard = lock.acquire_blocking().unwrap();
+        if key == KEY {
+            assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0);
+            inside.fetch_sub(1, Ordering::SeqCst);
+        }
+        match is_awaited {
+            true => assert_eq!(guard.release_blocking(), Release::Released),
+            false => drop(guard),
+        }
+    };
+    thread::scope(|scope| {
+        for number in 0..4 {
+            let (section, own) = (&section, format!("own-{number}"));
+            scope.spawn(move || {
+                for round in 0..300 {
+                    section(KEY, round % 3 == 0);
+                    section(&own, round % 2 == 0);
+                }
+            });
+        }
+    });
+}
 
 #[test]
 fn a_section_holds_the_lock_and_releases_it() {

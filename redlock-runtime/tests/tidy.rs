@@ -83,11 +83,12 @@ const LAYERS_OF_PROTOCOL: Layers = &[
         ],
     ),
     ("compound", &["action", "message", "rules", "time"]),
+    ("pool", &["action", "message", "rules", "time"]),
     (
         "protocol",
         &[
-            "action", "ask", "compound", "event", "key", "message", "node", "rules", "settings",
-            "time", "timer",
+            "action", "ask", "compound", "event", "key", "message", "node", "pool", "rules",
+            "settings", "time", "timer",
         ],
     ),
 ];

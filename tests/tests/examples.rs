@@ -14,8 +14,8 @@ use std::{
 };
 
 use common::await_up;
-use redlock_runtime::Redlock;
-use redlock_tests::{Cluster, Worker};
+use redlock_runtime::{Redlock, fence};
+use redlock_tests::{Cluster, Postgres, Worker};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 /// What an example prints that runs on nodes in its own memory.
@@ -80,6 +80,43 @@ fn the_flash_sale_over_processes_wants_real_nodes_and_says_so() {
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("REDLOCK_NODES"), "{text}");
     assert!(!output.status.success());
+}
+
+#[test]
+fn exports_use_three_permits_and_no_more() {
+    let output = run::<&str>("export_slots", &[]);
+    let line = closing_line(&output);
+    assert!(
+        line.starts_with("30 exports, at most 3 at a time, failed 0,"),
+        "{line}"
+    );
+    assert!(output.status.success());
+    let output = run("export_slots", &["--without-lock"]);
+    assert!(!output.status.success());
+}
+
+#[tokio::test]
+async fn exports_of_four_processes_use_three_permits_and_no_more() {
+    let cluster = Cluster::start(3);
+    in_use(&cluster).await;
+    let service = tempfile::tempdir().unwrap();
+    let exporters: Vec<_> = (0..4)
+        .map(|_| {
+            let mut command = example("export_slots");
+            command
+                .arg("--service")
+                .arg(service.path())
+                .env("REDLOCK_NODES", cluster.url_list())
+                .stdout(Stdio::piped());
+            command.spawn().unwrap()
+        })
+        .collect();
+    for exporter in exporters {
+        let output = spawn_blocking(|| exporter.wait_with_output());
+        let output = output.await.unwrap().unwrap();
+        // It has seen no more than three of all of them.
+        assert!(output.status.success(), "{}", closing_line(&output));
+    }
 }
 
 /// Servers that have just been started are new to everybody; the sale is not about that.
@@ -221,6 +258,47 @@ fn one_replica_of_the_cron_job_runs_and_the_others_skip() {
 fn the_stale_write_is_refused() {
     let output = run::<&str>("fenced_write", &[]);
     assert!(output.status.success(), "{output:?}");
+}
+
+/// A database, and the example on it; if so, account 1 has seen a holder that is later than all.
+async fn bank(later_holder: bool) -> (Postgres, Command, tokio_postgres::Client) {
+    let database = Postgres::start();
+    let mut config: tokio_postgres::Config = database.url().parse().unwrap();
+    config.options("-c search_path=redlock_example");
+    let (client, connection) = config.connect(tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    if later_holder {
+        let schema = "CREATE SCHEMA redlock_example";
+        client.batch_execute(schema).await.unwrap();
+        let install = fence::postgres::INSTALL;
+        client.batch_execute(install).await.unwrap();
+        let guard = client.execute(fence::postgres::GUARD, &[&"account:1", &i64::MAX]);
+        guard.await.unwrap();
+    }
+    let mut command = example("transfer");
+    command.env("DATABASE_URL", database.url());
+    (database, command, client)
+}
+
+#[tokio::test]
+async fn transfers_overdraw_no_account() {
+    let (_database, mut command, _client) = bank(false).await;
+    let output = command.output().unwrap();
+    let line = closing_line(&output);
+    assert!(line.ends_with("stale 0; accounts overdrawn 0"), "{line}");
+    assert!(output.status.success(), "{output:?}");
+    assert_warned_once("transfer", &String::from_utf8_lossy(&output.stderr));
+}
+
+#[tokio::test]
+async fn the_database_refuses_transfers_of_an_account_that_a_later_holder_has_seen() {
+    let (_database, mut command, client) = bank(true).await;
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    assert!(!closing_line(&output).contains("stale 0"), "{output:?}");
+    let query = "SELECT cents FROM account WHERE id = 1";
+    let cents: i64 = client.query_one(query, &[]).await.unwrap().get(0);
+    assert_eq!(cents, 1_000, "as it was opened");
 }
 
 /// Every example says that no other process is locked out, and how to change that.

@@ -77,7 +77,7 @@ fn unknown_arguments() {
         mistakes("colour = 5s"),
         [
             "unknown argument `colour`; the arguments are `key`, `expire`, `wait`, `renew`, \
-          `max_hold`, `at_least`, `reentrant`, `lease`, `name`, `when_held`, `on_error`, `via` and `crate`"
+          `max_hold`, `at_least`, `permits`, `reentrant`, `lease`, `name`, `when_held`, `on_error`, `via` and `crate`"
         ]
     );
 }

@@ -1,8 +1,10 @@
 //! The values of arguments: what stands after `=`.
 
+use std::ops::RangeInclusive;
+
 use proc_macro2::{Delimiter, Ident, Literal, Span, TokenStream, TokenTree};
 use syn::parse::{ParseStream, Parser};
-use syn::{Error, Expr, ExprPath, Lit, LitStr, Path, Result, Token, bracketed, token};
+use syn::{Error, Expr, ExprPath, Lit, LitInt, LitStr, Path, Result, Token, bracketed, token};
 
 use super::{rest_of_argument, starts_argument};
 use crate::duration::Duration;
@@ -67,6 +69,31 @@ pub(super) fn no_value(name: &Ident, input: ParseStream) -> Result<()> {
             format!("`{name}` takes no value; leave it out if the lock is not to be {name}")
         }
         _ => format!("`{name}` takes no value; write `{name}`"),
+    };
+    Err(Error::new_spanned(value, message))
+}
+
+/// As in the runtime.
+const PERMITS: RangeInclusive<u32> = 2..=64;
+
+pub(super) fn permits(input: ParseStream) -> Result<u32> {
+    let value = rest_of_argument(input)?;
+    let literal = syn::parse2::<LitInt>(ungrouped(value.clone()));
+    let count = literal.and_then(|literal| literal.base10_parse::<u64>());
+    let message = match count {
+        Ok(1) => "one permit is a lock for one holder at a time, which every lock is; \
+                  leave out `permits`"
+            .to_owned(),
+        Ok(count) => match u32::try_from(count).ok().filter(|it| PERMITS.contains(it)) {
+            Some(count) => return Ok(count),
+            None => {
+                let (least, most) = (PERMITS.start(), PERMITS.end());
+                format!("a lock has {least} to {most} permits, and not {count}")
+            }
+        },
+        Err(_) => "`permits` takes a number, such as `permits = 3`; for one that is computed, use \
+                   `redlock.lock(key).permits(count).hold(..)` instead of the attribute"
+            .to_owned(),
     };
     Err(Error::new_spanned(value, message))
 }

@@ -7,13 +7,14 @@ use syn::ext::IdentExt;
 use crate::suggest;
 
 /// Every argument there is, with an example.
-pub(crate) const ARGUMENTS: [(&str, &str); 13] = [
+pub(crate) const ARGUMENTS: [(&str, &str); 14] = [
     ("key", "key = \"order:{id}\""),
     ("expire", "expire = 5s"),
     ("wait", "wait = 2s"),
     ("renew", "renew = 1s"),
     ("max_hold", "max_hold = 1m"),
     ("at_least", "at_least = 5s"),
+    ("permits", "permits = 3"),
     ("reentrant", "reentrant"),
     ("lease", "lease = lease"),
     ("name", "name = \"orders\""),
@@ -24,7 +25,7 @@ pub(crate) const ARGUMENTS: [(&str, &str); 13] = [
 ];
 
 /// Words that other lock libraries use, and ours for the same. `_` makes no difference.
-pub(super) const SYNONYMS: [(&str, &[&str]); 13] = [
+pub(super) const SYNONYMS: [(&str, &[&str]); 14] = [
     (
         "key",
         &["id", "resource", "lock", "lock_name", "lock_key", "format"],
@@ -65,6 +66,19 @@ pub(super) const SYNONYMS: [(&str, &[&str]); 13] = [
         ],
     ),
     ("max_hold", &["hold", "max_duration", "max_time"]),
+    (
+        "permits",
+        &[
+            "permit",
+            "semaphore",
+            "slots",
+            "holders",
+            "max_holders",
+            "concurrency",
+            "max_concurrency",
+            "limit",
+        ],
+    ),
     ("reentrant", &["recursive", "nested", "join"]),
     (
         "at_least",

@@ -32,7 +32,23 @@ pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
                        keys of which another is taken are let go";
         mistakes.add_at(span, message);
     }
+    permits(args, mistakes);
     durations(args, mistakes);
+}
+
+fn permits(args: &Args, mistakes: &mut Mistakes) {
+    let Some(span) = args.given("permits") else {
+        return;
+    };
+    if args.keys.as_ref().is_some_and(|keys| keys.len() > 1) {
+        let message = "`permits` is for locks on one key; \
+                       take a permit of each key in a function of its own";
+        mistakes.add_at(span, message);
+    }
+    if args.given("at_least").is_some() {
+        let message = "`permits` and `at_least` do not go together; leave out one of the two";
+        mistakes.add_at(span, message);
+    }
 }
 
 /// The least number of milliseconds between two renewals, as in the runtime.

@@ -322,3 +322,35 @@ fn the_lease_hides_no_argument() {
         ["`lease = order` hides the argument `order`; choose another name"]
     );
 }
+
+#[test]
+fn permits_are_a_number_from_2_to_64() {
+    let of = |permits: &str| argument_mistakes(&format!("key = \"k\", permits{permits}"));
+    for count in ["2", "64", "3u32", "0x10"] {
+        assert!(of(&format!(" = {count}, wait = 1s, reentrant")).is_empty());
+    }
+    let one = "one permit is a lock for one holder at a time, which every lock is; \
+               leave out `permits`";
+    assert_eq!(of(" = 1"), [one]);
+    for count in ["0", "65", "5000000000"] {
+        let message = format!("a lock has 2 to 64 permits, and not {count}");
+        assert_eq!(of(&format!(" = {count}")), [message]);
+    }
+    for wrong in ["\"3\"", "-3", "MOST", "3.5"] {
+        let message = of(&format!(" = {wrong}")).join("");
+        assert!(message.starts_with("`permits` takes a number"), "{message}");
+    }
+    assert_eq!(of(""), ["`permits` needs a value; write `permits = 3`"]);
+}
+
+#[test]
+fn permits_are_of_one_key_and_not_kept() {
+    assert_eq!(
+        argument_mistakes("key = [\"a\", \"b\"], permits = 2"),
+        ["`permits` is for locks on one key; take a permit of each key in a function of its own"]
+    );
+    assert_eq!(
+        argument_mistakes("key = \"k\", permits = 2, at_least = 1s"),
+        ["`permits` and `at_least` do not go together; leave out one of the two"]
+    );
+}

@@ -23,7 +23,9 @@ pub enum Action {
         /// The node.
         node: NodeId,
     },
-    /// Send a request. Requests to one node are carried out in the order of these actions.
+    /// Send a request. Requests to one node are carried out in the order of these actions. One that
+    /// needs no vote is sent again, with the text of its script, if the node does not know the script:
+    /// late as it comes then, it is behind all that it has to follow.
     Send(Order),
     /// Tell the caller of this section.
     Answer {
@@ -52,8 +54,6 @@ pub struct Order {
     pub request: RequestId,
     /// What is asked.
     pub body: Request,
-    /// Send the script's text, because the node said that it does not know it.
-    pub with_source: bool,
 }
 
 /// What a caller learns about its section.

@@ -6,6 +6,10 @@ use crate::message::Owner;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct KeyId(pub(crate) u64);
 
+/// A pool while anybody waits in it. Never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PoolId(pub(crate) u64);
+
 /// One round. Never reused, and larger than all before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RoundId(pub(crate) u64);
@@ -38,13 +42,5 @@ impl Ask {
             | Self::Release(owner) => Some(owner),
             Self::Await => None,
         }
-    }
-
-    /// It makes no sense before it is known whether the node votes.
-    pub(crate) const fn needs_vote(self) -> bool {
-        matches!(
-            self,
-            Self::Acquire(..) | Self::Extend(..) | Self::PutBack(_)
-        )
     }
 }

@@ -366,6 +366,7 @@ impl Compound {
             }
             State::Held => {
                 self.state = State::Over;
+                self.is_extending = false;
                 // A holder that does not let go must not keep the others for longer than their leases.
                 for part in 0..self.parts.len() {
                     let what = Word::StopRenewing;
@@ -472,3 +473,6 @@ fn no_quorum(verdicts: Vec<Verdict>) -> Refusal {
         ..Refusal::without_verdicts(Cause::NoQuorum)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -30,6 +30,17 @@ pub enum Event {
         /// What is asked for, of each.
         params: LockParams,
     },
+    /// A caller wants a permit of a lock. Answered by `Granted` or `Refused`.
+    AskPermit {
+        /// The caller's section.
+        section: SectionId,
+        /// The lock.
+        key: Arc<str>,
+        /// How many sections can have one at a time; at least one, and at most 100.
+        permits: u32,
+        /// What is asked for.
+        params: LockParams,
+    },
     /// The holder wants a fresh lease now. Answered by `Extended`, `NotExtended` or `Over`.
     Extend {
         /// The holder's section.

@@ -19,6 +19,7 @@
 //! | one server: connection, latency, requests without a reply, may it vote? | `node/` |
 //! | one key in this process: queue, turn, rounds, releases | `key/` |
 //! | several keys at once | `compound`, `protocol/` |
+//! | permits | `pool`, `protocol/` |
 //! | values and pure functions: majority, lease arithmetic, tokens, back-off | `rules/` |
 //! | what a node does with a request | [`model`] |
 
@@ -32,6 +33,7 @@ mod key;
 mod message;
 pub mod model;
 mod node;
+mod pool;
 mod protocol;
 #[doc(hidden)]
 pub mod rules;
@@ -53,7 +55,7 @@ pub use self::{
     protocol::Protocol,
     rules::{
         quorum::{majority, out_of_reach},
-        token::{Token, fingerprint, stripe},
+        token::{Token, fingerprint, slot_key, stripe},
         validity::{
             LONGEST_ROUND, LockParams, default_guard_band, default_min_validity,
             default_node_timeout, default_renewal, key_ttl, outlasts_drift,

@@ -9,15 +9,15 @@ use crate::rules::token::Token;
 pub struct NodeId(pub usize);
 
 /// One critical section from the caller's side, from the question to the release. Never reused, and
-/// below 2^63: the others are for parts of sections with several keys.
+/// below 2^63: the others are for parts of sections with several keys, and for those that ask for permits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SectionId(pub u64);
 
 impl SectionId {
-    /// The first that is a part of a section with several keys.
+    /// The first that is a part of a section with several keys, or asks for a permit.
     pub(crate) const FIRST_PART: Self = Self(1 << 63);
 
-    /// It is a part of a section with several keys, and no caller knows of it.
+    /// It is such a part, or asks for a permit, and no caller knows of it.
     pub(crate) const fn is_part(self) -> bool {
         self.0 >= Self::FIRST_PART.0
     }
@@ -275,7 +275,9 @@ pub enum Reply {
         /// The admission that stands now.
         admission: AdmissionId,
     },
-    /// Acquire, extend, put back: another admission stands than the one that was named, or none.
+    /// Acquire, extend, put back: another admission stands than the one that was named, or none. Also
+    /// what a driver reports if the node does not know the script: it may be another process. Nothing
+    /// was done.
     NotAdmitted,
     /// Acquire: the key is ours.
     Granted {
@@ -317,8 +319,6 @@ pub enum Reply {
     Kept,
     /// Extend, release: the key is gone or carries another owner.
     NotOwner,
-    /// The node does not know the script (its script cache was flushed); nothing was done.
-    NoScript,
     /// The server answered with an error.
     Refused {
         /// Its words.

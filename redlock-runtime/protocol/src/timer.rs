@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
-    ask::KeyId,
+    ask::{KeyId, PoolId},
     message::{NodeId, SectionId},
     time::Instant,
 };
@@ -19,6 +19,8 @@ pub(crate) enum Timer {
     Node(NodeId),
     /// When a section with several keys tries again.
     Compound(SectionId),
+    /// When a caller that waits for a permit stops waiting.
+    Pool(PoolId),
     /// When to stop waiting for holders and releases.
     Shutdown,
 }

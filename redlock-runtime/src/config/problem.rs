@@ -2,7 +2,7 @@
 
 use std::{error, fmt, path::PathBuf, time::Duration};
 
-use super::section_info::SectionInfo;
+use super::{PERMITS, section_info::SectionInfo};
 use crate::{
     health::{Health, remedy},
     script::RESERVED,
@@ -185,6 +185,15 @@ pub enum ConfigProblem {
     },
     /// `at_least` is for locks on one key.
     AtLeastOfSeveralKeys,
+    /// A lock has so many permits: none, one, which is a lock without permits, or more than 64.
+    NumberOfPermits {
+        /// How many it has.
+        count: u32,
+    },
+    /// `permits` is for locks on one key.
+    PermitsOfSeveralKeys,
+    /// A permit cannot be kept for `at_least` some time.
+    AtLeastOfPermits,
     /// A duration that must be longer than zero is not.
     ZeroDuration {
         /// The name of the setting.
@@ -384,6 +393,21 @@ impl ConfigProblem {
             Self::AtLeastOfSeveralKeys => f.write_str(
                 "`at_least` is for locks on one key; keys of which another is taken are let go",
             ),
+            Self::NumberOfPermits { count: 1 } => f.write_str(
+                "one permit is a lock for one holder at a time, which every lock is; leave out `permits`",
+            ),
+            Self::NumberOfPermits { count } => write!(
+                f,
+                "a lock has {} to {} permits, and not {count}",
+                PERMITS.start(),
+                PERMITS.end()
+            ),
+            Self::PermitsOfSeveralKeys => f.write_str(
+                "`permits` is for locks on one key; take a permit of each key in a section of its own",
+            ),
+            Self::AtLeastOfPermits => f.write_str(
+                "`at_least` is for locks without `permits`; leave out one of the two",
+            ),
             of_time => of_time.fmt_time(f),
         }
     }
@@ -451,6 +475,9 @@ impl ConfigProblem {
             | Self::ReservedKey { .. }
             | Self::NumberOfKeys { .. }
             | Self::AtLeastOfSeveralKeys
+            | Self::NumberOfPermits { .. }
+            | Self::PermitsOfSeveralKeys
+            | Self::AtLeastOfPermits
             | Self::Section { .. }
             | Self::BlocksRuntime
             | Self::EngineOnCurrentThread

@@ -95,6 +95,12 @@ impl SectionInfo {
     pub const fn at_least(&self) -> Option<Duration> {
         self.options.at_least
     }
+
+    /// How many calls of the whole fleet can have the lock at a time; `None` for one.
+    #[must_use]
+    pub const fn permits(&self) -> Option<u32> {
+        self.options.permits
+    }
 }
 
 /// `orders::pay (src/orders.rs:12)`

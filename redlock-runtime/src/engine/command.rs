@@ -2,10 +2,13 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use redlock_protocol::{LockParams, Refusal, Release, SectionId, ShutdownError, Verdict};
+use redlock_protocol::{LockParams, Release, SectionId, ShutdownError};
 use tokio::sync::oneshot;
 
-use super::status::Status;
+use super::{
+    delivery::{Acquiring, Extending},
+    status::Status,
+};
 
 /// What is locked.
 #[derive(Clone, Debug)]
@@ -13,20 +16,29 @@ pub(crate) enum Keys {
     One(Arc<str>),
     /// All or none.
     All(Arc<[Arc<str>]>),
+    /// One of so many permits.
+    Permit(Arc<str>, u32),
 }
 
 impl Keys {
     pub(crate) fn as_slice(&self) -> &[Arc<str>] {
         match self {
-            Self::One(key) => std::slice::from_ref(key),
+            Self::One(key) | Self::Permit(key, _) => std::slice::from_ref(key),
             Self::All(keys) => keys,
         }
     }
 
-    /// None of them is beside these.
+    /// Who has the others needs none of these: no key is beside them. One of many permits is none of
+    /// fewer.
     pub(crate) fn are_within(&self, others: &Self) -> bool {
-        let mut keys = self.as_slice().iter();
-        keys.all(|key| others.as_slice().contains(key))
+        match (self, others) {
+            (Self::Permit(key, permits), Self::Permit(other, of)) => key == other && of <= permits,
+            (Self::Permit(..), _) | (_, Self::Permit(..)) => false,
+            _ => {
+                let mut keys = self.as_slice().iter();
+                keys.all(|key| others.as_slice().contains(key))
+            }
+        }
     }
 
     /// One of them is among these.
@@ -36,6 +48,9 @@ impl Keys {
     }
 }
 
+/// Who is told what is left after a shutdown.
+pub(super) type Shutdown = Box<dyn FnOnce(ShutdownError) + Send>;
+
 /// One question, and where the answer goes.
 pub(super) enum Command {
     Acquire {
@@ -44,11 +59,11 @@ pub(super) enum Command {
         keys: Keys,
         params: LockParams,
         status: Arc<Status>,
-        answer: oneshot::Sender<Result<(), Refusal>>,
+        answer: Acquiring,
     },
     Extend {
         section: SectionId,
-        answer: oneshot::Sender<Result<(), Vec<Verdict>>>,
+        answer: Extending,
     },
     End {
         section: SectionId,
@@ -57,9 +72,13 @@ pub(super) enum Command {
     Shutdown {
         timeout: Duration,
         abort_holders: bool,
-        done: Box<dyn FnOnce(ShutdownError) + Send>,
+        done: Shutdown,
     },
 }
+
+/// The engine is gone: shut down, its runtime dropped, or left behind by a fork.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stopped;
 
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,56 +1,42 @@
-//! The loop: take what has come in, let the protocol decide, carry out what it wants, sleep
-//! until it wants to be woken.
+//! Between the protocol and the world: hands in what has happened, and carries out what it wants.
 
 use std::{
     collections::{HashMap, VecDeque},
-    future::poll_fn,
-    pin::{Pin, pin},
+    fmt,
     sync::Arc,
-    task::{Context, Poll, Waker},
-    time::Duration,
+    task::Context,
 };
 
 use redlock_protocol::{
-    Action, Answer, Event, Loss, NodeId, NodeState, Order, Protocol, Refusal, Release, SectionId,
-    ShutdownError, Verdict,
+    Action, Answer, Event, Instant, Loss, NodeId, NodeState, Order, Protocol, Release, SectionId,
+    ShutdownError,
 };
-use tokio::{
-    sync::{mpsc, oneshot, watch},
-    time::Sleep,
-};
+use tokio::sync::{oneshot, watch};
 
 use super::{
     clock::Clock,
-    command::{Command, Keys},
-    signal::Signal,
+    command::{Command, Keys, Shutdown},
+    delivery::{Acquiring, Delivery, Extending},
     status::Status,
 };
 #[cfg(feature = "test-util")]
 use crate::node::FaultyLink;
 use crate::node::{Memory, Server, Target};
 
-/// How much is taken from the inbox before what the protocol wants is sent.
-const LARGEST_INTAKE: usize = 256;
-
-/// The longest sleep. The runtime's timers stop while the machine sleeps and the clock does not,
-/// so after a resume the clock is looked at this soon.
-const LONGEST_SLEEP: Duration = Duration::from_secs(1);
-
-/// The sleep of an engine that has nothing to wake for.
-const FOREVER: Duration = Duration::from_secs(1 << 30);
-
 pub(super) struct Driver {
     protocol: Protocol,
     clock: Clock,
-    inbox: mpsc::UnboundedReceiver<Command>,
     nodes: Vec<Node>,
-    /// Given by the connections of servers.
-    sockets: Arc<Signal>,
+    /// What has been read, and is not handed in yet.
+    events: Vec<Event>,
+    /// What has been asked, and is not handed in yet.
+    pub(super) intake: Vec<Command>,
+    deliveries: Vec<Delivery>,
     node_states: watch::Sender<Vec<Option<NodeState>>>,
     callers: HashMap<SectionId, Caller>,
     /// What memory nodes have answered.
     answered: VecDeque<Event>,
-    shutdowns: Vec<Box<dyn FnOnce(ShutdownError) + Send>>,
+    shutdowns: Vec<Shutdown>,
     drained: Option<ShutdownError>,
 }
 
@@ -64,8 +50,8 @@ enum Node {
 /// Who waits for what about a lease.
 struct Caller {
     status: Arc<Status>,
-    acquiring: Option<oneshot::Sender<Result<(), Refusal>>>,
-    extending: Vec<oneshot::Sender<Result<(), Vec<Verdict>>>>,
+    acquiring: Option<Acquiring>,
+    extending: Vec<Extending>,
     releasing: Option<oneshot::Sender<Release>>,
 }
 
@@ -73,7 +59,6 @@ impl Driver {
     pub(super) fn new(
         protocol: Protocol,
         clock: Clock,
-        inbox: mpsc::UnboundedReceiver<Command>,
         nodes: Vec<Target>,
         node_states: watch::Sender<Vec<Option<NodeState>>>,
     ) -> Self {
@@ -88,9 +73,10 @@ impl Driver {
         let mut driver = Self {
             protocol,
             clock,
-            inbox,
             nodes: nodes.into_iter().enumerate().map(start).collect(),
-            sockets: Arc::default(),
+            events: Vec::new(),
+            intake: Vec::new(),
+            deliveries: Vec::new(),
             node_states,
             callers: HashMap::new(),
             answered: VecDeque::new(),
@@ -102,87 +88,81 @@ impl Driver {
         driver
     }
 
-    /// Runs until it is shut down and everything that can be released is.
-    pub(super) async fn run(mut self) {
-        let mut intake = Vec::with_capacity(LARGEST_INTAKE);
-        let mut events = Vec::new();
-        let mut sleep = pin!(tokio::time::sleep(Duration::ZERO));
-        let left = loop {
-            if let Some(left) = self.drained {
-                break left;
-            }
-            let until = tokio::time::Instant::now() + self.until_wakeup();
-            // A timer that is early wakes for nothing once; one that is never moved costs less.
-            if until < sleep.deadline() || sleep.is_elapsed() {
-                sleep.as_mut().reset(until);
-            }
-            poll_fn(|cx| self.poll_inputs(cx, &mut events, &mut intake, sleep.as_mut())).await;
-            events.drain(..).for_each(|event| self.handle(event));
-            let is_flood = intake.len() == LARGEST_INTAKE;
-            intake
-                .drain(..)
-                .for_each(|command| self.on_command(command));
-            if self.until_wakeup().is_zero() {
-                self.handle(Event::Wakeup);
-            }
-            if is_flood {
-                // Sockets become ready only while the thread is left to the runtime, and a node whose
-                // answers are not read would be given up.
-                tokio::task::yield_now().await;
-            }
-        };
-        self.write_last(&mut events).await;
-        self.shutdowns.drain(..).for_each(|done| done(left));
-    }
-
-    /// A release that was decided in the last step goes out, though its reply is not awaited any more.
-    async fn write_last(&mut self, events: &mut Vec<Event>) {
-        let write = poll_fn(|cx| {
-            for node in &mut self.nodes {
-                if let Node::Redis(server) = node {
-                    server.poll(cx, events);
-                }
-            }
-            Poll::Ready(())
-        });
-        tokio::task::unconstrained(write).await;
-    }
-
-    /// Sends what is to be sent, and waits for something to happen.
-    fn poll_inputs(
+    /// Sends what is to be sent, and collects what has come: of all nodes if `are_ready`, of those that
+    /// have work otherwise. `sockets` is woken by what comes next; what needs the engine's runtime is left
+    /// where `engine` is not given, which it wakes.
+    pub(super) fn poll_nodes(
         &mut self,
-        cx: &mut Context<'_>,
-        events: &mut Vec<Event>,
-        intake: &mut Vec<Command>,
-        sleep: Pin<&mut Sleep>,
-    ) -> Poll<()> {
-        let are_ready = self.sockets.take(cx.waker());
-        let waker = Waker::from(Arc::clone(&self.sockets));
-        let mut of_sockets = Context::from_waker(&waker);
+        are_ready: bool,
+        sockets: &mut Context<'_>,
+        engine: Option<&mut Context<'_>>,
+    ) {
+        #[cfg(feature = "test-util")]
+        let mut engine = engine;
         for node in &mut self.nodes {
             match node {
-                Node::Redis(server) if are_ready || server.has_work() => {
-                    server.poll(&mut of_sockets, events);
-                }
-                Node::Redis(_) => {}
-                Node::Memory(_) => {}
+                Node::Redis(server) if are_ready || server.has_work() => match engine {
+                    Some(_) => server.poll(sockets, &mut self.events),
+                    None => server.poll_outside(sockets, &mut self.events),
+                },
+                Node::Redis(_) | Node::Memory(_) => {}
                 #[cfg(feature = "test-util")]
-                Node::Faulty(link) => link.poll(cx, events),
+                Node::Faulty(link) => {
+                    if let Some(engine) = &mut engine {
+                        link.poll(engine, &mut self.events);
+                    }
+                }
             }
         }
-        // Ready with nothing once no handle is left, and then at all times.
-        let _ = self.inbox.poll_recv_many(cx, intake, LARGEST_INTAKE);
-        if !intake.is_empty() || !events.is_empty() {
-            return Poll::Ready(());
-        }
-        sleep.poll(cx)
     }
 
-    fn until_wakeup(&self) -> Duration {
-        match self.protocol.next_wakeup() {
-            Some(at) => at.since(self.clock.now()).min(LONGEST_SLEEP),
-            None => FOREVER,
+    /// A node is to be polled although nothing has woken it.
+    pub(super) fn has_work(&self) -> bool {
+        let mut nodes = self.nodes.iter();
+        nodes.any(|node| matches!(node, Node::Redis(server) if server.has_work()))
+    }
+
+    /// A server has so much to answer that what is asked now can wait for more.
+    pub(super) fn is_busy(&self) -> bool {
+        let mut nodes = self.nodes.iter();
+        nodes.any(|node| matches!(node, Node::Redis(server) if server.is_busy()))
+    }
+
+    /// Hands in what has been read and asked, and that time has passed.
+    pub(super) fn take_in(&mut self) {
+        let mut events = std::mem::take(&mut self.events);
+        events.drain(..).for_each(|event| self.handle(event));
+        self.events = events;
+        let mut intake = std::mem::take(&mut self.intake);
+        intake
+            .drain(..)
+            .for_each(|command| self.on_command(command));
+        self.intake = intake;
+        let due = self.next_wakeup();
+        if due.is_some_and(|due| due <= self.clock.now()) {
+            self.handle(Event::Wakeup);
         }
+    }
+
+    /// When there is something to do again if nothing happens.
+    pub(super) fn next_wakeup(&self) -> Option<Instant> {
+        self.protocol.next_wakeup()
+    }
+
+    /// Set once it has been shut down, and everything that can be released is.
+    pub(super) const fn drained(&self) -> Option<ShutdownError> {
+        self.drained
+    }
+
+    /// What is to be told once this driver is free again.
+    pub(super) fn take_deliveries(&mut self) -> Vec<Delivery> {
+        std::mem::take(&mut self.deliveries)
+    }
+
+    /// Who has shut it down, and what is left.
+    pub(super) fn take_shutdowns(&mut self) -> (ShutdownError, Vec<Shutdown>) {
+        let left = self.drained.unwrap_or_default();
+        (left, std::mem::take(&mut self.shutdowns))
     }
 
     fn on_command(&mut self, command: Command) {
@@ -212,22 +192,30 @@ impl Driver {
                         keys: keys.to_vec(),
                         params,
                     },
+                    Keys::Permit(key, permits) => Event::AskPermit {
+                        section,
+                        key,
+                        permits,
+                        params,
+                    },
                 });
             }
             Command::Extend { section, answer } => {
                 // Of a lease that is over nothing is heard any more: dropping the sender says so.
-                if let Some(caller) = self.callers.get_mut(&section)
-                    && caller.status.loss().is_none()
-                {
-                    caller.extending.push(answer);
-                    self.handle(Event::Extend { section });
+                let caller = self.callers.get_mut(&section);
+                match caller.filter(|caller| caller.status.loss().is_none()) {
+                    Some(caller) => {
+                        caller.extending.push(answer);
+                        self.handle(Event::Extend { section });
+                    }
+                    None => self.deliveries.push(Delivery::Unheard(None, vec![answer])),
                 }
             }
             Command::End { section, answer } => {
                 let report = answer.is_some();
                 match self.callers.get_mut(&section) {
                     Some(caller) if report => caller.releasing = answer,
-                    _ => drop(self.callers.remove(&section)),
+                    _ => self.forget(section),
                 }
                 self.handle(Event::End { section, report });
             }
@@ -288,8 +276,12 @@ impl Driver {
             Action::Send(order) => self.send(order),
             Action::Answer { section, answer } => self.answer(section, answer),
             Action::NodeChanged { node, state } => {
-                self.node_states
-                    .send_modify(|states| states[node.0] = Some(state));
+                self.node_states.send_if_modified(|states| {
+                    states[node.0] = Some(state);
+                    false
+                });
+                let delivery = Delivery::Nodes(self.node_states.clone());
+                self.deliveries.push(delivery);
             }
             Action::Drained(left) => self.drained = Some(left),
         }
@@ -320,40 +312,49 @@ impl Driver {
         let Some(caller) = self.callers.get_mut(&section) else {
             return;
         };
+        let deliveries = &mut self.deliveries;
         match answer {
             Answer::Granted { deadline, token } => {
                 caller.status.grant(deadline, token);
-                if let Some(acquiring) = caller.acquiring.take() {
-                    let _ = acquiring.send(Ok(()));
-                }
+                let acquiring = caller.acquiring.take();
+                deliveries.extend(acquiring.map(|to| Delivery::Acquired(to, Ok(()))));
             }
             Answer::Refused(refusal) => {
-                if let Some(acquiring) = caller.acquiring.take() {
-                    let _ = acquiring.send(Err(refusal));
-                }
-                self.callers.remove(&section);
+                let acquiring = caller.acquiring.take();
+                deliveries.extend(acquiring.map(|to| Delivery::Acquired(to, Err(refusal))));
+                self.forget(section);
             }
             Answer::Extended { deadline } => {
                 caller.status.hold_until(deadline);
-                for extending in caller.extending.drain(..) {
-                    let _ = extending.send(Ok(()));
-                }
+                let extending = caller.extending.drain(..);
+                deliveries.extend(extending.map(|to| Delivery::Extended(to, Ok(()))));
             }
             Answer::NotExtended { verdicts } => {
-                for extending in caller.extending.drain(..) {
-                    let _ = extending.send(Err(verdicts.clone()));
-                }
+                let extending = caller.extending.drain(..);
+                let told = extending.map(|to| Delivery::Extended(to, Err(verdicts.clone())));
+                deliveries.extend(told);
             }
             Answer::Over(loss) => {
-                caller.status.end(loss);
-                caller.extending.clear();
+                if caller.status.end_untold(loss) {
+                    deliveries.push(Delivery::Over(Arc::clone(&caller.status)));
+                }
+                let extending = std::mem::take(&mut caller.extending);
+                deliveries.push(Delivery::Unheard(None, extending));
             }
             Answer::Released(release) => {
-                if let Some(releasing) = caller.releasing.take() {
-                    let _ = releasing.send(release);
-                }
-                self.callers.remove(&section);
+                let releasing = caller.releasing.take();
+                deliveries.extend(releasing.map(|to| Delivery::Released(to, release)));
+                self.forget(section);
             }
+        }
+    }
+
+    fn forget(&mut self, section: SectionId) {
+        if let Some(caller) = self.callers.remove(&section)
+            && (caller.acquiring.is_some() || !caller.extending.is_empty())
+        {
+            let unheard = Delivery::Unheard(caller.acquiring, caller.extending);
+            self.deliveries.push(unheard);
         }
     }
 }
@@ -368,36 +369,8 @@ impl Drop for Driver {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use redlock_protocol::Env;
-
-    use super::*;
-
-    #[tokio::test]
-    async fn an_engine_without_handles_sleeps() {
-        let (inbox, received) = mpsc::unbounded_channel();
-        let env = Env {
-            random: Box::new(|| 1),
-            wall_micros: Box::new(|| 1),
-        };
-        let settings = redlock_protocol::Settings {
-            silence_limit: LONGEST_SLEEP,
-            may_evict: false,
-            max_ttl: LONGEST_SLEEP,
-            default_ttl: LONGEST_SLEEP,
-            assume_fresh: false,
-            busy_from: redlock_protocol::BUSY_FROM,
-            mixed_fleet: false,
-        };
-        let protocol = Protocol::new(0, settings, env, Clock::System.now());
-        let (states, _) = watch::channel(Vec::new());
-        let mut driver = Driver::new(protocol, Clock::System, received, Vec::new(), states);
-        drop(inbox);
-        let mut sleep = pin!(tokio::time::sleep(FOREVER));
-        let mut cx = Context::from_waker(Waker::noop());
-        let (mut events, mut intake) = (Vec::new(), Vec::new());
-        let polled = driver.poll_inputs(&mut cx, &mut events, &mut intake, sleep.as_mut());
-        assert!(polled.is_pending());
+impl fmt::Debug for Driver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Driver").finish_non_exhaustive()
     }
 }

@@ -1,9 +1,11 @@
-//! The only thread, runtime and clock. Owns connections, timers, renewals and releases, so that
-//! they live on when a caller's future, task or whole runtime is gone. Knows no rule of the
-//! protocol.
+//! The only runtime and clock. Owns connections, timers, renewals and releases, so that
+//! they live on when a caller's future, task or whole runtime is gone. Callers lend it their threads for
+//! what they ask. Knows no rule of the protocol.
 
 mod clock;
+mod combiner;
 mod command;
+mod delivery;
 mod driver;
 mod signal;
 mod status;
@@ -23,12 +25,21 @@ use redlock_protocol::{
 };
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
-    sync::{mpsc, oneshot, watch},
+    sync::{oneshot, watch},
 };
 use uuid::Uuid;
 
-use self::{clock::Clock, command::Command, driver::Driver};
-pub(crate) use self::{clock::is_paused_here, command::Keys, status::Status};
+use self::{
+    clock::Clock,
+    combiner::{Combiner, EndsWithTask},
+    command::Command,
+    driver::Driver,
+};
+pub(crate) use self::{
+    clock::is_paused_here,
+    command::{Keys, Stopped},
+    status::Status,
+};
 use crate::node::Target;
 
 /// How long releases are still carried out after the last handle of an engine is gone.
@@ -49,7 +60,7 @@ pub(crate) struct Config {
 /// The way to ask an engine for something. Dropping it ends the engine, releases first.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    inbox: mpsc::UnboundedSender<Command>,
+    combiner: Arc<Combiner>,
     clock: Clock,
     nodes: watch::Receiver<Vec<Option<NodeState>>>,
     next_section: AtomicU64,
@@ -59,10 +70,6 @@ pub(crate) struct Engine {
     /// It works only while somebody drives the runtime that it is on.
     needs_threads_of_others: bool,
 }
-
-/// The engine is gone: shut down, its runtime dropped, or left behind by a fork.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stopped;
 
 impl Config {
     fn random(&self) -> Box<dyn FnMut() -> u128 + Send> {
@@ -89,7 +96,6 @@ fn seeded(mut state: u64) -> impl FnMut() -> u128 {
 impl Engine {
     /// Starts an engine. Fails if the operating system gives it no thread.
     pub(crate) fn start(config: Config) -> std::io::Result<Self> {
-        let (inbox, received) = mpsc::unbounded_channel();
         let (node_states, nodes) = watch::channel(vec![None; config.nodes.len()]);
         let own_thread = config.runtime.is_none();
         let is_current_thread = |runtime: &Handle| {
@@ -113,25 +119,37 @@ impl Engine {
             },
             clock.now(),
         );
-        let driver_clock = clock.clone();
-        let run =
-            move || Driver::new(protocol, driver_clock, received, config.nodes, node_states).run();
-        match config.runtime {
+        // With a clock of a runtime, or nodes that live in one, only the engine works.
+        let do_callers_work = own_thread && config.nodes.iter().all(Target::works_anywhere);
+        let engine_clock = clock.clone();
+        let start = move || {
+            let driver = Driver::new(protocol, engine_clock.clone(), config.nodes, node_states);
+            Arc::new(Combiner::new(driver, engine_clock, do_callers_work))
+        };
+        let combiner = match config.runtime {
             Some(runtime) => {
                 let _guard = runtime.enter();
-                runtime.spawn(run());
+                let combiner = start();
+                let task = EndsWithTask(Arc::clone(&combiner));
+                runtime.spawn(async move { task.run().await });
+                combiner
             }
             None => {
                 let runtime = tokio::runtime::Builder::new_current_thread()
                     .enable_all()
                     .build()?;
+                let guard = runtime.enter();
+                let combiner = start();
+                drop(guard);
+                let task = EndsWithTask(Arc::clone(&combiner));
                 thread::Builder::new()
                     .name("redlock".to_owned())
-                    .spawn(move || runtime.block_on(async { run().await }))?;
+                    .spawn(move || runtime.block_on(async { task.run().await }))?;
+                combiner
             }
-        }
+        };
         Ok(Self {
-            inbox,
+            combiner,
             clock,
             nodes,
             next_section: AtomicU64::new(0),
@@ -261,7 +279,7 @@ impl Engine {
         if std::process::id() != self.process {
             return Err(Stopped);
         }
-        self.inbox.send(command).map_err(|_| Stopped)
+        self.combiner.tell(command)
     }
 }
 

@@ -19,10 +19,23 @@ pub(super) struct Signal {
 }
 
 impl Signal {
-    /// True if it has been given since this was asked last. `engine` is woken when it is given again.
-    pub(super) fn take(&self, engine: &Waker) -> bool {
-        // Registered before the look, so that a signal in between is not missed.
+    /// `engine` is woken when the signal is given, or for something else.
+    pub(super) fn register(&self, engine: &Waker) {
         self.engine.register(engine);
+    }
+
+    /// Wakes the engine for something else.
+    pub(super) fn wake_engine(&self) {
+        self.engine.wake();
+    }
+
+    /// True if it has been given since it was taken last.
+    pub(super) fn is_given(&self) -> bool {
+        self.was_given.load(Ordering::Acquire)
+    }
+
+    /// The same, and takes it.
+    pub(super) fn take(&self) -> bool {
         self.was_given.swap(false, Ordering::AcqRel)
     }
 }
@@ -46,10 +59,11 @@ mod tests {
     fn a_signal_is_taken_once_and_wakes_the_engine() {
         let engine = Arc::new(Signal::default());
         let signal = Arc::new(Signal::default());
-        assert!(!signal.take(&Waker::from(Arc::clone(&engine))));
+        signal.register(&Waker::from(Arc::clone(&engine)));
+        assert!(!signal.is_given() && !signal.take());
         Waker::from(Arc::clone(&signal)).wake();
-        assert!(engine.take(Waker::noop()));
-        assert!(signal.take(Waker::noop()));
-        assert!(!signal.take(Waker::noop()));
+        assert!(engine.take());
+        assert!(signal.is_given() && signal.take());
+        assert!(!signal.is_given() && !signal.take());
     }
 }

@@ -56,9 +56,19 @@ impl Status {
 
     /// The lease is over. The first reason stands.
     pub(crate) fn end(&self, loss: Loss) {
-        if self.loss.set(loss).is_ok() {
-            self.changed.notify_waiters();
+        if self.end_untold(loss) {
+            self.tell_end();
         }
+    }
+
+    /// The same, and true if those who wait for the end are still to be [told](Self::tell_end).
+    pub(super) fn end_untold(&self, loss: Loss) -> bool {
+        self.loss.set(loss).is_ok()
+    }
+
+    /// Wakes those who wait for the end.
+    pub(super) fn tell_end(&self) {
+        self.changed.notify_waiters();
     }
 
     /// The holder has let go.

@@ -20,13 +20,14 @@ mod wire;
 
 use std::{
     collections::VecDeque,
+    mem::{self, Discriminant},
     sync::Arc,
     task::{Context, Poll},
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
 use redis::Value;
-use redlock_protocol::{ConnectionId, Event, NodeId, Order, Request, RequestId};
+use redlock_protocol::{ConnectionId, Event, NodeId, Order, Reply, Request, RequestId};
 
 pub use self::endpoint::Credentials;
 #[cfg(feature = "tls")]
@@ -45,6 +46,10 @@ use crate::script;
 /// end.
 const MOST_AT_ONCE: usize = 1_024;
 
+/// From so many replies that a server owes, requests of callers wait for each other and go out together:
+/// a write costs more than what is in it.
+const BUSY: usize = 8;
+
 /// Where a node is.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
@@ -52,6 +57,17 @@ pub(crate) enum Target {
     Memory(Arc<Memory>),
     #[cfg(feature = "test-util")]
     Faulty(Arc<Faulty>),
+}
+
+impl Target {
+    /// Whether any thread can speak to it, and not only one of the engine's runtime.
+    pub(crate) const fn works_anywhere(&self) -> bool {
+        match self {
+            Self::Redis(_) | Self::Memory(_) => true,
+            #[cfg(feature = "test-util")]
+            Self::Faulty(_) => false,
+        }
+    }
 }
 
 /// A Redis server.
@@ -79,6 +95,9 @@ struct Session {
     /// What the next replies are for, in their order: nothing, where a command only goes before
     /// another.
     owed: VecDeque<Option<(RequestId, Request)>>,
+    /// The scripts that the server did not know when it was asked last. The next request of that kind
+    /// brings the text, and from then on the server knows it.
+    unknown: Vec<Discriminant<Request>>,
 }
 
 impl Server {
@@ -109,7 +128,7 @@ impl Server {
     /// the protocol learns of the broken connection and counts whatever was on it as unanswered.
     pub(crate) fn send(&mut self, order: Order) {
         if let State::Open(_, session) = &mut self.state {
-            session.send(order, &self.hash);
+            session.send(order.request, order.body, &self.hash);
             self.has_work = true;
         }
     }
@@ -136,19 +155,31 @@ impl Server {
                         connection,
                         facts: opened.facts,
                     });
-                    let owed = VecDeque::new();
-                    let wire = opened.wire;
-                    self.state = State::Open(connection, Session { wire, owed });
+                    self.state = State::Open(connection, Session::new(opened.wire));
                 }
                 Err(reason) => return self.break_off(connection, reason, events),
             }
         }
         if let State::Open(connection, session) = &mut self.state {
             let connection = *connection;
-            if let Err(reason) = session.poll(node, cx, events) {
+            if let Err(reason) = session.poll(node, &self.hash, cx, events) {
                 self.break_off(connection, reason, events);
             }
         }
+    }
+
+    /// The same outside the runtime of the engine. There a connection can be used and not made, so that is
+    /// left for later.
+    pub(crate) fn poll_outside(&mut self, cx: &mut Context<'_>, events: &mut Vec<Event>) {
+        match self.state {
+            State::Opening(..) => self.has_work = true,
+            State::Idle | State::Open(..) => self.poll(cx, events),
+        }
+    }
+
+    /// It has so much to answer that what is asked now can wait for more.
+    pub(crate) fn is_busy(&self) -> bool {
+        matches!(&self.state, State::Open(_, session) if session.owed.len() >= BUSY)
     }
 
     fn break_off(&mut self, connection: ConnectionId, reason: Arc<str>, events: &mut Vec<Event>) {
@@ -162,21 +193,54 @@ impl Server {
 }
 
 impl Session {
-    fn send(&mut self, order: Order, hash: &str) {
+    const fn new(wire: Wire) -> Self {
+        Self {
+            wire,
+            owed: VecDeque::new(),
+            unknown: Vec::new(),
+        }
+    }
+
+    fn send(&mut self, request: RequestId, body: Request, hash: &str) {
+        let kind = mem::discriminant(&body);
+        let unknown = self.unknown.iter().position(|&unknown| unknown == kind);
+        if let Some(place) = unknown {
+            self.unknown.swap_remove(place);
+        }
         let out = self.wire.out();
-        for preface in script::preface(&order.body) {
+        for preface in script::preface(&body) {
             script::write(&preface, out);
             self.owed.push_back(None);
         }
-        let command = script::command(&order.body, hash, order.with_source);
+        let command = script::command(&body, hash, unknown.is_some());
         script::write(&command, out);
-        self.owed.push_back(Some((order.request, order.body)));
+        self.owed.push_back(Some((request, body)));
+    }
+
+    /// Takes in the answer to a request. If the server did not know the script, a vote is left to the
+    /// protocol, which first asks who the server is, and may not want it any more. Anything else is sent
+    /// again: a release does no harm whenever it comes, and what is read later is no older for that.
+    fn on_answer(
+        &mut self,
+        (request, body): (RequestId, Request),
+        answer: Value,
+        hash: &str,
+    ) -> Option<(RequestId, Reply)> {
+        if reply::lacks_script(&answer) {
+            self.unknown.push(mem::discriminant(&body));
+            if !script::is_vote(&body) {
+                self.send(request, body, hash);
+                return None;
+            }
+        }
+        Some((request, reply::parse(&body, answer)))
     }
 
     /// Fails with a reason when the connection has broken.
     fn poll(
         &mut self,
         node: NodeId,
+        hash: &str,
         cx: &mut Context<'_>,
         events: &mut Vec<Event>,
     ) -> Result<(), Arc<str>> {
@@ -192,11 +256,15 @@ impl Session {
                     events.extend(keys.map(|key| Event::Changed { node, key }));
                 }
                 answer => match self.owed.pop_front() {
-                    Some(Some((request, body))) => events.push(Event::Reply {
-                        node,
-                        request,
-                        reply: reply::parse(&body, answer),
-                    }),
+                    Some(Some(owed)) => match self.on_answer(owed, answer, hash) {
+                        Some((request, reply)) => events.push(Event::Reply {
+                            node,
+                            request,
+                            reply,
+                        }),
+                        // It is written in the next step.
+                        None => cx.waker().wake_by_ref(),
+                    },
                     Some(None) => {}
                     None => return Err(connection::unasked(&answer)),
                 },

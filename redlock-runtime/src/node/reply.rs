@@ -40,6 +40,8 @@ const UNTOUCHED: &[&str] = &[
 /// done before it.
 const NO_RIGHT: &str = "The user executing the script can't run";
 
+const NO_SCRIPT: &str = "NOSCRIPT";
+
 /// No time that a server names is taken for longer: a hundred years, so that sums with it are no
 /// concern.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
@@ -82,10 +84,15 @@ pub(super) fn parse(request: &Request, answer: Value) -> Reply {
     })
 }
 
+/// The server does not know the script that it was to run, and has done nothing.
+pub(super) fn lacks_script(answer: &Value) -> bool {
+    matches!(answer, Value::ServerError(error) if error.code() == NO_SCRIPT)
+}
+
 fn refused(request: &Request, error: &ServerError) -> Reply {
     let code = error.code();
     match request {
-        _ if code == "NOSCRIPT" => Reply::NoScript,
+        _ if code == NO_SCRIPT => Reply::NotAdmitted,
         // Something else stands under the key now, so it is not ours.
         Request::Watch { .. } if code == "WRONGTYPE" => Reply::Taken { owner: None },
         Request::Extend { .. } | Request::Release { .. } if code == "WRONGTYPE" => Reply::NotOwner,
@@ -637,7 +644,8 @@ mod tests {
         assert!(!refused(&acquire(), "ERR unknown command"));
         assert!(!refused(&acquire(), "UNKILLABLE x"));
         let no_script = error("NOSCRIPT No matching script.");
-        assert_eq!(parse(&acquire(), no_script), Reply::NoScript);
+        assert!(lacks_script(&no_script));
+        assert_eq!(parse(&acquire(), no_script), Reply::NotAdmitted);
         let wrong = || error("WRONGTYPE Operation against a key");
         assert_eq!(parse(&release(), wrong()), Reply::NotOwner);
         assert_eq!(parse(&extend(None), wrong()), Reply::NotOwner);

@@ -129,6 +129,14 @@ pub(crate) fn command<'a>(request: &'a Request, hash: &'a str, with_source: bool
     }
 }
 
+/// The node does it only if it votes, and has to be asked who it is before it is asked again.
+pub(crate) const fn is_vote(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Acquire { .. } | Request::Extend { .. } | Request::PutBack { .. }
+    )
+}
+
 fn vote<'a>(request: &'a Request, hash: &'a str, with_source: bool) -> Command<'a> {
     let run = |script, key: &'a str| run(script, with_source, &[key, hash]);
     match request {

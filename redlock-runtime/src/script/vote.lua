@@ -3,7 +3,8 @@
 --   is proposed ('' for both if none is wanted), fingerprint of the lock, and what the script adds
 -- -1: another admission stands, or none
 -- error REDLOCK: there is no room for the block above the counter; nothing was written
-local waiter_field = 'waiter ' .. ARGV[4]
+-- With the number of the slot, if the lock is one of several.
+local waiter_field = 'waiter ' .. ARGV[4] .. (string.match(KEYS[1], '#%d%d?$') or '')
 local node = redis.pcall('HMGET', KEYS[2], 'admission', ARGV[4], waiter_field, 'longest', 'longest_until')
 -- What is no hash names no admission.
 if node.err and not string.find(node.err, 'WRONGTYPE') then

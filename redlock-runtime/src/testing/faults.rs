@@ -1,8 +1,9 @@
 //! What can befall a lock.
 
-use redlock_protocol::Loss;
+use redlock_protocol::{Loss, slot_key};
 
 use super::{rival::HeldElsewhere, test_redlock::TestRedlock};
+use crate::config::PERMITS;
 
 impl TestRedlock {
     /// Lets another client hold `key` on all nodes from now on, until the returned value is dropped.
@@ -26,13 +27,30 @@ impl TestRedlock {
     /// assert!(guard.unwrap().is_held());
     /// # }
     /// ```
+    ///
+    /// Each of the [permits](crate::Lock::permits) of a lock has a key of its own, from `report#0` on:
+    ///
+    /// ```
+    /// # use redlock_runtime::{LockError, Redlock};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// let redlock = Redlock::test();
+    /// let report = redlock.lock("report").permits(2);
+    /// let other = redlock.held_elsewhere("report#0");
+    /// let guard = report.clone().acquire().await.unwrap();
+    /// assert!(matches!(report.clone().acquire().await, Err(LockError::Contended(_))));
+    /// drop(other);
+    /// assert!(report.acquire().await.is_ok() && guard.is_held());
+    /// # }
+    /// ```
     #[doc(alias = "steal")]
     pub fn held_elsewhere(&self, key: &str) -> HeldElsewhere {
         HeldElsewhere::new(self.redlock.clone(), self.nodes.clone(), self.on_nodes(key))
     }
 
     /// Deletes the key of a lock from all nodes, as an operator does by mistake: the holder gets
-    /// [`LockError::Lost`](crate::LockError::Lost) as soon as this task awaits something.
+    /// [`LockError::Lost`](crate::LockError::Lost) as soon as this task awaits something. Of a lock with
+    /// [permits](crate::Lock::permits) all are deleted.
     ///
     /// # Panics
     /// If the lock is not held.
@@ -42,6 +60,9 @@ impl TestRedlock {
         let key = self.on_nodes(key);
         for node in &self.nodes {
             node.delete(&key);
+            for slot in 0..*PERMITS.end() {
+                node.delete(&slot_key(&key, slot));
+            }
         }
     }
 

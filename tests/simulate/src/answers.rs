@@ -25,6 +25,7 @@ impl World {
         match (answer, stage) {
             (Answer::Granted { deadline, token }, Stage::Asking { by }) => {
                 self.clients[client].tasks[task].token = token;
+                self.find_slot(client, task, token);
                 self.on_token(client, task, token);
                 self.in_time(client, by, "of a grant");
                 self.granted(client, task, deadline);
@@ -90,11 +91,12 @@ impl World {
         }
         self.check_cover(client, task, deadline);
         self.check_period(client, task, deadline);
-        if !self.checker.leave(client, key, section) {
+        let is_first = self.checker.leave(client, self.line_of(key), section);
+        if !is_first && self.is_in_order() {
             let what = format!("client {client}'s {section:?} is granted before its turn");
             self.violation(Rule::Line, what);
         }
-        self.on_holder(key);
+        self.on_holder(client, task);
         self.believe(
             key,
             Belief {
@@ -211,7 +213,7 @@ impl World {
                 Release::AlreadyExpired => {
                     over == Over::Yes || nodes - missing < majority || kept < majority
                 }
-                _ => over == Over::No && self.may_be_unknown(),
+                _ => over == Over::No && self.may_be_unknown(client),
             };
             if !truth {
                 let what = format!(
@@ -225,12 +227,14 @@ impl World {
     }
 
     /// Some node may not have replied to a release.
-    fn may_be_unknown(&self) -> bool {
+    fn may_be_unknown(&self, client: usize) -> bool {
         let calm = matches!(self.phase, Phase::Calm | Phase::Storm);
         let is_sick = (0..self.nodes.len()).any(|node| !self.can_vote(node));
         // A release waits for the round before it, and for the refusals of sick nodes.
         let is_hasty = self.plan.plain_params().round_timeout() < nanos(20 * MILLI);
-        !calm || self.plan.half_open_at_last || is_sick || is_hasty
+        // A node whose clock seems to be ahead, because the client's stood still, is not believed.
+        let is_doubted = self.clients[client].links.iter().any(|link| !link.is_voter);
+        !calm || self.plan.half_open_at_last || is_sick || is_doubted || is_hasty
     }
 
     /// The protocol says what it thinks of a node.

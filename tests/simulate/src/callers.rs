@@ -164,10 +164,12 @@ impl World {
             }
             _ => self.draw_question(client, task),
         };
+        let (key, params) = (self.line_of(key), self.on_terms(params));
+        let rounds = self.rounds(&params);
         let one = &mut self.clients[client];
         one.sections += 1;
         let section = SectionId(one.sections * TASKS + task as u64);
-        let by = one.limit(self.now, params.wait + params.round_timeout());
+        let by = one.limit(self.now, params.wait + rounds * params.round_timeout());
         let asking = &mut one.tasks[task];
         asking.errands = asking.errands.saturating_sub(1);
         asking.key = key;
@@ -185,15 +187,8 @@ impl World {
             let after = self.random.below(after);
             self.schedule(client, task, after);
         }
-        let key = std::sync::Arc::clone(&self.names[key]);
-        self.handle(
-            client,
-            Event::Ask {
-                section,
-                key,
-                params,
-            },
-        );
+        let question = self.question(section, key, params);
+        self.handle(client, question);
     }
 
     /// Which lock, and on what terms.

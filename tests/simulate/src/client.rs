@@ -6,7 +6,9 @@ use std::{
     time::Duration,
 };
 
-use redlock_protocol::{Action, Env, Event, Instant, Order, Protocol, Settings, ShutdownError};
+use redlock_protocol::{
+    Action, Env, Event, Instant, Order, Protocol, Request, Settings, ShutdownError,
+};
 
 use crate::{
     EPOCH, MICRO, MILLI,
@@ -227,6 +229,8 @@ impl World {
     }
 
     fn send_order(&mut self, client: usize, order: Order) {
+        let is_admission = matches!(order.body, Request::Admit { .. });
+        let is_cut_off = is_admission && self.is_cut_off(client, order.node.0);
         let one = &mut self.clients[client];
         one.costs.on_send(&order);
         let sender = Sender {
@@ -234,11 +238,10 @@ impl World {
             incarnation: one.incarnation,
             now: one.clock.read(self.now),
             lost_at: self.nodes[order.node.0].lost_at,
+            is_cut_off,
         };
         let what = (order.request, &order.body);
-        let (tag, broken) = self
-            .checker
-            .on_send(sender, order.node.0, what, order.with_source);
+        let (tag, broken) = self.checker.on_send(sender, order.node.0, what);
         if let Some((rule, what)) = broken {
             self.violation(rule, what);
         }

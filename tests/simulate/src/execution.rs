@@ -21,8 +21,7 @@ impl World {
         }
         let voted = self.nodes[node].votes();
         let is_blind = self.is_blind(connection);
-        let what = (body, sent.with_source);
-        let (reply, effect) = self.nodes[node].run(connection, is_blind, what, *tag, self.now);
+        let (reply, effect) = self.nodes[node].run(connection, is_blind, body, *tag, self.now);
         if !voted && self.nodes[node].votes() {
             self.on_reseed(node, *tag);
         }
@@ -96,7 +95,6 @@ impl World {
             }
             Reply::Held { .. }
             | Reply::NotAdmitted
-            | Reply::NoScript
             | Reply::Refused {
                 is_untouched: true, ..
             } if matches!(body, Request::Acquire { .. } | Request::PutBack { .. }) => {
@@ -111,21 +109,40 @@ impl World {
         }
     }
 
-    /// How many other nodes remember their counters and can be asked for them.
-    fn nodes_that_can_tell(&self, node: usize) -> usize {
-        let can_tell = |&other: &usize| {
-            let one = &self.nodes[other];
-            let replies = !one.down && one.silent_until <= self.now;
-            other != node && one.remembers && one.votes() && self.can_vote(other) && replies
-        };
-        (0..self.nodes.len()).filter(can_tell).count()
+    /// Remembers its counters and can be asked for them.
+    fn can_tell(&self, node: usize) -> bool {
+        let one = &self.nodes[node];
+        let replies = !one.down && one.silent_until <= self.now;
+        one.remembers && one.votes() && self.can_vote(node) && replies
+    }
+
+    /// So few other nodes that one of them need not have been in a quorum of before.
+    fn are_too_few(&self, node: usize, can_tell: impl Fn(usize) -> bool) -> bool {
+        let nodes = self.nodes.len();
+        let others = (0..nodes).filter(|&other| other != node && can_tell(other));
+        others.count() <= nodes - majority(nodes)
+    }
+
+    /// A client is about to admit a node: has it been connected to too few that can tell, when it asked
+    /// all for their counters?
+    pub(crate) fn is_cut_off(&self, client: usize, node: usize) -> bool {
+        let one = &self.clients[client];
+        let asked = self.checker.read_at(client, node);
+        let asked = asked.saturating_sub(self.round_trip(client));
+        let by = one.clock.read(asked);
+        let was_asked = |other: usize| one.links[other].up && one.links[other].up_since <= by;
+        self.are_too_few(node, |other| self.can_tell(other) && was_asked(other))
     }
 
     /// A node votes again.
     fn on_reseed(&mut self, node: usize, tag: Tag) {
         let now = self.now;
         let least = self.plan.least_quarantine();
-        let can_tell = self.nodes_that_can_tell(node);
+        let is_excused = match tag {
+            Tag::CUT_OFF => true,
+            Tag::CARELESS => false,
+            _ => self.are_too_few(node, |other| self.can_tell(other)),
+        };
         let one = &mut self.nodes[node];
         if one.remembers {
             return;
@@ -136,7 +153,7 @@ impl World {
         one.remembers = tag == Tag::RESEED && !in_time;
         let is_short = !one.remembers;
         self.tally.reseeds[usize::from(is_short)] += 1;
-        if is_short && can_tell <= self.nodes.len() - majority(self.nodes.len()) {
+        if is_short && is_excused {
             self.short_reseeds.push(now);
         }
     }

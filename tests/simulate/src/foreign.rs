@@ -262,6 +262,7 @@ impl World {
             let what = format!("{belief:?} and {other:?} hold key {key}");
             self.violation(Rule::Exclusion, what);
         }
+        self.check_permits();
     }
 
     pub(crate) fn disbelieve(&mut self, key: usize, client: usize, section: SectionId) {

@@ -27,6 +27,7 @@ mod names;
 mod network;
 mod node;
 mod params;
+mod permits;
 mod phases;
 mod plan;
 mod random;
@@ -261,6 +262,7 @@ impl Settings {
         while let Some(name) = arguments.next() {
             match name.as_str() {
                 "--until-found" => settings.until_found = true,
+                "--permits" => settings.wanted.permits = true,
                 "--verbose" => settings.verbose = true,
                 _ => {
                     let value = arguments.next().unwrap_or_default();

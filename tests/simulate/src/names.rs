@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use redlock_protocol::stripe;
+use redlock_protocol::{slot_key, stripe};
 
 /// The most keys that a history has.
 pub(crate) const KEYS: usize = 3;
@@ -14,12 +14,22 @@ static NAMES: LazyLock<[String; KEYS]> = LazyLock::new(|| {
     ["a".to_owned(), second.unwrap_or_default(), "c".to_owned()]
 });
 
+/// The lock of histories with permits.
+pub(crate) const POOL: &str = "p";
+
 /// The names for one history: threads that share them would wait for each other's counts.
-pub(crate) fn names() -> [Arc<str>; KEYS] {
-    NAMES.each_ref().map(|name| Arc::from(name.as_str()))
+pub(crate) fn names(are_slots: bool) -> [Arc<str>; KEYS] {
+    match are_slots {
+        true => [0, 1, 2].map(|slot| slot_key(POOL, slot)),
+        false => NAMES.each_ref().map(|name| Arc::from(name.as_str())),
+    }
 }
 
-/// Keys are named `a`, `b..` and `c`.
+/// Keys are named `a`, `b..` and `c`, or `p#0`, `p#1` and `p#2`.
 pub(crate) fn index_of(key: &str) -> usize {
-    usize::from(key.as_bytes()[0] - b'a')
+    let key = key.as_bytes();
+    usize::from(match key {
+        [b'p', b'#', slot] => slot - b'0',
+        _ => key[0] - b'a',
+    })
 }

@@ -90,7 +90,6 @@ pub(crate) struct Sent {
     delayed: bool,
     pub(crate) id: RequestId,
     pub(crate) body: Request,
-    pub(crate) with_source: bool,
     pub(crate) tag: Tag,
     /// True time.
     pub(crate) at: u64,
@@ -193,7 +192,6 @@ impl World {
             delayed: false,
             id: order.request,
             body: order.body,
-            with_source: order.with_source,
             tag,
             at: self.now,
         }));
@@ -312,6 +310,9 @@ impl World {
                 self.connections[connection].process = Some(served.process);
                 Message::Up(self.nodes[node].facts(is_blind, self.now))
             }
+            Message::Request(sent) if !self.nodes[node].learns_script(&sent.body) => {
+                return self.send_again(connection, sent);
+            }
             Message::Request(sent) => {
                 let reply = self.execute(node, connection, &sent);
                 let served = &self.nodes[node];
@@ -331,6 +332,19 @@ impl World {
             return self.hit(Fault::ReplyLost, Some(client));
         }
         self.send_to_client(connection, answer);
+    }
+
+    /// The node did not know the script. The driver sends the request again, with the script's text,
+    /// behind all that it has sent meanwhile.
+    fn send_again(&mut self, connection: usize, mut sent: Box<Sent>) {
+        let way = &mut self.connections[connection];
+        if way.broken || way.replies_vanish {
+            let client = way.client;
+            return self.hit(Fault::ReplyLost, Some(client));
+        }
+        sent.number = way.sent;
+        way.sent += 1;
+        self.send_to_node(connection, Message::Request(sent));
     }
 
     pub(crate) fn is_blind(&self, connection: usize) -> bool {

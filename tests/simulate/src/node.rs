@@ -111,6 +111,9 @@ pub(crate) enum Effect {
 
 const SCRIPTS: usize = 7;
 
+/// The scripts before this one are votes.
+const FIRST_WITHOUT_VOTE: usize = 3;
+
 impl Node {
     pub(crate) fn new(number: usize, plan: &Plan, random: &mut Random) -> Self {
         let clock = Plan::clock(random);
@@ -135,7 +138,7 @@ impl Node {
             ahead: 0,
             model: Model::new(Some(server(number, 0))),
             snapshot: (Model::new(None), [None; KEYS]),
-            names: names(),
+            names: names(plan.fleet.permits.is_some()),
             made: [None; KEYS],
             process: 0,
             server: server(number, 0),
@@ -166,6 +169,12 @@ impl Node {
     /// What a client does on each new connection, and when it asks who the node is.
     pub(crate) const fn load_scripts(&mut self) {
         self.scripts = [true; SCRIPTS];
+    }
+
+    /// False if the node does not know the script of a request that is sent again with its text.
+    pub(crate) fn learns_script(&mut self, request: &Request) -> bool {
+        let script = script(request).filter(|&script| script >= FIRST_WITHOUT_VOTE);
+        script.is_none_or(|script| std::mem::replace(&mut self.scripts[script], true))
     }
 
     pub(crate) const fn flush_scripts(&mut self) {
@@ -305,7 +314,7 @@ impl Node {
         &mut self,
         connection: usize,
         is_blind: bool,
-        (request, with_source): (&Request, bool),
+        request: &Request,
         tag: Tag,
         at: u64,
     ) -> (Reply, Effect) {
@@ -327,11 +336,11 @@ impl Node {
             let server = (!is_blind).then(|| Arc::clone(&self.server));
             return (Reply::Identity { server }, Effect::Nothing);
         }
-        if let Some(script) = script(request) {
-            if !self.scripts[script] && !with_source {
-                return (Reply::NoScript, Effect::Nothing);
-            }
-            self.scripts[script] = true;
+        if let Some(script) = script(request)
+            && !self.scripts[script]
+        {
+            // The client asks who the node is before it asks for a vote again.
+            return (Reply::NotAdmitted, Effect::Nothing);
         }
         if let Sickness::Garbling(left) = self.sickness {
             self.sickness = match left {

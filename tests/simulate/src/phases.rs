@@ -81,14 +81,15 @@ impl World {
             return;
         }
         self.phase = Phase::Storm;
+        let keys = self.plan.fleet.permits.map_or(1, |_| self.plan.fleet.keys);
         for _ in 0..2 {
             // Nobody stands back any more, and keys that nobody comes for have expired.
             let life = self.longest_life();
-            self.run_until(self.now + life);
+            self.run_until(self.clocks_run().max(self.now + life));
             if self
                 .nodes
                 .iter()
-                .any(|node| node.key(0, self.now).is_some())
+                .any(|node| (0..keys).any(|key| node.key(key, self.now).is_some()))
             {
                 // A client of another library has left it.
                 return;
@@ -180,6 +181,7 @@ impl World {
             fleet.mixed_fleet,
             self.losses && self.plan.wall != Wall::Near,
             fleet.odd,
+            fleet.permits.is_some(),
         ]
     }
 

@@ -5,8 +5,8 @@ use std::{fmt::Write, time::Duration};
 use redlock_protocol::{BUSY_FROM, key_ttl};
 
 use crate::{
-    MICRO, MILLI, SECOND, clock::Clock, faults::Fault, names::KEYS, random::Random,
-    scenario::Scenario, witnesses::Witnesses,
+    MICRO, MILLI, SECOND, clock::Clock, faults::Fault, names::KEYS, permits::Permits,
+    random::Random, scenario::Scenario, witnesses::Witnesses,
 };
 
 /// Whether the assumptions under which the protocol is safe hold.
@@ -25,6 +25,8 @@ pub(crate) struct Wanted {
     pub(crate) profile: Profile,
     pub(crate) nodes: Option<usize>,
     pub(crate) scenario: Option<Scenario>,
+    /// Every history that can have permits has some.
+    pub(crate) permits: bool,
 }
 
 /// What the wall clocks of clients have to do with the time.
@@ -93,6 +95,8 @@ pub(crate) struct Fleet {
     pub(crate) starts: Vec<u64>,
     pub(crate) tasks: usize,
     pub(crate) keys: usize,
+    /// Of one lock, whose slots are the keys.
+    pub(crate) permits: Option<Permits>,
     /// Clients of another library.
     pub(crate) foreign: usize,
     pub(crate) mixed_fleet: bool,
@@ -286,6 +290,7 @@ impl Fleet {
             starts: vec![0; clients],
             tasks,
             keys: scenario.keys(random),
+            permits: None,
             foreign: usize::from(foreign) * random.pick(&[1, 2, 5]),
             mixed_fleet: random.chance(if foreign { 750 } else { 30 }),
             default_share: random.pick(&[1, 4, 12]),

@@ -259,6 +259,7 @@ impl World {
             self.hit(Fault::ErrorsForGood, None);
             self.nodes[node].sickness = kind;
             self.nodes[node].troubled = u64::MAX;
+            self.sick[node] = Some(self.count());
         }
     }
 

@@ -36,7 +36,7 @@ pub(crate) struct Tally {
     pub(crate) draws: [u64; DRAWS.len()],
 }
 
-pub(crate) const DRAWS: [&str; 16] = [
+pub(crate) const DRAWS: [&str; 17] = [
     "two_nodes",
     "crowd_of_processes",
     "crowd_of_tasks",
@@ -53,6 +53,7 @@ pub(crate) const DRAWS: [&str; 16] = [
     "mixed_fleet",
     "meaningless_clocks_and_losses",
     "odd",
+    "permits",
 ];
 
 impl Tally {

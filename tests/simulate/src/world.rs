@@ -60,6 +60,8 @@ pub(crate) struct World {
     pub(crate) served_since: u64,
     pub(crate) storm_winners: usize,
     pub(crate) outage: Option<Outage>,
+    /// For each node, from when on it replies with errors for good.
+    pub(crate) sick: Vec<Option<Outage>>,
     /// How much has happened.
     steps: u64,
     pub(crate) log: Log,
@@ -93,17 +95,18 @@ pub(crate) struct History {
 impl World {
     pub(crate) fn new(seed: u64, wanted: Wanted, log: Log) -> Self {
         let mut random = Random::new(seed);
-        let plan = Plan::new(wanted, &mut random);
+        let mut plan = Plan::new(wanted, &mut random);
+        plan.draw_permits(seed, wanted.permits);
         let nodes = plan.servers.count;
         let new_node = |number| Node::new(number, &plan, &mut random);
         Self {
             now: 0,
             nodes: (0..nodes).map(new_node).collect(),
             wall: Arc::default(),
+            names: names(plan.fleet.permits.is_some()),
             plan,
             random,
             phase: Phase::Faulty,
-            names: names(),
             clients: Vec::new(),
             foreign: Vec::new(),
             connections: Vec::new(),
@@ -121,6 +124,7 @@ impl World {
             served_since: 0,
             storm_winners: 0,
             outage: None,
+            sick: vec![None; nodes],
             steps: 0,
             log,
         }
@@ -142,7 +146,9 @@ impl World {
         let exclusive = self.plan.profile == Profile::Inside || !self.clocks_stepped;
         let place = ((client, self.clients[client].incarnation), key);
         let (grant, wrong) = self.checker.on_token(place, token, self.now, exclusive);
-        let Some(wrong) = wrong else {
+        let permits = self.plan.fleet.permits;
+        let twice = permits.and_then(|_| self.checker.given_twice(key, token));
+        let Some(wrong) = wrong.or(twice) else {
             return;
         };
         let excused = match &wrong {

@@ -19,6 +19,7 @@ mod guide;
 mod lease;
 mod loss_alarm;
 mod memory_loss;
+mod permits;
 mod regressions;
 mod restarts;
 mod rights;

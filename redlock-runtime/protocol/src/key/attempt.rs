@@ -22,7 +22,7 @@ use super::{
 };
 use crate::{
     action::{Answer, Cause, Refusal},
-    message::{BlockRequest, Owner},
+    message::{BlockRequest, NodeId, Owner},
     rules::{
         quorum,
         token::{Block, Token},
@@ -52,7 +52,7 @@ impl Attempt {
         question.is_repeated = true;
         // Not the wall clock again: nodes grant no number that is far ahead of theirs, so one that is
         // wrong would never make them agree.
-        let proposal = self.round.next_proposal();
+        let proposal = self.round.next_proposal(cx.now());
         question.block = question
             .block
             .map(|block| BlockRequest { proposal, ..block });
@@ -72,8 +72,15 @@ impl Key {
         if cx.nodes.has_majority(cx.now()) {
             // A split ends because all who met ask the same node first.
             let is_leader_first = is_leader_first || waiter.split.is_some();
-            let many = round.fanout.many;
-            round.ask(if is_leader_first { 1 } else { many }, &mut claim, cx);
+            let nodes = cx.nodes.count();
+            let many = if is_leader_first {
+                1
+            } else if cx.nodes.are_busy(cx.out.settings.busy_from) {
+                quorum::majority(nodes)
+            } else {
+                nodes
+            };
+            round.ask(many, &mut claim, cx);
         }
         self.front = Front::Acquiring(Attempt {
             waiter,
@@ -105,18 +112,22 @@ impl Key {
                 .split
                 .is_some_and(|split| split.tries >= PATIENT_AFTER),
         };
-        let hedge_delay = cx.nodes.hedge_delay(now).min(timeout / 4);
-        // They know different delays.
-        let by_delay = waiter.split.is_none();
-        let order = cx.nodes.order(&cx.name, (hedge_delay, by_delay), now);
-        let nodes = cx.nodes.count();
-        let many = if cx.nodes.are_busy(cx.out.settings.busy_from) {
-            quorum::majority(nodes)
-        } else {
-            nodes
-        };
-        let fanout = Fanout::new(order, many, hedge_delay);
+        let hedge_delay = cx.nodes.hedge_delay().min(timeout / 4);
+        let mut order = cx.nodes.order(&cx.name, hedge_delay, now);
+        if waiter.split.is_some() {
+            order.sort_by_key(|&node| self.has_leftover(node));
+        }
+        let fanout = Fanout::new(order, hedge_delay);
         Round::open(question, fanout, closes_at, cx)
+    }
+
+    /// Whether a node has the key of an owner that it had an attempt before, and so of none of those
+    /// who have just asked at once. All of them would be refused there, and their split go on.
+    fn has_leftover(&self, node: NodeId) -> bool {
+        let [last, before] = &self.refused;
+        let is_same = |refused| before.contains(refused);
+        last.iter()
+            .any(|refused| refused.0 == node && is_same(refused))
     }
 
     pub(super) fn advance_attempt(&mut self, cx: &mut Cx<'_>) -> bool {
@@ -127,8 +138,8 @@ impl Key {
         match progress {
             Progress::Open => return false,
             Progress::AskMore => {
-                let count = attempt.round.wider();
-                attempt.round.ask(count, &mut attempt.claim, cx);
+                let all = cx.nodes.count();
+                attempt.round.ask(all, &mut attempt.claim, cx);
                 return true;
             }
             Progress::Disagrees => {
@@ -165,11 +176,18 @@ impl Key {
         self.releases.begin(&claim, Reports::default(), cx);
         waiter.lost_attempts += 1;
         // One node's word is enough as long as it names the owner that is known to hold the lock. Not
-        // for ever: a node that cannot delete names that owner until the key expires.
+        // for ever: a node that cannot delete names that owner until the key expires. Nor if nobody
+        // deletes it: the other nodes have been waited for.
         waiter.asks_all = if round.lost_at_leader().is_some() {
-            round.holder() != self.holder || waiter.lost_attempts.is_multiple_of(ASKS_ALL_EVERY)
+            round.holder() != self.holder
+                || self.is_left_to_expire(cx)
+                || waiter.lost_attempts.is_multiple_of(ASKS_ALL_EVERY)
         } else {
             self.holder = round.holder().filter(|_| failure == Failure::Held);
+            if waiter.split.is_none() {
+                let [last, before] = &mut self.refused;
+                *before = std::mem::replace(last, round.holders.clone());
+            }
             failure != Failure::Held
         };
         let split = waiter.split.take();

@@ -167,7 +167,7 @@ impl Claim {
             Reply::Held { .. } | Reply::NotOwner | Reply::Taken { .. } | Reply::Free => {
                 self.on_absent(node, request);
             }
-            Reply::NoScript | Reply::NotAdmitted => self.on_refused(node, request),
+            Reply::NotAdmitted => self.on_refused(node, request),
             Reply::Refused { is_untouched, .. } if is_untouched => self.on_refused(node, request),
             _ => {}
         }

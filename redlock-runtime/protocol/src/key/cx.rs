@@ -37,10 +37,9 @@ impl Cx<'_> {
         node: NodeId,
         ask: Ask,
         body: impl FnOnce(AdmissionId) -> Request,
-        with_source: bool,
     ) -> Result<Option<RequestId>, Verdict> {
         let ask = (self.key, ask);
-        self.nodes.ask(node, ask, body, with_source, self.out)
+        self.nodes.ask(node, ask, body, self.out)
     }
 
     /// Sends what needs no vote. False if the node is not connected.

@@ -14,6 +14,7 @@ mod attempt;
 mod claim;
 mod cx;
 mod fairness;
+mod permit;
 mod presence;
 mod question;
 mod queue;
@@ -60,6 +61,9 @@ pub(crate) struct Key {
     stand_back_until: Option<Instant>,
     /// The owner that held the lock when all nodes were asked last.
     holder: Option<Option<Owner>>,
+    /// The nodes that refused when all were asked last and the time before, and for whom. Not those
+    /// of attempts that end a split.
+    refused: [Vec<(NodeId, Option<Owner>)>; 2],
     /// Sections that are over and have not let go yet. Nothing of theirs is released before.
     stuck: Vec<Stuck>,
     releases: Releases,
@@ -94,6 +98,7 @@ impl Key {
             order: TurnOrder::default(),
             stand_back_until: None,
             holder: None,
+            refused: Default::default(),
             stuck: Vec::new(),
             releases: Releases::default(),
             last_refusal: Refusal::CONTENDED,

@@ -85,9 +85,7 @@ impl Held {
             ttl,
             admission,
         };
-        // With its text: a node that does not know it would have to be verified before it is asked
-        // again.
-        if let Ok(Some(request)) = cx.ask(node, Ask::PutBack(owner), body, true) {
+        if let Ok(Some(request)) = cx.ask(node, Ask::PutBack(owner), body) {
             self.claim.on_asked(node, request, ttl);
         }
     }

@@ -58,19 +58,16 @@ pub(super) enum Kind {
 pub(super) struct Fanout {
     pub(super) order: Vec<NodeId>,
     pub(super) reached: usize,
-    /// How many are asked at first, unless only the leader is.
-    pub(super) many: usize,
     /// For how long only a part of the nodes is asked.
     pub(super) hedge_delay: Duration,
 }
 
 impl Fanout {
     /// No node has been asked.
-    pub(super) const fn new(order: Vec<NodeId>, many: usize, hedge_delay: Duration) -> Self {
+    pub(super) const fn new(order: Vec<NodeId>, hedge_delay: Duration) -> Self {
         Self {
             order,
             reached: 0,
-            many,
             hedge_delay,
         }
     }
@@ -113,7 +110,9 @@ impl Round {
         let (order, others): (Vec<NodeId>, Vec<NodeId>) =
             cx.nodes.ids().partition(|&node| claim.may_have(node));
         let all = order.len();
-        let fanout = Fanout::new(order, all, cx.nodes.hedge_delay(now));
+        // So that time is left for another round.
+        let hedge_delay = cx.nodes.hedge_delay().min(closes_at.since(now) / 4);
+        let fanout = Fanout::new(order, hedge_delay);
         let mut round = Self::open(question, fanout, closes_at, cx);
         for node in others {
             round.on_verdict(node, Verdict::NoLongerOurs, now);
@@ -127,23 +126,23 @@ impl Round {
     pub(super) fn ask(&mut self, count: usize, claim: &mut Claim, cx: &mut Cx<'_>) {
         self.asked_at = cx.now();
         for node in self.fanout.reach(count) {
-            self.ask_node(node, false, claim, cx);
+            self.ask_node(node, claim, cx);
         }
     }
 
     /// Asks one node: now, or once it is known whether it votes.
-    fn ask_node(&mut self, node: NodeId, with_source: bool, claim: &mut Claim, cx: &mut Cx<'_>) {
+    fn ask_node(&mut self, node: NodeId, claim: &mut Claim, cx: &mut Cx<'_>) {
         let (key, owner) = (Arc::clone(&cx.name), claim.owner);
         let ask = match self.question.kind {
             Kind::Acquire { .. } => Ask::Acquire(self.id, owner),
             Kind::Extend => Ask::Extend(self.id, owner),
         };
         let body = |admission| self.question.body(key, owner, admission);
-        match cx.ask(node, ask, body, with_source) {
+        match cx.ask(node, ask, body) {
             Err(verdict) => {
                 self.on_verdict(node, verdict, cx.now());
             }
-            Ok(None) => self.unsent.push((node, with_source)),
+            Ok(None) => self.unsent.push(node),
             Ok(Some(request)) if matches!(ask, Ask::Acquire(..)) => {
                 let ttl = self.question.params.key_ttl() + self.question.spare;
                 claim.on_acquire(node, request, ttl, cx.now());
@@ -154,15 +153,15 @@ impl Round {
 
     /// It is known whether the node votes: asks it if it was to be asked.
     pub(super) fn on_settled(&mut self, node: NodeId, claim: &mut Claim, cx: &mut Cx<'_>) {
-        let place = self.unsent.iter().position(|unsent| unsent.0 == node);
+        let place = self.unsent.iter().position(|&unsent| unsent == node);
         if let Some(place) = place {
-            let (_, with_source) = self.unsent.swap_remove(place);
-            self.ask_node(node, with_source, claim, cx);
+            self.unsent.swap_remove(place);
+            self.ask_node(node, claim, cx);
         }
     }
 
-    /// Counts what a node has said, or asks it again if it has done nothing, because it did not know
-    /// the script or has another memory than was thought.
+    /// Counts what a node has said, or asks it again if it has done nothing, because it has another
+    /// memory than was thought.
     pub(super) fn on_reply(
         &mut self,
         node: NodeId,
@@ -172,8 +171,7 @@ impl Round {
         cx: &mut Cx<'_>,
     ) {
         match reply {
-            Ok(Reply::NoScript) => self.ask_node(node, true, claim, cx),
-            Ok(Reply::NotAdmitted) => self.ask_node(node, false, claim, cx),
+            Ok(Reply::NotAdmitted) => self.ask_node(node, claim, cx),
             Ok(reply) => self.on_vote(node, reply, lead, cx.now()),
             Err(verdict) => {
                 self.on_verdict(node, verdict, cx.now());

@@ -4,7 +4,7 @@ use super::{Front, Held, Key};
 use crate::{message::SectionId, rules::token::Token};
 
 impl Key {
-    fn held_by_part(&mut self, section: SectionId) -> Option<&mut Held> {
+    pub(super) fn held_by_part(&mut self, section: SectionId) -> Option<&mut Held> {
         let Front::Held(held) = &mut self.front else {
             return None;
         };

@@ -95,7 +95,7 @@ impl Held {
         match progress {
             Progress::Won(block) => self.on_refreshed(&round, block, None, cx),
             Progress::Disagrees => {
-                let proposal = Some(round.next_proposal());
+                let proposal = Some(round.next_proposal(cx.now()));
                 self.on_refreshed(&round, None, proposal, cx);
             }
             _ => {

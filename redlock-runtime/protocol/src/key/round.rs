@@ -33,14 +33,13 @@ pub(super) struct Round {
     pub(super) question: Question,
     ballot: Ballot,
     numbers: Numbers,
-    /// Whose the key was on nodes that refused it.
-    holders: Vec<Option<Owner>>,
+    /// The nodes that refused, and whose the key was there.
+    pub(super) holders: Vec<(NodeId, Option<Owner>)>,
     pub(super) fanout: Fanout,
     /// When a node was asked last.
     pub(super) asked_at: Instant,
-    /// Nodes to ask once it is known whether they vote, and whether the text of the script is to be
-    /// sent.
-    pub(super) unsent: Vec<(NodeId, bool)>,
+    /// Nodes to ask once it is known whether they vote.
+    pub(super) unsent: Vec<NodeId>,
 }
 
 /// What a round has come to.
@@ -88,18 +87,6 @@ impl Round {
             fanout,
             asked_at: started,
             unsent: Vec::new(),
-        }
-    }
-
-    /// How many nodes to ask if those that were asked do not decide it: as many as at first if only
-    /// the leader was asked and said yes, else all.
-    pub(super) fn wider(&self) -> usize {
-        let Fanout { order, many, .. } = &self.fanout;
-        let all_ours = self.ballot.ours() == self.fanout.reached;
-        if all_ours && self.fanout.reached < *many {
-            *many
-        } else {
-            order.len()
         }
     }
 
@@ -174,7 +161,7 @@ impl Round {
         now: Instant,
     ) {
         if self.on_verdict(node, Verdict::HeldByAnother { remaining }, now) {
-            self.holders.push(owner);
+            self.holders.push((node, owner));
         }
     }
 
@@ -262,10 +249,12 @@ impl Round {
         }
     }
 
-    /// What to propose after a disagreement.
-    pub(super) fn next_proposal(&self) -> Token {
+    /// What to propose after a disagreement. On nodes that have been waited for nothing is built.
+    pub(super) fn next_proposal(&self, now: Instant) -> Token {
+        let is_early = now < self.hedge_at();
+        let pending = if is_early { self.ballot.pending() } else { 0 };
         let nodes = self.ballot.verdicts().len();
-        self.numbers.next_proposal(nodes, self.ballot.pending())
+        self.numbers.next_proposal(nodes, pending)
     }
 
     /// How many nodes were asked and have given no verdict.
@@ -285,12 +274,13 @@ impl Round {
     /// The owner that has most of the nodes that refused, if any has refused. Clients of other
     /// libraries count as one owner.
     pub(super) fn holder(&self) -> Option<Option<Owner>> {
-        let owners = self.holders.iter().copied();
+        let owners = self.holders.iter().map(|&(_, owner)| owner);
         owners.max_by_key(|&owner| self.held_by(owner))
     }
 
     fn held_by(&self, owner: Option<Owner>) -> usize {
-        self.holders.iter().filter(|&&other| other == owner).count()
+        let is_theirs = |holder: &&(NodeId, Option<Owner>)| holder.1 == owner;
+        self.holders.iter().filter(is_theirs).count()
     }
 
     /// When as many of the refusing nodes as a majority lacks will have let go of the key by
@@ -303,17 +293,22 @@ impl Round {
         if let Some(verdict) = self.lost_at_leader() {
             return remaining(verdict);
         }
-        wait_for(self.ballot.missing(), self.ballot.verdicts(), remaining)
+        let verdicts = self.ballot.verdicts();
+        let majority = quorum::majority(verdicts.len());
+        let is_held = self.holder().map_or(0, |owner| self.held_by(owner)) >= majority;
+        let holder = self.holder().filter(|_| is_held);
+        let wait = |&(node, owner): &(NodeId, Option<Owner>)| match holder {
+            // Beside the holder, others have only asked at the same time. They let go.
+            Some(holder) if owner != holder => Some(Duration::ZERO),
+            _ => remaining(&verdicts[node.0]),
+        };
+        wait_for(self.ballot.missing(), self.holders.iter().filter_map(wait))
     }
 }
 
 /// How long until so many of the nodes are out of the way, by how long each will be in it.
-fn wait_for(
-    missing: usize,
-    verdicts: &[Verdict],
-    wait: impl Fn(&Verdict) -> Option<Duration>,
-) -> Option<Duration> {
-    let mut waits: Vec<Duration> = verdicts.iter().filter_map(wait).collect();
+fn wait_for(missing: usize, waits: impl Iterator<Item = Duration>) -> Option<Duration> {
+    let mut waits: Vec<Duration> = waits.collect();
     waits.sort_unstable();
     waits.get(missing.checked_sub(1)?).copied()
 }
@@ -326,7 +321,7 @@ fn outage(verdicts: &[Verdict]) -> Cause {
     };
     let able = verdicts.iter().filter(|verdict| !verdict.is_failure());
     let missing = quorum::majority(verdicts.len()).saturating_sub(able.count());
-    match wait_for(missing, verdicts, wait) {
+    match wait_for(missing, verdicts.iter().filter_map(wait)) {
         Some(ready_in) => Cause::Quarantined { ready_in },
         None => Cause::NoQuorum,
     }
@@ -349,7 +344,7 @@ mod tests {
     /// A round that asks `first` of five nodes at first, and closes after 250 ms.
     fn round(first: usize) -> Round {
         let order = (0..5).map(NodeId).collect();
-        let fanout = Fanout::new(order, 5, Duration::from_millis(10));
+        let fanout = Fanout::new(order, Duration::from_millis(10));
         let block = BlockRequest {
             proposal: Token(1),
             length: 4,
@@ -429,8 +424,7 @@ mod tests {
         say(&mut late, &[7, 7]);
         assert_eq!(late.progress(at(9)), Progress::Open);
         assert_eq!(late.progress(at(10)), Progress::AskMore);
-        let wider = late.wider();
-        assert_eq!(late.fanout.reach(wider), [NodeId(3), NodeId(4)]);
+        assert_eq!(late.fanout.reach(5), [NodeId(3), NodeId(4)]);
         assert_eq!(late.progress(at(10)), Progress::Open);
 
         let mut failed = round(3);
@@ -444,6 +438,21 @@ mod tests {
         say(&mut round, &[7]);
         for (node, millis) in [(1, 900), (2, 30), (3, 500)] {
             refuse(&mut round, node, 1, millis);
+        }
+        assert_eq!(round.retry_after(), Some(Duration::from_millis(30)));
+    }
+
+    #[test]
+    fn a_retry_does_not_wait_for_those_that_have_only_asked() {
+        let mut round = round(5);
+        for (node, owner, millis) in [
+            (0, 1, 900),
+            (1, 1, 30),
+            (2, 1, 50),
+            (3, 2, 999),
+            (4, 3, 999),
+        ] {
+            refuse(&mut round, node, owner, millis);
         }
         assert_eq!(round.retry_after(), Some(Duration::from_millis(30)));
     }

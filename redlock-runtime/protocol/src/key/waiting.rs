@@ -89,7 +89,7 @@ impl Key {
 
     /// What holds the lock is this process's own and has been released: a key that is to be kept for a
     /// while, or one that came too late to be deleted. Nobody deletes it, so asking for it is of no use.
-    fn is_left_to_expire(&self, cx: &Cx<'_>) -> bool {
+    pub(super) fn is_left_to_expire(&self, cx: &Cx<'_>) -> bool {
         let owner = self.holder.flatten();
         owner.is_some_and(|owner| {
             let is_stuck = || self.stuck.iter().any(|stuck| stuck.claim.owner == owner);
@@ -204,7 +204,7 @@ impl Key {
                 }
             }
             Some(Reply::Free) if self.stand_back_until.is_none() && backoff.ask_at.is_none() => {
-                let round = cx.nodes.usual_delay(node, cx.now());
+                let round = cx.nodes.delay(node);
                 let pause = self.order.defer_by(round, cx.random());
                 backoff.ask_at = Some(cx.now().after(pause));
             }

@@ -3,7 +3,7 @@
 use super::{Model, Moment, vote::Vote};
 use crate::{
     message::{Owner, Process},
-    rules::token::{fingerprint, stripe},
+    rules::token::{fingerprint, split_slot, stripe},
 };
 
 /// A client waits for a key of the stripe.
@@ -24,20 +24,28 @@ impl Model {
                 && old.key == hint.key
                 && holder.is_none_or(|holder| old.process != holder.process())
         };
-        let stripe = stripe(vote.key);
-        if !self.hints.get(&stripe).is_some_and(stands) {
-            self.hints.insert(stripe, hint);
+        let place = place(vote.key);
+        if !self.hints.get(&place).is_some_and(stands) {
+            self.hints.insert(place, hint);
         }
     }
 
     pub(super) fn has_remote_waiter(&self, vote: Vote<'_>, at: Moment) -> bool {
         let ours = Hint::new(vote, at);
-        self.hints.get(&stripe(vote.key)).is_some_and(|hint| {
+        self.hints.get(&place(vote.key)).is_some_and(|hint| {
             hint.second.abs_diff(ours.second) <= 1
                 && hint.key == ours.key
                 && hint.process != ours.process
         })
     }
+}
+
+/// By stripe; each slot of a lock with permits has a place of its own, because who waits for one waits for
+/// all of them.
+pub(super) type Place = (u64, u64);
+
+fn place(key: &str) -> Place {
+    (stripe(key), fingerprint(split_slot(key).1))
 }
 
 impl Hint {

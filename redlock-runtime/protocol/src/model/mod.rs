@@ -49,8 +49,7 @@ pub struct Model {
     counters: BTreeMap<u64, Token>,
     /// Where the counters of other stripes start.
     floor: Token,
-    /// By stripe.
-    hints: BTreeMap<u64, Hint>,
+    hints: BTreeMap<hint::Place, Hint>,
 }
 
 /// What stands under the name of a lock.

@@ -6,7 +6,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use super::Purpose;
 use crate::{
     action::Verdict,
-    message::{ConnectionId, Facts, Request, RequestId},
+    message::{ConnectionId, Facts, RequestId},
     rules::backoff::jitter,
     time::Instant,
 };
@@ -17,9 +17,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 /// The longest pause: a node that comes back votes again this soon, and a dead one costs no more
 /// than one connection attempt in this time.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-
-/// A node that was slow is tried again after this time without a reply from it.
-const PACE_LASTS: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(super) struct Link {
@@ -32,9 +29,8 @@ pub(super) struct Link {
     failures: u32,
     /// Requests without a reply, in the order in which they were sent.
     in_flight: VecDeque<InFlight>,
-    /// How long the node took for the last replies, of which older ones count for less and less, and
-    /// when the last one came.
-    pace: Option<(Duration, Instant)>,
+    /// How long the node took for the last reply over this connection.
+    delay: Option<Duration>,
     facts: Facts,
     connected_at: Instant,
 }
@@ -52,7 +48,6 @@ enum State {
 pub(super) struct InFlight {
     pub(super) request: RequestId,
     pub(super) purpose: Purpose,
-    pub(super) body: Request,
     pub(super) at: Instant,
 }
 
@@ -64,7 +59,7 @@ impl Link {
             connection: None,
             failures: 0,
             in_flight: VecDeque::new(),
-            pace: None,
+            delay: None,
             facts: Facts::default(),
             connected_at: Instant::from_nanos(0),
         }
@@ -144,7 +139,7 @@ impl Link {
             .saturating_mul(1 << self.failures.min(10))
             .min(LONGEST_PAUSE);
         self.failures = self.failures.saturating_add(1);
-        self.pace = None;
+        self.delay = None;
         self.connection = None;
         self.reason = reason;
         self.state = State::Waiting {
@@ -195,9 +190,7 @@ impl Link {
             .binary_search_by_key(&request, |sent| sent.request);
         let sent = self.in_flight.remove(place.ok()?)?;
         self.failures = 0;
-        let delay = now.since(sent.at);
-        let before = self.usual_delay(now).unwrap_or(delay);
-        self.pace = Some(((7 * before + delay) / 8, now));
+        self.delay = Some(now.since(sent.at));
         Some(sent)
     }
 
@@ -211,10 +204,9 @@ impl Link {
         oldest.map_or(Duration::ZERO, |sent| now.since(sent.at))
     }
 
-    /// How long the node takes to reply, if that was seen lately.
-    pub(super) fn usual_delay(&self, now: Instant) -> Option<Duration> {
-        let (usual, heard) = self.pace?;
-        (now.since(heard) < PACE_LASTS).then_some(usual)
+    /// How long the node took to reply last.
+    pub(super) const fn delay(&self) -> Option<Duration> {
+        self.delay
     }
 }
 
@@ -239,7 +231,6 @@ mod tests {
         InFlight {
             request: RequestId(request),
             purpose: Purpose::Probe,
-            body: Request::Probe,
             at: at(millis),
         }
     }
@@ -299,8 +290,7 @@ mod tests {
         assert!(link.on_reply(RequestId(2), at(4)).is_some());
         assert!(link.on_reply(RequestId(2), at(4)).is_none());
         assert_eq!(link.outstanding(), 1);
-        assert_eq!(link.usual_delay(at(4)), Some(Duration::from_millis(4)));
-        assert_eq!(link.usual_delay(at(1_004)), None);
+        assert_eq!(link.delay(), Some(Duration::from_millis(4)));
     }
 
     #[test]

@@ -35,7 +35,7 @@ use crate::{
 pub(crate) struct Out {
     pub(crate) actions: VecDeque<Action>,
     pub(crate) notices: VecDeque<Notice>,
-    /// What parts of sections with several keys are told.
+    /// What parts of sections with several keys, and sections that ask for permits, are told.
     pub(crate) for_parts: VecDeque<(SectionId, Answer)>,
     /// The key of every section that has not ended.
     pub(crate) sections: BTreeMap<SectionId, KeyId>,
@@ -47,7 +47,7 @@ pub(crate) struct Out {
 }
 
 impl Out {
-    /// Tells a caller, or the section that this one is a part of.
+    /// Tells a caller, or who has asked on its behalf.
     pub(crate) fn answer(&mut self, section: SectionId, answer: Answer) {
         if section.is_part() {
             self.for_parts.push_back((section, answer));

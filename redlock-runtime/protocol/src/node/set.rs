@@ -91,10 +91,9 @@ impl Nodes {
         link.is_connected() && link.facts().tells_changes
     }
 
-    /// How long a node usually takes to reply; nothing if that was not seen lately.
-    pub(crate) fn usual_delay(&self, node: NodeId, now: Instant) -> Duration {
-        let delay = self.nodes[node.0].link.usual_delay(now);
-        delay.unwrap_or_default()
+    /// How long a node took to reply last; nothing if it has not over this connection.
+    pub(crate) fn delay(&self, node: NodeId) -> Duration {
+        self.nodes[node.0].link.delay().unwrap_or_default()
     }
 
     /// Most nodes have enough to do, so that they should not be asked what need not be asked. Not
@@ -105,32 +104,27 @@ impl Nodes {
     }
 
     /// How long nodes that are asked before the others may take: several times as long as a
-    /// majority usually does.
-    pub(crate) fn hedge_delay(&self, now: Instant) -> Duration {
-        let delays = self.nodes.iter().map(|node| node.link.usual_delay(now));
-        let mut delays: Vec<Duration> = delays.flatten().collect();
+    /// majority did last.
+    pub(crate) fn hedge_delay(&self) -> Duration {
+        let mut delays: Vec<Duration> = self
+            .nodes
+            .iter()
+            .filter_map(|node| node.link.delay())
+            .collect();
         delays.sort_unstable();
         let last = delays.get(quorum::majority(self.nodes.len()) - 1);
         let delay = last.map_or(Duration::ZERO, |&delay| 4 * delay);
         delay.max(SHORTEST_HEDGE_DELAY)
     }
 
-    /// The nodes that can be asked, in the order in which to ask them: prompt ones first, and beyond
-    /// that in an order that is the same for every client and different for each key. Which nodes
-    /// are usually slow is another matter for each client, and may be left aside.
-    pub(crate) fn order(
-        &self,
-        key: &str,
-        (hedge_delay, minds_usual): (Duration, bool),
-        now: Instant,
-    ) -> Vec<NodeId> {
+    /// The nodes that can be asked, in the order in which to ask them: those that do not reply last,
+    /// and beyond that in an order that is the same for every client and different for each key.
+    pub(crate) fn order(&self, key: &str, hedge_delay: Duration, now: Instant) -> Vec<NodeId> {
         let able = |node: &NodeId| self.verdict(*node, now).is_none();
         let mut order: Vec<NodeId> = self.in_order(key).filter(able).collect();
         order.sort_by_key(|&node| {
             let node = &self.nodes[node.0];
-            let is_prompt = node.is_up() && node.link.waiting_for(now) < hedge_delay;
-            let usual = node.link.usual_delay(now).filter(|_| minds_usual);
-            !is_prompt || usual.is_some_and(|usual| usual > hedge_delay)
+            !node.is_up() || node.link.waiting_for(now) >= hedge_delay
         });
         order
     }
@@ -158,7 +152,6 @@ impl Nodes {
         node: NodeId,
         (key, ask): (KeyId, Ask),
         body: impl FnOnce(AdmissionId) -> Request,
-        with_source: bool,
         out: &mut Out,
     ) -> Result<Option<RequestId>, Verdict> {
         if let Some(verdict) = self.verdict(node, out.now) {
@@ -168,7 +161,7 @@ impl Nodes {
             return Ok(None);
         };
         let (purpose, body) = (Purpose::Key(key, ask), body(admission));
-        Ok(Some(self.send(node, purpose, body, with_source, out)))
+        Ok(Some(self.send(node, purpose, body, out)))
     }
 
     /// Sends what needs no vote. False if the node is not connected.
@@ -181,7 +174,7 @@ impl Nodes {
     ) -> bool {
         let is_connected = self.is_connected(node);
         if is_connected {
-            self.send(node, Purpose::Key(key, ask), body, false, out);
+            self.send(node, Purpose::Key(key, ask), body, out);
         }
         is_connected
     }
@@ -206,7 +199,6 @@ impl Nodes {
         node: NodeId,
         purpose: Purpose,
         body: Request,
-        with_source: bool,
         out: &mut Out,
     ) -> RequestId {
         let request = RequestId(self.next_request);
@@ -217,14 +209,12 @@ impl Nodes {
         let order = Order {
             node,
             request,
-            body: body.clone(),
-            with_source,
+            body,
         };
         out.actions.push_back(Action::Send(order));
         this.link.on_sent(InFlight {
             request,
             purpose,
-            body,
             at: out.now,
         });
         request
@@ -243,22 +233,17 @@ impl Nodes {
         let Some(sent) = self.nodes[node.0].link.on_reply(request, out.now) else {
             return;
         };
-        match (sent.purpose, reply) {
-            (Purpose::Key(key, ask), reply) if ask.needs_vote() || reply != Reply::NoScript => {
-                if matches!(reply, Reply::NoScript | Reply::NotAdmitted) {
-                    // The server may be another process, or may have lost its memory: no vote counts
-                    // before that is known.
-                    self.verify(node, out);
-                }
-                self.nodes[node.0].on_number(&reply);
-                let notice = Notice::Reply(key, ask, (node, request), Ok(reply));
-                out.notices.push_back(notice);
-            }
-            (purpose, Reply::NoScript) => {
-                self.send(node, purpose, sent.body, true, out);
-            }
-            (purpose, reply) => self.on_own_reply(node, purpose, reply, out),
+        let Purpose::Key(key, ask) = sent.purpose else {
+            return self.on_own_reply(node, sent.purpose, reply, out);
+        };
+        if reply == Reply::NotAdmitted {
+            // The server may be another process, or may have lost its memory: no vote counts before
+            // that is known.
+            self.verify(node, out);
         }
+        self.nodes[node.0].on_number(&reply);
+        let notice = Notice::Reply(key, ask, (node, request), Ok(reply));
+        out.notices.push_back(notice);
     }
 
     /// A reply to a request of the admission.
@@ -269,7 +254,7 @@ impl Nodes {
             (Purpose::Identify, Reply::Identity { server }) => {
                 this.link.on_identity(server);
                 if !self.give_up_unusable(node, out) {
-                    self.send(node, Purpose::Probe, Request::Probe, false, out);
+                    self.send(node, Purpose::Probe, Request::Probe, out);
                 }
             }
             (Purpose::Admit, Reply::Admitted { admission }) => {
@@ -313,7 +298,7 @@ impl Nodes {
             return;
         }
         out.notices.push_back(Notice::Connected(node));
-        self.send(node, Purpose::Probe, Request::Probe, false, out);
+        self.send(node, Purpose::Probe, Request::Probe, out);
     }
 
     pub(crate) fn on_disconnected(
@@ -364,7 +349,7 @@ impl Nodes {
             && this.link.is_connected()
         {
             this.standing = Standing::Probing;
-            self.send(node, Purpose::Probe, Request::Probe, false, out);
+            self.send(node, Purpose::Probe, Request::Probe, out);
         }
         self.begin_survey(out);
     }

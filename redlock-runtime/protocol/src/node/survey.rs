@@ -51,7 +51,7 @@ impl Nodes {
         if matches!(this.standing, Standing::Up(_)) {
             this.standing = Standing::Probing;
             this.is_dirty = true;
-            self.send(node, Purpose::Identify, Request::Identify, false, out);
+            self.send(node, Purpose::Identify, Request::Identify, out);
         }
     }
 
@@ -64,7 +64,7 @@ impl Nodes {
         }
         let waiting: Vec<NodeId> = self.ids().filter(|&node| self.is_connected(node)).collect();
         for &node in &waiting {
-            self.send(node, Purpose::Survey, Request::Probe, false, out);
+            self.send(node, Purpose::Survey, Request::Probe, out);
         }
         self.survey = Some(Reading {
             started: out.now,
@@ -161,7 +161,7 @@ impl Nodes {
             beside_marker,
             max_ttl: ours,
         };
-        self.send(node, Purpose::Report, body, false, out);
+        self.send(node, Purpose::Report, body, out);
     }
 
     pub(super) fn admit(&mut self, node: NodeId, evidence: Evidence, floor: Token, out: &mut Out) {
@@ -176,7 +176,7 @@ impl Nodes {
             is_durable: facts.is_durable,
             max_ttl: out.settings.max_ttl,
         };
-        self.send(node, Purpose::Admit, body, false, out);
+        self.send(node, Purpose::Admit, body, out);
     }
 }
 

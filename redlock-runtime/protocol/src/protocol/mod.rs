@@ -2,6 +2,7 @@
 //! passed on. No rule lives here but those of shutting down.
 
 mod compounds;
+mod pools;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -9,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use self::pools::Pools;
 use crate::{
     action::{Action, Answer, Cause, Refusal, Release, ShutdownError},
     ask::{KeyId, RoundId},
@@ -28,13 +30,15 @@ use crate::{
 pub struct Protocol {
     out: Out,
     nodes: Nodes,
-    keys: BTreeMap<KeyId, Key>,
+    /// In boxes: a tree is half empty, since its keys come in order, and moves what it splits.
+    keys: BTreeMap<KeyId, Box<Key>>,
     names: BTreeMap<Arc<str>, KeyId>,
     next_key: u64,
     compounds: BTreeMap<SectionId, Compound>,
     /// Which section each part belongs to, while it is to hear anything.
     parts: BTreeMap<SectionId, SectionId>,
     last_part: SectionId,
+    pools: Pools,
     timers: Timers,
     /// Holders and releases are waited for until then.
     stops_at: Option<Instant>,
@@ -64,6 +68,7 @@ impl Protocol {
             compounds: BTreeMap::new(),
             parts: BTreeMap::new(),
             last_part: SectionId::FIRST_PART,
+            pools: Pools::default(),
             timers: Timers::default(),
             stops_at: None,
             is_drained: false,
@@ -89,12 +94,21 @@ impl Protocol {
                 keys,
                 params,
             } => self.on_ask_all(section, keys, params),
+            Event::AskPermit {
+                section,
+                key,
+                permits,
+                params,
+            } => self.on_ask_permit(section, (key, permits), params),
             Event::Extend { section } if self.compounds.contains_key(&section) => {
                 self.with_compound(section, Compound::on_extend);
             }
             Event::Extend { section } => self.with_key_of(section, |key| key.on_extend(section)),
             Event::End { section, report } if self.compounds.contains_key(&section) => {
                 self.with_compound(section, |compound| compound.on_end(report));
+            }
+            Event::End { section, report } if self.pools.has(section) => {
+                self.on_end_waiting(section, report);
             }
             Event::End { section, report } => self.on_end(section, report),
             Event::Changed { node, key: None } => {
@@ -150,6 +164,7 @@ impl Protocol {
                 Timer::Key(key) => self.with_key(key, |_, _| {}),
                 Timer::Node(node) => self.nodes.on_due(node, &mut self.out),
                 Timer::Compound(section) => self.with_compound(section, |_| {}),
+                Timer::Pool(pool) => self.with_pool(pool, |_| {}),
                 // Looked at after every event.
                 Timer::Shutdown => {}
             }
@@ -164,7 +179,7 @@ impl Protocol {
         let key = *self.names.entry(name).or_insert_with_key(|name| {
             let key = KeyId(self.next_key);
             self.next_key += 1;
-            self.keys.insert(key, Key::new(Arc::clone(name)));
+            self.keys.insert(key, Box::new(Key::new(Arc::clone(name))));
             key
         });
         self.out.sections.insert(section, key);
@@ -269,19 +284,25 @@ impl Protocol {
         let Some(until) = self.stops_at.filter(|_| !self.is_drained) else {
             return;
         };
-        let of_callers = self
-            .out
-            .sections
-            .keys()
-            .filter(|section| !section.is_part());
-        let compounds = self.compounds.values().filter(|one| one.is_open());
-        let held = of_callers.count() + compounds.count();
-        let of_key = |key: &Key| key.unconfirmed_releases(&self.nodes);
-        let unconfirmed = || self.keys.values().map(of_key).sum();
-        if self.out.now < until && (held > 0 || unconfirmed() > 0) {
+        let of_callers = || {
+            self.out
+                .sections
+                .keys()
+                .filter(|section| !section.is_part())
+        };
+        let compounds = || self.compounds.values().filter(|one| one.is_open());
+        let unconfirmed = || {
+            self.keys
+                .values()
+                .map(|key| key.unconfirmed_releases(&self.nodes))
+        };
+        // This is after each event, so it looks for one that is left and counts only at the end.
+        let is_held = || of_callers().next().is_some() || compounds().next().is_some();
+        if self.out.now < until && (is_held() || unconfirmed().any(|left| left > 0)) {
             return self.timers.wake_by(Timer::Shutdown, until);
         }
-        let unconfirmed = unconfirmed();
+        let held = of_callers().count() + compounds().count();
+        let unconfirmed = unconfirmed().sum();
         let left = ShutdownError { held, unconfirmed };
         self.is_drained = true;
         self.for_all_keys(|key, cx| key.stop(true, cx));

@@ -15,7 +15,7 @@
 //! numbers above [`Token::LARGEST`], and `Numbers::next_proposal` goes by the numbers of a
 //! majority, so that one node that is far ahead does not pull the others along.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 /// Counters are kept for so many groups of keys: few enough that they never need to expire, and a
 /// shared one leaves gaps in the tokens of a key but keeps their order.
@@ -59,10 +59,27 @@ pub fn fingerprint(key: &str) -> u64 {
     })
 }
 
-/// The group of a key, whose counter it shares.
+/// The group of a key, whose counter it shares. The slots of a lock with permits are in the group of the
+/// lock, so that no two of its holders have the same token.
 #[must_use]
 pub fn stripe(key: &str) -> u64 {
-    fingerprint(key) % STRIPES
+    fingerprint(split_slot(key).0) % STRIPES
+}
+
+/// The key of one slot of a lock with permits: part of the wire format.
+#[must_use]
+pub fn slot_key(lock: &str, slot: u32) -> Arc<str> {
+    format!("{lock}#{slot}").into()
+}
+
+/// The key of a slot as that of the lock and the rest, which is `#` and one or two digits. The rest of any
+/// other key is empty.
+pub(crate) fn split_slot(key: &str) -> (&str, &str) {
+    let lock = key.trim_end_matches(|digit: char| digit.is_ascii_digit());
+    match (lock.strip_suffix('#'), key.len() - lock.len()) {
+        (Some(lock), 1 | 2) => key.split_at(lock.len()),
+        _ => (key, ""),
+    }
 }
 
 /// Tokens that a process has won and not handed out yet.
@@ -121,5 +138,19 @@ mod tests {
         assert_eq!(stripe(""), 0xcbf2_9ce4_8422_2325 % STRIPES);
         assert_eq!(stripe("a"), 0xaf63_dc4c_8601_ec8c % STRIPES);
         assert_eq!(stripe("foobar"), 0x8594_4171_f739_67e8 % STRIPES);
+    }
+
+    #[test]
+    fn slots_are_in_the_stripe_of_their_lock() {
+        for slot in [0, 9, 10, 63] {
+            let key = slot_key("foobar", slot);
+            let number = slot.to_string();
+            assert_eq!(split_slot(&key), ("foobar", &*format!("#{number}")));
+            assert_eq!(stripe(&key), stripe("foobar"));
+        }
+        for other in ["foobar", "foobar#", "foobar#123", "foobar#x1", "17", "#é1"] {
+            assert_eq!(split_slot(other), (other, ""));
+        }
+        assert_eq!(split_slot("#7"), ("", "#7"));
     }
 }

@@ -23,7 +23,7 @@ pub const LONGEST_ROUND: Duration = Duration::from_secs(1);
 const LONGEST_FRESHNESS: Duration = Duration::from_millis(50);
 
 /// What one lock asks of the protocol, checked and complete.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LockParams {
     /// How long the holder may trust the lock, counted from before the first send.
     pub lease: Duration,

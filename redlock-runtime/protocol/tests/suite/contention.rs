@@ -351,6 +351,78 @@ fn a_key_that_stays_on_the_leader_keeps_no_waiter_from_the_lock() {
     }
 }
 
+/// Dead owners' keys stay on as many nodes as a lock can do without, the leader among them. Whoever
+/// asks at once is refused there, and has to meet at another node.
+#[test]
+fn keys_that_stay_on_the_leader_keep_no_two_waiters_from_the_lock() {
+    for (nodes, leftovers) in [(3, 1), (4, 1), (5, 1), (5, 2)] {
+        for seed in 0..100 {
+            let mut world = World::with_clients(nodes, 2);
+            shuffle(&mut world, 2, seed);
+            let now = world.now;
+            for (place, node) in world.order("k").into_iter().take(leftovers).enumerate() {
+                let owner = Owner(OTHER.0 + place as u128);
+                world.nodes[node].occupy("k", owner, 12 * LEASE, now);
+            }
+            for client in 0..2 {
+                // Not with the same luck in each world.
+                for _ in 0..seed {
+                    world.client(client).ask(9, "k", params());
+                    world.client(client).answer(9);
+                    world.client(client).end(9);
+                    world.run_for(10 * HOP);
+                }
+            }
+            let asked = world.now;
+            for client in 0..2 {
+                world.client(client).ask(1, "k", waiting(LEASE));
+            }
+            let mut is_won = false;
+            while !is_won {
+                assert!(world.step());
+                is_won = (0..2).any(|client| world.client(client).answered(1).is_some());
+            }
+            let took = world.now.since(asked);
+            assert!(
+                took <= Duration::from_millis(64) + 8 * ROUND_TRIP,
+                "{nodes} nodes, {leftovers} leftovers, seed {seed}: {took:?}"
+            );
+        }
+    }
+}
+
+/// The keys of a section that is over, which came too late to be deleted. They expire when they do, on
+/// the leader long after a majority has none.
+#[test]
+fn own_keys_that_stay_on_the_leader_keep_no_waiter_from_the_lock() {
+    for failures in 0..2 {
+        let mut world = World::new(3);
+        world.ask(1, "k", params());
+        world.granted(1);
+        let owner = world.majority_owner("k").expect("it is held");
+        world.end(1);
+        world.run_for(10 * HOP);
+        let leader = world.leader("k");
+        for node in 0..3 {
+            let ttl = if node == leader { 10 * LEASE } else { LEASE };
+            world.nodes[node].occupy("k", owner, ttl, world.now);
+        }
+        let free = world.now.after(LEASE);
+        if failures > 0 {
+            world.behave([0, 1, 2], Behavior::Unresponsive);
+        }
+        world.ask(2, "k", waiting(20 * LEASE));
+        world.run_for(params().node_timeout + HOP);
+        world.behave([0, 1, 2], Behavior::Healthy);
+        world.granted(2);
+        let late = world.now.since(free);
+        assert!(
+            late <= Duration::from_millis(64) + 4 * ROUND_TRIP,
+            "{failures}: {late:?}"
+        );
+    }
+}
+
 #[test]
 fn a_watching_waiter_asks_seldom() {
     let mut world = with_waiter(3);

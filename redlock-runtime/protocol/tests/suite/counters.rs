@@ -49,6 +49,56 @@ fn a_node_does_not_vote_before_enough_others_tell_where_to_count_from() {
     assert!(token > Token(100), "{token}");
 }
 
+/// Two of five nodes are far behind two others, and the fifth does not reply. It may have the lower
+/// number, but it does not say so.
+#[test]
+fn nodes_whose_counters_differ_agree_beside_a_silent_one() {
+    for silent in 0..5 {
+        for slow in 0..5 {
+            let mut world = World::new(5);
+            let others = (0..5).filter(|&node| node != silent);
+            for (place, node) in others.enumerate() {
+                let counter = [100, 1_000_000, 200, 1_000_100][place];
+                world.nodes[node].set_counter("k", counter);
+            }
+            world.client(0).set_lag(slow, 3 * HOP);
+            world.behave([silent], Behavior::Unresponsive);
+            world.ask(1, "k", params());
+            world.granted(1);
+        }
+    }
+}
+
+/// It is given up in time for another round, however slow the nodes were before.
+#[test]
+fn a_silent_node_is_not_waited_for_until_a_round_closes() {
+    let mut world = World::new(3);
+    for node in 0..3 {
+        world.client(0).set_lag(node, 60 * HOP);
+    }
+    for section in 1..4 {
+        world.ask(section, "k", params());
+        world.granted(section);
+        world.end(section);
+        world.run_for(100 * HOP);
+    }
+    for node in 0..3 {
+        world.client(0).set_lag(node, Duration::ZERO);
+        world.nodes[node].set_counter("k", 1_000_000 * (1 + node as u64));
+    }
+    world.behave([0], Behavior::Unresponsive);
+    let node_timeout = 60 * ROUND_TRIP;
+    world.ask(
+        4,
+        "k",
+        LockParams {
+            node_timeout,
+            ..params()
+        },
+    );
+    world.granted(4);
+}
+
 /// Three of five nodes keep their memory. What the other two say of counters counts only while
 /// they have voted without a loss. If both are out at once, and the node that remembers does not
 /// reply for as long as they are, only wall clocks help.

@@ -229,8 +229,7 @@ impl Fuzz {
             10 => Reply::Free,
             11 => Reply::Deleted,
             12 => Reply::NotOwner,
-            13 => Reply::NoScript,
-            14 | 15 => Reply::Refused {
+            13..16 => Reply::Refused {
                 message: "x".into(),
                 is_untouched: self.dice.one_in(2),
             },

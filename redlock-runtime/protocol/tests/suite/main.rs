@@ -16,6 +16,7 @@ mod fuzz;
 mod hold;
 mod loss;
 mod outage;
+mod permits;
 mod quarantine;
 mod queue;
 mod release;

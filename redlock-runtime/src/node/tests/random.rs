@@ -78,7 +78,8 @@ impl Maker {
         let owners = (1..=3).flat_map(|process| [1, 2].map(|number| Owner(process << 64 | number)));
         Self {
             random: Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
-            keys: vec!["a".into(), "b".into(), same.into()],
+            // And one slot of a lock with permits.
+            keys: vec!["a".into(), "b".into(), same.into(), "a#7".into()],
             owners: owners.collect(),
             server: twins.model.server.clone(),
             admission: AdmissionId(u64::MAX),

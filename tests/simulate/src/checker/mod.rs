@@ -251,6 +251,11 @@ impl Checker {
         self.clients[client].readings[node] = Reading { at, is_good };
     }
 
+    /// The true time of the record of a node that a client has read last.
+    pub(crate) fn read_at(&self, client: usize, node: usize) -> u64 {
+        self.clients[client].readings[node].at
+    }
+
     /// Whether a client that admits a node knows the counters of so many others, read since then,
     /// that one of them is in every majority that the node was part of.
     fn knows_floor(&self, client: usize, node: usize, since: u64) -> bool {

@@ -19,6 +19,11 @@ impl Tag {
     pub(crate) const RESEED: Self = Self(u32::MAX - 1);
     /// Of clients of other libraries.
     pub(crate) const FOREIGN: Self = Self(u32::MAX - 2);
+    /// Of the same word with the counters of fewer, by a client that was not connected to so many that
+    /// remember theirs.
+    pub(crate) const CUT_OFF: Self = Self(u32::MAX - 3);
+    /// And by one that was.
+    pub(crate) const CARELESS: Self = Self(u32::MAX - 4);
 }
 
 /// What is known of an owner. The masks have a bit for each node.
@@ -52,6 +57,8 @@ pub(crate) struct Sender {
     pub(crate) now: u64,
     /// When the node that the request is for lost its memory.
     pub(crate) lost_at: u64,
+    /// Too few others could be asked for their counters.
+    pub(crate) is_cut_off: bool,
 }
 
 /// Owners are random numbers: half of one is as good as a hash.
@@ -83,7 +90,6 @@ impl Checker {
         sender: Sender,
         node: usize,
         (id, request): (RequestId, &Request),
-        with_source: bool,
     ) -> (Tag, Option<Broken>) {
         let client = sender.client;
         self.clients[client].sent = Some(id);
@@ -100,7 +106,7 @@ impl Checker {
         if attempted.release_sent && !matches!(request, Request::Release { .. }) {
             let what = format!("client {client} sends {request:?} after its release");
             broken = Some((Rule::AfterRelease, what));
-            if matches!(request, Request::Acquire { .. }) && !with_source {
+            if matches!(request, Request::Acquire { .. }) {
                 // Another attempt under the same owner.
                 used = true;
                 *attempted = Attempted::new(&sender, next);
@@ -151,8 +157,10 @@ impl Checker {
         let since = sender.lost_at + wait.as_nanos() as u64 / 100 * 99;
         if self.knows_floor(sender.client, node, since) {
             Tag::RESEED
+        } else if sender.is_cut_off {
+            Tag::CUT_OFF
         } else {
-            Tag::NONE
+            Tag::CARELESS
         }
     }
 

@@ -3,7 +3,7 @@
 use redlock_protocol::{BlockRequest, NodeId, Owner, Reply, Request, Token, majority};
 
 use super::Checker;
-use crate::names::index_of;
+use crate::names::{KEYS, index_of};
 
 /// A block of tokens that a node has reported to a client. Times are true ones.
 #[derive(Clone, Copy, Debug)]
@@ -98,6 +98,25 @@ impl Checker {
             sent,
             heard,
         });
+    }
+
+    /// The key for which a majority has reported this token to the client; the last one, if nodes that
+    /// have lost their memory have reported it for several.
+    pub(crate) fn key_of(&self, client: usize, token: Token) -> Option<usize> {
+        let lines = self.clients[client].lines.iter().enumerate();
+        let won = lines.filter_map(|(key, line)| {
+            let (_, won) = line.block_of(token, self.nodes)?;
+            Some((won, key))
+        });
+        won.max().map(|(_, key)| key)
+    }
+
+    /// The holders of other permits that have had this token.
+    pub(crate) fn given_twice(&self, key: usize, token: Token) -> Option<WrongToken> {
+        let others = (0..KEYS).filter(|&other| other != key);
+        let grants = others.flat_map(|other| &self.grants[other].0);
+        let same: Vec<Grant> = grants.filter(|it| it.token == token).copied().collect();
+        (!same.is_empty()).then_some(WrongToken::OutOfOrder(same))
     }
 
     /// Looks at the token of a grant. While leases are exclusive, tokens rise in the order of grants.

@@ -15,7 +15,7 @@ pub(crate) struct Costs {
     pub(crate) to: [u64; 8],
 }
 
-/// What had been sent when a majority of nodes had been down for a while.
+/// What had been sent when a majority of nodes had been down for a while, or one became sick for good.
 #[derive(Clone, Debug)]
 pub(crate) struct Outage {
     since: u64,
@@ -44,7 +44,7 @@ impl Costs {
 }
 
 impl World {
-    fn count(&self) -> Outage {
+    pub(crate) fn count(&self) -> Outage {
         Outage {
             since: self.now,
             sent: self.clients.iter().map(|client| client.costs).collect(),
@@ -104,24 +104,35 @@ impl World {
         }
     }
 
-    /// A node that replies with errors for good is not asked more than others are.
+    /// A node that replies with errors for good is not asked more than others are, from then on: before,
+    /// it may have been the only one that a client could ask.
     pub(crate) fn check_sick_costs(&mut self) {
         for node in 0..self.nodes.len() {
-            if !self.nodes[node].sickness.is_for_good() {
+            let Some(Outage { since, sent }) = self.sick[node].take() else {
                 continue;
-            }
+            };
             for client in 0..self.clients.len() {
-                let costs = self.clients[client].costs;
+                let before = sent.get(client).copied().unwrap_or_default();
+                let now = self.clients[client].costs;
+                // Another process counts from zero.
+                let asked = |node: usize| {
+                    now.to[node]
+                        .checked_sub(before.to[node])
+                        .unwrap_or(now.to[node])
+                };
                 let well = (0..self.nodes.len())
                     .filter(|&other| !self.nodes[other].sickness.is_for_good());
-                let most = well.map(|other| costs.to[other]).max().unwrap_or(0);
-                let seconds = self.now / SECOND + 1;
+                let most = well.map(asked).max().unwrap_or(0);
+                let seconds = (self.now - since) / SECOND + 1;
                 // One that is the first to be asked for a key is asked more often than others.
-                if costs.to[node] > 4 * most + 20 + 10 * seconds {
+                // All slots of a lock have the same first one.
+                let slots = self.plan.fleet.permits.map_or(1, |permits| permits.count);
+                if asked(node) > 4 * most + u64::from(slots) * (20 + 10 * seconds) {
                     let what = format!(
                         "client {client} has asked node {node}, which is {:?}, {} times, and \
                          others {most} times",
-                        self.nodes[node].sickness, costs.to[node]
+                        self.nodes[node].sickness,
+                        asked(node)
                     );
                     self.violation(Rule::Cost, what);
                 }

@@ -46,7 +46,7 @@ impl World {
     }
 
     /// The longest that a message and its reply take to any node.
-    fn round_trip(&self, client: usize) -> u64 {
+    pub(crate) fn round_trip(&self, client: usize) -> u64 {
         let links = self.clients[client].links.iter();
         4 * links.map(|link| link.distance).max().unwrap_or(0)
     }

@@ -1,8 +1,10 @@
-//! Bars for the figures: reads the JSON lines of a run, writes SVG.
+//! Bars for the figures of a run, as SVG.
 
-use std::{error::Error, fmt::Write, io};
+use std::fmt::Write;
 
 use serde_json::Value;
+
+use crate::subject::Subject;
 
 /// What a panel shows of each workload.
 const FIGURES: [(&str, &str); 3] = [
@@ -16,23 +18,8 @@ const LABEL: usize = 140;
 const BAR: usize = 200;
 const ROW: usize = 18;
 
-pub(crate) fn main() -> Result<(), Box<dyn Error>> {
-    let lines = io::stdin().lines().collect::<Result<Vec<_>, _>>()?;
-    let lines: Vec<Value> = lines
-        .iter()
-        .map(|line| serde_json::from_str(line))
-        .collect::<Result<_, _>>()?;
-    // Those of the targets have no workload.
-    let figures: Vec<&Value> = lines
-        .iter()
-        .filter(|line| line["workload"].is_string())
-        .collect();
-    println!("{}", charts(&figures)?);
-    Ok(())
-}
-
 /// A row of panels for each workload and number of nodes.
-fn charts(lines: &[&Value]) -> Result<String, std::fmt::Error> {
+pub(crate) fn charts(lines: &[&Value]) -> Result<String, std::fmt::Error> {
     let mut body = String::new();
     let mut top = ROW;
     let same = |one: &&Value, other: &&Value| {
@@ -83,11 +70,8 @@ fn panel(
         let (middle, bar) = (top + (row + 2) * ROW - ROW / 2, left + LABEL);
         let (y, height) = (middle - ROW + 6, ROW - 4);
         let subject = text(line, "subject");
-        let colour = if subject.starts_with("ours") || subject.starts_with("in-runtime") {
-            "#2a6fbb"
-        } else {
-            "#aab4bf"
-        };
+        let is_other = Subject::parse(&subject).is_ok_and(|of| of.way.is_other_library());
+        let colour = if is_other { "#aab4bf" } else { "#2a6fbb" };
         let width = value(line) / largest * BAR as f64;
         let number = bar + width as usize + 4;
         writeln!(

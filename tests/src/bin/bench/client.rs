@@ -5,8 +5,9 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redlock_runtime::Redlock;
+use redlock_runtime::{ConfigError, Redlock};
 use rslock::LockManager;
+use tokio::runtime::Handle;
 
 use crate::{
     floor::{self, Floor},
@@ -16,6 +17,9 @@ use crate::{
 
 const EXPIRE: Duration = Duration::from_secs(5);
 const WAIT: Duration = Duration::from_secs(60);
+
+/// Shorter than the time until a worker comes back to a key.
+const AT_LEAST: Duration = Duration::from_millis(10);
 
 /// The pause of the classic client is a random one, at most so long.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -41,6 +45,9 @@ pub(crate) enum Client {
 pub(crate) enum Form {
     Guard,
     Closure,
+    TwoKeys,
+    AtLeast,
+    Blocking,
 }
 
 /// How long a cycle took, and the wait that it began with.
@@ -65,11 +72,13 @@ impl Clients {
                 manager.set_retry(u32::MAX, SHORT_PAUSE);
                 Self::Rslock(manager)
             }
-            Way::Ours => Self::Ours(redlock(way, urls).await?, Form::Guard),
-            Way::InRuntime => Self::Ours(redlock(way, urls).await?, Form::Guard),
+            Way::Ours | Way::InRuntime => Self::Ours(redlock(way, urls).await?, Form::Guard),
             Way::OursClosure | Way::InRuntimeClosure => {
                 Self::Ours(redlock(way, urls).await?, Form::Closure)
             }
+            Way::TwoKeys => Self::Ours(redlock(way, urls).await?, Form::TwoKeys),
+            Way::AtLeast => Self::Ours(redlock(way, urls).await?, Form::AtLeast),
+            Way::Blocking => Self::Ours(redlock(way, urls).await?, Form::Blocking),
         })
     }
 
@@ -90,10 +99,10 @@ impl Clients {
 }
 
 /// The defaults that users get, but servers that have just been started vote at once.
-async fn redlock(way: Way, urls: &[String]) -> Result<Redlock, redlock_runtime::ConfigError> {
+pub(crate) async fn redlock(way: Way, urls: &[String]) -> Result<Redlock, ConfigError> {
     let mut builder = Redlock::builder().nodes(urls).assume_fresh(true);
     if way.is_in_runtime() {
-        builder = builder.runtime(tokio::runtime::Handle::current());
+        builder = builder.runtime(Handle::current());
     }
     builder.build().await
 }
@@ -121,25 +130,35 @@ impl Client {
                 guard.release().await;
                 wait
             }
-            Self::Ours(redlock, Form::Guard) => {
-                let guard = redlock
-                    .lock(key)
-                    .expire(EXPIRE)
-                    .wait(WAIT)
-                    .acquire()
-                    .await?;
-                let wait = began.elapsed();
-                section(sections).await?;
-                guard.release().await;
-                wait
-            }
-            Self::Ours(redlock, Form::Closure) => {
-                let lock = redlock.lock(key).expire(EXPIRE).wait(WAIT);
-                let body = |_| async move {
-                    let wait = began.elapsed();
-                    section(sections).await.map(|()| wait)
+            Self::Ours(redlock, form) => {
+                let lock = match form {
+                    Form::TwoKeys => redlock.lock_all([key, &format!("{key}:2")]),
+                    Form::AtLeast => redlock.lock(key).at_least(AT_LEAST),
+                    Form::Guard | Form::Closure | Form::Blocking => redlock.lock(key),
                 };
-                lock.hold(body).await??
+                let lock = lock.expire(EXPIRE).wait(WAIT);
+                match form {
+                    Form::Closure => {
+                        let body = |_| async move {
+                            let wait = began.elapsed();
+                            section(sections).await.map(|()| wait)
+                        };
+                        lock.hold(body).await??
+                    }
+                    Form::Blocking => {
+                        let guard = lock.acquire_blocking()?;
+                        let wait = began.elapsed();
+                        Handle::current().block_on(guard.release());
+                        wait
+                    }
+                    Form::Guard | Form::TwoKeys | Form::AtLeast => {
+                        let guard = lock.acquire().await?;
+                        let wait = began.elapsed();
+                        section(sections).await?;
+                        guard.release().await;
+                        wait
+                    }
+                }
             }
         };
         Ok(Cycle {

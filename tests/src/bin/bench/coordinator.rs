@@ -7,6 +7,7 @@ use serde_json::Value;
 use tempfile::NamedTempFile;
 
 use crate::{
+    delay,
     figures::{Effort, Figures, Result as Measured},
     options::Options,
     subject::Subject,
@@ -15,17 +16,21 @@ use crate::{
 
 pub(crate) struct Bench<'a> {
     cluster: Cluster,
+    /// The same servers over a slow network.
+    delayed: Vec<String>,
     options: &'a Options,
 }
 
 impl<'a> Bench<'a> {
-    pub(crate) fn start(nodes: usize, options: &'a Options) -> Self {
+    pub(crate) fn start(nodes: usize, options: &'a Options) -> io::Result<Self> {
         // The harness records what happens to keys, which costs more than the lock does.
         let quiet = Server::builder().args(["--notify-keyspace-events", ""]);
-        Self {
-            cluster: Cluster::start_with(nodes, &quiet),
+        let cluster = Cluster::start_with(nodes, &quiet);
+        Ok(Self {
+            delayed: delay::in_front_of(&cluster)?,
+            cluster,
             options,
-        }
+        })
     }
 
     /// All workloads and subjects take turns, so that what else the machine does falls on all.
@@ -34,8 +39,15 @@ impl<'a> Bench<'a> {
         for round in 1..=self.options.rounds {
             for result in &mut results {
                 let (subject, workload) = (result.subject, result.workload);
+                // It takes half a minute, and measures a hundred thousand times.
+                if workload == Workload::Leases && round > 1 {
+                    continue;
+                }
                 eprint!("\r\x1b[Kround {round}: {} {subject}", workload.name());
-                result.rounds.push(self.run(subject, workload)?);
+                result.rounds.push(match workload {
+                    Workload::Leases => self.run_leases(subject)?,
+                    _ => self.run(subject, workload)?,
+                });
                 result.load = load();
             }
         }
@@ -46,10 +58,9 @@ impl<'a> Bench<'a> {
     fn plan(&self) -> Vec<Measured> {
         let nodes = self.cluster.len();
         let mut plan = Vec::new();
-        for &workload in &self.options.workloads {
+        for workload in self.options.workloads(nodes) {
             for &subject in &self.options.subjects {
-                let matters = workload.is_contended() || !subject.way.is_about_pauses();
-                if matters && workload.is_possible(nodes) {
+                if subject.takes_part(workload, nodes) && workload.is_possible(nodes) {
                     plan.push(Measured::new(subject, workload, nodes));
                 }
             }
@@ -97,6 +108,27 @@ impl<'a> Bench<'a> {
         Figures::of(&reports, &effort, self.options.window)
     }
 
+    /// One process with many locks.
+    fn run_leases(&self, subject: Subject) -> Result<Figures, Box<dyn Error>> {
+        for node in &self.cluster {
+            node.command(&["FLUSHALL"]);
+        }
+        let mut command = Command::new(env::current_exe()?);
+        command
+            .args(["leases", &subject.to_string()])
+            .arg(self.options.leases.to_string())
+            .arg(self.cluster.url_list());
+        let worker = Worker::from_command(&mut command);
+        let report = loop {
+            let line = worker.wait_line(|_| true);
+            if line.starts_with('{') {
+                break serde_json::from_str(&line)?;
+            }
+        };
+        worker.wait_success();
+        Ok(Figures::of_leases(&report))
+    }
+
     /// What the nodes have done so far; unknown where one of them cannot be asked.
     fn effort(&self, workload: Workload) -> Effort {
         if matches!(workload, Workload::FreeOneDead | Workload::FreeOneSilent) {
@@ -132,7 +164,10 @@ impl<'a> Bench<'a> {
             .arg(self.options.window.as_millis().to_string())
             .arg(process.to_string())
             .arg(record)
-            .arg(self.cluster.url_list());
+            .arg(match workload {
+                Workload::FreeDelayed => self.delayed.join(","),
+                _ => self.cluster.url_list(),
+            });
         Ok(Worker::from_command(&mut command))
     }
 }

@@ -108,6 +108,22 @@ impl Figures {
         ])))
     }
 
+    /// Those of the workload with many leases.
+    pub(crate) fn of_leases(report: &Value) -> Self {
+        const NAMES: [&str; 8] = [
+            "leases",
+            "acquire_us_each",
+            "held_bytes_each",
+            "errors",
+            "renewal_cpu_share",
+            "waiting_bytes_each",
+            "cancel_us_each",
+            "release_us_each",
+        ];
+        let figure = |name| (name, report[name].as_f64().unwrap_or(f64::NAN));
+        Self(NAMES.map(figure).into())
+    }
+
     pub(crate) fn get(&self, name: &str) -> f64 {
         self.0.get(name).copied().unwrap_or(f64::NAN)
     }

@@ -2,26 +2,33 @@
 
 use std::time::Duration;
 
-use crate::{subject::Subject, workload::Workload};
+use crate::{
+    subject::Subject,
+    workload::{NODES, Workload},
+};
 
 pub(crate) struct Options {
     pub(crate) window: Duration,
     pub(crate) rounds: usize,
     pub(crate) json: bool,
     pub(crate) nodes: Vec<usize>,
-    pub(crate) workloads: Vec<Workload>,
+    /// `None` means those that are usual for the number of nodes.
+    pub(crate) workloads: Option<Vec<Workload>>,
     pub(crate) subjects: Vec<Subject>,
+    /// How many are held at once in the workload that is about that.
+    pub(crate) leases: usize,
 }
 
 impl Options {
     pub(crate) fn parse(arguments: &[String]) -> Result<Self, String> {
         let mut options = Self {
-            window: Duration::from_secs(2),
+            window: Duration::from_secs(1),
             rounds: 3,
             json: false,
-            nodes: vec![5],
-            workloads: Workload::ALL.to_vec(),
+            nodes: vec![NODES, 3, 1],
+            workloads: None,
             subjects: Subject::all(),
+            leases: 100_000,
         };
         let mut arguments = arguments.iter();
         while let Some(argument) = arguments.next() {
@@ -35,12 +42,23 @@ impl Options {
                 "--seconds" => options.window = seconds(value()?)?,
                 "--rounds" => options.rounds = number(value()?)?,
                 "--nodes" => options.nodes = list(value()?, number)?,
-                "--only" => options.workloads = list(value()?, Workload::parse)?,
+                "--only" => options.workloads = Some(list(value()?, Workload::parse)?),
                 "--subjects" => options.subjects = list(value()?, Subject::parse)?,
+                "--leases" => options.leases = number(value()?)?,
                 other => return Err(format!("unknown argument {other}")),
             }
         }
         Ok(options)
+    }
+
+    pub(crate) fn workloads(&self, nodes: usize) -> Vec<Workload> {
+        match &self.workloads {
+            Some(workloads) => workloads.clone(),
+            None => Workload::ALL
+                .into_iter()
+                .filter(|workload| workload.is_usual(nodes))
+                .collect(),
+        }
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::workload::{NODES, Workload};
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Subject {
     pub(crate) way: Way,
@@ -27,6 +29,12 @@ pub(crate) enum Way {
     InRuntime,
     /// The engine on the caller's runtime; a closure.
     InRuntimeClosure,
+    /// As `Ours`, of two keys.
+    TwoKeys,
+    /// As `Ours`, kept for a while after its release.
+    AtLeast,
+    /// As `Ours`, on a thread that blocks.
+    Blocking,
 }
 
 /// A kind of runtime.
@@ -37,12 +45,23 @@ pub(crate) enum Kind {
 }
 
 impl Subject {
-    /// All that is measured unless told otherwise.
+    /// All that is measured unless told otherwise: a runtime of one thread is for who asks.
     pub(crate) fn all() -> Vec<Self> {
-        let multi = Way::ALL.map(|way| Self::new(way, Kind::MultiThread));
-        let current = [Way::Floor, Way::Rslock, Way::Ours, Way::InRuntime]
-            .map(|way| Self::new(way, Kind::CurrentThread));
-        multi.into_iter().chain(current).collect()
+        let ways = Way::ALL.into_iter();
+        ways.map(|way| Self::new(way, Kind::MultiThread)).collect()
+    }
+
+    /// Whether `workload` has something to tell about it.
+    pub(crate) fn takes_part(self, workload: Workload, nodes: usize) -> bool {
+        match self.way {
+            // Pauses make a difference only if there is another holder to wait for.
+            Way::FloorTuned | Way::RslockTuned => workload.is_contended(),
+            Way::TwoKeys | Way::AtLeast | Way::Blocking => {
+                workload == Workload::Free && nodes == NODES
+            }
+            Way::Ours | Way::InRuntime => true,
+            _ => workload != Workload::Leases,
+        }
     }
 
     pub(crate) const fn new(way: Way, runtime: Kind) -> Self {
@@ -76,7 +95,7 @@ impl fmt::Display for Subject {
 }
 
 impl Way {
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Floor,
         Self::FloorTuned,
         Self::Rslock,
@@ -85,6 +104,9 @@ impl Way {
         Self::OursClosure,
         Self::InRuntime,
         Self::InRuntimeClosure,
+        Self::TwoKeys,
+        Self::AtLeast,
+        Self::Blocking,
     ];
 
     pub(crate) const fn name(self) -> &'static str {
@@ -97,20 +119,30 @@ impl Way {
             Self::OursClosure => "ours-closure",
             Self::InRuntime => "in-runtime",
             Self::InRuntimeClosure => "in-runtime-closure",
+            Self::TwoKeys => "two-keys",
+            Self::AtLeast => "at-least",
+            Self::Blocking => "blocking",
         }
-    }
-
-    /// Pauses make a difference only where there is somebody to wait for.
-    pub(crate) const fn is_about_pauses(self) -> bool {
-        matches!(self, Self::FloorTuned | Self::RslockTuned)
     }
 
     pub(crate) const fn is_in_runtime(self) -> bool {
         matches!(self, Self::InRuntime | Self::InRuntimeClosure)
     }
 
-    pub(crate) const fn is_ours(self) -> bool {
+    pub(crate) const fn is_closure(self) -> bool {
+        matches!(self, Self::OursClosure | Self::InRuntimeClosure)
+    }
+
+    /// Whether it is a plain lock of the library, which the targets are about.
+    pub(crate) const fn is_plain(self) -> bool {
         matches!(self, Self::Ours | Self::OursClosure) || self.is_in_runtime()
+    }
+
+    pub(crate) const fn is_other_library(self) -> bool {
+        matches!(
+            self,
+            Self::Floor | Self::FloorTuned | Self::Rslock | Self::RslockTuned
+        )
     }
 }
 

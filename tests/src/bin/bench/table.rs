@@ -4,6 +4,7 @@ use crate::{
     figures::Result,
     subject::{Subject, Way},
     targets::{Bound, Target, find},
+    workload::Workload,
 };
 
 /// Columns that a heading has no room for: `cycle` is the median of a whole cycle, in
@@ -16,26 +17,35 @@ pub(crate) fn of(results: &[Result], targets: &[Target]) -> String {
     for result in results {
         if of != Some((result.nodes, result.workload)) {
             of = Some((result.nodes, result.workload));
-            lines.extend(heading(result));
+            lines.push(title(result));
+            lines.extend((result.workload != Workload::Leases).then(columns));
         }
-        lines.push(row(results, result));
+        lines.push(match result.workload {
+            Workload::Leases => row_of_leases(result),
+            _ => row(results, result),
+        });
     }
     if !targets.is_empty() {
-        lines.push("\nTargets, with five nodes; ratios within a round, medians".to_owned());
+        lines.push("\nTargets; ratios within a round, medians".to_owned());
         lines.extend(targets.iter().map(line));
     }
     lines.push(String::new());
     lines.join("\n")
 }
 
-fn heading(result: &Result) -> [String; 3] {
+fn title(result: &Result) -> String {
     let nodes = result.nodes;
     let name = result.workload.name();
     let description = result.workload.description();
     let rounds = result.rounds.len();
     let load = &result.load;
-    let columns = format!(
-        "{:19} {:>8} {:>7} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>18} {:>6} {:>6} {:>6} {:>6} {:>8} {:>4} {:>4}",
+    format!("\n{name} on {nodes} nodes: {description}; medians of {rounds} rounds; load {load}")
+}
+
+fn columns() -> String {
+    format!(
+        "{:52} wait, microseconds\n{:19} {:>8} {:>7} {:>7} {:>8} {:>8} {:>8} {:>8} {:>8} {:>18} {:>6} {:>6} {:>6} {:>6} {:>8} {:>4} {:>4}",
+        "",
         "",
         "cycles/s",
         "x floor",
@@ -53,14 +63,22 @@ fn heading(result: &Result) -> [String; 3] {
         "stall",
         "err",
         "over"
-    );
-    [
-        format!(
-            "\n{name} on {nodes} nodes: {description}; medians of {rounds} rounds; load {load}"
-        ),
-        format!("{:52} wait, microseconds", ""),
-        columns,
-    ]
+    )
+}
+
+fn row_of_leases(result: &Result) -> String {
+    let get = |name| result.get(name);
+    format!(
+        "{:19} {} locks: {:.0} us to acquire, {:.0} bytes held, {:.1} % of a core for renewals, \
+         {:.0} bytes waiting, {:.0} lost",
+        result.subject,
+        get("leases"),
+        get("acquire_us_each"),
+        get("held_bytes_each"),
+        get("renewal_cpu_share") * 100.0,
+        get("waiting_bytes_each"),
+        get("errors"),
+    )
 }
 
 fn row(results: &[Result], result: &Result) -> String {
@@ -107,7 +125,8 @@ fn line(target: &Target) -> String {
     };
     let verdict = if target.is_met() { "met" } else { "MISSED" };
     format!(
-        "{:44} {:8.3} {relation} {bound:<5} {verdict}",
-        target.name, target.value
+        "{:70} {:8.3} {relation} {bound:<5} {verdict}",
+        target.name(),
+        target.value
     )
 }

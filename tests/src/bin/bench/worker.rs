@@ -9,6 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::FutureExt;
 use redlock_tests::processor_time;
 use serde_json::json;
 use tokio::{runtime, task::JoinSet};
@@ -17,7 +18,7 @@ use crate::{
     client::{Client, Clients, Cycle},
     hold::{Sections, Seen, Sleeper},
     stall::Watch,
-    subject::{Kind, Subject},
+    subject::{Kind, Subject, Way},
     workload::Workload,
 };
 
@@ -77,7 +78,8 @@ async fn work(order: &Order) -> Result<(), Box<dyn Error>> {
         .collect();
 
     let warm = Instant::now() + WARM_UP;
-    let mut workers = all(workers, move |worker| worker.warm_up(warm)).await?;
+    let way = order.subject.way;
+    let mut workers = all(workers, way, move |worker| worker.warm_up(warm)).await?;
     println!("ready");
     tokio::task::spawn_blocking(|| io::stdin().read_line(&mut String::new())).await??;
 
@@ -87,16 +89,17 @@ async fn work(order: &Order) -> Result<(), Box<dyn Error>> {
     for worker in &mut workers {
         worker.begin();
     }
-    let workers = all(workers, move |worker| worker.work(until)).await?;
+    let workers = all(workers, way, move |worker| worker.work(until)).await?;
     let cpu = processor_time().saturating_sub(cpu);
     report(&workers, cpu, stalls.worst_us())?;
     clients.finish().await;
     Ok(())
 }
 
-/// Runs all workers as tasks, and returns them in their order.
+/// Runs all workers as tasks, or on threads that may block, and returns them.
 async fn all<F>(
     workers: Vec<Worker>,
+    way: Way,
     run: impl Fn(Worker) -> F,
 ) -> Result<Vec<Worker>, tokio::task::JoinError>
 where
@@ -104,7 +107,12 @@ where
 {
     let mut tasks = JoinSet::new();
     for worker in workers {
-        tasks.spawn(run(worker));
+        let run = run(worker);
+        if way == Way::Blocking {
+            tasks.spawn_blocking(|| run.now_or_never().expect("blocks wherever others await"));
+        } else {
+            tasks.spawn(run);
+        }
     }
     let mut workers = Vec::new();
     while let Some(worker) = tasks.join_next().await {

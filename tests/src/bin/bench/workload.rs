@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// The node set that most is asked about.
+pub(crate) const NODES: usize = 5;
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Workload {
     /// One worker, free keys.
@@ -10,6 +13,8 @@ pub(crate) enum Workload {
     FreeOneDead,
     /// The same while one node is connected and does not answer.
     FreeOneSilent,
+    /// The same over a network that takes its time.
+    FreeDelayed,
     /// Many workers, free keys.
     Many,
     /// Many workers of one process, one key, nothing done under it.
@@ -18,17 +23,21 @@ pub(crate) enum Workload {
     Processes,
     /// The same with twice as many processes.
     ManyProcesses,
+    /// As many locks as one process may ever hold, all renewed, and as many callers that wait.
+    Leases,
 }
 
 impl Workload {
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::Free,
         Self::FreeOneDead,
         Self::FreeOneSilent,
+        Self::FreeDelayed,
         Self::Many,
         Self::OneKey,
         Self::Processes,
         Self::ManyProcesses,
+        Self::Leases,
     ];
 
     pub(crate) fn parse(name: &str) -> Result<Self, String> {
@@ -45,10 +54,12 @@ impl Workload {
             Self::Free => "W1",
             Self::FreeOneDead => "W1-dead",
             Self::FreeOneSilent => "W1-silent",
+            Self::FreeDelayed => "W1-delay",
             Self::Many => "W2",
             Self::OneKey => "W3",
             Self::Processes => "W4",
             Self::ManyProcesses => "W4-8",
+            Self::Leases => "W5",
         }
     }
 
@@ -57,10 +68,12 @@ impl Workload {
             Self::Free => "one worker, free keys",
             Self::FreeOneDead => "one worker, free keys, one node killed",
             Self::FreeOneSilent => "one worker, free keys, one node connected and silent",
+            Self::FreeDelayed => "one worker, free keys, 1 ms to the nodes and 1 ms back",
             Self::Many => "64 workers, free keys",
             Self::OneKey => "16 workers of one process, one key, no hold time",
             Self::Processes => "4 processes of 8 workers, one key, held for 1 ms",
             Self::ManyProcesses => "8 processes of 8 workers, one key, held for 1 ms",
+            Self::Leases => "leases of 30 s that are renewed, and as many waiters",
         }
     }
 
@@ -75,10 +88,10 @@ impl Workload {
     /// In each process.
     pub(crate) const fn workers(self) -> usize {
         match self {
-            Self::Free | Self::FreeOneDead | Self::FreeOneSilent => 1,
             Self::Many => 64,
             Self::OneKey => 16,
             Self::Processes | Self::ManyProcesses => 8,
+            _ => 1,
         }
     }
 
@@ -97,5 +110,11 @@ impl Workload {
     /// Whether a majority is left on `nodes` nodes.
     pub(crate) const fn is_possible(self, nodes: usize) -> bool {
         !matches!(self, Self::FreeOneDead | Self::FreeOneSilent) || nodes >= 3
+    }
+
+    /// Whether it is measured on `nodes` nodes unless told otherwise: the number of nodes changes what
+    /// one lock costs, and nothing else.
+    pub(crate) const fn is_usual(self, nodes: usize) -> bool {
+        nodes == NODES || matches!(self, Self::Free | Self::Many)
     }
 }

@@ -157,6 +157,17 @@ impl<'world> Process<'world> {
         self.handle(question(SectionId(section), keys, params));
     }
 
+    /// For one of so many permits.
+    pub(crate) fn ask_permit(&mut self, section: u64, key: &str, permits: u32, params: LockParams) {
+        let (section, key) = (SectionId(section), Arc::from(key));
+        self.handle(Event::AskPermit {
+            section,
+            key,
+            permits,
+            params,
+        });
+    }
+
     pub(crate) fn end(&mut self, section: u64) {
         let (section, report) = (SectionId(section), false);
         self.handle(Event::End { section, report });
@@ -270,9 +281,10 @@ impl<'world> Process<'world> {
     /// Nothing is known of any key any more.
     pub(crate) fn is_idle(&mut self) -> bool {
         let state = format!("{:?}", self.me().protocol);
-        ["keys: {}", "compounds: {}, parts: {}"]
+        ["keys: {}", "compounds: {}, parts: {}", "pools: {}, ids: {}"]
             .iter()
             .all(|none| state.contains(none))
+            && state.matches("sections: {}").count() == 2
     }
 
     pub(crate) fn set_wall_micros(&mut self, micros: u64) {

@@ -478,11 +478,9 @@ impl World {
             node: NodeId(node),
             request,
             body,
-            with_source,
         } = order;
         let sees_info = self.clients[origin.client].may_read_info;
-        let (reply, changed) =
-            self.nodes[node].run(origin, &body, with_source, sees_info, self.now);
+        let (reply, changed) = self.nodes[node].run(origin, &body, sees_info, self.now);
         if let Some(key) = changed {
             self.notify(node, &key, Some(origin.client));
         }

@@ -149,7 +149,6 @@ impl Node {
         &mut self,
         origin: Origin,
         request: &Request,
-        with_source: bool,
         sees_info: bool,
         now: Instant,
     ) -> (Reply, Option<Arc<str>>) {
@@ -173,8 +172,8 @@ impl Node {
             let server = self.model.server.clone().filter(|_| sees_info);
             return (Reply::Identity { server }, None);
         }
-        if self.behavior == Behavior::WithoutScripts && is_script(request) && !with_source {
-            return (Reply::NoScript, None);
+        if self.behavior == Behavior::WithoutScripts && needs_vote(request) {
+            return (Reply::NotAdmitted, None);
         }
         let key = key_of(request);
         let moment = self.moment(now);
@@ -356,9 +355,11 @@ impl Connection {
     }
 }
 
-/// Plain commands need no script.
-const fn is_script(request: &Request) -> bool {
-    !matches!(request, Request::Identify | Request::Watch { .. })
+const fn needs_vote(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Acquire { .. } | Request::Extend { .. } | Request::PutBack { .. }
+    )
 }
 
 const fn key_of(request: &Request) -> Option<&Arc<str>> {

@@ -1,22 +1,18 @@
 //! What many locks cost one process: time and memory for each that is held and renewed, and for
 //! each caller that waits.
-//!
-//! ```text
-//! cargo run --release -p redlock-tests --bin scale -- [counts, by default 1 100 10000 100000]
-//! ```
-//!
-//! Five real servers. One JSON line for each count.
 
 use std::{
     error::Error,
-    fs,
+    fs, thread,
     time::{Duration, Instant},
 };
 
 use redlock_runtime::{Guard, Redlock};
-use redlock_tests::{Cluster, processor_time};
-use serde_json::json;
-use tokio::task::JoinSet;
+use redlock_tests::processor_time;
+use serde_json::{Value, json};
+use tokio::{runtime, task::JoinSet};
+
+use crate::{client::redlock, subject::Subject};
 
 const LEASE: Duration = Duration::from_secs(30);
 
@@ -26,31 +22,32 @@ const CONCURRENT: usize = 256;
 /// How long renewals are watched: more than one interval of them.
 const WATCHED: Duration = Duration::from_secs(12);
 
-#[tokio::main]
-async fn main() -> Result<(), Box<dyn Error>> {
-    let counts: Vec<usize> = std::env::args()
-        .skip(1)
-        .map(|count| count.parse())
-        .collect::<Result<_, _>>()?;
-    let counts = if counts.is_empty() {
-        vec![1, 100, 10_000, 100_000]
-    } else {
-        counts
+/// How often the process says that it works: the harness gives up one that says nothing for longer.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(5);
+
+/// A process that measures `subject` with `count` locks, and says what came of it, in JSON.
+pub(crate) fn main(arguments: &[String]) -> Result<(), Box<dyn Error>> {
+    let [subject, count, urls] = arguments else {
+        return Err("this process is started by the benchmark".into());
     };
-    let cluster = Cluster::start(5);
-    for count in counts {
-        let redlock = Redlock::builder()
-            .nodes(cluster.urls())
-            .assume_fresh(true)
-            .build()
-            .await?;
-        println!("{}", measure(&redlock, count).await?);
+    let (subject, count) = (Subject::parse(subject)?, count.parse()?);
+    let urls: Vec<String> = urls.split(',').map(str::to_owned).collect();
+    thread::spawn(|| {
+        loop {
+            thread::sleep(SIGN_OF_LIFE);
+            println!("works");
+        }
+    });
+    runtime::Runtime::new()?.block_on(async {
+        let redlock = redlock(subject.way, &urls).await?;
+        let report = measure(&redlock, count).await?;
         redlock.shutdown(LEASE).await?;
-    }
-    Ok(())
+        println!("{report}");
+        Ok(())
+    })
 }
 
-async fn measure(redlock: &Redlock, count: usize) -> Result<serde_json::Value, Box<dyn Error>> {
+async fn measure(redlock: &Redlock, count: usize) -> Result<Value, Box<dyn Error>> {
     let (memory, began) = (resident()?, Instant::now());
     let held = hold_many(redlock, count).await?;
     let acquired = began.elapsed();
@@ -59,7 +56,7 @@ async fn measure(redlock: &Redlock, count: usize) -> Result<serde_json::Value, B
     let processor = processor_time();
     tokio::time::sleep(WATCHED).await;
     let renewing = processor_time() - processor;
-    let still_held = held.iter().filter(|guard| guard.is_held()).count();
+    let lost = held.iter().filter(|guard| !guard.is_held()).count();
 
     let memory = resident()?;
     let mut waiting = JoinSet::new();
@@ -74,18 +71,16 @@ async fn measure(redlock: &Redlock, count: usize) -> Result<serde_json::Value, B
     let left = began.elapsed();
 
     let began = Instant::now();
-    for guard in held {
-        drop(guard);
-    }
+    drop(held);
     redlock.lock("last").acquire().await?.release().await;
     let released = began.elapsed();
     let each = |time: Duration| time.as_secs_f64() * 1e6 / count as f64;
     Ok(json!({
-        "locks": count,
+        "leases": count,
         "acquire_us_each": each(acquired),
         "held_bytes_each": held_memory / count as u64,
-        "still_held_after_renewals": still_held,
-        "processor_share_of_renewals": renewing.as_secs_f64() / WATCHED.as_secs_f64(),
+        "errors": lost,
+        "renewal_cpu_share": renewing.as_secs_f64() / WATCHED.as_secs_f64(),
         "waiting_bytes_each": waiting_memory / count as u64,
         "cancel_us_each": each(left),
         "release_us_each": each(released),
@@ -101,7 +96,9 @@ async fn hold_many(redlock: &Redlock, count: usize) -> Result<Vec<Guard>, Box<dy
         {
             held.push(guard??);
         }
-        let lock = redlock.lock(format!("scale:{lock}")).expire(LEASE).renew();
+        let lock = redlock.lock(format!("lease:{lock}")).expire(LEASE).renew();
+        // A node that is too busy to answer in time is asked again.
+        let lock = lock.wait(LEASE);
         asking.spawn(lock.acquire());
     }
     while let Some(guard) = asking.join_next().await {

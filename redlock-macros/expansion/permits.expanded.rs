@@ -1,0 +1,52 @@
+async fn export(id: u64) -> Result<u64, LockError> {
+    use ::redlock_runtime::__private as __redis_lock;
+    static __REDIS_LOCK_SECTION: __redis_lock::SectionInfo = __redis_lock::SectionInfo::new(
+        __redis_lock::std::concat!(__redis_lock::std::module_path!(), "::", "export"),
+        "exports",
+        (__redis_lock::std::file!(), __redis_lock::std::line!()),
+        __redis_lock::Options {
+            expire: __redis_lock::std::option::Option::None,
+            wait: __redis_lock::std::time::Duration::from_millis(2000u64),
+            renew: __redis_lock::Renew::Never,
+            max_hold: __redis_lock::std::option::Option::None,
+            at_least: __redis_lock::std::option::Option::None,
+            permits: __redis_lock::std::option::Option::Some(3u32),
+            reentrant: false,
+        },
+    );
+    __redis_lock::inventory::submit! {
+        __redis_lock::Registered(& __REDIS_LOCK_SECTION)
+    }
+    let __returns = __redis_lock::Returns::<Result<u64, LockError>>::new();
+    let mut __section = __redis_lock::Section::installed(
+        "exports",
+        __redis_lock::SectionInfo::options(&__REDIS_LOCK_SECTION),
+        &__REDIS_LOCK_SECTION,
+    );
+    let __outcome = {
+        let mut __body = __redis_lock::std::pin::pin!(
+            async move { if false { let __output = __redis_lock::Returns::fake_return(&
+            __returns); return __output; } let _ = & id; return if true { Ok(id) } else {
+            __redis_lock::Returns::fake_return(& __returns) }; }
+        );
+        let __acquired = __redis_lock::Section::acquire(&mut __section).await;
+        match __acquired {
+            __redis_lock::std::result::Result::Ok(()) => {
+                let __body = __redis_lock::std::pin::Pin::as_mut(&mut __body);
+                __redis_lock::Section::hold(&mut __section, __body).await
+            }
+            __redis_lock::std::result::Result::Err(__error) => {
+                __redis_lock::std::result::Result::Err(__error)
+            }
+        }
+    };
+    return match __outcome {
+        __redis_lock::std::result::Result::Ok(__value) => __value,
+        __redis_lock::std::result::Result::Err(__error) => {
+            <Result<
+                u64,
+                LockError,
+            > as __redis_lock::FromLockError>::from_lock_error(__error)
+        }
+    };
+}

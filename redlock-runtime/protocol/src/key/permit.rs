@@ -1,0 +1,26 @@
+//! What a key does for a pool, whose slot it is: see `pool`.
+
+use super::Key;
+use crate::{action::Refusal, message::SectionId, time::Instant};
+
+impl Key {
+    /// What keeps a section that waits from the key.
+    pub(crate) fn refusal(&self, now: Instant) -> Refusal {
+        self.refusal_in_queue(now)
+    }
+
+    /// The process has had its share, and leaves the lock to others for a while.
+    pub(crate) const fn is_left_to_others(&self) -> bool {
+        self.stand_back_until.is_some()
+    }
+
+    /// The section that has the key is the caller's from now on. False if the section does not have it.
+    pub(crate) fn give(&mut self, section: SectionId, caller: SectionId) -> bool {
+        let held = self.held_by_part(section);
+        let held = held.and_then(|held| held.section(section));
+        held.is_some_and(|held| {
+            held.id = caller;
+            true
+        })
+    }
+}

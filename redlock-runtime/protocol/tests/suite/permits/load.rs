@@ -1,0 +1,169 @@
+//! Many callers in several processes.
+
+use super::*;
+use crate::dice::Dice;
+
+#[test]
+fn a_process_with_many_waiters_does_not_starve_another() {
+    for nodes in [1, 3, 5] {
+        let mut world = World::with_clients(nodes, 2);
+        let wait = waiting(Duration::from_secs(600));
+        for client in 0..2 {
+            world.client(client).start_wall_clock();
+        }
+        for section in 0..40 {
+            world.client(0).ask_permit(section, "k", 3, wait);
+        }
+        world.run_for(20 * HOP);
+        // The other one has as many at a time as there are permits.
+        for section in 0..3 {
+            world.client(1).ask_permit(section, "k", 3, wait);
+        }
+        let mut next = [40, 3];
+        let mut running: Vec<(usize, u64, Instant)> = Vec::new();
+        let mut served = [0_u32; 2];
+        let mut used = Duration::ZERO;
+        let (began, time) = (world.now, Duration::from_secs(2));
+        while world.now.since(began) < time {
+            world.run_for(HOP);
+            let now = world.now;
+            for (client, served) in served.iter_mut().enumerate() {
+                let answers = world.client(client).answers().to_vec();
+                for (section, answer) in answers {
+                    assert!(matches!(answer, Answer::Granted { .. }), "{answer:?}");
+                    world.client(client).answered(section.0);
+                    running.push((client, section.0, now.after(5 * HOP)));
+                    assert!(running.len() <= 3);
+                    *served += 1;
+                }
+            }
+            used += HOP * running.len() as u32;
+            for (client, section, _) in running.extract_if(.., |run| now >= run.2) {
+                world.client(client).end(section);
+                world.client(client).ask_permit(next[client], "k", 3, wait);
+                next[client] += 1;
+            }
+        }
+        let whole = served[0] + served[1];
+        assert!(served[1] * 4 >= whole, "{nodes} nodes: {served:?}");
+        assert!(served[0] * 4 >= whole, "{nodes} nodes: {served:?}");
+        assert!(
+            used >= time * 3 * 6 / 10,
+            "{nodes} nodes: {used:?} used, {served:?}"
+        );
+    }
+}
+
+/// In some processes, while nodes come and go.
+#[test]
+fn there_are_never_more_holders_than_permits_and_all_have_their_turn() {
+    for seed in 0..40 {
+        history(seed);
+    }
+}
+
+#[derive(Debug)]
+struct Holder {
+    client: usize,
+    section: u64,
+    deadline: Instant,
+    until: Instant,
+}
+
+fn history(seed: u64) {
+    let mut dice = Dice::new(seed);
+    let nodes = dice.pick(&[1, 3, 3, 5]);
+    let clients = 2 + dice.below(3) as usize;
+    let permits = 2 + dice.below(3) as u32;
+    let mut world = World::with_clients(nodes, clients);
+    let has_clock = dice.one_in(2);
+    for client in 0..clients {
+        if has_clock {
+            world.client(client).start_wall_clock();
+        }
+        for node in 0..nodes {
+            let lag = HOP * dice.below(4) as u32;
+            world.client(client).set_lag(node, lag);
+        }
+    }
+    let mut asked: Vec<(usize, u64)> = Vec::new();
+    let mut holders: Vec<Holder> = Vec::new();
+    let mut tokens = std::collections::BTreeSet::new();
+    let (mut sections, mut down, mut most) = (0, None, 0);
+    let mut free_since = None;
+    let faults_end = world.now.after(LEASE);
+    while world.now < faults_end || !asked.is_empty() || !holders.is_empty() {
+        let is_over = world.now >= faults_end;
+        if !is_over && asked.len() + holders.len() < 10 && dice.one_in(4) {
+            sections += 1;
+            let client = dice.below(clients as u64) as usize;
+            let wait = dice.pick(&[Duration::ZERO, 40 * LEASE, 40 * LEASE]);
+            let renew = dice.one_in(3).then(|| default_renewal(LEASE));
+            let params = LockParams {
+                renew,
+                ..waiting(wait)
+            };
+            world
+                .client(client)
+                .ask_permit(sections, "k", permits, params);
+            asked.push((client, sections));
+        }
+        if nodes >= 3 && (dice.one_in(200) || is_over) {
+            match down.take() {
+                Some(node) => world.behave([node], Behavior::Healthy),
+                None if is_over => {}
+                None => {
+                    let node = dice.below(nodes as u64) as usize;
+                    let mood = dice.pick(&[Behavior::Unresponsive, Behavior::Slow(20 * HOP)]);
+                    world.behave([node], mood);
+                    down = Some(node);
+                }
+            }
+        }
+        if !asked.is_empty() && dice.one_in(40) && !is_over {
+            let (client, section) = asked.swap_remove(dice.below(asked.len() as u64) as usize);
+            world.client(client).end(section);
+        }
+        world.run_for(HOP);
+        let now = world.now;
+        holders.retain(|held| now < held.deadline);
+        for (client, section) in std::mem::take(&mut asked) {
+            match world.client(client).answered(section) {
+                None => asked.push((client, section)),
+                Some(Answer::Refused(_)) => {}
+                Some(Answer::Granted { deadline, token }) => {
+                    assert!(tokens.insert(token), "{seed}: {token} twice");
+                    let until = now.after(HOP * dice.below(60) as u32);
+                    holders.push(Holder {
+                        client,
+                        section,
+                        deadline,
+                        until,
+                    });
+                    most = most.max(holders.len());
+                    assert!(holders.len() <= permits as usize, "{seed}: {holders:?}");
+                }
+                Some(other) => panic!("{seed}: {other:?}"),
+            }
+        }
+        holders.retain(|held| {
+            let goes_on = now < held.until;
+            if !goes_on {
+                world.client(held.client).end(held.section);
+            }
+            goes_on
+        });
+        let is_idle = is_over && !asked.is_empty() && holders.len() < permits as usize;
+        free_since = is_idle.then(|| free_since.unwrap_or(now));
+        let free = free_since.map_or(Duration::ZERO, |since| now.since(since));
+        // What was asked of a node that is silent is repeated only after a while.
+        assert!(free < LEASE / 5, "{seed}: free for {free:?}, {asked:?}");
+    }
+    assert!(tokens.len() > 20, "{seed}: only {}", tokens.len());
+    assert_eq!(most, permits as usize, "{seed}: not all permits were used");
+    world.run_for(2 * LEASE);
+    assert!(are_free(&world, permits), "{seed}");
+    for client in 0..clients {
+        assert!(world.client(client).is_idle(), "{seed}");
+    }
+}

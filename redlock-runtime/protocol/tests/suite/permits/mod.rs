@@ -1,0 +1,399 @@
+//! Locks with permits: never more holders than permits, and no permit free while a caller waits.
+
+mod load;
+
+use std::time::Duration;
+
+use redlock_protocol::*;
+
+use crate::{world::*, *};
+
+fn slots(permits: u32) -> Vec<String> {
+    (0..permits).map(|slot| format!("k#{slot}")).collect()
+}
+
+fn are_free(world: &World, permits: u32) -> bool {
+    let slots = slots(permits);
+    slots.iter().all(|slot| world.carriers(slot).is_empty())
+}
+
+/// Lets this client have so many of the permits.
+fn hold(world: &mut World, client: usize, sections: std::ops::Range<u64>, permits: u32) {
+    for section in sections {
+        world
+            .client(client)
+            .ask_permit(section, "k", permits, params());
+        world.client(client).granted(section);
+    }
+}
+
+#[test]
+fn as_many_as_there_are_permits_have_one_at_a_time() {
+    for nodes in 1..=5 {
+        for permits in [1, 2, 3, 7] {
+            let mut world = World::with_clients(nodes, 3);
+            let mut tokens = Vec::new();
+            for section in 0..u64::from(permits) {
+                let client = section as usize % 2;
+                world
+                    .client(client)
+                    .ask_permit(section, "k", permits, params());
+                tokens.push(world.client(client).granted(section).1);
+            }
+            tokens.sort_unstable();
+            tokens.dedup();
+            assert_eq!(tokens.len(), permits as usize, "no token is given twice");
+            for client in 0..3 {
+                world.client(client).ask_permit(99, "k", permits, params());
+                let cause = world.client(client).refused(99);
+                let Cause::Contended { retry_after } = cause else {
+                    panic!("{cause:?}");
+                };
+                assert!(retry_after.is_some_and(|after| after <= params().key_ttl()));
+            }
+            world.client(0).release(0);
+            let released = world.client(0).answer(0);
+            assert_eq!(released, Answer::Released(Release::Released));
+            world.client(2).ask_permit(100, "k", permits, params());
+            world.client(2).granted(100);
+        }
+    }
+}
+
+#[test]
+fn a_free_permit_takes_one_round() {
+    let mut world = World::new(3);
+    for section in 0..3 {
+        let asked = world.now;
+        world.client(0).ask_permit(section, "k", 3, params());
+        let (deadline, _) = world.granted(section);
+        assert_eq!(world.now.since(asked), ROUND_TRIP, "{section}");
+        assert_eq!(deadline, asked.after(LEASE));
+    }
+    // Several at once begin at different slots.
+    let mut world = World::new(3);
+    let asked = world.now;
+    (0..3).for_each(|section| world.client(0).ask_permit(section, "k", 3, params()));
+    (0..3).for_each(|section| assert!(world.granted(section).1 > Token(0)));
+    assert_eq!(world.now.since(asked), ROUND_TRIP);
+    // Nodes that owe many replies are spared.
+    assert!(world.sends(is_acquire).len() <= 9);
+}
+
+#[test]
+fn who_does_not_wait_is_refused_after_every_slot_was() {
+    let mut world = World::with_clients(3, 2);
+    hold(&mut world, 0, 0..3, 3);
+    let asked = world.now;
+    world.client(1).ask_permit(9, "k", 3, params());
+    world.client(1).refused(9);
+    let rounds = world.now.since(asked);
+    assert!(rounds <= 3 * ROUND_TRIP, "{rounds:?}");
+    for slot in slots(3) {
+        let is_it = |request: &Request| match request {
+            Request::Acquire { key, .. } => **key == *slot,
+            _ => false,
+        };
+        let sent = world.client(1).sends(is_it);
+        assert!(!sent.is_empty(), "{slot} was not asked for");
+    }
+    // The process that has all knows it.
+    world.client(0).ask_permit(9, "k", 3, params());
+    assert!(matches!(
+        world.client(0).answered(9),
+        Some(Answer::Refused(_))
+    ));
+}
+
+#[test]
+fn the_earliest_end_of_a_lease_is_named() {
+    let mut world = World::with_clients(3, 2);
+    let leases = [LEASE, LEASE / 5, LEASE / 2];
+    for (section, lease) in (0..).zip(leases) {
+        world
+            .client(0)
+            .ask_permit(section, "k", 3, params_of(lease));
+        world.granted(section);
+    }
+    world.client(1).ask_permit(9, "k", 3, params());
+    let Cause::Contended { retry_after } = world.client(1).refused(9) else {
+        panic!("it is contended");
+    };
+    let shortest = params_of(LEASE / 5).key_ttl();
+    let retry_after = retry_after.unwrap();
+    assert!(
+        retry_after <= shortest && retry_after > shortest / 2,
+        "{retry_after:?}"
+    );
+}
+
+#[test]
+fn callers_of_one_process_are_served_in_order_and_without_asking() {
+    let mut world = World::new(3);
+    let wait = waiting(4 * LEASE);
+    (0..20).for_each(|section| world.client(0).ask_permit(section, "k", 2, wait));
+    (0..2).for_each(|section| assert!(world.granted(section).1 > Token(0)));
+    world.run_for(20 * HOP);
+    for next in 2..20 {
+        assert_eq!(world.answers(), []);
+        world.end(next - 2);
+        // The turn of a long section is refreshed first.
+        world.granted(next);
+        assert!(world.answers().is_empty(), "only {next} was served");
+    }
+    // Short ones follow each other in the turn.
+    let mut world = World::new(3);
+    (0..200).for_each(|section| world.client(0).ask_permit(section, "k", 2, wait));
+    let mut last = world.now;
+    for section in 0..200 {
+        world.granted(section);
+        world.end(section);
+        last = world.now;
+    }
+    let took = last.since(world.log()[0].0);
+    let asked = world.sends(is_anything).len();
+    assert!(asked < 200, "{asked} requests for 200 sections in {took:?}");
+}
+
+#[test]
+fn the_first_permit_that_is_given_back_anywhere_goes_to_a_waiter() {
+    for returned in 0..4 {
+        let mut world = World::with_clients(3, 3);
+        hold(&mut world, 0, 0..2, 4);
+        hold(&mut world, 1, 2..4, 4);
+        for section in 10..12 {
+            world
+                .client(2)
+                .ask_permit(section, "k", 4, waiting(2 * LEASE));
+        }
+        world.run_for(100 * HOP);
+        world.client(returned / 2).end(returned as u64);
+        let began = world.now;
+        world.client(2).granted(10);
+        let took = world.now.since(began);
+        assert!(took <= 5 * ROUND_TRIP, "{returned}: {took:?}");
+        assert_eq!(world.client(2).answers(), []);
+        world.client(2).end(10);
+        world.client(2).granted(11);
+        world.client(2).end(11);
+        world.run_for(20 * HOP);
+        let left = slots(4);
+        let left = left.iter().filter(|slot| !world.carriers(slot).is_empty());
+        assert_eq!(left.count(), 3, "what nobody needs is let go");
+        assert!(world.client(2).is_idle());
+    }
+}
+
+#[test]
+fn a_caller_is_refused_when_it_has_waited_for_so_long() {
+    let mut world = World::with_clients(3, 2);
+    for section in 0..3 {
+        world.client(0).ask_permit(section, "k", 3, renewing());
+        world.granted(section);
+    }
+    let began = world.now;
+    // The second one stops waiting first.
+    for (section, share) in [(1, 2), (2, 8), (3, 4)] {
+        world
+            .client(1)
+            .ask_permit(section, "k", 3, waiting(LEASE / share));
+    }
+    for (section, share) in [(2, 8), (3, 4), (1, 2)] {
+        let refused = world.client(1).refused(section);
+        assert!(matches!(refused, Cause::Contended { .. }), "{refused:?}");
+        let waited = world.now.since(began);
+        let least = LEASE / share;
+        assert!(
+            waited >= least && waited <= least + params().node_timeout,
+            "{section}: {waited:?}"
+        );
+    }
+    world.run_for(10 * HOP);
+    assert!(world.client(1).is_idle());
+}
+
+#[test]
+fn an_outage_is_told_and_not_taken_for_contention() {
+    let mut world = World::with_clients(3, 2);
+    hold(&mut world, 0, 0..2, 8);
+    world.behave([0, 1], Behavior::Unresponsive);
+    let asked = world.now;
+    world.client(1).ask_permit(9, "k", 8, params());
+    assert_eq!(world.client(1).refused(9), Cause::NoQuorum);
+    let took = world.now.since(asked);
+    assert!(
+        took <= params().node_timeout,
+        "one round and not eight: {took:?}"
+    );
+    world.client(1).ask_permit(10, "k", 8, waiting(LEASE));
+    assert_eq!(world.client(1).refused(10), Cause::NoQuorum);
+    world.client(1).ask_permit(11, "k", 8, waiting(4 * LEASE));
+    world.run_for(LEASE);
+    world.behave([0, 1], Behavior::Healthy);
+    world.client(1).granted(11);
+}
+
+/// Ends a caller after so many steps of the world: what becomes of it is let go.
+#[test]
+fn a_caller_can_go_at_any_moment() {
+    for report in [false, true] {
+        for steps in 0..60 {
+            let mut world = World::with_clients(3, 2);
+            hold(&mut world, 0, 1..3, 3);
+            // Two that want the last permit, and one of them gives up.
+            for section in 1..3 {
+                world
+                    .client(1)
+                    .ask_permit(section, "k", 3, waiting(LEASE / 2));
+            }
+            for _ in 0..steps {
+                world.step();
+            }
+            let leaves = 1 + steps as u64 % 2;
+            match report {
+                false => world.client(1).end(leaves),
+                true => world.client(1).release(leaves),
+            }
+            let stays = 3 - leaves;
+            world.client(1).granted(stays);
+            world.client(1).end(stays);
+            (1..3).for_each(|section| world.client(0).end(section));
+            world.run_for(100 * HOP);
+            assert!(are_free(&world, 3), "after {steps} steps");
+            world.run_for(LEASE);
+            assert!(world.client(0).is_idle() && world.client(1).is_idle());
+        }
+    }
+}
+
+#[test]
+fn a_permit_is_lost_renewed_and_extended_by_itself() {
+    let mut world = World::new(3);
+    for section in 0..3 {
+        world.client(0).ask_permit(section, "k", 3, renewing());
+        world.granted(section);
+    }
+    world.run_for(30 * HOP);
+    world.delete_all("k#1");
+    world.run_for(20 * HOP);
+    let lost: Vec<u64> = world
+        .answers()
+        .iter()
+        .map(|(section, _)| section.0)
+        .collect();
+    let [lost] = lost[..] else {
+        panic!("{:?}", world.answers());
+    };
+    assert!(matches!(
+        world.answer(lost),
+        Answer::Over(Loss::Lost { .. })
+    ));
+    world.run_for(2 * LEASE);
+    let others: Vec<u64> = (0..3).filter(|&section| section != lost).collect();
+    for section in others {
+        let mut renewed = 0;
+        while let Some(Answer::Extended { deadline }) = world.client(0).answered(section) {
+            renewed += u32::from(deadline > world.now.before(LEASE));
+        }
+        assert!(renewed >= 2, "{section} was renewed {renewed} times");
+        let asked = world.now;
+        world.extend(section);
+        let deadline = asked.after(LEASE);
+        assert_eq!(world.answer(section), Answer::Extended { deadline });
+        world.release(section);
+        assert_eq!(world.answer(section), Answer::Released(Release::Released));
+    }
+    world.release(lost);
+    assert_eq!(
+        world.answer(lost),
+        Answer::Released(Release::AlreadyExpired)
+    );
+    world.run_for(10 * HOP);
+    assert!(are_free(&world, 3) && world.client(0).is_idle());
+}
+
+#[test]
+fn a_lease_that_ends_makes_its_permit_free() {
+    let mut world = World::with_clients(3, 2);
+    hold(&mut world, 0, 0..2, 2);
+    let wait = waiting(3 * LEASE);
+    world.client(1).ask_permit(9, "k", 2, wait);
+    world.client(0).restart();
+    let began = world.now;
+    world.client(1).granted(9);
+    assert!(world.now.since(began) <= params().key_ttl() + LEASE / 5);
+}
+
+#[test]
+fn a_shutdown_ends_those_that_wait_and_waits_for_those_that_hold() {
+    let mut world = World::new(3);
+    hold(&mut world, 0, 0..2, 2);
+    world.client(0).ask_permit(2, "k", 2, waiting(LEASE));
+    world.run_for(20 * HOP);
+    world.client(0).shut_down(LEASE, false);
+    assert_eq!(world.refused(2), Cause::Stopped);
+    world.client(0).ask_permit(3, "k", 2, params());
+    assert_eq!(world.refused(3), Cause::Stopped);
+    world.end(0);
+    world.run_for(20 * HOP);
+    assert_eq!(world.client(0).drained(), None, "one still has its permit");
+    world.end(1);
+    world.run_for(20 * HOP);
+    let left = ShutdownError::default();
+    assert_eq!(world.client(0).drained(), Some(left));
+}
+
+/// Processes that do not agree share the slots that they have in common.
+#[test]
+fn the_largest_number_of_permits_counts() {
+    let mut world = World::with_clients(3, 2);
+    hold(&mut world, 0, 0..2, 2);
+    hold(&mut world, 1, 2..5, 5);
+    world.client(1).ask_permit(9, "k", 5, params());
+    assert!(matches!(
+        world.client(1).refused(9),
+        Cause::Contended { .. }
+    ));
+    world.client(1).end(2);
+    world.run_for(10 * HOP);
+    world.client(0).ask_permit(9, "k", 2, params());
+    assert!(matches!(
+        world.client(0).refused(9),
+        Cause::Contended { .. }
+    ));
+}
+
+/// Callers that ask for different leases wait in pools of their own, for the same slots.
+#[test]
+fn callers_with_other_options_compete_for_the_same_slots() {
+    let mut world = World::new(3);
+    hold(&mut world, 0, 0..2, 2);
+    for section in 10..14 {
+        let lease = LEASE * (1 + section as u32 % 2);
+        let wait = LockParams {
+            wait: 2 * LEASE,
+            ..params_of(lease)
+        };
+        world.client(0).ask_permit(section, "k", 2, wait);
+    }
+    world.run_for(10 * HOP);
+    assert_eq!(world.answers(), []);
+    (0..2).for_each(|section| world.end(section));
+    for _ in 10..14 {
+        while world.answers().is_empty() {
+            assert!(world.step());
+        }
+        let (section, answer) = world.answers()[0].clone();
+        let lease = LEASE * (1 + section.0 as u32 % 2);
+        let Answer::Granted { deadline, .. } = answer else {
+            panic!("{answer:?}");
+        };
+        let left = deadline.since(world.now);
+        assert!(
+            left <= lease && left > lease * 9 / 10,
+            "{section:?}: {left:?}"
+        );
+        world.answer(section.0);
+        world.end(section.0);
+    }
+}

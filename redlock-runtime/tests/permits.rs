@@ -1,0 +1,177 @@
+//! Locks with permits, by the public API: what nests, what cannot work, and code that is not async. On an
+//! engine in the test's own runtime, whose clock is paused.
+
+use std::{collections::BTreeSet, time::Duration};
+
+use redlock_runtime::{ConfigProblem, Lock, LockError, Redlock, redis_lock};
+
+const KEY: &str = "k";
+
+async fn redlock(name: &str) -> Redlock {
+    Redlock::builder()
+        .nodes([1, 2, 3].map(|node| format!("memory://permits-{name}-{node}")))
+        .runtime(tokio::runtime::Handle::current())
+        .build()
+        .await
+        .unwrap()
+}
+
+fn problem(error: &LockError) -> &ConfigProblem {
+    match error {
+        LockError::Config(error) => &error.problems()[0],
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn as_many_as_there_are_permits_hold_one_and_the_next_is_served_when_one_is_back() {
+    let redlock = redlock("holders").await;
+    for permits in [2, 3, 64] {
+        let lock = redlock.lock(KEY).permits(permits);
+        let mut guards = Vec::new();
+        for _ in 0..permits {
+            guards.push(lock.clone().acquire().await.unwrap());
+        }
+        let tokens: BTreeSet<_> = guards
+            .iter()
+            .map(|it| it.fencing_token().unwrap())
+            .collect();
+        assert_eq!(tokens.len(), permits as usize);
+        let error = lock.clone().acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::Contended(_)), "{error}");
+        let waiting = lock.clone().wait(Duration::from_secs(1)).acquire();
+        let (next, _) = tokio::join!(waiting, guards.swap_remove(0).release());
+        assert_eq!(next.unwrap().key(), KEY);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_permit_expires_and_is_extended_by_itself() {
+    let redlock = redlock("leases").await;
+    let lock = redlock.lock(KEY).permits(2).expire(Duration::from_secs(5));
+    let one = lock.clone().acquire().await.unwrap();
+    let two = lock.clone().acquire().await.unwrap();
+    tokio::time::advance(Duration::from_secs(3)).await;
+    two.extend().await.unwrap();
+    assert!(matches!(one.lost().await, LockError::Expired(_)));
+    assert!(two.is_held());
+    drop(one);
+    let wait = Duration::from_secs(5);
+    assert!(lock.wait(wait).acquire().await.unwrap().is_held() && two.is_held());
+}
+
+/// A nested call would wait for a permit that the outer one may have. One that joins has the outer one's,
+/// which must be one of its own.
+#[tokio::test(start_paused = true)]
+async fn a_nested_section_shares_the_permit_or_fails() {
+    let redlock = redlock("nested").await;
+    let nested = async |outer: Lock, inner: Lock| {
+        let inner = async |lease: redlock_runtime::Lease| {
+            let token = lease.fencing_token().unwrap();
+            let inner = inner.hold(async |lease| lease.fencing_token().unwrap() == token);
+            inner.await
+        };
+        outer.hold(inner).await.unwrap()
+    };
+    let permits = |count| redlock.lock(KEY).permits(count);
+    assert!(nested(permits(3), permits(3).reentrant()).await.unwrap());
+    assert!(nested(permits(2), permits(3).reentrant()).await.unwrap());
+    for (outer, inner) in [
+        (permits(3), permits(3)),
+        (permits(3), permits(2).reentrant()),
+        (permits(3), redlock.lock(KEY).reentrant()),
+        (redlock.lock(KEY), permits(3).reentrant()),
+        (permits(3), redlock.lock_all([KEY, "other"]).reentrant()),
+    ] {
+        let error = nested(outer, inner).await.unwrap_err();
+        assert!(matches!(error, LockError::Nested(_)), "{error}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lock_without_permits_has_another_key() {
+    let redlock = redlock("other-key").await;
+    let permit = redlock.lock(KEY).permits(2).acquire().await.unwrap();
+    assert!(redlock.lock(KEY).acquire().await.unwrap().is_held());
+    // Which is that of a lock of its own.
+    let slots = ["k#0", "k#1"].map(|slot| redlock.lock(slot));
+    let mut free = 0;
+    for slot in slots {
+        free += u32::from(slot.acquire().await.is_ok());
+    }
+    assert_eq!(free, 1);
+    drop(permit);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_work_is_told() {
+    let redlock = redlock("mistakes").await;
+    for count in [0, 1, 65, u32::MAX] {
+        let error = redlock
+            .lock(KEY)
+            .permits(count)
+            .acquire()
+            .await
+            .unwrap_err();
+        assert_eq!(*problem(&error), ConfigProblem::NumberOfPermits { count });
+        assert_eq!(error.to_string().contains("leave out"), count == 1);
+    }
+    let both = redlock.lock_all(["a", "b"]).permits(2).acquire().await;
+    let error = both.unwrap_err();
+    assert_eq!(*problem(&error), ConfigProblem::PermitsOfSeveralKeys);
+    let kept = redlock
+        .lock(KEY)
+        .permits(2)
+        .at_least(Duration::from_secs(1));
+    let error = kept.acquire().await.unwrap_err();
+    assert_eq!(*problem(&error), ConfigProblem::AtLeastOfPermits);
+}
+
+#[redis_lock(key = "export:{shop}", permits = 2, via = redlock, when_held = Ok(0))]
+async fn export(redlock: &Redlock, shop: u64, depth: u64) -> Result<u64, LockError> {
+    match depth {
+        0 => Ok(1),
+        // In a task of its own, which is under no lease.
+        _ => {
+            let redlock = redlock.clone();
+            let inner = async move { Box::pin(export(&redlock, shop, depth - 1)).await };
+            Ok(1 + tokio::task::LocalSet::new()
+                .run_until(async { tokio::task::spawn_local(inner).await.unwrap() })
+                .await?)
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_annotated_function_has_its_permits() {
+    let redlock = redlock("attribute").await;
+    for depth in 0..4 {
+        assert_eq!(export(&redlock, 7, depth).await.unwrap(), 2.min(depth + 1));
+    }
+    let sections = Redlock::sections();
+    let export = sections.iter().find(|it| it.name().ends_with("::export"));
+    assert_eq!(export.unwrap().permits(), Some(2));
+}
+
+#[redis_lock(key = "report", permits = 2, via = redlock)]
+fn report(redlock: &Redlock) -> Result<u64, LockError> {
+    Ok(7)
+}
+
+#[test]
+fn code_that_is_not_async_has_permits() {
+    let runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = { runtime }.enable_all().build().unwrap();
+    let build = Redlock::builder()
+        .nodes(["memory://permits-blocking"])
+        .build();
+    let redlock = runtime.block_on(build).unwrap();
+    assert_eq!(report(&redlock).unwrap(), 7);
+    let lock = redlock.lock("report").permits(2);
+    let _one = lock.clone().acquire_blocking().unwrap();
+    let two = lock.clone().acquire_blocking().unwrap();
+    assert!(matches!(report(&redlock), Err(LockError::Contended(_))));
+    two.release_blocking();
+    let body = |lease: redlock_runtime::Lease| lease.is_held();
+    assert!(lock.hold_blocking(body).unwrap());
+}

@@ -1,0 +1,124 @@
+//! Histories in which all callers ask for permits of one lock. Its slots are the keys of the history.
+
+use redlock_protocol::{Event, LockParams, SectionId, Token};
+
+use crate::{
+    callers::Stage,
+    checker::{Belief, Rule},
+    names::{KEYS, POOL},
+    plan::Plan,
+    random::Random,
+    scenario::Scenario,
+    world::{Phase, World},
+};
+
+/// One history in so many, of those that take no course of their own.
+const ONE_IN: u64 = 6;
+
+/// Chance of its own: what else is drawn for a seed is the same with and without permits.
+const SALT: u64 = 0x7065_726d_6974;
+
+/// What is special about them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Permits {
+    pub(crate) count: u32,
+    /// All callers ask for the same, but for the time that they wait, and so are served in order.
+    terms: Option<LockParams>,
+}
+
+impl Plan {
+    pub(crate) fn draw_permits(&mut self, seed: u64, is_wanted: bool) {
+        let mut random = Random::new(seed ^ SALT);
+        let is_drawn = random.below(ONE_IN) == 0 || is_wanted;
+        let fits = self.scenario == Scenario::Random && self.fleet.foreign == 0;
+        if !is_drawn || !fits {
+            return;
+        }
+        self.habits.at_least = 0;
+        self.fleet.keys = random.pick(&[2, 2, 3]);
+        self.fleet.permits = Some(Permits {
+            count: self.fleet.keys as u32,
+            terms: random.chance(700).then(|| self.params(&mut random)),
+        });
+    }
+}
+
+impl World {
+    /// The key at which the callers of a history with permits wait.
+    pub(crate) fn line_of(&self, key: usize) -> usize {
+        self.plan.fleet.permits.map_or(key, |_| 0)
+    }
+
+    /// What a caller asks for.
+    pub(crate) fn on_terms(&self, params: LockParams) -> LockParams {
+        let permits = self.plan.fleet.permits.as_ref();
+        let terms = permits.and_then(|permits| permits.terms);
+        let terms = terms.filter(|_| self.phase == Phase::Faulty);
+        terms.map_or(params, |terms| LockParams {
+            wait: params.wait,
+            ..terms
+        })
+    }
+
+    pub(crate) fn question(&self, section: SectionId, key: usize, params: LockParams) -> Event {
+        match self.plan.fleet.permits {
+            Some(Permits { count, .. }) => Event::AskPermit {
+                section,
+                key: POOL.into(),
+                permits: count,
+                params,
+            },
+            None => Event::Ask {
+                section,
+                key: std::sync::Arc::clone(&self.names[key]),
+                params,
+            },
+        }
+    }
+
+    /// In how many rounds, one after the other, a caller is answered that does not wait.
+    pub(crate) fn rounds(&self, params: &LockParams) -> u32 {
+        let permits = self.plan.fleet.permits.filter(|_| params.wait.is_zero());
+        permits.map_or(1, |permits| permits.count)
+    }
+
+    /// Callers that ask for different things are not served in the order of asking.
+    pub(crate) fn is_in_order(&self) -> bool {
+        let are_mixed = matches!(self.phase, Phase::Faulty | Phase::Settling);
+        let is_mixed = |permits: &Permits| permits.terms.is_none() && are_mixed;
+        !self.plan.fleet.permits.as_ref().is_some_and(is_mixed)
+    }
+
+    /// There are never more holders than permits.
+    pub(crate) fn check_permits(&mut self) {
+        let Some(Permits { count, .. }) = self.plan.fleet.permits else {
+            return;
+        };
+        let believers = (0..KEYS).flat_map(|slot| self.checker.believers(slot));
+        let is_live = |belief: &&Belief| {
+            let clock = &self.clients[belief.client].clock;
+            clock.read(self.now) < belief.deadline.as_nanos()
+        };
+        let holders = believers.filter(is_live).count();
+        if holders > count as usize {
+            let what = format!("{holders} have one of {count} permits");
+            self.violation(Rule::Exclusion, what);
+        }
+    }
+
+    /// A caller has got a permit: which one, its token tells.
+    pub(crate) fn find_slot(&mut self, client: usize, task: usize, token: Token) {
+        if self.plan.fleet.permits.is_some() {
+            let slot = self.checker.key_of(client, token);
+            self.clients[client].tasks[task].key = slot.unwrap_or_default();
+        }
+    }
+
+    /// The first of those who wait for a permit has asked then. Others may have got theirs since.
+    pub(crate) fn asked_first(&self) -> Option<u64> {
+        self.plan.fleet.permits?;
+        let tasks = self.clients.iter().flat_map(|client| &client.tasks);
+        let asking = tasks.filter(|task| matches!(task.stage, Stage::Asking { .. }));
+        asking.map(|task| task.asked).min()
+    }
+}

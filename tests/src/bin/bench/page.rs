@@ -1,0 +1,295 @@
+//! The tables of a page, between its markers, and the chart beside it, from the JSON lines of a run.
+//!
+//! `<!-- run: five -->` begins what [`Run::block`] makes of the name `five`, and `<!-- end -->` ends it.
+
+use std::{error::Error, fs, io, path::Path};
+
+use serde_json::Value;
+
+use crate::{
+    charts,
+    subject::{Kind, Subject, Way},
+    workload::{NODES, Workload},
+};
+
+const END: &str = "<!-- end -->";
+
+/// What a row tells of a workload.
+enum Row {
+    Count(&'static str),
+    Micros(&'static str),
+    /// The fewest and the most.
+    Sections,
+}
+
+const WAYS: [(Way, &str); 6] = [
+    (Way::Floor, "plain commands"),
+    (Way::Rslock, "rslock"),
+    (Way::Ours, "guards"),
+    (Way::OursClosure, "closures"),
+    (Way::InRuntime, "guards, in the runtime"),
+    (Way::InRuntimeClosure, "closures, in the runtime"),
+];
+
+const FAMILY: [(Way, &str); 3] = [
+    (Way::TwoKeys, "two keys"),
+    (Way::AtLeast, "`at_least`"),
+    (Way::Blocking, "blocking"),
+];
+
+const RATE: (&str, Row) = ("cycles a second", Row::Count("cycles_per_s"));
+const P50: (&str, Row) = ("median acquisition", Row::Micros("wait_p50_us"));
+
+const FREE: [(&str, Row); 4] = [
+    RATE,
+    P50,
+    (
+        "the client's processor time for a cycle",
+        Row::Micros("cpu_us_per_cycle"),
+    ),
+    ("that of all servers", Row::Micros("node_cpu_us_per_cycle")),
+];
+const MEDIAN: [(&str, Row); 1] = [P50];
+const CONTENDED: [(&str, Row); 4] = [
+    RATE,
+    ("mean wait", Row::Micros("wait_mean_us")),
+    ("99th percentile of the waits", Row::Micros("wait_p99_us")),
+    ("sections of one worker", Row::Sections),
+];
+
+pub(crate) fn main(arguments: &[String]) -> Result<(), Box<dyn Error>> {
+    let [page] = arguments else {
+        return Err("usage: bench write <page.md> < results.json".into());
+    };
+    let lines = io::stdin().lines().collect::<Result<Vec<_>, _>>()?;
+    let lines = lines.iter().map(|line| serde_json::from_str(line));
+    let run = Run(lines.collect::<Result<_, _>>()?);
+    let page = Path::new(page);
+    fs::write(page, run.fill(&fs::read_to_string(page)?)?)?;
+    let figures = run.figures().filter(|line| line["nodes"] == NODES);
+    let waits = figures.filter(|line| line["wait_p50_us"].is_f64());
+    let name = page.file_stem().ok_or("the page has no name")?;
+    let chart = name.to_string_lossy().to_lowercase();
+    let chart = page.with_file_name(chart).with_extension("svg");
+    fs::write(chart, charts::charts(&waits.collect::<Vec<_>>())?)?;
+    Ok(())
+}
+
+/// The lines of a run.
+struct Run(Vec<Value>);
+
+impl Run {
+    /// `page` with the tables of this run.
+    fn fill(&self, page: &str) -> Result<String, Box<dyn Error>> {
+        let mut filled = String::new();
+        let mut rest = page;
+        while let Some((before, after)) = rest.split_once("<!-- run: ") {
+            let (name, after) = after.split_once(" -->").ok_or("a marker is not closed")?;
+            let (_, after) = after.split_once(END).ok_or("a marker has no end")?;
+            let block = self.block(name)?;
+            filled += &format!("{before}<!-- run: {name} -->\n{block}{END}");
+            rest = after;
+        }
+        if filled.is_empty() {
+            return Err("the page has no table to be written".into());
+        }
+        Ok(filled + rest)
+    }
+
+    fn block(&self, name: &str) -> Result<String, Box<dyn Error>> {
+        Ok(match name {
+            "machine" => self.machine()?,
+            "five" => self.five(),
+            "fewer" => self.fewer(),
+            "family" => self.family(),
+            "leases" => self.leases(),
+            "targets" => self.targets(),
+            _ => return Err(format!("there is no table {name}").into()),
+        })
+    }
+
+    fn machine(&self) -> Result<String, Box<dyn Error>> {
+        let head = self.0.iter().find(|line| line["machine"].is_object());
+        let head = head.ok_or("the run does not say on which machine")?;
+        let machine = &head["machine"];
+        let text = |name: &str| machine[name].as_str().unwrap_or("unknown").to_owned();
+        let loads = self.figures().filter_map(|line| line["load"].as_str());
+        let load = loads.filter_map(|load| load.split(' ').next()?.parse::<f64>().ok());
+        Ok(format!(
+            "{}, {} threads, {} GiB; Linux {}; Redis {}; {} rounds of {} s; load up to {:.1}\n",
+            text("processor"),
+            machine["threads"],
+            machine["memory_gib"],
+            text("kernel"),
+            text("redis"),
+            head["rounds"],
+            head["seconds"],
+            load.fold(0.0, f64::max),
+        ))
+    }
+
+    fn five(&self) -> String {
+        let mut table = header("five nodes", &WAYS);
+        for workload in Workload::ALL {
+            let rows: &[(&str, Row)] = match workload {
+                Workload::Leases => continue,
+                Workload::FreeOneDead | Workload::FreeOneSilent | Workload::FreeDelayed => &MEDIAN,
+                _ if workload.is_contended() => &CONTENDED,
+                _ => &FREE,
+            };
+            self.rows(&mut table, workload, NODES, rows);
+        }
+        table
+    }
+
+    fn fewer(&self) -> String {
+        let mut table = header("", &WAYS);
+        for nodes in [3, 1] {
+            for workload in [Workload::Free, Workload::Many] {
+                self.rows(&mut table, workload, nodes, &FREE);
+            }
+        }
+        table
+    }
+
+    /// The first of them names the workload.
+    fn rows(&self, table: &mut String, workload: Workload, nodes: usize, rows: &[(&str, Row)]) {
+        let on = match nodes {
+            NODES => String::new(),
+            1 => "one node, ".to_owned(),
+            _ => format!("{nodes} nodes, "),
+        };
+        let mut of = format!("{on}{}: ", workload.description());
+        for (name, row) in rows {
+            *table += &format!("| {}{name} |", std::mem::take(&mut of));
+            for (way, _) in WAYS {
+                let line = self.find(way, workload, nodes);
+                let cell = line.and_then(|line| row.of(line));
+                *table += &format!(" {} |", cell.as_deref().unwrap_or("–"));
+            }
+            *table += "\n";
+        }
+    }
+
+    fn family(&self) -> String {
+        let mut table =
+            "| one worker, free keys, five nodes | median acquisition | that of a plain lock = 1 |\n\
+             |---|---|---|\n"
+                .to_owned();
+        let p50 = |line: &Value| line["wait_p50_us"].as_f64().unwrap_or(f64::NAN);
+        let plain = self.find(Way::Ours, Workload::Free, NODES);
+        for (way, name) in FAMILY {
+            let (Some(plain), Some(line)) = (plain, self.find(way, Workload::Free, NODES)) else {
+                continue;
+            };
+            let times = p50(line) / p50(plain);
+            table += &format!("| {name} | {} | {times:.2} |\n", micros(p50(line)));
+        }
+        table
+    }
+
+    fn leases(&self) -> String {
+        let mut table =
+            "| | locks | to acquire one | memory for one that is held | for one that waits \
+             | of one core for renewals |\n|---|---|---|---|---|---|\n"
+                .to_owned();
+        for (way, name) in WAYS {
+            let Some(line) = self.find(way, Workload::Leases, NODES) else {
+                continue;
+            };
+            let get = |name: &str| line[name].as_f64().unwrap_or(f64::NAN);
+            table += &format!(
+                "| {name} | {} | {} | {} bytes | {} bytes | {:.1} % |\n",
+                grouped(get("leases")),
+                micros(get("acquire_us_each")),
+                grouped(get("held_bytes_each")),
+                grouped(get("waiting_bytes_each")),
+                100.0 * get("renewal_cpu_share"),
+            );
+        }
+        table
+    }
+
+    fn targets(&self) -> String {
+        let mut table = "| workload | nodes | subject | what | is | should be | |\n\
+             |---|---|---|---|---|---|---|\n"
+            .to_owned();
+        for line in &self.0 {
+            let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
+            if !line["target"].is_string() {
+                continue;
+            }
+            let met = if line["met"] == true {
+                ""
+            } else {
+                "**missed**"
+            };
+            table += &format!(
+                "| {} | {} | {} | {} | {} | {} {} | {met} |\n",
+                text("workload"),
+                line["nodes"],
+                text("subject"),
+                text("target"),
+                line["value"],
+                text("kind"),
+                line["bound"],
+            );
+        }
+        table
+    }
+
+    fn figures(&self) -> impl Iterator<Item = &Value> {
+        let lines = self.0.iter();
+        lines.filter(|line| line["workload"].is_string() && line["target"].is_null())
+    }
+
+    fn find(&self, way: Way, workload: Workload, nodes: usize) -> Option<&Value> {
+        let subject = Subject::new(way, Kind::MultiThread).to_string();
+        self.figures().find(|line| {
+            line["subject"] == subject
+                && line["workload"] == workload.name()
+                && line["nodes"] == nodes
+        })
+    }
+}
+
+impl Row {
+    fn of(&self, line: &Value) -> Option<String> {
+        let get = |name: &str| line[name].as_f64();
+        match self {
+            Self::Count(name) => get(name).map(grouped),
+            Self::Micros(name) => get(name).map(micros),
+            Self::Sections => {
+                let (least, most) = (get("sections_min")?, get("sections_max")?);
+                Some(format!("{} to {}", grouped(least), grouped(most)))
+            }
+        }
+    }
+}
+
+fn header(first: &str, ways: &[(Way, &str)]) -> String {
+    let names = ways.iter().map(|(_, name)| *name).collect::<Vec<_>>();
+    let line = "---|".repeat(names.len() + 1);
+    format!("| {first} | {} |\n|{line}\n", names.join(" | "))
+}
+
+fn micros(time: f64) -> String {
+    if time < 10_000.0 {
+        format!("{} µs", grouped(time))
+    } else {
+        format!("{} ms", grouped(time / 1e3))
+    }
+}
+
+/// A whole number, its thousands apart.
+fn grouped(number: f64) -> String {
+    let digits = format!("{number:.0}");
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place) % 3 == 0 {
+            text.push(' ');
+        }
+        text.push(digit);
+    }
+    text
+}

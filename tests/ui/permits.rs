@@ -1,0 +1,35 @@
+use redlock_runtime::{LockError, redis_lock};
+
+const MOST: u32 = 3;
+
+#[redis_lock(key = "exports", permits = 1)]
+async fn one() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[redis_lock(key = "exports", permits = 65)]
+async fn too_many() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[redis_lock(key = "exports", permits = MOST)]
+async fn constant() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[redis_lock(key = ["exports", "imports"], permits = 2)]
+async fn several_keys() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[redis_lock(key = "exports", permits = 2, at_least = 1s)]
+async fn kept() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[redis_lock(key = "exports", semaphore = 3)]
+async fn other_name() -> Result<(), LockError> {
+    Ok(())
+}
+
+fn main() {}
