@@ -1,5 +1,6 @@
 //! Every rule for what may be configured, for a node set and for one lock.
 
+mod error;
 mod nodes;
 mod options;
 mod problem;
@@ -9,27 +10,26 @@ mod tls;
 #[cfg(feature = "tls")]
 mod tls_nodes;
 
-use std::{ops::RangeInclusive, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use redlock_protocol::LockParams;
 
 #[cfg(feature = "test-util")]
 pub(crate) use self::nodes::count_problem;
 pub(crate) use self::nodes::{Access, Node, parse_nodes};
+pub(crate) use self::options::PERMITS;
 #[cfg(feature = "tls")]
 pub use self::tls::Tls;
 pub use self::{
+    error::ConfigError,
     options::{Options, Renew},
-    problem::{ConfigError, ConfigProblem, NODES_VARIABLE},
+    problem::{ConfigProblem, NODES_VARIABLE},
     section_info::{Registered, SectionInfo},
 };
 use crate::script::RESERVED;
 
 /// Each key of a lock is a request to every node.
 const MOST_KEYS: usize = 16;
-
-/// Each permit of a lock is a key, and each round of an acquisition asks for one of them.
-pub(crate) const PERMITS: RangeInclusive<u32> = 2..=64;
 
 /// A lease is for work in progress. What runs longer renews it.
 pub(crate) const LONGEST_MAX_LEASE: Duration = Duration::from_secs(24 * 60 * 60);

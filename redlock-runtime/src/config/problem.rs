@@ -1,8 +1,8 @@
-//! The error that names every rule which a configuration has broken.
+//! A rule which a configuration has broken.
 
-use std::{error, fmt, path::PathBuf, time::Duration};
+use std::{fmt, path::PathBuf, time::Duration};
 
-use super::{PERMITS, section_info::SectionInfo};
+use super::{options::PERMITS, section_info::SectionInfo};
 use crate::{
     health::{Health, remedy},
     script::RESERVED,
@@ -11,69 +11,6 @@ use crate::{
 /// The environment variable that names the nodes if the code does not: URLs with commas between
 /// them.
 pub const NODES_VARIABLE: &str = "REDLOCK_NODES";
-
-/// Every mistake in a configuration, and not only the first one.
-///
-/// No message contains a password, or any part of a URL that could not be parsed. `Debug` writes the
-/// same text as `Display`, because a `main` that returns the error prints it by `Debug`.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ConfigError {
-    problems: Vec<ConfigProblem>,
-}
-
-impl ConfigError {
-    pub(crate) fn of(problem: ConfigProblem) -> Self {
-        Self {
-            problems: vec![problem],
-        }
-    }
-
-    pub(crate) fn unless_empty(problems: Vec<ConfigProblem>) -> Result<(), Self> {
-        if problems.is_empty() {
-            Ok(())
-        } else {
-            Err(Self { problems })
-        }
-    }
-
-    /// The same of an annotated function.
-    pub(crate) fn in_section(self, section: &'static SectionInfo) -> Self {
-        let problems = self.problems.into_iter();
-        Self {
-            problems: problems.map(|it| it.in_section(section)).collect(),
-        }
-    }
-
-    pub(crate) fn into_problems(self) -> Vec<ConfigProblem> {
-        self.problems
-    }
-
-    /// Every problem that was found; at least one.
-    #[must_use]
-    pub fn problems(&self) -> &[ConfigProblem] {
-        &self.problems
-    }
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, problem) in self.problems.iter().enumerate() {
-            if index > 0 {
-                f.write_str("; ")?;
-            }
-            problem.fmt(f)?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Debug for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl error::Error for ConfigError {}
 
 /// One mistake in a configuration.
 #[non_exhaustive]
@@ -387,27 +324,6 @@ impl ConfigProblem {
                 }
                 f.write_str("; to start without a majority, set `require_quorum(false)`")
             }
-            Self::NumberOfKeys { count, most } => {
-                write!(f, "a lock has one to {most} keys, and not {count}")
-            }
-            Self::AtLeastOfSeveralKeys => f.write_str(
-                "`at_least` is for locks on one key; keys of which another is taken are let go",
-            ),
-            Self::NumberOfPermits { count: 1 } => f.write_str(
-                "one permit is a lock for one holder at a time, which every lock is; leave out `permits`",
-            ),
-            Self::NumberOfPermits { count } => write!(
-                f,
-                "a lock has {} to {} permits, and not {count}",
-                PERMITS.start(),
-                PERMITS.end()
-            ),
-            Self::PermitsOfSeveralKeys => f.write_str(
-                "`permits` is for locks on one key; take a permit of each key in a section of its own",
-            ),
-            Self::AtLeastOfPermits => f.write_str(
-                "`at_least` is for locks without `permits`; leave out one of the two",
-            ),
             of_time => of_time.fmt_time(f),
         }
     }
@@ -456,6 +372,34 @@ impl ConfigProblem {
                 f,
                 "`at_least` of {at_least:?} is longer than `expire`, which is {expire:?}; the nodes keep the lock of a process that crashes no longer than that"
             ),
+            of_options => of_options.fmt_of_options(f),
+        }
+    }
+
+    /// The problems with what a lock asks for, apart from durations.
+    fn fmt_of_options(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NumberOfKeys { count, most } => {
+                write!(f, "a lock has one to {most} keys, and not {count}")
+            }
+            Self::AtLeastOfSeveralKeys => f.write_str(
+                "`at_least` is for locks on one key; keys of which another is taken are let go",
+            ),
+            Self::NumberOfPermits { count: 1 } => f.write_str(
+                "one permit is a lock for one holder at a time, which every lock is; leave out `permits`",
+            ),
+            Self::NumberOfPermits { count } => write!(
+                f,
+                "a lock has {} to {} permits, and not {count}",
+                PERMITS.start(),
+                PERMITS.end()
+            ),
+            Self::PermitsOfSeveralKeys => f.write_str(
+                "`permits` is for locks on one key; take a permit of each key in a section of its own",
+            ),
+            Self::AtLeastOfPermits => f.write_str(
+                "`at_least` is for locks without `permits`; leave out one of the two",
+            ),
             // Written above. Named one by one, so that a new problem without a text
             // does not compile.
             Self::NoNodes
@@ -473,16 +417,21 @@ impl ConfigProblem {
             | Self::NoQuorum { .. }
             | Self::TooManyNodes { .. }
             | Self::ReservedKey { .. }
-            | Self::NumberOfKeys { .. }
-            | Self::AtLeastOfSeveralKeys
-            | Self::NumberOfPermits { .. }
-            | Self::PermitsOfSeveralKeys
-            | Self::AtLeastOfPermits
             | Self::Section { .. }
             | Self::BlocksRuntime
             | Self::EngineOnCurrentThread
             | Self::AlreadyInstalled
             | Self::PausedClock
+            | Self::ZeroDuration { .. }
+            | Self::DurationTooLong { .. }
+            | Self::LeaseTooShort { .. }
+            | Self::LeaseTooLong { .. }
+            | Self::MaxLeaseTooLong { .. }
+            | Self::RenewNotShorter { .. }
+            | Self::RenewTooOften { .. }
+            | Self::MaxHoldTooShort { .. }
+            | Self::MaxHoldWithoutRenew
+            | Self::AtLeastTooLong { .. }
             | Self::NoEngine { .. } => Ok(()),
         }
     }
