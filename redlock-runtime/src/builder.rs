@@ -113,10 +113,8 @@ impl Builder {
     ///
     /// // A secret that is mounted as a file, and replaced from time to time.
     /// builder.credentials_from(|_node| async {
-    ///     let password = tokio::task::spawn_blocking(|| {
-    ///         std::fs::read_to_string("/run/secrets/locks")
-    ///     });
-    ///     Ok::<_, std::io::Error>(Credentials::new("locker", password.await?.trim_end()))
+    ///     let password = tokio::fs::read_to_string("/run/secrets/locks").await?;
+    ///     Ok::<_, std::io::Error>(Credentials::new("locker", password.trim_end()))
     /// })
     /// # }
     /// ```

@@ -48,6 +48,7 @@ const LAYERS: Layers = &[
             "redlock",
         ],
     ),
+    ("redlock_config", &["builder", "config", "node", "redlock"]),
     (
         "testing",
         &["builder", "config", "journal", "node", "redlock", "scope"],

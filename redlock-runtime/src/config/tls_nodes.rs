@@ -27,10 +27,12 @@ fn tls_of(url: &Url) -> Result<Tls, String> {
             _ => {}
         }
     }
-    match (cert, key) {
-        (Some(cert), Some(key)) => tls = tls.cert_files(&*cert, &*key),
-        (None, None) => {}
-        _ => return Err("`cert` and `key` are given together".to_owned()),
+    // A file may hold both.
+    if let (Some(cert), Some(key)) = (
+        cert.as_ref().or(key.as_ref()),
+        key.as_ref().or(cert.as_ref()),
+    ) {
+        tls = tls.cert_files(&**cert, &**key);
     }
     Ok(tls.insecure(url.fragment() == Some("insecure")))
 }
@@ -102,13 +104,16 @@ mod tests {
         let all = tls("?cacert=/a%20b&cert=c.pem&key=d&sni=e").unwrap();
         let same = Tls::new().cacert_file("/a b").cert_files("c.pem", "d");
         assert_eq!(all, same.sni("e"));
+        let both = Tls::new().cert_files("a", "a");
+        assert_eq!(
+            [tls("?cert=a"), tls("?key=a")],
+            [Ok(both.clone()), Ok(both)]
+        );
     }
 
     #[test]
     fn a_url_with_a_mistake_is_refused_in_words_that_help() {
         for (rest, words) in [
-            ("?cert=a", "`cert` and `key` are given together"),
-            ("?key=a", "`cert` and `key` are given together"),
             ("?cacert=", "the parameter `cacert` is empty"),
             ("?ca=hunter2", "`protocol`, `cacert`, `cert`, `key`, `sni`"),
             ("?sni=a&sni=b", "a parameter is given twice"),

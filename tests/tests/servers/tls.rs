@@ -5,9 +5,9 @@ use std::{fs, path::Path, process::Command};
 use crate::common::{
     await_state, await_up,
     certificates::{Authority, TlsServer, localhost},
-    unhurried,
+    documented_rules, set_user, unhurried,
 };
-use redlock_runtime::{Builder, ConfigProblem, NodeState, Release, Tls};
+use redlock_runtime::{Builder, ConfigProblem, NodeState, RedlockConfig, Release, Tls};
 
 /// The operating system's roots, which a process of its own has from the environment.
 #[test]
@@ -106,6 +106,49 @@ async fn a_client_has_a_certificate() {
     works(url("").tls(pem)).await;
     let [cert, key] = [client.cert.display(), client.key.display()];
     works(url(&format!("?cert={cert}&key={key}")).tls(trusting())).await;
+}
+
+#[tokio::test]
+async fn a_configuration_file_has_all_of_it() {
+    let authority = Authority::new();
+    let node = authority.server(localhost(), "yes");
+    set_user(
+        &node.server,
+        "locker",
+        &["on", ">secret"],
+        documented_rules(),
+    );
+    let client = authority.sign("client", localhost());
+    let text = serde_json::json!({
+        "nodes": [node.url("127.0.0.1", "")],
+        "user": "locker",
+        "password": "secret",
+        "tls_cacert": authority.file(),
+        "tls_cert": client.cert,
+        "tls_key": client.key,
+        "tls_sni": "localhost",
+        "key_prefix": "lock:",
+        "expire": "30s",
+        "connect_timeout": "30s",
+        "assume_fresh": true,
+    });
+    let config: RedlockConfig = serde_json::from_str(&text.to_string()).unwrap();
+    let redlock = config.into_builder().build().await.unwrap();
+    let guard = redlock.lock("k").acquire().await.unwrap();
+    let remaining: u64 = node.server.query(&["PTTL", "lock:k"]);
+    assert!((30_000..40_000).contains(&remaining), "{remaining}");
+    assert_eq!(guard.release().await, Release::Released);
+
+    let wrong = r#"{ "nodes": "ftp://h, redis://a", "expire": "2m" }"#;
+    let wrong: RedlockConfig = serde_json::from_str(wrong).unwrap();
+    let error = wrong.into_builder().build().await.unwrap_err();
+    let [
+        ConfigProblem::BadNode { index: 0, .. },
+        ConfigProblem::LeaseTooLong { .. },
+    ] = error.problems()
+    else {
+        panic!("{error}");
+    };
 }
 
 /// Each mistake in what is named is found before anything is connected to, and names its file.
