@@ -82,7 +82,7 @@ async fn main() -> anyhow::Result<ExitCode> {
     }
     let own_folder = tempfile::tempdir()?;
     let folder = options.service.as_deref();
-    let service = Service(folder.unwrap_or(own_folder.path()).to_owned());
+    let service = Service(folder.unwrap_or_else(|| own_folder.path()).to_owned());
 
     let start = Instant::now();
     let (most, failed) = all_exports(&options, &service).await?;

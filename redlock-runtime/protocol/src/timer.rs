@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     ask::{KeyId, PoolId},
-    message::{NodeId, SectionId},
+    message::SectionId,
     time::Instant,
 };
 
@@ -15,8 +15,8 @@ pub(crate) enum Timer {
     /// When to end a round, retry, renew, give up waiting, end a lease, or send a release again.
     Key(KeyId),
     /// When to give up an unanswered connection or connection attempt, to make a new one, or to ask
-    /// whether the node may vote.
-    Node(NodeId),
+    /// whether a node may vote.
+    Nodes,
     /// When a section with several keys tries again.
     Compound(SectionId),
     /// When a caller that waits for a permit stops waiting.
@@ -78,7 +78,7 @@ mod tests {
     #[test]
     fn an_earlier_time_stays_and_a_later_one_is_moved_forward() {
         let mut timers = Timers::default();
-        let timer = Timer::Node(NodeId(0));
+        let timer = Timer::Nodes;
         timers.wake_by(timer, at(20));
         timers.wake_by(timer, at(30));
         assert_eq!(timers.next(), Some(at(20)));

@@ -2,7 +2,7 @@
 
 use std::{ops::RangeInclusive, time::Duration};
 
-/// Each permit of a lock is a key, and each round of an acquisition asks for one of them.
+/// How many permits a lock can have. Each is a key, and each round of an acquisition asks for one of them.
 pub(crate) const PERMITS: RangeInclusive<u32> = 2..=64;
 
 /// What one lock asks for, as the caller said it.

@@ -116,16 +116,24 @@ impl Driver {
         }
     }
 
-    /// A node is to be polled although nothing has woken it.
+    /// A node is to be polled although nothing has woken it, by anybody.
     pub(super) fn has_work(&self) -> bool {
-        let mut nodes = self.nodes.iter();
-        nodes.any(|node| matches!(node, Node::Redis(server) if server.has_work()))
+        self.any_server(|server| server.has_work() && !server.needs_runtime())
+    }
+
+    /// The same, by the engine.
+    pub(super) fn has_work_of_engine(&self) -> bool {
+        self.any_server(|server| server.has_work() && server.needs_runtime())
     }
 
     /// A server has so much to answer that what is asked now can wait for more.
     pub(super) fn is_busy(&self) -> bool {
+        self.any_server(Server::is_busy)
+    }
+
+    fn any_server(&self, is_so: impl Fn(&Server) -> bool) -> bool {
         let mut nodes = self.nodes.iter();
-        nodes.any(|node| matches!(node, Node::Redis(server) if server.is_busy()))
+        nodes.any(|node| matches!(node, Node::Redis(server) if is_so(server)))
     }
 
     /// Hands in what has been read and asked, and that time has passed.

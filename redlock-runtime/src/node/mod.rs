@@ -168,12 +168,17 @@ impl Server {
         }
     }
 
-    /// The same outside the runtime of the engine. There a connection can be used and not made, so that is
-    /// left for later.
+    /// It is to be polled within the runtime of the engine: a connection is made there, and can be used
+    /// anywhere.
+    pub(crate) const fn needs_runtime(&self) -> bool {
+        matches!(self.state, State::Opening(..))
+    }
+
+    /// The same outside the runtime of the engine. What needs that is left for later.
     pub(crate) fn poll_outside(&mut self, cx: &mut Context<'_>, events: &mut Vec<Event>) {
-        match self.state {
-            State::Opening(..) => self.has_work = true,
-            State::Idle | State::Open(..) => self.poll(cx, events),
+        match self.needs_runtime() {
+            true => self.has_work = true,
+            false => self.poll(cx, events),
         }
     }
 

@@ -212,3 +212,27 @@ async fn errors_tell_this_process_from_others_and_what_a_long_body_needs() {
     let text = body.await.unwrap_err().to_string();
     assert!(text.contains("; for a longer body, use `renew`"), "{text}");
 }
+
+/// Each has a key of its own.
+#[tokio::test(start_paused = true)]
+async fn all_permits_of_a_lock_are_lost_when_it_is_deleted() {
+    let redlock = Redlock::test();
+    let lock = redlock.lock("exports").permits(2);
+    let one = lock.clone().acquire().await.unwrap();
+    let two = lock.clone().acquire().await.unwrap();
+    redlock.assert_lock_count("exports", 2);
+    assert!(redlock.node(0).has_key("exports#1"));
+    redlock.delete_key("exports");
+    for guard in [one, two] {
+        assert!(matches!(guard.lost().await, LockError::Lost(_)));
+    }
+    redlock.assert_not_held("exports");
+    let other = redlock.held_elsewhere("exports#1");
+    let one = lock.clone().acquire().await.unwrap();
+    assert!(matches!(
+        lock.clone().acquire().await,
+        Err(LockError::Contended(_))
+    ));
+    drop(other);
+    assert!(lock.acquire().await.unwrap().is_held() && one.is_held());
+}

@@ -20,9 +20,6 @@ use crate::{
     time::Instant,
 };
 
-/// No node is silent that has had less time to reply, however short the round is.
-const SHORTEST_SILENCE: Duration = Duration::from_millis(10);
-
 #[derive(Debug)]
 pub(super) struct Round {
     pub(super) id: RoundId,
@@ -94,18 +91,10 @@ impl Round {
     pub(super) fn next_due(&self, now: Instant) -> Instant {
         let hedges = self.fanout.reached < self.fanout.order.len()
             || self.ballot.is_won()
-            || self.ballot.is_out_of_reach();
-        let hedge = hedges.then(|| self.hedge_at());
-        let split = (!self.holders.is_empty()).then(|| self.split_at());
-        let dues = [hedge, split].into_iter().flatten();
-        let due = dues.filter(|&at| at > now).min();
-        due.unwrap_or(self.closes_at).min(self.closes_at)
-    }
-
-    /// From when nodes that do not reply do not keep a round with a refusal open.
-    fn split_at(&self) -> Instant {
-        let delay = self.fanout.hedge_delay.max(SHORTEST_SILENCE);
-        self.asked_at.after(delay)
+            || self.ballot.is_out_of_reach()
+            || !self.holders.is_empty();
+        let due = hedges.then(|| self.hedge_at()).filter(|&at| at > now);
+        due.unwrap_or(self.closes_at)
     }
 
     /// When nodes that do not reply are not waited for any more.
@@ -232,7 +221,7 @@ impl Round {
             // The owner that a node named may know no more, and both would wait for silent nodes for as
             // long as a round may last. They are waited for if it was so before.
             let is_split = !self.holders.is_empty() && !self.question.is_repeated;
-            return if is_split && now >= self.split_at() {
+            return if is_split && now >= self.hedge_at() {
                 Progress::Failed(Failure::Split)
             } else {
                 Progress::Open

@@ -93,8 +93,6 @@ struct Node {
     found: Option<Found>,
     /// It has no vote until then, because its clock has gained so much.
     suspended: Option<(Duration, Instant)>,
-    /// Its next due time may have changed.
-    is_dirty: bool,
 }
 
 impl Node {
@@ -107,7 +105,6 @@ impl Node {
             highest: Token::default(),
             found: None,
             suspended: None,
-            is_dirty: true,
         }
     }
 
@@ -190,13 +187,11 @@ impl Node {
             && lost.survey_at.is_some()
         {
             lost.survey_at = Some(now);
-            self.is_dirty = true;
         }
     }
 
     /// Takes in the node's record.
     fn on_record(&mut self, record: &Record, out: &mut Out) {
-        self.is_dirty = true;
         let ours = out.settings.max_ttl;
         if let Some(theirs) = record.max_ttl.filter(|&theirs| theirs != ours) {
             let state = NodeState::OtherMaxLease { theirs, ours };
@@ -230,7 +225,6 @@ impl Node {
     }
 
     fn on_admitted(&mut self, admission: AdmissionId, out: &mut Out) {
-        self.is_dirty = true;
         self.known = Some(self.link.facts().server.clone());
         let was_up = matches!(self.standing, Standing::Up(_));
         self.standing = Standing::Up(admission);
@@ -242,7 +236,6 @@ impl Node {
 
     /// What follows from a survey for a node that has lost its memory.
     fn on_survey(&mut self, survey: &Survey, out: &Out) -> Option<Step> {
-        self.is_dirty = true;
         let with = self.circumstances(out);
         match &mut self.standing {
             Standing::Lost(lost) => Some(lost.on_survey(survey, &with)),
@@ -263,7 +256,6 @@ impl Node {
 
     /// It cannot be let in as it is. The connection stays, and it is probed again in a while.
     fn on_unfit(&mut self, state: NodeState, out: &mut Out) {
-        self.is_dirty = true;
         let message = match &state {
             NodeState::Refuses { message } => Arc::clone(message),
             other => other.to_string().into(),

@@ -15,7 +15,8 @@ use crate::{
 };
 
 /// A node that owes so many answers is busy. One worker makes none so, and of a queue of them only
-/// one with very short sections.
+/// one with very short sections. That as many nodes as a majority needs are asked first then is worth a
+/// factor of 1.6 to 2 in cycles of 64 workers on free keys, and up to 2 in those of 16.
 pub const BUSY_FROM: usize = 2;
 
 /// Hedge delays that are much shorter cost more than the requests that they save.
@@ -104,7 +105,9 @@ impl Nodes {
     }
 
     /// How long nodes that are asked before the others may take: several times as long as a
-    /// majority did last.
+    /// majority did last. With a constant in its place, nodes that are 20 to 30 ms away get 1.6 to 1.8
+    /// times as many commands; with a quarter of the node timeout, the longest wait beside a silent node
+    /// is eleven times as long.
     pub(crate) fn hedge_delay(&self) -> Duration {
         let mut delays: Vec<Duration> = self
             .nodes
@@ -118,7 +121,9 @@ impl Nodes {
     }
 
     /// The nodes that can be asked, in the order in which to ask them: those that do not reply last,
-    /// and beyond that in an order that is the same for every client and different for each key.
+    /// and beyond that in an order that is the same for every client and different for each key. Beside a
+    /// silent node that is worth a factor of 1.7 in cycles of 64 workers. To ask nodes last that are
+    /// usually slow would bring nothing more.
     pub(crate) fn order(&self, key: &str, hedge_delay: Duration, now: Instant) -> Vec<NodeId> {
         let able = |node: &NodeId| self.verdict(*node, now).is_none();
         let mut order: Vec<NodeId> = self.in_order(key).filter(able).collect();
@@ -135,12 +140,11 @@ impl Nodes {
         (first..first + nodes).map(move |node| NodeId(node % nodes))
     }
 
-    /// The nodes whose next due time may have changed.
-    pub(crate) fn take_due(&mut self, out: &Out) -> Vec<(NodeId, Instant)> {
-        let dirty = |node: &mut Node| std::mem::take(&mut node.is_dirty).then_some(node.id);
-        let dirty: Vec<NodeId> = self.nodes.iter_mut().filter_map(dirty).collect();
-        let due = |node: NodeId| Some((node, self.nodes[node.0].next_due(out)?));
-        dirty.into_iter().filter_map(due).collect()
+    pub(crate) fn next_due(&self, out: &Out) -> Option<Instant> {
+        self.nodes
+            .iter()
+            .filter_map(|node| node.next_due(out))
+            .min()
     }
 
     // ---- requests of keys
@@ -188,7 +192,6 @@ impl Nodes {
         }
         let until = out.now.after(out.settings.max_ttl);
         this.suspended = Some((by, until));
-        this.is_dirty = true;
         if this.is_up() {
             this.announce(NodeState::ClockAhead { by, until }, out);
         }
@@ -204,8 +207,6 @@ impl Nodes {
         let request = RequestId(self.next_request);
         self.next_request += 1;
         let this = &mut self.nodes[node.0];
-        // The silence limit counts from the oldest request.
-        this.is_dirty |= this.link.outstanding() == 0;
         let order = Order {
             node,
             request,
@@ -292,7 +293,6 @@ impl Nodes {
         if !this.link.is_current(connection) || !this.link.on_connected(facts, out.now) {
             return;
         }
-        this.is_dirty = true;
         this.standing = Standing::Probing;
         if self.give_up_unusable(node, out) {
             return;
@@ -323,10 +323,16 @@ impl Nodes {
         }
     }
 
-    pub(crate) fn on_due(&mut self, node: NodeId, out: &mut Out) {
+    /// Looks at the clock.
+    pub(crate) fn advance(&mut self, out: &mut Out) {
+        for node in self.ids() {
+            self.on_due(node, out);
+        }
+    }
+
+    fn on_due(&mut self, node: NodeId, out: &mut Out) {
         let limit = out.settings.silence_limit;
         let this = &mut self.nodes[node.0];
-        this.is_dirty = true;
         if let Some(reason) = this.link.overdue(limit, out.now) {
             out.actions.push_back(Action::Disconnect { node });
             return self.on_down(node, NodeState::Down { reason }, out);
@@ -359,7 +365,6 @@ impl Nodes {
         self.next_connection += 1;
         let this = &mut self.nodes[node.0];
         this.link.on_connecting(connection, out.now);
-        this.is_dirty = true;
         out.actions.push_back(Action::Connect { node, connection });
     }
 
@@ -368,7 +373,6 @@ impl Nodes {
         let this = &mut self.nodes[node.0];
         let reason: Arc<str> = state.to_string().into();
         let unanswered = this.link.on_down(Arc::clone(&reason), random, out.now);
-        this.is_dirty = true;
         if let Standing::Lost(lost) = &this.standing {
             this.found = lost.found();
         }

@@ -50,7 +50,6 @@ impl Nodes {
         let this = &mut self.nodes[node.0];
         if matches!(this.standing, Standing::Up(_)) {
             this.standing = Standing::Probing;
-            this.is_dirty = true;
             self.send(node, Purpose::Identify, Request::Identify, out);
         }
     }

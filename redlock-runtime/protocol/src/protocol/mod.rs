@@ -162,7 +162,7 @@ impl Protocol {
         while let Some(timer) = self.timers.pop_due(self.out.now) {
             match timer {
                 Timer::Key(key) => self.with_key(key, |_, _| {}),
-                Timer::Node(node) => self.nodes.on_due(node, &mut self.out),
+                Timer::Nodes => self.nodes.advance(&mut self.out),
                 Timer::Compound(section) => self.with_compound(section, |_| {}),
                 Timer::Pool(pool) => self.with_pool(pool, |_| {}),
                 // Looked at after every event.
@@ -199,8 +199,8 @@ impl Protocol {
     /// timers.
     fn settle(&mut self) {
         self.deliver();
-        for (node, at) in self.nodes.take_due(&self.out) {
-            self.timers.wake_by(Timer::Node(node), at);
+        if let Some(at) = self.nodes.next_due(&self.out) {
+            self.timers.wake_by(Timer::Nodes, at);
         }
         self.settle_shutdown();
     }

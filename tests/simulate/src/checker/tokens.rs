@@ -104,9 +104,9 @@ impl Checker {
     /// have lost their memory have reported it for several.
     pub(crate) fn key_of(&self, client: usize, token: Token) -> Option<usize> {
         let lines = self.clients[client].lines.iter().enumerate();
-        let won = lines.filter_map(|(key, line)| {
-            let (_, won) = line.block_of(token, self.nodes)?;
-            Some((won, key))
+        let won = lines.flat_map(|(key, line)| {
+            let votes = line.votes.iter().filter(|vote| vote.has(token));
+            votes.filter_map(move |vote| Some((line.won(vote, self.nodes)?.1, key)))
         });
         won.max().map(|(_, key)| key)
     }

@@ -18,6 +18,8 @@ use crate::{
 const EXPIRE: Duration = Duration::from_secs(5);
 const WAIT: Duration = Duration::from_secs(60);
 
+const PERMITS: u32 = 3;
+
 /// Shorter than the time until a worker comes back to a key.
 const AT_LEAST: Duration = Duration::from_millis(10);
 
@@ -31,23 +33,14 @@ const SHORT_PAUSE: Duration = Duration::from_millis(8);
 pub(crate) enum Clients {
     Floor(Floor),
     Rslock(LockManager),
-    Ours(Redlock, Form),
+    Ours(Redlock, Way),
 }
 
 /// What one worker locks with.
 pub(crate) enum Client {
     Floor(Box<floor::Worker>),
     Rslock(LockManager),
-    Ours(Redlock, Form),
-}
-
-#[derive(Clone, Copy)]
-pub(crate) enum Form {
-    Guard,
-    Closure,
-    TwoKeys,
-    AtLeast,
-    Blocking,
+    Ours(Redlock, Way),
 }
 
 /// How long a cycle took, and the wait that it began with.
@@ -72,13 +65,7 @@ impl Clients {
                 manager.set_retry(u32::MAX, SHORT_PAUSE);
                 Self::Rslock(manager)
             }
-            Way::Ours | Way::InRuntime => Self::Ours(redlock(way, urls).await?, Form::Guard),
-            Way::OursClosure | Way::InRuntimeClosure => {
-                Self::Ours(redlock(way, urls).await?, Form::Closure)
-            }
-            Way::TwoKeys => Self::Ours(redlock(way, urls).await?, Form::TwoKeys),
-            Way::AtLeast => Self::Ours(redlock(way, urls).await?, Form::AtLeast),
-            Way::Blocking => Self::Ours(redlock(way, urls).await?, Form::Blocking),
+            ours => Self::Ours(redlock(ours, urls).await?, ours),
         })
     }
 
@@ -86,7 +73,7 @@ impl Clients {
         match self {
             Self::Floor(floor) => Client::Floor(Box::new(floor.worker(name))),
             Self::Rslock(manager) => Client::Rslock(manager.clone()),
-            Self::Ours(redlock, form) => Client::Ours(redlock.clone(), *form),
+            Self::Ours(redlock, way) => Client::Ours(redlock.clone(), *way),
         }
     }
 
@@ -130,34 +117,31 @@ impl Client {
                 guard.release().await;
                 wait
             }
-            Self::Ours(redlock, form) => {
-                let lock = match form {
-                    Form::TwoKeys => redlock.lock_all([key, &format!("{key}:2")]),
-                    Form::AtLeast => redlock.lock(key).at_least(AT_LEAST),
-                    Form::Guard | Form::Closure | Form::Blocking => redlock.lock(key),
+            Self::Ours(redlock, way) => {
+                let lock = match way {
+                    Way::TwoKeys => redlock.lock_all([key, &format!("{key}:2")]),
+                    Way::AtLeast => redlock.lock(key).at_least(AT_LEAST),
+                    Way::Permits => redlock.lock(key).permits(PERMITS),
+                    _ => redlock.lock(key),
                 };
                 let lock = lock.expire(EXPIRE).wait(WAIT);
-                match form {
-                    Form::Closure => {
-                        let body = |_| async move {
-                            let wait = began.elapsed();
-                            section(sections).await.map(|()| wait)
-                        };
-                        lock.hold(body).await??
-                    }
-                    Form::Blocking => {
-                        let guard = lock.acquire_blocking()?;
+                if way.is_closure() {
+                    let body = |_| async move {
                         let wait = began.elapsed();
-                        Handle::current().block_on(guard.release());
-                        wait
-                    }
-                    Form::Guard | Form::TwoKeys | Form::AtLeast => {
-                        let guard = lock.acquire().await?;
-                        let wait = began.elapsed();
-                        section(sections).await?;
-                        guard.release().await;
-                        wait
-                    }
+                        section(sections).await.map(|()| wait)
+                    };
+                    lock.hold(body).await??
+                } else if *way == Way::Blocking {
+                    let guard = lock.acquire_blocking()?;
+                    let wait = began.elapsed();
+                    Handle::current().block_on(guard.release());
+                    wait
+                } else {
+                    let guard = lock.acquire().await?;
+                    let wait = began.elapsed();
+                    section(sections).await?;
+                    guard.release().await;
+                    wait
                 }
             }
         };

@@ -31,9 +31,10 @@ const WAYS: [(Way, &str); 6] = [
     (Way::InRuntimeClosure, "closures, in the runtime"),
 ];
 
-const FAMILY: [(Way, &str); 3] = [
+const FAMILY: [(Way, &str); 4] = [
     (Way::TwoKeys, "two keys"),
     (Way::AtLeast, "`at_least`"),
+    (Way::Permits, "`permits = 3`"),
     (Way::Blocking, "blocking"),
 ];
 

@@ -33,6 +33,8 @@ pub(crate) enum Way {
     TwoKeys,
     /// As `Ours`, kept for a while after its release.
     AtLeast,
+    /// As `Ours`, one of three permits.
+    Permits,
     /// As `Ours`, on a thread that blocks.
     Blocking,
 }
@@ -56,7 +58,7 @@ impl Subject {
         match self.way {
             // Pauses make a difference only if there is another holder to wait for.
             Way::FloorTuned | Way::RslockTuned => workload.is_contended(),
-            Way::TwoKeys | Way::AtLeast | Way::Blocking => {
+            Way::TwoKeys | Way::AtLeast | Way::Permits | Way::Blocking => {
                 workload == Workload::Free && nodes == NODES
             }
             Way::Ours | Way::InRuntime => true,
@@ -95,7 +97,7 @@ impl fmt::Display for Subject {
 }
 
 impl Way {
-    pub(crate) const ALL: [Self; 11] = [
+    pub(crate) const ALL: [Self; 12] = [
         Self::Floor,
         Self::FloorTuned,
         Self::Rslock,
@@ -106,6 +108,7 @@ impl Way {
         Self::InRuntimeClosure,
         Self::TwoKeys,
         Self::AtLeast,
+        Self::Permits,
         Self::Blocking,
     ];
 
@@ -121,6 +124,7 @@ impl Way {
             Self::InRuntimeClosure => "in-runtime-closure",
             Self::TwoKeys => "two-keys",
             Self::AtLeast => "at-least",
+            Self::Permits => "permits",
             Self::Blocking => "blocking",
         }
     }

@@ -87,7 +87,7 @@ impl<'a> Checks<'a> {
     }
 
     fn free(&mut self, ours: &Result) {
-        // A thread of its own wakes the caller, and is woken by it. Without one it should be 0.9.
+        // The engine's thread waits for replies, and wakes the caller. Without one it should be 0.9.
         let p50 = if ours.subject.way.is_in_runtime() {
             0.85
         } else {

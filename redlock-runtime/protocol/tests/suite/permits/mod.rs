@@ -233,6 +233,50 @@ fn an_outage_is_told_and_not_taken_for_contention() {
     world.client(1).granted(11);
 }
 
+/// A key that nobody comes for, on the second of two nodes, looks like one of a process that asked at the same
+/// instant, so an attempt that meets it is repeated for as long as a round may take.
+#[test]
+fn an_attempt_that_takes_long_keeps_no_caller_from_a_free_slot() {
+    for left in 0..3 {
+        for wait in [Duration::ZERO, LEASE] {
+            let mut world = World::new(2);
+            let left = format!("k#{left}");
+            world.occupy(1 - world.leader("k"), &left, OTHER, LEASE);
+            for section in 0..2 {
+                let asked = world.now;
+                world.client(0).ask_permit(section, "k", 3, waiting(wait));
+                world.granted(section);
+                let took = world.now.since(asked);
+                assert!(took <= 60 * HOP, "{left}: {took:?}");
+            }
+        }
+    }
+}
+
+/// The other slots become free while the last one that was not refused cannot be decided.
+#[test]
+fn who_waits_is_not_kept_from_other_slots_by_a_long_attempt() {
+    for left in 0..2 {
+        let mut world = World::with_clients(2, 2);
+        let slow = Duration::from_secs(1);
+        let patient = LockParams {
+            node_timeout: slow,
+            ..waiting(LEASE)
+        };
+        let left = format!("k#{left}");
+        world.occupy(1 - world.leader("k"), &left, OTHER, LEASE);
+        world.client(0).ask_permit(1, "k", 2, patient);
+        world.client(0).granted(1);
+        world.client(1).ask_permit(1, "k", 2, patient);
+        world.run_for(100 * HOP);
+        world.client(0).end(1);
+        let began = world.now;
+        world.client(1).granted(1);
+        let took = world.now.since(began);
+        assert!(took <= 10 * ROUND_TRIP, "{left}: {took:?}");
+    }
+}
+
 /// Ends a caller after so many steps of the world: what becomes of it is let go.
 #[test]
 fn a_caller_can_go_at_any_moment() {

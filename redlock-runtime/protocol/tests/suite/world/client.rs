@@ -109,9 +109,18 @@ fn protocol(
     Protocol::new(nodes, settings, env, now)
 }
 
+/// A lock with two permits.
+pub(crate) const POOL: &str = "permits";
+
 /// One key is asked for as such.
 pub(crate) fn question(section: SectionId, keys: &[&str], params: LockParams) -> Event {
     match keys {
+        &[key] if key == POOL => Event::AskPermit {
+            section,
+            key: key.into(),
+            permits: 2,
+            params,
+        },
         &[key] => Event::Ask {
             section,
             key: key.into(),

@@ -11,7 +11,7 @@ use redlock_protocol::*;
 
 use self::{client::Client, node::Origin};
 pub(crate) use self::{
-    client::{Process, question},
+    client::{POOL, Process, question},
     faults::LOSSES,
     node::{Behavior, Node, Refuses},
 };

@@ -1,0 +1,247 @@
+//! A driver without an engine: what happens, callers do.
+
+use std::{
+    sync::{
+        OnceLock, Weak,
+        atomic::{AtomicBool, AtomicU32, Ordering},
+    },
+    task::Wake,
+};
+
+use redlock_protocol::{Env, LockParams, Loss, Protocol, Refusal, SectionId, Settings};
+use tokio::sync::{
+    oneshot::{self, error::TryRecvError},
+    watch,
+};
+
+use super::*;
+use crate::{
+    engine::{command::Keys, status::Status},
+    node::{Memory, Target},
+};
+
+const LEASE: Duration = Duration::from_secs(5);
+
+/// Of an engine that nobody runs: what happens, callers do.
+fn combiner(node: &str, random: impl FnMut() -> u128 + Send + 'static) -> Arc<Combiner> {
+    combiner_of(Target::Memory(Memory::named(node)), random)
+}
+
+fn combiner_of(node: Target, random: impl FnMut() -> u128 + Send + 'static) -> Arc<Combiner> {
+    let settings = Settings {
+        silence_limit: LEASE,
+        may_evict: false,
+        max_ttl: 2 * LEASE,
+        default_ttl: LEASE,
+        assume_fresh: true,
+        busy_from: redlock_protocol::BUSY_FROM,
+        mixed_fleet: false,
+    };
+    let env = Env {
+        random: Box::new(random),
+        wall_micros: Box::new(|| 1),
+    };
+    let protocol = Protocol::new(1, settings, env, Clock::System.now());
+    let (states, _) = watch::channel(vec![None]);
+    let driver = Driver::new(protocol, Clock::System, vec![node], states);
+    Arc::new(Combiner::new(driver, Clock::System, true))
+}
+
+fn random() -> impl FnMut() -> u128 + Send {
+    let mut numbers = 1..;
+    move || numbers.next().unwrap()
+}
+
+type Answer = oneshot::Receiver<Result<(), Refusal>>;
+
+fn ask(combiner: &Combiner, section: u64, key: &str) -> (Arc<Status>, Answer) {
+    let (answer, answered) = oneshot::channel();
+    let status = Arc::<Status>::default();
+    let told = combiner.tell(Command::Acquire {
+        section: SectionId(section),
+        keys: Keys::One(key.into()),
+        params: LockParams {
+            lease: LEASE,
+            guard_band: LEASE / 10,
+            node_timeout: LEASE / 20,
+            min_validity: LEASE / 10,
+            wait: Duration::MAX,
+            renew: None,
+            max_hold: None,
+            at_least: Duration::ZERO,
+        },
+        status: Arc::clone(&status),
+        answer,
+    });
+    told.unwrap();
+    (status, answered)
+}
+
+fn end(combiner: &Combiner, section: u64) {
+    let section = SectionId(section);
+    let told = combiner.tell(Command::End {
+        section,
+        answer: None,
+    });
+    told.unwrap();
+}
+
+fn is_granted(answer: &mut Answer) -> bool {
+    matches!(answer.try_recv(), Ok(Ok(())))
+}
+
+/// Waits for an answer with this waker.
+fn wait(answer: &mut Answer, waker: Arc<impl Wake + Send + Sync + 'static>) {
+    let waker = Waker::from(waker);
+    let polled = Pin::new(answer).poll(&mut Context::from_waker(&waker));
+    assert!(polled.is_pending());
+}
+
+#[test]
+fn what_a_caller_asks_is_done_when_it_has_asked() {
+    let combiner = combiner("combiner-asks", random());
+    let (_, mut first) = ask(&combiner, 1, "key");
+    assert!(is_granted(&mut first));
+    let (_, mut second) = ask(&combiner, 2, "key");
+    assert!(!is_granted(&mut second));
+    end(&combiner, 1);
+    assert!(is_granted(&mut second));
+}
+
+#[test]
+fn nobody_waits_for_one_that_works() {
+    let combiner = combiner("combiner-taken", random());
+    let working = lock(&combiner.driver);
+    let (_, mut answer) = ask(&combiner, 1, "key");
+    assert!(!is_granted(&mut answer));
+    drop(working);
+    end(&combiner, 2);
+    assert!(is_granted(&mut answer));
+}
+
+#[test]
+fn what_is_asked_while_one_works_is_done_by_that_one() {
+    let asks: Arc<OnceLock<Weak<Combiner>>> = Arc::default();
+    let asked = Arc::new(Mutex::new(None));
+    let (asking, note, mut random) = (Arc::clone(&asks), Arc::clone(&asked), random());
+    let combiner = combiner("combiner-meanwhile", move || {
+        if let Some(combiner) = asking.get().and_then(Weak::upgrade) {
+            lock(&note).get_or_insert_with(|| ask(&combiner, 2, "another").1);
+        }
+        random()
+    });
+    asks.set(Arc::downgrade(&combiner)).unwrap();
+    let (_, mut first) = ask(&combiner, 1, "key");
+    let mut second = lock(&asked).take().unwrap();
+    assert!(is_granted(&mut first) && is_granted(&mut second));
+}
+
+struct EndsItsSection(Arc<Combiner>);
+
+impl Wake for EndsItsSection {
+    fn wake(self: Arc<Self>) {
+        assert!(self.0.driver.try_lock().is_ok());
+        end(&self.0, 2);
+    }
+}
+
+#[test]
+fn a_waker_may_ask_for_more() {
+    let combiner = combiner("combiner-waker", random());
+    let (_first, _) = ask(&combiner, 1, "key");
+    let (_, mut second) = ask(&combiner, 2, "key");
+    let (_, mut third) = ask(&combiner, 3, "key");
+    wait(&mut second, Arc::new(EndsItsSection(Arc::clone(&combiner))));
+    end(&combiner, 1);
+    assert!(is_granted(&mut second) && is_granted(&mut third));
+}
+
+struct Panics;
+
+impl Wake for Panics {
+    fn wake(self: Arc<Self>) {
+        panic!("a waker of the application");
+    }
+}
+
+#[test]
+fn a_waker_that_panics_harms_only_itself() {
+    let combiner = combiner("combiner-panics", random());
+    let (_first, _) = ask(&combiner, 1, "key");
+    let (_, mut second) = ask(&combiner, 2, "key");
+    let (_, mut third) = ask(&combiner, 3, "key");
+    wait(&mut second, Arc::new(Panics));
+    end(&combiner, 1);
+    end(&combiner, 2);
+    assert!(is_granted(&mut third));
+}
+
+#[test]
+fn an_engine_that_panics_stops_and_its_callers_go_on() {
+    let is_broken = Arc::new(AtomicBool::new(false));
+    let (breaks, mut random) = (Arc::clone(&is_broken), random());
+    let combiner = combiner("combiner-broken", move || {
+        assert!(!breaks.load(Ordering::Relaxed), "a mistake of ours");
+        random()
+    });
+    let (status, _) = ask(&combiner, 1, "key");
+    assert!(status.is_held(Clock::System.now()));
+    is_broken.store(true, Ordering::Relaxed);
+    let (_, mut second) = ask(&combiner, 2, "another");
+    assert_eq!(second.try_recv(), Err(TryRecvError::Closed));
+    assert_eq!(status.loss(), Some(&Loss::Stopped));
+    let section = SectionId(1);
+    let told = combiner.tell(Command::End {
+        section,
+        answer: None,
+    });
+    assert!(told.is_err());
+}
+
+#[test]
+fn connections_are_made_by_the_engine_alone() {
+    let info = redis::IntoConnectionInfo::into_connection_info("redis://127.0.0.1:1");
+    let combiner = combiner_of(Target::Redis(Box::new(info.unwrap())), random());
+    let woken = Arc::new(Counts::default());
+    for _ in 0..2 {
+        combiner.signal.register(&Waker::from(Arc::clone(&woken)));
+        Waker::from(Arc::clone(&combiner.signal)).wake();
+        combiner.signal.register(&Waker::from(Arc::clone(&woken)));
+        woken.0.store(0, Ordering::Relaxed);
+        // There is no runtime here.
+        end(&combiner, 1);
+        assert!(!combiner.signal.is_given());
+        assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+    }
+}
+
+#[derive(Default)]
+struct Counts(AtomicU32);
+
+impl Wake for Counts {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn the_engine_is_woken_only_for_what_is_due_before_it_wakes_by_itself() {
+    let combiner = combiner("combiner-wakes", random());
+    let woken = Arc::new(Counts::default());
+    let now = Clock::System.now();
+    for (wakes_at, wakes) in [
+        (None, 1),
+        (Some(now.after(Duration::from_millis(1))), 0),
+        (Some(now.after(100 * LEASE)), 1),
+        // It should have been awake before.
+        (Some(now), 1),
+    ] {
+        woken.0.store(0, Ordering::Relaxed);
+        combiner.signal.register(&Waker::from(Arc::clone(&woken)));
+        lock(&combiner.inbox).wakes_at = wakes_at;
+        let (_status, mut answer) = ask(&combiner, 1, "key");
+        assert!(is_granted(&mut answer));
+        assert_eq!(woken.0.load(Ordering::Relaxed), wakes, "{wakes_at:?}");
+        end(&combiner, 1);
+    }
+}
