@@ -3,6 +3,7 @@
 mod check;
 
 use std::{
+    collections::BTreeSet,
     env::{self, VarError},
     error::Error,
     fmt,
@@ -130,8 +131,8 @@ impl Builder {
     ///
     /// # Cancellation
     /// Its future is dropped when the [`connect_timeout`](Self::connect_timeout) is over, which also
-    /// counts the time for the connection. It runs where the node set works, on a thread of its own if
-    /// there is no [`runtime`](Self::runtime), and within tokio. It must not block that thread.
+    /// counts the time for the connection. It is a task of the runtime on which the node set works: one of
+    /// a thread of its own if there is no [`runtime`](Self::runtime). It must not block that thread.
     pub fn credentials_from<F, R, E>(mut self, provider: F) -> Self
     where
         F: Fn(Arc<str>) -> R + Send + Sync + 'static,
@@ -304,6 +305,13 @@ impl Builder {
         Ok(redlock)
     }
 
+    /// The nodes that could be read.
+    fn addresses(&self) -> BTreeSet<Arc<str>> {
+        let urls = self.nodes.clone().urls().unwrap_or_default();
+        let (nodes, _) = parse_nodes(&urls, false, &self.access);
+        nodes.into_iter().map(|node| node.address).collect()
+    }
+
     /// Makes the node set, and makes it the one that annotated functions use. Keep the value in
     /// `main`: dropping it ends the node set in order.
     ///
@@ -316,14 +324,15 @@ impl Builder {
     /// settings, also those that are never called; [`Redlock::sections`] says which are known.
     ///
     /// # Errors
-    /// As [`build`](Self::build), if a node set is installed already,
+    /// As [`build`](Self::build), if a node set is installed already, with
+    /// [`ConfigProblem::OtherNodes`] if that one has other nodes,
     /// [`ConfigProblem::Section`] for every annotated function that cannot work, and
     /// [`ConfigProblem::NoQuorum`] if too few nodes can vote and waiting does not help.
     ///
     /// # Cancellation
     /// Dropping the future leaves nothing behind.
     pub async fn install(self) -> Result<Installed, ConfigError> {
-        install::refuse_second()?;
+        install::refuse_second(|| self.addresses())?;
         let needs_quorum = self.needs_quorum;
         let of_sections = config::problems_of_sections(&self.settings);
         let redlock = self.build_unless(of_sections).await?;

@@ -209,6 +209,15 @@ pub enum ConfigProblem {
     },
     /// A node set is installed already.
     AlreadyInstalled,
+    /// A node set is installed already, and has other nodes. The nodes of a process that runs are not
+    /// changed: [`guide::operating`](crate::guide::operating#replacing-a-server) describes how a server
+    /// is replaced.
+    OtherNodes {
+        /// The addresses of the nodes that are installed.
+        installed: Vec<String>,
+        /// The addresses of those that were given now.
+        given: Vec<String>,
+    },
     /// The clock of this tokio runtime is paused, and the engine would count leases in real time: a
     /// test would see its own time pass and no lease end.
     PausedClock,
@@ -272,6 +281,15 @@ impl fmt::Display for ConfigProblem {
             Self::AlreadyInstalled => write!(
                 f,
                 "a node set is installed already; make further ones with `build` and name them with `via`"
+            ),
+            Self::OtherNodes { installed, given } => write!(
+                f,
+                "a node set with the nodes {} is installed already, and its nodes cannot be changed to {} \
+                 while the process runs: two processes whose lists differ can hold one lock; replace one \
+                 server at a time, as `redlock_runtime::guide::operating` describes, and start each \
+                 process again with the new list",
+                installed.join(", "),
+                given.join(", ")
             ),
             Self::PausedClock => f.write_str(
                 "the tokio clock is paused here, and the leases of this node set run in real time; \
@@ -427,6 +445,7 @@ impl ConfigProblem {
             | Self::BlocksRuntime
             | Self::EngineOnCurrentThread
             | Self::AlreadyInstalled
+            | Self::OtherNodes { .. }
             | Self::PausedClock
             | Self::NoEngine { .. } => Ok(()),
         }

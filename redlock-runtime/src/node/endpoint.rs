@@ -1,9 +1,10 @@
 //! Where a server is, and how to get in.
 
-use std::{error::Error, fmt, panic::AssertUnwindSafe, sync::Arc};
+use std::{error::Error, fmt, sync::Arc};
 
-use futures_util::{FutureExt, future::BoxFuture};
+use futures_util::future::BoxFuture;
 use redis::{ConnectionAddr, ConnectionInfo, ProtocolVersion};
+use tokio::task::JoinHandle;
 
 use super::reason::reason;
 
@@ -108,14 +109,27 @@ impl Provider {
         }))
     }
 
-    /// A panic of the application's code must not end the engine.
+    /// In a task of its own: what the application does there, at its end, too, is done while nobody waits
+    /// for the node set, and a panic of it is no panic of the engine.
     async fn provide(&self, address: Arc<str>) -> Result<Credentials, Arc<str>> {
-        let provided = AssertUnwindSafe(async { (self.0)(address).await });
-        match provided.catch_unwind().await {
+        let provide = Arc::clone(&self.0);
+        let mut task = AbortOnDrop(tokio::spawn(async move { provide(address).await }));
+        match (&mut task.0).await {
             Ok(Ok(credentials)) => Ok(credentials),
             Ok(Err(error)) => Err(reason(&format_args!("no credentials: {error}"))),
-            Err(_) => Err("no credentials: their provider has panicked".into()),
+            Err(error) if error.is_panic() => {
+                Err("no credentials: their provider has panicked".into())
+            }
+            Err(_) => Err("no credentials: the runtime has ended".into()),
         }
+    }
+}
+
+struct AbortOnDrop<T>(JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
     }
 }
 

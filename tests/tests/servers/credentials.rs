@@ -175,10 +175,14 @@ async fn credentials_are_waited_for_as_long_as_for_a_connection() {
     set_password(&cluster[0], "hunter2");
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&calls);
+    let dropped = Arc::new(AtomicBool::new(false));
+    let given_up = Arc::clone(&dropped);
     let provider = move |_| {
         let is_first = counted.fetch_add(1, Ordering::SeqCst) == 0;
+        let given_up = Arc::clone(&given_up);
         async move {
             if is_first {
+                let _when_dropped = PanicOnDrop(given_up);
                 pending::<()>().await;
             }
             Ok::<_, Infallible>(Credentials::new("locker", "hunter2"))
@@ -190,6 +194,17 @@ async fn credentials_are_waited_for_as_long_as_for_a_connection() {
     assert!(!redlock.health().has_quorum());
     await_up(&redlock).await;
     assert_eq!(calls.load(Ordering::SeqCst), 2);
+    assert!(dropped.load(Ordering::SeqCst));
+}
+
+/// What an application does in its destructors is no concern of the engine.
+struct PanicOnDrop(Arc<AtomicBool>);
+
+impl Drop for PanicOnDrop {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+        panic!("in a destructor");
+    }
 }
 
 /// No server, no question: services that give tokens limit how often they are asked.

@@ -21,6 +21,7 @@ mod loss_alarm;
 mod memory_loss;
 mod permits;
 mod regressions;
+mod replacing;
 mod restarts;
 mod rights;
 mod several_keys;
