@@ -30,6 +30,7 @@ impl Pay for Shop {
                     at_least: __redis_lock::std::option::Option::None,
                     permits: __redis_lock::std::option::Option::None,
                     reentrant: false,
+                    fair: false,
                 },
             );
             __redis_lock::inventory::submit! {

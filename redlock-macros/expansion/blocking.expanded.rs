@@ -14,6 +14,7 @@ fn reserve(sku: u64, connection: &mut Connection) -> Result<u32, Error> {
             at_least: __redis_lock::std::option::Option::None,
             permits: __redis_lock::std::option::Option::None,
             reentrant: false,
+            fair: false,
         },
     );
     __redis_lock::inventory::submit! {

@@ -11,6 +11,7 @@ impl Job {
             at_least: __redis_lock::std::option::Option::None,
             permits: __redis_lock::std::option::Option::None,
             reentrant: false,
+            fair: false,
         };
         const _: () = __redis_lock::check_durations(&__REDIS_LOCK_OPTIONS);
         static __REDIS_LOCK_SECTION: __redis_lock::SectionInfo = __redis_lock::SectionInfo::new(

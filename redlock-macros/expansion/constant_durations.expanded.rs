@@ -8,6 +8,7 @@ async fn import() -> Result<(), LockError> {
         at_least: __redis_lock::std::option::Option::None,
         permits: __redis_lock::std::option::Option::None,
         reentrant: false,
+        fair: false,
     };
     const _: () = __redis_lock::check_durations(&__REDIS_LOCK_OPTIONS);
     static __REDIS_LOCK_SECTION: __redis_lock::SectionInfo = __redis_lock::SectionInfo::new(
@@ -69,6 +70,7 @@ impl<T: Leased> Import<T> {
                     at_least: __redis_lock::std::option::Option::None,
                     permits: __redis_lock::std::option::Option::None,
                     reentrant: false,
+                    fair: false,
                 },
             )
             .incomplete();
@@ -94,6 +96,7 @@ impl<T: Leased> Import<T> {
                     at_least: __redis_lock::std::option::Option::None,
                     permits: __redis_lock::std::option::Option::None,
                     reentrant: false,
+                    fair: false,
                 };
                 __redis_lock::check_durations(&__options);
                 __options

@@ -12,6 +12,7 @@ async fn pay(order: Order, id: u64) -> Result<(), LockError> {
             at_least: __redis_lock::std::option::Option::None,
             permits: __redis_lock::std::option::Option::None,
             reentrant: false,
+            fair: false,
         },
     );
     __redis_lock::inventory::submit! {

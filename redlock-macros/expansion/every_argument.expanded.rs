@@ -21,6 +21,7 @@ async fn report() -> Option<impl Display> {
             ),
             permits: __redis_lock::std::option::Option::None,
             reentrant: true,
+            fair: true,
         },
     );
     __redis_lock::inventory::submit! {

@@ -6,6 +6,7 @@
     max_hold = 1.5m,
     at_least = 2s,
     reentrant,
+    fair,
     lease = lease,
     name = "reports.nightly",
     when_held = None,

@@ -12,6 +12,7 @@ pub async fn pay(id: u64, unused: u64) -> Result<u64, LockError> {
             at_least: __redis_lock::std::option::Option::None,
             permits: __redis_lock::std::option::Option::None,
             reentrant: false,
+            fair: false,
         },
     );
     __redis_lock::inventory::submit! {

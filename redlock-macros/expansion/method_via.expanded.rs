@@ -19,6 +19,7 @@ impl Shop {
                     at_least: __redis_lock::std::option::Option::None,
                     permits: __redis_lock::std::option::Option::None,
                     reentrant: false,
+                    fair: false,
                 },
             )
             .via_expression("self.redlock");

@@ -12,6 +12,7 @@ async fn export(id: u64) -> Result<u64, LockError> {
             at_least: __redis_lock::std::option::Option::None,
             permits: __redis_lock::std::option::Option::Some(3u32),
             reentrant: false,
+            fair: false,
         },
     );
     __redis_lock::inventory::submit! {

@@ -14,6 +14,7 @@ async fn transfer(redlock: &Redlock, from: u64, to: Account) -> Result<(), LockE
                 at_least: __redis_lock::std::option::Option::None,
                 permits: __redis_lock::std::option::Option::None,
                 reentrant: false,
+                fair: false,
             },
         )
         .via_expression("redlock");

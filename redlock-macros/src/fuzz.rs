@@ -17,6 +17,7 @@ const ARGUMENTS: &[&str] = &[
     "max_hold",
     "at_least",
     "reentrant",
+    "fair",
     "permits",
     "lease",
     "name",

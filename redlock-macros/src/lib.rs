@@ -51,6 +51,7 @@ mod tokens;
 /// | `at_least = 5s` | how long no other call gets the lock, from its acquisition, though the body was quicker; at most `expire` | released with the end of the body |
 /// | `permits = 3` | how many calls of the whole fleet have the lock at a time, 2 to 64; see [below](#permits) | one |
 /// | `reentrant` | a call within a body of the same task that holds the same lock joins its lease; see [below](#functions-that-call-each-other) | such a call fails with `LockError::Nested` |
+/// | `fair` | the waiters of all processes are served in the order in which they came; for one key, without `permits`. What it costs is at the runtime's `Lock::fair` | in order within a process, turns between processes |
 /// | `lease = lease` | a name for the lease in the body: time that remains, `lost()`, `extend()` | none |
 /// | `name = "orders.pay"` | what errors call the section | path and name of the function |
 /// | `when_held = Ok(())` | what to return while another client holds the lock; see [below](#when-there-is-no-lock) | an error like any other |
@@ -114,7 +115,7 @@ mod tokens;
 ///
 /// All of them are locked or none, up to 16, and no order of them can make two calls wait for each
 /// other. Two placeholders that give one key lock it once. The runtime's `Redlock::lock_all` says what
-/// it costs and what it does not promise. `at_least` is for one key.
+/// it costs and what it does not promise. `at_least` and `fair` are for one key.
 ///
 /// # Permits
 ///

@@ -196,7 +196,7 @@ fn values(args: &Args, is_known: impl Fn(&Duration) -> bool) -> TokenStream {
         }
         None => quote_spanned!(mixed()=> __redis_lock::std::option::Option::None),
     };
-    let reentrant = args.reentrant;
+    let (reentrant, fair) = (args.reentrant, args.fair);
     quote_spanned! {mixed()=>
         __redis_lock::Options {
             expire: #expire,
@@ -206,6 +206,7 @@ fn values(args: &Args, is_known: impl Fn(&Duration) -> bool) -> TokenStream {
             at_least: #at_least,
             permits: #permits,
             reentrant: #reentrant,
+            fair: #fair,
         }
     }
 }

@@ -197,6 +197,7 @@ impl Options {
                 problems.push(ConfigProblem::NumberOfPermits { count });
             }
             Some(_) if self.at_least.is_some() => problems.push(ConfigProblem::AtLeastOfPermits),
+            Some(_) if self.fair => problems.push(ConfigProblem::FairPermits),
             _ => {}
         }
         ConfigError::unless_empty(problems)?;
@@ -213,6 +214,7 @@ impl Options {
             renew,
             max_hold: self.max_hold,
             at_least: self.at_least.unwrap_or_default(),
+            is_fair: self.fair,
         })
     }
 }
@@ -222,7 +224,9 @@ impl Options {
     pub(crate) fn for_several_keys(&self) -> Result<(), ConfigError> {
         let at_least = self.at_least.map(|_| ConfigProblem::AtLeastOfSeveralKeys);
         let permits = self.permits.map(|_| ConfigProblem::PermitsOfSeveralKeys);
-        ConfigError::unless_empty(at_least.into_iter().chain(permits).collect())
+        let fair = self.fair.then_some(ConfigProblem::FairOfSeveralKeys);
+        let problems = at_least.into_iter().chain(permits).chain(fair);
+        ConfigError::unless_empty(problems.collect())
     }
 }
 

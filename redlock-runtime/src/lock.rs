@@ -221,6 +221,49 @@ impl Lock {
         self
     }
 
+    /// Serves the waiters of all processes in the order in which they came. Without it callers of one
+    /// process go in order, and processes take turns of up to 25 ms, so a caller may pass another one
+    /// that came before it in another process.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let redlock = redlock_runtime::Redlock::builder().nodes(["memory://fair"]).build().await?;
+    /// use std::time::Duration;
+    ///
+    /// let lock = redlock.lock("seat:12A").fair().wait(Duration::from_secs(5));
+    /// lock.hold(async |_| println!("first come, first served")).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The order is that in which the processes' requests reach one of the nodes, the same for all
+    /// processes as long as they reach it. It keeps one entry for each process that waits, which lasts
+    /// for a second and is renewed.
+    ///
+    /// It costs throughput: each section asks the nodes, that node before the others, so a free lock
+    /// takes two round trips, and no section follows another one without any.
+    ///
+    /// The order is advice, exclusion is not. It is not kept
+    /// - by callers without `fair`: they take the lock whenever it is free, so use it for all sections of
+    ///   a key or for none;
+    /// - while the node is down, slower than half the node timeout, or does not vote: the next one keeps
+    ///   a new order, by how long each caller has waited;
+    /// - for callers that came within a round trip of each other;
+    /// - within the random pauses of a [mixed fleet](crate::Builder::mixed_fleet).
+    ///
+    /// A process that dies while it waits delays the others by a second at most, if the lock is free; one
+    /// whose caller stops waiting, or is cancelled, by a moment. If a node is cut off from a holder, its
+    /// key stays there until it expires, and fair waiters wait for that.
+    ///
+    /// Not for [several keys](crate::Redlock::lock_all) nor with [`permits`](Self::permits). Acquiring fails
+    /// with [`LockError::Config`] then.
+    #[doc(alias = "fifo")]
+    pub const fn fair(mut self) -> Self {
+        self.options.fair = true;
+        self
+    }
+
     /// Acquires the lock.
     ///
     /// # Errors

@@ -28,6 +28,7 @@ pub(crate) struct Args {
     pub(crate) at_least: Option<Duration>,
     pub(crate) permits: Option<u32>,
     pub(crate) reentrant: bool,
+    pub(crate) fair: bool,
     pub(crate) lease: Option<Ident>,
     pub(crate) name: Option<LitStr>,
     pub(crate) when_held: Option<Expr>,
@@ -125,8 +126,13 @@ impl Args {
             self.renew = Some(Renew::Default);
             return Ok(());
         }
-        if *known == "reentrant" {
-            self.reentrant = true;
+        let flag = match *known {
+            "reentrant" => Some(&mut self.reentrant),
+            "fair" => Some(&mut self.fair),
+            _ => None,
+        };
+        if let Some(flag) = flag {
+            *flag = true;
             return values::no_value(&name, input);
         }
         let is_given = input.peek(Token![=]) && !input.peek(Token![==]) && !input.peek(Token![=>]);

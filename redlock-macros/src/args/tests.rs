@@ -16,7 +16,7 @@ fn mistakes(source: &str) -> Vec<String> {
 fn every_argument() {
     let (args, mistakes) = parse(
         r#"key = "order:{id}", expire = 5s, wait = WAIT, renew = 1s, max_hold = 1m,
-           at_least = 2s, reentrant, lease = lease, name = "orders", when_held = Ok(()), on_error = |error, | Err::<(), _>(error),
+           at_least = 2s, reentrant, fair, lease = lease, name = "orders", when_held = Ok(()), on_error = |error, | Err::<(), _>(error),
            via = pick::<u8, u16>(a = 1, b), crate = ::lock,"#,
     );
     assert_eq!(mistakes, [""; 0]);
@@ -77,7 +77,7 @@ fn unknown_arguments() {
         mistakes("colour = 5s"),
         [
             "unknown argument `colour`; the arguments are `key`, `expire`, `wait`, `renew`, \
-          `max_hold`, `at_least`, `permits`, `reentrant`, `lease`, `name`, `when_held`, `on_error`, `via` and `crate`"
+          `max_hold`, `at_least`, `permits`, `reentrant`, `fair`, `lease`, `name`, `when_held`, `on_error`, `via` and `crate`"
         ]
     );
 }

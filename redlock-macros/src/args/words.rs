@@ -7,7 +7,7 @@ use syn::ext::IdentExt;
 use crate::suggest;
 
 /// Every argument there is, with an example.
-pub(crate) const ARGUMENTS: [(&str, &str); 14] = [
+pub(crate) const ARGUMENTS: [(&str, &str); 15] = [
     ("key", "key = \"order:{id}\""),
     ("expire", "expire = 5s"),
     ("wait", "wait = 2s"),
@@ -16,6 +16,7 @@ pub(crate) const ARGUMENTS: [(&str, &str); 14] = [
     ("at_least", "at_least = 5s"),
     ("permits", "permits = 3"),
     ("reentrant", "reentrant"),
+    ("fair", "fair"),
     ("lease", "lease = lease"),
     ("name", "name = \"orders\""),
     ("when_held", "when_held = Ok(())"),
@@ -25,7 +26,7 @@ pub(crate) const ARGUMENTS: [(&str, &str); 14] = [
 ];
 
 /// Words that other lock libraries use, and ours for the same. `_` makes no difference.
-pub(super) const SYNONYMS: [(&str, &[&str]); 14] = [
+pub(super) const SYNONYMS: [(&str, &[&str]); 15] = [
     (
         "key",
         &["id", "resource", "lock", "lock_name", "lock_key", "format"],
@@ -80,6 +81,10 @@ pub(super) const SYNONYMS: [(&str, &[&str]); 14] = [
         ],
     ),
     ("reentrant", &["recursive", "nested", "join"]),
+    (
+        "fair",
+        &["fairness", "fifo", "queue", "ordered", "in_order"],
+    ),
     (
         "at_least",
         &[

@@ -32,6 +32,17 @@ pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
                        keys of which another is taken are let go";
         mistakes.add_at(span, message);
     }
+    if let Some(span) = args.given("fair") {
+        if args.keys.as_ref().is_some_and(|keys| keys.len() > 1) {
+            let message = "`fair` is for locks on one key; \
+                           each key has an order of its own, and they may contradict each other";
+            mistakes.add_at(span, message);
+        }
+        if args.given("permits").is_some() {
+            let message = "`fair` is for locks without `permits`; leave out one of the two";
+            mistakes.add_at(span, message);
+        }
+    }
     permits(args, mistakes);
     durations(args, mistakes);
 }

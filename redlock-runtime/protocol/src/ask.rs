@@ -27,6 +27,8 @@ pub(crate) enum Ask {
     Watch(Owner),
     /// Whether another owner's key is gone.
     Await,
+    /// The end of a place in the queue of all processes.
+    Leave,
     /// The end.
     Release(Owner),
 }
@@ -40,7 +42,7 @@ impl Ask {
             | Self::PutBack(owner)
             | Self::Watch(owner)
             | Self::Release(owner) => Some(owner),
-            Self::Await => None,
+            Self::Await | Self::Leave => None,
         }
     }
 }

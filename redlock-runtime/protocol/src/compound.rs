@@ -256,7 +256,7 @@ impl Compound {
             Answer::Extended { deadline } => self.on_extended((part, now, random), deadline, reach),
             Answer::NotExtended { verdicts } => match self.state {
                 State::Raising => self.on_failed(part, no_quorum(verdicts), (now, random)),
-                _ if self.is_extending => {
+                State::Held if self.is_extending => {
                     self.is_extending = false;
                     self.answer(Answer::NotExtended { verdicts });
                 }
@@ -413,6 +413,7 @@ impl Compound {
             wait,
             // What is let go because another key is taken must not be kept.
             at_least: Duration::ZERO,
+            is_fair: false,
             ..self.params
         };
         self.steps.push(Step::Ask { part, params });

@@ -49,7 +49,7 @@ pub use self::{
     event::Event,
     message::{
         AdmissionId, BlockRequest, ConnectionId, Evidence, Facts, LossId, LossRecord, Marker,
-        NodeId, Owner, Process, Record, Reply, Request, RequestId, SectionId,
+        NodeId, Owner, Process, Record, Reply, Request, RequestId, SectionId, Ticket,
     },
     node::BUSY_FROM,
     protocol::Protocol,

@@ -156,6 +156,23 @@ pub struct BlockRequest {
     pub length: u64,
 }
 
+/// A fair waiter's place in the queue of all processes, which one node keeps: see `model/queue.rs`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ticket {
+    /// Whose it is. Each process has one place; that of another waiter is given up for it.
+    pub waiter: SectionId,
+    /// For how long it has waited already.
+    pub waited: Duration,
+    /// For how much longer it is ready to wait; with zero it takes no place.
+    pub patience: Duration,
+}
+
+impl Ticket {
+    /// So long a place lasts that its process does not ask for again. It is also how long a process
+    /// that has died can keep others from a lock that is free.
+    pub const LASTS: Duration = Duration::from_secs(1);
+}
+
 /// One request to one node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Request {
@@ -194,7 +211,7 @@ pub enum Request {
     },
     /// Set the key to the owner, unless there is one, and take a block of tokens: the counter `c`
     /// becomes `max(c + 1, proposal) + length - 1`, and the first number of the block is told.
-    /// Answered by `Granted`, `Held` or `NotAdmitted`.
+    /// Answered by `Granted`, `Held` or `NotAdmitted`; with a ticket by `Queued` instead of `Held`.
     Acquire {
         /// The lock.
         key: Arc<str>,
@@ -208,6 +225,15 @@ pub enum Request {
         admission: AdmissionId,
         /// If another owner holds the key, leave a waiter hint for it.
         waits: bool,
+        /// The key is granted only if no other process has waited for it longer.
+        ticket: Option<Ticket>,
+    },
+    /// Give up the place of a process in the queue for the key. Answered by `Left`.
+    Leave {
+        /// The lock.
+        key: Arc<str>,
+        /// Which process.
+        process: Process,
     },
     /// If the key carries the owner, let it live for `ttl` from now, and take a block of tokens as
     /// `Acquire` does, if one is wanted. A key that lives for longer is left as it is. Answered by
@@ -293,6 +319,18 @@ pub enum Reply {
         /// How long it still lives; `None` if it never expires.
         remaining: Option<Duration>,
     },
+    /// Acquire with a ticket: the key exists, or other processes have waited for it longer.
+    Queued {
+        /// Whose the key is; `None` if there is none, or it was not made by a client of this library.
+        owner: Option<Owner>,
+        /// How long the key still lives, or the places of the other processes; `None` if it never
+        /// expires.
+        remaining: Option<Duration>,
+        /// How many processes have waited for it longer.
+        ahead: u32,
+    },
+    /// Leave: the process has no place in the queue.
+    Left,
     /// Extend: the key is ours, and lives at least for the TTL that was named.
     Extended {
         /// How long it would have lived; `None` if it would never have expired.

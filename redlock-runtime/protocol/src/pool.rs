@@ -5,13 +5,16 @@
 //!
 //! Callers of one process that ask for the same wait in one pool, in order. For each the pool asks for
 //! one slot at a time, by an ordinary section and without waiting; a refusal leads to the next slot, and so
-//! does an attempt that takes long. A caller that was refused all of them waits: then the pool asks for *all* slots and waits for each, also
+//! does an attempt that takes long, of a caller that waits. A caller that was refused all of them waits: then the pool asks for *all* slots and waits for each, also
 //! for those that this process has, which pass from section to section without any node. Whichever is
 //! granted first is given to the first caller, whose it is from then on: the pool forgets it. Slots that
 //! nobody needs any more are let go.
 
-use std::{collections::VecDeque, sync::Arc, time::Duration};
+mod callers;
 
+use std::{sync::Arc, time::Duration};
+
+use self::callers::{Caller, Callers};
 use crate::{
     action::{Answer, Cause, Refusal},
     message::SectionId,
@@ -29,7 +32,9 @@ pub(crate) struct Terms {
 }
 
 /// An attempt can take as long as a round may, if keys that nobody comes for keep it from a majority.
-/// Another slot may be free meanwhile, and is asked for after a quarter of that time, or after this.
+/// Another slot may be free meanwhile, and is asked for after a quarter of that time, or after this, if the
+/// caller waits. Of those that do not wait each asks for one slot at a time, so that of many that ask at
+/// once as many win as there are slots.
 const LONGEST_HEDGE: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
@@ -38,7 +43,7 @@ pub(crate) struct Pool {
     slots: Vec<Slot>,
     /// Where it begins to ask: another slot than most other processes.
     start: usize,
-    callers: VecDeque<Caller>,
+    callers: Callers,
     /// A caller was refused all slots: all of them are waited for.
     is_waiting: bool,
     /// Counts refusals and grants.
@@ -64,15 +69,6 @@ struct Asked {
     until: Instant,
     /// When another slot is asked for as well, if it does not wait.
     late_at: Instant,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Caller {
-    section: SectionId,
-    /// `None`: it is refused as soon as all slots were.
-    wait_until: Option<Instant>,
-    /// As `Pool::events` counts.
-    joined_at: u64,
 }
 
 /// What is to be done for it.
@@ -105,6 +101,8 @@ pub(crate) struct Around<'a> {
     pub(crate) last_section: &'a mut SectionId,
     /// What keeps a section that waits from its key.
     pub(crate) refusal_of: &'a dyn Fn(SectionId) -> Option<Refusal>,
+    /// A section of this process has the key, and asking for it is in vain.
+    pub(crate) is_held: &'a dyn Fn(&str) -> bool,
 }
 
 impl Pool {
@@ -119,7 +117,7 @@ impl Pool {
             slots: (0..terms.permits).map(slot).collect(),
             start: (random % u128::from(terms.permits.max(1))) as usize,
             terms,
-            callers: VecDeque::new(),
+            callers: Callers::default(),
             is_waiting: false,
             events: 0,
             steps: Vec::new(),
@@ -132,22 +130,21 @@ impl Pool {
 
     /// No caller is left, and so nothing is asked for.
     pub(crate) fn is_idle(&self) -> bool {
-        self.callers.is_empty()
+        self.callers.len() == 0
     }
 
     /// When it goes on by itself.
     pub(crate) fn next_due(&self, now: Instant) -> Option<Instant> {
-        let ends = self.callers.iter().filter_map(|caller| caller.wait_until);
         let asked = self.slots.iter().filter_map(|slot| slot.asked);
-        let asked = asked.filter(|_| !self.is_waiting);
-        let dues = ends.chain(asked.map(|asked| asked.late_at));
-        dues.filter(|&due| due > now).min()
+        let asked = asked.filter(|asked| !self.is_waiting && asked.late_at > now);
+        let late = asked.map(|asked| asked.late_at).min();
+        late.into_iter().chain(self.callers.next_end(now)).min()
     }
 
     // ---- callers
 
     pub(crate) fn join(&mut self, section: SectionId, wait: Duration, now: Instant) {
-        self.callers.push_back(Caller {
+        self.callers.join(Caller {
             section,
             wait_until: (!wait.is_zero()).then(|| now.after(wait)),
             joined_at: self.events,
@@ -155,7 +152,7 @@ impl Pool {
     }
 
     pub(crate) fn leave(&mut self, section: SectionId) {
-        self.callers.retain(|caller| caller.section != section);
+        self.callers.take_if(|caller| caller.section == section);
     }
 
     // ---- slots
@@ -165,7 +162,7 @@ impl Pool {
         if !self.on_taken(section, Refusal::CONTENDED) {
             return;
         }
-        self.steps.push(match self.callers.pop_front() {
+        self.steps.push(match self.callers.pop() {
             Some(Caller {
                 section: caller, ..
             }) => Step::Give {
@@ -186,9 +183,7 @@ impl Pool {
             slot.taken_at = self.events;
         }
         if refusal.cause == Cause::Stopped {
-            for Caller { section, .. } in std::mem::take(&mut self.callers) {
-                self.refuse(section, refusal.clone());
-            }
+            self.refuse_all(|_| true, &refusal);
         }
     }
 
@@ -213,7 +208,7 @@ impl Pool {
     pub(crate) fn advance(&mut self, mut around: Around<'_>) {
         self.refuse_first(&around);
         self.refuse_late(&around);
-        if self.callers.is_empty() {
+        if self.is_idle() {
             self.is_waiting = false;
         }
         if self.is_waiting {
@@ -226,7 +221,7 @@ impl Pool {
     /// The first callers have been refused every slot since they joined. Those who do not wait are told;
     /// once another one is first, all slots are waited for, and who waits goes before who does not.
     fn refuse_first(&mut self, around: &Around<'_>) {
-        while let Some(&first) = self.callers.front() {
+        while let Some(first) = self.callers.get(0) {
             let is_late = |asked: Asked| asked.late_at <= around.now;
             let is_taken = |slot: &Slot| {
                 let is_late = first.wait_until.is_some() && slot.asked.is_some_and(is_late);
@@ -239,44 +234,43 @@ impl Pool {
                 self.is_waiting = true;
                 break;
             }
-            self.callers.pop_front();
-            self.refuse(first.section, self.refusal(around));
+            let refusal = self.refusal(around);
+            self.refuse_all(|caller| caller.section == first.section, &refusal);
         }
-        if !self.is_waiting {
-            return;
+        if self.is_waiting && self.callers.has_impatient() {
+            let refusal = self.refusal(around);
+            self.refuse_all(|caller| caller.wait_until.is_none(), &refusal);
         }
-        let refusal = self.refusal(around);
-        let waits = |caller: &Caller| caller.wait_until.is_some();
-        for caller in self.callers.iter().filter(|caller| !waits(caller)) {
-            let (caller, refusal) = (caller.section, refusal.clone());
-            self.steps.push(Step::Refuse { caller, refusal });
-        }
-        self.callers.retain(waits);
     }
 
     /// Callers whose time is up, unless an attempt is under way that may still be for them.
     fn refuse_late(&mut self, around: &Around<'_>) {
+        if !self.callers.has_late(around.now) {
+            return;
+        }
         let asked = self.slots.iter().filter_map(|slot| slot.asked);
         let first_end = asked.map(|asked| asked.until).min();
         let is_late = |caller: &Caller| {
             let end = caller.wait_until.filter(|&end| end <= around.now);
             end.is_some_and(|end| first_end.is_none_or(|first| first > end))
         };
-        if !self.callers.iter().any(is_late) {
-            return;
-        }
         let refusal = self.refusal(around);
-        for caller in self.callers.iter().filter(|caller| is_late(caller)) {
-            let (caller, refusal) = (caller.section, refusal.clone());
-            self.steps.push(Step::Refuse { caller, refusal });
+        self.refuse_all(is_late, &refusal);
+    }
+
+    fn refuse_all(&mut self, is_refused: impl Fn(&Caller) -> bool, refusal: &Refusal) {
+        for Caller { section, .. } in self.callers.take_if(is_refused) {
+            self.steps.push(Step::Refuse {
+                caller: section,
+                refusal: refusal.clone(),
+            });
         }
-        self.callers.retain(|caller| !is_late(caller));
     }
 
     /// Until the last caller stops waiting.
     fn wait_for_all(&mut self, around: &mut Around<'_>) {
-        let ends = self.callers.iter().filter_map(|caller| caller.wait_until);
-        let Some(until) = ends.max().filter(|&until| until > around.now) else {
+        let until = self.callers.last_end();
+        let Some(until) = until.filter(|&until| until > around.now) else {
             return;
         };
         for slot in 0..self.slots.len() {
@@ -292,8 +286,10 @@ impl Pool {
         let count = self.slots.len();
         let mut order: Vec<usize> = (self.start..self.start + count).collect();
         order.iter_mut().for_each(|slot| *slot %= count);
-        for caller in 0..self.callers.len() {
-            while !order.is_empty() && self.asks_for_another(caller, &mut order, around) {}
+        let mut place = 0;
+        while let Some(caller) = self.callers.get(place).filter(|_| !order.is_empty()) {
+            while self.asks_for_another(caller, &mut order, around) {}
+            place += 1;
         }
         for slot in order {
             let ended = self.slots[slot].asked.take();
@@ -303,25 +299,25 @@ impl Pool {
     }
 
     /// Takes a slot out of the order for a caller: the one that was asked for first, of those that have not
-    /// been refused since it joined. True if that is late.
+    /// been refused since it joined, and last one that this process has. True if it is late.
     fn asks_for_another(
         &mut self,
-        caller: usize,
+        caller: Caller,
         order: &mut Vec<usize>,
         around: &mut Around<'_>,
     ) -> bool {
-        let caller = self.callers[caller];
-        let asked_at = |&slot: &usize| {
-            let asked = self.slots[slot].asked;
-            asked.map_or(SectionId(u64::MAX), |asked| asked.section)
+        let turn = |&slot: &usize| {
+            let Slot { key, asked, .. } = &self.slots[slot];
+            let asked_at = asked.map_or(SectionId(u64::MAX), |asked| asked.section);
+            (asked_at, asked.is_none() && (around.is_held)(key))
         };
         let is_open = |slot: &usize| self.slots[*slot].taken_at <= caller.joined_at;
-        let Some(slot) = order.iter().copied().filter(is_open).min_by_key(asked_at) else {
+        let Some(slot) = order.iter().copied().filter(is_open).min_by_key(turn) else {
             return false;
         };
         order.retain(|&other| other != slot);
         if let Some(asked) = self.slots[slot].asked {
-            return asked.late_at <= around.now;
+            return caller.wait_until.is_some() && asked.late_at <= around.now;
         }
         let gives_way = caller.wait_until.is_some();
         self.ask(slot, (around.now, gives_way), around);
@@ -349,10 +345,6 @@ impl Pool {
             params,
             gives_way,
         });
-    }
-
-    fn refuse(&mut self, caller: SectionId, refusal: Refusal) {
-        self.steps.push(Step::Refuse { caller, refusal });
     }
 
     /// Why no slot can be had: an outage if there is one, because a slot may be free then, and otherwise

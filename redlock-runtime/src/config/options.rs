@@ -22,6 +22,8 @@ pub struct Options {
     pub permits: Option<u32>,
     /// Whether it joins the lease of a section around it on the same key.
     pub reentrant: bool,
+    /// Whether waiters of all processes are served in the order in which they came.
+    pub fair: bool,
 }
 
 /// Whether and how often a lease is renewed.

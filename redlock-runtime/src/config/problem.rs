@@ -122,6 +122,10 @@ pub enum ConfigProblem {
     },
     /// `at_least` is for locks on one key.
     AtLeastOfSeveralKeys,
+    /// `fair` is for locks on one key.
+    FairOfSeveralKeys,
+    /// Permits have no order.
+    FairPermits,
     /// A lock has so many permits: none, one, which is a lock without permits, or more than 64.
     NumberOfPermits {
         /// How many it has.
@@ -355,6 +359,12 @@ impl ConfigProblem {
             Self::AtLeastOfSeveralKeys => f.write_str(
                 "`at_least` is for locks on one key; keys of which another is taken are let go",
             ),
+            Self::FairOfSeveralKeys => f.write_str(
+                "`fair` is for locks on one key; each key has an order of its own, and they may contradict each other",
+            ),
+            Self::FairPermits => f.write_str(
+                "`fair` is for locks without `permits`; leave out one of the two",
+            ),
             Self::NumberOfPermits { count: 1 } => f.write_str(
                 "one permit is a lock for one holder at a time, which every lock is; leave out `permits`",
             ),
@@ -373,6 +383,10 @@ impl ConfigProblem {
             Self::MaxHoldWithoutRenew => write!(
                 f,
                 "`max_hold` has no effect without `renew`; the lease already ends after `expire`"
+            ),
+            Self::MaxHoldTooShort { max_hold, expire } => write!(
+                f,
+                "`max_hold` of {max_hold:?} is shorter than `expire`, which is {expire:?}; make the lease shorter instead"
             ),
             of_time => of_time.fmt_time(f),
         }
@@ -410,10 +424,6 @@ impl ConfigProblem {
                 f,
                 "`renew` of {renew:?} is too often; each renewal asks all nodes, so it can be {shortest:?} at least (without an interval, `renew` is a third of `expire`)"
             ),
-            Self::MaxHoldTooShort { max_hold, expire } => write!(
-                f,
-                "`max_hold` of {max_hold:?} is shorter than `expire`, which is {expire:?}; make the lease shorter instead"
-            ),
             Self::AtLeastTooLong { at_least, expire } => write!(
                 f,
                 "`at_least` of {at_least:?} is longer than `expire`, which is {expire:?}; the nodes keep the lock of a process that crashes no longer than that"
@@ -437,10 +447,13 @@ impl ConfigProblem {
             | Self::ReservedKey { .. }
             | Self::NumberOfKeys { .. }
             | Self::AtLeastOfSeveralKeys
+            | Self::FairOfSeveralKeys
+            | Self::FairPermits
             | Self::NumberOfPermits { .. }
             | Self::PermitsOfSeveralKeys
             | Self::AtLeastOfPermits
             | Self::MaxHoldWithoutRenew
+            | Self::MaxHoldTooShort { .. }
             | Self::Section { .. }
             | Self::BlocksRuntime
             | Self::EngineOnCurrentThread

@@ -96,6 +96,12 @@ impl SectionInfo {
         self.options.at_least
     }
 
+    /// Whether waiters of all processes are served in the order in which they came.
+    #[must_use]
+    pub const fn is_fair(&self) -> bool {
+        self.options.fair
+    }
+
     /// How many calls of the whole fleet can have the lock at a time; `None` for one.
     #[must_use]
     pub const fn permits(&self) -> Option<u32> {

@@ -62,9 +62,14 @@ pub(super) fn parse(request: &Request, answer: Value) -> Reply {
             }),
             _ => record(&answer).map(Reply::Record),
         },
-        Request::Acquire { block, .. } => match answer {
+        Request::Acquire { block, ticket, .. } => match answer {
             Value::Int(1) => as_proposed(block.proposal),
+            ref answer if ticket.is_some() => queued(answer),
             ref answer => vote(answer),
+        },
+        Request::Leave { .. } => match answer {
+            Value::Int(0 | 1) => Some(Reply::Left),
+            _ => None,
         },
         Request::Extend { block, .. } => extension(&answer, block.is_some()),
         Request::PutBack { .. } => match answer {
@@ -133,6 +138,24 @@ fn vote(answer: &Value) -> Option<Reply> {
         }
         _ => None,
     }
+}
+
+/// What queue.lua and acquire.lua say to a fair waiter.
+fn queued(answer: &Value) -> Option<Reply> {
+    if let Value::Array(values) = answer
+        && let [
+            Value::Int(remaining @ -1..),
+            Value::BulkString(holder),
+            Value::Int(ahead @ 0..),
+        ] = &values[..]
+    {
+        return Some(Reply::Queued {
+            owner: script::owner(holder),
+            remaining: time_left(*remaining),
+            ahead: u32::try_from(*ahead).unwrap_or(u32::MAX),
+        });
+    }
+    vote(answer).filter(|reply| !matches!(reply, Reply::Held { .. }))
 }
 
 fn as_proposed(proposal: Token) -> Option<Reply> {
@@ -346,13 +369,18 @@ impl fmt::Write for Short {
 
 #[cfg(test)]
 mod tests {
-    use redlock_protocol::BlockRequest;
+    use redlock_protocol::{BlockRequest, SectionId, Ticket};
 
     use super::*;
 
     const OWNER: Owner = Owner(0x67e5_5044_10b1_426f_9247_bb68_0e5f_e0c8);
     const VALUE: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
     const ADMISSION: AdmissionId = AdmissionId(1);
+    const TICKET: Ticket = Ticket {
+        waiter: SectionId(1),
+        waited: Duration::ZERO,
+        patience: Duration::ZERO,
+    };
     const BLOCK: BlockRequest = BlockRequest {
         proposal: Token(9),
         length: 1,
@@ -366,6 +394,7 @@ mod tests {
             block: BLOCK,
             admission: ADMISSION,
             waits: false,
+            ticket: None,
         }
     }
 
@@ -494,6 +523,7 @@ mod tests {
                 },
                 admission: ADMISSION,
                 waits: false,
+                ticket: None,
             },
             Value::Int(1),
         );
@@ -516,6 +546,20 @@ mod tests {
             assert_eq!(parse(&acquire(), held.clone()), expected);
             assert_eq!(parse(&put_back(), held), expected);
         }
+        let mut fair = acquire();
+        if let Request::Acquire { ticket, .. } = &mut fair {
+            *ticket = Some(TICKET);
+        }
+        let queued = array([Value::Int(5), text(VALUE), Value::Int(2)]);
+        assert_garbled(&acquire(), queued.clone());
+        let expected = Reply::Queued {
+            owner: Some(OWNER),
+            remaining: Some(Duration::from_millis(5)),
+            ahead: 2,
+        };
+        assert_eq!(parse(&fair, queued), expected);
+        assert_eq!(parse(&fair, ints([11, 1])), granted(11, true));
+        assert_garbled(&fair, array([Value::Int(5), text(VALUE)]));
         let extended = |remaining, first| Reply::Extended {
             remaining,
             first,

@@ -1,7 +1,8 @@
 -- ARGV, behind those of vote.lua: waits (1 or 0)
 -- 1: granted, the block begins as proposed, and no other process waits
 -- {first number, other process waits (1 or 0)}: granted
--- {remaining ms or -1 if it never expires, owner or ''}: held
+-- {remaining ms or -1 if it never expires, owner or ''}: held; with a third number if the lock is fair: see
+--   queue.lua
 if overflow then
   return overflow
 end
@@ -23,5 +24,5 @@ if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ttl) then
       redis.pcall('HSET', KEYS[2], waiter_field, hint)
     end
   end
-  return {redis.call('PTTL', KEYS[1]), holder}
+  return {redis.call('PTTL', KEYS[1]), holder, ahead}
 end

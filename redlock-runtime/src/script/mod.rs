@@ -8,7 +8,7 @@ mod word;
 use std::{sync::LazyLock, time::Duration};
 
 use redlock_protocol::{
-    AdmissionId, BlockRequest, Evidence, Owner, Request, Token, fingerprint, stripe,
+    AdmissionId, BlockRequest, Evidence, Owner, Request, Ticket, Token, fingerprint, stripe,
 };
 use uuid::Uuid;
 
@@ -24,6 +24,13 @@ macro_rules! source {
 
 static ACQUIRE: LazyLock<Source> =
     source!("wall_clock.lua", "vote.lua", "acquire.lua", "voted.lua");
+static ACQUIRE_IN_ORDER: LazyLock<Source> = source!(
+    "wall_clock.lua",
+    "vote.lua",
+    "queue.lua",
+    "acquire.lua",
+    "voted.lua"
+);
 static EXTEND: LazyLock<Source> = source!("reported.lua", "vote.lua", "extend.lua", "voted.lua");
 static PUT_BACK: LazyLock<Source> =
     source!("reported.lua", "vote.lua", "put_back.lua", "voted.lua");
@@ -51,6 +58,7 @@ impl Source {
 pub(crate) fn load_all() -> Vec<Command<'static>> {
     let scripts = [
         &ACQUIRE,
+        &ACQUIRE_IN_ORDER,
         &EXTEND,
         &PUT_BACK,
         &RELEASE,
@@ -119,6 +127,9 @@ pub(crate) fn command<'a>(request: &'a Request, hash: &'a str, with_source: bool
         Request::Acquire { .. } | Request::Extend { .. } | Request::PutBack { .. } => {
             vote(request, hash, with_source)
         }
+        Request::Leave { key, process } => {
+            vec![Text("HDEL"), Word::Queue(key), Word::Process(*process)]
+        }
         Request::Watch { key, .. } => words(["GET", key]),
         Request::Release { key, owner, keep } => {
             let mut command = run(&RELEASE, &[key]);
@@ -147,10 +158,22 @@ fn vote<'a>(request: &'a Request, hash: &'a str, with_source: bool) -> Command<'
             block,
             admission,
             waits,
+            ticket,
         } => {
-            let mut command = run(&ACQUIRE, key);
+            let mut command = match ticket {
+                None => run(&ACQUIRE, key),
+                Some(_) => run_on_queue(&ACQUIRE_IN_ORDER, with_source, key, hash),
+            };
             command.extend(words_of_vote(key, (*owner, *ttl, *admission), Some(*block)));
             command.push(flag(*waits));
+            if let Some(ticket) = ticket {
+                let Ticket {
+                    waiter,
+                    waited,
+                    patience,
+                } = *ticket;
+                command.extend([Number(waiter.0), millis(waited), millis(patience)]);
+            }
             command
         }
         Request::Extend {
@@ -181,16 +204,32 @@ fn vote<'a>(request: &'a Request, hash: &'a str, with_source: bool) -> Command<'
 }
 
 /// The longest command has so many words.
-const MOST_WORDS: usize = 13;
+const MOST_WORDS: usize = 17;
 
 fn run<'a>(script: &'static Source, with_source: bool, keys: &[&'a str]) -> Command<'a> {
+    let mut command = begin(script, with_source, keys.len());
+    command.extend(keys.iter().map(|&key| Text(key)));
+    command
+}
+
+fn run_on_queue<'a>(
+    script: &'static Source,
+    with_source: bool,
+    key: &'a str,
+    hash: &'a str,
+) -> Command<'a> {
+    let mut command = begin(script, with_source, 3);
+    command.extend([Text(key), Text(hash), Word::Queue(key)]);
+    command
+}
+
+fn begin(script: &'static Source, with_source: bool, keys: usize) -> Command<'static> {
     let (name, script) = match with_source {
         true => ("EVAL", script.text),
         false => ("EVALSHA", &script.sha[..]),
     };
     let mut command = Vec::with_capacity(MOST_WORDS);
-    command.extend([Text(name), Text(script), Number(keys.len() as u64)]);
-    command.extend(keys.iter().map(|&key| Text(key)));
+    command.extend([Text(name), Text(script), Number(keys as u64)]);
     command
 }
 
@@ -289,8 +328,18 @@ mod tests {
     }
 
     #[test]
+    fn script_and_protocol_agree_on_how_long_a_place_lasts() {
+        let lasts = format!(
+            "math.min(tonumber(ARGV[11]), {})",
+            Ticket::LASTS.as_millis()
+        );
+        assert!(ACQUIRE_IN_ORDER.text.contains(&lasts));
+    }
+
+    #[test]
     fn what_the_library_keeps_has_a_reserved_name_of_its_own_in_each_database() {
         assert_eq!(node_hash(0), "__redlock:node:0");
         assert_eq!(node_hash(15), "__redlock:node:15");
+        assert!(word::QUEUE.starts_with(RESERVED));
     }
 }

@@ -1,2 +1,4 @@
 -- An acquisition proposes a wall clock, which may be wrong.
 local is_wall_clock = true
+-- How many processes come first; queue.lua says.
+local ahead

@@ -1,6 +1,6 @@
 //! Commands as servers read them.
 
-use redlock_protocol::Owner;
+use redlock_protocol::{Owner, Process};
 use uuid::Uuid;
 
 /// One word of a command: its name, or an argument.
@@ -10,7 +10,14 @@ pub(crate) enum Word<'a> {
     Number(u64),
     /// What stands under the key of a lock.
     Owner(Owner),
+    /// The name of the queue for this lock.
+    Queue(&'a str),
+    /// A field of that queue.
+    Process(Process),
 }
+
+/// How the names of queues begin. They expire by themselves.
+pub(super) const QUEUE: &str = "__redlock:queue:";
 
 /// A command, word by word.
 pub(crate) type Command<'a> = Vec<Word<'a>>;
@@ -28,6 +35,16 @@ pub(crate) fn write(command: &[Word<'_>], out: &mut Vec<u8>) {
             Word::Text(text) => write_word(text.as_bytes(), out),
             Word::Number(number) => write_word(decimal(number, &mut [0; 20]), out),
             Word::Owner(owner) => write_word(&owner_value(owner), out),
+            Word::Queue(key) => {
+                write_length(b'$', QUEUE.len() + key.len(), out);
+                out.extend_from_slice(QUEUE.as_bytes());
+                out.extend_from_slice(key.as_bytes());
+                out.extend_from_slice(b"\r\n");
+            }
+            Word::Process(process) => {
+                let owner = owner_value(Owner(u128::from(process.0) << 64));
+                write_word(&owner[..PROCESS_LENGTH], out);
+            }
         }
     }
 }
@@ -58,6 +75,9 @@ fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
     }
 }
 
+/// The first characters of an owner's value that are its process.
+const PROCESS_LENGTH: usize = 18;
+
 /// What stands under the lock key: the owner's random id, as text that people can compare. Its first
 /// 18 characters are the process, which the scripts rely on.
 pub(crate) fn owner_value(owner: Owner) -> [u8; 36] {
@@ -84,11 +104,14 @@ mod tests {
                 Word::Number(number),
                 Word::Text(""),
                 Word::Owner(owner),
+                Word::Queue("k"),
+                Word::Process(owner.process()),
             ];
             write(&command, &mut ours);
             let mut theirs = redis::cmd("SET");
             theirs.arg(text).arg(number).arg("");
             theirs.arg("67e55044-10b1-426f-9247-bb680e5fe0c8");
+            theirs.arg("__redlock:queue:k").arg("67e55044-10b1-426f");
             let theirs = theirs.get_packed_command();
             assert_eq!(ours.strip_prefix(b"before"), Some(&theirs[..]));
         }

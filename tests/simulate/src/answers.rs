@@ -91,6 +91,7 @@ impl World {
         }
         self.check_cover(client, task, deadline);
         self.check_period(client, task, deadline);
+        self.check_order(client, task);
         let is_first = self.checker.leave(client, self.line_of(key), section);
         if !is_first && self.is_in_order() {
             let what = format!("client {client}'s {section:?} is granted before its turn");

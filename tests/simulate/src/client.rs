@@ -233,6 +233,8 @@ impl World {
         let is_cut_off = is_admission && self.is_cut_off(client, order.node.0);
         let one = &mut self.clients[client];
         one.costs.on_send(&order);
+        self.queue_at(&order);
+        let one = &mut self.clients[client];
         let sender = Sender {
             client,
             incarnation: one.incarnation,

@@ -109,10 +109,10 @@ pub(crate) enum Effect {
     Kept(Tag),
 }
 
-const SCRIPTS: usize = 7;
+const SCRIPTS: usize = 8;
 
 /// The scripts before this one are votes.
-const FIRST_WITHOUT_VOTE: usize = 3;
+const FIRST_WITHOUT_VOTE: usize = 4;
 
 impl Node {
     pub(crate) fn new(number: usize, plan: &Plan, random: &mut Random) -> Self {
@@ -478,6 +478,7 @@ const fn key_of(request: &Request) -> Option<&Arc<str>> {
         Request::Acquire { key, .. }
         | Request::Extend { key, .. }
         | Request::PutBack { key, .. }
+        | Request::Leave { key, .. }
         | Request::Watch { key, .. }
         | Request::Release { key, .. } => Some(key),
         Request::Identify | Request::Probe | Request::ReportLoss { .. } | Request::Admit { .. } => {
@@ -489,14 +490,15 @@ const fn key_of(request: &Request) -> Option<&Arc<str>> {
 /// The script that a request is, if it is one.
 const fn script(request: &Request) -> Option<usize> {
     match request {
-        Request::Acquire { .. } => Some(0),
-        Request::Extend { .. } => Some(1),
-        Request::PutBack { .. } => Some(2),
-        Request::Release { .. } => Some(3),
-        Request::Probe => Some(4),
-        Request::ReportLoss { .. } => Some(5),
-        Request::Admit { .. } => Some(6),
-        Request::Identify | Request::Watch { .. } => None,
+        Request::Acquire { ticket: None, .. } => Some(0),
+        Request::Acquire { .. } => Some(1),
+        Request::Extend { .. } => Some(2),
+        Request::PutBack { .. } => Some(3),
+        Request::Release { .. } => Some(4),
+        Request::Probe => Some(5),
+        Request::ReportLoss { .. } => Some(6),
+        Request::Admit { .. } => Some(7),
+        Request::Identify | Request::Leave { .. } | Request::Watch { .. } => None,
     }
 }
 

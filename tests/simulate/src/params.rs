@@ -6,8 +6,10 @@ use redlock_protocol::LockParams;
 
 use crate::{
     MILLI, SECOND,
+    faults::Fault,
     plan::{Plan, nanos},
     random::Random,
+    scenario::Scenario,
 };
 
 impl Plan {
@@ -36,7 +38,15 @@ impl Plan {
             renew: renew.map(nanos),
             max_hold: max_hold.filter(|_| renew.is_some()).map(nanos),
             at_least: nanos(at_least),
+            is_fair: random.chance(self.habits.fair),
         }
+    }
+
+    /// A node that deletes nothing makes each fair caller that asks it first wait for a second.
+    pub(crate) fn is_fair_at_last(&self) -> bool {
+        let is_sick =
+            self.scenario == Scenario::Sick || self.faults.contains(&Fault::ErrorsForGood);
+        self.habits.fair_at_last && !is_sick
     }
 
     /// What callers ask for once all is calm: as long a wait as it can take for all of them to
@@ -47,6 +57,7 @@ impl Plan {
         let turns = callers as u64 * 100 * MILLI;
         LockParams {
             wait: 2 * self.longest_life() + nanos(stepped_back + 3 * SECOND + turns),
+            is_fair: self.is_fair_at_last(),
             ..self.plain_params()
         }
     }
@@ -56,6 +67,7 @@ impl Plan {
     pub(crate) fn storm_params(&self) -> LockParams {
         LockParams {
             node_timeout: nanos(self.lease * 2 / 5),
+            is_fair: self.is_fair_at_last(),
             ..self.plain_params()
         }
     }
@@ -71,6 +83,7 @@ impl Plan {
             renew: None,
             max_hold: None,
             at_least: Duration::ZERO,
+            is_fair: false,
         }
     }
 }

@@ -37,6 +37,8 @@ impl Plan {
         }
         self.habits.at_least = 0;
         self.fleet.keys = random.pick(&[2, 2, 3]);
+        // Permits have no order.
+        (self.habits.fair, self.habits.fair_at_last) = (0, false);
         self.fleet.permits = Some(Permits {
             count: self.fleet.keys as u32,
             terms: random.chance(700).then(|| self.params(&mut random)),

@@ -1,5 +1,7 @@
 //! The phases of a history: faults, rest, calm, a storm, and idleness.
 
+use redlock_protocol::Ticket;
+
 use crate::{
     MILLI, SECOND,
     agenda::Happening,
@@ -58,11 +60,23 @@ impl World {
     fn calm(&mut self) {
         // A process stands back for so long after a turn that began with a slow round.
         self.run_until(self.now + 250 * MILLI);
+        if self.plan.is_fair_at_last() {
+            // Places of processes that have died, and keys that only the node has that keeps the order,
+            // would be in the way for a second.
+            let lasts = Ticket::LASTS.as_nanos() as u64;
+            self.run_until(self.now + self.longest_life().max(lasts));
+        }
         self.phase = Phase::Calm;
         self.served_since = self.now;
         trace!(self, "!! calm");
         let keys = self.plan.fleet.keys;
-        self.send_errands(keys, 2 * MILLI);
+        // So far apart that it matters who came first, and so close that a queue forms.
+        let callers = (self.clients.len() * self.plan.fleet.tasks) as u64;
+        let within = match self.plan.is_fair_at_last() {
+            true => callers * 3 * MILLI,
+            false => 2 * MILLI,
+        };
+        self.send_errands(keys, within);
         self.run_to_rest();
         self.check_leaks(None);
         let gaps = self.traffic.iter().map(|traffic| traffic.longest);
@@ -97,25 +111,10 @@ impl World {
             self.tally.storms += 1;
             self.storm_winners = 0;
             let within = self.random.pick(&[0, MILLI / 20, MILLI]);
-            self.silence_one();
             self.send_errands(1, within);
             self.run_to_rest();
             self.check_storm(self.clients.len() * self.plan.fleet.tasks);
         }
-    }
-
-    /// A storm may come while a node of a minority does not reply.
-    fn silence_one(&mut self) {
-        let nodes = self.nodes.len();
-        if nodes < 3 || self.random.chance(750) {
-            return;
-        }
-        let node = self.random.below(nodes as u64) as usize;
-        let until = self.now + self.plan.lease;
-        trace!(self, "!! node {node} is silent");
-        self.nodes[node].silent_until = until;
-        self.nodes[node].troubled = until;
-        self.agenda.at(until, Happening::Speak { node });
     }
 
     /// Every caller is to ask for so many keys.
@@ -196,6 +195,7 @@ impl World {
             self.losses && self.plan.wall != Wall::Near,
             fleet.odd,
             fleet.permits.is_some(),
+            self.plan.habits.fair > 0 || self.plan.habits.fair_at_last,
         ]
     }
 

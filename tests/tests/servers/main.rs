@@ -13,6 +13,7 @@ mod contract;
 mod credentials;
 mod eviction;
 mod exclusion;
+mod fair;
 mod faults;
 mod fencing;
 mod guide;

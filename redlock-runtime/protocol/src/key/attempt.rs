@@ -21,7 +21,7 @@ use super::{
     waiting::Split,
 };
 use crate::{
-    action::{Answer, Cause, Refusal},
+    action::{Answer, Cause, Refusal, Verdict},
     message::{BlockRequest, NodeId, Owner},
     rules::{
         quorum,
@@ -44,12 +44,24 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
+    /// The lock is as good as won. A node that has not granted it, as others have, may have a place for
+    /// the waiter all the same.
+    fn give_up_place(&mut self, cx: &mut Cx<'_>) {
+        let leader = self.round.fanout.order.first();
+        let is_ours = |node: &NodeId| self.round.ballot.verdicts()[node.0] == Verdict::Ours;
+        if self.round.question.in_order.is_some() && !leader.is_some_and(is_ours) {
+            self.waiter.standing.leave(cx);
+        }
+    }
+
     /// The nodes have granted different numbers: asks those that may have the key for a block above
     /// them. That is a refresh of a turn that has not begun.
     fn ask_for_higher(&mut self, cx: &mut Cx<'_>) {
+        self.give_up_place(cx);
         let mut question = self.round.question;
         question.kind = Kind::Extend;
         question.is_repeated = true;
+        question.in_order = None;
         // Not the wall clock again: nodes grant no number that is far ahead of theirs, so one that is
         // wrong would never make them agree.
         let proposal = self.round.next_proposal(cx.now());
@@ -63,15 +75,16 @@ impl Attempt {
 impl Key {
     /// Asks for the lock under a new owner. The lease counts from now. If no majority can vote,
     /// nothing is sent that could not be of use.
-    pub(super) fn attempt(&mut self, waiter: Waiter, is_leader_first: bool, cx: &mut Cx<'_>) {
+    pub(super) fn attempt(&mut self, mut waiter: Waiter, is_leader_first: bool, cx: &mut Cx<'_>) {
         let process = u128::from(cx.nodes.process().0);
         let random = cx.random();
         let owner = Owner(process << 64 | u128::from(random as u64));
         let mut claim = Claim::new(owner, cx.nodes.count());
         let mut round = self.open_attempt(&waiter, cx);
         if cx.nodes.has_majority(cx.now()) {
-            // A split ends because all who met ask the same node first.
-            let is_leader_first = is_leader_first || waiter.split.is_some();
+            // A split ends because all who met ask the same node first, and one node knows who is first.
+            let is_fair = waiter.params.is_fair && !waiter.asks_all;
+            let is_leader_first = is_leader_first || is_fair || waiter.split.is_some();
             let nodes = cx.nodes.count();
             let many = if is_leader_first {
                 1
@@ -81,6 +94,11 @@ impl Key {
                 nodes
             };
             round.ask(many, &mut claim, cx);
+        }
+        if waiter.params.is_fair {
+            waiter
+                .standing
+                .queue_at(round.fanout.order.first().copied(), cx);
         }
         self.front = Front::Acquiring(Attempt {
             waiter,
@@ -96,7 +114,9 @@ impl Key {
         let own_end = now.after(timeout);
         let closes_at = waiter.split.map_or(own_end, |split| split.until);
         let proposal = Token((cx.out.env.wall_micros)().min(Token::LARGEST.0 / 2));
-        let (length, spare) = match (cx.out.settings.mixed_fleet, self.queue.is_empty()) {
+        let is_fair = waiter.params.is_fair;
+        let is_single = is_fair || cx.out.settings.mixed_fleet;
+        let (length, spare) = match (is_single, self.queue.is_empty()) {
             (true, _) => (1, Duration::ZERO),
             (false, true) => (SMALL_BLOCK, Duration::ZERO),
             (false, false) => (BLOCK, TURN),
@@ -111,9 +131,11 @@ impl Key {
             is_repeated: waiter
                 .split
                 .is_some_and(|split| split.tries >= PATIENT_AFTER),
+            in_order: is_fair.then_some((waiter.section, waiter.wait_until)),
         };
         let hedge_delay = cx.nodes.hedge_delay().min(timeout / 4);
-        let mut order = cx.nodes.order(&cx.name, hedge_delay, now);
+        let prompt = if is_fair { timeout / 2 } else { hedge_delay };
+        let mut order = cx.nodes.order(&cx.name, prompt, now);
         if waiter.split.is_some() {
             order.sort_by_key(|&node| self.has_leftover(node));
         }
@@ -158,9 +180,10 @@ impl Key {
         true
     }
 
-    fn on_won(&mut self, attempt: Attempt, block: Option<Block>, cx: &mut Cx<'_>) {
+    fn on_won(&mut self, mut attempt: Attempt, block: Option<Block>, cx: &mut Cx<'_>) {
         self.last_refusal = Refusal::CONTENDED;
         self.order.on_own_turn();
+        attempt.give_up_place(cx);
         let mut held = Held::begin(attempt.claim, &attempt.round, block, cx);
         held.start(attempt.waiter, cx);
         self.front = Front::Held(held);
@@ -175,20 +198,26 @@ impl Key {
         } = attempt;
         self.releases.begin(&claim, Reports::default(), cx);
         waiter.lost_attempts += 1;
+        let (now, holder) = (cx.now(), round.holder().flatten());
+        waiter.standing.on_refusal(round.ahead, holder, now);
         // One node's word is enough as long as it names the owner that is known to hold the lock. Not
         // for ever: a node that cannot delete names that owner until the key expires. Nor if nobody
         // deletes it: the other nodes have been waited for.
         waiter.asks_all = if round.lost_at_leader().is_some() {
-            round.holder() != self.holder
+            let asks_all = round.holder() != self.holder
                 || self.is_left_to_expire(cx)
-                || waiter.lost_attempts.is_multiple_of(ASKS_ALL_EVERY)
+                || waiter.lost_attempts.is_multiple_of(ASKS_ALL_EVERY);
+            match waiter.params.is_fair {
+                true => waiter.standing.doubts_leader(now),
+                false => asks_all,
+            }
         } else {
             self.holder = round.holder().filter(|_| failure == Failure::Held);
             if waiter.split.is_none() {
                 let [last, before] = &mut self.refused;
                 *before = std::mem::replace(last, round.holders.clone());
             }
-            failure != Failure::Held
+            failure != Failure::Held && !waiter.params.is_fair
         };
         let split = waiter.split.take();
         let cause = match failure {
@@ -227,8 +256,14 @@ impl Key {
 
     /// The front waiter goes away.
     pub(super) fn cancel_front(&mut self, cx: &mut Cx<'_>) {
-        if let Front::Acquiring(attempt) = self.take_front() {
-            self.releases.begin(&attempt.claim, Reports::default(), cx);
-        }
+        let mut waiter = match self.take_front() {
+            Front::Acquiring(attempt) => {
+                self.releases.begin(&attempt.claim, Reports::default(), cx);
+                attempt.waiter
+            }
+            Front::BackingOff(backoff) => backoff.waiter,
+            front => return self.front = front,
+        };
+        waiter.standing.leave(cx);
     }
 }

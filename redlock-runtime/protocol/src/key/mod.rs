@@ -33,7 +33,7 @@ pub(crate) use self::cx::Cx;
 use self::{
     attempt::Attempt,
     claim::Claim,
-    fairness::TurnOrder,
+    fairness::{Standing, TurnOrder},
     queue::{Queue, Waiter},
     release::Releases,
     report::Reports,
@@ -72,10 +72,6 @@ pub(crate) struct Key {
 }
 
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "a box would cost every turn an allocation, and there is one for each key in use"
-)]
 enum Front {
     Free,
     Acquiring(Attempt),
@@ -143,6 +139,7 @@ impl Key {
             lost_attempts: 0,
             asks_all: false,
             split: None,
+            standing: Standing::default(),
         });
         if is_first {
             // Also a waiter that does not wait has its attempt.
@@ -239,6 +236,7 @@ impl Key {
                 }
             }
             Ask::Await => self.on_awaited(node, reply.ok(), cx),
+            Ask::Leave => {}
             Ask::Release(owner) => self.releases.on_reply((node, owner), reply.ok(), cx),
         }
     }
@@ -309,6 +307,10 @@ impl Key {
         let Some(waiter) = self.queue.pop() else {
             return false;
         };
+        if waiter.params.is_fair && !cx.out.settings.mixed_fleet {
+            // A node knows whose turn it is.
+            self.stand_back_until = None;
+        }
         match self.stand_back_until {
             Some(until) if !waiter.params.wait.is_zero() => self.stand_back(waiter, until, cx),
             _ => self.attempt(waiter, false, cx),

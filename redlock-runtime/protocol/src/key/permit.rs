@@ -1,12 +1,17 @@
 //! What a key does for a pool, whose slot it is: see `pool`.
 
-use super::Key;
+use super::{Front, Key};
 use crate::{action::Refusal, message::SectionId, time::Instant};
 
 impl Key {
     /// What keeps a section that waits from the key.
     pub(crate) fn refusal(&self, now: Instant) -> Refusal {
         self.refusal_in_queue(now)
+    }
+
+    /// A section of this process has the key.
+    pub(crate) const fn is_held(&self) -> bool {
+        matches!(self.front, Front::Held(_))
     }
 
     /// The process has had its share, and leaves the lock to others for a while.

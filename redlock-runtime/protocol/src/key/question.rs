@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{Ask, Claim, Cx, round::Round};
 use crate::{
     action::Verdict,
-    message::{AdmissionId, BlockRequest, NodeId, Owner, Reply, Request},
+    message::{AdmissionId, BlockRequest, NodeId, Owner, Reply, Request, SectionId, Ticket},
     rules::validity::LockParams,
     time::Instant,
 };
@@ -20,10 +20,18 @@ pub(super) struct Question {
     pub(super) block: Option<BlockRequest>,
     /// The nodes did not agree on a block when they were asked before, or on an owner.
     pub(super) is_repeated: bool,
+    /// Of a fair waiter: the leader has the last word, and is told who waits, and until when.
+    pub(super) in_order: Option<(SectionId, Instant)>,
 }
 
 impl Question {
-    fn body(self, key: Arc<str>, owner: Owner, admission: AdmissionId) -> Request {
+    fn body(
+        self,
+        key: Arc<str>,
+        owner: Owner,
+        admission: AdmissionId,
+        ticket: Option<Ticket>,
+    ) -> Request {
         let (ttl, spare) = (self.params.key_ttl(), self.spare);
         match (self.kind, self.block) {
             (Kind::Acquire { waits }, Some(block)) => Request::Acquire {
@@ -33,6 +41,7 @@ impl Question {
                 block,
                 admission,
                 waits,
+                ticket,
             },
             (_, block) => Request::Extend {
                 key,
@@ -43,6 +52,17 @@ impl Question {
                 admission,
             },
         }
+    }
+
+    /// What the leader is told of a fair waiter.
+    fn ticket(&self, now: Instant) -> Option<Ticket> {
+        let (waiter, wait_until) = self.in_order?;
+        let patience = wait_until.since(now);
+        Some(Ticket {
+            waiter,
+            waited: self.params.wait.saturating_sub(patience),
+            patience,
+        })
     }
 }
 
@@ -137,7 +157,9 @@ impl Round {
             Kind::Acquire { .. } => Ask::Acquire(self.id, owner),
             Kind::Extend => Ask::Extend(self.id, owner),
         };
-        let body = |admission| self.question.body(key, owner, admission);
+        let is_leader = self.fanout.order.first() == Some(&node);
+        let ticket = self.question.ticket(cx.now()).filter(|_| is_leader);
+        let body = |admission| self.question.body(key, owner, admission, ticket);
         match cx.ask(node, ask, body) {
             Err(verdict) => {
                 self.on_verdict(node, verdict, cx.now());

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::waiting::Split;
+use super::{fairness::Standing, waiting::Split};
 use crate::{message::SectionId, rules::validity::LockParams, time::Instant};
 
 /// One that waits.
@@ -17,6 +17,8 @@ pub(super) struct Waiter {
     pub(super) asks_all: bool,
     /// Its last attempt was refused by none that holds the lock: see `attempt`.
     pub(super) split: Option<Split>,
+    /// If it is fair.
+    pub(super) standing: Standing,
 }
 
 /// All behind the front. Each can leave cheaply from anywhere.
@@ -95,6 +97,7 @@ mod tests {
                 lost_attempts: 0,
                 asks_all: false,
                 split: None,
+                standing: Standing::default(),
             });
         }
         queue

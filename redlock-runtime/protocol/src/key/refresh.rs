@@ -71,6 +71,7 @@ impl Held {
             spare: next.map_or(Duration::ZERO, |_| TURN),
             block,
             is_repeated: self.least_proposal.is_some(),
+            in_order: None,
         };
         self.has_failed = false;
         let closes_at = now.after(timeout);

@@ -28,10 +28,12 @@ pub(super) struct Round {
     /// Nothing counts any more then.
     pub(super) closes_at: Instant,
     pub(super) question: Question,
-    ballot: Ballot,
+    pub(super) ballot: Ballot,
     numbers: Numbers,
     /// The nodes that refused, and whose the key was there.
     pub(super) holders: Vec<(NodeId, Option<Owner>)>,
+    /// How many processes the leader prefers to this one.
+    pub(super) ahead: u32,
     pub(super) fanout: Fanout,
     /// When a node was asked last.
     pub(super) asked_at: Instant,
@@ -81,6 +83,7 @@ impl Round {
             ballot: Ballot::new(nodes),
             numbers: Numbers::default(),
             holders: Vec::new(),
+            ahead: 0,
             fanout,
             asked_at: started,
             unsent: Vec::new(),
@@ -99,8 +102,12 @@ impl Round {
 
     /// When nodes that do not reply are not waited for any more.
     fn hedge_at(&self) -> Instant {
-        let hedge = self.asked_at.after(self.fanout.hedge_delay);
-        hedge.min(self.closes_at)
+        let delay = match self.question.in_order {
+            // Only the leader knows whose turn it is.
+            Some(_) if self.fanout.reached == 1 => self.question.params.round_timeout() / 2,
+            _ => self.fanout.hedge_delay,
+        };
+        self.asked_at.after(delay).min(self.closes_at)
     }
 
     /// Counts what a node has said, unless its clock has run ahead by so much that it has no vote.
@@ -120,6 +127,17 @@ impl Round {
                 return self.on_yes(node, first, now);
             }
             (Reply::Held { owner, remaining }, _) => {
+                return self.on_held(node, owner, remaining, now);
+            }
+            (
+                Reply::Queued {
+                    owner,
+                    remaining,
+                    ahead,
+                },
+                _,
+            ) => {
+                self.ahead = ahead;
                 return self.on_held(node, owner, remaining, now);
             }
             (Reply::NotOwner, _) => Verdict::NoLongerOurs,
@@ -344,6 +362,7 @@ mod tests {
             spare: Duration::ZERO,
             block: Some(block),
             is_repeated: false,
+            in_order: None,
         };
         let mut round = Round::new(RoundId(1), 5, question, fanout, (at(0), at(250)));
         round.fanout.reach(first);

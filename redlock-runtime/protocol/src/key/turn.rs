@@ -97,7 +97,7 @@ pub(super) struct Held {
     pub(super) reports: Reports,
     /// When to read the key on all nodes; `None` once it has been read.
     pub(super) watch_at: Option<Instant>,
-    /// One section and no more: see `Settings::mixed_fleet`.
+    /// One section and no more: it is fair, or see `Settings::mixed_fleet`.
     pub(super) is_single: bool,
 }
 
@@ -120,7 +120,7 @@ impl Held {
             has_failed: false,
             reports: Reports::default(),
             watch_at: Some(cx.now().after(WATCH_AFTER)),
-            is_single: cx.out.settings.mixed_fleet,
+            is_single: cx.out.settings.mixed_fleet || round.question.params.is_fair,
         }
     }
 
@@ -278,7 +278,8 @@ impl Key {
         let is_over = held.has_had_its_share(now);
         // A section that gets stuck keeps the keys to their end, so they must not live for much longer
         // than its own lease needs: an extension never makes them live for less.
-        let fits = |next: &&Waiter| held.claim.ttl <= 2 * next.params.key_ttl();
+        let fits =
+            |next: &&Waiter| held.claim.ttl <= 2 * next.params.key_ttl() && !next.params.is_fair;
         let next = self.queue.first().filter(|_| !is_over).filter(fits);
         let Some(next) = next else {
             self.end_turn(cx);
@@ -303,7 +304,7 @@ impl Key {
         let Front::Held(held) = self.take_front() else {
             return;
         };
-        let cooldown = if held.is_single {
+        let cooldown = if cx.out.settings.mixed_fleet {
             // They leave no hint and hear nothing: they ask again after a random time.
             Some(jitter(LONGEST_MIXED_COOLDOWN, cx.random()))
         } else {

@@ -197,6 +197,7 @@ impl Key {
         match reply {
             Some(Reply::Taken { owner }) => {
                 backoff.ask_at = None;
+                backoff.waiter.standing.on_turn_of(owner, cx.now());
                 self.order.on_turn_of(owner.map(Owner::process));
                 // The process has left the lock to others for long enough, and waits like them.
                 if self.stand_back_until.take().is_some() {
@@ -205,7 +206,11 @@ impl Key {
             }
             Some(Reply::Free) if self.stand_back_until.is_none() && backoff.ask_at.is_none() => {
                 let round = cx.nodes.delay(node);
-                let pause = self.order.defer_by(round, cx.random());
+                let waiter = &backoff.waiter;
+                let pause = match waiter.params.is_fair {
+                    true => waiter.standing.defer_by(round),
+                    false => self.order.defer_by(round, cx.random()),
+                };
                 backoff.ask_at = Some(cx.now().after(pause));
             }
             _ => {}

@@ -5,6 +5,7 @@
 
 mod admission;
 mod hint;
+mod queue;
 #[cfg(test)]
 mod tests;
 mod vote;
@@ -14,6 +15,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use self::{
     admission::Loss,
     hint::Hint,
+    queue::Queue,
     vote::{Longest, Vote},
 };
 use crate::{
@@ -50,6 +52,8 @@ pub struct Model {
     /// Where the counters of other stripes start.
     floor: Token,
     hints: BTreeMap<hint::Place, Hint>,
+    /// Fair waiters, by the name of the lock.
+    queues: BTreeMap<Arc<str>, Queue>,
 }
 
 /// What stands under the name of a lock.
@@ -117,8 +121,16 @@ impl Model {
                 ttl,
                 block,
                 waits,
+                ticket,
                 ..
-            } => self.acquire(Vote::new(key, *owner, *ttl, Some(*block)), *waits, at),
+            } => {
+                let vote = Vote::new(key, *owner, *ttl, Some(*block));
+                match ticket {
+                    None => self.acquire(vote, *waits, at),
+                    Some(ticket) => self.acquire_in_order(vote, *waits, *ticket, at),
+                }
+            }
+            Request::Leave { key, process } => Ok(self.leave(key, *process)),
             Request::Extend {
                 key,
                 owner,

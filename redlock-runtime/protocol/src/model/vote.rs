@@ -105,7 +105,7 @@ impl Model {
 
     /// The first and the last number of the block, if one is wanted. An acquisition proposes a wall
     /// clock, which may be wrong; a refresh proposes by numbers that nodes have reported.
-    fn next_block(
+    pub(super) fn next_block(
         &self,
         vote: Vote<'_>,
         is_wall_clock: bool,

@@ -97,10 +97,16 @@ impl Protocol {
             let key = keys.get(sections.get(&section)?)?;
             Some(key.refusal(now))
         };
+        let names = &self.names;
+        let is_held = |name: &str| {
+            let key = names.get(name).and_then(|id| keys.get(id));
+            key.is_some_and(|key| key.is_held())
+        };
         pool.advance(Around {
             now,
             last_section: &mut self.last_part,
             refusal_of: &refusal_of,
+            is_held: &is_held,
         });
         let steps = pool.take_steps();
         if let Some(at) = pool.next_due(now) {

@@ -42,6 +42,8 @@ pub struct LockParams {
     /// The shortest time from acquisition that the nodes keep the key, though the holder lets go
     /// sooner. Not longer than the lease.
     pub at_least: Duration,
+    /// Waiters of all processes are served in the order in which they came.
+    pub is_fair: bool,
 }
 
 impl LockParams {
@@ -140,6 +142,7 @@ impl LockParams {
             renew: None,
             max_hold: None,
             at_least: Duration::ZERO,
+            is_fair: false,
         }
     }
 }

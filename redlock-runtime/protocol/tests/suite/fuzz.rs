@@ -112,6 +112,7 @@ impl Fuzz {
             max_hold: self.dice.pick(&[None, Some(lease), Some(Duration::MAX)]),
             node_timeout: self.dice.pick(&[HOP, node_timeout, Duration::MAX]),
             at_least: self.dice.pick(&[Duration::ZERO, lease / 2, lease]),
+            is_fair: self.dice.one_in(3),
             ..params
         }
     }
@@ -189,6 +190,7 @@ impl Fuzz {
             },
             Request::PutBack { .. } => Reply::PutBack,
             Request::Watch { .. } => Reply::Ours,
+            Request::Leave { .. } => Reply::Left,
             Request::Release { keep, .. } => keep.map_or(Reply::Deleted, |_| Reply::Kept),
         }
     }
@@ -198,7 +200,7 @@ impl Fuzz {
         let has_remote_waiter = self.dice.one_in(2);
         let span = span(&mut self.dice);
         let remaining = self.dice.maybe(span);
-        match self.dice.below(17) {
+        match self.dice.below(19) {
             0 => Reply::Identity {
                 server: self.dice.maybe("a0".into()),
             },
@@ -235,6 +237,12 @@ impl Fuzz {
                 message: "x".into(),
                 is_untouched: self.dice.one_in(2),
             },
+            16 => Reply::Queued {
+                owner: self.owner(),
+                remaining,
+                ahead: number.0 as u32,
+            },
+            17 => Reply::Left,
             _ => Reply::Garbled { answer: "x".into() },
         }
     }

@@ -11,6 +11,7 @@ mod counters;
 mod dice;
 mod durable;
 mod exclusion;
+mod fair;
 mod fairness;
 mod fuzz;
 mod hold;

@@ -69,6 +69,7 @@ fn ask(combiner: &Combiner, section: u64, key: &str) -> (Arc<Status>, Answer) {
             renew: None,
             max_hold: None,
             at_least: Duration::ZERO,
+            is_fair: false,
         },
         status: Arc::clone(&status),
         answer,

@@ -66,6 +66,7 @@ fn acquire(owner: Owner) -> Request {
         },
         admission: ADMISSION,
         waits: true,
+        ticket: None,
     }
 }
 

@@ -240,6 +240,11 @@ fn cmd(command: &[Word<'_>]) -> Cmd {
             Word::Text(text) => cmd.arg(text),
             Word::Number(number) => cmd.arg(number),
             Word::Owner(owner) => cmd.arg(&script::owner_value(owner)[..]),
+            Word::Queue(key) => cmd.arg(format!("{}queue:{key}", script::RESERVED)),
+            Word::Process(process) => {
+                let owner = Owner(u128::from(process.0) << 64);
+                cmd.arg(&script::owner_value(owner)[..18])
+            }
         };
     }
     cmd
@@ -282,6 +287,7 @@ const fn key_of(request: &Request) -> Option<&Arc<str>> {
         Request::Acquire { key, .. }
         | Request::Extend { key, .. }
         | Request::PutBack { key, .. }
+        | Request::Leave { key, .. }
         | Request::Watch { key, .. }
         | Request::Release { key, .. } => Some(key),
         Request::Identify | Request::Probe | Request::ReportLoss { .. } | Request::Admit { .. } => {

@@ -3,7 +3,8 @@
 use std::{sync::Arc, thread, time::Duration};
 
 use redlock_protocol::{
-    AdmissionId, BlockRequest, Evidence, LossId, Owner, Reply, Request, Token, model::Key, stripe,
+    AdmissionId, BlockRequest, Evidence, LossId, Owner, Reply, Request, SectionId, Ticket, Token,
+    model::Key, stripe,
 };
 
 use super::{Server, Twins, now};
@@ -51,7 +52,7 @@ fn scripts_and_model_reply_alike_to_requests_at_random() {
         let server = Server::start(&[]);
         let mut twins = Twins::of(&server, if seed % 2 == 0 { 2 } else { 3 });
         let mut maker = Maker::new(seed, &twins);
-        let mut votes = 0;
+        let (mut votes, mut queued) = (0, 0);
         while twins.compared < REQUESTS {
             if maker.random.one_in(25) {
                 maker.interfere(&mut twins);
@@ -64,8 +65,11 @@ fn scripts_and_model_reply_alike_to_requests_at_random() {
                 reply,
                 Reply::Granted { .. } | Reply::Extended { .. } | Reply::PutBack
             ));
+            let is_behind = |ahead| ahead > 0;
+            queued += u64::from(matches!(reply, Reply::Queued { ahead, .. } if is_behind(ahead)));
             maker.learn(&reply);
         }
+        assert!(queued > 0, "no process was ahead of another");
         assert!(votes > REQUESTS / 50, "the node gave only {votes} votes");
     }
 }
@@ -114,6 +118,7 @@ impl Maker {
                 block: self.block(now),
                 admission: self.admission(),
                 waits: self.random.one_in(2),
+                ticket: self.ticket(),
             },
             30..60 => Request::Extend {
                 key,
@@ -138,7 +143,11 @@ impl Maker {
                 owner,
                 keep: self.random.one_in(3).then_some(ttl),
             },
-            86..90 => Request::Probe,
+            86..88 => Request::Leave {
+                key,
+                process: owner.process(),
+            },
+            88..90 => Request::Probe,
             90..93 => Request::ReportLoss {
                 server: self.server(),
                 loss: LossId(self.id()),
@@ -172,6 +181,15 @@ impl Maker {
             }),
             length: self.random.pick(&[1, 1, 3, 256, 1 << 60]),
         }
+    }
+
+    fn ticket(&mut self) -> Option<Ticket> {
+        let waits = [0, 1, 5, 20, 100, 2_000].map(Duration::from_millis);
+        self.random.one_in(2).then(|| Ticket {
+            waiter: SectionId(self.random.below(3)),
+            waited: self.random.pick(&waits) + Duration::from_micros(self.random.below(1_000)),
+            patience: self.random.pick(&waits),
+        })
     }
 
     /// Mostly the one that stands.

@@ -455,6 +455,7 @@ mod tests {
                         },
                         admission: ADMISSION,
                         waits: false,
+                        ticket: None,
                     };
                     let reply = next.run(&request, at(now));
                     assert!(matches!(reply, Reply::Granted { .. }));

@@ -46,6 +46,8 @@ pub(crate) enum Rule {
     Outcome,
     /// One of a process talks to the nodes, and it is the one that asked first.
     Line,
+    /// While all is calm, no fair caller passes one of another process that asked before it.
+    Order,
     /// Requests go out on connections that are up, and a connection is made where there is none.
     Connections,
     /// Tokens are unique and rise as promised, and a majority has reported each of them.
@@ -70,7 +72,7 @@ pub(crate) enum Rule {
 }
 
 impl Rule {
-    pub(crate) const ALL: [Self; 23] = [
+    pub(crate) const ALL: [Self; 24] = [
         Self::Exclusion,
         Self::Period,
         Self::LostUpdate,
@@ -83,6 +85,7 @@ impl Rule {
         Self::Revival,
         Self::Outcome,
         Self::Line,
+        Self::Order,
         Self::Connections,
         Self::Token,
         Self::FencedStore,
@@ -110,6 +113,7 @@ impl Rule {
             Self::Revival => "revival",
             Self::Outcome => "outcome",
             Self::Line => "line",
+            Self::Order => "order",
             Self::Connections => "connections",
             Self::Token => "token",
             Self::FencedStore => "fenced_store",

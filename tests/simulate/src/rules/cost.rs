@@ -15,12 +15,15 @@ pub(crate) struct Costs {
     pub(crate) to: [u64; 8],
 }
 
+/// What a process has sent, and which one of its place it is.
+type Sent = (u32, Costs);
+
 /// What had been sent when a majority of nodes had been down for a while, or one became sick for good.
 #[derive(Clone, Debug)]
 pub(crate) struct Outage {
     since: u64,
     /// For each client.
-    sent: Vec<Costs>,
+    sent: Vec<Sent>,
 }
 
 impl Costs {
@@ -45,9 +48,11 @@ impl Costs {
 
 impl World {
     pub(crate) fn count(&self) -> Outage {
+        let clients = self.clients.iter();
+        let sent = clients.map(|client| (client.incarnation, client.costs));
         Outage {
             since: self.now,
-            sent: self.clients.iter().map(|client| client.costs).collect(),
+            sent: sent.collect(),
         }
     }
 
@@ -64,7 +69,7 @@ impl World {
         let took = self.now - outage.since;
         // One question for each second, and the releases that a node owes.
         let bound = 4 + 2 * took / SECOND;
-        for (client, before) in outage.sent.iter().enumerate() {
+        for (client, (_, before)) in outage.sent.iter().enumerate() {
             let sent = self.clients[client].costs.about_keys - before.about_keys;
             if sent > bound {
                 let what = format!(
@@ -92,7 +97,7 @@ impl World {
         let sick = (0..self.nodes.len()).filter(|node| !is_let_in(node));
         // A node that cannot be let in is probed once in a second, and its survey asks all.
         let bound = nodes + (2 + sick.count() as u64 * nodes * 4) * (1 + took / SECOND);
-        for (client, before) in idle.sent.iter().enumerate() {
+        for (client, (_, before)) in idle.sent.iter().enumerate() {
             let sent = self.clients[client].costs.all() - before.all();
             if sent > bound {
                 let what = format!(
@@ -112,22 +117,25 @@ impl World {
                 continue;
             };
             for client in 0..self.clients.len() {
-                let before = sent.get(client).copied().unwrap_or_default();
-                let now = self.clients[client].costs;
+                let one = &self.clients[client];
                 // Another process counts from zero.
-                let asked = |node: usize| {
-                    now.to[node]
-                        .checked_sub(before.to[node])
-                        .unwrap_or(now.to[node])
-                };
+                let before = sent
+                    .get(client)
+                    .filter(|before| before.0 == one.incarnation);
+                let before = before.map_or_else(Costs::default, |before| before.1);
+                let asked = |node: usize| one.costs.to[node] - before.to[node];
                 let well = (0..self.nodes.len())
                     .filter(|&other| !self.nodes[other].sickness.is_for_good());
                 let most = well.map(asked).max().unwrap_or(0);
                 let seconds = (self.now - since) / SECOND + 1;
+                // Fair callers ask no other for a second: for each of their keys up to 31 attempts, and
+                // as many releases.
+                let fair = 62 * self.plan.fleet.keys as u64;
+                let first = if self.plan.habits.fair > 0 { fair } else { 10 };
                 // One that is the first to be asked for a key is asked more often than others.
                 // All slots of a lock have the same first one.
                 let slots = self.plan.fleet.permits.map_or(1, |permits| permits.count);
-                if asked(node) > 4 * most + u64::from(slots) * (20 + 10 * seconds) {
+                if asked(node) > 4 * most + u64::from(slots) * (20 + first * seconds) {
                     let what = format!(
                         "client {client} has asked node {node}, which is {:?}, {} times, and \
                          others {most} times",

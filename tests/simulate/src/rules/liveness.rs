@@ -1,6 +1,6 @@
 //! No caller waits for a lock that is free.
 
-use redlock_protocol::majority;
+use redlock_protocol::{NodeId, Ticket, majority};
 
 use crate::{
     MILLI,
@@ -30,6 +30,12 @@ pub(crate) struct Traffic {
     pub(crate) vanished: u64,
     /// The longest that it was free while a caller waited.
     pub(crate) longest: u64,
+    /// The node that was told last of a fair caller.
+    pub(super) queue_at: Option<NodeId>,
+    /// And another one was, too.
+    pub(super) queues_apart: bool,
+    /// The process that had it last.
+    pub(super) served: usize,
 }
 
 impl World {
@@ -44,7 +50,13 @@ impl World {
         } else {
             WITH_LEFTOVERS
         };
-        pause + 40 * farthest
+        // What only the node has that keeps the order is in the way for longer.
+        let lasts = Ticket::LASTS.as_nanos() as u64;
+        let of_order = match self.plan.is_fair_at_last() && !is_well {
+            true => 2 * lasts,
+            false => 0,
+        };
+        pause + of_order + 40 * farthest
     }
 
     /// A caller is about to wait.

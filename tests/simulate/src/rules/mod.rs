@@ -4,6 +4,7 @@
 mod cost;
 mod liveness;
 mod loss;
+mod order;
 mod period;
 mod vote;
 

@@ -1,13 +1,17 @@
 //! What a node must do, request by request.
 
 mod admission;
+mod queue;
 mod votes;
 
 use std::{sync::Arc, time::Duration};
 
 use super::{Key, Model, Moment};
 use crate::{
-    message::{AdmissionId, BlockRequest, Evidence, LossId, Owner, Record, Reply, Request},
+    message::{
+        AdmissionId, BlockRequest, Evidence, LossId, Owner, Record, Reply, Request, SectionId,
+        Ticket,
+    },
     rules::token::{Token, stripe},
     time::Instant,
 };
@@ -83,6 +87,7 @@ fn acquire(owner: Owner, proposal: Token, length: u64) -> Request {
         block: BlockRequest { proposal, length },
         admission: ADMISSION,
         waits: true,
+        ticket: None,
     }
 }
 

@@ -1,0 +1,407 @@
+//! Fair locks: who came first goes first, in whatever process.
+
+use std::{collections::VecDeque, time::Duration};
+
+use redlock_protocol::*;
+
+use crate::{world::*, *};
+
+const SECTION: Duration = Duration::from_millis(5);
+
+/// What it may take from the end of a section to the beginning of the next one: the release, the news
+/// of it, a read of the key, and two round trips to acquire.
+const HAND_OVER: Duration = Duration::from_millis(9);
+
+fn fair(wait: Duration) -> LockParams {
+    LockParams {
+        is_fair: true,
+        ..waiting(wait)
+    }
+}
+
+const LONG: Duration = Duration::from_secs(600);
+
+/// A caller: its client, and the number of its section there.
+type Caller = (usize, u64);
+
+/// Callers that have asked, and the one that has the lock.
+#[derive(Default)]
+struct Callers {
+    waiting: Vec<Caller>,
+    holder: Option<(Caller, Instant)>,
+    served: VecDeque<(Caller, Instant)>,
+}
+
+impl Callers {
+    fn ask(&mut self, world: &mut World, caller: Caller) {
+        world.client(caller.0).ask(caller.1, "k", fair(LONG));
+        self.waiting.push(caller);
+    }
+
+    /// Lets sections begin and end until this time.
+    fn run_until(&mut self, world: &mut World, end: Instant) {
+        loop {
+            if let Some((caller, until)) = self.holder
+                && until <= world.now
+            {
+                world.client(caller.0).end(caller.1);
+                self.holder = None;
+            }
+            let answered = self.waiting.iter().enumerate();
+            let answered = { answered }.find_map(|(place, &(client, section))| {
+                Some((place, world.client(client).answered(section)?))
+            });
+            if let Some((place, answer)) = answered {
+                assert!(matches!(answer, Answer::Granted { .. }), "{answer:?}");
+                assert_eq!(self.holder, None, "two sections at once");
+                let caller = self.waiting.remove(place);
+                self.holder = Some((caller, world.now.after(SECTION)));
+                self.served.push_back((caller, world.now));
+            }
+            let until = self.holder.map_or(end, |(_, until)| until.min(end));
+            match world.next().filter(|&next| next <= until) {
+                Some(_) => {
+                    world.step();
+                }
+                None => world.now = until,
+            }
+            let is_due = self.holder.is_some_and(|(_, until)| until <= world.now);
+            if world.now >= end && !is_due && world.next().is_none_or(|next| next > end) {
+                return;
+            }
+        }
+    }
+
+    fn run_for(&mut self, world: &mut World, time: Duration) {
+        let end = world.now.after(time);
+        self.run_until(world, end);
+    }
+
+    /// Who has been served since the last call, in this order.
+    fn served(&mut self) -> Vec<Caller> {
+        let served = self.served.drain(..);
+        served.map(|(caller, _)| caller).collect()
+    }
+}
+
+/// Callers of all clients that ask 10 ms after each other.
+fn arrivals(clients: usize, count: u64) -> Vec<Caller> {
+    let client = |number: u64| (number * 7 % 5 + number / 3) as usize % clients;
+    (1..=count).map(|number| (client(number), number)).collect()
+}
+
+#[test]
+fn callers_of_all_processes_are_served_in_the_order_of_arrival() {
+    for nodes in 1..=5 {
+        for clients in [1, 2, 3, 5] {
+            let mut world = World::with_clients(nodes, clients);
+            let mut callers = Callers::default();
+            world.client(0).ask(1_000, "k", params());
+            world.client(0).granted(1_000);
+            let arrivals = arrivals(clients, 30);
+            for &caller in &arrivals {
+                callers.ask(&mut world, caller);
+                callers.run_for(&mut world, 10 * HOP);
+            }
+            world.client(0).end(1_000);
+            callers.run_for(&mut world, 30 * (SECTION + HAND_OVER));
+            let case = format!("{clients} clients, {nodes} nodes");
+            assert_eq!(callers.served(), arrivals, "{case}");
+        }
+    }
+}
+
+#[test]
+fn the_lock_is_never_free_for_long_while_callers_wait() {
+    for nodes in [1, 3, 5] {
+        let mut world = World::with_clients(nodes, 4);
+        let mut callers = Callers::default();
+        let mut arrivals = arrivals(4, 200);
+        // More than are served in the meantime.
+        for &caller in &arrivals {
+            callers.ask(&mut world, caller);
+            callers.run_for(&mut world, 8 * HOP);
+        }
+        callers.run_for(&mut world, 200 * (SECTION + HAND_OVER));
+        let begun: Vec<_> = callers.served.iter().map(|served| served.1).collect();
+        for pair in begun.windows(2) {
+            let free = pair[1].since(pair[0]).saturating_sub(SECTION);
+            assert!(free <= HAND_OVER, "{nodes} nodes: free for {free:?}");
+        }
+        let served = callers.served();
+        arrivals.truncate(served.len());
+        assert_eq!(served, arrivals);
+    }
+}
+
+#[test]
+fn a_free_lock_costs_two_round_trips_and_no_request_more() {
+    for nodes in [1, 3, 5] {
+        let mut world = World::new(nodes);
+        let (asked, sent) = (world.now, world.sends(is_anything).len());
+        world.ask(1, "k", fair(LONG));
+        world.granted(1);
+        let trips = if nodes == 1 { 1 } else { 2 };
+        assert_eq!(world.now.since(asked), trips * ROUND_TRIP);
+        assert_eq!(world.sends(is_anything).len() - sent, nodes);
+        world.end(1);
+        world.run_for(10 * HOP);
+        assert_eq!(world.carriers("k"), []);
+    }
+}
+
+#[test]
+fn a_section_costs_a_few_requests_however_many_processes_wait() {
+    let clients = 8;
+    let mut world = World::with_clients(3, clients);
+    let mut callers = Callers::default();
+    for number in 1..=25 {
+        for client in 0..clients {
+            callers.ask(&mut world, (client, number));
+        }
+    }
+    callers.run_for(&mut world, 200 * HOP);
+    let sent = |world: &mut World| -> usize {
+        let of_client = |client| world.client(client).sends(is_anything).len();
+        (0..clients).map(of_client).sum()
+    };
+    let before = sent(&mut world);
+    callers.served();
+    callers.run_for(&mut world, 100 * (SECTION + HAND_OVER));
+    let sections = callers.served().len();
+    assert!(sections > 100, "{sections}");
+    // Acquired and released on three nodes; each of the others reads the key twice, and asks for it
+    // again every 32 to 64 ms.
+    let requests = (sent(&mut world) - before) / sections;
+    assert!(requests <= 6 + 2 * clients + 4, "{requests}");
+}
+
+#[test]
+fn a_process_that_dies_while_it_waits_delays_the_others_by_a_second_at_most() {
+    let mut world = World::with_clients(3, 3);
+    world.client(0).ask(1, "k", params());
+    world.client(0).granted(1);
+    world.client(1).ask(1, "k", fair(LONG));
+    world.run_for(10 * HOP);
+    world.client(2).ask(1, "k", fair(LONG));
+    world.run_for(100 * HOP);
+    world.client(1).restart();
+    let died = world.now;
+    world.client(0).end(1);
+    world.client(2).granted(1);
+    let delay = world.now.since(died);
+    assert!(
+        delay <= Ticket::LASTS + Duration::from_millis(70),
+        "{delay:?}"
+    );
+    assert!(delay >= Ticket::LASTS / 2, "it was its turn: {delay:?}");
+    let asked = world.client(2).sends(is_acquire).into_iter();
+    let asked = asked.filter(|&(at, _)| at > died).count();
+    assert!(asked <= 40, "{asked} requests for a lock that is free");
+}
+
+#[test]
+fn a_caller_that_goes_away_delays_nobody() {
+    for is_cancelled in [true, false] {
+        let mut world = World::with_clients(3, 3);
+        world.client(0).ask(1, "k", params());
+        world.client(0).granted(1);
+        let wait = if is_cancelled { LONG } else { 30 * HOP };
+        world.client(1).ask(1, "k", fair(wait));
+        world.run_for(10 * HOP);
+        world.client(2).ask(1, "k", fair(LONG));
+        world.run_for(10 * HOP);
+        if is_cancelled {
+            world.client(1).end(1);
+        } else {
+            let cause = world.client(1).refused(1);
+            assert!(matches!(cause, Cause::Contended { .. }), "{cause:?}");
+        }
+        // The news that nobody is ahead any more comes with the next question.
+        world.run_for(70 * HOP);
+        let released = world.now;
+        world.client(0).end(1);
+        world.client(2).granted(1);
+        let delay = world.now.since(released);
+        assert!(delay <= HAND_OVER, "{is_cancelled}: {delay:?}");
+    }
+}
+
+fn in_order(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Acquire {
+            ticket: Some(_),
+            ..
+        }
+    )
+}
+
+#[test]
+fn a_process_that_reaches_the_node_slowly_asks_no_other() {
+    let mut world = World::with_clients(3, 3);
+    let leader = world.leader("k");
+    world.client(1).set_lag(leader, 30 * HOP);
+    let mut callers = Callers::default();
+    world.client(0).ask(1_000, "k", params());
+    world.client(0).granted(1_000);
+    let arrivals = arrivals(3, 12);
+    for &caller in &arrivals {
+        // So that it knows which nodes are quick.
+        let section = 2_000 + caller.1;
+        world.client(1).ask(section, "another", params());
+        callers.run_for(&mut world, 10 * HOP);
+        callers.ask(&mut world, caller);
+        callers.run_for(&mut world, 50 * HOP);
+        world.client(1).end(section);
+    }
+    for client in [1, 2] {
+        for (_, node) in world.client(client).sends(in_order) {
+            assert_eq!(node.0, leader, "client {client}");
+        }
+    }
+    world.client(0).end(1_000);
+    callers.run_for(&mut world, 12 * (SECTION + HAND_OVER + 100 * HOP));
+    assert_eq!(callers.served(), arrivals);
+    assert!(arrivals.iter().any(|caller| caller.0 == 1));
+}
+
+#[test]
+fn a_fair_section_is_not_refreshed_for_the_next_one() {
+    let mut world = World::new(3);
+    for section in [1, 2] {
+        world.ask(section, "k", fair(LONG));
+    }
+    world.granted(1);
+    world.run_for(200 * HOP);
+    assert_eq!(world.sends(is_extend), []);
+}
+
+#[test]
+fn the_order_survives_the_node_that_keeps_it() {
+    for clients in [2, 4] {
+        let mut world = World::with_clients(3, clients);
+        let leader = world.leader("k");
+        let mut callers = Callers::default();
+        world.client(0).ask(1_000, "k", params());
+        world.client(0).granted(1_000);
+        let arrivals = arrivals(clients, 12);
+        for &caller in &arrivals {
+            callers.ask(&mut world, caller);
+            callers.run_for(&mut world, 10 * HOP);
+        }
+        world.kill(leader);
+        // All have asked another one.
+        callers.run_for(&mut world, 200 * HOP);
+        world.client(0).end(1_000);
+        callers.run_for(&mut world, 12 * (SECTION + HAND_OVER));
+        assert_eq!(callers.served(), arrivals, "{clients} clients");
+    }
+}
+
+#[test]
+fn a_node_that_replies_late_does_not_keep_the_lock_from_anybody() {
+    let mut world = World::with_clients(3, 2);
+    let leader = world.leader("k");
+    world.nodes[leader].behavior = Behavior::Unresponsive;
+    let asked = world.now;
+    world.client(1).ask(1, "k", fair(LONG));
+    world.client(1).granted(1);
+    let took = world.now.since(asked);
+    assert!(took <= params().round_timeout(), "{took:?}");
+    assert!(took >= params().round_timeout() / 2, "{took:?}");
+}
+
+#[test]
+fn of_any_number_of_simultaneous_fair_attempts_exactly_one_wins() {
+    for nodes in 1..=5 {
+        for clients in 2..=6 {
+            let mut world = World::with_clients(nodes, clients);
+            for client in 0..clients {
+                world.client(client).ask(1, "k", fair(Duration::ZERO));
+            }
+            let answers = (0..clients).map(|client| world.client(client).answer(1));
+            let granted = |answer: &Answer| matches!(answer, Answer::Granted { .. });
+            let winners = answers.filter(granted).count();
+            assert_eq!(winners, 1, "{clients} clients, {nodes} nodes");
+        }
+    }
+}
+
+#[test]
+fn a_fair_caller_does_not_pass_others_in_the_turn_of_its_process() {
+    let mut world = World::with_clients(3, 2);
+    world.client(0).ask(1, "k", params());
+    world.client(0).granted(1);
+    world.client(1).ask(1, "k", fair(LONG));
+    world.run_for(10 * HOP);
+    world.client(0).ask(2, "k", fair(LONG));
+    world.run_for(HOP);
+    world.client(0).end(1);
+    world.client(1).granted(1);
+    assert_eq!(world.client(0).answered(2), None);
+    world.client(1).end(1);
+    world.client(0).granted(2);
+}
+
+#[test]
+fn fair_callers_and_others_share_a_lock_that_only_one_has() {
+    let mut world = World::with_clients(3, 2);
+    for section in 1..=20 {
+        world.client(0).ask(section, "k", waiting(LONG));
+        world.client(1).ask(section, "k", fair(LONG));
+    }
+    let mut next = [1, 1];
+    for _ in 0..40 {
+        let client = loop {
+            let granted = |&client: &usize| {
+                let answer = world.client(client).answered(next[client]);
+                matches!(answer, Some(Answer::Granted { .. }))
+            };
+            if let Some(client) = [0, 1].into_iter().find(granted) {
+                break client;
+            }
+            assert!(world.step(), "{next:?}");
+        };
+        world.run_for(SECTION);
+        assert_eq!(world.client(1 - client).answered(next[1 - client]), None);
+        world.client(client).end(next[client]);
+        next[client] += 1;
+    }
+    assert_eq!(next, [21, 21]);
+}
+
+#[test]
+fn in_a_mixed_fleet_fair_callers_leave_the_lock_to_other_libraries_as_well() {
+    let settings = Settings {
+        mixed_fleet: true,
+        ..settings()
+    };
+    let mut world = World::with_settings(3, &[settings]);
+    world.ask(1, "k", fair(LONG));
+    world.ask(2, "k", fair(LONG));
+    world.granted(1);
+    world.end(1);
+    let ended = world.now;
+    world.granted(2);
+    assert!(world.now.since(ended) > 2 * ROUND_TRIP);
+}
+
+#[test]
+fn a_key_that_only_the_leading_node_has_is_in_the_way_for_a_second() {
+    let mut world = World::with_clients(3, 2);
+    let leader = world.leader("k");
+    world.nodes[leader].behavior = Behavior::Refusing(Refuses::Releases);
+    world.client(0).ask(1, "k", fair(LONG));
+    world.client(0).granted(1);
+    world.client(1).ask(1, "k", fair(LONG));
+    world.run_for(100 * HOP);
+    let ended = world.now;
+    world.client(0).end(1);
+    world.client(1).granted(1);
+    let delay = world.now.since(ended);
+    assert!(
+        delay <= Ticket::LASTS + Duration::from_millis(140),
+        "{delay:?}"
+    );
+}
