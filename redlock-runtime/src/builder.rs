@@ -215,7 +215,7 @@ impl Builder {
     /// All processes that share the servers need the same `max_lease` and the same
     /// [`guard_band`](Self::guard_band), because they decide how long a server that lost its memory
     /// must not vote. A server that other processes use with other values does not vote for this node
-    /// set ([`NodeState::OtherMaxLease`]).
+    /// set ([`NodeState::OtherMaxLease`](crate::NodeState::OtherMaxLease)).
     pub const fn max_lease(mut self, lease: Duration) -> Self {
         self.settings.max_lease = lease;
         self

@@ -273,6 +273,22 @@ impl fmt::Display for ConfigProblem {
                 f,
                 "the key `{key}` begins with `{RESERVED}`, which is reserved for the library's own keys; use another key or key prefix"
             ),
+            of_process => of_process.fmt_of_process(f),
+        }
+    }
+}
+
+impl ConfigProblem {
+    pub(crate) fn in_section(self, section: &'static SectionInfo) -> Self {
+        Self::Section {
+            section,
+            problem: Box::new(self),
+        }
+    }
+
+    /// The problems with where and when in the process something was asked for.
+    fn fmt_of_process(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::BlocksRuntime => f.write_str(
                 "waiting for a lock would block a thread of the async runtime; call blocking code by \
                  `spawn_blocking`, or await the lock",
@@ -302,15 +318,6 @@ impl fmt::Display for ConfigProblem {
             ),
             Self::NoEngine { message } => write!(f, "the lock engine could not start: {message}"),
             of_servers => of_servers.fmt_of_servers(f),
-        }
-    }
-}
-
-impl ConfigProblem {
-    pub(crate) fn in_section(self, section: &'static SectionInfo) -> Self {
-        Self::Section {
-            section,
-            problem: Box::new(self),
         }
     }
 
