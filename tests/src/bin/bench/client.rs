@@ -121,6 +121,7 @@ impl Client {
                 let lock = match way {
                     Way::TwoKeys => redlock.lock_all([key, &format!("{key}:2")]),
                     Way::AtLeast => redlock.lock(key).at_least(AT_LEAST),
+                    Way::Fair => redlock.lock(key).fair(),
                     Way::Permits => redlock.lock(key).permits(PERMITS),
                     _ => redlock.lock(key),
                 };

@@ -31,10 +31,11 @@ const WAYS: [(Way, &str); 6] = [
     (Way::InRuntimeClosure, "closures, in the runtime"),
 ];
 
-const FAMILY: [(Way, &str); 4] = [
+const FAMILY: [(Way, &str); 5] = [
     (Way::TwoKeys, "two keys"),
     (Way::AtLeast, "`at_least`"),
     (Way::Permits, "`permits = 3`"),
+    (Way::Fair, "`fair`"),
     (Way::Blocking, "blocking"),
 ];
 

@@ -35,6 +35,8 @@ pub(crate) enum Way {
     AtLeast,
     /// As `Ours`, one of three permits.
     Permits,
+    /// As `Ours`, in the order of all processes.
+    Fair,
     /// As `Ours`, on a thread that blocks.
     Blocking,
 }
@@ -58,7 +60,7 @@ impl Subject {
         match self.way {
             // Pauses make a difference only if there is another holder to wait for.
             Way::FloorTuned | Way::RslockTuned => workload.is_contended(),
-            Way::TwoKeys | Way::AtLeast | Way::Permits | Way::Blocking => {
+            Way::TwoKeys | Way::AtLeast | Way::Permits | Way::Fair | Way::Blocking => {
                 workload == Workload::Free && nodes == NODES
             }
             Way::Ours | Way::InRuntime => true,
@@ -97,7 +99,7 @@ impl fmt::Display for Subject {
 }
 
 impl Way {
-    pub(crate) const ALL: [Self; 12] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Floor,
         Self::FloorTuned,
         Self::Rslock,
@@ -109,6 +111,7 @@ impl Way {
         Self::TwoKeys,
         Self::AtLeast,
         Self::Permits,
+        Self::Fair,
         Self::Blocking,
     ];
 
@@ -125,6 +128,7 @@ impl Way {
             Self::TwoKeys => "two-keys",
             Self::AtLeast => "at-least",
             Self::Permits => "permits",
+            Self::Fair => "fair",
             Self::Blocking => "blocking",
         }
     }
