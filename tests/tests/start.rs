@@ -339,6 +339,24 @@ async fn an_operator_reads_what_works_and_was_hardly_meant() {
     );
 }
 
+#[tokio::test]
+async fn an_operator_reads_of_certificates_that_are_not_verified() {
+    let heard = Heard::default();
+    let _listening = tracing::subscriber::set_default(heard.clone());
+    let nobody = Port::reserve();
+    let address = format!("127.0.0.1:{}", nobody.number());
+    for (rest, is_insecure) in [("", false), ("#insecure", true)] {
+        let authority = Authority::new();
+        let builder = unhurried([format!("rediss://{address}{rest}")]);
+        let builder = builder.tls(Tls::new().cacert_file(authority.file()));
+        let _redlock = builder.build().await.unwrap();
+        let warning = format!("WARN redlock: the certificate of {address} is not verified");
+        let heard = heard.take();
+        let warned = heard.iter().any(|line| line.starts_with(&warning));
+        assert_eq!(warned, is_insecure, "{heard:?}");
+    }
+}
+
 /// What was written, as `LEVEL message`.
 #[derive(Clone, Debug, Default)]
 struct Heard(Arc<std::sync::Mutex<Vec<String>>>);

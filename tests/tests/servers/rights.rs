@@ -135,6 +135,19 @@ impl<'a> User<'a> {
         released(next).await?;
         await_state("a release", || self.held_on("lock:k") == 0).await;
 
+        let both = [&one, &two].map(|redlock| redlock.lock("seat").permits(2).acquire());
+        for permit in join_all(both).await {
+            released(permit.map_err(text)?).await?;
+        }
+        let guard = one.lock("fair").fair().acquire().await.map_err(text)?;
+        let waiting = tokio::spawn(two.lock("fair").fair().wait(PATIENCE).acquire());
+        let contended = two.lock("fair").fair().try_acquire().await;
+        assert!(matches!(contended, Err(LockError::Contended(_))));
+        released(guard).await?;
+        released(waiting.await.unwrap().map_err(text)?).await?;
+        let several = one.lock_all(["a", "b"]).acquire().await;
+        released(several.map_err(text)?).await?;
+
         let daily = one.lock("daily").at_least(Duration::from_secs(600));
         released(daily.acquire().await.map_err(text)?).await?;
         let remaining = || self.command::<i64>(0, &["PTTL", "lock:daily"]);
