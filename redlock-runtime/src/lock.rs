@@ -252,9 +252,12 @@ impl Lock {
     /// - for callers that came within a round trip of each other;
     /// - within the random pauses of a [mixed fleet](crate::Builder::mixed_fleet).
     ///
-    /// A process that dies while it waits delays the others by a second at most, if the lock is free; one
-    /// whose caller stops waiting, or is cancelled, by a moment. If a node is cut off from a holder, its
-    /// key stays there until it expires, and fair waiters wait for that.
+    /// A process that dies while it waits delays the others by a second at most, and a caller that stops
+    /// waiting or is cancelled by up to 64 ms. A key that is left on that node alone, because its holder
+    /// could not delete it there, is in the way for about a second, too.
+    ///
+    /// A call that does not [`wait`](Self::wait) fails with [`LockError::Contended`] while others wait, also
+    /// in the moment in which the lock is free. Dropping the future of a call gives up its place.
     ///
     /// Not for [several keys](crate::Redlock::lock_all) nor with [`permits`](Self::permits). Acquiring fails
     /// with [`LockError::Config`] then.

@@ -42,6 +42,10 @@ const MOST_PASSES: usize = 4;
 /// so after a resume the clock is looked at this soon.
 const LONGEST_SLEEP: Duration = Duration::from_secs(1);
 
+/// By how much a timer of the runtime may come late, which counts in milliseconds. One that comes later
+/// has stood still: the engine's clock goes on while the machine sleeps.
+const LATE: Duration = Duration::from_millis(10);
+
 /// The sleep of an engine that has nothing to wake for.
 const FOREVER: Duration = Duration::from_secs(1 << 30);
 
@@ -63,7 +67,7 @@ struct Inbox {
     commands: VecDeque<Command>,
     /// When the engine looks by itself, at the latest; `None` for never.
     wakes_at: Option<Instant>,
-    /// A server has so much to answer that commands are left to the engine, which takes many at once.
+    /// Servers have so much to answer that commands are left to the engine, which takes many at once.
     is_busy: bool,
     is_closed: bool,
 }
@@ -207,8 +211,7 @@ impl Combiner {
                 let mut inbox = lock(&self.inbox);
                 inbox.is_busy = pass.is_busy;
                 let now = self.clock.now();
-                // What should have woken it may come late: this clock goes on while the machine sleeps.
-                let wakes_at = inbox.wakes_at.filter(|&wakes_at| wakes_at > now);
+                let wakes_at = inbox.wakes_at.filter(|at| now.since(*at) < LATE);
                 let is_sooner = |at: Instant| wakes_at.is_none_or(|wakes_at| at < wakes_at);
                 let is_due_sooner = pass.next_wakeup.is_some_and(is_sooner);
                 (!inbox.commands.is_empty(), is_due_sooner)
@@ -227,28 +230,35 @@ impl Combiner {
         Outcome::Unfinished
     }
 
-    fn pass(&self, driver: &mut Driver, mut engine: Option<&mut Context<'_>>) -> Pass {
+    fn pass(&self, driver: &mut Driver, engine: Option<&mut Context<'_>>) -> Pass {
+        let mut is_left_to_engine = false;
         if driver.drained().is_none() {
-            let waker = Waker::from(Arc::clone(&self.signal));
-            let mut sockets = Context::from_waker(&waker);
-            let are_ready = self.signal.take();
-            driver.poll_nodes(are_ready, &mut sockets, engine.as_deref_mut());
             {
                 let mut inbox = lock(&self.inbox);
                 let length = inbox.commands.len().min(LARGEST_INTAKE);
                 driver.intake.extend(inbox.commands.drain(..length));
             }
+            let are_ready = self.signal.take();
+            // What a caller does not wait for goes out with what it asks next, if that is soon.
+            is_left_to_engine = engine.is_none() && !are_ready && driver.is_nothing_awaited();
             driver.take_in();
-            driver.poll_nodes(false, &mut sockets, engine);
-            driver.take_in();
+            if !is_left_to_engine {
+                let waker = Waker::from(Arc::clone(&self.signal));
+                let mut sockets = Context::from_waker(&waker);
+                driver.poll_nodes(are_ready, &mut sockets, engine);
+                driver.take_in();
+            }
         }
         let is_drained = driver.drained().is_some();
+        let has_work = driver.has_work() && !is_drained;
         Pass {
             deliveries: driver.take_deliveries(),
             next_wakeup: driver.next_wakeup(),
             is_busy: driver.is_busy(),
-            is_unfinished: driver.has_work() && !is_drained,
-            is_for_engine: driver.has_work_of_engine() || is_drained,
+            is_unfinished: has_work && !is_left_to_engine,
+            is_for_engine: driver.has_work_of_engine()
+                || is_drained
+                || has_work && is_left_to_engine,
             is_drained,
         }
     }

@@ -80,6 +80,13 @@ pub(super) enum Command {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stopped;
 
+impl Command {
+    /// Somebody waits for what comes of it.
+    pub(super) const fn is_awaited(&self) -> bool {
+        !matches!(self, Self::End { answer: None, .. })
+    }
+}
+
 impl fmt::Debug for Command {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -126,14 +126,21 @@ impl Driver {
         self.any_server(|server| server.has_work() && server.needs_runtime())
     }
 
-    /// A server has so much to answer that what is asked now can wait for more.
+    /// Most servers have so much to answer that what is asked now can wait for more. One that lags behind
+    /// the others says nothing of how much is asked.
     pub(super) fn is_busy(&self) -> bool {
-        self.any_server(Server::is_busy)
+        let is_busy = |node: &&Node| matches!(node, Node::Redis(server) if server.is_busy());
+        2 * self.nodes.iter().filter(is_busy).count() > self.nodes.len()
     }
 
     fn any_server(&self, is_so: impl Fn(&Server) -> bool) -> bool {
         let mut nodes = self.nodes.iter();
         nodes.any(|node| matches!(node, Node::Redis(server) if is_so(server)))
+    }
+
+    /// There are commands, and nobody waits for what comes of them.
+    pub(super) fn is_nothing_awaited(&self) -> bool {
+        !self.intake.is_empty() && !self.intake.iter().any(Command::is_awaited)
     }
 
     /// Hands in what has been read and asked, and that time has passed.

@@ -25,7 +25,7 @@ use crate::{
     message::{BlockRequest, NodeId, Owner},
     rules::{
         quorum,
-        token::{Block, Token},
+        token::{Block, Token, apart_from_other_slots},
     },
 };
 
@@ -65,6 +65,7 @@ impl Attempt {
         // Not the wall clock again: nodes grant no number that is far ahead of theirs, so one that is
         // wrong would never make them agree.
         let proposal = self.round.next_proposal(cx.now());
+        let proposal = apart_from_other_slots(&cx.name, proposal, self.claim.owner.0);
         question.block = question
             .block
             .map(|block| BlockRequest { proposal, ..block });

@@ -73,6 +73,14 @@ impl Queue {
         let waiter = self.waiting.remove(&place)?;
         self.places.remove(&waiter.section);
         self.ends.remove(&(waiter.wait_until, place));
+        if self.is_empty() {
+            // An empty tree keeps a node of eleven waiters.
+            let joined = self.joined;
+            *self = Self {
+                joined,
+                ..Self::default()
+            };
+        }
         Some(waiter)
     }
 }

@@ -13,7 +13,7 @@ use crate::{
     action::Release,
     message::BlockRequest,
     rules::{
-        token::{Block, Token},
+        token::{Block, Token, apart_from_other_slots},
         validity::LockParams,
     },
     time::Instant,
@@ -96,8 +96,10 @@ impl Held {
         match progress {
             Progress::Won(block) => self.on_refreshed(&round, block, None, cx),
             Progress::Disagrees => {
-                let proposal = Some(round.next_proposal(cx.now()));
-                self.on_refreshed(&round, None, proposal, cx);
+                let proposal = round.next_proposal(cx.now());
+                let owner = self.claim.owner.0;
+                let proposal = apart_from_other_slots(&cx.name, proposal, owner);
+                self.on_refreshed(&round, None, Some(proposal), cx);
             }
             _ => {
                 self.on_refresh_failed(round, cx);

@@ -82,6 +82,17 @@ pub(crate) fn split_slot(key: &str) -> (&str, &str) {
     }
 }
 
+/// What is proposed after numbers that did not agree. Slots of one lock share its counter, and two that
+/// have met would otherwise go on to propose the same numbers at the same time.
+pub(crate) fn apart_from_other_slots(key: &str, proposal: Token, chance: u128) -> Token {
+    if split_slot(key).1.is_empty() {
+        return proposal;
+    }
+    let drawn = (chance as u64 ^ proposal.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
+    // Each at least as far from the next as a block is long.
+    Token((proposal.0 + 1_024 * drawn).min(Token::LARGEST.0))
+}
+
 /// Tokens that a process has won and not handed out yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
@@ -138,6 +149,18 @@ mod tests {
         assert_eq!(stripe(""), 0xcbf2_9ce4_8422_2325 % STRIPES);
         assert_eq!(stripe("a"), 0xaf63_dc4c_8601_ec8c % STRIPES);
         assert_eq!(stripe("foobar"), 0x8594_4171_f739_67e8 % STRIPES);
+    }
+
+    #[test]
+    fn slots_that_have_met_propose_other_numbers() {
+        let proposal = Token(1_985);
+        let of = |key, owner| apart_from_other_slots(key, proposal, owner).0 - proposal.0;
+        assert_eq!(of("k", 7), 0);
+        let apart: std::collections::BTreeSet<u64> = (0..64).map(|it| of("k#1", it)).collect();
+        assert!(
+            apart.len() > 16 && apart.iter().all(|by| by % 1_024 == 0),
+            "{apart:?}"
+        );
     }
 
     #[test]

@@ -128,9 +128,8 @@ impl World {
                     .filter(|&other| !self.nodes[other].sickness.is_for_good());
                 let most = well.map(asked).max().unwrap_or(0);
                 let seconds = (self.now - since) / SECOND + 1;
-                // Fair callers ask no other for a second: for each of their keys up to 31 attempts, and
-                // as many releases.
-                let fair = 62 * self.plan.fleet.keys as u64;
+                // Fair callers ask no other for a second: for each of their keys up to 31 times.
+                let fair = 31 * self.plan.fleet.keys as u64;
                 let first = if self.plan.habits.fair > 0 { fair } else { 10 };
                 // One that is the first to be asked for a key is asked more often than others.
                 // All slots of a lock have the same first one.
