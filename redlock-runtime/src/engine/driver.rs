@@ -64,7 +64,7 @@ impl Driver {
     ) -> Self {
         let start = |(index, target)| match target {
             Target::Memory(memory) => Node::Memory(memory),
-            Target::Redis(info) => Node::Redis(Box::new(Server::new(NodeId(index), info))),
+            Target::Redis(endpoint) => Node::Redis(Box::new(Server::new(NodeId(index), endpoint))),
             #[cfg(feature = "test-util")]
             Target::Faulty(faulty) => {
                 Node::Faulty(Box::new(FaultyLink::new(NodeId(index), faulty)))

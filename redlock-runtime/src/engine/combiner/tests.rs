@@ -204,7 +204,7 @@ fn an_engine_that_panics_stops_and_its_callers_go_on() {
 #[test]
 fn connections_are_made_by_the_engine_alone() {
     let info = redis::IntoConnectionInfo::into_connection_info("redis://127.0.0.1:1");
-    let combiner = combiner_of(Target::Redis(Box::new(info.unwrap())), random());
+    let combiner = combiner_of(Target::Redis(Box::new(info.unwrap().into())), random());
     let woken = Arc::new(Counts::default());
     for _ in 0..2 {
         combiner.signal.register(&Waker::from(Arc::clone(&woken)));
