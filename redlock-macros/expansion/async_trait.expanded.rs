@@ -28,6 +28,7 @@ impl Pay for Shop {
                     renew: __redis_lock::Renew::Never,
                     max_hold: __redis_lock::std::option::Option::None,
                     at_least: __redis_lock::std::option::Option::None,
+                    shared: false,
                     permits: __redis_lock::std::option::Option::None,
                     reentrant: false,
                     fair: false,

@@ -12,6 +12,7 @@ fn reserve(sku: u64, connection: &mut Connection) -> Result<u32, Error> {
                 __redis_lock::std::time::Duration::from_millis(60000u64),
             ),
             at_least: __redis_lock::std::option::Option::None,
+            shared: false,
             permits: __redis_lock::std::option::Option::None,
             reentrant: false,
             fair: false,

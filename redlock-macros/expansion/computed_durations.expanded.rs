@@ -9,6 +9,7 @@ impl Job {
                 __redis_lock::std::time::Duration::from_millis(60000u64),
             ),
             at_least: __redis_lock::std::option::Option::None,
+            shared: false,
             permits: __redis_lock::std::option::Option::None,
             reentrant: false,
             fair: false,

@@ -19,6 +19,7 @@ async fn report() -> Option<impl Display> {
             at_least: __redis_lock::std::option::Option::Some(
                 __redis_lock::std::time::Duration::from_millis(2000u64),
             ),
+            shared: false,
             permits: __redis_lock::std::option::Option::None,
             reentrant: true,
             fair: true,

@@ -10,6 +10,7 @@ pub async fn pay(id: u64, unused: u64) -> Result<u64, LockError> {
             renew: __redis_lock::Renew::Never,
             max_hold: __redis_lock::std::option::Option::None,
             at_least: __redis_lock::std::option::Option::None,
+            shared: false,
             permits: __redis_lock::std::option::Option::None,
             reentrant: false,
             fair: false,

@@ -10,6 +10,7 @@ async fn export(id: u64) -> Result<u64, LockError> {
             renew: __redis_lock::Renew::Never,
             max_hold: __redis_lock::std::option::Option::None,
             at_least: __redis_lock::std::option::Option::None,
+            shared: false,
             permits: __redis_lock::std::option::Option::Some(3u32),
             reentrant: false,
             fair: false,

@@ -10,6 +10,7 @@ async fn reserve(shop: &str, sku: u64) -> Result<(), LockError> {
             renew: __redis_lock::Renew::Never,
             max_hold: __redis_lock::std::option::Option::None,
             at_least: __redis_lock::std::option::Option::None,
+            shared: false,
             permits: __redis_lock::std::option::Option::None,
             reentrant: false,
             fair: false,

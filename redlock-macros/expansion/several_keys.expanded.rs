@@ -12,6 +12,7 @@ async fn transfer(redlock: &Redlock, from: u64, to: Account) -> Result<(), LockE
                 renew: __redis_lock::Renew::Never,
                 max_hold: __redis_lock::std::option::Option::None,
                 at_least: __redis_lock::std::option::Option::None,
+                shared: false,
                 permits: __redis_lock::std::option::Option::None,
                 reentrant: false,
                 fair: false,

@@ -16,6 +16,7 @@ const ARGUMENTS: &[&str] = &[
     "renew",
     "max_hold",
     "at_least",
+    "shared",
     "reentrant",
     "fair",
     "permits",

@@ -49,6 +49,7 @@ mod tokens;
 /// | `renew` or `renew = 1s` | keeps the lease while the body runs; the interval between renewals, 10 ms or more, by default a third of `expire` | the body ends with its lease; [without `async`](#functions-that-are-not-async), bare `renew` |
 /// | `max_hold = 1m` | with `renew`: the longest the body may hold the lock | no limit |
 /// | `at_least = 5s` | how long no other call gets the lock, from its acquisition, though the body was quicker; at most `expire` | released with the end of the body |
+/// | `shared` | calls that share the lock run at the same time, in all processes; one that does not runs alone; see [below](#readers-and-writers) | alone |
 /// | `permits = 3` | how many calls of the whole fleet have the lock at a time, 2 to 64; see [below](#permits) | one |
 /// | `reentrant` | a call within a body of the same task that holds the same lock joins its lease; see [below](#functions-that-call-each-other) | such a call fails with `LockError::Nested` |
 /// | `fair` | the waiters of all processes are served in the order in which they came; for one key, without `permits`. What it costs is at the runtime's `Lock::fair` | in order within a process, turns between processes |
@@ -116,6 +117,26 @@ mod tokens;
 /// All of them are locked or none, up to 16, and no order of them can make two calls wait for each
 /// other. Two placeholders that give one key lock it once. The runtime's `Redlock::lock_all` says what
 /// it costs and what it does not promise. `at_least` and `fair` are for one key.
+///
+/// # Readers and writers
+///
+/// ```
+/// use redlock_runtime::{LockError, redis_lock};
+///
+/// #[redis_lock(key = "report:{day}", shared, wait = 2s)]
+/// async fn read_report(day: u32) -> Result<String, LockError> {
+///     Ok(format!("report of day {day}"))
+/// }
+///
+/// #[redis_lock(key = "report:{day}", wait = 30s)]
+/// async fn write_report(day: u32, text: &str) -> Result<(), LockError> {
+///     Ok(())
+/// }
+/// ```
+///
+/// Any number of calls that share a lock run at the same time, or one that does not. A writer that waits
+/// stops new readers, so neither side starves. The runtime's `Lock::shared` says what it costs and what
+/// it does not promise. `shared` is for one key, and not with `at_least` or `permits`.
 ///
 /// # Permits
 ///

@@ -196,7 +196,7 @@ fn values(args: &Args, is_known: impl Fn(&Duration) -> bool) -> TokenStream {
         }
         None => quote_spanned!(mixed()=> __redis_lock::std::option::Option::None),
     };
-    let (reentrant, fair) = (args.reentrant, args.fair);
+    let [shared, reentrant, fair] = [args.shared, args.reentrant, args.fair];
     quote_spanned! {mixed()=>
         __redis_lock::Options {
             expire: #expire,
@@ -204,6 +204,7 @@ fn values(args: &Args, is_known: impl Fn(&Duration) -> bool) -> TokenStream {
             renew: #renew,
             max_hold: #max_hold,
             at_least: #at_least,
+            shared: #shared,
             permits: #permits,
             reentrant: #reentrant,
             fair: #fair,

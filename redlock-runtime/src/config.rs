@@ -12,7 +12,7 @@ mod tls_nodes;
 
 use std::{sync::Arc, time::Duration};
 
-use redlock_protocol::LockParams;
+use redlock_protocol::{LockParams, Mode};
 
 #[cfg(feature = "test-util")]
 pub(crate) use self::nodes::count_problem;
@@ -148,6 +148,23 @@ impl Settings {
 }
 
 impl Options {
+    pub(crate) const fn mode(&self) -> Mode {
+        if self.shared {
+            Mode::Shared
+        } else {
+            Mode::Exclusive
+        }
+    }
+
+    fn problems_of_readers(&self) -> impl Iterator<Item = ConfigProblem> {
+        let at_least = self.at_least.map(|_| "`at_least`");
+        let permits = self.permits.map(|_| "`permits`");
+        let fair = self.fair.then_some("`fair`");
+        let given = [at_least, permits, fair].into_iter().flatten();
+        let is_shared = self.shared;
+        given.filter_map(move |what| is_shared.then_some(ConfigProblem::NotShared { what }))
+    }
+
     /// Checks the options against the settings, and fills in what they leave open.
     pub(crate) fn params(&self, settings: &Settings) -> Result<LockParams, ConfigError> {
         let lease = self.expire.unwrap_or(settings.expire);
@@ -182,6 +199,7 @@ impl Options {
             }
             _ => {}
         }
+        problems.extend(self.problems_of_readers());
         match self.at_least {
             Some(Duration::ZERO) => problems.push(ConfigProblem::ZeroDuration {
                 setting: "at_least",
@@ -213,6 +231,7 @@ impl Options {
             wait: self.wait,
             renew,
             max_hold: self.max_hold,
+            mode: self.mode(),
             at_least: self.at_least.unwrap_or_default(),
             is_fair: self.fair,
         })
@@ -225,7 +244,9 @@ impl Options {
         let at_least = self.at_least.map(|_| ConfigProblem::AtLeastOfSeveralKeys);
         let permits = self.permits.map(|_| ConfigProblem::PermitsOfSeveralKeys);
         let fair = self.fair.then_some(ConfigProblem::FairOfSeveralKeys);
-        let problems = at_least.into_iter().chain(permits).chain(fair);
+        let what = "several keys";
+        let shared = self.shared.then_some(ConfigProblem::NotShared { what });
+        let problems = [at_least, permits, fair, shared].into_iter().flatten();
         ConfigError::unless_empty(problems.collect())
     }
 }

@@ -18,6 +18,7 @@ use crate::{config::ConfigError, health::happened};
 /// | [`Lost`](Self::Lost), [`Expired`](Self::Expired) | the lease ended under the body | the body was cut off; its effects may be partial |
 /// | [`Released`](Self::Released) | the section whose lease was in use has ended | end what uses its lease before |
 /// | [`Nested`](Self::Nested) | this task holds the lock already | a bug in the code: lock once, or join by `reentrant` |
+/// | [`Upgrade`](Self::Upgrade) | this task shares the lock, and asked to have it alone | a bug in the code: ask to have it alone in the outer section |
 /// | [`Stopped`](Self::Stopped) | the node set was shut down | the process is ending |
 /// | [`NotInstalled`](Self::NotInstalled) | `install()` was not called | a bug in the set-up |
 /// | [`EmptyKey`](Self::EmptyKey) | the key or one of its placeholders is empty | bad input: HTTP 400 |
@@ -55,6 +56,10 @@ pub enum LockError {
     /// that one ends, which is [named](Report::outer_name) by the report. Sections that are
     /// [re-entrant](crate::Lock::reentrant) join it.
     Nested(Report),
+    /// A [re-entrant](crate::Lock::reentrant) lock that is not [shared](crate::Lock::shared) was asked
+    /// for within a section of this task that shares it, which is [named](Report::outer_name) by the
+    /// report. Two sections that share a lock and wait to have it alone would wait for each other.
+    Upgrade(Report),
     /// The node set was shut down.
     Stopped(Report),
     /// No node set was installed when the lock was acquired.
@@ -132,6 +137,7 @@ impl LockError {
             | Self::Expired(report)
             | Self::Released(report)
             | Self::Nested(report)
+            | Self::Upgrade(report)
             | Self::Stopped(report)
             | Self::NotInstalled(report) => Some(report),
             Self::EmptyKey { .. } | Self::Config(_) => None,
@@ -169,6 +175,13 @@ impl LockError {
         let mut report = context.report(Vec::new());
         report.0.outer_name = outer;
         Self::Nested(report)
+    }
+
+    /// `outer`: the section that shares the lock.
+    pub(crate) fn upgrade(outer: Option<&'static str>, context: &Context<'_>) -> Self {
+        let mut report = context.report(Vec::new());
+        report.0.outer_name = outer;
+        Self::Upgrade(report)
     }
 
     pub(crate) fn stopped(context: &Context<'_>) -> Self {
@@ -232,7 +245,8 @@ impl Report {
         self.0.name
     }
 
-    /// Of [`LockError::Nested`], what the section is called that holds the lock.
+    /// Of [`LockError::Nested`] and [`LockError::Upgrade`], what the section is called that holds the
+    /// lock.
     #[must_use]
     pub fn outer_name(&self) -> Option<&str> {
         self.0.outer_name
@@ -314,6 +328,7 @@ impl fmt::Display for LockError {
                 f.write_str(" is not held any more, because its section has ended")?
             }
             Self::Nested(report) => write_nested(report, f)?,
+            Self::Upgrade(report) => write_upgrade(report, f)?,
             Self::Stopped(_) => f.write_str(": the node set was shut down")?,
             Self::NotInstalled(_) => {
                 f.write_str(
@@ -379,6 +394,14 @@ fn write_nested(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, " in `{outer}`")?;
     }
     f.write_str(", and would wait for itself; `reentrant` makes a section join the one around it")
+}
+
+fn write_upgrade(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str(": this task shares it")?;
+    if let Some(outer) = report.outer_name() {
+        write!(f, " in `{outer}`")?;
+    }
+    f.write_str(", and cannot have it alone before that ends; leave out `shared` there")
 }
 
 impl fmt::Debug for LockError {

@@ -122,6 +122,52 @@ impl Lock {
         self
     }
 
+    /// Shares the lock with all others that do: any number of *readers* have it at the same time, or one
+    /// section without this, the *writer*.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let redlock = redlock_runtime::Redlock::builder().nodes(["memory://shared"]).build().await?;
+    /// use redlock_runtime::LockError;
+    ///
+    /// let report = redlock.lock("report");
+    /// let reader = report.clone().shared().acquire().await?;
+    /// let another = report.clone().shared().acquire().await?;
+    /// let writer = report.acquire().await;
+    /// assert!(matches!(writer, Err(LockError::Contended(_))));
+    /// # drop((reader, another));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// Each reader has a lease and a fencing token of its own. Its token is above those of all writers
+    /// before it and below those of all writers after it; readers that overlap have theirs in any order.
+    /// A store must compare a reader's token as it does a writer's, but must not
+    /// [record](crate::fence#readers) it in the same place.
+    ///
+    /// A writer that waits stops new readers, in its own process at once and in other processes once its
+    /// request has reached them, 25 ms or one section later; those that read go on to their end. Readers
+    /// that a writer has kept waiting begin together. Neither side starves. A writer that gives up can
+    /// keep readers from joining others for up to 2 s. Clients of other libraries can announce nothing:
+    /// while readers overlap without a gap, they wait. For them a lock that is read is a lock that is
+    /// held.
+    ///
+    /// The readers of one process share a key on each node, so most of them ask no node. Use this where
+    /// sections that only read are long or frequent; for short ones an exclusive lock costs the same.
+    /// Every node keeps a list of the processes that read, 54 bytes for each, and writes it whenever one
+    /// of them begins, extends its lease, or ends; each of the others is told, and reads the list. So this
+    /// is for some hundreds of processes that read one key, and any number of tasks.
+    ///
+    /// Not for [several keys](crate::Redlock::lock_all), nor with [`at_least`](Self::at_least). A section
+    /// that shares a lock cannot be turned into one that has it alone: a [`reentrant`](Self::reentrant)
+    /// section without this in one with it fails with [`LockError::Upgrade`]. The other way round it joins
+    /// the writer's lease.
+    pub const fn shared(mut self) -> Self {
+        self.options.shared = true;
+        self
+    }
+
     /// Lets so many sections of the whole fleet have this lock at a time: a semaphore. From 2 to 64; a lock
     /// without permits is for one.
     ///
@@ -272,7 +318,8 @@ impl Lock {
     /// # Errors
     /// [`LockError::Contended`], [`NoQuorum`](LockError::NoQuorum) or
     /// [`Quarantined`](LockError::Quarantined) for the last attempt within `wait`;
-    /// [`Nested`](LockError::Nested) within a body of this task that holds it;
+    /// [`Nested`](LockError::Nested) within a body of this task that holds it, or
+    /// [`Upgrade`](LockError::Upgrade) within one that shares it;
     /// [`Config`](LockError::Config) for options that cannot work, or a key that is reserved;
     /// [`EmptyKey`](LockError::EmptyKey) for an empty key;
     /// [`Stopped`](LockError::Stopped) after a shutdown.

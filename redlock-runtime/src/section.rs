@@ -3,7 +3,7 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use redlock_protocol::Release;
+use redlock_protocol::{Mode, Release};
 
 use crate::{
     blocking,
@@ -67,7 +67,7 @@ impl Section {
             let mut asked = Asked {
                 section: shared.engine.new_section(),
                 name,
-                status: Arc::new(Status::new(name, extends_to)),
+                status: Arc::new(Status::new(name, extends_to, options.mode())),
                 since: shared.engine.now(),
                 keys,
                 joined: false,
@@ -76,6 +76,9 @@ impl Section {
             match outer {
                 Some(outer) if !options.reentrant || !asked.keys.are_within(&outer.keys) => {
                     return Err(LockError::nested(outer.status.name, &asked.context(&key)));
+                }
+                Some(outer) if outer.status.mode == Mode::Shared && !options.shared => {
+                    return Err(LockError::upgrade(outer.status.name, &asked.context(&key)));
                 }
                 Some(outer) => {
                     asked.joined = true;

@@ -301,6 +301,19 @@ async fn the_database_refuses_transfers_of_an_account_that_a_later_holder_has_se
     assert_eq!(cents, 1_000, "as it was opened");
 }
 
+#[tokio::test]
+async fn readers_of_the_report_run_together_and_see_no_half_of_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut command = example("report_cache");
+    let output = command.env("REPORT", directory.path()).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(text.starts_with("320 reads"), "{text}");
+    assert!(!text.contains("up to 1 at once"), "{text}");
+    assert!(text.contains("torn 0\n`report` is shared"), "{text}");
+    assert_warned_once("report_cache", &String::from_utf8_lossy(&output.stderr));
+}
+
 /// Every example says that no other process is locked out, and how to change that.
 #[tokio::test]
 async fn examples_without_servers_say_how_far_their_locks_reach() {

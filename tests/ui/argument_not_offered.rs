@@ -1,6 +1,6 @@
 use redlock_runtime::{LockError, redis_lock};
 
-#[redis_lock(key = "order:{id}", shared)]
+#[redis_lock(key = "order:{id}", exclusive)]
 async fn pay(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }

@@ -26,6 +26,7 @@ pub(crate) struct Args {
     pub(crate) renew: Option<Renew>,
     pub(crate) max_hold: Option<Duration>,
     pub(crate) at_least: Option<Duration>,
+    pub(crate) shared: bool,
     pub(crate) permits: Option<u32>,
     pub(crate) reentrant: bool,
     pub(crate) fair: bool,
@@ -126,13 +127,8 @@ impl Args {
             self.renew = Some(Renew::Default);
             return Ok(());
         }
-        let flag = match *known {
-            "reentrant" => Some(&mut self.reentrant),
-            "fair" => Some(&mut self.fair),
-            _ => None,
-        };
-        if let Some(flag) = flag {
-            *flag = true;
+        if let Some(word) = self.word(known) {
+            *word = true;
             return values::no_value(&name, input);
         }
         let is_given = input.peek(Token![=]) && !input.peek(Token![==]) && !input.peek(Token![=>]);
@@ -144,6 +140,16 @@ impl Args {
             return Err(without_value(&name, example, input));
         }
         self.parse_value(&name, input)
+    }
+
+    /// An argument that has no value.
+    fn word(&mut self, name: &str) -> Option<&mut bool> {
+        match name {
+            "shared" => Some(&mut self.shared),
+            "reentrant" => Some(&mut self.reentrant),
+            "fair" => Some(&mut self.fair),
+            _ => None,
+        }
     }
 
     /// The mistake `key = "order:{x}", x = order.id`.

@@ -16,7 +16,7 @@ fn mistakes(source: &str) -> Vec<String> {
 fn every_argument() {
     let (args, mistakes) = parse(
         r#"key = "order:{id}", expire = 5s, wait = WAIT, renew = 1s, max_hold = 1m,
-           at_least = 2s, reentrant, fair, lease = lease, name = "orders", when_held = Ok(()), on_error = |error, | Err::<(), _>(error),
+           at_least = 2s, shared, reentrant, fair, lease = lease, name = "orders", when_held = Ok(()), on_error = |error, | Err::<(), _>(error),
            via = pick::<u8, u16>(a = 1, b), crate = ::lock,"#,
     );
     assert_eq!(mistakes, [""; 0]);
@@ -42,6 +42,14 @@ fn renew_takes_an_interval_or_nothing() {
         mistakes("renew = false"),
         ["`renew` takes an interval; leave it out if the lock is not to be renewed"]
     );
+}
+
+#[test]
+fn shared_takes_no_value() {
+    let (args, wrong) = parse("shared, expire = 5s");
+    assert!(args.shared && wrong.is_empty() && !parse("reentrant").0.shared);
+    let message = "`shared` takes no value; write `shared`";
+    assert_eq!(mistakes("shared = true"), [message]);
 }
 
 #[test]
@@ -77,7 +85,7 @@ fn unknown_arguments() {
         mistakes("colour = 5s"),
         [
             "unknown argument `colour`; the arguments are `key`, `expire`, `wait`, `renew`, \
-          `max_hold`, `at_least`, `permits`, `reentrant`, `fair`, `lease`, `name`, `when_held`, `on_error`, `via` and `crate`"
+          `max_hold`, `at_least`, `shared`, `permits`, `reentrant`, `fair`, `lease`, `name`, `when_held`, `on_error`, `via` and `crate`"
         ]
     );
 }
@@ -114,7 +122,7 @@ fn names_of_several_words() {
 fn what_the_attribute_does_not_have() {
     for (name, remedy) in [
         ("keyPrefix", "`Redlock::builder()`"),
-        ("shared", "leave it out"),
+        ("exclusive", "leave it out"),
         ("no_wait", "leave it out"),
     ] {
         let [message] = &mistakes(&format!("{name} = 1"))[..] else {

@@ -7,13 +7,14 @@ use syn::ext::IdentExt;
 use crate::suggest;
 
 /// Every argument there is, with an example.
-pub(crate) const ARGUMENTS: [(&str, &str); 15] = [
+pub(crate) const ARGUMENTS: [(&str, &str); 16] = [
     ("key", "key = \"order:{id}\""),
     ("expire", "expire = 5s"),
     ("wait", "wait = 2s"),
     ("renew", "renew = 1s"),
     ("max_hold", "max_hold = 1m"),
     ("at_least", "at_least = 5s"),
+    ("shared", "shared"),
     ("permits", "permits = 3"),
     ("reentrant", "reentrant"),
     ("fair", "fair"),
@@ -26,7 +27,7 @@ pub(crate) const ARGUMENTS: [(&str, &str); 15] = [
 ];
 
 /// Words that other lock libraries use, and ours for the same. `_` makes no difference.
-pub(super) const SYNONYMS: [(&str, &[&str]); 15] = [
+pub(super) const SYNONYMS: [(&str, &[&str]); 16] = [
     (
         "key",
         &["id", "resource", "lock", "lock_name", "lock_key", "format"],
@@ -67,6 +68,17 @@ pub(super) const SYNONYMS: [(&str, &[&str]); 15] = [
         ],
     ),
     ("max_hold", &["hold", "max_duration", "max_time"]),
+    (
+        "shared",
+        &[
+            "share",
+            "read",
+            "reader",
+            "readers",
+            "read_lock",
+            "read_only",
+        ],
+    ),
     (
         "permits",
         &[
@@ -178,8 +190,9 @@ pub(super) const ELSEWHERE: [(&[&str], &str); 8] = [
         "leave it out: without `renew` the lock is not renewed",
     ),
     (
-        &["fair", "read", "write", "shared", "exclusive"],
-        "leave it out: every lock is exclusive, and is served in order within a process",
+        &["fair", "write", "write_lock", "exclusive"],
+        "leave it out: every lock that is not `shared` is exclusive, and is served in order within a \
+         process",
     ),
     (
         &["owner", "value", "random"],

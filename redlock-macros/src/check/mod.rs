@@ -32,17 +32,8 @@ pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
                        keys of which another is taken are let go";
         mistakes.add_at(span, message);
     }
-    if let Some(span) = args.given("fair") {
-        if args.keys.as_ref().is_some_and(|keys| keys.len() > 1) {
-            let message = "`fair` is for locks on one key; \
-                           each key has an order of its own, and they may contradict each other";
-            mistakes.add_at(span, message);
-        }
-        if args.given("permits").is_some() {
-            let message = "`fair` is for locks without `permits`; leave out one of the two";
-            mistakes.add_at(span, message);
-        }
-    }
+    shared(args, mistakes);
+    fair(args, mistakes);
     permits(args, mistakes);
     durations(args, mistakes);
 }
@@ -58,6 +49,46 @@ fn permits(args: &Args, mistakes: &mut Mistakes) {
     }
     if args.given("at_least").is_some() {
         let message = "`permits` and `at_least` do not go together; leave out one of the two";
+        mistakes.add_at(span, message);
+    }
+}
+
+fn fair(args: &Args, mistakes: &mut Mistakes) {
+    let Some(span) = args.given("fair") else {
+        return;
+    };
+    if args.keys.as_ref().is_some_and(|keys| keys.len() > 1) {
+        let message = "`fair` is for locks on one key; \
+                       each key has an order of its own, and they may contradict each other";
+        mistakes.add_at(span, message);
+    }
+    if args.given("permits").is_some() {
+        let message = "`fair` is for locks without `permits`; leave out one of the two";
+        mistakes.add_at(span, message);
+    }
+}
+
+fn shared(args: &Args, mistakes: &mut Mistakes) {
+    let Some(span) = args.given("shared") else {
+        return;
+    };
+    if let Some(span) = args.given("at_least") {
+        let message = "`at_least` is for locks that are not `shared`; \
+                       a shared lock ends with its last reader";
+        mistakes.add_at(span, message);
+    }
+    if let Some(span) = args.given("permits") {
+        let message = "`permits` is for locks that are not `shared`; \
+                       a shared lock has room for any number of readers";
+        mistakes.add_at(span, message);
+    }
+    if let Some(span) = args.given("fair") {
+        let message = "`fair` is for locks that are not `shared`; leave out one of the two";
+        mistakes.add_at(span, message);
+    }
+    if args.keys.as_ref().is_some_and(|keys| keys.len() > 1) {
+        let message = "`shared` is for locks on one key; \
+                       lock all of the keys without it, or share one key";
         mistakes.add_at(span, message);
     }
 }

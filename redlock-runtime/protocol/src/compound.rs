@@ -17,7 +17,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     action::{Answer, Cause, Loss, Refusal, Release, Verdict},
-    message::SectionId,
+    message::{Mode, SectionId},
     rules::{backoff::jitter, token::Token, validity::LockParams},
     time::Instant,
 };
@@ -413,6 +413,8 @@ impl Compound {
             wait,
             // What is let go because another key is taken must not be kept.
             at_least: Duration::ZERO,
+            // Tokens of several keys rise for one section at a time.
+            mode: Mode::Exclusive,
             is_fair: false,
             ..self.params
         };

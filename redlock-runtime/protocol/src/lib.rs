@@ -48,7 +48,7 @@ pub use self::{
     },
     event::Event,
     message::{
-        AdmissionId, BlockRequest, ConnectionId, Evidence, Facts, LossId, LossRecord, Marker,
+        AdmissionId, BlockRequest, ConnectionId, Evidence, Facts, LossId, LossRecord, Marker, Mode,
         NodeId, Owner, Process, Record, Reply, Request, RequestId, SectionId, Ticket,
     },
     node::BUSY_FROM,

@@ -42,11 +42,24 @@ pub struct Process(pub u64);
 pub struct Owner(pub u128);
 
 impl Owner {
+    /// Stands for the readers of a key that is shared, where nodes name one owner. No process draws it.
+    pub const READERS: Self = Self(u128::MAX);
+
     /// The process that made it.
     #[must_use]
     pub const fn process(self) -> Process {
         Process((self.0 >> 64) as u64)
     }
+}
+
+/// With whom an owner shares a key. It stays the same for as long as the owner has the key.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Mode {
+    /// With no other.
+    #[default]
+    Exclusive,
+    /// With others of this mode, which are the *readers* of the key.
+    Shared,
 }
 
 /// One admission of one node to the vote: a random number, drawn anew by each admission. Votes
@@ -211,12 +224,15 @@ pub enum Request {
     },
     /// Set the key to the owner, unless there is one, and take a block of tokens: the counter `c`
     /// becomes `max(c + 1, proposal) + length - 1`, and the first number of the block is told.
+    /// A key that lists readers takes in one more, unless a process waits to have it alone.
     /// Answered by `Granted`, `Held` or `NotAdmitted`; with a ticket by `Queued` instead of `Held`.
     Acquire {
         /// The lock.
         key: Arc<str>,
         /// Who asks.
         owner: Owner,
+        /// Beside whom.
+        mode: Mode,
         /// How long the node keeps the key.
         ttl: Duration,
         /// The tokens.
@@ -225,7 +241,7 @@ pub enum Request {
         admission: AdmissionId,
         /// If another owner holds the key, leave a waiter hint for it.
         waits: bool,
-        /// The key is granted only if no other process has waited for it longer.
+        /// The key is granted only if no other process has waited for it longer. Not for those that share.
         ticket: Option<Ticket>,
     },
     /// Give up the place of a process in the queue for the key. Answered by `Left`.
@@ -243,6 +259,8 @@ pub enum Request {
         key: Arc<str>,
         /// Who asks.
         owner: Owner,
+        /// Beside whom it has the key.
+        mode: Mode,
         /// How long the node keeps the key at the least.
         ttl: Duration,
         /// If the key is written at all, it lives for so much longer: every write wakes the clients
@@ -253,13 +271,15 @@ pub enum Request {
         /// The admission that the vote counts for.
         admission: AdmissionId,
     },
-    /// Set the key to the owner, unless there is one. Gives no vote and no token. Answered by
-    /// `PutBack`, `Held` or `NotAdmitted`.
+    /// Set the key to the owner, unless there is one; a key that lists readers takes in one more.
+    /// Gives no vote and no token. Answered by `PutBack`, `Held` or `NotAdmitted`.
     PutBack {
         /// The lock.
         key: Arc<str>,
         /// Who asks.
         owner: Owner,
+        /// Beside whom it has the key.
+        mode: Mode,
         /// How long the node keeps the key.
         ttl: Duration,
         /// The admission that the client knows of.
@@ -274,13 +294,16 @@ pub enum Request {
         owner: Option<Owner>,
     },
     /// Delete the key, if it still carries the owner, or leave it to expire in the time that is
-    /// named. A key that expires sooner is left as it is. Answered by `Deleted`, `Kept` or `NotOwner`.
+    /// named. A key that expires sooner is left as it is, and one with other readers loses this one.
+    /// Answered by `Deleted`, `Kept` or `NotOwner`.
     Release {
         /// The lock.
         key: Arc<str>,
         /// Who asks.
         owner: Owner,
-        /// For how much longer the key stays, if it stays.
+        /// Beside whom it has the key.
+        mode: Mode,
+        /// For how much longer the key stays, if it stays. Readers are not kept.
         keep: Option<Duration>,
     },
 }
@@ -314,7 +337,7 @@ pub enum Reply {
     },
     /// Acquire, put back: the key exists.
     Held {
-        /// Whose it is; `None` if it was not made by a client of this library.
+        /// Whose it is, or [`Owner::READERS`]; `None` if it was not made by a client of this library.
         owner: Option<Owner>,
         /// How long it still lives; `None` if it never expires.
         remaining: Option<Duration>,
@@ -346,7 +369,7 @@ pub enum Reply {
     Ours,
     /// Watch: the key carries another owner.
     Taken {
-        /// Whose it is; `None` if it was not made by a client of this library.
+        /// Whose it is, or [`Owner::READERS`]; `None` if it was not made by a client of this library.
         owner: Option<Owner>,
     },
     /// Watch: there is no such key.

@@ -18,6 +18,8 @@ pub struct Options {
     pub max_hold: Option<Duration>,
     /// The shortest time that the nodes keep the lock; `None` for none.
     pub at_least: Option<Duration>,
+    /// Whether it shares the lock with others that do.
+    pub shared: bool,
     /// How many sections of the fleet can have it at a time; `None` for one.
     pub permits: Option<u32>,
     /// Whether it joins the lease of a section around it on the same key.

@@ -122,6 +122,11 @@ pub enum ConfigProblem {
     },
     /// `at_least` is for locks on one key.
     AtLeastOfSeveralKeys,
+    /// A lock that is `shared` has what no such lock can have.
+    NotShared {
+        /// Several keys, `at_least`, `permits` or `fair`, as the text says it.
+        what: &'static str,
+    },
     /// `fair` is for locks on one key.
     FairOfSeveralKeys,
     /// Permits have no order.
@@ -366,6 +371,10 @@ impl ConfigProblem {
             Self::AtLeastOfSeveralKeys => f.write_str(
                 "`at_least` is for locks on one key; keys of which another is taken are let go",
             ),
+            Self::NotShared { what } => write!(
+                f,
+                "a lock that is `shared` cannot have {what}; leave out one of the two"
+            ),
             Self::FairOfSeveralKeys => f.write_str(
                 "`fair` is for locks on one key; each key has an order of its own, and they may contradict each other",
             ),
@@ -454,6 +463,7 @@ impl ConfigProblem {
             | Self::ReservedKey { .. }
             | Self::NumberOfKeys { .. }
             | Self::AtLeastOfSeveralKeys
+            | Self::NotShared { .. }
             | Self::FairOfSeveralKeys
             | Self::FairPermits
             | Self::NumberOfPermits { .. }

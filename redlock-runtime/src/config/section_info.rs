@@ -96,6 +96,12 @@ impl SectionInfo {
         self.options.at_least
     }
 
+    /// Whether it shares its lock with others that do.
+    #[must_use]
+    pub const fn is_shared(&self) -> bool {
+        self.options.shared
+    }
+
     /// Whether waiters of all processes are served in the order in which they came.
     #[must_use]
     pub const fn is_fair(&self) -> bool {

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use redlock_protocol::{Instant, Loss, Token};
+use redlock_protocol::{Instant, Loss, Mode, Token};
 use tokio::sync::Notify;
 
 /// One lease's state, shared by the engine, the guard and its views.
@@ -19,6 +19,8 @@ pub(crate) struct Status {
     pub(crate) name: Option<&'static str>,
     /// What an extension makes of the lease; `None` if it is renewed anyway.
     pub(crate) extends_to: Option<Duration>,
+    /// Whether others can have the lock at the same time.
+    pub(crate) mode: Mode,
     /// Nanoseconds on the engine's clock; zero before the lock is held.
     deadline: AtomicU64,
     token: AtomicU64,
@@ -30,10 +32,15 @@ pub(crate) struct Status {
 }
 
 impl Status {
-    pub(crate) fn new(name: Option<&'static str>, extends_to: Option<Duration>) -> Self {
+    pub(crate) fn new(
+        name: Option<&'static str>,
+        extends_to: Option<Duration>,
+        mode: Mode,
+    ) -> Self {
         Self {
             name,
             extends_to,
+            mode,
             ..Self::default()
         }
     }

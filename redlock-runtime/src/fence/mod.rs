@@ -27,6 +27,22 @@
 //! last of one holder there is none of another. That needs no clock, and holds whatever happens
 //! to the locks.
 //!
+//! # Readers
+//!
+//! Sections that [share](crate::Lock::shared) a lock have tokens, too: above those of all writers before
+//! them, and below those of all writers after them. Readers that overlap have theirs in any order, so a
+//! reader must not raise what readers are compared with: compare, `token >= <the one in the store>`, and
+//! leave the stored one alone. A reader that is late is then refused once a later writer has been there.
+//! The guards of this module raise it with every access: use them for writers, and read beside them.
+//!
+//! That does not keep the late write of an *earlier* writer from changing what a reader has just read. If
+//! it must not, keep the largest token of readers in a column of its own, and refuse writers below it:
+//!
+//! ```text
+//! read:   UPDATE stock SET read_by = GREATEST(read_by, $2) WHERE sku = $1 AND token <= $2 RETURNING units
+//! write:  UPDATE stock SET token = $2, units = $3 WHERE sku = $1 AND token <= $2 AND read_by <= $2
+//! ```
+//!
 //! # Other stores
 //!
 //! Any store will do that can compare and write in one atomic step. Where the data is one row or

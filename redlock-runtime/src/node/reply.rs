@@ -129,7 +129,7 @@ fn vote(answer: &Value) -> Option<Reply> {
     };
     match &values[..] {
         [Value::Int(remaining @ -1..), Value::BulkString(holder)] => Some(Reply::Held {
-            owner: script::owner(holder),
+            owner: script::holder(holder),
             remaining: time_left(*remaining),
         }),
         [Value::Int(first), Value::Int(has_waiter @ 0..=1)] => {
@@ -150,7 +150,7 @@ fn queued(answer: &Value) -> Option<Reply> {
         ] = &values[..]
     {
         return Some(Reply::Queued {
-            owner: script::owner(holder),
+            owner: script::holder(holder),
             remaining: time_left(*remaining),
             ahead: u32::try_from(*ahead).unwrap_or(u32::MAX),
         });
@@ -200,10 +200,17 @@ fn extension(answer: &Value, wants_block: bool) -> Option<Reply> {
 fn watched(answer: &Value, owner: Option<Owner>) -> Option<Reply> {
     match answer {
         Value::Nil => Some(Reply::Free),
-        Value::BulkString(value) => Some(match script::owner(value) {
-            Some(holder) if owner == Some(holder) => Reply::Ours,
-            holder => Reply::Taken { owner: holder },
-        }),
+        Value::BulkString(value) => {
+            let readers = script::readers(value);
+            let of_all = |readers: &Vec<Owner>| owner.is_some_and(|owner| readers.contains(&owner));
+            let is_reader = readers.as_ref().is_some_and(of_all);
+            let holder = readers.map(|_| Owner::READERS);
+            Some(match holder.or_else(|| script::owner(value)) {
+                _ if is_reader => Reply::Ours,
+                Some(holder) if owner == Some(holder) => Reply::Ours,
+                holder => Reply::Taken { owner: holder },
+            })
+        }
         _ => None,
     }
 }
@@ -369,7 +376,7 @@ impl fmt::Write for Short {
 
 #[cfg(test)]
 mod tests {
-    use redlock_protocol::{BlockRequest, SectionId, Ticket};
+    use redlock_protocol::{BlockRequest, Mode, SectionId, Ticket};
 
     use super::*;
 
@@ -390,6 +397,7 @@ mod tests {
         Request::Acquire {
             key: "k".into(),
             owner: OWNER,
+            mode: Mode::Exclusive,
             ttl: Duration::from_secs(1),
             block: BLOCK,
             admission: ADMISSION,
@@ -402,6 +410,7 @@ mod tests {
         Request::Extend {
             key: "k".into(),
             owner: OWNER,
+            mode: Mode::Exclusive,
             ttl: Duration::from_secs(1),
             spare: Duration::ZERO,
             block,
@@ -413,6 +422,7 @@ mod tests {
         Request::PutBack {
             key: "k".into(),
             owner: OWNER,
+            mode: Mode::Exclusive,
             ttl: Duration::from_secs(1),
             admission: ADMISSION,
         }
@@ -429,6 +439,7 @@ mod tests {
         Request::Release {
             key: "k".into(),
             owner: OWNER,
+            mode: Mode::Exclusive,
             keep: None,
         }
     }
@@ -437,6 +448,7 @@ mod tests {
         Request::Release {
             key: "k".into(),
             owner: OWNER,
+            mode: Mode::Exclusive,
             keep: Some(Duration::from_millis(7)),
         }
     }
@@ -516,6 +528,7 @@ mod tests {
             &Request::Acquire {
                 key: "k".into(),
                 owner: OWNER,
+                mode: Mode::Exclusive,
                 ttl: Duration::from_secs(1),
                 block: BlockRequest {
                     proposal: Token(0),

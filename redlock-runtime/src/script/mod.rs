@@ -8,7 +8,7 @@ mod word;
 use std::{sync::LazyLock, time::Duration};
 
 use redlock_protocol::{
-    AdmissionId, BlockRequest, Evidence, Owner, Request, Ticket, Token, fingerprint, stripe,
+    AdmissionId, BlockRequest, Evidence, Mode, Owner, Request, Ticket, Token, fingerprint, stripe,
 };
 use uuid::Uuid;
 
@@ -22,19 +22,64 @@ macro_rules! source {
     };
 }
 
-static ACQUIRE: LazyLock<Source> =
-    source!("wall_clock.lua", "vote.lua", "acquire.lua", "voted.lua");
+static ACQUIRE: LazyLock<Source> = source!(
+    "wall_clock.lua",
+    "vote.lua",
+    "readers.lua",
+    "held.lua",
+    "hint.lua",
+    "acquire.lua",
+    "voted.lua"
+);
 static ACQUIRE_IN_ORDER: LazyLock<Source> = source!(
     "wall_clock.lua",
     "vote.lua",
     "queue.lua",
+    "readers.lua",
+    "held.lua",
+    "hint.lua",
     "acquire.lua",
     "voted.lua"
 );
+static ACQUIRE_SHARED: LazyLock<Source> = source!(
+    "wall_clock.lua",
+    "vote.lua",
+    "readers.lua",
+    "reader.lua",
+    "held.lua",
+    "hint.lua",
+    "acquire_shared.lua",
+    "voted.lua"
+);
 static EXTEND: LazyLock<Source> = source!("reported.lua", "vote.lua", "extend.lua", "voted.lua");
-static PUT_BACK: LazyLock<Source> =
-    source!("reported.lua", "vote.lua", "put_back.lua", "voted.lua");
+static EXTEND_SHARED: LazyLock<Source> = source!(
+    "reported.lua",
+    "vote.lua",
+    "readers.lua",
+    "reader.lua",
+    "extend_shared.lua",
+    "voted.lua"
+);
+static PUT_BACK: LazyLock<Source> = source!(
+    "reported.lua",
+    "vote.lua",
+    "readers.lua",
+    "held.lua",
+    "put_back.lua",
+    "voted.lua"
+);
+static PUT_BACK_SHARED: LazyLock<Source> = source!(
+    "reported.lua",
+    "vote.lua",
+    "readers.lua",
+    "reader.lua",
+    "held.lua",
+    "put_back_shared.lua",
+    "voted.lua"
+);
 static RELEASE: LazyLock<Source> = source!("release.lua");
+static RELEASE_SHARED: LazyLock<Source> =
+    source!("readers.lua", "reader.lua", "release_shared.lua");
 static PROBE: LazyLock<Source> = source!("record.lua", "probe.lua");
 static REPORT_LOSS: LazyLock<Source> = source!("record.lua", "report_loss.lua");
 static ADMIT: LazyLock<Source> = source!("record.lua", "admit.lua");
@@ -59,9 +104,13 @@ pub(crate) fn load_all() -> Vec<Command<'static>> {
     let scripts = [
         &ACQUIRE,
         &ACQUIRE_IN_ORDER,
+        &ACQUIRE_SHARED,
         &EXTEND,
+        &EXTEND_SHARED,
         &PUT_BACK,
+        &PUT_BACK_SHARED,
         &RELEASE,
+        &RELEASE_SHARED,
         &PROBE,
         &REPORT_LOSS,
         &ADMIT,
@@ -131,8 +180,17 @@ pub(crate) fn command<'a>(request: &'a Request, hash: &'a str, with_source: bool
             vec![Text("HDEL"), Word::Queue(key), Word::Process(*process)]
         }
         Request::Watch { key, .. } => words(["GET", key]),
-        Request::Release { key, owner, keep } => {
-            let mut command = run(&RELEASE, &[key]);
+        Request::Release {
+            key,
+            owner,
+            mode,
+            keep,
+        } => {
+            let script = match mode {
+                Mode::Exclusive => &RELEASE,
+                Mode::Shared => &RELEASE_SHARED,
+            };
+            let mut command = run(script, &[key]);
             command.push(Word::Owner(*owner));
             command.extend(keep.map(millis));
             command
@@ -154,15 +212,19 @@ fn vote<'a>(request: &'a Request, hash: &'a str, with_source: bool) -> Command<'
         Request::Acquire {
             key,
             owner,
+            mode,
             ttl,
             block,
             admission,
             waits,
             ticket,
         } => {
-            let mut command = match ticket {
-                None => run(&ACQUIRE, key),
-                Some(_) => run_on_queue(&ACQUIRE_IN_ORDER, with_source, key, hash),
+            let mut command = match (ticket, mode) {
+                (None, Mode::Exclusive) => run(&ACQUIRE, key),
+                (_, Mode::Shared) => run(&ACQUIRE_SHARED, key),
+                (Some(_), Mode::Exclusive) => {
+                    run_on_queue(&ACQUIRE_IN_ORDER, with_source, key, hash)
+                }
             };
             command.extend(words_of_vote(key, (*owner, *ttl, *admission), Some(*block)));
             command.push(flag(*waits));
@@ -179,12 +241,17 @@ fn vote<'a>(request: &'a Request, hash: &'a str, with_source: bool) -> Command<'
         Request::Extend {
             key,
             owner,
+            mode,
             ttl,
             spare,
             block,
             admission,
         } => {
-            let mut command = run(&EXTEND, key);
+            let script = match mode {
+                Mode::Exclusive => &EXTEND,
+                Mode::Shared => &EXTEND_SHARED,
+            };
+            let mut command = run(script, key);
             command.extend(words_of_vote(key, (*owner, *ttl, *admission), *block));
             command.push(millis(ttl.saturating_add(*spare)));
             command
@@ -192,10 +259,15 @@ fn vote<'a>(request: &'a Request, hash: &'a str, with_source: bool) -> Command<'
         Request::PutBack {
             key,
             owner,
+            mode,
             ttl,
             admission,
         } => {
-            let mut command = run(&PUT_BACK, key);
+            let script = match mode {
+                Mode::Exclusive => &PUT_BACK,
+                Mode::Shared => &PUT_BACK_SHARED,
+            };
+            let mut command = run(script, key);
             command.extend(words_of_vote(key, (*owner, *ttl, *admission), None));
             command
         }
@@ -283,6 +355,24 @@ pub(crate) fn owner(value: &[u8]) -> Option<Owner> {
     (owner_value(owner) == *value).then_some(owner)
 }
 
+/// The owner that `held.lua` names.
+pub(crate) fn holder(name: &[u8]) -> Option<Owner> {
+    let is_shared = name == b"shared";
+    is_shared.then_some(Owner::READERS).or_else(|| owner(name))
+}
+
+/// The owners that share a lock, if this is their list: see `readers.lua`.
+pub(crate) fn readers(value: &[u8]) -> Option<Vec<Owner>> {
+    let (entries, rest) = value.strip_prefix(b"shared")?.as_chunks::<54>();
+    let reader = |entry: &[u8; 54]| {
+        let (name, end) = entry.strip_prefix(b" ")?.split_at(36);
+        let end = end.strip_prefix(b"@")?;
+        end.iter().all(u8::is_ascii_digit).then(|| owner(name))?
+    };
+    let readers: Option<Vec<Owner>> = entries.iter().map(reader).collect();
+    readers.filter(|readers| rest.is_empty() && !readers.is_empty())
+}
+
 /// Rounded up: a key must not be dropped before its time.
 fn millis(ttl: Duration) -> Word<'static> {
     Number(u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
@@ -313,6 +403,28 @@ mod tests {
     }
 
     #[test]
+    fn the_readers_of_a_lock_are_a_list_of_a_certain_form() {
+        let one = "67e55044-10b1-426f-9247-bb680e5fe0c8@0001700000000000";
+        let id = Owner(0x67e5_5044_10b1_426f_9247_bb68_0e5f_e0c8);
+        let list = format!("shared {one}");
+        assert_eq!(readers(list.as_bytes()), Some(vec![id]));
+        let two = format!("shared {one} {one}");
+        assert_eq!(readers(two.as_bytes()), Some(vec![id, id]));
+        let cut = &two[..two.len() - 1];
+        for other in [
+            "shared",
+            "shared ",
+            cut,
+            &one[..36],
+            &list.replace('e', "E"),
+        ] {
+            assert_eq!(readers(other.as_bytes()), None, "{other}");
+        }
+        assert_eq!(holder(b"shared"), Some(Owner::READERS));
+        assert_eq!(holder(&one.as_bytes()[..36]), Some(id));
+    }
+
+    #[test]
     fn a_value_begins_with_the_process() {
         let owners = [1, 2].map(|number| Owner(0x67e5_5044_10b1_426f << 64 | number));
         let values = owners.map(owner_value);
@@ -322,7 +434,8 @@ mod tests {
 
     #[test]
     fn scripts_and_protocol_agree_on_the_largest_token() {
-        for script in [&ACQUIRE, &EXTEND, &PROBE, &REPORT_LOSS, &ADMIT] {
+        let votes = [&ACQUIRE, &ACQUIRE_SHARED, &EXTEND, &EXTEND_SHARED];
+        for script in votes.into_iter().chain([&PROBE, &REPORT_LOSS, &ADMIT]) {
             assert!(script.text.contains(&Token::LARGEST.0.to_string()));
         }
     }

@@ -1,4 +1,4 @@
--- How acquire.lua, extend.lua and put_back.lua begin.
+-- How acquire.lua, extend.lua, put_back.lua and those for locks that are shared begin.
 -- KEYS: lock, node   ARGV: owner, ttl in ms, admission, stripe, first and last number of the block that
 --   is proposed ('' for both if none is wanted), fingerprint of the lock, and what the script adds
 -- -1: another admission stands, or none
@@ -37,5 +37,27 @@ end
 local longest, longest_until = (node[4] or 0) + 0, (node[5] or 0) + 0
 -- For how long the key was set to live, if it was: the scripts say.
 local ttl
--- How long it lived before, if it was there.
+-- How long it lived before, if it was the owner's.
 local remaining
+-- The owner has the lock beside others.
+local shares = false
+
+-- Takes away what the script has written under the lock, where there was nothing of the owner's.
+local function undo()
+  redis.call('DEL', KEYS[1])
+end
+
+-- Another process waits: it was refused this very lock a moment ago. For those that share the lock only
+-- one counts that is to have it alone.
+local function has_waiter()
+  if not node[3] then
+    return false
+  end
+  local second, key, process, how = string.match(node[3], '^(%d+) (%d+) (%S+)(.*)$')
+  local age = redis.call('TIME')[1] - (second or 0)
+  if math.abs(age) > 1 then
+    redis.call('HDEL', KEYS[2], waiter_field)
+    return false
+  end
+  return key == ARGV[7] and process ~= string.sub(ARGV[1], 1, 18) and (how == '' or not shares)
+end

@@ -1,4 +1,4 @@
--- How acquire.lua, extend.lua and put_back.lua end, once the lock is the owner's.
+-- How the scripts that begin with vote.lua end, once the lock is the owner's.
 local kept
 if first ~= '' then
   kept = redis.pcall('HSET', KEYS[2], ARGV[4], last)
@@ -22,21 +22,12 @@ end
 if type(kept) == 'table' then
   -- A user who may not write the hash must not leave a key behind.
   if not remaining then
-    redis.call('DEL', KEYS[1])
+    undo()
   end
   return kept
 end
-local has_waiter = 0
-if node[3] then
-  local second, key, process = string.match(node[3], '^(%d+) (%d+) (%S+)$')
-  local age = redis.call('TIME')[1] - (second or 0)
-  if math.abs(age) > 1 then
-    redis.call('HDEL', KEYS[2], waiter_field)
-  elseif key == ARGV[7] and process ~= string.sub(ARGV[1], 1, 18) then
-    has_waiter = 1
-  end
-end
-if not remaining and first == ARGV[5] and (first == '' or has_waiter == 0) then
+local waiter = has_waiter() and 1 or 0
+if not remaining and first == ARGV[5] and (first == '' or waiter == 0) then
   return 1
 end
-return {tonumber(first) or 0, has_waiter, remaining}
+return {tonumber(first) or 0, waiter, remaining}

@@ -74,7 +74,7 @@ impl World {
         let until = self.hold_until(client, task);
         let now = Instant::from_nanos(self.clients[client].clock.read(self.now));
         let one = &mut self.clients[client].tasks[task];
-        let (key, section) = (one.key, one.section);
+        let (key, section, mode) = (one.key, one.section, one.params.mode);
         one.stage = Stage::Holding { deadline, until };
         one.owner = self.checker.latest_owner(client, key);
         one.read = None;
@@ -103,6 +103,7 @@ impl World {
             Belief {
                 client,
                 section,
+                mode,
                 deadline,
                 since: self.now,
             },
@@ -133,12 +134,11 @@ impl World {
         }
         let until = self.clients[client].clock.when(deadline.as_nanos());
         let keeps = |node: &&Node| {
-            let key = node.key(one.key, self.now);
-            key.is_some_and(|key| {
-                let lasts = key.expires.is_none_or(|expires| {
+            let part = node.part(one.key, one.owner, self.now);
+            part.is_some_and(|part| {
+                part.expires.is_none_or(|expires| {
                     node.clock.read(until) / MILLI <= expires.as_nanos() / MILLI
-                });
-                one.owner.is_some() && one.owner == key.owner && lasts
+                })
             })
         };
         let nodes = self.nodes.iter().filter(keeps).count();
@@ -190,9 +190,10 @@ impl World {
     }
 
     fn lost(&mut self, client: usize, task: usize, loss: &Loss, holding: bool) {
-        let key = self.clients[client].tasks[task].key;
+        let one = &self.clients[client].tasks[task];
+        let (key, owner) = (one.key, one.owner);
         if *loss != Loss::Stopped {
-            self.checker.over(client, key);
+            self.checker.over(client, key, owner);
             self.check_endurance(client, task, loss);
         }
         if holding {

@@ -1,6 +1,6 @@
 //! Callers: they ask for locks, work under them, and let go or forget to.
 
-use redlock_protocol::{Event, Instant, LockParams, Owner, SectionId, Token};
+use redlock_protocol::{Event, Instant, LockParams, Mode, Owner, SectionId, Token};
 
 use crate::{
     MICRO, MILLI, SECOND,
@@ -11,7 +11,7 @@ use crate::{
     node::Node,
     plan::{Plan, nanos},
     scenario::Scenario,
-    store::Holder,
+    store::{Holder, Wrong},
     trace,
     world::{Phase, World},
 };
@@ -157,10 +157,12 @@ impl World {
             return;
         }
         let (key, params) = match self.phase {
-            Phase::Storm => (0, self.plan.storm_params()),
+            Phase::Storm => (0, self.plan.storm_params(&mut self.random)),
             Phase::Calm => {
                 let key = self.clients[client].tasks[task].errands - 1;
-                (key, self.plan.calm_params(self.stepped_back()))
+                let mut params = self.plan.calm_params(self.stepped_back());
+                params.mode = self.plan.mode(&mut self.random);
+                (key, params)
             }
             _ => self.draw_question(client, task),
         };
@@ -201,6 +203,7 @@ impl World {
             params = LockParams {
                 wait: nanos(self.plan.active),
                 renew: is_renewed.then_some(renew),
+                mode: self.plan.mode(&mut self.random),
                 ..self.plan.plain_params()
             };
             return (client, params);
@@ -237,7 +240,14 @@ impl World {
             }
             return self.lose_hold(client, task);
         }
+        let shares = one.params.mode == Mode::Shared;
         match one.read.take() {
+            Some(read) if shares => {
+                if read != self.checker.store[key] {
+                    let what = format!("client {client} reads, and somebody writes");
+                    self.violation(Rule::LostUpdate, what);
+                }
+            }
             Some(read) => {
                 let stored = self.checker.store[key];
                 self.checker.store[key] = stored + 1;
@@ -264,9 +274,11 @@ impl World {
     fn use_fenced(&mut self, client: usize, task: usize) {
         let one = &self.clients[client].tasks[task];
         let (key, token) = (one.key, one.token);
+        let shares = one.params.mode == Mode::Shared;
         let holder = self.holder(client, task);
         let after = match one.fenced {
             AtStore::Done => return,
+            before if shares => self.look_at_fenced(key, holder, token, before),
             AtStore::ToRead => match self.checker.fenced[key].read(holder, token) {
                 Some(read) => {
                     self.tally.fenced[0] += 1;
@@ -291,6 +303,24 @@ impl World {
             }
         };
         self.clients[client].tasks[task].fenced = after;
+    }
+
+    /// What a reader is shown does not change, however late it comes.
+    fn look_at_fenced(
+        &mut self,
+        key: usize,
+        holder: Holder,
+        token: Token,
+        before: AtStore,
+    ) -> AtStore {
+        let seen = self.checker.fenced[key].look(token);
+        self.tally.fenced[usize::from(seen.is_none())] += 1;
+        if let (AtStore::ToWrite { read }, Some(seen)) = (before, seen)
+            && read != seen
+        {
+            self.on_fenced(key, holder, Wrong::Changed);
+        }
+        seen.map_or(AtStore::Done, |read| AtStore::ToWrite { read })
     }
 
     fn write_late(&mut self, client: usize, task: usize, read: u64) {
@@ -345,7 +375,10 @@ impl World {
         let one = &mut self.clients[client].tasks[task];
         one.stage = Stage::Stuck;
         one.read = None;
-        if let AtStore::ToWrite { read } = std::mem::replace(&mut one.fenced, AtStore::Done) {
+        let shares = one.params.mode == Mode::Shared;
+        if let AtStore::ToWrite { read } = std::mem::replace(&mut one.fenced, AtStore::Done)
+            && !shares
+        {
             self.write_late(client, task, read);
         }
         let one = &self.clients[client].tasks[task];

@@ -5,9 +5,9 @@ use redlock_protocol::{NodeId, Owner, Reply, Request, majority};
 use crate::{
     checker::{Rule, Tag, owner_of},
     faults::Fault,
+    made::Effect,
     names::index_of,
     network::{Replied, Sent},
-    node::Effect,
     plan::Profile,
     trace,
     world::World,
@@ -41,7 +41,7 @@ impl World {
         if let Some((key, owner)) = owner_of(body) {
             let index = index_of(key);
             if effect == Effect::Made && self.checker.is_overtaken(node, owner, *id) {
-                self.nodes[node].mark_orphan(index);
+                self.nodes[node].mark_orphan(index, owner);
             }
             self.hear(node, owner, sent, &reply);
             if matches!(effect, Effect::Made | Effect::Deleted(_)) {

@@ -1,7 +1,7 @@
 //! Clients of another library: `SET NX PX` on all nodes at once, compare and delete, and a new attempt
 //! after a random pause. They know nothing of tokens, hints, markers and quarantines.
 
-use redlock_protocol::{Instant, SectionId, majority};
+use redlock_protocol::{Instant, Mode, SectionId, majority};
 
 use crate::{
     MICRO, MILLI,
@@ -220,6 +220,7 @@ impl World {
             Belief {
                 client: FIRST + foreign,
                 section: SectionId(attempt),
+                mode: Mode::Exclusive,
                 deadline,
                 since: self.now,
             },

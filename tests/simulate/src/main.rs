@@ -23,6 +23,7 @@ mod execution;
 mod faults;
 mod foreign;
 mod log;
+mod made;
 mod names;
 mod network;
 mod node;

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use redlock_protocol::{
-    Facts, Instant, Record, Reply, Request, Token,
+    Facts, Instant, Owner, Record, Reply, Request, Token,
     model::{Key, Model, Moment},
     stripe,
 };
@@ -12,6 +12,7 @@ use crate::{
     EPOCH, MICRO, MILLI,
     checker::Tag,
     clock::Clock,
+    made::{Effect, Parts},
     names::{KEYS, index_of, names},
     network::Arrival,
     plan::{Plan, Wall},
@@ -33,10 +34,10 @@ pub(crate) struct Node {
     ahead: u64,
     model: Model,
     /// What it has on disk.
-    snapshot: (Model, [Option<Made>; KEYS]),
+    snapshot: (Model, [Parts; KEYS]),
     names: [Arc<str>; KEYS],
     /// The attempts that made the keys that it has.
-    made: [Option<Made>; KEYS],
+    made: [Parts; KEYS],
     /// Another one after each restart, which its name says.
     pub(crate) process: u64,
     server: Arc<str>,
@@ -84,31 +85,6 @@ pub(crate) enum Left {
     Everything,
 }
 
-/// What is known of a key beyond what the node knows.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Made {
-    /// The attempt that made it.
-    pub(crate) tag: Tag,
-    /// Made after its owner's release had been here, or from an old copy: nobody will come for it.
-    pub(crate) orphan: bool,
-    /// Put back, and not extended since.
-    pub(crate) is_put_back: bool,
-}
-
-/// What a script did, beyond its reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Effect {
-    Nothing,
-    /// Made a key.
-    Made,
-    /// Deleted the key of this attempt.
-    Deleted(Tag),
-    /// Extended the key of this attempt.
-    Extended(Tag),
-    /// Said that the key of this attempt is the asker's, and left it as it is.
-    Kept(Tag),
-}
-
 const SCRIPTS: usize = 8;
 
 /// The scripts before this one are votes.
@@ -137,9 +113,9 @@ impl Node {
             stepped_forward: 0,
             ahead: 0,
             model: Model::new(Some(server(number, 0))),
-            snapshot: (Model::new(None), [None; KEYS]),
+            snapshot: (Model::new(None), Default::default()),
             names: names(plan.fleet.permits.is_some()),
-            made: [None; KEYS],
+            made: Default::default(),
             process: 0,
             server: server(number, 0),
             predecessors: Vec::new(),
@@ -184,16 +160,17 @@ impl Node {
     /// Ends the process. The next one's memory is what is left of this one's.
     pub(crate) fn restart(&mut self, left: Left, at: u64) {
         match left {
-            Left::Nothing => (self.model, self.made) = (Model::new(None), [None; KEYS]),
+            Left::Nothing => (self.model, self.made) = (Model::new(None), Default::default()),
             Left::Snapshot => (self.model, self.made) = self.snapshot.clone(),
             Left::Everything => {}
         }
         for index in 0..KEYS {
-            let lives = self.key(index, at).is_some();
-            self.made[index] = self.made[index].filter(|_| lives);
+            if self.key(index, at).is_none() {
+                self.made[index] = Parts::default();
+            }
             if left == Left::Snapshot {
                 // Its owner may have released it since.
-                self.mark_orphan(index);
+                self.made[index].mark_orphans(|_| true);
             }
         }
         self.process += 1;
@@ -214,7 +191,7 @@ impl Node {
     pub(crate) fn flush(&mut self, at: u64) {
         self.model.lose_memory();
         self.votes = false;
-        self.made = [None; KEYS];
+        self.made = Default::default();
         self.readers = Default::default();
         self.remembers = false;
         self.lost_at = at;
@@ -236,7 +213,7 @@ impl Node {
     }
 
     pub(crate) fn save(&mut self) {
-        self.snapshot = (self.model.clone(), self.made);
+        self.snapshot = (self.model.clone(), self.made.clone());
     }
 
     /// Only raises a counter: one that goes back is a loss of memory.
@@ -297,15 +274,25 @@ impl Node {
         self.model.key(&self.names[index], now)
     }
 
-    pub(crate) fn made(&self, index: usize) -> Option<Made> {
-        self.made[index]
+    /// What an owner has under a key.
+    pub(crate) fn part(&self, index: usize, owner: Option<Owner>, at: u64) -> Option<Key> {
+        owner?;
+        let mut parts = self.parts(index, at).into_iter();
+        parts.find(|part| part.owner == owner && part.lives(self.moment(at).now))
     }
 
-    /// Nobody will come for this key.
-    pub(crate) const fn mark_orphan(&mut self, index: usize) {
-        if let Some(made) = &mut self.made[index] {
-            made.orphan = true;
-        }
+    /// What all of them have, also what has expired since the key was written.
+    pub(crate) fn parts(&self, index: usize, at: u64) -> Vec<Key> {
+        self.model.parts(&self.names[index], self.moment(at).now)
+    }
+
+    pub(crate) const fn made(&self, index: usize) -> &Parts {
+        &self.made[index]
+    }
+
+    /// Nobody will come for what this owner has.
+    pub(crate) fn mark_orphan(&mut self, index: usize, owner: Owner) {
+        self.made[index].mark_orphans(|made| made.owner == Some(owner));
     }
 
     // ---- requests
@@ -371,35 +358,20 @@ impl Node {
             return (reply, Effect::Nothing);
         };
         self.expire(index, at);
-        let before = self.key(index, at);
+        let before = self.parts(index, at);
         let reply = self.model.run(request, moment);
-        let after = self.key(index, at);
+        let after = self.parts(index, at);
         if matches!(request, Request::Watch { .. })
             && self.tells_changes
             && !self.readers[index].contains(&connection)
         {
             self.readers[index].push(connection);
         }
-        let tag_before = self.made[index].map_or(tag, |made| made.tag);
-        let effect = match (before, after) {
-            (None, Some(_)) => {
-                self.made[index] = Some(Made {
-                    tag,
-                    orphan: false,
-                    is_put_back: matches!(request, Request::PutBack { .. }),
-                });
-                Effect::Made
-            }
-            (Some(_), None) => {
-                self.made[index] = None;
-                Effect::Deleted(tag_before)
-            }
-            (Some(before), Some(after)) if before != after => Effect::Extended(tag_before),
-            (Some(_), Some(_)) if is_ours(&reply) => Effect::Kept(tag_before),
-            _ => Effect::Nothing,
-        };
-        if let (Reply::Extended { .. }, Some(made)) = (&reply, &mut self.made[index]) {
-            made.is_put_back = false;
+        let made = &mut self.made[index];
+        let did = (request, tag, &reply);
+        let (effect, has_expired) = made.follow((&before, &after), did, moment.now);
+        if has_expired {
+            self.vanished.push(index);
         }
         if before != after {
             self.tell(index, Some(connection));
@@ -409,8 +381,8 @@ impl Node {
 
     /// Redis drops a key that has expired when it is asked for it, and then tells everybody.
     fn expire(&mut self, index: usize, at: u64) {
-        if self.made[index].is_some() && self.key(index, at).is_none() {
-            self.made[index] = None;
+        if !self.made[index].is_empty() && self.key(index, at).is_none() {
+            self.made[index] = Parts::default();
             // For good: not until the clock steps back.
             self.model.set_key(Arc::clone(&self.names[index]), None);
             self.vanished.push(index);
@@ -446,11 +418,7 @@ impl Node {
         let now = self.moment(at).now;
         let set = self.model.set_foreign(&self.names[index], value, ttl, now);
         if set {
-            self.made[index] = Some(Made {
-                tag: Tag::FOREIGN,
-                orphan: false,
-                is_put_back: false,
-            });
+            self.made[index] = Parts::of_foreign();
             self.tell(index, None);
         }
         set
@@ -462,7 +430,7 @@ impl Node {
         let now = self.moment(at).now;
         let is_deleted = self.model.delete_foreign(&self.names[index], value, now);
         if is_deleted {
-            self.made[index] = None;
+            self.made[index] = Parts::default();
             self.tell(index, None);
         }
         is_deleted
@@ -500,12 +468,4 @@ const fn script(request: &Request) -> Option<usize> {
         Request::Admit { .. } => Some(7),
         Request::Identify | Request::Leave { .. } | Request::Watch { .. } => None,
     }
-}
-
-/// The node says that the key is the asker's.
-const fn is_ours(reply: &Reply) -> bool {
-    matches!(
-        reply,
-        Reply::Granted { .. } | Reply::Extended { .. } | Reply::PutBack | Reply::Ours
-    )
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlock_protocol::LockParams;
+use redlock_protocol::{LockParams, Mode};
 
 use crate::{
     MILLI, SECOND,
@@ -22,7 +22,8 @@ impl Plan {
         let max_hold = random.pick(&[None, None, Some(most)]);
         // Never so long that the key TTL is longer than that of the longest lease.
         let more = random.pick(&[0, 0, (self.lease - lease) / 2]);
-        let is_kept = random.chance(self.habits.at_least);
+        let mode = self.mode(random);
+        let is_kept = mode == Mode::Exclusive && random.chance(self.habits.at_least);
         let at_least = lease
             / if is_kept {
                 random.pick(&[1, 2, 8])
@@ -30,6 +31,7 @@ impl Plan {
                 u64::MAX
             };
         LockParams {
+            mode,
             lease: nanos(lease),
             guard_band: nanos(self.guard_band + more),
             node_timeout: nanos(self.node_timeout.min(lease)),
@@ -38,7 +40,16 @@ impl Plan {
             renew: renew.map(nanos),
             max_hold: max_hold.filter(|_| renew.is_some()).map(nanos),
             at_least: nanos(at_least),
-            is_fair: random.chance(self.habits.fair),
+            is_fair: mode == Mode::Exclusive && random.chance(self.habits.fair),
+        }
+    }
+
+    /// Whether one caller shares its lock.
+    pub(crate) fn mode(&self, random: &mut Random) -> Mode {
+        if random.chance(self.habits.shared) {
+            Mode::Shared
+        } else {
+            Mode::Exclusive
         }
     }
 
@@ -46,7 +57,7 @@ impl Plan {
     pub(crate) fn is_fair_at_last(&self) -> bool {
         let is_sick =
             self.scenario == Scenario::Sick || self.faults.contains(&Fault::ErrorsForGood);
-        self.habits.fair_at_last && !is_sick
+        self.habits.fair_at_last && self.habits.shared == 0 && !is_sick
     }
 
     /// What callers ask for once all is calm: as long a wait as it can take for all of them to
@@ -64,8 +75,9 @@ impl Plan {
 
     /// An attempt that is over before the winner lets go, and lasts for ten round trips at the least:
     /// so that a split comes to an end.
-    pub(crate) fn storm_params(&self) -> LockParams {
+    pub(crate) fn storm_params(&self, random: &mut Random) -> LockParams {
         LockParams {
+            mode: self.mode(random),
             node_timeout: nanos(self.lease * 2 / 5),
             is_fair: self.is_fair_at_last(),
             ..self.plain_params()
@@ -75,6 +87,7 @@ impl Plan {
     /// A lock for one attempt, with nothing special about it.
     pub(crate) fn plain_params(&self) -> LockParams {
         LockParams {
+            mode: Mode::Exclusive,
             lease: nanos(self.lease),
             guard_band: nanos(self.guard_band),
             node_timeout: nanos(self.node_timeout.max(self.lease / 4)),

@@ -36,6 +36,7 @@ impl Plan {
             return;
         }
         self.habits.at_least = 0;
+        self.habits.shared = 0;
         self.fleet.keys = random.pick(&[2, 2, 3]);
         // Permits have no order.
         (self.habits.fair, self.habits.fair_at_last) = (0, false);

@@ -176,7 +176,12 @@ impl World {
 
     /// What was special about it, in the order of `tally::DRAWS`.
     fn draws(&self) -> [bool; crate::tally::DRAWS.len()] {
-        let Plan { servers, fleet, .. } = &self.plan;
+        let Plan {
+            servers,
+            fleet,
+            habits,
+            ..
+        } = &self.plan;
         [
             servers.count == 2,
             fleet.starts.len() > 4,
@@ -195,7 +200,8 @@ impl World {
             self.losses && self.plan.wall != Wall::Near,
             fleet.odd,
             fleet.permits.is_some(),
-            self.plan.habits.fair > 0 || self.plan.habits.fair_at_last,
+            habits.shared > 0,
+            habits.fair > 0 || habits.fair_at_last,
         ]
     }
 

@@ -126,6 +126,8 @@ pub(crate) struct Habits {
     pub(crate) hasty: bool,
     /// Callers whose lock is to be kept for a while in any case.
     pub(crate) at_least: u64,
+    /// Callers that share their lock with others.
+    pub(crate) shared: u64,
     /// Callers that are to be served in the order of asking, whatever their process.
     pub(crate) fair: u64,
     /// All are, once all is calm.
@@ -364,6 +366,7 @@ impl Habits {
             think_longest: lease / random.pick(&[64, 8, 2]),
             hasty: random.chance(500),
             at_least: random.pick(&[0, 0, 0, 100, 500]),
+            shared: random.pick(&[0, 0, 200, 500, 900]),
             fair: random.pick(&[0, 0, 0, 100, 500, 1_000]),
             fair_at_last: random.chance(300),
         }

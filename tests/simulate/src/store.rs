@@ -13,8 +13,11 @@ pub(crate) struct Holder {
 
 #[derive(Debug, Default)]
 pub(crate) struct Fenced {
-    /// The highest token that has been here.
+    /// The highest token of a writer that has been here.
     highest: Token,
+    /// The highest token of one that only reads: no writer below it is let in any more, but readers
+    /// are, because those that overlap have any order.
+    read_by: Token,
     value: u64,
     /// Whose operation was accepted last, and those before.
     last: Option<Holder>,
@@ -28,6 +31,8 @@ pub(crate) enum Wrong {
     NotSerial,
     /// It wrote over what it had not read.
     LostUpdate,
+    /// It shares the lock, and what it has read has changed.
+    Changed,
 }
 
 impl Fenced {
@@ -35,6 +40,15 @@ impl Fenced {
     pub(crate) fn read(&mut self, holder: Holder, token: Token) -> Option<Result<u64, Wrong>> {
         let serial = self.enter(holder, token)?;
         Some(serial.map(|()| self.value))
+    }
+
+    /// Reads for one that shares the lock. `None` if a later writer has been here.
+    pub(crate) fn look(&mut self, token: Token) -> Option<u64> {
+        if token < self.highest {
+            return None;
+        }
+        self.read_by = self.read_by.max(token);
+        Some(self.value)
     }
 
     /// Writes what follows from what was read. `None` if a later holder has been here.
@@ -51,7 +65,7 @@ impl Fenced {
     }
 
     fn enter(&mut self, holder: Holder, token: Token) -> Option<Result<(), Wrong>> {
-        if token < self.highest {
+        if token < self.highest.max(self.read_by) {
             return None;
         }
         self.highest = token;

@@ -76,8 +76,8 @@ impl World {
         if is_late && self.nodes[first].votes() {
             self.block(others[0], self.now + 150 * MILLI);
             let owner = self.checker.latest_owner(0, 0);
-            let key = self.nodes[first].key(0, self.now);
-            if matches!(stage, Stage::Asking { .. }) && key.is_some_and(|key| key.owner == owner) {
+            let part = self.nodes[first].part(0, owner, self.now);
+            if matches!(stage, Stage::Asking { .. }) && part.is_some() {
                 self.flush(first);
             }
             return Some(MILLI);

@@ -14,6 +14,7 @@ use crate::{
     client::Client,
     foreign::Foreign,
     log::Log,
+    made::Made,
     names::{KEYS, names},
     network::{Connection, Link},
     node::Node,
@@ -142,10 +143,13 @@ impl World {
     // ---- tokens
 
     pub(crate) fn on_token(&mut self, client: usize, task: usize, token: Token) {
-        let key = self.clients[client].tasks[task].key;
+        let asked = &self.clients[client].tasks[task];
+        let (key, mode) = (asked.key, asked.params.mode);
         let exclusive = self.plan.profile == Profile::Inside || !self.clocks_stepped;
         let place = ((client, self.clients[client].incarnation), key);
-        let (grant, wrong) = self.checker.on_token(place, token, self.now, exclusive);
+        let (grant, wrong) = self
+            .checker
+            .on_token(place, (token, mode), self.now, exclusive);
         let permits = self.plan.fleet.permits;
         let twice = permits.and_then(|_| self.checker.given_twice(key, token));
         let Some(wrong) = wrong.or(twice) else {
@@ -266,33 +270,40 @@ impl World {
     pub(crate) fn check_leaks(&mut self, client: Option<usize>) {
         for node in 0..self.nodes.len() {
             for index in 0..self.plan.fleet.keys {
-                let one = &self.nodes[node];
-                let Some((key, made)) = one.key(index, self.now).zip(one.made(index)) else {
-                    continue;
-                };
-                let owner = key.owner.and_then(|owner| self.checker.attempted(owner));
-                let Some(attempted) = owner else {
-                    continue;
-                };
-                let owner = &self.clients[attempted.client];
-                let link = &owner.links[node];
-                // Nobody comes for these: the node does not delete, the process is gone, the release came before the
-                // request on another connection, was answered with an error, or was owed until
-                // the key should have expired, and the node was not there before or the client
-                // is not there any more.
-                let excused = !one.sickness.deletes()
-                    || attempted.incarnation != owner.incarnation
-                    || made.orphan
-                    || attempted.is_refused_by(node)
-                    || attempted.is_kept_by(node)
-                    || link.up_since >= attempted.expires
-                    || client.is_some() && owner.clock.read(self.now) >= attempted.expires;
-                let asked_for = client.is_none_or(|client| client == attempted.client);
-                if asked_for && self.is_reachable(link) && !excused {
-                    let what = format!("node {node} still has {key:?} of key {index}");
-                    self.violation(Rule::Leak, what);
+                let parts: Vec<_> = self.nodes[node].made(index).iter().copied().collect();
+                for made in parts {
+                    self.check_leak(node, index, made, client);
                 }
             }
+        }
+    }
+
+    fn check_leak(&mut self, node: usize, index: usize, made: Made, client: Option<usize>) {
+        let one = &self.nodes[node];
+        let Some(part) = one.part(index, made.owner, self.now) else {
+            return;
+        };
+        let owner = made.owner.and_then(|owner| self.checker.attempted(owner));
+        let Some(attempted) = owner else {
+            return;
+        };
+        let owner = &self.clients[attempted.client];
+        let link = &owner.links[node];
+        // Nobody comes for these: the node does not delete, the process is gone, the release came before the
+        // request on another connection, was answered with an error, or was owed until
+        // the key should have expired, and the node was not there before or the client
+        // is not there any more.
+        let excused = !one.sickness.deletes()
+            || attempted.incarnation != owner.incarnation
+            || made.orphan
+            || attempted.is_refused_by(node)
+            || attempted.is_kept_by(node)
+            || link.up_since >= attempted.expires
+            || client.is_some() && owner.clock.read(self.now) >= attempted.expires;
+        let asked_for = client.is_none_or(|client| client == attempted.client);
+        if asked_for && self.is_reachable(link) && !excused {
+            let what = format!("node {node} still has {part:?} of key {index}");
+            self.violation(Rule::Leak, what);
         }
     }
 

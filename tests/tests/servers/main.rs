@@ -26,5 +26,6 @@ mod replacing;
 mod restarts;
 mod rights;
 mod several_keys;
+mod shared;
 mod tls;
 mod ways_out;

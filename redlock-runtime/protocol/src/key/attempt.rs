@@ -78,7 +78,7 @@ impl Key {
         let process = u128::from(cx.nodes.process().0);
         let random = cx.random();
         let owner = Owner(process << 64 | u128::from(random as u64));
-        let mut claim = Claim::new(owner, cx.nodes.count());
+        let mut claim = Claim::new(owner, waiter.params.mode, cx.nodes.count());
         let mut round = self.open_attempt(&waiter, cx);
         if cx.nodes.has_majority(cx.now()) {
             // A split ends because all who met ask the same node first, and one node knows who is first.
@@ -110,7 +110,12 @@ impl Key {
     fn open_attempt(&self, waiter: &Waiter, cx: &mut Cx<'_>) -> Round {
         let now = cx.now();
         let timeout = waiter.params.round_timeout();
-        let own_end = now.after(timeout);
+        let own_end = if waiter.params.wait.is_zero() && now < waiter.wait_until {
+            // It has been with readers whose round might have been its own: see `Key::on_ask`.
+            waiter.wait_until
+        } else {
+            now.after(timeout)
+        };
         let closes_at = waiter.split.map_or(own_end, |split| split.until);
         let proposal = Token((cx.out.env.wall_micros)().min(Token::LARGEST.0 / 2));
         let is_fair = waiter.params.is_fair;
@@ -122,7 +127,7 @@ impl Key {
         };
         let question = Question {
             kind: Kind::Acquire {
-                waits: now < waiter.wait_until,
+                waits: waiter.goes_on_waiting(now),
             },
             params: waiter.params,
             spare,
@@ -218,6 +223,7 @@ impl Key {
             }
             failure != Failure::Held && !waiter.params.is_fair
         };
+        waiter.met_readers = round.holder() == Some(Some(Owner::READERS));
         let split = waiter.split.take();
         let cause = match failure {
             Failure::Held | Failure::Split => Cause::Contended {
@@ -249,7 +255,7 @@ impl Key {
     }
 
     pub(super) fn back_off_or_refuse(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
-        if cx.now() < waiter.wait_until {
+        if waiter.goes_on_waiting(cx.now()) {
             return self.back_off(waiter, cx);
         }
         self.front = Front::Free;

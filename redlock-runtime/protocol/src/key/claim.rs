@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::round::Round;
 use crate::{
     ask::{Ask, RoundId},
-    message::{NodeId, Owner, Reply, RequestId},
+    message::{Mode, NodeId, Owner, Reply, RequestId},
     node::Lead,
     rules::{quorum, validity::LockParams},
     time::Instant,
@@ -24,12 +24,15 @@ const ROUNDING: Duration = Duration::from_millis(2);
 #[derive(Debug)]
 pub(super) struct Claim {
     pub(super) owner: Owner,
+    pub(super) mode: Mode,
     /// No node was asked to keep the key for longer.
     pub(super) ttl: Duration,
     /// The nodes keep the key until then, whatever ends the turn before.
     pub(super) keep_until: Option<Instant>,
     /// Another process was refused on one of the nodes, and waits.
     pub(super) has_remote_waiter: bool,
+    /// The same, since the last round began that was to let the key live for longer.
+    pub(super) is_waited_for: bool,
     extension: Option<Extension>,
     places: Vec<Place>,
 }
@@ -89,12 +92,14 @@ impl Reads {
 
 impl Claim {
     /// No node has been asked.
-    pub(super) fn new(owner: Owner, nodes: usize) -> Self {
+    pub(super) fn new(owner: Owner, mode: Mode, nodes: usize) -> Self {
         Self {
             owner,
+            mode,
             ttl: Duration::ZERO,
             keep_until: None,
             has_remote_waiter: false,
+            is_waited_for: false,
             extension: None,
             places: vec![Place::default(); nodes],
         }
@@ -126,6 +131,7 @@ impl Claim {
         let params = round.question.params;
         let lives = params.key_ttl() + round.question.spare;
         self.ttl = self.ttl.max(lives);
+        self.is_waited_for = false;
         self.extension = Some(Extension {
             round: round.id,
             started: round.started,
@@ -158,6 +164,7 @@ impl Claim {
                 ..
             } => {
                 self.has_remote_waiter |= has_remote_waiter;
+                self.is_waited_for |= has_remote_waiter;
                 // Also if the next round has begun: a node may always reply as late as that.
                 self.on_known(node);
                 return self.on_extended(node, ask, remaining, now);
@@ -280,7 +287,7 @@ mod tests {
     const TTL: Duration = Duration::from_secs(1);
 
     fn claim() -> Claim {
-        let mut claim = Claim::new(Owner(1), 3);
+        let mut claim = Claim::new(Owner(1), Mode::Exclusive, 3);
         for node in 0..2 {
             claim.on_asked(NodeId(node), RequestId(5), TTL);
             claim.on_known(NodeId(node));

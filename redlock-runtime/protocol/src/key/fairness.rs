@@ -57,13 +57,15 @@ impl TurnOrder {
     /// The lock is free: for how long others may ask before this process. As long for each turn as
     /// it takes to ask, and for the next one to hear that the lock is taken. A process that is not
     /// overdue defers now and then all the same: one that is always the last to hear would never
-    /// have a turn, and the others would never learn of it.
-    pub(super) fn defer_by(&self, round: Duration, random: u128) -> Duration {
+    /// have a turn, and the others would never learn of it. One that was refused to let another go first
+    /// does so, also if that one defers at random.
+    pub(super) fn defer_by(&self, round: Duration, lets_first: bool, random: u128) -> Duration {
         let others = self.others.len() as u32;
         let is_overdue = self.seen > others;
         let at_random =
             u32::from(!is_overdue && ((random >> 96) as u32).is_multiple_of(RANDOM_DEFERRALS));
-        let turns_behind = others.saturating_sub(self.seen).max(at_random);
+        let at_least = at_random.max(2 * u32::from(lets_first));
+        let turns_behind = others.saturating_sub(self.seen).max(at_least);
         deferral(round) * turns_behind.min(MOST_TURNS)
     }
 
@@ -164,18 +166,19 @@ mod tests {
     #[test]
     fn who_has_seen_fewer_turns_than_usual_defers_to_the_others() {
         let mut order = TurnOrder::default();
-        assert_eq!(order.defer_by(ROUND, 1 << 96), Duration::ZERO);
+        assert_eq!(order.defer_by(ROUND, false, 1 << 96), Duration::ZERO);
+        assert!(order.defer_by(ROUND, true, 1 << 96) > Duration::ZERO);
         for _ in 0..30 {
             order.on_turn_of(Some(Process(1)));
             order.on_turn_of(Some(Process(2)));
             order.on_own_turn();
         }
-        let two = order.defer_by(ROUND, 1 << 96);
+        let two = order.defer_by(ROUND, false, 1 << 96);
         assert!(two > Duration::ZERO);
         order.on_turn_of(Some(Process(1)));
-        assert!(order.defer_by(ROUND, 1 << 96) < two);
+        assert!(order.defer_by(ROUND, false, 1 << 96) < two);
         order.on_turn_of(Some(Process(2)));
-        assert_eq!(order.defer_by(ROUND, 1 << 96), Duration::ZERO);
+        assert_eq!(order.defer_by(ROUND, false, 1 << 96), Duration::ZERO);
     }
 
     #[test]

@@ -44,7 +44,7 @@ use self::{
 use crate::{
     action::{Answer, Cause, Loss, Refusal, Release, Verdict},
     ask::Ask,
-    message::{NodeId, Owner, Reply, RequestId, SectionId},
+    message::{Mode, NodeId, Owner, Reply, RequestId, SectionId},
     node::Nodes,
     rules::validity::LockParams,
     time::Instant,
@@ -81,7 +81,7 @@ enum Front {
 
 #[derive(Debug)]
 struct Stuck {
-    section: SectionId,
+    sections: Vec<SectionId>,
     claim: Claim,
 }
 
@@ -125,20 +125,28 @@ impl Key {
 
     // ---- callers
 
-    pub(crate) fn on_ask(&mut self, section: SectionId, params: LockParams, cx: &mut Cx<'_>) {
+    pub(crate) fn on_ask(&mut self, section: SectionId, mut params: LockParams, cx: &mut Cx<'_>) {
         let now = cx.now();
+        // Those that share have no order between processes.
+        params.is_fair &= params.mode == Mode::Exclusive;
         let is_first = matches!(self.front, Front::Free) && self.queue.is_empty();
-        if params.wait.is_zero() && !is_first {
-            let refusal = self.refusal_in_queue(now);
-            return cx.answer(section, Answer::Refused(refusal));
+        let mut wait = params.wait;
+        if wait.is_zero() && !is_first {
+            if !self.is_for_readers(&params) {
+                let refusal = self.refusal_in_queue(now);
+                return cx.answer(section, Answer::Refused(refusal));
+            }
+            // The round of those that it joins is its attempt.
+            wait = params.round_timeout();
         }
         self.queue.join(Waiter {
             section,
             params,
-            wait_until: now.after(params.wait),
+            wait_until: now.after(wait),
             lost_attempts: 0,
             asks_all: false,
             split: None,
+            met_readers: false,
             standing: Standing::default(),
         });
         if is_first {
@@ -158,16 +166,20 @@ impl Key {
 
     /// The caller is done, whatever became of its section.
     pub(crate) fn on_end(&mut self, section: SectionId, report: bool, cx: &mut Cx<'_>) {
-        let is_it = |stuck: &Stuck| stuck.section == section;
+        let is_it = |stuck: &Stuck| stuck.sections.contains(&section);
         let release = if let Some(place) = self.stuck.iter().position(is_it) {
-            let Stuck { claim, .. } = self.stuck.swap_remove(place);
-            self.releases.begin(&claim, Reports::default(), cx);
-            self.retry_now(cx);
+            let sections = &mut self.stuck[place].sections;
+            sections.retain(|one| *one != section);
+            if sections.is_empty() {
+                let Stuck { claim, .. } = self.stuck.swap_remove(place);
+                self.releases.begin(&claim, Reports::default(), cx);
+                self.retry_now(cx);
+            }
             Some(Release::AlreadyExpired)
         } else if let Front::Held(held) = &mut self.front
-            && held.section(section).is_some()
+            && held.has(section)
         {
-            held.on_end(report, cx)
+            held.on_end(section, report, cx)
         } else {
             if self.front_waiter() == Some(section) {
                 self.cancel_front(cx);
@@ -193,7 +205,7 @@ impl Key {
             cx.answer(section, Answer::Refused(refusal));
         }
         if let Front::Held(held) = &self.front
-            && held.section.is_some()
+            && !held.sections.is_empty()
             && abort_holders
         {
             self.end_under_holder(Loss::Stopped, cx);
@@ -318,32 +330,51 @@ impl Key {
         true
     }
 
-    /// Ends a section under its holder, and with it the turn. The next waiter goes on: the nodes
-    /// decide when.
+    /// Ends all sections under their holders, and with them the turn. The next waiter goes on: the
+    /// nodes decide when.
     fn end_under_holder(&mut self, loss: Loss, cx: &mut Cx<'_>) {
         let Front::Held(mut held) = self.take_front() else {
             return;
         };
+        for section in held.sections.drain(..) {
+            cx.answer(section.id, Answer::Over(loss.clone()));
+            held.over.push(section.id);
+        }
+        if held.over.is_empty() {
+            return self.releases.begin(&held.claim, held.reports, cx);
+        }
+        self.get_stuck(held, cx);
+    }
+
+    /// Nothing of a turn is released before those of its sections that are over have let go.
+    fn get_stuck(&mut self, mut held: Held, cx: &mut Cx<'_>) {
         let claim = held.claim;
-        let Some(section) = held.section else {
-            return self.releases.begin(&claim, held.reports, cx);
-        };
         let release = if claim.is_gone() {
             Release::AlreadyExpired
         } else {
             Release::Unknown
         };
         held.reports.answer_all(release, cx);
-        let section = section.id;
-        cx.answer(section, Answer::Over(loss));
-        self.stuck.push(Stuck { section, claim });
+        let sections = held.over;
+        self.stuck.push(Stuck { sections, claim });
+    }
+
+    /// Whether all that are before this waiter share the key with it, or are about to.
+    fn is_for_readers(&self, params: &LockParams) -> bool {
+        let front = match &self.front {
+            Front::Held(held) => held.is_shared(),
+            Front::Acquiring(attempt) => !attempt.waiter.is_exclusive(),
+            Front::Free | Front::BackingOff(_) => false,
+        };
+        front && self.queue.is_of_readers() && params.mode == Mode::Shared
     }
 
     /// What a waiter hears that does not get to ask the nodes, because another section of this
     /// process is in front: that it is held, or whatever keeps that one from holding it.
     fn refusal_in_queue(&self, now: Instant) -> Refusal {
         if let Front::Held(held) = &self.front {
-            let retry_after = held.section.as_ref().map(|held| held.deadline.since(now));
+            let ends = held.sections.iter().map(|section| section.deadline);
+            let retry_after = ends.max().map(|deadline| deadline.since(now));
             return Refusal::without_verdicts(Cause::Contended { retry_after });
         }
         self.last_refusal.clone()

@@ -75,13 +75,15 @@ impl Held {
     /// Sets the key on a node that votes, unless it is there. Gives no vote; the next extension may
     /// count it.
     pub(super) fn put_back(&mut self, node: NodeId, cx: &mut Cx<'_>) {
-        if self.section.is_none() || !cx.nodes.is_up(node) {
+        if self.sections.is_empty() || !cx.nodes.is_up(node) {
             return;
         }
-        let (key, owner, ttl) = (Arc::clone(&cx.name), self.claim.owner, self.ttl);
+        let (owner, mode) = (self.claim.owner, self.claim.mode);
+        let (key, ttl) = (Arc::clone(&cx.name), self.ttl);
         let body = |admission| Request::PutBack {
             key,
             owner,
+            mode,
             ttl,
             admission,
         };

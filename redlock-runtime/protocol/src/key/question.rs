@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{Ask, Claim, Cx, round::Round};
 use crate::{
     action::Verdict,
-    message::{AdmissionId, BlockRequest, NodeId, Owner, Reply, Request, SectionId, Ticket},
+    message::{AdmissionId, BlockRequest, Mode, NodeId, Owner, Reply, Request, SectionId, Ticket},
     rules::validity::LockParams,
     time::Instant,
 };
@@ -28,7 +28,7 @@ impl Question {
     fn body(
         self,
         key: Arc<str>,
-        owner: Owner,
+        (owner, mode): (Owner, Mode),
         admission: AdmissionId,
         ticket: Option<Ticket>,
     ) -> Request {
@@ -37,6 +37,7 @@ impl Question {
             (Kind::Acquire { waits }, Some(block)) => Request::Acquire {
                 key,
                 owner,
+                mode,
                 ttl: ttl + spare,
                 block,
                 admission,
@@ -46,6 +47,7 @@ impl Question {
             (_, block) => Request::Extend {
                 key,
                 owner,
+                mode,
                 ttl,
                 spare,
                 block,
@@ -152,14 +154,14 @@ impl Round {
 
     /// Asks one node: now, or once it is known whether it votes.
     fn ask_node(&mut self, node: NodeId, claim: &mut Claim, cx: &mut Cx<'_>) {
-        let (key, owner) = (Arc::clone(&cx.name), claim.owner);
+        let (key, owner, mode) = (Arc::clone(&cx.name), claim.owner, claim.mode);
         let ask = match self.question.kind {
             Kind::Acquire { .. } => Ask::Acquire(self.id, owner),
             Kind::Extend => Ask::Extend(self.id, owner),
         };
         let is_leader = self.fanout.order.first() == Some(&node);
         let ticket = self.question.ticket(cx.now()).filter(|_| is_leader);
-        let body = |admission| self.question.body(key, owner, admission, ticket);
+        let body = |admission| self.question.body(key, (owner, mode), admission, ticket);
         match cx.ask(node, ask, body) {
             Err(verdict) => {
                 self.on_verdict(node, verdict, cx.now());

@@ -3,22 +3,39 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{fairness::Standing, waiting::Split};
-use crate::{message::SectionId, rules::validity::LockParams, time::Instant};
+use crate::{
+    message::{Mode, SectionId},
+    rules::validity::LockParams,
+    time::Instant,
+};
 
 /// One that waits.
 #[derive(Clone, Debug)]
 pub(super) struct Waiter {
     pub(super) section: SectionId,
     pub(super) params: LockParams,
-    /// When its caller stops waiting.
+    /// When its caller stops waiting. One that does not wait may be among readers until then.
     pub(super) wait_until: Instant,
     pub(super) lost_attempts: u32,
     /// One node's word is not enough: see `attempt`.
     pub(super) asks_all: bool,
     /// Its last attempt was refused by none that holds the lock: see `attempt`.
     pub(super) split: Option<Split>,
+    /// It was refused by a key that others share; if it shares, because a process waits to have it alone.
+    pub(super) met_readers: bool,
     /// If it is fair.
     pub(super) standing: Standing,
+}
+
+impl Waiter {
+    /// Its caller does, after a refusal.
+    pub(super) fn goes_on_waiting(&self, now: Instant) -> bool {
+        now < self.wait_until && !self.params.wait.is_zero()
+    }
+
+    pub(super) const fn is_exclusive(&self) -> bool {
+        matches!(self.params.mode, Mode::Exclusive)
+    }
 }
 
 /// All behind the front. Each can leave cheaply from anywhere.
@@ -28,11 +45,14 @@ pub(super) struct Queue {
     places: BTreeMap<SectionId, u64>,
     ends: BTreeSet<(Instant, u64)>,
     joined: u64,
+    /// So many are to have the key alone.
+    exclusive: usize,
 }
 
 impl Queue {
     pub(super) fn join(&mut self, waiter: Waiter) {
         self.joined += 1;
+        self.exclusive += usize::from(waiter.is_exclusive());
         self.places.insert(waiter.section, self.joined);
         self.ends.insert((waiter.wait_until, self.joined));
         self.waiting.insert(self.joined, waiter);
@@ -40,6 +60,11 @@ impl Queue {
 
     pub(super) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
+    }
+
+    /// Whether all are to share the key.
+    pub(super) const fn is_of_readers(&self) -> bool {
+        self.exclusive == 0
     }
 
     pub(super) fn first(&self) -> Option<&Waiter> {
@@ -71,6 +96,7 @@ impl Queue {
 
     fn take(&mut self, place: u64) -> Option<Waiter> {
         let waiter = self.waiting.remove(&place)?;
+        self.exclusive -= usize::from(waiter.is_exclusive());
         self.places.remove(&waiter.section);
         self.ends.remove(&(waiter.wait_until, place));
         if self.is_empty() {
@@ -105,6 +131,7 @@ mod tests {
                 lost_attempts: 0,
                 asks_all: false,
                 split: None,
+                met_readers: false,
                 standing: Standing::default(),
             });
         }

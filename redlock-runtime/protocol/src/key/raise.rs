@@ -8,7 +8,7 @@ impl Key {
         let Front::Held(held) = &mut self.front else {
             return None;
         };
-        let is_it = held.section.as_ref().is_some_and(|one| one.id == section);
+        let is_it = held.section(section).is_some();
         is_it.then_some(held)
     }
 

@@ -7,7 +7,8 @@ use super::{
     Cx, Waiter,
     question::{Kind, Question},
     round::{Progress, Round},
-    turn::{BLOCK, Held, TURN},
+    section::Section,
+    turn::{BLOCK, Held, REJOIN, TURN},
 };
 use crate::{
     action::Release,
@@ -27,12 +28,18 @@ impl Held {
 
     /// When to refresh the turn while a section has the lock, if that is not being done.
     pub(super) fn refresh_at(&self, next: Option<&Waiter>) -> Option<Instant> {
-        let section = self.section.as_ref().filter(|_| self.refresh.is_none())?;
+        if self.refresh.is_some() {
+            return None;
+        }
+        let wanted = |section: &Section| {
+            let asked = section.wants_extension.then_some(section.granted);
+            [section.renew_at, asked].into_iter().flatten().min()
+        };
+        let last = self.sections.iter().max_by_key(|section| section.granted)?;
         let dues = [
-            section.renew_at,
-            section.wants_extension.then_some(section.granted),
-            next.and_then(|next| self.refresh_ahead_at(section, next)),
-            self.verify_at(section),
+            self.sections.iter().filter_map(wanted).min(),
+            next.and_then(|next| self.refresh_ahead_at(last, next)),
+            self.verify_at(last),
         ];
         dues.into_iter().flatten().min()
     }
@@ -41,22 +48,23 @@ impl Held {
     /// False if neither has a use for it.
     pub(super) fn refresh(&mut self, next: Option<&Waiter>, cx: &mut Cx<'_>) -> bool {
         let now = cx.now();
-        let next = next.filter(|_| !self.is_single);
-        let params = [
-            self.section.as_ref().map(|section| section.params),
-            next.map(|next| next.params),
-        ];
-        let params = params.into_iter().flatten();
+        let next = next.filter(|_| !self.is_single || self.is_shared());
+        let params = self.sections.iter().map(|section| section.params);
+        let params = params.chain(next.map(|next| next.params));
         // The holder must not lose its lease because the next waiter can wait for longer.
         let timeout = params.clone().map(|params| params.round_timeout()).min();
         let longest = params.max_by_key(LockParams::key_ttl);
         let Some((params, timeout)) = longest.zip(timeout) else {
             return false;
         };
-        if let Some(section) = &mut self.section {
+        for section in &mut self.sections {
             section.renew_at = None;
         }
-        let raise_to = self.section.as_ref().and_then(|section| section.raise_to);
+        let raise_to = self
+            .sections
+            .iter()
+            .filter_map(|section| section.raise_to)
+            .max();
         let proposal = self.next_proposal(now);
         let block = match (next, raise_to) {
             (None, None) => None,
@@ -68,7 +76,7 @@ impl Held {
         let question = Question {
             kind: Kind::Extend,
             params,
-            spare: next.map_or(Duration::ZERO, |_| TURN),
+            spare: next.map_or(Duration::ZERO, |_| self.spare(&params)),
             block,
             is_repeated: self.least_proposal.is_some(),
             in_order: None,
@@ -77,6 +85,16 @@ impl Held {
         let closes_at = now.after(timeout);
         self.refresh = Some(Round::extend(question, &mut self.claim, closes_at, cx));
         true
+    }
+
+    /// For how much longer than they need the keys live if they are written. All other readers are told
+    /// of each write, so it is seldom where turns are shared.
+    fn spare(&self, params: &LockParams) -> Duration {
+        if self.is_shared() {
+            TURN.max(params.lease / 20)
+        } else {
+            TURN
+        }
     }
 
     /// Takes in what has become of the refresh. True if it has just been won, so that a section can
@@ -117,6 +135,10 @@ impl Held {
         least_proposal: Option<Token>,
         cx: &mut Cx<'_>,
     ) {
+        if self.is_shared() {
+            // It may have given up, and readers that wait must not wait for long ones to end.
+            self.claim.has_remote_waiter = self.claim.is_waited_for;
+        }
         self.won_at = round.started;
         self.took = cx.now().since(round.started);
         self.ttl = round.question.params.key_ttl();
@@ -125,17 +147,17 @@ impl Held {
         let rises = |block: &Block| block.lies_above(self.token);
         if let Some(block) = block.filter(rises) {
             self.reach = block.last();
-            if let Some(section) = &mut self.section {
+            for section in &mut self.sections {
                 section.raise_to.take_if(|reach| *reach <= block.last());
             }
             self.block = Some(block);
             self.block_at = round.started;
         }
         self.reports.answer_before(round.id, Release::Released, cx);
-        if let Some(section) = &mut self.section
-            && let Some(answer) = section.on_extended(round.started)
-        {
-            cx.answer(section.id, answer);
+        for section in &mut self.sections {
+            if let Some(answer) = section.on_extended(round.started) {
+                cx.answer(section.id, answer);
+            }
         }
         self.put_back_missing(cx);
     }
@@ -144,10 +166,12 @@ impl Held {
         self.has_failed = true;
         let now = cx.now();
         self.watch_at.get_or_insert(now);
-        if let Some(section) = &mut self.section
-            && let Some(answer) = section.on_not_extended(round.into_verdicts(), cx.now())
-        {
-            cx.answer(section.id, answer);
+        self.join_at = now.after(REJOIN);
+        let verdicts = round.into_verdicts();
+        for section in &mut self.sections {
+            if let Some(answer) = section.on_not_extended(verdicts.clone(), now) {
+                cx.answer(section.id, answer);
+            }
         }
     }
 }

@@ -15,7 +15,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use super::{Ask, Cx, claim::Claim, report::Reports};
 use crate::{
     action::Release,
-    message::{NodeId, Owner, Reply, Request},
+    message::{Mode, NodeId, Owner, Reply, Request},
     node::Nodes,
     rules::{quorum, validity::outlasting},
     time::Instant,
@@ -41,6 +41,7 @@ pub(super) struct Releases {
 #[derive(Debug)]
 struct Open {
     owner: Owner,
+    mode: Mode,
     places: Vec<Place>,
     /// The keys have expired by themselves after this.
     until: Instant,
@@ -80,6 +81,7 @@ impl Releases {
         };
         let mut open = Open {
             owner: claim.owner,
+            mode: claim.mode,
             places: vec![nothing; cx.nodes.count()],
             until: cx.now().after(claim.ttl),
             keep_until: claim.keep_until,
@@ -228,6 +230,7 @@ impl Open {
         let body = Request::Release {
             key: Arc::clone(&cx.name),
             owner: self.owner,
+            mode: self.mode,
             keep: left.filter(|left| !left.is_zero()).map(outlasting),
         };
         let is_sent = cx.tell(node, Ask::Release(self.owner), body);

@@ -10,7 +10,7 @@ use super::question::{Fanout, Question};
 use crate::{
     action::{Cause, Verdict},
     ask::RoundId,
-    message::{NodeId, Owner, Reply},
+    message::{Mode, NodeId, Owner, Reply},
     rules::{
         ballot::Ballot,
         numbers::Numbers,
@@ -270,12 +270,16 @@ impl Round {
         self.ballot.pending().saturating_sub(not_asked)
     }
 
-    pub(super) fn into_verdicts(self) -> Vec<Verdict> {
-        let mut verdicts = self.ballot.into_verdicts();
+    pub(super) fn verdicts(&self) -> Vec<Verdict> {
+        let mut verdicts = self.ballot.verdicts().to_vec();
         for node in &self.fanout.order[self.fanout.reached..] {
             verdicts[node.0] = Verdict::NotAsked;
         }
         verdicts
+    }
+
+    pub(super) fn into_verdicts(self) -> Vec<Verdict> {
+        self.verdicts()
     }
 
     /// The owner that has most of the nodes that refused, if any has refused. Clients of other
@@ -285,7 +289,12 @@ impl Round {
         owners.max_by_key(|&owner| self.held_by(owner))
     }
 
+    /// Readers that keep a reader out, because a process waits to have the key alone, are no owner: none
+    /// of them need have a majority.
     fn held_by(&self, owner: Option<Owner>) -> usize {
+        if owner == Some(Owner::READERS) && self.question.params.mode == Mode::Shared {
+            return 0;
+        }
         let is_theirs = |holder: &&(NodeId, Option<Owner>)| holder.1 == owner;
         self.holders.iter().filter(is_theirs).count()
     }

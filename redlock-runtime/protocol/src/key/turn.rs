@@ -18,6 +18,11 @@
 //!   lies above the last token that was handed out here.
 //! - A stuck section cannot hold the lock for ever: past its deadline nothing is refreshed.
 //!
+//! A turn that is *shared* has several sections at once, readers, and only such: each with its lease and
+//! a token of its own. A reader joins those that have the lock under the same rule by which a section
+//! begins after another, and not once another process has waited to have the lock alone for as long as a
+//! turn may take. A reader that is over does not end the turn of the others.
+//!
 //! The turn of a section that is to have the lock for *at least* some time ends with the section, if
 //! that ends sooner: the nodes keep the key for the rest of the time, from this process as well.
 
@@ -31,7 +36,7 @@ use super::{
 };
 use crate::{
     action::{Answer, Loss, Release, Verdict},
-    message::SectionId,
+    message::{Mode, SectionId},
     rules::{
         backoff::jitter,
         token::{Block, Token},
@@ -70,11 +75,20 @@ const SHORTEST_COOLDOWN: Duration = Duration::from_millis(5);
 /// The longest: the round may have been slow for a reason that has passed.
 const LONGEST_COOLDOWN: Duration = Duration::from_millis(250);
 
-/// The turn, and the section that has the lock now.
+/// When readers could not join, the nodes are asked again after so long: the process that waits to have
+/// the lock alone may have given up.
+pub(super) const REJOIN: Duration = Duration::from_millis(50);
+
+/// The turn, and the sections that have the lock now.
 #[derive(Debug)]
 pub(super) struct Held {
     pub(super) claim: Claim,
-    pub(super) section: Option<Section>,
+    /// One at the most, unless the turn is shared.
+    pub(super) sections: Vec<Section>,
+    /// Those that are over beside others that go on, and have not let go.
+    pub(super) over: Vec<SectionId>,
+    /// No reader joins before, if the nodes would have to be asked.
+    pub(super) join_at: Instant,
     began: Instant,
     /// How long the last won round took.
     pub(super) took: Duration,
@@ -106,7 +120,9 @@ impl Held {
     pub(super) fn begin(claim: Claim, round: &Round, block: Option<Block>, cx: &Cx<'_>) -> Self {
         Self {
             claim,
-            section: None,
+            sections: Vec::new(),
+            over: Vec::new(),
+            join_at: cx.now(),
             began: cx.now(),
             took: cx.now().since(round.started),
             won_at: round.started,
@@ -135,20 +151,40 @@ impl Held {
         let section = Section::new(id, waiter.params, owner, self.won_at, cx.now());
         let deadline = section.deadline;
         let at_least = section.params.at_least;
-        let is_kept = !at_least.is_zero();
+        let is_kept = !at_least.is_zero() && !self.is_shared();
         self.claim.keep_until = is_kept.then(|| self.won_at.after(at_least));
-        self.section = Some(section);
+        self.sections.push(section);
+        self.join_at = cx.now();
         cx.answer(id, Answer::Granted { deadline, token });
+    }
+
+    pub(super) const fn is_shared(&self) -> bool {
+        matches!(self.claim.mode, Mode::Shared)
+    }
+
+    /// The next waiter, if a turn of this kind is of use to it.
+    fn of_its_kind<'a>(&self, next: Option<&'a Waiter>) -> Option<&'a Waiter> {
+        next.filter(|next| next.params.mode == self.claim.mode)
     }
 
     /// This section, if it has the lock.
     pub(super) fn section(&mut self, id: SectionId) -> Option<&mut Section> {
-        self.section.as_mut().filter(|section| section.id == id)
+        self.sections.iter_mut().find(|section| section.id == id)
+    }
+
+    /// It has not let go.
+    pub(super) fn has(&self, id: SectionId) -> bool {
+        self.sections.iter().any(|section| section.id == id) || self.over.contains(&id)
     }
 
     /// The section lets go. What became of the release is known at once if its lease is over.
-    pub(super) fn on_end(&mut self, report: bool, cx: &Cx<'_>) -> Option<Release> {
-        let section = self.section.take()?;
+    pub(super) fn on_end(&mut self, id: SectionId, report: bool, cx: &Cx<'_>) -> Option<Release> {
+        self.over.retain(|over| *over != id);
+        let place = self.sections.iter().position(|section| section.id == id);
+        let Some(place) = place else {
+            return Some(Release::AlreadyExpired);
+        };
+        let section = self.sections.swap_remove(place);
         if cx.now() >= section.deadline {
             return Some(Release::AlreadyExpired);
         }
@@ -168,16 +204,27 @@ impl Held {
         let dues = [
             self.refresh.as_ref().map(|round| round.next_due(now)),
             self.reports.next_due(),
-            self.section.as_ref().map(|section| section.deadline),
-            self.refresh_at(next),
+            self.sections.iter().map(|section| section.deadline).min(),
+            self.refresh_at(self.of_its_kind(next)),
+            self.asks_to_join_at(next),
             self.watch_at,
         ];
         dues.into_iter().flatten().min()
     }
 
+    /// When to ask the nodes whether the next waiter can join the readers.
+    fn asks_to_join_at(&self, next: Option<&Waiter>) -> Option<Instant> {
+        let is_wanted = self.is_shared() && self.of_its_kind(next).is_some();
+        let can_ask = self.refresh.is_none() && !self.sections.is_empty();
+        (is_wanted && can_ask).then_some(self.join_at)
+    }
+
     /// When to refresh the turn so that the next section need not wait for it. Not while a section
     /// runs for longer than a block stays young: then it is refreshed once that is over.
     pub(super) fn refresh_ahead_at(&self, section: &Section, next: &Waiter) -> Option<Instant> {
+        if self.is_shared() {
+            return None;
+        }
         let fresh = next.params.freshness();
         let at = self.block_at.after(fresh / 2);
         let is_short = at < section.granted.after(fresh) && at < section.deadline;
@@ -224,22 +271,50 @@ impl Held {
     /// the lock for long enough.
     fn has_had_its_share(&self, now: Instant) -> bool {
         let is_kept = self.claim.keep_until.is_some_and(|until| now < until);
-        is_kept || self.is_single || self.claim.has_remote_waiter && now.since(self.began) >= TURN
+        let is_single = self.is_single && (self.sections.is_empty() || !self.is_shared());
+        is_kept || is_single || self.claim.has_remote_waiter && now.since(self.began) >= TURN
+    }
+
+    /// Ends the sections that are late, beside others that go on. True if there are any of both.
+    fn end_late(&mut self, cx: &mut Cx<'_>) -> bool {
+        let now = cx.now();
+        let is_late = |section: &Section| section.deadline <= now;
+        let late = self
+            .sections
+            .iter()
+            .filter(|section| is_late(section))
+            .count();
+        if late == 0 || late == self.sections.len() {
+            return false;
+        }
+        for section in self.sections.extract_if(.., |section| is_late(section)) {
+            let asked = self.refresh.as_ref().map(Round::verdicts);
+            let verdicts = asked.unwrap_or(section.failed);
+            self.over.push(section.id);
+            cx.answer(section.id, Answer::Over(Loss::Expired { verdicts }));
+        }
+        true
     }
 
     /// What the nodes said in the round that did not extend the lease in time.
     fn verdicts(&mut self) -> Vec<Verdict> {
-        let failed = self.section.as_mut().map(|section| &mut section.failed);
+        let failed = self.sections.first_mut().map(|section| &mut section.failed);
         let failed = failed.map(std::mem::take).unwrap_or_default();
         self.refresh.take().map_or(failed, Round::into_verdicts)
     }
 
     #[cfg(debug_assertions)]
     pub(super) fn invariants(&self) {
-        if let Some(section) = &self.section {
-            let last = self.won_at.after(self.ttl);
+        let last = self.won_at.after(self.ttl);
+        for section in &self.sections {
             assert!(section.deadline < last, "a lease ends before its keys do");
+            assert!(
+                section.params.mode == self.claim.mode,
+                "it is of the kind of its turn"
+            );
         }
+        let count = self.sections.len();
+        assert!(count <= 1 || self.is_shared(), "one section has the lock");
     }
 }
 
@@ -249,9 +324,11 @@ impl Key {
         let Front::Held(held) = &mut self.front else {
             return false;
         };
-        let section = held.section.as_ref();
         // The clock first: a majority that replies after the deadline extends nothing.
-        if section.is_some_and(|section| section.deadline <= now) {
+        if held.end_late(cx) {
+            return true;
+        }
+        if held.sections.iter().any(|section| section.deadline <= now) {
             let verdicts = held.verdicts();
             self.end_under_holder(Loss::Expired { verdicts }, cx);
             return true;
@@ -263,10 +340,44 @@ impl Key {
         let is_just_won = held.advance_refresh(cx);
         held.reports.answer_late(cx);
         held.watch_if_due(cx);
-        match held.section {
-            Some(_) => held.refresh_if_due(self.queue.first(), cx),
-            None => self.next_section(is_just_won, cx),
+        if held.sections.is_empty() {
+            return self.next_section(is_just_won, cx);
         }
+        self.join(is_just_won, cx) || self.refresh_if_due(cx)
+    }
+
+    fn refresh_if_due(&mut self, cx: &mut Cx<'_>) -> bool {
+        let Front::Held(held) = &mut self.front else {
+            return false;
+        };
+        let next = held.of_its_kind(self.queue.first());
+        held.refresh_if_due(next, cx)
+    }
+
+    /// Lets the next waiter join the readers that have the lock. True if it has joined, or the nodes are
+    /// asked whether it can.
+    fn join(&mut self, is_just_won: bool, cx: &mut Cx<'_>) -> bool {
+        let now = cx.now();
+        let Front::Held(held) = &mut self.front else {
+            return false;
+        };
+        let next = held.of_its_kind(self.queue.first());
+        let Some(next) = next.filter(|_| held.is_shared()) else {
+            return false;
+        };
+        let is_over = held.has_had_its_share(now);
+        if !is_over && held.can_start(&next.params, is_just_won, now) {
+            if let Some(waiter) = self.queue.pop() {
+                held.start(waiter, cx);
+            }
+            return true;
+        }
+        // A round that brought all that was wanted was of no use, so the next one would not be either.
+        if is_just_won && (is_over || held.block_at == held.won_at) {
+            held.join_at = now.after(REJOIN);
+        }
+        let asks = held.asks_to_join_at(Some(next)).is_some_and(|at| at <= now);
+        asks && held.refresh(Some(next), cx)
     }
 
     /// No section has the lock. True if that has changed, or the turn has ended.
@@ -280,7 +391,8 @@ impl Key {
         // than its own lease needs: an extension never makes them live for less.
         let fits =
             |next: &&Waiter| held.claim.ttl <= 2 * next.params.key_ttl() && !next.params.is_fair;
-        let next = self.queue.first().filter(|_| !is_over).filter(fits);
+        let next = held.of_its_kind(self.queue.first());
+        let next = next.filter(|_| !is_over).filter(fits);
         let Some(next) = next else {
             self.end_turn(cx);
             return true;
@@ -304,12 +416,18 @@ impl Key {
         let Front::Held(held) = self.take_front() else {
             return;
         };
+        if !held.over.is_empty() {
+            return self.get_stuck(held, cx);
+        }
         let cooldown = if cx.out.settings.mixed_fleet {
             // They leave no hint and hear nothing: they ask again after a random time.
             Some(jitter(LONGEST_MIXED_COOLDOWN, cx.random()))
         } else {
             // The others have to hear that the lock is free, to read it, and to ask for it.
-            let delay = (4 * held.took).clamp(SHORTEST_COOLDOWN, LONGEST_COOLDOWN);
+            // Readers are not to be back before one that waits to have it alone, and may defer.
+            let rounds = if held.is_shared() { 8 } else { 4 };
+            let shortest = SHORTEST_COOLDOWN * rounds / 4;
+            let delay = (rounds * held.took).clamp(shortest, LONGEST_COOLDOWN);
             held.claim.has_remote_waiter.then_some(delay)
         };
         self.stand_back_until = cooldown.map(|time| cx.now().after(time));

@@ -194,8 +194,24 @@ impl Key {
         if backoff.reads.end() && reply.is_some() {
             return self.read(node, cx);
         }
+        let waiter = &mut backoff.waiter;
+        let is_of_readers = matches!(
+            reply,
+            Some(Reply::Taken {
+                owner: Some(Owner::READERS)
+            })
+        );
+        if is_of_readers && !waiter.is_exclusive() {
+            // It can join them, unless it has tried: then it waits for the process that is to go first.
+            if !waiter.met_readers && self.stand_back_until.is_none() {
+                waiter.met_readers = true;
+                backoff.ask_at = Some(cx.now());
+            }
+            return;
+        }
         match reply {
             Some(Reply::Taken { owner }) => {
+                waiter.met_readers = false;
                 backoff.ask_at = None;
                 backoff.waiter.standing.on_turn_of(owner, cx.now());
                 self.order.on_turn_of(owner.map(Owner::process));
@@ -209,7 +225,7 @@ impl Key {
                 let waiter = &backoff.waiter;
                 let pause = match waiter.params.is_fair {
                     true => waiter.standing.defer_by(round),
-                    false => self.order.defer_by(round, cx.random()),
+                    false => self.order.defer_by(round, waiter.met_readers, cx.random()),
                 };
                 backoff.ask_at = Some(cx.now().after(pause));
             }

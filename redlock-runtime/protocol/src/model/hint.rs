@@ -2,7 +2,7 @@
 
 use super::{Model, Moment, vote::Vote};
 use crate::{
-    message::{Owner, Process},
+    message::{Mode, Owner, Process},
     rules::token::{fingerprint, split_slot, stripe},
 };
 
@@ -12,16 +12,19 @@ pub(super) struct Hint {
     second: u64,
     key: u64,
     process: Process,
+    mode: Mode,
 }
 
 impl Model {
     /// Leaves a hint, unless one of this very second stands there for this key that does its
-    /// duty: it is of another process than the holder's.
+    /// duty: it is of another process than the holder's, and of one that waits to have the key alone
+    /// if this one does.
     pub(super) fn leave_hint(&mut self, vote: Vote<'_>, holder: Option<Owner>, at: Moment) {
         let hint = Hint::new(vote, at);
         let stands = |old: &Hint| {
             old.second == hint.second
                 && old.key == hint.key
+                && (old.mode == Mode::Exclusive || hint.mode == Mode::Shared)
                 && holder.is_none_or(|holder| old.process != holder.process())
         };
         let place = place(vote.key);
@@ -30,12 +33,24 @@ impl Model {
         }
     }
 
+    /// The process waits no more, and must not stop readers that come after it.
+    pub(super) fn remove_own_hint(&mut self, vote: Vote<'_>, at: Moment) {
+        let ours = Hint::new(vote, at);
+        let place = place(vote.key);
+        let hint = self.hints.get(&place);
+        if hint.is_some_and(|hint| hint.key == ours.key && hint.process == ours.process) {
+            self.hints.remove(&place);
+        }
+    }
+
+    /// Another process waits. Readers hinder only those that wait to have the key alone.
     pub(super) fn has_remote_waiter(&self, vote: Vote<'_>, at: Moment) -> bool {
         let ours = Hint::new(vote, at);
         self.hints.get(&place(vote.key)).is_some_and(|hint| {
             hint.second.abs_diff(ours.second) <= 1
                 && hint.key == ours.key
                 && hint.process != ours.process
+                && (hint.mode == Mode::Exclusive || vote.mode == Mode::Exclusive)
         })
     }
 }
@@ -54,6 +69,7 @@ impl Hint {
             second: at.wall_micros / 1_000_000,
             key: fingerprint(vote.key),
             process: vote.owner.process(),
+            mode: vote.mode,
         }
     }
 }

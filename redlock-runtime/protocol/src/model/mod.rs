@@ -6,20 +6,16 @@
 mod admission;
 mod hint;
 mod queue;
+mod readers;
 #[cfg(test)]
 mod tests;
 mod vote;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use self::{
-    admission::Loss,
-    hint::Hint,
-    queue::Queue,
-    vote::{Longest, Vote},
-};
+use self::{admission::Loss, hint::Hint, queue::Queue, readers::Reader, vote::Longest};
 use crate::{
-    message::{AdmissionId, LossRecord, Marker, Owner, Record, Reply, Request},
+    message::{AdmissionId, LossRecord, Marker, Mode, Owner, Record, Reply, Request},
     rules::token::Token,
     time::Instant,
 };
@@ -40,9 +36,7 @@ pub struct Model {
     pub server: Option<Arc<str>>,
     /// No keys have been flushed or swapped away since the process was started.
     pub is_unflushed: bool,
-    keys: BTreeMap<Arc<str>, Key>,
-    /// What clients of other libraries have set their keys to.
-    foreign: BTreeMap<Arc<str>, Arc<str>>,
+    keys: BTreeMap<Arc<str>, Stored>,
     marker: Option<Marker>,
     loss: Option<Loss>,
     max_ttl: Option<Duration>,
@@ -59,10 +53,26 @@ pub struct Model {
 /// What stands under the name of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// Whose it is; `None` if it was not made by a client of this library.
+    /// Whose it is, or [`Owner::READERS`]; `None` if it was not made by a client of this library.
     pub owner: Option<Owner>,
     /// When it is gone; `None` if never.
     pub expires: Option<Instant>,
+}
+
+/// A key, with its value.
+#[derive(Clone, Debug)]
+struct Stored {
+    value: Value,
+    expires: Option<Instant>,
+}
+
+#[derive(Clone, Debug)]
+enum Value {
+    Owner(Owner),
+    /// One for each owner that shares the key.
+    Readers(Vec<Reader>),
+    /// What a client of another library has set it to, if that is known.
+    Foreign(Option<Arc<str>>),
 }
 
 /// The field that holds no counter, or one without room for the block.
@@ -115,35 +125,18 @@ impl Model {
                 };
                 self.admit(marker, *evidence, *floor, *max_ttl, at)
             }
-            Request::Acquire {
-                key,
-                owner,
-                ttl,
-                block,
-                waits,
-                ticket,
-                ..
-            } => {
-                let vote = Vote::new(key, *owner, *ttl, Some(*block));
-                match ticket {
-                    None => self.acquire(vote, *waits, at),
-                    Some(ticket) => self.acquire_in_order(vote, *waits, *ticket, at),
-                }
+            Request::Acquire { .. } | Request::Extend { .. } | Request::PutBack { .. } => {
+                self.vote(request, at)
             }
             Request::Leave { key, process } => Ok(self.leave(key, *process)),
-            Request::Extend {
+            Request::Watch { key, owner } => Ok(self.watch(key, *owner, at.now)),
+            Request::Release {
                 key,
                 owner,
-                ttl,
-                spare,
-                block,
-                ..
-            } => self.extend(Vote::new(key, *owner, *ttl, *block), *spare, at),
-            Request::PutBack {
-                key, owner, ttl, ..
-            } => Ok(self.put_back(Vote::new(key, *owner, *ttl, None), at)),
-            Request::Watch { key, owner } => Ok(self.watch(key, *owner, at.now)),
-            Request::Release { key, owner, keep } => Ok(self.release(key, *owner, *keep, at.now)),
+                mode: Mode::Exclusive,
+                keep,
+            } => Ok(self.release(key, *owner, *keep, at.now)),
+            Request::Release { key, owner, .. } => Ok(self.release_reader(key, *owner, at.now)),
         };
         replied.unwrap_or_else(Overflow::into_reply)
     }
@@ -165,7 +158,7 @@ impl Model {
     /// What stands under this name at this time.
     #[must_use]
     pub fn key(&self, name: &str, now: Instant) -> Option<Key> {
-        self.keys.get(name).copied().filter(|key| key.lives(now))
+        self.stored(name, now).map(Stored::key)
     }
 
     /// The record as it stands.
@@ -188,17 +181,38 @@ impl Model {
 
     /// All keys that there are at this time, by name.
     pub fn keys(&self, now: Instant) -> impl Iterator<Item = (&Arc<str>, Key)> {
-        let keys = self.keys.iter().map(|(name, key)| (name, *key));
-        keys.filter(move |(_, key)| key.lives(now))
+        let keys = self.keys.iter().filter(move |(_, key)| key.lives(now));
+        keys.map(|(name, key)| (name, key.key()))
     }
 
-    /// Sets or deletes a key, whatever stands there.
-    pub fn set_key(&mut self, name: Arc<str>, key: Option<Key>) {
-        self.foreign.remove(&name);
-        match key {
-            Some(key) => self.keys.insert(name, key),
-            None => self.keys.remove(&name),
+    /// What each owner has of what stands under this name: several only if they share it. A part that
+    /// has expired stays until the key is written again.
+    #[must_use]
+    pub fn parts(&self, name: &str, now: Instant) -> Vec<Key> {
+        let Some(stored) = self.stored(name, now) else {
+            return Vec::new();
         };
+        let part = |reader: &Reader| Key {
+            owner: Some(reader.owner),
+            expires: Some(reader.expires),
+        };
+        match &stored.value {
+            Value::Readers(readers) => readers.iter().map(part).collect(),
+            _ => vec![stored.key()],
+        }
+    }
+
+    /// Sets or deletes a key, whatever stands there. It is not shared.
+    pub fn set_key(&mut self, name: Arc<str>, key: Option<Key>) {
+        match key {
+            Some(Key { owner, expires }) => {
+                let value = owner.map_or(Value::Foreign(None), Value::Owner);
+                self.keys.insert(name, Stored { value, expires });
+            }
+            None => {
+                self.keys.remove(&name);
+            }
+        }
     }
 
     /// `SET NX PX` by a client of another library; with `None` the key never expires. Returns whether
@@ -212,23 +226,24 @@ impl Model {
     ) -> bool {
         let is_free = self.key(name, now).is_none();
         if is_free {
-            let key = Key {
-                owner: None,
+            let key = Stored {
+                value: Value::Foreign(Some(value.into())),
                 expires: ttl.map(|ttl| now.after(ttl)),
             };
             self.keys.insert(Arc::clone(name), key);
-            self.foreign.insert(Arc::clone(name), value.into());
         }
         is_free
     }
 
     /// Compare and delete by a client of another library. Returns whether it was deleted.
     pub fn delete_foreign(&mut self, name: &str, value: &str, now: Instant) -> bool {
-        let is_foreign = self.key(name, now).is_some_and(|key| key.owner.is_none());
-        let is_its = is_foreign && self.foreign.get(name).is_some_and(|text| **text == *value);
+        let stored = self.stored(name, now);
+        let is_its = stored.is_some_and(|key| match &key.value {
+            Value::Foreign(text) => text.as_deref() == Some(value),
+            _ => false,
+        });
         if is_its {
             self.keys.remove(name);
-            self.foreign.remove(name);
         }
         is_its
     }
@@ -246,10 +261,15 @@ impl Model {
     }
 
     fn watch(&self, key: &str, owner: Option<Owner>, now: Instant) -> Reply {
-        match self.key(key, now) {
-            None => Reply::Free,
-            Some(held) if held.owner.is_some() && held.owner == owner => Reply::Ours,
-            Some(held) => Reply::Taken { owner: held.owner },
+        let Some(held) = self.stored(key, now) else {
+            return Reply::Free;
+        };
+        match owner {
+            // Also if that reader has expired: its client does not know the time of the node.
+            Some(owner) if held.value.names(owner) => Reply::Ours,
+            _ => Reply::Taken {
+                owner: held.value.owner(),
+            },
         }
     }
 
@@ -276,6 +296,10 @@ impl Model {
         Reply::Kept
     }
 
+    fn stored(&self, name: &str, now: Instant) -> Option<&Stored> {
+        self.keys.get(name).filter(|key| key.lives(now))
+    }
+
     fn is_admitted_as(&self, admission: AdmissionId) -> bool {
         let marker = self.marker.as_ref();
         marker.is_some_and(|marker| marker.admission == admission)
@@ -300,8 +324,41 @@ impl Model {
     }
 }
 
-impl Key {
+impl Stored {
     fn lives(&self, now: Instant) -> bool {
+        self.key().lives(now)
+    }
+
+    fn key(&self) -> Key {
+        Key {
+            owner: self.value.owner(),
+            expires: self.expires,
+        }
+    }
+}
+
+impl Value {
+    const fn owner(&self) -> Option<Owner> {
+        match self {
+            Self::Owner(owner) => Some(*owner),
+            Self::Readers(_) => Some(Owner::READERS),
+            Self::Foreign(_) => None,
+        }
+    }
+
+    fn names(&self, owner: Owner) -> bool {
+        match self {
+            Self::Owner(one) => *one == owner,
+            Self::Readers(readers) => readers.iter().any(|reader| reader.owner == owner),
+            Self::Foreign(_) => false,
+        }
+    }
+}
+
+impl Key {
+    /// It has not expired.
+    #[must_use]
+    pub fn lives(&self, now: Instant) -> bool {
         self.expires.is_none_or(|expires| now < expires)
     }
 

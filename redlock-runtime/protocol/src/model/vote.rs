@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Key, Model, Moment, Overflow};
+use super::{Model, Moment, Overflow, Stored, Value};
 use crate::{
-    message::{BlockRequest, Owner, Reply},
+    message::{BlockRequest, Mode, Owner, Reply, Request},
     rules::token::{Token, stripe},
     time::Instant,
 };
@@ -33,11 +33,51 @@ pub(super) struct Longest {
 pub(super) struct Vote<'a> {
     pub(super) key: &'a Arc<str>,
     pub(super) owner: Owner,
+    pub(super) mode: Mode,
     pub(super) ttl: Duration,
     pub(super) block: Option<BlockRequest>,
 }
 
 impl Model {
+    /// A request for a vote, of the admission that stands.
+    pub(super) fn vote(&mut self, request: &Request, at: Moment) -> Result<Reply, Overflow> {
+        match request {
+            Request::Acquire {
+                key,
+                owner,
+                mode,
+                ttl,
+                block,
+                waits,
+                ticket,
+                ..
+            } => {
+                let vote = Vote::new(key, (*owner, *mode), *ttl, Some(*block));
+                match ticket {
+                    None => self.acquire(vote, *waits, at),
+                    Some(ticket) => self.acquire_in_order(vote, *waits, *ticket, at),
+                }
+            }
+            Request::Extend {
+                key,
+                owner,
+                mode,
+                ttl,
+                spare,
+                block,
+                ..
+            } => self.extend(Vote::new(key, (*owner, *mode), *ttl, *block), *spare, at),
+            Request::PutBack {
+                key,
+                owner,
+                mode,
+                ttl,
+                ..
+            } => Ok(self.put_back(Vote::new(key, (*owner, *mode), *ttl, None), at)),
+            _ => unreachable!("{request:?} asks for no vote"),
+        }
+    }
+
     pub(super) fn acquire(
         &mut self,
         vote: Vote<'_>,
@@ -45,13 +85,24 @@ impl Model {
         at: Moment,
     ) -> Result<Reply, Overflow> {
         let block = self.next_block(vote, true, at)?;
-        if let Some(held) = self.key(vote.key, at.now) {
-            if waits {
+        let is_readers = |owner| vote.mode == Mode::Shared && owner == Some(Owner::READERS);
+        let held = self.key(vote.key, at.now);
+        // A process that waits to have the key alone must not wait for ever for the last of them. One that
+        // reads already has asked long ago, and must not shorten its own time.
+        let is_refused = |owner| {
+            let reads = self.expiry_of(vote, at.now).is_some();
+            !is_readers(owner) || reads || self.has_remote_waiter(vote, at)
+        };
+        if let Some(held) = held.filter(|held| is_refused(held.owner)) {
+            if waits && !is_readers(held.owner) {
                 self.leave_hint(vote, held.owner, at);
             }
             return Ok(held.as_reply(at.now));
         }
         self.set(vote, vote.ttl, at);
+        if vote.mode == Mode::Exclusive {
+            self.remove_own_hint(vote, at);
+        }
         let first = self.take(vote, block);
         self.raise_longest(vote.ttl, vote.block, at);
         Ok(Reply::Granted {
@@ -60,16 +111,11 @@ impl Model {
         })
     }
 
-    pub(super) fn extend(
-        &mut self,
-        vote: Vote<'_>,
-        spare: Duration,
-        at: Moment,
-    ) -> Result<Reply, Overflow> {
-        let remaining = match self.key(vote.key, at.now) {
-            Some(held) if held.owner == Some(vote.owner) => held.remaining(at.now),
-            _ => return Ok(Reply::NotOwner),
+    fn extend(&mut self, vote: Vote<'_>, spare: Duration, at: Moment) -> Result<Reply, Overflow> {
+        let Some(expires) = self.expiry_of(vote, at.now) else {
+            return Ok(Reply::NotOwner);
         };
+        let remaining = expires.map(|expires| expires.since(at.now));
         let block = self.next_block(vote, false, at)?;
         let mut ttl = vote.ttl;
         if remaining.is_some_and(|remaining| remaining < ttl) {
@@ -85,22 +131,44 @@ impl Model {
         })
     }
 
-    pub(super) fn put_back(&mut self, vote: Vote<'_>, at: Moment) -> Reply {
-        match self.key(vote.key, at.now) {
-            Some(held) if held.owner == Some(vote.owner) => return Reply::PutBack,
-            Some(held) => return held.as_reply(at.now),
-            None => {}
+    fn put_back(&mut self, vote: Vote<'_>, at: Moment) -> Reply {
+        if self.expiry_of(vote, at.now).is_some() {
+            return Reply::PutBack;
+        }
+        let is_readers = |owner| vote.mode == Mode::Shared && owner == Some(Owner::READERS);
+        let held = self.key(vote.key, at.now);
+        if let Some(held) = held.filter(|held| !is_readers(held.owner)) {
+            return held.as_reply(at.now);
         }
         self.set(vote, vote.ttl, at);
         self.raise_longest(vote.ttl, None, at);
         Reply::PutBack
     }
 
+    /// If the key is the owner's: when it expires, if it ever does.
+    fn expiry_of(&self, vote: Vote<'_>, now: Instant) -> Option<Option<Instant>> {
+        let held = self.stored(vote.key, now)?;
+        match (&held.value, vote.mode) {
+            (Value::Owner(owner), Mode::Exclusive) if *owner == vote.owner => Some(held.expires),
+            (Value::Readers(readers), Mode::Shared) => {
+                let reader = readers.iter().find(|reader| reader.owner == vote.owner)?;
+                reader.lives(now).then_some(Some(reader.expires))
+            }
+            _ => None,
+        }
+    }
+
     fn set(&mut self, vote: Vote<'_>, ttl: Duration, at: Moment) {
-        let owner = Some(vote.owner);
-        let expires = Some(at.now.after(ttl));
-        let key = Key { owner, expires };
-        self.keys.insert(Arc::clone(vote.key), key);
+        let expires = at.now.after(ttl);
+        match vote.mode {
+            Mode::Exclusive => {
+                let value = Value::Owner(vote.owner);
+                let expires = Some(expires);
+                self.keys
+                    .insert(Arc::clone(vote.key), Stored { value, expires });
+            }
+            Mode::Shared => self.set_reader(vote.key, vote.owner, Some(expires), at.now),
+        }
     }
 
     /// The first and the last number of the block, if one is wanted. An acquisition proposes a wall
@@ -156,15 +224,16 @@ impl Model {
 }
 
 impl<'a> Vote<'a> {
-    pub(super) const fn new(
+    const fn new(
         key: &'a Arc<str>,
-        owner: Owner,
+        (owner, mode): (Owner, Mode),
         ttl: Duration,
         block: Option<BlockRequest>,
     ) -> Self {
         Self {
             key,
             owner,
+            mode,
             ttl,
             block,
         }

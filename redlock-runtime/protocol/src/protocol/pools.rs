@@ -6,7 +6,7 @@ use super::Protocol;
 use crate::{
     action::{Answer, Cause, Refusal, Release},
     ask::PoolId,
-    message::SectionId,
+    message::{Mode, SectionId},
     pool::{Around, Pool, Step, Terms},
     rules::validity::LockParams,
     timer::Timer,
@@ -44,6 +44,8 @@ impl Protocol {
             permits,
             params: LockParams {
                 wait: Duration::ZERO,
+                // Each permit is one section's.
+                mode: Mode::Exclusive,
                 ..params
             },
         };

@@ -69,10 +69,6 @@ impl Ballot {
     pub(crate) fn verdicts(&self) -> &[Verdict] {
         &self.verdicts
     }
-
-    pub(crate) fn into_verdicts(self) -> Vec<Verdict> {
-        self.verdicts
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::time::Instant;
+use crate::{message::Mode, time::Instant};
 
 /// Extra key TTL that absorbs clock steps when none is configured: NTP daemons step clocks by
 /// up to 128 ms without asking, so half a second covers several such steps. It costs time only
@@ -25,6 +25,8 @@ const LONGEST_FRESHNESS: Duration = Duration::from_millis(50);
 /// What one lock asks of the protocol, checked and complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LockParams {
+    /// Whether the section shares the key with others that share it.
+    pub mode: Mode,
     /// How long the holder may trust the lock, counted from before the first send.
     pub lease: Duration,
     /// How much longer than the lease a node keeps the key, on top of the drift.
@@ -40,7 +42,7 @@ pub struct LockParams {
     /// The longest time from acquisition that renewals may keep the lock.
     pub max_hold: Option<Duration>,
     /// The shortest time from acquisition that the nodes keep the key, though the holder lets go
-    /// sooner. Not longer than the lease.
+    /// sooner. Not longer than the lease, and nothing to those that share the key.
     pub at_least: Duration,
     /// Waiters of all processes are served in the order in which they came.
     pub is_fair: bool,
@@ -134,6 +136,7 @@ impl LockParams {
     #[must_use]
     pub fn of(lease: Duration) -> Self {
         Self {
+            mode: Mode::Exclusive,
             lease,
             guard_band: default_guard_band(lease),
             node_timeout: default_node_timeout(lease),

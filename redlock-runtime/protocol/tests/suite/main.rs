@@ -21,6 +21,7 @@ mod permits;
 mod quarantine;
 mod queue;
 mod release;
+mod shared;
 mod shutdown;
 mod turn;
 mod world;

@@ -9,7 +9,7 @@ use std::{
 };
 
 use redlock_protocol::{
-    Action, Env, LockParams, Loss, NodeId, Protocol, Refusal, SectionId, Settings,
+    Action, Env, LockParams, Loss, Mode, NodeId, Protocol, Refusal, SectionId, Settings,
 };
 use tokio::sync::{
     oneshot::{self, error::TryRecvError},
@@ -63,6 +63,7 @@ fn ask(combiner: &Combiner, section: u64, key: &str) -> (Arc<Status>, Answer) {
         section: SectionId(section),
         keys: Keys::One(key.into()),
         params: LockParams {
+            mode: Mode::Exclusive,
             lease: LEASE,
             guard_band: LEASE / 10,
             node_timeout: LEASE / 20,

@@ -5,7 +5,8 @@ use std::{thread, time::Duration};
 
 use redis::{Connection, Value};
 use redlock_protocol::{
-    AdmissionId, BlockRequest, Evidence, LossId, Owner, Record, Reply, Request, Token, model::Model,
+    AdmissionId, BlockRequest, Evidence, LossId, Mode, Owner, Record, Reply, Request, Token,
+    model::Model,
 };
 
 use super::{
@@ -18,12 +19,12 @@ use crate::{
 };
 
 const TTL: Duration = Duration::from_secs(20);
-const ADMISSION: AdmissionId = AdmissionId(u64::MAX);
+pub(super) const ADMISSION: AdmissionId = AdmissionId(u64::MAX);
 const LOSS: LossId = LossId(u64::MAX - 1);
-const US: Owner = Owner(1 << 64 | 1);
-const THEM: Owner = Owner(2 << 64 | 1);
+pub(super) const US: Owner = Owner(1 << 64 | 1);
+pub(super) const THEM: Owner = Owner(2 << 64 | 1);
 
-fn report() -> Request {
+pub(super) fn report() -> Request {
     Request::ReportLoss {
         server: None,
         loss: LOSS,
@@ -32,7 +33,7 @@ fn report() -> Request {
     }
 }
 
-fn admit(wait: Duration) -> Request {
+pub(super) fn admit(wait: Duration) -> Request {
     Request::Admit {
         server: None,
         evidence: Evidence::Waited { loss: LOSS, wait },
@@ -55,10 +56,11 @@ fn first_start() -> Request {
     }
 }
 
-fn acquire(owner: Owner) -> Request {
+pub(super) fn acquire(owner: Owner) -> Request {
     Request::Acquire {
         key: "k".into(),
         owner,
+        mode: Mode::Exclusive,
         ttl: TTL,
         block: BlockRequest {
             proposal: Token(now()),
@@ -70,10 +72,11 @@ fn acquire(owner: Owner) -> Request {
     }
 }
 
-fn extend(owner: Owner) -> Request {
+pub(super) fn extend(owner: Owner) -> Request {
     Request::Extend {
         key: "k".into(),
         owner,
+        mode: Mode::Exclusive,
         ttl: TTL,
         spare: TTL,
         block: Some(BlockRequest {
@@ -84,26 +87,28 @@ fn extend(owner: Owner) -> Request {
     }
 }
 
-fn put_back(owner: Owner) -> Request {
+pub(super) fn put_back(owner: Owner) -> Request {
     Request::PutBack {
         key: "k".into(),
         owner,
+        mode: Mode::Exclusive,
         ttl: TTL,
         admission: ADMISSION,
     }
 }
 
-fn release(owner: Owner) -> Request {
+pub(super) fn release(owner: Owner) -> Request {
     let key = "k".into();
     Request::Release {
         key,
         owner,
+        mode: Mode::Exclusive,
         keep: None,
     }
 }
 
 /// Without the model.
-fn ask(connection: &mut Connection, request: &Request) -> Reply {
+pub(super) fn ask(connection: &mut Connection, request: &Request) -> Reply {
     ask_about(HASH, connection, request)
 }
 
@@ -115,7 +120,7 @@ fn ask_about(hash: &str, connection: &mut Connection, request: &Request) -> Repl
 }
 
 /// A server that votes.
-fn voting(server: &Server) -> Connection {
+pub(super) fn voting(server: &Server) -> Connection {
     let mut connection = server.connect(3);
     ask(&mut connection, &report());
     let reply = ask(&mut connection, &admit(Duration::ZERO));
@@ -124,13 +129,13 @@ fn voting(server: &Server) -> Connection {
     connection
 }
 
-fn is_refused(reply: &Reply, code: &str) -> bool {
+pub(super) fn is_refused(reply: &Reply, code: &str) -> bool {
     matches!(reply, Reply::Refused { message, is_untouched: true } if message.starts_with(code))
 }
 
 impl Twins {
     /// Asks until the server answers without a pause, on which everything begins anew.
-    fn ask_all(&mut self, requests: &[fn() -> Request]) -> Vec<Reply> {
+    pub(super) fn ask_all(&mut self, requests: &[fn() -> Request]) -> Vec<Reply> {
         'anew: loop {
             let mut replies = Vec::new();
             for request in requests {

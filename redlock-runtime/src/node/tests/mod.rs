@@ -5,6 +5,7 @@ mod cases;
 mod random;
 mod server;
 mod session;
+mod shared;
 
 use std::{
     collections::{BTreeMap, VecDeque},

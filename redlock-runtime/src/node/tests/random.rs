@@ -3,8 +3,8 @@
 use std::{sync::Arc, thread, time::Duration};
 
 use redlock_protocol::{
-    AdmissionId, BlockRequest, Evidence, LossId, Owner, Reply, Request, SectionId, Ticket, Token,
-    model::Key, stripe,
+    AdmissionId, BlockRequest, Evidence, LossId, Mode, Owner, Reply, Request, SectionId, Ticket,
+    Token, model::Key, stripe,
 };
 
 use super::{Server, Twins, now};
@@ -110,19 +110,24 @@ impl Maker {
         let key = self.random.pick(&self.keys);
         let owner = self.random.pick(&self.owners);
         let ttl = Duration::from_millis(1 + self.random.below(30));
+        let mode = self
+            .random
+            .pick(&[Mode::Exclusive, Mode::Shared, Mode::Shared]);
         match self.random.below(100) {
             0..30 => Request::Acquire {
                 key,
                 owner,
+                mode,
                 ttl,
                 block: self.block(now),
                 admission: self.admission(),
                 waits: self.random.one_in(2),
-                ticket: self.ticket(),
+                ticket: self.ticket().filter(|_| mode == Mode::Exclusive),
             },
             30..60 => Request::Extend {
                 key,
                 owner,
+                mode,
                 ttl,
                 spare: Duration::from_millis(self.random.below(20)),
                 block: self.random.one_in(2).then(|| self.block(now)),
@@ -131,6 +136,7 @@ impl Maker {
             60..68 => Request::PutBack {
                 key,
                 owner,
+                mode,
                 ttl,
                 admission: self.admission(),
             },
@@ -141,7 +147,8 @@ impl Maker {
             76..86 => Request::Release {
                 key,
                 owner,
-                keep: self.random.one_in(3).then_some(ttl),
+                mode,
+                keep: (mode == Mode::Exclusive && self.random.one_in(3)).then_some(ttl),
             },
             86..88 => Request::Leave {
                 key,
@@ -241,6 +248,9 @@ impl Maker {
                     "x",
                     "67E55044-10B1-426F-9247-BB680E5FE0C8",
                     "not-a-uuid-but-36-characters-long-ok",
+                    "shared",
+                    "shared not-a-uuid-but-36-characters-long-ok@0001700000000000",
+                    "shared 00000000-0000-0001-0000-000000000001@1700000000000",
                 ];
                 twins.occupy(&key, self.random.pick(&foreign), None, ttl);
             }

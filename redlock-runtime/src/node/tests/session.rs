@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use redlock_protocol::{AdmissionId, Event, NodeId, Owner, Reply, Request, RequestId};
+use redlock_protocol::{AdmissionId, Event, Mode, NodeId, Owner, Reply, Request, RequestId};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::node::{MOST_AT_ONCE, Session, wire::Wire};
@@ -160,6 +160,7 @@ fn a_release_whose_script_is_missing_is_sent_again_with_its_text() {
     let release = Request::Release {
         key: "k".into(),
         owner: Owner(1),
+        mode: Mode::Exclusive,
         keep: None,
     };
     assert_eq!(send_without_script(release), (1, 1, Vec::new()));
@@ -170,6 +171,7 @@ fn a_vote_whose_script_is_missing_is_left_to_the_protocol() {
     let put_back = Request::PutBack {
         key: "k".into(),
         owner: Owner(1),
+        mode: Mode::Exclusive,
         ttl: Duration::from_secs(1),
         admission: AdmissionId(1),
     };

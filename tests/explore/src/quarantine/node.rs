@@ -377,7 +377,7 @@ mod tests {
     use std::{sync::Arc, time::Duration};
 
     use redlock_protocol::{
-        AdmissionId, BlockRequest, Evidence, Instant, LossId, Owner, Reply, Request, Token,
+        AdmissionId, BlockRequest, Evidence, Instant, LossId, Mode, Owner, Reply, Request, Token,
         model::{Model, Moment},
     };
 
@@ -448,6 +448,7 @@ mod tests {
                     let request = Request::Acquire {
                         key,
                         owner: Owner(1),
+                        mode: Mode::Exclusive,
                         ttl,
                         block: BlockRequest {
                             proposal: Token(wall_micros - behind * 1_000),

@@ -1,6 +1,6 @@
 //! Who believes to hold what.
 
-use redlock_protocol::{Instant, SectionId};
+use redlock_protocol::{Instant, Mode, SectionId};
 
 use super::Checker;
 use crate::clock::Clock;
@@ -11,6 +11,7 @@ pub(crate) struct Belief {
     /// Clients of other libraries have the numbers after those of ours.
     pub(crate) client: usize,
     pub(crate) section: SectionId,
+    pub(crate) mode: Mode,
     /// By the client's clock.
     pub(crate) deadline: Instant,
     /// The true time at which it began.
@@ -18,7 +19,8 @@ pub(crate) struct Belief {
 }
 
 impl Checker {
-    /// The other section that is believed in at the same time, if there is one.
+    /// The other section that is believed in at the same time, if there is one with which this one does
+    /// not share the lock.
     pub(crate) fn believe<'a>(
         &mut self,
         key: usize,
@@ -31,7 +33,9 @@ impl Checker {
             !same && clock(other.client).read(belief.since) < other.deadline.as_nanos()
         };
         believers.retain(is_live);
-        let other = believers.first().copied();
+        let is_excluded =
+            |other: &&Belief| (other.mode, belief.mode) != (Mode::Shared, Mode::Shared);
+        let other = believers.iter().find(is_excluded).copied();
         believers.push(belief);
         other
     }

@@ -209,6 +209,8 @@ struct Line {
     waiting: Vec<SectionId>,
     /// The owner that the nodes may know, and those of them that were asked and not released.
     open: Option<(Owner, u8)>,
+    /// Turns of which some section is over and had not let go: they are released only then.
+    stuck: Vec<Owner>,
     /// The last that a lock was asked for.
     latest: Option<Owner>,
     /// The blocks of tokens that nodes have reported.
@@ -355,7 +357,9 @@ impl Checker {
     }
 
     /// A lease was lost under its holder, who has not let go yet: the line goes on.
-    pub(crate) fn over(&mut self, client: usize, key: usize) {
-        self.clients[client].lines[key].open = None;
+    pub(crate) fn over(&mut self, client: usize, key: usize, owner: Option<Owner>) {
+        let line = &mut self.clients[client].lines[key];
+        line.open = None;
+        line.stuck.extend(owner);
     }
 }

@@ -136,6 +136,7 @@ impl Checker {
             }
             Request::Release { .. } => {
                 attempted.release_sent = true;
+                line.stuck.retain(|stuck| *stuck != owner);
                 if line.open.is_some_and(|(open, _)| open == owner) {
                     line.open = None;
                 }
@@ -237,7 +238,8 @@ impl Checker {
 impl super::Line {
     /// The process asks for a lock under this owner.
     fn open(&self, client: usize, owner: Owner) -> Option<Broken> {
-        let (open, _) = self.open.filter(|(open, _)| *open != owner)?;
+        let is_other = |open: &Owner| *open != owner && !self.stuck.contains(open);
+        let (open, _) = self.open.filter(|(open, _)| is_other(open))?;
         let what = format!("client {client} asks for {owner:?} while {open:?} is not released");
         Some((Rule::Line, what))
     }

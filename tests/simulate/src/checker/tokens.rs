@@ -1,6 +1,6 @@
 //! Fencing tokens: that they are unique, in which order they rise, and what each of them rests on.
 
-use redlock_protocol::{BlockRequest, NodeId, Owner, Reply, Request, Token, majority};
+use redlock_protocol::{BlockRequest, Mode, NodeId, Owner, Reply, Request, Token, majority};
 
 use super::Checker;
 use crate::names::{KEYS, index_of};
@@ -29,6 +29,7 @@ pub(crate) struct Grant {
     /// The place of the process, and which one there.
     process: (usize, u32),
     pub(crate) token: Token,
+    mode: Mode,
     pub(crate) at: u64,
     /// When the first request was sent that got its block.
     pub(crate) began: u64,
@@ -119,11 +120,12 @@ impl Checker {
         (!same.is_empty()).then_some(WrongToken::OutOfOrder(same))
     }
 
-    /// Looks at the token of a grant. While leases are exclusive, tokens rise in the order of grants.
+    /// Looks at the token of a grant. While leases are exclusive, tokens rise in the order of grants,
+    /// but among readers.
     pub(crate) fn on_token(
         &mut self,
         (process, key): ((usize, u32), usize),
-        token: Token,
+        (token, mode): (Token, Mode),
         at: u64,
         exclusive: bool,
     ) -> (Grant, Option<WrongToken>) {
@@ -142,6 +144,7 @@ impl Checker {
         let grant = Grant {
             process,
             token,
+            mode,
             at,
             began,
             took: won - began,
@@ -165,7 +168,8 @@ impl Grants {
     fn out_of_order(&self, grant: &Grant, exclusive: bool) -> Option<WrongToken> {
         let is_wrong = |other: &&Grant| {
             let same = other.process == grant.process;
-            let came_before = exclusive || same || other.at < grant.began;
+            let both_read = (other.mode, grant.mode) == (Mode::Shared, Mode::Shared);
+            let came_before = exclusive && !both_read || same || other.at < grant.began;
             other.token == grant.token || came_before && other.token > grant.token
         };
         let wrong: Vec<Grant> = self.0.iter().filter(is_wrong).copied().collect();

@@ -75,11 +75,15 @@ impl World {
     pub(crate) fn on_holder(&mut self, client: usize, task: usize) {
         let one = &self.clients[client].tasks[task];
         let (key, owner, asked) = (one.key, one.owner, one.asked);
+        if !self.checker.believers(key).is_empty() {
+            // It shares it with them.
+            return;
+        }
         // A node may grant one key that cannot vote on all. Nobody who knows that could have had the lock
         // while other nodes kept what others had left there.
         let is_open = |&node: &usize| {
-            let left = self.nodes[node].key(key, self.now);
-            self.can_vote(node) && left.is_none_or(|left| left.owner == owner)
+            let left = self.nodes[node].parts(key, self.now);
+            self.can_vote(node) && left.iter().all(|left| left.owner == owner)
         };
         if (0..self.nodes.len()).filter(is_open).count() < majority(self.nodes.len()) {
             return;
@@ -154,7 +158,7 @@ impl World {
     pub(crate) fn check_storm(&mut self, asked: usize) {
         let winners = self.storm_winners;
         let is_right = match self.plan.fleet.permits {
-            None => winners == 1,
+            None => winners == 1 || winners > 1 && self.plan.habits.shared > 0,
             // Who asks for one after the other may find one that a winner has let go.
             Some(permits) => winners >= asked.min(permits.count as usize),
         };

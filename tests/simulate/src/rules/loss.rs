@@ -55,8 +55,8 @@ impl World {
     pub(crate) fn carriers(&self, client: usize, section: SectionId) -> usize {
         let task = &self.clients[client].tasks[task_of(section)];
         let has = |node: usize| {
-            let key = self.nodes[node].key(task.key, self.now);
-            key.is_some_and(|key| key.owner.is_some() && key.owner == task.owner)
+            let part = self.nodes[node].part(task.key, task.owner, self.now);
+            part.is_some()
         };
         (0..self.nodes.len()).filter(|&node| has(node)).count()
     }
@@ -69,8 +69,8 @@ impl World {
             return 0;
         };
         let made = |node: &&crate::node::Node| {
-            let made = node.made(task.key);
-            made.is_some_and(|made| made.tag == attempted.tag)
+            let mut made = node.made(task.key).iter();
+            made.any(|made| made.tag == attempted.tag)
         };
         self.nodes.iter().filter(made).count()
     }
@@ -146,10 +146,11 @@ impl World {
             return;
         };
         let kept = |node: &&crate::node::Node| {
-            let key = node.key(one.key, self.now);
+            let part = node.part(one.key, one.owner, self.now);
             // What was put back counts once it has been extended.
-            let counts = node.made(one.key).is_some_and(|made| !made.is_put_back);
-            counts && node.lost_at < since && key.is_some_and(|key| key.owner == one.owner)
+            let made = node.made(one.key).get(one.owner);
+            let counts = made.is_some_and(|made| !made.is_put_back);
+            counts && node.lost_at < since && part.is_some()
         };
         let carriers = self.nodes.iter().filter(kept).count();
         if self.plan.profile == Profile::Inside

@@ -2,6 +2,7 @@
 
 mod admission;
 mod queue;
+mod readers;
 mod votes;
 
 use std::{sync::Arc, time::Duration};
@@ -9,8 +10,8 @@ use std::{sync::Arc, time::Duration};
 use super::{Key, Model, Moment};
 use crate::{
     message::{
-        AdmissionId, BlockRequest, Evidence, LossId, Owner, Record, Reply, Request, SectionId,
-        Ticket,
+        AdmissionId, BlockRequest, Evidence, LossId, Mode, Owner, Record, Reply, Request,
+        SectionId, Ticket,
     },
     rules::token::{Token, stripe},
     time::Instant,
@@ -83,6 +84,7 @@ fn acquire(owner: Owner, proposal: Token, length: u64) -> Request {
     Request::Acquire {
         key: "k".into(),
         owner,
+        mode: Mode::Exclusive,
         ttl: TTL,
         block: BlockRequest { proposal, length },
         admission: ADMISSION,
@@ -95,6 +97,7 @@ fn extend(owner: Owner, ttl: Duration, block: Option<BlockRequest>) -> Request {
     Request::Extend {
         key: "k".into(),
         owner,
+        mode: Mode::Exclusive,
         ttl,
         spare: Duration::from_secs(1),
         block,
@@ -106,6 +109,7 @@ fn put_back(owner: Owner) -> Request {
     Request::PutBack {
         key: "k".into(),
         owner,
+        mode: Mode::Exclusive,
         ttl: TTL,
         admission: ADMISSION,
     }
@@ -116,6 +120,7 @@ fn release(owner: Owner) -> Request {
     Request::Release {
         key,
         owner,
+        mode: Mode::Exclusive,
         keep: None,
     }
 }

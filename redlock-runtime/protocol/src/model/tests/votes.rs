@@ -34,6 +34,7 @@ fn a_key_that_is_to_stay_expires_at_the_time_that_was_named_and_never_later() {
     let keep = |owner, millis| Request::Release {
         key: "k".into(),
         owner,
+        mode: Mode::Exclusive,
         keep: Some(Duration::from_millis(millis)),
     };
     let mut model = voting();

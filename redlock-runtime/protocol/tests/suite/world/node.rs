@@ -223,6 +223,13 @@ impl Node {
         self.contents(key, now).is_some()
     }
 
+    /// How many owners have the key.
+    pub(crate) fn owners(&self, key: &str, now: Instant) -> usize {
+        let now = self.moment(now).now;
+        let parts = self.model.parts(key, now);
+        parts.iter().filter(|part| part.lives(now)).count()
+    }
+
     pub(crate) fn counter(&self, key: &str) -> u64 {
         self.model.counter(stripe(key)).0
     }

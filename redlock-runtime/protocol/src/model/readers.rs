@@ -1,0 +1,69 @@
+//! Keys that are shared: each lists its readers, one entry for each owner.
+//!
+//! The key stands for as long as anybody reads, so it excludes writers and clients of other libraries as
+//! any lock does. An entry has a time of its own, because no reader may live on another one's.
+
+use std::sync::Arc;
+
+use super::{Model, Stored, Value};
+use crate::{
+    message::{Owner, Reply},
+    time::Instant,
+};
+
+/// One owner that shares the key.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Reader {
+    pub(super) owner: Owner,
+    pub(super) expires: Instant,
+}
+
+impl Reader {
+    pub(super) fn lives(&self, now: Instant) -> bool {
+        now < self.expires
+    }
+}
+
+impl Model {
+    /// Sets or removes one reader. Those that have expired go with it, and with the last one the key.
+    pub(super) fn set_reader(
+        &mut self,
+        key: &Arc<str>,
+        owner: Owner,
+        expires: Option<Instant>,
+        now: Instant,
+    ) {
+        let mut readers = match self.stored(key, now).map(|held| &held.value) {
+            Some(Value::Readers(readers)) => readers.clone(),
+            _ => Vec::new(),
+        };
+        readers.retain(|reader| reader.owner != owner && reader.lives(now));
+        readers.extend(expires.map(|expires| Reader { owner, expires }));
+        match readers.iter().map(|reader| reader.expires).max() {
+            Some(last) => {
+                let value = Value::Readers(readers);
+                let expires = Some(last);
+                self.keys.insert(Arc::clone(key), Stored { value, expires });
+            }
+            None => {
+                self.keys.remove(key);
+            }
+        }
+    }
+
+    pub(super) fn release_reader(&mut self, key: &Arc<str>, owner: Owner, now: Instant) -> Reply {
+        let reader = match self.stored(key, now).map(|held| &held.value) {
+            Some(Value::Readers(readers)) => readers.iter().find(|reader| reader.owner == owner),
+            _ => None,
+        };
+        let Some(reader) = reader.copied() else {
+            return Reply::NotOwner;
+        };
+        self.set_reader(key, owner, None, now);
+        if reader.lives(now) {
+            Reply::Deleted
+        } else {
+            Reply::NotOwner
+        }
+    }
+}

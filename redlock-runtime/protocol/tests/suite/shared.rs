@@ -1,0 +1,425 @@
+//! Sections that share a key with each other, and with no other.
+
+use std::time::Duration;
+
+use redlock_protocol::*;
+
+use crate::{world::*, *};
+
+const LONG: Duration = Duration::from_secs(600);
+
+/// Shares the key.
+fn reading(wait: Duration) -> LockParams {
+    LockParams {
+        mode: Mode::Shared,
+        ..waiting(wait)
+    }
+}
+
+const fn contended(cause: Cause) -> bool {
+    matches!(cause, Cause::Contended { .. })
+}
+
+/// The readers of `k` on each node.
+fn readers(world: &World) -> Vec<usize> {
+    let count = |node: &Node| node.owners("k", world.now);
+    world.nodes.iter().map(count).collect()
+}
+
+#[test]
+fn readers_of_several_processes_have_the_key_at_once_and_a_writer_has_it_alone() {
+    for nodes in 1..=5 {
+        let mut world = World::with_clients(nodes, 3);
+        for client in 0..2 {
+            world.client(client).ask(1, "k", reading(Duration::ZERO));
+        }
+        let first = world.client(0).granted(1).1;
+        let second = world.client(1).granted(1).1;
+        assert_ne!(first, second);
+        world.client(2).ask(1, "k", params());
+        assert!(contended(world.client(2).refused(1)));
+        world.client(0).end(1);
+        world.run_for(5 * HOP);
+        world.client(2).ask(2, "k", params());
+        assert!(contended(world.client(2).refused(2)));
+        world.client(1).end(1);
+        world.run_for(5 * HOP);
+        world.client(2).ask(3, "k", params());
+        let (_, token) = world.client(2).granted(3);
+        assert!(token > first && token > second);
+        for client in 0..2 {
+            world.client(client).ask(2, "k", reading(Duration::ZERO));
+            assert!(contended(world.client(client).refused(2)));
+        }
+        world.client(2).end(3);
+        world.run_for(5 * HOP);
+        world.client(0).ask(3, "k", reading(Duration::ZERO));
+        assert!(world.client(0).granted(3).1 > token);
+    }
+}
+
+#[test]
+fn readers_of_one_process_share_a_turn() {
+    let mut world = World::new(3);
+    for section in 1..=10 {
+        world.ask(section, "k", reading(Duration::ZERO));
+    }
+    let mut tokens: Vec<Token> = (1..=10).map(|section| world.granted(section).1).collect();
+    assert_eq!(world.sends(is_acquire).len(), 3);
+    // One more asks no node while the last round is young, and one round if it is not.
+    let before = world.now;
+    world.ask(11, "k", reading(Duration::ZERO));
+    tokens.push(world.granted(11).1);
+    assert_eq!(world.now, before);
+    world.run_for(Duration::from_secs(1));
+    let rounds = world.sends(is_extend).len();
+    world.ask(12, "k", reading(Duration::ZERO));
+    tokens.push(world.granted(12).1);
+    assert_eq!(world.sends(is_extend).len(), rounds + 3);
+    assert!(tokens.is_sorted() && tokens.windows(2).all(|two| two[0] != two[1]));
+    for section in 1..=11 {
+        world.end(section);
+        world.run_for(3 * HOP);
+        assert_eq!(readers(&world), [1; 3], "the last one has it");
+    }
+    world.end(12);
+    world.run_for(5 * HOP);
+    assert_eq!(world.carriers("k"), []);
+    assert_eq!(world.sends(is_release).len(), 3);
+}
+
+#[test]
+fn a_writer_of_the_process_goes_after_those_that_asked_before_it_and_before_those_that_asked_later()
+{
+    let mut world = World::new(3);
+    world.ask(1, "k", reading(LONG));
+    world.granted(1);
+    world.ask(2, "k", waiting(LONG));
+    world.ask(3, "k", reading(LONG));
+    world.ask(4, "k", reading(Duration::ZERO));
+    assert!(contended(world.refused(4)), "a writer is before it");
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(world.answers(), []);
+    world.end(1);
+    world.granted(2);
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(world.answers(), []);
+    world.end(2);
+    world.granted(3);
+}
+
+#[test]
+fn each_reader_has_a_lease_of_its_own() {
+    let mut world = World::new(3);
+    let long = LockParams {
+        mode: Mode::Shared,
+        ..params_of(Duration::from_secs(20))
+    };
+    let renewed = LockParams {
+        mode: Mode::Shared,
+        ..renewing()
+    };
+    world.ask(1, "k", reading(Duration::ZERO));
+    let (deadline, _) = world.granted(1);
+    world.run_for(Duration::from_secs(1));
+    world.ask(2, "k", long);
+    world.ask(3, "k", renewed);
+    world.granted(2);
+    let (_, token) = world.granted(3);
+    // The first is over in its time, and the others go on.
+    assert!(matches!(
+        world.answer(1),
+        Answer::Over(Loss::Expired { .. })
+    ));
+    assert_eq!(world.now, deadline);
+    world.run_for(Duration::from_secs(10));
+    let over = |(_, answer): &(SectionId, Answer)| matches!(answer, Answer::Over(_));
+    assert!(!world.answers().iter().any(over), "{:?}", world.answers());
+    // One that is over and has not let go keeps no other from reading, nor a writer for ever.
+    world.ask(4, "k", reading(Duration::ZERO));
+    assert!(world.granted(4).1 > token);
+    for section in [2, 3, 4] {
+        world.end(section);
+    }
+    world.run_for(5 * HOP);
+    assert_eq!(world.carriers("k").len(), 3, "the first may still write");
+    world.release(1);
+    while let answer = world.answer(1)
+        && answer != Answer::Released(Release::AlreadyExpired)
+    {}
+    world.run_for(5 * HOP);
+    assert_eq!(world.carriers("k"), []);
+}
+
+#[test]
+fn a_stuck_reader_keeps_a_writer_out_for_no_longer_than_the_keys_live() {
+    let mut world = World::new(3);
+    for section in 1..=2 {
+        world.ask(section, "k", reading(Duration::ZERO));
+        world.granted(section);
+    }
+    world.run_for(LEASE + HOP);
+    let asked = world.now;
+    world.ask(3, "k", waiting(LONG));
+    world.granted(3);
+    assert!(world.now.since(asked) <= Duration::from_secs(1));
+}
+
+#[test]
+fn all_readers_hear_that_their_keys_are_lost() {
+    let mut world = World::new(3);
+    for section in 1..=3 {
+        world.ask(section, "k", reading(Duration::ZERO));
+        world.granted(section);
+    }
+    world.run_for(Duration::from_millis(100));
+    for node in [0, 1] {
+        world.nodes[node].forget_key("k");
+        world.client(0).hear_of_change(node, Some("k"));
+    }
+    for section in 1..=3 {
+        let answer = world.answer(section);
+        assert!(
+            matches!(answer, Answer::Over(Loss::Lost { .. })),
+            "{answer:?}"
+        );
+        world.end(section);
+    }
+    world.run_for(10 * HOP);
+    assert_eq!(world.carriers("k"), []);
+}
+
+#[test]
+fn a_report_of_a_release_is_true_while_others_go_on() {
+    let mut world = World::new(3);
+    for section in 1..=2 {
+        world.ask(section, "k", reading(Duration::ZERO));
+        world.granted(section);
+    }
+    world.run_for(Duration::from_millis(100));
+    world.release(1);
+    assert_eq!(world.answer(1), Answer::Released(Release::Released));
+    for node in [0, 1] {
+        world.nodes[node].forget_key("k");
+    }
+    world.release(2);
+    assert_eq!(world.answer(2), Answer::Released(Release::AlreadyExpired));
+}
+
+#[test]
+fn a_writer_that_waits_stops_new_readers_of_all_processes_and_then_has_its_turn() {
+    let mut world = World::with_clients(3, 3);
+    for client in 0..2 {
+        world.client(client).ask(1, "k", reading(LONG));
+        world.client(client).granted(1);
+    }
+    world.client(2).ask(1, "k", waiting(LONG));
+    world.run_for(Duration::from_millis(200));
+    for client in 0..2 {
+        world.client(client).ask(2, "k", reading(LONG));
+        world.client(client).ask(3, "k", reading(Duration::ZERO));
+        assert!(contended(world.client(client).refused(3)));
+    }
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(world.client(0).answers(), []);
+    world.client(0).end(1);
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(world.client(0).answers(), []);
+    world.client(1).end(1);
+    let ended = world.now;
+    world.client(2).granted(1);
+    assert!(
+        world.now.since(ended) <= 20 * HOP,
+        "{:?}",
+        world.now.since(ended)
+    );
+    world.client(2).end(1);
+    for client in 0..2 {
+        world.client(client).granted(2);
+    }
+    assert!(world.now.since(ended) <= 100 * HOP);
+}
+
+#[test]
+fn readers_go_on_once_a_writer_has_given_up() {
+    let mut world = World::with_clients(3, 2);
+    world.client(0).ask(1, "k", reading(LONG));
+    world.client(0).granted(1);
+    world
+        .client(1)
+        .ask(1, "k", waiting(Duration::from_millis(300)));
+    assert!(contended(world.client(1).refused(1)));
+    let asked = world.now;
+    world.client(0).ask(2, "k", reading(LONG));
+    world.client(0).granted(2);
+    // A hint counts in the second in which it was left, and in the next one.
+    assert!(world.now.since(asked) <= Duration::from_millis(2_100));
+}
+
+#[test]
+fn readers_that_wait_for_a_writer_begin_together() {
+    for nodes in [1, 3, 5] {
+        let mut world = World::with_clients(nodes, 4);
+        world.client(0).ask(1, "k", params());
+        world.client(0).granted(1);
+        for client in 1..4 {
+            world.client(client).ask(1, "k", reading(LONG));
+        }
+        world.run_for(Duration::from_secs(1));
+        world.client(0).end(1);
+        let ended = world.now;
+        for client in 1..4 {
+            world.client(client).granted(1);
+        }
+        let took = world.now.since(ended);
+        assert!(took <= 30 * HOP, "{took:?} with {nodes} nodes");
+    }
+}
+
+#[test]
+fn neither_readers_nor_writers_starve() {
+    let mut world = World::with_clients(3, 4);
+    let mut next = [1; 4];
+    let mut running: Vec<(usize, u64, Instant)> = Vec::new();
+    let mut begun = [0; 4];
+    let params = |client| match client {
+        0 => waiting(LONG),
+        _ => reading(LONG),
+    };
+    let end = world.now.after(Duration::from_secs(10));
+    for client in 0..4 {
+        for section in 1..=3 {
+            world.client(client).ask(section, "k", params(client));
+        }
+    }
+    while world.now < end {
+        for client in 0..4 {
+            while let Some(answer) = world.client(client).answered(next[client]) {
+                let Answer::Granted { .. } = answer else {
+                    panic!("{answer:?}")
+                };
+                begun[client] += 1;
+                let length = Duration::from_millis(3 + 5 * client as u64);
+                running.push((client, next[client], world.now.after(length)));
+                next[client] += 1;
+            }
+        }
+        let writers = running.iter().filter(|(client, ..)| *client == 0).count();
+        assert!(writers == 0 || running.len() == 1, "{running:?}");
+        let now = world.now;
+        for (client, section, _) in running.extract_if(.., |(_, _, until)| *until <= now) {
+            world.client(client).end(section);
+            world.client(client).ask(section + 3, "k", params(client));
+        }
+        world.run_for(HOP);
+    }
+    assert!(begun.iter().all(|begun| *begun > 200), "{begun:?}");
+}
+
+#[test]
+fn of_a_reader_and_a_writer_that_do_not_wait_one_wins() {
+    for seed in 0..30 {
+        let mut world = World::with_clients(5, 2);
+        for node in 0..5 {
+            let lag = |client: usize| {
+                Duration::from_micros(100 * ((seed + node as u64 * 7) % (3 + client as u64)))
+            };
+            for client in 0..2 {
+                let lag = lag(client);
+                world.client(client).set_lag(node, lag);
+            }
+        }
+        world.client(0).ask(1, "k", reading(Duration::ZERO));
+        world.client(1).ask(1, "k", params());
+        let won = (0..2)
+            .filter(|&client| matches!(world.client(client).answer(1), Answer::Granted { .. }));
+        assert_eq!(won.count(), 1, "seed {seed}");
+    }
+}
+
+/// The hint that it waited stands on all nodes, and each of them has another reader first.
+#[test]
+fn of_readers_that_ask_at_once_after_a_writer_has_given_up_one_wins() {
+    let mut world = World::with_clients(3, 5);
+    world.client(3).ask(1, "k", reading(LONG));
+    world.client(3).granted(1);
+    world
+        .client(4)
+        .ask(1, "k", waiting(Duration::from_millis(50)));
+    assert!(contended(world.client(4).refused(1)));
+    world.client(3).end(1);
+    world.run_for(20 * HOP);
+    for client in 0..3 {
+        for node in 0..3 {
+            let lag = Duration::from_micros(if node == client { 0 } else { 300 });
+            world.client(client).set_lag(node, lag);
+        }
+    }
+    for client in 0..3 {
+        world.client(client).ask(1, "k", reading(Duration::ZERO));
+    }
+    let won =
+        (0..3).filter(|&client| matches!(world.client(client).answer(1), Answer::Granted { .. }));
+    assert!(won.count() > 0);
+}
+
+#[test]
+fn a_node_that_was_replaced_gets_the_readers_back() {
+    let mut world = World::new(3);
+    let params = LockParams {
+        mode: Mode::Shared,
+        ..renewing()
+    };
+    for section in 1..=2 {
+        world.ask(section, "k", params);
+        world.granted(section);
+    }
+    world.nodes[2].forget_key("k");
+    world.run_for(LEASE);
+    assert_eq!(readers(&world), [1; 3]);
+    world.ask(3, "k", reading(Duration::ZERO));
+    world.granted(3);
+    assert!(world.sends(is_put_back).len() <= 2);
+}
+
+#[test]
+fn a_writer_in_one_process_with_readers_changes_the_kind_of_the_turn() {
+    let mut world = World::new(3);
+    let mut last = Token(0);
+    for section in 1..=30 {
+        let params = if section % 3 == 0 {
+            waiting(LONG)
+        } else {
+            reading(LONG)
+        };
+        world.ask(section, "k", params);
+    }
+    for section in 1..=30 {
+        let (_, token) = world.granted(section);
+        assert!(token > last, "{token} after {last}");
+        last = token;
+        world.run_for(HOP);
+        world.end(section);
+    }
+    world.run_for(10 * HOP);
+    assert_eq!(world.carriers("k"), []);
+}
+
+#[test]
+fn readers_share_in_mixed_fleets_too() {
+    let mixed = Settings {
+        mixed_fleet: true,
+        ..settings()
+    };
+    let mut world = World::with_settings(3, &[mixed; 2]);
+    for client in 0..2 {
+        for section in 1..=3 {
+            world
+                .client(client)
+                .ask(section, "k", reading(Duration::from_secs(1)));
+        }
+        for section in 1..=3 {
+            world.client(client).granted(section);
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Locks that are shared: what random requests do not come to.
+
+use std::{thread, time::Duration};
+
+use redis::Value;
+use redlock_protocol::{Mode, Owner, Reply, Request};
+
+use super::{
+    Server, Twins,
+    cases::{THEM, US, acquire, admit, ask, extend, is_refused, put_back, release, report, voting},
+    server::command,
+};
+
+const THIRD: Owner = Owner(3 << 64 | 1);
+
+/// The same request, of one that shares the lock.
+fn shared(mut request: Request) -> Request {
+    match &mut request {
+        Request::Acquire { mode, .. }
+        | Request::Extend { mode, .. }
+        | Request::PutBack { mode, .. }
+        | Request::Release { mode, .. } => *mode = Mode::Shared,
+        _ => panic!("{request:?} names no mode"),
+    }
+    request
+}
+
+const fn is_granted(reply: &Reply) -> bool {
+    matches!(reply, Reply::Granted { .. })
+}
+
+const fn is_held_by(reply: &Reply, holder: Owner) -> bool {
+    matches!(reply, Reply::Held { owner: Some(owner), .. } if owner.0 == holder.0)
+}
+
+#[test]
+fn readers_share_a_lock_until_a_process_waits_to_have_it_alone() {
+    let server = Server::start(&[]);
+    let mut twins = Twins::of(&server, 3);
+    let waiting: [fn() -> Request; 8] = [
+        report,
+        || admit(Duration::ZERO),
+        || shared(acquire(US)),
+        || shared(acquire(THEM)),
+        || acquire(THIRD),
+        || shared(acquire(Owner(4 << 64))),
+        || shared(acquire(Owner(3 << 64 | 7))),
+        || shared(extend(US)),
+    ];
+    loop {
+        let replies = twins.ask_all(&waiting);
+        assert!(is_granted(&replies[2]) && is_granted(&replies[3]));
+        assert!(is_held_by(&replies[4], Owner::READERS), "{replies:?}");
+        assert!(is_held_by(&replies[5], Owner::READERS), "{replies:?}");
+        assert!(is_granted(&replies[6]), "a process is not in its own way");
+        let Reply::Extended {
+            has_remote_waiter: true,
+            ..
+        } = replies[7]
+        else {
+            panic!("{replies:?}")
+        };
+        thread::sleep(Duration::from_millis(2_001));
+        let Some(late) = twins.ask(&shared(acquire(Owner(4 << 64)))) else {
+            continue;
+        };
+        assert!(is_granted(&late), "{late:?}");
+        return;
+    }
+}
+
+#[test]
+fn a_hint_of_one_that_waits_to_share_hinders_no_readers() {
+    let server = Server::start(&[]);
+    let mut twins = Twins::of(&server, 3);
+    let replies = twins.ask_all(&[
+        report,
+        || admit(Duration::ZERO),
+        || acquire(US),
+        || shared(acquire(THEM)),
+        || extend(US),
+        || release(US),
+        || shared(acquire(US)),
+        || shared(acquire(THIRD)),
+        || acquire(THIRD),
+        || shared(acquire(THEM)),
+    ]);
+    let has_waiter = |reply: &Reply| match reply {
+        Reply::Extended {
+            has_remote_waiter, ..
+        }
+        | Reply::Granted {
+            has_remote_waiter, ..
+        } => *has_remote_waiter,
+        reply => panic!("{reply:?}"),
+    };
+    assert!(has_waiter(&replies[4]), "{replies:?}");
+    assert!(!has_waiter(&replies[6]) && !has_waiter(&replies[7]));
+    // Its hint takes the place of the other one, also within the same second.
+    assert!(is_held_by(&replies[9], Owner::READERS), "{replies:?}");
+}
+
+#[test]
+fn a_server_without_memory_takes_in_no_reader_and_keeps_and_releases_those_that_it_has() {
+    let server = Server::start(&[]);
+    let mut connection = voting(&server);
+    for owner in [US, THEM, THIRD] {
+        assert!(is_granted(&ask(&mut connection, &shared(acquire(owner)))));
+    }
+    command(&mut connection, &["CONFIG", "SET", "maxmemory", "1"]);
+    let another = Owner(4 << 64);
+    for request in [acquire(another), put_back(another)] {
+        let reply = ask(&mut connection, &shared(request));
+        assert!(is_refused(&reply, "OOM"), "{reply:?}");
+    }
+    thread::sleep(Duration::from_millis(2));
+    let extended = ask(&mut connection, &shared(extend(US)));
+    assert!(matches!(extended, Reply::Extended { .. }), "{extended:?}");
+    for owner in [THEM, US, THIRD] {
+        let released = ask(&mut connection, &shared(release(owner)));
+        assert_eq!(released, Reply::Deleted, "{owner:?}");
+    }
+    assert_eq!(command(&mut connection, &["EXISTS", "k"]), Value::Int(0));
+}
+
+#[test]
+fn a_user_without_rights_changes_nothing_for_the_readers() {
+    let server = Server::start(&[]);
+    let mut connection = voting(&server);
+    for right in ["-hset", "-set", "-hmget", "-evalsha -eval"] {
+        command(&mut connection, &["DEL", "k"]);
+        ask(&mut connection, &shared(acquire(US)));
+        let before = command(&mut connection, &["GET", "k"]);
+        let mut words = vec![
+            "ACL", "SETUSER", "limited", "reset", "on", "nopass", "~*", "+@all",
+        ];
+        words.extend(right.split(' '));
+        assert_eq!(command(&mut connection, &words), Value::Okay);
+        let mut limited = server.connect(3);
+        assert_eq!(
+            command(&mut limited, &["AUTH", "limited", "x"]),
+            Value::Okay
+        );
+        for request in [acquire(THEM), put_back(THEM)] {
+            let reply = ask(&mut limited, &shared(request));
+            assert!(!is_granted(&reply) && reply != Reply::PutBack, "{reply:?}");
+            assert_eq!(command(&mut connection, &["GET", "k"]), before, "{right}");
+        }
+    }
+}
+
+#[test]
+fn other_libraries_stay_out_and_can_do_no_harm_while_somebody_reads() {
+    let server = Server::start(&[]);
+    let mut connection = voting(&server);
+    for owner in [US, THEM] {
+        ask(&mut connection, &shared(acquire(owner)));
+    }
+    let set = ["SET", "k", "theirs", "NX", "PX", "1000"];
+    assert_eq!(command(&mut connection, &set), Value::Nil);
+    let compare_and_delete = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
+                              return redis.call('DEL', KEYS[1]) end return 0";
+    let delete = ["EVAL", compare_and_delete, "1", "k", "theirs"];
+    assert_eq!(command(&mut connection, &delete), Value::Int(0));
+    assert_eq!(
+        ask(&mut connection, &shared(release(US))),
+        Reply::Deleted,
+        "it stands as before"
+    );
+    assert_eq!(command(&mut connection, &set), Value::Nil);
+    ask(&mut connection, &shared(release(THEM)));
+    assert_eq!(command(&mut connection, &set), Value::Okay);
+    for request in [acquire(US), put_back(US), extend(US), release(US)] {
+        let reply = ask(&mut connection, &shared(request));
+        assert!(
+            matches!(reply, Reply::Held { owner: None, .. } | Reply::NotOwner),
+            "{reply:?}"
+        );
+    }
+}

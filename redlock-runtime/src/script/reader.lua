@@ -1,0 +1,36 @@
+-- What the scripts of those that share a lock have in common, behind readers.lua.
+local time = redis.call('TIME')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)
+
+-- When a reader's part ends.
+local function end_of(readers, reader)
+  for _, one in ipairs(readers or {}) do
+    if one[1] == reader then
+      return one[2]
+    end
+  end
+end
+
+-- Writes the list with this reader, or without it if its part has no end. Those that have expired go
+-- with it, and with the last one the lock.
+local function set_reader(readers, reader, ends)
+  local list, last = {'shared'}, ends or 0
+  for _, one in ipairs(readers or {}) do
+    if one[1] ~= reader and one[2] > now then
+      list[#list + 1] = string.format('%s@%016.0f', one[1], one[2])
+      last = math.max(last, one[2])
+    end
+  end
+  if ends then
+    list[#list + 1] = string.format('%s@%016.0f', reader, ends)
+  end
+  if #list == 1 then
+    redis.call('DEL', KEYS[1])
+  else
+    if end_of(readers, reader) then
+      -- Never refused for want of memory, and what a script writes after its first write is not either.
+      redis.call('PEXPIRE', KEYS[1], string.format('%.0f', last - now))
+    end
+    redis.call('SET', KEYS[1], table.concat(list, ' '), 'PXAT', string.format('%.0f', last))
+  end
+end

@@ -1,0 +1,195 @@
+//! Sections that share a lock: with whom, within whom, and what cannot work. On an engine in the test's
+//! own runtime, whose clock is paused.
+
+use std::{thread, time::Duration};
+
+use redlock_runtime::{ConfigProblem, LockError, Redlock, Release, redis_lock};
+use tokio::time::Instant;
+
+const KEY: &str = "report";
+const NEVER: Duration = Duration::from_secs(3_600);
+
+/// Node sets of the same name have the same nodes, as processes have.
+async fn redlock(name: &str) -> Redlock {
+    Redlock::builder()
+        .nodes([1, 2, 3].map(|node| format!("memory://shared-{name}-{node}")))
+        .runtime(tokio::runtime::Handle::current())
+        .build()
+        .await
+        .unwrap()
+}
+
+fn problems(error: LockError) -> Vec<ConfigProblem> {
+    match error {
+        LockError::Config(error) => error.problems().to_vec(),
+        error => panic!("{error}"),
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_have_the_lock_together_and_a_writer_has_it_alone() {
+    let (one, two) = (redlock("together").await, redlock("together").await);
+    let mut readers = Vec::new();
+    for redlock in [&one, &two, &one, &two] {
+        let reader = redlock.lock(KEY).shared().acquire().await.unwrap();
+        readers.push(reader);
+    }
+    for redlock in [&one, &two] {
+        let error = redlock.lock(KEY).acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::Contended(_)), "{error}");
+    }
+    let mut tokens: Vec<_> = readers
+        .iter()
+        .map(|reader| reader.fencing_token().unwrap())
+        .collect();
+    tokens.sort_unstable();
+    tokens.dedup();
+    assert_eq!(tokens.len(), 4, "each has its own");
+    for reader in readers {
+        assert_eq!(reader.release().await, Release::Released);
+    }
+    let writer = one.lock(KEY).wait(NEVER).acquire().await.unwrap();
+    assert!(writer.fencing_token().unwrap() > tokens[3]);
+    for redlock in [&one, &two] {
+        let error = redlock.lock(KEY).shared().acquire().await.unwrap_err();
+        assert!(matches!(error, LockError::Contended(_)), "{error}");
+    }
+    assert_eq!(writer.release().await, Release::Released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_that_waits_lets_no_reader_in_that_asks_later() {
+    let (one, two) = (redlock("order").await, redlock("order").await);
+    let reader = one.lock(KEY).shared().acquire().await.unwrap();
+    let writer = tokio::spawn(two.lock(KEY).wait(NEVER).acquire());
+    // Until its request has reached the nodes.
+    while two.lock(KEY).shared().try_acquire().await.is_ok() {
+        tokio::task::yield_now().await;
+    }
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    let late = tokio::spawn(one.lock(KEY).shared().wait(NEVER).acquire());
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(!writer.is_finished() && !late.is_finished());
+    drop(reader);
+    // Embedded nodes tell nobody of changes, so which of them asks first is a matter of chance.
+    let write = async { drop(writer.await.unwrap().unwrap()) };
+    let read = async { drop(late.await.unwrap().unwrap()) };
+    tokio::join!(write, read);
+}
+
+#[tokio::test(start_paused = true)]
+async fn each_reader_has_its_own_lease() {
+    let redlock = redlock("leases").await;
+    let brief = redlock.lock(KEY).shared().acquire().await.unwrap();
+    let renewed = redlock.lock(KEY).shared().renew().acquire().await.unwrap();
+    let begin = Instant::now();
+    brief.lost().await;
+    assert!(begin.elapsed() <= Duration::from_millis(5_100));
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    assert!(renewed.is_held() && !brief.is_held());
+    assert_eq!(brief.release().await, Release::AlreadyExpired);
+    assert!(renewed.extend().await.is_ok());
+    assert_eq!(renewed.release().await, Release::Released);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_joins_the_section_around_it() {
+    let redlock = redlock("joins").await;
+    for outer in [redlock.lock(KEY), redlock.lock(KEY).shared()] {
+        let outer = outer.hold(async |outer| {
+            let inner = redlock.lock(KEY).shared().reentrant();
+            let inner = inner.hold(async |inner| inner.fencing_token().unwrap());
+            assert_eq!(inner.await.unwrap(), outer.fencing_token().unwrap());
+            let nested = redlock.lock(KEY).shared().acquire().await.unwrap_err();
+            assert!(matches!(nested, LockError::Nested(_)), "{nested}");
+        });
+        outer.await.unwrap();
+    }
+}
+
+#[redis_lock(key = "report", shared, via = redlock)]
+async fn read(redlock: &Redlock) -> Result<(), LockError> {
+    write(redlock).await
+}
+
+#[redis_lock(key = "report", reentrant, via = redlock)]
+async fn write(redlock: &Redlock) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reader_that_asks_to_write_is_told_at_once() {
+    let redlock = redlock("upgrade").await;
+    let error = read(&redlock).await.unwrap_err();
+    let LockError::Upgrade(report) = &error else {
+        panic!("{error}")
+    };
+    assert_eq!(report.name(), Some("shared::write"));
+    assert_eq!(report.outer_name(), Some("shared::read"));
+    assert!(error.to_string().contains("leave out `shared` there"));
+    // It would be `Nested` without `reentrant`.
+    let outer = redlock.lock(KEY).shared().hold(async |_| {
+        let nested = redlock.lock(KEY).acquire().await.unwrap_err();
+        assert!(matches!(nested, LockError::Nested(_)), "{nested}");
+    });
+    outer.await.unwrap();
+    write(&redlock).await.unwrap();
+}
+
+#[tokio::test]
+async fn threads_share_a_lock() {
+    let redlock = Redlock::builder().nodes(["memory://shared-threads"]);
+    let redlock = redlock.build().await.unwrap();
+    let reader = redlock.lock(KEY).shared().acquire().await.unwrap();
+    let lock = redlock.lock(KEY);
+    let beside = thread::spawn(move || {
+        let read = lock.clone().shared().hold_blocking(|lease| lease.is_held());
+        (read, lock.acquire_blocking())
+    });
+    let (read, write) = beside.join().unwrap();
+    assert!(read.unwrap());
+    assert!(matches!(write, Err(LockError::Contended(_))));
+    drop(reader);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_shared_is_refused() {
+    let redlock = redlock("refused").await;
+    let kept = redlock.lock(KEY).shared().at_least(Duration::from_secs(1));
+    let kept = problems(kept.acquire().await.unwrap_err());
+    assert_eq!(kept, [ConfigProblem::NotShared { what: "`at_least`" }]);
+    let permits = redlock.lock(KEY).shared().permits(2);
+    let permits = problems(permits.acquire().await.unwrap_err());
+    assert_eq!(permits, [ConfigProblem::NotShared { what: "`permits`" }]);
+    let fair = problems(
+        redlock
+            .lock(KEY)
+            .shared()
+            .fair()
+            .acquire()
+            .await
+            .unwrap_err(),
+    );
+    assert_eq!(fair, [ConfigProblem::NotShared { what: "`fair`" }]);
+    let several = redlock.lock_all([KEY, "other"]).shared();
+    let several = problems(several.acquire().await.unwrap_err());
+    assert_eq!(
+        several,
+        [ConfigProblem::NotShared {
+            what: "several keys"
+        }]
+    );
+    // Equal names are one key.
+    let one = redlock.lock_all([KEY, KEY]).shared().acquire();
+    drop(one.await.unwrap());
+}
+
+#[test]
+fn it_is_known_of_a_function_whether_it_shares() {
+    let is_shared = |name: &str| {
+        let sections = Redlock::sections();
+        let section = sections.iter().find(|section| section.name() == name);
+        section.unwrap().is_shared()
+    };
+    assert!(is_shared("shared::read") && !is_shared("shared::write"));
+}
