@@ -28,6 +28,14 @@ pub(crate) fn built(redlock: &Redlock) {
     }
 }
 
+/// A node's certificate is not verified.
+pub(crate) fn insecure(address: &str) {
+    warn(&format_args!(
+        "redlock: the certificate of {address} is not verified, so anyone on the network can stand in \
+         for it"
+    ));
+}
+
 /// `install` waits.
 pub(crate) fn waits(redlock: &Redlock) {
     info(&format_args!(

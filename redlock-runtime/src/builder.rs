@@ -1,7 +1,11 @@
 //! From a description of a node set to one that works.
 
+mod check;
+
 use std::{
+    collections::BTreeSet,
     env::{self, VarError},
+    error::Error,
     fmt,
     sync::Arc,
     time::Duration,
@@ -9,10 +13,12 @@ use std::{
 
 use crate::{
     announce,
-    config::{self, ConfigError, ConfigProblem, NODES_VARIABLE, Node, Settings, parse_nodes},
-    engine::{Config, Engine, Stopped, is_paused_here},
-    health::NodeState,
+    config::{
+        self, Access, ConfigError, ConfigProblem, NODES_VARIABLE, Node, Settings, parse_nodes,
+    },
+    engine::{Config, Engine, is_paused_here},
     install::{self, Installed},
+    node::{Credentials, Login, Provider},
     node_set::Shared,
     redlock::Redlock,
 };
@@ -36,6 +42,7 @@ use crate::{
 #[must_use = "a builder does nothing until `build` or `install` is awaited"]
 pub struct Builder {
     nodes: Nodes,
+    access: Access,
     servers_only: bool,
     needs_quorum: bool,
     settings: Settings,
@@ -55,7 +62,7 @@ impl Builder {
     /// [`nodes_from_env_or`](Self::nodes_from_env_or).
     ///
     /// - `redis://[user:password@]host[:port][/database]`
-    /// - `rediss://...`: the same over TLS, with the feature `tls`
+    /// - `rediss://...`: the same over TLS, with the feature `tls`; see `Builder::tls` for the parameters
     /// - `unix:///path/to/socket[?db=...&user=...&pass=...]`
     /// - `memory://name`: no server at all, but a store in this process, for tests and for
     ///   trying things out; one name is one store. Locks on such nodes exclude nothing outside this
@@ -88,6 +95,59 @@ impl Builder {
         I::Item: Into<String>,
     {
         self.nodes = Nodes::FromEnvironmentOr(urls.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// User and password for all nodes whose URLs name none. Default: none.
+    pub fn credentials(mut self, credentials: Credentials) -> Self {
+        self.access.login = Some(Login::Fixed(Some(credentials)));
+        self
+    }
+
+    /// Asks `provider` for user and password, for all nodes whose URLs name none: for passwords and
+    /// tokens that change. It is called each time a connection to a node has been made and has to be
+    /// signed in, with the [address](crate::NodeStatus::address) of the node.
+    ///
+    /// ```
+    /// # fn builder(builder: redlock_runtime::Builder) -> redlock_runtime::Builder {
+    /// use redlock_runtime::Credentials;
+    ///
+    /// // A secret that is mounted as a file, and replaced from time to time.
+    /// builder.credentials_from(|_node| async {
+    ///     let password = tokio::fs::read_to_string("/run/secrets/locks").await?;
+    ///     Ok::<_, std::io::Error>(Credentials::new("locker", password.trim_end()))
+    /// })
+    /// # }
+    /// ```
+    ///
+    /// A connection that is signed in is not signed in again: when a token expires, the server closes the
+    /// connection or it does not. If it does, the library connects again with a new token, and locks that
+    /// are held stay, because their keys are on the servers.
+    ///
+    /// # Errors
+    /// If it fails or panics, the connection is given up, and tried again later; the node is
+    /// [`NodeState::Down`](crate::NodeState::Down), with the text of the error as its reason. So that text
+    /// must not contain secrets.
+    ///
+    /// # Cancellation
+    /// Its future is dropped when the [`connect_timeout`](Self::connect_timeout) is over, which also
+    /// counts the time for the connection. It is a task of the runtime on which the node set works: one of
+    /// a thread of its own if there is no [`runtime`](Self::runtime). It must not block that thread.
+    pub fn credentials_from<F, R, E>(mut self, provider: F) -> Self
+    where
+        F: Fn(Arc<str>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Credentials, E>> + Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        self.access.login = Some(Login::Provided(Provider::new(provider)));
+        self
+    }
+
+    /// How `rediss://` nodes prove who they are, and how this process does. Default: their certificates
+    /// are checked against the operating system's roots, and the process has none.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, tls: config::Tls) -> Self {
+        self.access.tls = tls;
         self
     }
 
@@ -155,7 +215,7 @@ impl Builder {
     /// All processes that share the servers need the same `max_lease` and the same
     /// [`guard_band`](Self::guard_band), because they decide how long a server that lost its memory
     /// must not vote. A server that other processes use with other values does not vote for this node
-    /// set ([`NodeState::OtherMaxLease`]).
+    /// set ([`NodeState::OtherMaxLease`](crate::NodeState::OtherMaxLease)).
     pub const fn max_lease(mut self, lease: Duration) -> Self {
         self.settings.max_lease = lease;
         self
@@ -230,16 +290,26 @@ impl Builder {
     /// Makes the node set if nothing else is wrong either.
     async fn build_unless(self, others: Vec<ConfigProblem>) -> Result<Redlock, ConfigError> {
         let (nodes, mut problems) = match self.nodes.urls() {
-            Ok(urls) => parse_nodes(&urls, self.servers_only),
+            Ok(urls) => parse_nodes(&urls, self.servers_only, &self.access),
             Err(problem) => (Vec::new(), vec![problem]),
         };
         problems.extend(self.settings.problems());
         problems.extend(others);
         ConfigError::unless_empty(problems)?;
+        for node in nodes.iter().filter(|node| node.is_insecure()) {
+            announce::insecure(&node.address);
+        }
         let redlock = start(nodes, self.settings, self.runtime)?;
         redlock.check_servers().await?;
         announce::built(&redlock);
         Ok(redlock)
+    }
+
+    /// The nodes that could be read.
+    fn addresses(&self) -> BTreeSet<Arc<str>> {
+        let urls = self.nodes.clone().urls().unwrap_or_default();
+        let (nodes, _) = parse_nodes(&urls, false, &self.access);
+        nodes.into_iter().map(|node| node.address).collect()
     }
 
     /// Makes the node set, and makes it the one that annotated functions use. Keep the value in
@@ -254,14 +324,15 @@ impl Builder {
     /// settings, also those that are never called; [`Redlock::sections`] says which are known.
     ///
     /// # Errors
-    /// As [`build`](Self::build), if a node set is installed already,
+    /// As [`build`](Self::build), if a node set is installed already, with
+    /// [`ConfigProblem::OtherNodes`] if that one has other nodes,
     /// [`ConfigProblem::Section`] for every annotated function that cannot work, and
     /// [`ConfigProblem::NoQuorum`] if too few nodes can vote and waiting does not help.
     ///
     /// # Cancellation
     /// Dropping the future leaves nothing behind.
     pub async fn install(self) -> Result<Installed, ConfigError> {
-        install::refuse_second()?;
+        install::refuse_second(|| self.addresses())?;
         let needs_quorum = self.needs_quorum;
         let of_sections = config::problems_of_sections(&self.settings);
         let redlock = self.build_unless(of_sections).await?;
@@ -280,6 +351,7 @@ impl Builder {
 impl fmt::Debug for Builder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Builder")
+            .field("access", &self.access)
             .field("servers_only", &self.servers_only)
             .field("needs_quorum", &self.needs_quorum)
             .field("settings", &self.settings)
@@ -374,81 +446,11 @@ impl Redlock {
     pub fn builder() -> Builder {
         Builder {
             nodes: Nodes::FromEnvironmentOr(Vec::new()),
+            access: Access::default(),
             servers_only: false,
             needs_quorum: true,
             settings: Settings::default(),
             runtime: None,
         }
     }
-
-    /// The mistakes in a configuration that only the servers reveal.
-    async fn check_servers(&self) -> Result<(), ConfigError> {
-        self.shared.engine.settled().await.map_err(gone)?;
-        let health = self.health();
-        let mut same = Vec::new();
-        let mut useless = Vec::new();
-        for node in health.nodes() {
-            let address = node.address().to_owned();
-            match node.state() {
-                NodeState::SameServer { twin } => same.push(ConfigProblem::SameServer {
-                    first: twin.to_string(),
-                    second: address,
-                }),
-                NodeState::Down { reason: message } | NodeState::Refuses { message }
-                    if is_denial(message) =>
-                {
-                    let message = message.to_string();
-                    useless.push(ConfigProblem::AccessDenied { address, message });
-                }
-                NodeState::Evicts { policy } => {
-                    let policy = policy.to_string();
-                    useless.push(ConfigProblem::EvictingNode { address, policy });
-                }
-                &NodeState::OtherMaxLease { theirs, ours } => {
-                    useless.push(ConfigProblem::OtherMaxLease {
-                        address,
-                        theirs,
-                        ours,
-                    });
-                }
-                _ => {}
-            }
-        }
-        // Fewer than that are an outage of single nodes, which must not keep a service from
-        // starting.
-        if redlock_protocol::out_of_reach(health.nodes().len(), useless.len()) {
-            same.extend(useless);
-        }
-        ConfigError::unless_empty(same)
-    }
-
-    /// Returns once a majority votes, and fails once it is known that none will.
-    async fn await_quorum(&self) -> Result<(), ConfigError> {
-        let is_decided = || {
-            let health = self.health();
-            health.has_quorum() || health.quorum_in().is_none()
-        };
-        if !is_decided() {
-            announce::waits(self);
-        }
-        self.shared.engine.when(is_decided).await.map_err(gone)?;
-        let health = self.health();
-        if health.has_quorum() {
-            return Ok(());
-        }
-        Err(ConfigError::of(ConfigProblem::NoQuorum { health }))
-    }
-}
-
-fn gone(_: Stopped) -> ConfigError {
-    ConfigError::of(ConfigProblem::NoEngine {
-        message: "its runtime is gone".to_owned(),
-    })
-}
-
-/// True for an error message about a wrong or missing user or password.
-fn is_denial(reason: &str) -> bool {
-    ["WRONGPASS", "NOAUTH", "NOPERM", "AuthenticationFailed"]
-        .iter()
-        .any(|code| reason.contains(code))
 }

@@ -1,9 +1,14 @@
 //! Every rule for what may be configured, for a node set and for one lock.
 
+mod error;
 mod nodes;
 mod options;
 mod problem;
 mod section_info;
+#[cfg(feature = "tls")]
+mod tls;
+#[cfg(feature = "tls")]
+mod tls_nodes;
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,11 +16,14 @@ use redlock_protocol::{LockParams, Mode};
 
 #[cfg(feature = "test-util")]
 pub(crate) use self::nodes::count_problem;
-pub(crate) use self::nodes::{Node, parse_nodes};
+pub(crate) use self::nodes::{Access, Node, parse_nodes};
 pub(crate) use self::options::PERMITS;
+#[cfg(feature = "tls")]
+pub use self::tls::Tls;
 pub use self::{
+    error::ConfigError,
     options::{Options, Renew},
-    problem::{ConfigError, ConfigProblem, NODES_VARIABLE},
+    problem::{ConfigProblem, NODES_VARIABLE},
     section_info::{Registered, SectionInfo},
 };
 use crate::script::RESERVED;

@@ -262,7 +262,7 @@ impl fmt::Display for NodeState {
 }
 
 /// What to do about a server that rejects commands, by its error message.
-fn remedy(message: &str) -> Option<&'static str> {
+pub(crate) fn remedy(message: &str) -> Option<&'static str> {
     let is = |codes: &[&str]| codes.iter().any(|code| message.contains(code));
     if is(&["CLUSTERDOWN", "CROSSSLOT", "MOVED"]) {
         Some("nodes of a Redis Cluster cannot be used, only servers with `cluster-enabled no`")
@@ -270,7 +270,7 @@ fn remedy(message: &str) -> Option<&'static str> {
         Some("it may be a Sentinel: name the servers that it watches in its place")
     } else if is(&["READONLY"]) {
         Some("it is a replica: name its master in its place")
-    } else if is(&["NOPERM"]) {
+    } else if is(&["NOPERM", "NoPerm", "can't run this command"]) {
         Some("give its user the rights that `redlock_runtime::guide::servers` lists")
     } else {
         None
@@ -283,22 +283,50 @@ fn check(reason: &str) -> Option<&'static str> {
     let is = |words: &[&str]| words.iter().any(|word| reason.contains(word));
     if is(&["lookup address"]) {
         Some("where the lookup failed, check the name of the host")
-    } else if is(&["UnknownIssuer"]) {
-        Some(
-            "where the issuer of a certificate is unknown, add it to the certificates of the \
-             operating system, or name its file in `SSL_CERT_FILE`",
-        )
-    } else if is(&["InvalidContentType", "handshake"]) {
-        Some("where the TLS handshake failed, use the port for TLS, or `redis://` without TLS")
+    } else if let Some(check) = check_tls(&is) {
+        Some(check)
     } else if is(&["no Redis reply"]) {
         Some("where the answer is no Redis answer, something else listens: check the port")
+    } else if is(&["reset by peer", "closed the connection"]) {
+        Some("where the server closes the connection, check the scheme: with TLS it is `rediss://`")
     } else if is(&["DB index"]) {
         Some("where the database is out of range, check the number at the end of the URL")
     } else if is(&["refused (os", "refused it", "No such file"]) {
         Some("where the connection is refused, no server listens: check host and port")
     } else if is(&["no connection within", "timed out"]) {
         Some(
-            "where no connection was made in time, check host, port and firewall, and whether TLS is used",
+            "where no connection was made in time, check host, port and firewall, and the scheme: a \
+             server without TLS does not reply to `rediss://`",
+        )
+    } else {
+        None
+    }
+}
+
+/// The same if TLS is the reason.
+fn check_tls(is: &dyn Fn(&[&str]) -> bool) -> Option<&'static str> {
+    if is(&["UnknownIssuer"]) {
+        Some(
+            "where the issuer of a certificate is unknown, name the certificate of its authority by \
+             `cacert` in the URL, or add it to the certificates of the operating system",
+        )
+    } else if is(&["not valid for name"]) {
+        Some(
+            "where a certificate is for another name, connect by that name, or give it by `sni` in \
+             the URL",
+        )
+    } else if is(&["certificate expired", "not valid yet"]) {
+        Some(
+            "where a certificate is not valid at this time, renew it, or set the clock of this machine",
+        )
+    } else if is(&["CertificateRequired"]) {
+        Some("where a client certificate is required, give one by `cert` and `key` in the URL")
+    } else if is(&["InvalidContentType", "handshake"]) {
+        Some("where the TLS handshake failed, use the port for TLS, or `redis://` without TLS")
+    } else if is(&["fatal alert"]) {
+        Some(
+            "where the server refuses the client, check that it trusts the authority of the client \
+             certificate, and that this certificate is valid",
         )
     } else {
         None

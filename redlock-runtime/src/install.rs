@@ -1,6 +1,7 @@
 //! The one node set that annotated functions use without naming it.
 
 use std::{
+    collections::BTreeSet,
     ops::Deref,
     sync::{Arc, PoisonError, RwLock, mpsc},
     time::Duration,
@@ -31,12 +32,24 @@ pub struct Installed {
     redlock: Redlock,
 }
 
-/// Early, before anything is waited for.
-pub(crate) fn refuse_second() -> Result<(), ConfigError> {
-    match global() {
-        Some(_) => Err(ConfigError::of(ConfigProblem::AlreadyInstalled)),
-        None => Ok(()),
+/// Early, before anything is waited for. `addresses`: the nodes of the one that is to be installed.
+pub(crate) fn refuse_second(
+    addresses: impl FnOnce() -> BTreeSet<Arc<str>>,
+) -> Result<(), ConfigError> {
+    let Some(installed) = global() else {
+        return Ok(());
+    };
+    let installed: BTreeSet<_> = installed.shared.addresses.iter().cloned().collect();
+    let given = addresses();
+    // A list with mistakes has them whether anything is installed or not.
+    if given.is_empty() || given == installed {
+        return Err(ConfigError::of(ConfigProblem::AlreadyInstalled));
     }
+    let texts = |set: BTreeSet<Arc<str>>| set.iter().map(|it| it.to_string()).collect();
+    Err(ConfigError::of(ConfigProblem::OtherNodes {
+        installed: texts(installed),
+        given: texts(given),
+    }))
 }
 
 pub(crate) fn install(redlock: Redlock) -> Result<Installed, ConfigError> {

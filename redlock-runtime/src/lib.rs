@@ -95,8 +95,9 @@
 //! # Features
 //!
 //! - `tracing`, on by default: [events](guide::operating#monitoring) at the start of a node set.
-//! - `tls`: `rediss://` nodes, by rustls with the operating system's root certificates, and by
-//!   ring if the application has not installed another provider of cryptography.
+//! - `serde`: `RedlockConfig`, a node set from a configuration file or the environment.
+//! - `tls`: `rediss://` nodes and [`Tls`], by rustls with the operating system's root certificates or
+//!   others, and by ring if the application has not installed another provider of cryptography.
 //! - `test-util`: `Redlock::test()` and the module `testing`, for the dev-dependencies of applications;
 //!   see [`guide::testing`].
 
@@ -119,6 +120,8 @@ mod nesting;
 mod node;
 mod node_set;
 mod redlock;
+#[cfg(feature = "serde")]
+mod redlock_config;
 #[cfg(feature = "test-util")]
 mod scope;
 mod script;
@@ -139,6 +142,10 @@ pub mod __private;
 // The public interface
 pub use redlock_macros::redis_lock;
 
+#[cfg(feature = "tls")]
+pub use self::config::Tls;
+#[cfg(feature = "serde")]
+pub use self::redlock_config::RedlockConfig;
 pub use self::{
     builder::Builder,
     config::{ConfigError, ConfigProblem, NODES_VARIABLE, SectionInfo},
@@ -148,6 +155,7 @@ pub use self::{
     install::Installed,
     lease::{FencingToken, Lease, Release},
     lock::Lock,
+    node::Credentials,
     redlock::{Redlock, ShutdownError},
 };
 

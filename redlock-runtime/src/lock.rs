@@ -283,7 +283,7 @@ impl Lock {
     /// # }
     /// ```
     ///
-    /// The order is that in which the processes' requests reach one of the nodes, the same for all
+    /// The order is that in which the processes' requests reach one of the nodes, to the millisecond, the same for all
     /// processes as long as they reach it. It keeps one entry for each process that waits, which lasts
     /// for a second and is renewed.
     ///

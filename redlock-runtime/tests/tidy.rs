@@ -44,9 +44,11 @@ const LAYERS: Layers = &[
     (
         "builder",
         &[
-            "announce", "config", "engine", "health", "install", "journal", "node_set", "redlock",
+            "announce", "config", "engine", "health", "install", "journal", "node", "node_set",
+            "redlock",
         ],
     ),
+    ("redlock_config", &["builder", "config", "node", "redlock"]),
     (
         "testing",
         &["builder", "config", "journal", "node", "redlock", "scope"],

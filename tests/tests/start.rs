@@ -6,8 +6,12 @@ mod common;
 
 use std::{fmt, future::pending, net::Ipv4Addr, sync::Arc, time::Duration};
 
-use common::unhurried;
-use redlock_runtime::{Builder, ConfigProblem, LockError, Redlock};
+use common::{
+    certificates::{Authority, localhost},
+    unhurried,
+};
+use rcgen::date_time_ymd;
+use redlock_runtime::{Builder, ConfigProblem, LockError, Redlock, Tls};
 use redlock_tests::{Cluster, PATIENCE, Port, Sentinel, Server};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
@@ -214,6 +218,62 @@ async fn addresses_without_a_node_are_told_apart() {
     }
 }
 
+/// Each way in which two sides of a TLS connection disagree, and the words that name what to do.
+#[tokio::test]
+async fn servers_and_clients_that_do_not_fit_by_tls_are_told_apart() {
+    let authority = Authority::new();
+    let good = authority.server(localhost(), "no");
+    let strict = authority.server(localhost(), "yes");
+    let mut params = localhost();
+    params.not_after = date_time_ymd(2001, 1, 1);
+    let expired = authority.server(params, "no");
+    let mut params = localhost();
+    params.not_before = date_time_ymd(3001, 1, 1);
+    let early = authority.server(params, "no");
+    let stranger = Authority::named("stranger");
+    let client = stranger.sign("client", localhost());
+    let (cert, key) = (client.cert.display(), client.key.display());
+    let of_stranger = format!("?cert={cert}&key={key}");
+    let unknown = format!("?cacert={}", stranger.file().display());
+    let _one = INSTALLED.lock().await;
+    for (url, words) in [
+        (
+            format!("rediss://127.0.0.1:{}", good.server.port()),
+            "a server without TLS does not reply to `rediss://`",
+        ),
+        (
+            format!("redis://127.0.0.1:{}", good.port()),
+            "with TLS it is `rediss://`",
+        ),
+        (good.url("127.0.0.1", ""), "give it by `sni`"),
+        (
+            good.url("localhost", &unknown),
+            "name the certificate of its authority by `cacert`",
+        ),
+        (expired.url("localhost", ""), "renew it, or set the clock"),
+        (early.url("localhost", ""), "renew it, or set the clock"),
+        (strict.url("localhost", ""), "give one by `cert` and `key`"),
+        (
+            strict.url("localhost", &of_stranger),
+            "check that it trusts the authority",
+        ),
+    ] {
+        let tls = Tls::new().cacert_file(authority.file());
+        // It takes what it gets for the beginning of a command, and waits for the rest.
+        let is_silent = url.ends_with(&good.server.port().to_string());
+        let patience = Duration::from_secs(if is_silent { 1 } else { 30 });
+        let builder = unhurried([&url]).tls(tls).connect_timeout(patience);
+        let error = builder.install().await.unwrap_err();
+        let text = error.to_string();
+        assert!(
+            matches!(error.problems(), [ConfigProblem::NoQuorum { .. }]),
+            "{text}"
+        );
+        assert!(text.contains(words), "{url}: {text}");
+        assert!(!text.contains('\n'), "{text}");
+    }
+}
+
 #[tokio::test]
 async fn what_several_nodes_have_in_common_is_said_once() {
     let nobody = [Port::reserve(), Port::reserve()];
@@ -277,6 +337,24 @@ async fn an_operator_reads_what_works_and_was_hardly_meant() {
         degraded.starts_with("WARN redlock: starting without a majority: 1 of 3"),
         "{degraded}"
     );
+}
+
+#[tokio::test]
+async fn an_operator_reads_of_certificates_that_are_not_verified() {
+    let heard = Heard::default();
+    let _listening = tracing::subscriber::set_default(heard.clone());
+    let nobody = Port::reserve();
+    let address = format!("127.0.0.1:{}", nobody.number());
+    for (rest, is_insecure) in [("", false), ("#insecure", true)] {
+        let authority = Authority::new();
+        let builder = unhurried([format!("rediss://{address}{rest}")]);
+        let builder = builder.tls(Tls::new().cacert_file(authority.file()));
+        let _redlock = builder.build().await.unwrap();
+        let warning = format!("WARN redlock: the certificate of {address} is not verified");
+        let heard = heard.take();
+        let warned = heard.iter().any(|line| line.starts_with(&warning));
+        assert_eq!(warned, is_insecure, "{heard:?}");
+    }
 }
 
 /// What was written, as `LEVEL message`.

@@ -2,11 +2,16 @@
 
 use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
 
-use redis::{ConnectionAddr, IntoConnectionInfo, ProtocolVersion};
+use redis::IntoConnectionInfo;
 use url::Url;
 
 use super::problem::ConfigProblem;
-use crate::node::{Memory, Target, with_protocol};
+#[cfg(feature = "tls")]
+use super::{
+    tls::Tls,
+    tls_nodes::{Clients, TLS_PARAMETERS},
+};
+use crate::node::{Endpoint, Login, Memory, Target, address_text};
 
 /// More nodes do not make a lock safer, only slower; and a typo that names hundreds is caught.
 const MOST_NODES: usize = 32;
@@ -31,9 +36,25 @@ pub(crate) struct Node {
 }
 
 impl Node {
+    fn server(endpoint: Endpoint) -> Self {
+        Self {
+            address: address_text(&endpoint.address).into(),
+            target: Target::Redis(Box::new(endpoint)),
+        }
+    }
+
     /// True if it is a store in this process.
     pub(crate) const fn is_memory(&self) -> bool {
         !matches!(self.target, Target::Redis(_))
+    }
+
+    /// True if any certificate is accepted from it.
+    pub(crate) fn is_insecure(&self) -> bool {
+        #[cfg(feature = "tls")]
+        if let Target::Redis(endpoint) = &self.target {
+            return endpoint.tls.as_ref().is_some_and(|tls| tls.is_insecure);
+        }
+        false
     }
 
     /// True if it is a store that fails on demand.
@@ -43,13 +64,26 @@ impl Node {
     }
 }
 
-/// Reads the URLs of a node set; every bad one is a problem of its own.
-pub(crate) fn parse_nodes(urls: &[String], servers_only: bool) -> (Vec<Node>, Vec<ConfigProblem>) {
+/// How to get into the nodes whose URLs do not say it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Access {
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Tls,
+    pub(crate) login: Option<Login>,
+}
+
+/// Reads the URLs of a node set, and the files that they name; every mistake is a problem of its own.
+pub(crate) fn parse_nodes(
+    urls: &[String],
+    servers_only: bool,
+    access: &Access,
+) -> (Vec<Node>, Vec<ConfigProblem>) {
     let mut nodes = Vec::new();
     let mut problems = Vec::new();
+    let mut parser = Parser::new(access);
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
     for (index, url) in urls.iter().enumerate() {
-        match parse_node(url) {
+        match parser.node(url) {
             Ok(node) => {
                 if let Some(&first) = known.get(&*node.address) {
                     problems.push(ConfigProblem::DuplicateNode {
@@ -79,6 +113,7 @@ pub(crate) fn parse_nodes(urls: &[String], servers_only: bool) -> (Vec<Node>, Ve
         _ => {}
     }
     problems.extend(count_problem(urls.len()));
+    problems.extend(parser.into_problems());
     (nodes, problems)
 }
 
@@ -94,25 +129,82 @@ pub(crate) fn count_problem(count: usize) -> Option<ConfigProblem> {
     }
 }
 
-/// The reasons quote nothing of the URL but its scheme: what is malformed may well be the password.
-fn parse_node(text: &str) -> Result<Node, String> {
-    let url = Url::parse(text.trim()).map_err(|error| not_a_url(text, error))?;
-    match url.scheme() {
-        "memory" => memory_node(&url),
-        "rediss" | "valkeys" if !cfg!(feature = "tls") => {
-            Err(format!("`{}` needs the feature `tls`", url.scheme()))
+/// Reads URLs one by one. The reasons quote nothing of a URL but its scheme: what is malformed may well
+/// be the password.
+struct Parser<'a> {
+    login: &'a Option<Login>,
+    #[cfg(feature = "tls")]
+    clients: Clients<'a>,
+}
+
+impl<'a> Parser<'a> {
+    const fn new(access: &'a Access) -> Self {
+        Self {
+            login: &access.login,
+            #[cfg(feature = "tls")]
+            clients: Clients::new(&access.tls),
         }
-        "redis" | "rediss" | "valkey" | "valkeys" => tcp_node(&url),
-        "unix" | "redis+unix" | "valkey+unix" => unix_node(&url),
-        "redis-sentinel" | "sentinel" => Err(
-            "Sentinels are not asked; name the servers that they watch, each with its own URL \
-             `redis://host:6379`"
-                .to_owned(),
-        ),
-        scheme => Err(format!(
-            "unknown scheme `{scheme}`; the schemes are `redis`, `rediss` (over TLS), `unix` and \
-             `memory`, as in `redis://host:6379`"
-        )),
+    }
+
+    /// The mistakes in what URLs name.
+    fn into_problems(self) -> Vec<ConfigProblem> {
+        #[cfg(feature = "tls")]
+        return self.clients.into_problems();
+        #[cfg(not(feature = "tls"))]
+        Vec::new()
+    }
+
+    fn node(&mut self, text: &str) -> Result<Node, String> {
+        let url = Url::parse(text.trim()).map_err(|error| not_a_url(text, error))?;
+        match url.scheme() {
+            "memory" => return memory_node(&url),
+            "redis-sentinel" | "sentinel" => {
+                return Err(
+                    "Sentinels are not asked; name the servers that they watch, each with its own \
+                     URL `redis://host:6379`"
+                        .to_owned(),
+                );
+            }
+            _ => {}
+        }
+        let mut endpoint = match url.scheme() {
+            "redis" | "valkey" => {
+                check_host(&url)?;
+                check_rest(&url, &["protocol"])?;
+                endpoint(&url)?
+            }
+            "rediss" | "valkeys" => self.tls_endpoint(&url)?,
+            "unix" | "redis+unix" | "valkey+unix" => unix_endpoint(&url)?,
+            scheme => {
+                return Err(format!(
+                    "unknown scheme `{scheme}`; the schemes are `redis`, `rediss` (over TLS), `unix` \
+                     and `memory`, as in `redis://host:6379`"
+                ));
+            }
+        };
+        if let (Login::Fixed(None), Some(login)) = (&endpoint.login, self.login) {
+            endpoint.login = login.clone();
+        }
+        Ok(Node::server(endpoint))
+    }
+
+    #[cfg(feature = "tls")]
+    fn tls_endpoint(&mut self, url: &Url) -> Result<Endpoint, String> {
+        check_host(url)?;
+        check_rest(url, &[&["protocol"], TLS_PARAMETERS].concat())?;
+        let tls = self.clients.client(url)?;
+        // The driver knows as much of the URL without TLS, which is not its part here.
+        let mut plain = url.clone();
+        let _ = plain.set_scheme("redis");
+        Ok(Endpoint {
+            tls,
+            ..endpoint(&plain)?
+        })
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn tls_endpoint(&mut self, url: &Url) -> Result<Endpoint, String> {
+        Err(format!("`{}` needs the feature `tls`", url.scheme()))
     }
 }
 
@@ -157,7 +249,7 @@ fn memory_node(url: &Url) -> Result<Node, String> {
     })
 }
 
-fn tcp_node(url: &Url) -> Result<Node, String> {
+fn check_host(url: &Url) -> Result<(), String> {
     let host = url.host_str().unwrap_or_default();
     if host.is_empty() {
         return Err(format!("the URL names no host; {SERVER}"));
@@ -180,12 +272,10 @@ fn tcp_node(url: &Url) -> Result<Node, String> {
     if url.port() == Some(0) {
         return Err(format!("no server has port 0; {SERVER}"));
     }
-    check_database(url.path().trim_matches('/').into())?;
-    check_rest(url, &["protocol"])?;
-    server_node(url)
+    check_database(url.path().trim_matches('/').into())
 }
 
-fn unix_node(url: &Url) -> Result<Node, String> {
+fn unix_endpoint(url: &Url) -> Result<Endpoint, String> {
     // The host of `unix://run/redis.sock` would be lost.
     if url.has_host() || matches!(url.path(), "" | "/") || url.cannot_be_a_base() {
         return Err(format!("the URL names no path of a socket; {SOCKET}"));
@@ -193,7 +283,7 @@ fn unix_node(url: &Url) -> Result<Node, String> {
     let database = url.query_pairs().find(|(name, _)| name == "db");
     check_database(database.map_or_else(|| "".into(), |(_, database)| database))?;
     check_rest(url, &["db", "user", "pass", "protocol"])?;
-    server_node(url)
+    endpoint(url)
 }
 
 fn check_database(database: Cow<'_, str>) -> Result<(), String> {
@@ -209,18 +299,33 @@ fn check_database(database: Cow<'_, str>) -> Result<(), String> {
 
 /// Refuses what would be passed over.
 fn check_rest(url: &Url, known: &[&str]) -> Result<(), String> {
-    if url.fragment().is_some() {
-        return Err(
-            "nothing may follow a `#`; in a password, write it as `%23`, and certificates are always \
-             verified"
-                .to_owned(),
-        );
+    match url.fragment() {
+        Some("insecure") if is_tls(url) => {}
+        Some(_) if is_tls(url) => {
+            return Err(
+                "nothing but `insecure` may follow a `#`; in a password, write it as `%23`"
+                    .to_owned(),
+            );
+        }
+        Some(_) => {
+            return Err(
+                "nothing may follow a `#`; in a password, write it as `%23`, and `#insecure` is for \
+                 `rediss`"
+                    .to_owned(),
+            );
+        }
+        None => {}
     }
-    if url.query_pairs().any(|(name, _)| !known.contains(&&*name)) {
+    let mut given: Vec<_> = url.query_pairs().map(|(name, _)| name).collect();
+    if given.iter().any(|name| !known.contains(&&**name)) {
         let known = known.join("`, `");
         return Err(format!(
             "unknown parameter; those of such a URL are `{known}`"
         ));
+    }
+    given.sort();
+    if given.windows(2).any(|pair| pair[0] == pair[1]) {
+        return Err("a parameter is given twice".to_owned());
     }
     let mut pairs = url.query_pairs();
     match pairs.find(|(name, _)| name == "protocol") {
@@ -231,7 +336,11 @@ fn check_rest(url: &Url, known: &[&str]) -> Result<(), String> {
     }
 }
 
-fn server_node(url: &Url) -> Result<Node, String> {
+fn is_tls(url: &Url) -> bool {
+    matches!(url.scheme(), "rediss" | "valkeys")
+}
+
+fn endpoint(url: &Url) -> Result<Endpoint, String> {
     let info = url.clone().into_connection_info().map_err(|error| {
         // The detail may quote the URL; the kind of error does not.
         let what = error
@@ -240,27 +349,11 @@ fn server_node(url: &Url) -> Result<Node, String> {
         format!("not the URL of a Redis server ({what}); {SERVER}")
     })?;
     let says_protocol = url.query_pairs().any(|(name, _)| name == "protocol");
-    let info = if says_protocol {
-        info
-    } else {
-        with_protocol(info, ProtocolVersion::RESP3)
-    };
-    Ok(Node {
-        address: address(info.addr()).into(),
-        target: Target::Redis(Box::new(info)),
+    let endpoint = Endpoint::from(info);
+    Ok(Endpoint {
+        has_resp3: endpoint.has_resp3 || !says_protocol,
+        ..endpoint
     })
-}
-
-/// As it stands in a URL: the driver leaves out the brackets of an IPv6 address.
-fn address(of: &ConnectionAddr) -> String {
-    match of {
-        ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. }
-            if host.contains(':') =>
-        {
-            format!("[{host}]:{port}")
-        }
-        other => other.to_string(),
-    }
 }
 
 #[cfg(test)]
@@ -311,6 +404,11 @@ mod tests {
         ("redis://host?db=1", "those of such a URL are `protocol`"),
         ("redis://host?protocol=9", "`protocol` must be 2 or 3"),
         ("redis://host/0#ter2", "in a password, write it as `%23`"),
+        ("redis://host#insecure", "`#insecure` is for `rediss`"),
+        (
+            "redis://host?protocol=2&protocol=3",
+            "a parameter is given twice",
+        ),
         ("unix://", "write it as `unix:///run/redis.sock`"),
         ("unix://run/redis.sock", "with three slashes"),
         ("unix:///", "names no path of a socket"),
@@ -331,7 +429,10 @@ mod tests {
     #[test]
     fn a_url_that_names_no_node_is_refused_in_words_that_help() {
         for (url, expected) in BAD {
-            let reason = parse_node(url).map(|node| node.address).unwrap_err();
+            let reason = Parser::new(&Access::default())
+                .node(url)
+                .map(|node| node.address)
+                .unwrap_err();
             assert!(reason.contains(expected), "{url}: {reason}");
             for word in ["Client", "InvalidClientConfig", "ter2", "hun"] {
                 assert!(!reason.contains(word), "{url}: {reason}");
@@ -357,7 +458,7 @@ mod tests {
             ("memory://a", "memory://a"),
             ("memory://a/", "memory://a"),
         ] {
-            let node = parse_node(url).unwrap();
+            let node = Parser::new(&Access::default()).node(url).unwrap();
             assert_eq!(&*node.address, address, "{url}");
         }
     }

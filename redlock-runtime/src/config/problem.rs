@@ -1,76 +1,16 @@
-//! The error that names every rule which a configuration has broken.
+//! A rule which a configuration has broken.
 
-use std::{error, fmt, time::Duration};
+use std::{fmt, path::PathBuf, time::Duration};
 
 use super::{options::PERMITS, section_info::SectionInfo};
-use crate::{health::Health, script::RESERVED};
+use crate::{
+    health::{Health, remedy},
+    script::RESERVED,
+};
 
 /// The environment variable that names the nodes if the code does not: URLs with commas between
 /// them.
 pub const NODES_VARIABLE: &str = "REDLOCK_NODES";
-
-/// Every mistake in a configuration, and not only the first one.
-///
-/// No message contains a password, or any part of a URL that could not be parsed. `Debug` writes the
-/// same text as `Display`, because a `main` that returns the error prints it by `Debug`.
-#[derive(Clone, PartialEq, Eq)]
-pub struct ConfigError {
-    problems: Vec<ConfigProblem>,
-}
-
-impl ConfigError {
-    pub(crate) fn of(problem: ConfigProblem) -> Self {
-        Self {
-            problems: vec![problem],
-        }
-    }
-
-    pub(crate) fn unless_empty(problems: Vec<ConfigProblem>) -> Result<(), Self> {
-        if problems.is_empty() {
-            Ok(())
-        } else {
-            Err(Self { problems })
-        }
-    }
-
-    /// The same of an annotated function.
-    pub(crate) fn in_section(self, section: &'static SectionInfo) -> Self {
-        let problems = self.problems.into_iter();
-        Self {
-            problems: problems.map(|it| it.in_section(section)).collect(),
-        }
-    }
-
-    pub(crate) fn into_problems(self) -> Vec<ConfigProblem> {
-        self.problems
-    }
-
-    /// Every problem that was found; at least one.
-    #[must_use]
-    pub fn problems(&self) -> &[ConfigProblem] {
-        &self.problems
-    }
-}
-
-impl fmt::Display for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, problem) in self.problems.iter().enumerate() {
-            if index > 0 {
-                f.write_str("; ")?;
-            }
-            problem.fmt(f)?;
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Debug for ConfigError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl error::Error for ConfigError {}
 
 /// One mistake in a configuration.
 #[non_exhaustive]
@@ -87,6 +27,14 @@ pub enum ConfigProblem {
         /// Position in the list of nodes, from zero.
         index: usize,
         /// What is wrong with it. Quotes no part of the URL that may be a password.
+        reason: String,
+    },
+    /// What `rediss://` nodes need for TLS cannot be used: a file is missing or is not in PEM form, or a
+    /// key does not belong to its certificate.
+    BadTls {
+        /// The file; `None` for what was given in code, and for the operating system's roots.
+        file: Option<PathBuf>,
+        /// What is wrong with it. Quotes nothing of it.
         reason: String,
     },
     /// Two nodes of the list have the same address.
@@ -270,6 +218,15 @@ pub enum ConfigProblem {
     },
     /// A node set is installed already.
     AlreadyInstalled,
+    /// A node set is installed already, and has other nodes. The nodes of a process that runs are not
+    /// changed: [`guide::operating`](crate::guide::operating#replacing-a-server) describes how a server
+    /// is replaced.
+    OtherNodes {
+        /// The addresses of the nodes that are installed.
+        installed: Vec<String>,
+        /// The addresses of those that were given now.
+        given: Vec<String>,
+    },
     /// The clock of this tokio runtime is paused, and the engine would count leases in real time: a
     /// test would see its own time pass and no lease end.
     PausedClock,
@@ -293,6 +250,10 @@ impl fmt::Display for ConfigProblem {
             ),
             Self::NodesVariableNotUnicode => write!(f, "{NODES_VARIABLE} is not valid UTF-8"),
             Self::BadNode { index, reason } => write!(f, "node {index}: {reason}"),
+            Self::BadTls { file, reason } => match file {
+                Some(file) => write!(f, "TLS: {} {reason}", file.display()),
+                None => write!(f, "TLS: {reason}"),
+            },
             Self::DuplicateNode {
                 first,
                 second,
@@ -317,6 +278,22 @@ impl fmt::Display for ConfigProblem {
                 f,
                 "the key `{key}` begins with `{RESERVED}`, which is reserved for the library's own keys; use another key or key prefix"
             ),
+            of_process => of_process.fmt_of_process(f),
+        }
+    }
+}
+
+impl ConfigProblem {
+    pub(crate) fn in_section(self, section: &'static SectionInfo) -> Self {
+        Self::Section {
+            section,
+            problem: Box::new(self),
+        }
+    }
+
+    /// The problems with where and when in the process something was asked for.
+    fn fmt_of_process(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             Self::BlocksRuntime => f.write_str(
                 "waiting for a lock would block a thread of the async runtime; call blocking code by \
                  `spawn_blocking`, or await the lock",
@@ -330,6 +307,15 @@ impl fmt::Display for ConfigProblem {
                 f,
                 "a node set is installed already; make further ones with `build` and name them with `via`"
             ),
+            Self::OtherNodes { installed, given } => write!(
+                f,
+                "a node set with the nodes {} is installed already, and its nodes cannot be changed to {} \
+                 while the process runs: two processes whose lists differ can hold one lock; replace one \
+                 server at a time, as `redlock_runtime::guide::operating` describes, and start each \
+                 process again with the new list",
+                installed.join(", "),
+                given.join(", ")
+            ),
             Self::PausedClock => f.write_str(
                 "the tokio clock is paused here, and the leases of this node set run in real time; \
                  use `Redlock::test()` (feature `test-util`), or `memory://` nodes with \
@@ -337,15 +323,6 @@ impl fmt::Display for ConfigProblem {
             ),
             Self::NoEngine { message } => write!(f, "the lock engine could not start: {message}"),
             of_servers => of_servers.fmt_of_servers(f),
-        }
-    }
-}
-
-impl ConfigProblem {
-    pub(crate) fn in_section(self, section: &'static SectionInfo) -> Self {
-        Self::Section {
-            section,
-            problem: Box::new(self),
         }
     }
 
@@ -356,10 +333,10 @@ impl ConfigProblem {
                 f,
                 "{first} and {second} are the same server, which must not vote twice; name each server once"
             ),
-            Self::AccessDenied { address, message } => write!(
-                f,
-                "{address} refuses access ({message}); check user and password"
-            ),
+            Self::AccessDenied { address, message } => {
+                let remedy = remedy(message).unwrap_or("check user and password");
+                write!(f, "{address} refuses access ({message}); {remedy}")
+            }
             Self::EvictingNode { address, policy } => write!(
                 f,
                 "{address} deletes keys when memory runs out (maxmemory-policy {policy}), locks included; set the policy to noeviction"
@@ -473,6 +450,7 @@ impl ConfigProblem {
             | Self::NodesVariableEmpty
             | Self::NodesVariableNotUnicode
             | Self::BadNode { .. }
+            | Self::BadTls { .. }
             | Self::DuplicateNode { .. }
             | Self::MixedNodes { .. }
             | Self::ServersRequired { .. }
@@ -497,6 +475,7 @@ impl ConfigProblem {
             | Self::BlocksRuntime
             | Self::EngineOnCurrentThread
             | Self::AlreadyInstalled
+            | Self::OtherNodes { .. }
             | Self::PausedClock
             | Self::NoEngine { .. } => Ok(()),
         }

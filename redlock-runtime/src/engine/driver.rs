@@ -64,7 +64,7 @@ impl Driver {
     ) -> Self {
         let start = |(index, target)| match target {
             Target::Memory(memory) => Node::Memory(memory),
-            Target::Redis(info) => Node::Redis(Box::new(Server::new(NodeId(index), info))),
+            Target::Redis(endpoint) => Node::Redis(Box::new(Server::new(NodeId(index), endpoint))),
             #[cfg(feature = "test-util")]
             Target::Faulty(faulty) => {
                 Node::Faulty(Box::new(FaultyLink::new(NodeId(index), faulty)))
@@ -267,7 +267,7 @@ impl Driver {
         }
     }
 
-    fn act(&mut self, action: Action) {
+    pub(super) fn act(&mut self, action: Action) {
         match action {
             Action::Connect { node, connection } => match &mut self.nodes[node.0] {
                 Node::Redis(server) => server.connect(connection),

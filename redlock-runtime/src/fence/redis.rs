@@ -32,6 +32,12 @@
 //!   token with them, and then accepts a late holder until the new one comes back.
 //! - The store needs not be a lock node. On a lock node, keep its keys apart from the lock keys
 //!   with [`Builder::key_prefix`](crate::Builder::key_prefix).
+//! - The store's user needs these rights for the lines above, and those for other commands that are
+//!   guarded; for `EVAL` as at the top, `+eval` in place of the first two:
+//!
+//! ```text
+//! ~{stock:7}* +evalsha +script|load +get +set
+//! ```
 
 /// Lua: raises `KEYS[1]` to the token `ARGV[1]` or fails with [`STALE`]; then runs the command
 /// `ARGV[2]` on the keys from `KEYS[2]` with the arguments from `ARGV[3]`, and returns its answer.

@@ -2,14 +2,14 @@
 
 use std::{collections::BTreeMap, fmt::Display, sync::Arc, time::Duration};
 
-use redis::{
-    ConnectionInfo, InfoDict, ProtocolVersion, PushKind, RedisConnectionInfo, ServerError, Value,
-};
+use redis::{InfoDict, PushKind, ServerError, Value};
 use redlock_protocol::Facts;
 
 use super::{
-    stream,
-    wire::{Wire, reason},
+    endpoint::{Credentials, Endpoint},
+    reason::reason,
+    stream::{self, Stream},
+    wire::Wire,
 };
 use crate::script::{self, Command, words};
 
@@ -32,14 +32,19 @@ enum Failure {
 impl Connection {
     /// Connects, signs in, and makes the server know the scripts. Has no time limit of its own:
     /// the protocol gives it up by dropping it.
-    pub(super) async fn open(info: &ConnectionInfo) -> Result<Self, Arc<str>> {
-        let has_resp3 = info.redis_settings().protocol() != ProtocolVersion::RESP2;
-        match Self::open_once(info, has_resp3).await {
+    pub(super) async fn open(endpoint: &Endpoint) -> Result<Self, Arc<str>> {
+        let stream = connect(endpoint).await?;
+        // After the connection, so that a node that is down costs its provider nothing.
+        let credentials = endpoint.login.credentials(&endpoint.address).await?;
+        let credentials = credentials.as_ref();
+        let database = endpoint.database;
+        match Self::open_on(stream, database, credentials, endpoint.has_resp3).await {
             Ok(connection) => Ok(connection),
             Err(Failure::Other(reason)) => Err(reason),
             // Then a connection that dies while it is idle is noticed only when it is used.
             Err(Failure::WithoutResp3) => {
-                let opened = Self::open_once(info, false).await;
+                let stream = connect(endpoint).await?;
+                let opened = Self::open_on(stream, database, credentials, false).await;
                 opened.map_err(|failure| match failure {
                     Failure::WithoutResp3 => "the server knows no RESP3".into(),
                     Failure::Other(reason) => reason,
@@ -48,13 +53,28 @@ impl Connection {
         }
     }
 
-    async fn open_once(info: &ConnectionInfo, has_resp3: bool) -> Result<Self, Failure> {
-        let stream = stream::connect(info.addr()).await;
-        let mut wire = Wire::new(stream.map_err(|error| Failure::of(&error))?);
-        sign_in(&mut wire, info.redis_settings(), has_resp3).await?;
+    async fn open_on(
+        stream: Box<dyn Stream>,
+        database: i64,
+        credentials: Option<&Credentials>,
+        has_resp3: bool,
+    ) -> Result<Self, Failure> {
+        let mut wire = Wire::new(stream);
+        sign_in(&mut wire, credentials, has_resp3).await?;
+        if database != 0 {
+            let database = database.to_string();
+            if let Some(error) = refusal(&mut wire, words(["SELECT", &database])).await? {
+                return Err(Failure::of(&error));
+            }
+        }
         let facts = prepare(&mut wire, has_resp3).await?;
         Ok(Self { wire, facts })
     }
+}
+
+async fn connect(endpoint: &Endpoint) -> Result<Box<dyn Stream>, Arc<str>> {
+    let stream = stream::connect(endpoint).await;
+    stream.map_err(|error| reason(&error))
 }
 
 impl Failure {
@@ -67,12 +87,6 @@ impl From<Arc<str>> for Failure {
     fn from(reason: Arc<str>) -> Self {
         Self::Other(reason)
     }
-}
-
-/// The same server, spoken to in another version of the protocol.
-pub(crate) fn with_protocol(info: ConnectionInfo, protocol: ProtocolVersion) -> ConnectionInfo {
-    let settings = info.redis_settings().clone().set_protocol(protocol);
-    info.set_redis_settings(settings)
 }
 
 /// The keys that a push says have changed, and `None` for a key if any may have. Nothing if it says
@@ -101,26 +115,29 @@ pub(super) fn unasked(reply: &Value) -> Arc<str> {
     }
 }
 
-/// Says who we are, and which database we want.
+/// Says who we are.
 async fn sign_in(
     wire: &mut Wire,
-    settings: &RedisConnectionInfo,
+    credentials: Option<&Credentials>,
     has_resp3: bool,
 ) -> Result<(), Failure> {
     if has_resp3 {
-        let user = settings.username().unwrap_or("default");
-        let hello = match settings.password() {
-            Some(password) => words(["HELLO", "3", "AUTH", user, password]),
+        let hello = match credentials {
+            Some(credentials) => {
+                let user = credentials.user().unwrap_or("default");
+                words(["HELLO", "3", "AUTH", user, credentials.password()])
+            }
             None => words(["HELLO", "3"]),
         };
         if let Some(error) = refusal(wire, hello).await? {
             return Err(match is_unknown_protocol(&error) {
                 true => Failure::WithoutResp3,
-                false => Failure::of(&without_secrets(&error, settings)),
+                false => Failure::of(&without_secrets(&error, credentials)),
             });
         }
-    } else if let Some(password) = settings.password() {
-        let mut error = match settings.username() {
+    } else if let Some(credentials) = credentials {
+        let password = credentials.password();
+        let mut error = match credentials.user() {
             Some(user) => refusal(wire, words(["AUTH", user, password])).await?,
             None => refusal(wire, words(["AUTH", password])).await?,
         };
@@ -129,14 +146,8 @@ async fn sign_in(
             error = refusal(wire, words(["AUTH", password])).await?;
         }
         if let Some(error) = error {
-            let error = without_secrets(&error, settings);
+            let error = without_secrets(&error, Some(credentials));
             return Err(Failure::of(&format!("AuthenticationFailed: {error}")));
-        }
-    }
-    if settings.db() != 0 {
-        let database = settings.db().to_string();
-        if let Some(error) = refusal(wire, words(["SELECT", &database])).await? {
-            return Err(Failure::of(&error));
         }
     }
     Ok(())
@@ -144,10 +155,10 @@ async fn sign_in(
 
 /// What a server says that does not let us sign in. One that does not know a command repeats the
 /// beginning of its arguments, and the password is among them.
-fn without_secrets(error: &ServerError, settings: &RedisConnectionInfo) -> String {
+fn without_secrets(error: &ServerError, credentials: Option<&Credentials>) -> String {
     let text = error.to_string();
-    let password = settings.password().filter(|password| !password.is_empty());
-    let is_repeated = password.is_some_and(|password| text.contains(password));
+    let password = credentials.map(Credentials::password);
+    let is_repeated = password.is_some_and(|it| !it.is_empty() && text.contains(it));
     if is_repeated || text.to_ascii_lowercase().contains("unknown command") {
         return "the server does not know how to sign in".to_owned();
     }
@@ -285,11 +296,11 @@ mod tests {
                 }
             }
         });
-        let info: ConnectionInfo = redis::IntoConnectionInfo::into_connection_info(url).unwrap();
+        let info = redis::IntoConnectionInfo::into_connection_info(url).unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build();
-        let opened = runtime.unwrap().block_on(Connection::open(&info));
+        let opened = runtime.unwrap().block_on(Connection::open(&info.into()));
         opened.err().expect("it does not let us in")
     }
 

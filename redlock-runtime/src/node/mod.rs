@@ -6,9 +6,11 @@
 //! to the protocol.
 
 mod connection;
+mod endpoint;
 #[cfg(feature = "test-util")]
 mod faulty;
 mod memory;
+mod reason;
 mod reply;
 mod resp;
 mod stream;
@@ -24,13 +26,19 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
-use redis::{ConnectionInfo, Value};
+use redis::Value;
 use redlock_protocol::{ConnectionId, Event, NodeId, Order, Reply, Request, RequestId};
 
+pub use self::endpoint::Credentials;
+#[cfg(feature = "tls")]
+pub(crate) use self::endpoint::TlsClient;
 #[cfg(feature = "test-util")]
 pub(crate) use self::faulty::{Behavior, Faulty, FaultyLink};
 use self::{connection::Connection, wire::Wire};
-pub(crate) use self::{connection::with_protocol, memory::Memory};
+pub(crate) use self::{
+    endpoint::{Endpoint, Login, Provider, address_text},
+    memory::Memory,
+};
 use crate::script;
 
 /// So many values of one server are read before it is the turn of the others and of callers: the
@@ -45,7 +53,7 @@ const BUSY: usize = 8;
 /// Where a node is.
 #[derive(Clone, Debug)]
 pub(crate) enum Target {
-    Redis(Box<ConnectionInfo>),
+    Redis(Box<Endpoint>),
     Memory(Arc<Memory>),
     #[cfg(feature = "test-util")]
     Faulty(Arc<Faulty>),
@@ -65,7 +73,7 @@ impl Target {
 /// A Redis server.
 pub(crate) struct Server {
     node: NodeId,
-    info: Box<ConnectionInfo>,
+    endpoint: Arc<Endpoint>,
     /// The name of what the library keeps there beside the locks.
     hash: String,
     state: State,
@@ -93,11 +101,11 @@ struct Session {
 }
 
 impl Server {
-    pub(crate) fn new(node: NodeId, info: Box<ConnectionInfo>) -> Self {
+    pub(crate) fn new(node: NodeId, endpoint: Box<Endpoint>) -> Self {
         Self {
             node,
-            hash: script::node_hash(info.redis_settings().db()),
-            info,
+            hash: script::node_hash(endpoint.database),
+            endpoint: Arc::from(endpoint),
             state: State::Idle,
             has_work: false,
         }
@@ -105,8 +113,8 @@ impl Server {
 
     /// Makes a connection, which comes out of [`poll`](Self::poll).
     pub(crate) fn connect(&mut self, connection: ConnectionId) {
-        let info = self.info.clone();
-        let opening = async move { Connection::open(&info).await };
+        let endpoint = Arc::clone(&self.endpoint);
+        let opening = async move { Connection::open(&endpoint).await };
         self.state = State::Opening(connection, Box::pin(opening));
         self.has_work = true;
     }

@@ -1,6 +1,8 @@
 //! A way to a server: TCP, TLS or a socket of the file system.
 
 use std::io;
+#[cfg(feature = "tls")]
+use std::sync::Arc;
 
 use futures_util::future::select_ok;
 use redis::ConnectionAddr;
@@ -9,27 +11,41 @@ use tokio::{
     net::{TcpStream, lookup_host},
 };
 
+use super::endpoint::Endpoint;
+
 /// Whatever carries bytes to a server and back.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-pub(super) async fn connect(address: &ConnectionAddr) -> io::Result<Box<dyn Stream>> {
-    match address {
-        ConnectionAddr::Tcp(host, port) => Ok(Box::new(tcp(host, *port).await?)),
-        #[cfg(feature = "tls")]
-        ConnectionAddr::TcpTls {
-            host,
-            port,
-            insecure: false,
-            ..
-        } => Ok(Box::new(tls(host, *port).await?)),
+pub(super) async fn connect(endpoint: &Endpoint) -> io::Result<Box<dyn Stream>> {
+    match &endpoint.address {
+        ConnectionAddr::Tcp(host, port) => {
+            let socket = tcp(host, *port).await?;
+            #[cfg(feature = "tls")]
+            if let Some(tls) = &endpoint.tls {
+                let connector = tokio_rustls::TlsConnector::from(Arc::clone(&tls.config));
+                let stream = connector.connect(tls.name.clone(), socket).await;
+                return Ok(Box::new(stream.map_err(|error| in_handshake(&error))?));
+            }
+            Ok(Box::new(socket))
+        }
         #[cfg(unix)]
         ConnectionAddr::Unix(path) => Ok(Box::new(tokio::net::UnixStream::connect(path).await?)),
         _ => Err(io::Error::new(
             io::ErrorKind::Unsupported,
             "this kind of address is not supported here",
         )),
+    }
+}
+
+/// A server without TLS often closes the connection, which by itself tells nothing of TLS.
+#[cfg(feature = "tls")]
+fn in_handshake(error: &io::Error) -> io::Error {
+    match error.kind() {
+        // By rustls, which says what is wrong.
+        io::ErrorKind::InvalidData => io::Error::other(error.to_string()),
+        kind => io::Error::new(kind, format!("TLS handshake: {error}")),
     }
 }
 
@@ -46,34 +62,4 @@ async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     let (stream, _) = select_ok(attempts).await?;
     stream.set_nodelay(true)?;
     Ok(stream)
-}
-
-#[cfg(feature = "tls")]
-async fn tls(host: &str, port: u16) -> io::Result<tokio_rustls::client::TlsStream<TcpStream>> {
-    use std::sync::Arc;
-
-    use rustls::{ClientConfig, RootCertStore, crypto, pki_types::ServerName};
-
-    // First, so that a node that is down costs no reading of certificates at each attempt.
-    let socket = tcp(host, port).await?;
-    // Without a choice rustls panics where an application's other crates bring several providers or
-    // none.
-    if crypto::CryptoProvider::get_default().is_none() {
-        // Somebody else has been faster, which is as good.
-        let _ = crypto::ring::default_provider().install_default();
-    }
-    let name = ServerName::try_from(host.to_owned()).map_err(io::Error::other)?;
-    let mut roots = RootCertStore::empty();
-    let mut found = rustls_native_certs::load_native_certs();
-    if let Some(error) = found.errors.pop() {
-        return Err(io::Error::other(error));
-    }
-    for certificate in found.certs {
-        roots.add(certificate).map_err(io::Error::other)?;
-    }
-    let config = ClientConfig::builder()
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
-    connector.connect(name, socket).await
 }

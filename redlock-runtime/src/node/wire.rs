@@ -2,7 +2,6 @@
 //! been queued goes out in one write.
 
 use std::{
-    fmt::Display,
     future::poll_fn,
     pin::Pin,
     sync::Arc,
@@ -13,6 +12,7 @@ use redis::Value;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{
+    reason::reason,
     resp::{self, Malformed, Scan},
     stream::Stream,
 };
@@ -27,9 +27,6 @@ const LARGE: usize = 256 << 10;
 
 /// On a connection on which nothing is watched yet a server has nearly nothing to say by itself.
 const MOST_PUSHES: usize = 64;
-
-/// So many characters of what a server or the operating system says.
-const LONGEST_REASON: usize = 300;
 
 pub(super) struct Wire {
     stream: Box<dyn Stream>,
@@ -170,17 +167,6 @@ impl Wire {
         }
         Err("the server sends what it was not asked for".into())
     }
-}
-
-/// What operators read about a failure, on one line.
-pub(super) fn reason(error: &dyn Display) -> Arc<str> {
-    let text = error.to_string();
-    let mut words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if let Some((end, _)) = words.char_indices().nth(LONGEST_REASON) {
-        words.truncate(end);
-        words.push('…');
-    }
-    words.into()
 }
 
 fn closed() -> Arc<str> {
@@ -368,13 +354,6 @@ mod tests {
             assert_eq!(wire.out.len() - wire.written, 2 * LARGE);
             assert!(wire.out.len() <= 4 * LARGE + STEP);
         }
-    }
-
-    #[test]
-    fn a_reason_is_one_short_line() {
-        assert_eq!(&*reason(&"no\r\n way"), "no way");
-        let long = reason(&"x".repeat(1 << 20));
-        assert_eq!(long.chars().count(), LONGEST_REASON + 1);
     }
 
     #[tokio::test]

@@ -5,8 +5,11 @@
 -- error REDLOCK: there is no room for the block above the counter; nothing was written
 -- With the number of the slot, if the lock is one of several.
 local waiter_field = 'waiter ' .. ARGV[4] .. (string.match(KEYS[1], '#%d%d?$') or '')
--- What is no hash names no admission.
 local node = redis.pcall('HMGET', KEYS[2], 'admission', ARGV[4], waiter_field, 'longest', 'longest_until')
+-- What is no hash names no admission.
+if node.err and not string.find(node.err, 'WRONGTYPE') then
+  return node
+end
 if node[1] ~= ARGV[3] then
   return -1
 end

@@ -73,6 +73,18 @@ async fn install() {
     section().await.unwrap();
     let error = builder().install().await.unwrap_err();
     assert_eq!(error.problems(), [ConfigProblem::AlreadyInstalled]);
+    let others = ["memory://installed", "memory://other"];
+    let error = Redlock::builder()
+        .nodes(others)
+        .install()
+        .await
+        .unwrap_err();
+    let changed = ConfigProblem::OtherNodes {
+        installed: vec!["memory://installed".to_owned()],
+        given: others.map(str::to_owned).to_vec(),
+    };
+    assert_eq!(error.problems(), [changed]);
+    assert!(error.to_string().contains("guide::operating"), "{error}");
     section().await.unwrap();
 
     let other = Redlock::builder()

@@ -6,6 +6,8 @@
     reason = "each file of tests is a crate of its own and uses a part of this"
 )]
 
+pub mod certificates;
+
 use std::time::{Duration, Instant};
 
 use redlock_runtime::{Builder, Guard, NodeState, Redlock};
@@ -175,4 +177,28 @@ pub async fn extend_until_on_all(guard: &Guard, cluster: &Cluster, key: &str) {
     };
     let extended = tokio::time::timeout(PATIENCE, extensions).await;
     extended.expect("the key is put back");
+}
+
+/// The rules that the page on servers gives to a user.
+pub fn documented_rules() -> impl Iterator<Item = &'static str> {
+    let page = include_str!("../../../redlock-runtime/src/guide/servers.md");
+    let blocks = page.split("```text\n").skip(1);
+    let mut blocks = blocks.filter_map(|block| block.split("```").next());
+    let rules = blocks.find(|block| block.starts_with('~'));
+    rules.expect("the page lists them").split_whitespace()
+}
+
+/// Makes a user of a node, or changes one: rules of its own, and those of a list.
+pub fn set_user(
+    node: &Server,
+    name: &str,
+    own: &[&str],
+    rules: impl IntoIterator<Item = &'static str>,
+) {
+    let mut command = vec!["ACL", "SETUSER", name];
+    command.extend(own);
+    for rule in rules {
+        command.push(rule);
+    }
+    node.command(&command);
 }

@@ -7,12 +7,12 @@ use std::{
     time::Duration,
 };
 
-use crate::common::{extend_until_on_all, unhurried};
+use crate::common::unhurried;
 use redlock_runtime::{
     Builder, ConfigError, ConfigProblem, Guard, Lock, LockError, NODES_VARIABLE, NodeState,
-    Redlock, Release, redis_lock,
+    Redlock, redis_lock,
 };
-use redlock_tests::{Cluster, PATIENCE, Server, redis};
+use redlock_tests::{Cluster, PATIENCE, Server};
 use tokio::time::timeout;
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -577,74 +577,4 @@ async fn reserved_names_cannot_be_locked() {
 #[redis_lock(key = "{name!raw}node", via = redlock)]
 async fn reserved_section(redlock: &Redlock, name: &str) -> Result<(), LockError> {
     panic!("the lock of {redlock:?} on {name} is held")
-}
-
-/// The rules that the page on servers gives to a user.
-fn documented_rules() -> impl Iterator<Item = &'static str> {
-    let page = include_str!("../../../redlock-runtime/src/guide/servers.md");
-    let blocks = page.split("```text\n").skip(1);
-    let mut blocks = blocks.filter_map(|block| block.split("```").next());
-    let rules = blocks.find(|block| block.starts_with('~'));
-    rules.expect("the page lists them").split_whitespace()
-}
-
-/// Locks, extends, waits and releases as a user who may do all that is documented but `denied`.
-async fn lock_as_user_without(denied: &[&str]) -> Vec<String> {
-    let cluster = Cluster::start(3);
-    let mut urls = Vec::new();
-    for node in &cluster {
-        let mut command = vec!["ACL", "SETUSER", "locker", "on", ">secret"];
-        command.extend(documented_rules().filter(|rule| !denied.contains(rule)));
-        node.command(&command);
-        urls.push(format!("redis://locker:secret@127.0.0.1:{}", node.port()));
-    }
-    let [one, two] = [(); 2].map(|()| unhurried(&urls).key_prefix("lock:").build());
-    let (one, two) = (one.await.unwrap(), two.await.unwrap());
-    // What is done for a key that has gone on a node, and for others that wait.
-    let guard = loop {
-        let guard = one.lock("k").acquire().await.unwrap();
-        while cluster.held_on("lock:k") < cluster.len() {
-            tokio::task::yield_now().await;
-        }
-        cluster[0].command(&["DEL", "lock:k"]);
-        // A holder that has not read the third reply yet knows of two nodes, and loses the lock with
-        // one of them.
-        if !matches!(guard.extend().await, Err(LockError::Lost(_))) {
-            break guard;
-        }
-        drop(guard);
-        cluster.await_free("lock:k").await;
-    };
-    extend_until_on_all(&guard, &cluster, "lock:k").await;
-    let waiting = tokio::spawn(two.lock("k").wait(PATIENCE).acquire());
-    two.lock("k").try_acquire().await.unwrap_err();
-    guard.release().await;
-    let next = waiting.await.unwrap().unwrap();
-    assert_eq!(next.release().await, Release::Released);
-    cluster.await_free("lock:k").await;
-    // Also of commands in scripts.
-    let refusals = cluster
-        .iter()
-        .flat_map(|node| node.query::<Vec<redis::Value>>(&["ACL", "LOG"]));
-    refusals.map(|refusal| format!("{refusal:?}")).collect()
-}
-
-#[tokio::test]
-async fn the_documented_access_rules_are_enough() {
-    let errors = lock_as_user_without(&[]).await;
-    assert_eq!(errors, [""; 0]);
-}
-
-#[tokio::test]
-async fn what_is_said_to_be_dispensable_is() {
-    for denied in [
-        &["+info"][..],
-        &["+script|load"],
-        &["+config|get"],
-        &["+client|tracking", "+client|caching"],
-        &["+info", "+script|load", "+config|get", "+client|tracking"],
-    ] {
-        let refusals = lock_as_user_without(denied).await;
-        assert!(!refusals.is_empty(), "nobody asks for {denied:?}");
-    }
 }

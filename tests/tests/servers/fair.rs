@@ -1,8 +1,11 @@
 //! Fair locks, on real servers.
 
-use std::sync::{
-    Arc, Mutex,
-    atomic::{AtomicU64, Ordering},
+use std::{
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
 };
 
 use redlock_runtime::{LockError, Redlock, Release, redis_lock};
@@ -52,6 +55,10 @@ async fn order_of_four(cluster: &Cluster, meanwhile: impl AsyncFnOnce(&Server)) 
         waiting.spawn(async move { take_seat(&client, number, &taken).await });
         let count = number as usize + 1;
         await_state("a place in the queue", || places(cluster) == count).await;
+        // Who came first is told by the millisecond, and another node has to rely on how long requests take.
+        let asked = cluster.iter().map(Server::time).max().unwrap();
+        let is_later = |node: &Server| node.time() > asked + Duration::from_millis(50);
+        await_state("a later time", || cluster.iter().all(is_later)).await;
     }
     let leader = cluster.iter().find(|node| node.exists(QUEUE)).unwrap();
     meanwhile(leader).await;

@@ -2,119 +2,254 @@
 
 use std::{fs, path::Path, process::Command};
 
-use rcgen::{
-    BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair, date_time_ymd,
+use crate::common::{
+    await_state, await_up,
+    certificates::{Authority, TlsServer, localhost},
+    documented_rules, set_user, unhurried,
 };
-use redlock_tests::{Port, Server};
+use redlock_runtime::{Builder, ConfigProblem, NodeState, RedlockConfig, Release, Tls};
 
+/// The operating system's roots, which a process of its own has from the environment.
 #[test]
-fn a_node_with_a_certificate_that_is_trusted_locks() {
-    let (server, files) = server();
-    assert_eq!(lock(&server, &files.path().join("ca.pem")), "locked");
-    assert!(server.count("evalsha") > 0);
-}
+fn a_certificate_is_checked_against_the_roots_of_the_operating_system() {
+    let authority = Authority::new();
+    let node = authority.server(localhost(), "no");
+    assert_eq!(with_roots("lock", &node, &authority.file()), "locked");
+    assert!(node.server.count("evalsha") > 0);
 
-#[test]
-fn a_node_with_another_certificate_is_not_spoken_to() {
-    let (server, files) = server();
-    let stranger = files.path().join("stranger.pem");
-    fs::write(&stranger, authority().pem()).unwrap();
-    let error = lock(&server, &stranger);
+    let stranger = Authority::named("stranger");
+    let before = node.server.count("evalsha");
+    let error = with_roots("lock", &node, &stranger.file());
     assert!(error.contains("unreachable"), "{error}");
-    assert!(error.to_lowercase().contains("certificate"), "{error}");
-    assert_eq!(server.count("evalsha"), 0);
+    assert!(error.contains("UnknownIssuer"), "{error}");
+    assert_eq!(node.server.count("evalsha"), before);
+
+    let nothing = with_roots("start", &node, &authority.path("nothing.pem"));
+    assert!(nothing.contains("TLS: "), "{nothing}");
+    assert!(nothing.contains("nothing.pem"), "{nothing}");
 }
 
-/// `install` says what is wrong with a certificate.
-#[test]
-fn certificates_that_cannot_be_trusted_are_told_apart() {
-    let authority_of = |files: &tempfile::TempDir| files.path().join("ca.pem");
-    let (good, files) = server();
-    assert_eq!(
-        start(&good, "localhost", &authority_of(&files)),
-        "installed"
-    );
-
-    let elsewhere = start(&good, "127.0.0.1", &authority_of(&files));
-    assert!(
-        elsewhere.contains("not valid for name \"127.0.0.1\""),
-        "{elsewhere}"
-    );
-
-    let stranger = files.path().join("stranger.pem");
-    fs::write(&stranger, authority_named("stranger").pem()).unwrap();
-    let unknown = start(&good, "localhost", &stranger);
-    assert!(unknown.contains("UnknownIssuer"), "{unknown}");
-    assert!(unknown.contains("`SSL_CERT_FILE`"), "{unknown}");
-
-    let mut expired = CertificateParams::new(["localhost".to_owned()]).unwrap();
-    expired.not_after = date_time_ymd(2001, 1, 1);
-    let (old, files) = server_with(expired);
-    let expired = start(&old, "localhost", &authority_of(&files));
-    assert!(expired.contains("certificate expired"), "{expired}");
-}
-
-/// A server that also speaks TLS, and the folder of its certificates.
-fn server() -> (Server, tempfile::TempDir) {
-    server_with(CertificateParams::new(["localhost".to_owned()]).unwrap())
-}
-
-fn server_with(params: CertificateParams) -> (Server, tempfile::TempDir) {
-    let files = tempfile::tempdir().unwrap();
-    let file = |name: &str| files.path().join(name).to_str().unwrap().to_owned();
-    let authority = authority();
-    let key = KeyPair::generate().unwrap();
-    let certificate = params.signed_by(&key, &authority).unwrap();
-    fs::write(file("ca.pem"), authority.pem()).unwrap();
-    fs::write(file("cert.pem"), certificate.pem()).unwrap();
-    fs::write(file("key.pem"), key.serialize_pem()).unwrap();
-    let server = Server::builder()
-        .args([
-            "--tls-cert-file".to_owned(),
-            file("cert.pem"),
-            "--tls-key-file".to_owned(),
-            file("key.pem"),
-            "--tls-ca-cert-file".to_owned(),
-            file("ca.pem"),
-            "--tls-auth-clients".to_owned(),
-            "no".to_owned(),
-        ])
-        .start();
-    (server, files)
-}
-
-fn authority() -> CertifiedIssuer<'static, KeyPair> {
-    authority_named("authority")
-}
-
-fn authority_named(name: &str) -> CertifiedIssuer<'static, KeyPair> {
-    let mut params = CertificateParams::new([]).unwrap();
-    params.distinguished_name.push(DnType::CommonName, name);
-    params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap()
-}
-
-/// What becomes of a lock in a process that trusts `authority` and nobody else.
-fn lock(server: &Server, authority: &Path) -> String {
-    configured("lock", server, "localhost", authority)
-}
-
-/// What becomes of `install` there.
-fn start(server: &Server, host: &str, authority: &Path) -> String {
-    configured("start", server, host, authority)
-}
-
-fn configured(mode: &str, server: &Server, host: &str, authority: &Path) -> String {
-    let reserved = Port::reserve();
-    let port = reserved.number();
-    server.command(&["CONFIG", "SET", "tls-port", &port.to_string()]);
+/// What becomes of a lock, or of `install`, in a process that trusts `authority` and nobody else.
+fn with_roots(mode: &str, node: &TlsServer, authority: &Path) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_configured"))
         .arg(mode)
-        .env("REDLOCK_NODES", format!("rediss://{host}:{port}"))
+        .env("REDLOCK_NODES", node.url("localhost", ""))
         .env("SSL_CERT_FILE", authority)
         .env_remove("SSL_CERT_DIR")
         .output()
         .unwrap();
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+/// Locks and releases.
+async fn works(builder: Builder) {
+    let redlock = builder.build().await.unwrap();
+    let guard = redlock.lock("k").acquire().await.unwrap();
+    assert_eq!(guard.release().await, Release::Released);
+}
+
+/// Why the node does not.
+async fn down(builder: Builder) -> String {
+    let redlock = builder.build().await.unwrap();
+    let nodes = redlock.nodes();
+    let NodeState::Down { reason } = nodes[0].state() else {
+        panic!("{nodes:?}");
+    };
+    reason.to_string()
+}
+
+#[tokio::test]
+async fn what_is_trusted_is_said_in_code_or_in_the_url() {
+    let authority = Authority::new();
+    let node = authority.server(localhost(), "no");
+    let url = |host: &str, rest: &str| unhurried([node.url(host, rest)]);
+    let file = authority.file();
+    let cacert = format!("?cacert={}", file.display());
+
+    works(url("localhost", &cacert)).await;
+    works(url("localhost", "").tls(Tls::new().cacert_file(&file))).await;
+    works(url("localhost", "").tls(Tls::new().cacert_pem(authority.pem()))).await;
+
+    // Another name than that of the host.
+    let elsewhere = || Tls::new().cacert_file(&file);
+    let error = down(url("127.0.0.1", "").tls(elsewhere())).await;
+    assert!(error.contains("not valid for name"), "{error}");
+    works(url("127.0.0.1", "").tls(elsewhere().sni("localhost"))).await;
+    works(url("127.0.0.1", &format!("{cacert}&sni=localhost"))).await;
+
+    // What the URL says comes first.
+    let other = Authority::named("other");
+    let wrong = || Tls::new().cacert_pem(other.pem()).sni("elsewhere");
+    let right = format!("{cacert}&sni=localhost");
+    works(url("127.0.0.1", &right).tls(wrong())).await;
+
+    // Nothing is verified.
+    let error = down(url("127.0.0.1", "").tls(wrong())).await;
+    assert!(error.contains("certificate"), "{error}");
+    works(url("127.0.0.1", "#insecure").tls(wrong())).await;
+    works(url("127.0.0.1", "").tls(wrong().insecure(true))).await;
+}
+
+#[tokio::test]
+async fn a_client_has_a_certificate() {
+    let authority = Authority::new();
+    let node = authority.server(localhost(), "yes");
+    let client = authority.sign("client", localhost());
+    let trusting = || Tls::new().cacert_file(authority.file());
+    let url = |rest: &str| unhurried([node.url("localhost", rest)]);
+
+    let files = trusting().cert_files(&client.cert, &client.key);
+    works(url("").tls(files)).await;
+    let text = |path: &Path| fs::read(path).unwrap();
+    let pem = trusting().cert_pem(text(&client.cert), text(&client.key));
+    works(url("").tls(pem)).await;
+    let [cert, key] = [client.cert.display(), client.key.display()];
+    works(url(&format!("?cert={cert}&key={key}")).tls(trusting())).await;
+}
+
+#[tokio::test]
+async fn a_configuration_file_has_all_of_it() {
+    let authority = Authority::new();
+    let node = authority.server(localhost(), "yes");
+    set_user(
+        &node.server,
+        "locker",
+        &["on", ">secret"],
+        documented_rules(),
+    );
+    let client = authority.sign("client", localhost());
+    let text = serde_json::json!({
+        "nodes": [node.url("127.0.0.1", "")],
+        "user": "locker",
+        "password": "secret",
+        "tls_cacert": authority.file(),
+        "tls_cert": client.cert,
+        "tls_key": client.key,
+        "tls_sni": "localhost",
+        "key_prefix": "lock:",
+        "expire": "30s",
+        "connect_timeout": "30s",
+        "assume_fresh": true,
+    });
+    let config: RedlockConfig = serde_json::from_str(&text.to_string()).unwrap();
+    let redlock = config.into_builder().build().await.unwrap();
+    let guard = redlock.lock("k").acquire().await.unwrap();
+    let remaining: u64 = node.server.query(&["PTTL", "lock:k"]);
+    assert!((30_000..40_000).contains(&remaining), "{remaining}");
+    assert_eq!(guard.release().await, Release::Released);
+
+    let wrong = r#"{ "nodes": "ftp://h, redis://a", "expire": "2m" }"#;
+    let wrong: RedlockConfig = serde_json::from_str(wrong).unwrap();
+    let error = wrong.into_builder().build().await.unwrap_err();
+    let [
+        ConfigProblem::BadNode { index: 0, .. },
+        ConfigProblem::LeaseTooLong { .. },
+    ] = error.problems()
+    else {
+        panic!("{error}");
+    };
+}
+
+/// Each mistake in what is named is found before anything is connected to, and names its file.
+#[tokio::test]
+async fn files_that_cannot_be_used_are_named_at_once() {
+    let authority = Authority::new();
+    let signed = authority.sign("client", localhost());
+    let other = authority.sign("other", localhost());
+    let file = |name: &str, text: &str| {
+        let path = authority.path(name);
+        fs::write(&path, text).unwrap();
+        path
+    };
+    let secret = "-----BEGIN PRIVATE KEY\nhunter2hunter2hunter2\n-----END PRIVATE KEY-----\n";
+    let broken = file("broken.pem", secret);
+    let empty = file("empty.pem", "hunter2");
+    let garbage = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    let garbage = file("garbage.pem", garbage);
+    let locked =
+        "-----BEGIN ENCRYPTED PRIVATE KEY-----\nAAAA\n-----END ENCRYPTED PRIVATE KEY-----\n";
+    let locked = file("locked.pem", locked);
+    let nothing = authority.path("nothing.pem");
+    let trusting = |path: &Path| Tls::new().cacert_file(path);
+    let with = |cert: &Path, key: &Path| trusting(&authority.file()).cert_files(cert, key);
+    for (tls, named, words) in [
+        (trusting(&nothing), &nothing, "cannot be read (No such file"),
+        (trusting(&empty), &empty, "has no certificate"),
+        (trusting(&signed.key), &signed.key, "has no certificate"),
+        (trusting(&broken), &broken, "is not in PEM form"),
+        (trusting(&garbage), &garbage, "cannot be used"),
+        (with(&nothing, &signed.key), &nothing, "cannot be read"),
+        (with(&garbage, &signed.key), &garbage, "cannot be used"),
+        (with(&signed.cert, &nothing), &nothing, "cannot be read"),
+        (with(&signed.cert, &empty), &empty, "has no private key"),
+        (with(&signed.cert, &broken), &broken, "is not in PEM form"),
+        (with(&signed.cert, &locked), &locked, "passphrase"),
+        (
+            with(&signed.cert, &other.key),
+            &other.key,
+            "is not the key of",
+        ),
+    ] {
+        let urls = [
+            "rediss://a.invalid",
+            "rediss://b.invalid",
+            "rediss://c.invalid",
+        ];
+        let builder = unhurried(urls).tls(tls);
+        assert!(!format!("{builder:?}").contains("hunter2"), "{builder:?}");
+        let error = builder.build().await.unwrap_err();
+        let text = error.to_string();
+        // Once, although three nodes need it.
+        let [ConfigProblem::BadTls { file, reason }] = error.problems() else {
+            panic!("{text}");
+        };
+        assert_eq!(file.as_ref(), Some(named), "{text}");
+        assert!(reason.contains(words), "{words}: {text}");
+        assert!(text.contains(named.to_str().unwrap()), "{text}");
+        assert!(!text.contains("hunter2"), "{text}");
+    }
+
+    let in_code = Tls::new().cacert_pem("hunter2");
+    assert!(!format!("{in_code:?}").contains("hunter2"));
+    let builder = unhurried(["rediss://a.invalid"]).tls(in_code);
+    let error = builder.build().await.unwrap_err();
+    assert!(
+        matches!(error.problems(), [ConfigProblem::BadTls { file: None, .. }]),
+        "{error}"
+    );
+    assert!(!error.to_string().contains("hunter2"), "{error}");
+}
+
+/// No file is read when the connection is made again.
+#[tokio::test]
+async fn files_are_read_once() {
+    let authority = Authority::new();
+    let node = authority.server(localhost(), "yes");
+    let client = authority.sign("client", localhost());
+    let tls = Tls::new()
+        .cacert_file(authority.file())
+        .cert_files(&client.cert, &client.key);
+    let redlock = unhurried([node.url("localhost", "")])
+        .tls(tls)
+        .build()
+        .await
+        .unwrap();
+    let guard = redlock.lock("k").acquire().await.unwrap();
+    for file in [authority.file(), client.cert, client.key] {
+        fs::remove_file(file).unwrap();
+    }
+
+    let before = crate::common::connection_ids(&node.server);
+    node.server
+        .command(&["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
+    await_state("another connection", || {
+        let now = crate::common::connection_ids(&node.server);
+        !now.is_empty() && now != before
+    })
+    .await;
+    await_up(&redlock).await;
+
+    guard.extend().await.unwrap();
+    assert_eq!(guard.release().await, Release::Released);
 }

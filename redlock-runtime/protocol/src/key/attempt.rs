@@ -47,9 +47,7 @@ impl Attempt {
     /// The lock is as good as won. A node that has not granted it, as others have, may have a place for
     /// the waiter all the same.
     fn give_up_place(&mut self, cx: &mut Cx<'_>) {
-        let leader = self.round.fanout.order.first();
-        let is_ours = |node: &NodeId| self.round.ballot.verdicts()[node.0] == Verdict::Ours;
-        if self.round.question.in_order.is_some() && !leader.is_some_and(is_ours) {
+        if self.round.question.in_order.is_some() && !is_granted_by_leader(&self.round) {
             self.waiter.standing.leave(cx);
         }
     }
@@ -237,13 +235,17 @@ impl Key {
             }
             Failure::Outage(cause) => cause,
         };
+        // The last holder's release may be on its way to the other nodes, and others come first if the node
+        // that keeps the order is not asked again at once.
+        let is_first = waiter.params.is_fair && is_granted_by_leader(&round);
+        let is_split = failure == Failure::Split || is_first && failure == Failure::Held;
         let closes_at = round.closes_at;
         self.last_refusal = Refusal {
             cause,
             verdicts: round.into_verdicts(),
             key: None,
         };
-        if failure == Failure::Split && cx.now() < closes_at {
+        if is_split && cx.now() < closes_at {
             let (until, tries) = (closes_at, 0);
             let split = split.unwrap_or(Split { until, tries });
             self.end_split(waiter, split, cx);
@@ -273,4 +275,10 @@ impl Key {
         };
         waiter.standing.leave(cx);
     }
+}
+
+/// The node that was asked first has said yes.
+fn is_granted_by_leader(round: &Round) -> bool {
+    let leader = round.fanout.order.first();
+    leader.is_some_and(|leader| round.ballot.verdicts()[leader.0] == Verdict::Ours)
 }

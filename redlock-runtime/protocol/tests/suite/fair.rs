@@ -416,3 +416,24 @@ fn what_the_node_has_refused_is_not_released() {
     assert!(world.client(1).sends(is_acquire).len() > 5);
     assert_eq!(world.client(1).sends(is_release), []);
 }
+
+#[test]
+fn a_release_that_reaches_some_nodes_late_does_not_change_the_order() {
+    let mut world = World::with_clients(3, 3);
+    let [leader, others @ ..] = &world.order("k")[..] else {
+        panic!("no node")
+    };
+    assert_eq!(*leader, world.leader("k"));
+    for &other in others {
+        world.client(0).set_lag(other, 11 * HOP);
+    }
+    world.client(0).ask(1, "k", fair(LONG));
+    world.client(0).granted(1);
+    for client in [1, 2] {
+        world.client(client).ask(1, "k", fair(LONG));
+        world.run_for(20 * HOP);
+    }
+    world.client(0).end(1);
+    world.client(1).granted(1);
+    assert_eq!(world.client(2).answered(1), None);
+}

@@ -1,0 +1,68 @@
+//! The error that names every rule which a configuration has broken.
+
+use std::{error, fmt};
+
+use super::{problem::ConfigProblem, section_info::SectionInfo};
+
+/// Every mistake in a configuration, and not only the first one.
+///
+/// No message contains a password, or any part of a URL that could not be parsed. `Debug` writes the
+/// same text as `Display`, because a `main` that returns the error prints it by `Debug`.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ConfigError {
+    problems: Vec<ConfigProblem>,
+}
+
+impl ConfigError {
+    pub(crate) fn of(problem: ConfigProblem) -> Self {
+        Self {
+            problems: vec![problem],
+        }
+    }
+
+    pub(crate) fn unless_empty(problems: Vec<ConfigProblem>) -> Result<(), Self> {
+        if problems.is_empty() {
+            Ok(())
+        } else {
+            Err(Self { problems })
+        }
+    }
+
+    /// The same of an annotated function.
+    pub(crate) fn in_section(self, section: &'static SectionInfo) -> Self {
+        let problems = self.problems.into_iter();
+        Self {
+            problems: problems.map(|it| it.in_section(section)).collect(),
+        }
+    }
+
+    pub(crate) fn into_problems(self) -> Vec<ConfigProblem> {
+        self.problems
+    }
+
+    /// Every problem that was found; at least one.
+    #[must_use]
+    pub fn problems(&self) -> &[ConfigProblem] {
+        &self.problems
+    }
+}
+
+impl fmt::Display for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (index, problem) in self.problems.iter().enumerate() {
+            if index > 0 {
+                f.write_str("; ")?;
+            }
+            problem.fmt(f)?;
+        }
+        Ok(())
+    }
+}
+
+impl fmt::Debug for ConfigError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl error::Error for ConfigError {}

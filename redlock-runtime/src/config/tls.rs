@@ -1,0 +1,315 @@
+//! What `rediss://` nodes need beside their address, and what rustls makes of it.
+
+use std::{
+    fmt, fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use rustls::{
+    ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
+    client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier},
+    crypto::{self, CryptoProvider},
+    pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
+};
+
+use super::problem::ConfigProblem;
+
+/// How `rediss://` nodes prove who they are, and how this process does.
+///
+/// Without any of this, a node's certificate is checked against the operating system's root
+/// certificates and the host of its URL, and the client has no certificate.
+///
+/// ```
+/// # fn builder(builder: redlock_runtime::Builder) -> redlock_runtime::Builder {
+/// use redlock_runtime::Tls;
+///
+/// let tls = Tls::new()
+///     .cacert_file("/etc/locks/ca.pem")
+///     .cert_files("/etc/locks/client.pem", "/etc/locks/client.key");
+/// builder
+///     .nodes(["rediss://10.0.0.1", "rediss://10.0.0.2", "rediss://10.0.0.3?sni=locks-3.internal"])
+///     .tls(tls)
+/// # }
+/// ```
+///
+/// The parameters of a node's URL come before what is said here: `cacert`, `cert` and `key` name files,
+/// `sni` is the server's name, and `#insecure` at the end turns off verification. They have the names
+/// that the options of `redis-cli` have.
+///
+/// Files are read once, when the node set is built, and each mistake in them is a
+/// [`ConfigProblem::BadTls`]. A certificate that has been renewed on disk is read when the process is
+/// started again.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct Tls {
+    authorities: Option<Pem>,
+    certificate: Option<(Pem, Pem)>,
+    sni: Option<String>,
+    is_insecure: bool,
+}
+
+/// Certificates or a key, in PEM form.
+#[derive(Clone, PartialEq, Eq)]
+enum Pem {
+    File(PathBuf),
+    Text(Arc<[u8]>),
+}
+
+impl Tls {
+    /// The operating system's root certificates, the host of the URL, and no client certificate.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Trusts the certificate authorities in this PEM file, and not those of the operating system.
+    #[must_use]
+    pub fn cacert_file(mut self, path: impl Into<PathBuf>) -> Self {
+        self.authorities = Some(Pem::File(path.into()));
+        self
+    }
+
+    /// [`cacert_file`](Self::cacert_file) with the text itself.
+    #[must_use]
+    pub fn cacert_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
+        self.authorities = Some(Pem::text(pem));
+        self
+    }
+
+    /// The client's certificate, with those between it and its authority if there are any, and its
+    /// private key, as PEM files. Servers with `tls-auth-clients yes` require it. A key with a
+    /// passphrase cannot be read.
+    #[must_use]
+    pub fn cert_files(mut self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
+        self.certificate = Some((Pem::File(cert.into()), Pem::File(key.into())));
+        self
+    }
+
+    /// [`cert_files`](Self::cert_files) with the texts themselves.
+    #[must_use]
+    pub fn cert_pem(mut self, cert: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
+        self.certificate = Some((Pem::text(cert), Pem::text(key)));
+        self
+    }
+
+    /// The name that the servers' certificates must be for, in place of the host of the URL. It is also
+    /// what the client asks for (SNI). If servers have different names, write them in the URLs.
+    #[must_use]
+    pub fn sni(mut self, name: impl Into<String>) -> Self {
+        self.sni = Some(name.into());
+        self
+    }
+
+    /// With `true`, any certificate is accepted, so anyone on the network can stand in for a server
+    /// and read the password. For tests. Default: `false`.
+    #[must_use]
+    pub const fn insecure(mut self, insecure: bool) -> Self {
+        self.is_insecure = insecure;
+        self
+    }
+
+    /// What a URL says, and where it says nothing, what `other` says.
+    pub(super) fn or(self, other: &Self) -> Self {
+        Self {
+            authorities: self.authorities.or_else(|| other.authorities.clone()),
+            certificate: self.certificate.or_else(|| other.certificate.clone()),
+            sni: self.sni.or_else(|| other.sni.clone()),
+            is_insecure: self.is_insecure || other.is_insecure,
+        }
+    }
+
+    pub(super) const fn is_insecure(&self) -> bool {
+        self.is_insecure
+    }
+
+    pub(super) fn name(&self) -> Option<&str> {
+        self.sni.as_deref()
+    }
+
+    /// Whether rustls needs the same for both.
+    pub(super) fn has_config_of(&self, other: &Self) -> bool {
+        let but_for_the_name = |tls: &Self| Self {
+            sni: None,
+            ..tls.clone()
+        };
+        but_for_the_name(self) == but_for_the_name(other)
+    }
+
+    /// Reads and checks what is named.
+    pub(super) fn client_config(&self) -> Result<ClientConfig, ConfigProblem> {
+        // Without a choice rustls panics where an application's other crates bring several providers
+        // or none.
+        let chosen = CryptoProvider::get_default().cloned();
+        let provider = chosen.unwrap_or_else(|| Arc::new(crypto::ring::default_provider()));
+        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| bad(None, &error))?;
+        let builder = if self.is_insecure {
+            let any = Arc::new(AnyCertificate(provider));
+            builder.dangerous().with_custom_certificate_verifier(any)
+        } else {
+            builder.with_root_certificates(self.roots()?)
+        };
+        let Some((certificate, key)) = &self.certificate else {
+            return Ok(builder.with_no_client_auth());
+        };
+        let chain = certificate.certificates()?;
+        builder
+            .with_client_auth_cert(chain, key.private_key()?)
+            .map_err(|error| match error {
+                Error::InconsistentKeys(_) => {
+                    let reason = format!("is not the key of the certificate in {certificate}");
+                    bad(Some(key), &reason)
+                }
+                Error::InvalidCertificate(_) => bad(Some(certificate), &unusable(&error)),
+                _ => bad(Some(key), &unusable(&error)),
+            })
+    }
+
+    fn roots(&self) -> Result<RootCertStore, ConfigProblem> {
+        let mut roots = RootCertStore::empty();
+        let Some(authorities) = &self.authorities else {
+            let mut found = rustls_native_certs::load_native_certs();
+            // One that rustls cannot read has no servers to vouch for here.
+            let (readable, _) = roots.add_parsable_certificates(found.certs);
+            if readable > 0 {
+                return Ok(roots);
+            }
+            return Err(match found.errors.pop() {
+                Some(error) => bad(None, &error),
+                None => bad(None, &"the operating system has no root certificates"),
+            });
+        };
+        for certificate in authorities.certificates()? {
+            roots
+                .add(certificate)
+                .map_err(|error| bad(Some(authorities), &unusable(&error)))?;
+        }
+        Ok(roots)
+    }
+}
+
+impl Pem {
+    fn text(pem: impl Into<Vec<u8>>) -> Self {
+        Self::Text(pem.into().into())
+    }
+
+    fn read(&self) -> Result<Vec<u8>, ConfigProblem> {
+        match self {
+            Self::File(path) => fs::read(path)
+                .map_err(|error| bad(Some(self), &format_args!("cannot be read ({error})"))),
+            Self::Text(text) => Ok(text.to_vec()),
+        }
+    }
+
+    fn certificates(&self) -> Result<Vec<CertificateDer<'static>>, ConfigProblem> {
+        let text = self.read()?;
+        // The error itself may quote what is no certificate, and may be a key.
+        let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+        let certificates = read.map_err(|_| bad(Some(self), &NOT_PEM))?;
+        if certificates.is_empty() {
+            return Err(bad(Some(self), &"has no certificate in PEM form"));
+        }
+        Ok(certificates)
+    }
+
+    fn private_key(&self) -> Result<PrivateKeyDer<'static>, ConfigProblem> {
+        use rustls::pki_types::pem::Error;
+        let text = self.read()?;
+        PrivateKeyDer::from_pem_slice(&text).map_err(|error| match error {
+            Error::NoItemsFound if text.windows(9).any(|word| word == b"ENCRYPTED") => bad(
+                Some(self),
+                &"has a key with a passphrase, which cannot be read",
+            ),
+            Error::NoItemsFound => bad(Some(self), &"has no private key in PEM form"),
+            _ => bad(Some(self), &NOT_PEM),
+        })
+    }
+}
+
+const NOT_PEM: &str = "is not in PEM form";
+
+fn unusable(error: &Error) -> String {
+    format!("cannot be used ({error})")
+}
+
+fn bad(pem: Option<&Pem>, reason: &dyn fmt::Display) -> ConfigProblem {
+    let file = match pem {
+        Some(Pem::File(path)) => Some(Path::to_owned(path)),
+        _ => None,
+    };
+    let reason = match pem {
+        Some(pem @ Pem::Text(_)) => format!("{pem} {reason}"),
+        _ => reason.to_string(),
+    };
+    ConfigProblem::BadTls { file, reason }
+}
+
+impl fmt::Display for Pem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::Text(_) => f.write_str("text that was given in code"),
+        }
+    }
+}
+
+impl fmt::Debug for Pem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// Without what was given as text, which may be a key.
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls")
+            .field("cacert", &self.authorities)
+            .field("cert", &self.certificate.as_ref().map(|(cert, _)| cert))
+            .field("key", &self.certificate.as_ref().map(|(_, key)| key))
+            .field("sni", &self.sni)
+            .field("insecure", &self.is_insecure)
+            .finish()
+    }
+}
+
+/// Accepts any certificate of a server that has its key.
+#[derive(Debug)]
+struct AnyCertificate(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for AnyCertificate {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let known = &self.0.signature_verification_algorithms;
+        crypto::verify_tls12_signature(message, certificate, signed, known)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        let known = &self.0.signature_verification_algorithms;
+        crypto::verify_tls13_signature(message, certificate, signed, known)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

@@ -1,0 +1,503 @@
+//! A node set as it stands in a configuration file or in the environment: by serde to a [`Builder`],
+//! which has the rules.
+
+use std::{collections::BTreeSet, fmt, time::Duration};
+
+use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+
+use crate::{builder::Builder, node::Credentials, redlock::Redlock};
+
+/// A node set as it stands in a configuration file, for whatever format serde reads; with the feature
+/// `serde`.
+///
+/// ```
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// use redlock_runtime::RedlockConfig;
+///
+/// #[derive(serde::Deserialize)]
+/// struct Settings {
+///     locks: RedlockConfig,
+/// }
+///
+/// let settings: Settings = toml::from_str(
+///     r#"
+///     [locks]
+///     nodes = ["redis://10.0.0.1", "redis://10.0.0.2", "redis://10.0.0.3"]
+///     user = "locker"
+///     password = "secret"
+///     key_prefix = "lock:"
+///     expire = "10s"
+///     connect_timeout = "500ms"
+///     "#,
+/// )?;
+/// let redlock = settings.locks.into_builder().install().await?;
+/// # Ok(())
+/// # }
+/// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
+/// #     let _ = tokio::time::timeout(std::time::Duration::ZERO, example()).await;
+/// # });
+/// ```
+///
+/// Each field is a method of [`Builder`] with the same name and default, and none is required:
+///
+/// | field | value |
+/// |---|---|
+/// | `nodes` | a list of URLs, or a text of URLs with commas between them. Without it, the environment variable `REDLOCK_NODES` |
+/// | `user`, `password` | texts: the [credentials](Builder::credentials) for all nodes whose URLs name none |
+/// | `tls_cacert`, `tls_cert`, `tls_key`, `tls_sni`, `tls_insecure` | with the feature `tls`: the first three are paths of files; see `Tls` |
+/// | `key_prefix` | a text |
+/// | `expire`, `max_lease`, `guard_band`, `node_timeout`, `connect_timeout` | durations such as `"500ms"`, `"5s"`, `"1.5m"` or `"1h"`, with a unit |
+/// | `require_servers`, `require_quorum`, `assume_fresh`, `allow_eviction`, `mixed_fleet` | `true` or `false` |
+///
+/// Texts will do for all of them, so the environment can be read, too. Here `REDLOCK_EXPIRE=10s`,
+/// `REDLOCK_USER=locker` and so on:
+///
+/// ```
+/// use redlock_runtime::RedlockConfig;
+/// use serde::de::{Deserialize, value::{Error, MapDeserializer}};
+///
+/// fn from_environment() -> Result<RedlockConfig, Error> {
+///     let variables = std::env::vars().filter_map(|(name, value)| {
+///         Some((name.strip_prefix("REDLOCK_")?.to_lowercase(), value))
+///     });
+///     RedlockConfig::deserialize(MapDeserializer::new(variables))
+/// }
+/// # from_environment().unwrap();
+/// ```
+///
+/// # Errors
+/// An unknown field, a value of the wrong type, and a duration without a unit are errors of the format.
+/// All other mistakes are a [`ConfigError`](crate::ConfigError) of [`Builder::build`] or
+/// [`Builder::install`].
+///
+/// No error of this type repeats a value, and `Debug` writes neither URLs nor passwords. But some formats
+/// add the line of the file to their errors, as `toml` does in `Display`, and then it may hold a
+/// password: write `error.message()` to logs in its place.
+#[derive(Clone)]
+pub struct RedlockConfig {
+    builder: Builder,
+}
+
+impl RedlockConfig {
+    /// The builder with all that was configured, for what a file cannot say, such as
+    /// [`credentials_from`](Builder::credentials_from), and for [`install`](Builder::install).
+    pub fn into_builder(self) -> Builder {
+        self.builder
+    }
+}
+
+impl From<RedlockConfig> for Builder {
+    fn from(config: RedlockConfig) -> Self {
+        config.into_builder()
+    }
+}
+
+impl fmt::Debug for RedlockConfig {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedlockConfig")
+            .field("builder", &self.builder)
+            .finish()
+    }
+}
+
+/// The fields, as an error lists them.
+const FIELDS: &[&str] = &[
+    "nodes",
+    "user",
+    "password",
+    #[cfg(feature = "tls")]
+    "tls_cacert",
+    #[cfg(feature = "tls")]
+    "tls_cert",
+    #[cfg(feature = "tls")]
+    "tls_key",
+    #[cfg(feature = "tls")]
+    "tls_sni",
+    #[cfg(feature = "tls")]
+    "tls_insecure",
+    "key_prefix",
+    "expire",
+    "max_lease",
+    "guard_band",
+    "node_timeout",
+    "connect_timeout",
+    "require_servers",
+    "require_quorum",
+    "assume_fresh",
+    "allow_eviction",
+    "mixed_fleet",
+];
+
+impl<'de> Deserialize<'de> for RedlockConfig {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_struct("RedlockConfig", FIELDS, Fields)
+    }
+}
+
+struct Fields;
+
+impl<'de> Visitor<'de> for Fields {
+    type Value = RedlockConfig;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the fields of a lock configuration")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RedlockConfig, A::Error> {
+        let mut draft = Draft::new();
+        let mut seen = BTreeSet::new();
+        while let Some(name) = map.next_key::<String>()? {
+            let Some(field) = FIELDS.iter().find(|field| **field == name) else {
+                return Err(A::Error::unknown_field(&name, FIELDS));
+            };
+            if !seen.insert(field) {
+                return Err(A::Error::duplicate_field(field));
+            }
+            let value = map.next_value()?;
+            draft = draft.with(field, value).map_err(|expected| {
+                A::Error::custom(format_args!("`{field}` must be {expected}"))
+            })?;
+        }
+        Ok(draft.finish())
+    }
+}
+
+/// What has been read so far. Some fields are one call of the builder together.
+struct Draft {
+    builder: Builder,
+    user: Option<String>,
+    password: Option<String>,
+    #[cfg(feature = "tls")]
+    tls: crate::config::Tls,
+    #[cfg(feature = "tls")]
+    cert: Option<String>,
+    #[cfg(feature = "tls")]
+    key: Option<String>,
+}
+
+impl Draft {
+    fn new() -> Self {
+        Self {
+            builder: Redlock::builder(),
+            user: None,
+            password: None,
+            #[cfg(feature = "tls")]
+            tls: crate::config::Tls::new(),
+            #[cfg(feature = "tls")]
+            cert: None,
+            #[cfg(feature = "tls")]
+            key: None,
+        }
+    }
+
+    /// Fails with what the field must be.
+    fn with(mut self, field: &str, value: Value) -> Result<Self, &'static str> {
+        let builder = self.builder;
+        self.builder = match field {
+            "nodes" => builder.nodes(value.texts()?),
+            "key_prefix" => builder.key_prefix(value.text()?),
+            "expire" => builder.expire(value.duration()?),
+            "max_lease" => builder.max_lease(value.duration()?),
+            "guard_band" => builder.guard_band(value.duration()?),
+            "node_timeout" => builder.node_timeout(value.duration()?),
+            "connect_timeout" => builder.connect_timeout(value.duration()?),
+            "require_servers" => builder.require_servers(value.flag()?),
+            "require_quorum" => builder.require_quorum(value.flag()?),
+            "assume_fresh" => builder.assume_fresh(value.flag()?),
+            "allow_eviction" => builder.allow_eviction(value.flag()?),
+            "mixed_fleet" => builder.mixed_fleet(value.flag()?),
+            _ => {
+                match field {
+                    "user" => self.user = Some(value.text()?),
+                    "password" => self.password = Some(value.text()?),
+                    #[cfg(feature = "tls")]
+                    "tls_cacert" => self.tls = self.tls.cacert_file(value.text()?),
+                    #[cfg(feature = "tls")]
+                    "tls_cert" => self.cert = Some(value.text()?),
+                    #[cfg(feature = "tls")]
+                    "tls_key" => self.key = Some(value.text()?),
+                    #[cfg(feature = "tls")]
+                    "tls_sni" => self.tls = self.tls.sni(value.text()?),
+                    #[cfg(feature = "tls")]
+                    "tls_insecure" => self.tls = self.tls.insecure(value.flag()?),
+                    _ => return Err("left out"),
+                }
+                builder
+            }
+        };
+        Ok(self)
+    }
+
+    fn finish(self) -> RedlockConfig {
+        let mut builder = self.builder;
+        if self.user.is_some() || self.password.is_some() {
+            let password = self.password.unwrap_or_default();
+            builder = builder.credentials(match self.user {
+                Some(user) => Credentials::new(user, password),
+                None => Credentials::password_only(password),
+            });
+        }
+        #[cfg(feature = "tls")]
+        {
+            let cert = self.cert.clone().or_else(|| self.key.clone());
+            let key = self.key.or(self.cert);
+            let tls = match cert.zip(key) {
+                // A file may hold both.
+                Some((cert, key)) => self.tls.cert_files(cert, key),
+                None => self.tls,
+            };
+            builder = builder.tls(tls);
+        }
+        RedlockConfig { builder }
+    }
+}
+
+/// What stands in a file. Of its own so that no error quotes it, as those of serde do.
+enum Value {
+    Text(String),
+    Flag(bool),
+    Texts(Vec<Self>),
+    Other,
+}
+
+impl Value {
+    fn text(self) -> Result<String, &'static str> {
+        match self {
+            Self::Text(text) => Ok(text),
+            _ => Err("a text; put it in quotes"),
+        }
+    }
+
+    /// With commas between them, or as a list.
+    fn texts(self) -> Result<Vec<String>, &'static str> {
+        let texts = match self {
+            Self::Text(texts) => {
+                let texts = texts
+                    .split(',')
+                    .map(str::trim)
+                    .filter(|text| !text.is_empty());
+                return Ok(texts.map(str::to_owned).collect());
+            }
+            Self::Texts(texts) => texts.into_iter().map(Self::text).collect(),
+            _ => Err(""),
+        };
+        texts.map_err(|_| "a list of URLs, or a text of URLs with commas between them")
+    }
+
+    fn flag(self) -> Result<bool, &'static str> {
+        match self {
+            Self::Flag(flag) => Ok(flag),
+            Self::Text(text) => text.parse().map_err(|_| "`true` or `false`"),
+            _ => Err("`true` or `false`"),
+        }
+    }
+
+    fn duration(self) -> Result<Duration, &'static str> {
+        const EXPECTED: &str = "a whole number of milliseconds with a unit, such as \"500ms\", \"5s\", \"1.5m\" or \"1h\"";
+        match self {
+            Self::Text(text) => duration(&text).ok_or(EXPECTED),
+            _ => Err(EXPECTED),
+        }
+    }
+}
+
+/// As the attribute reads it, but for numbers without a unit: what counts seconds in one library counts
+/// milliseconds in another.
+fn duration(text: &str) -> Option<Duration> {
+    let is_number = |character: char| character.is_ascii_digit() || character == '.';
+    let (number, unit) = text.split_at(text.find(|character| !is_number(character))?);
+    let unit: u128 = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        _ => return None,
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let one = 10_u128.checked_pow(u32::try_from(fraction.len()).ok()?)?;
+    let digits: u128 = format!("{whole}{fraction}").parse().ok()?;
+    let scaled = digits.checked_mul(unit)?;
+    if whole.is_empty() || !scaled.is_multiple_of(one) {
+        return None;
+    }
+    u64::try_from(scaled / one).ok().map(Duration::from_millis)
+}
+
+impl<'de> Deserialize<'de> for Value {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyValue)
+    }
+}
+
+struct AnyValue;
+
+impl<'de> Visitor<'de> for AnyValue {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a value")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Value, E> {
+        Ok(Value::Text(text.to_owned()))
+    }
+
+    fn visit_bool<E: Error>(self, flag: bool) -> Result<Value, E> {
+        Ok(Value::Flag(flag))
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<Value, E> {
+        Ok(Value::Other)
+    }
+
+    fn visit_i128<E: Error>(self, _: i128) -> Result<Value, E> {
+        Ok(Value::Other)
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<Value, E> {
+        Ok(Value::Other)
+    }
+
+    fn visit_u128<E: Error>(self, _: u128) -> Result<Value, E> {
+        Ok(Value::Other)
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<Value, E> {
+        Ok(Value::Other)
+    }
+
+    fn visit_bytes<E: Error>(self, _: &[u8]) -> Result<Value, E> {
+        Ok(Value::Other)
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Other)
+    }
+
+    fn visit_none<E: Error>(self) -> Result<Value, E> {
+        Ok(Value::Other)
+    }
+
+    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
+        Value::deserialize(deserializer)
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<Value, D::Error> {
+        Value::deserialize(inner)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Value, A::Error> {
+        let mut texts = Vec::new();
+        while let Some(text) = values.next_element()? {
+            texts.push(text);
+        }
+        Ok(Value::Texts(texts))
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
+        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(Value::Other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Result<RedlockConfig, String> {
+        toml::from_str(text).map_err(|error: toml::de::Error| error.message().to_owned())
+    }
+
+    #[test]
+    fn durations_are_written_as_in_the_attribute_and_have_a_unit() {
+        for (text, millis) in [
+            ("500ms", Some(500)),
+            ("5s", Some(5_000)),
+            ("1.5m", Some(90_000)),
+            ("0.25h", Some(900_000)),
+            ("0s", Some(0)),
+            ("18446744073709551615ms", Some(u64::MAX)),
+            ("18446744073709551616ms", None),
+            ("5", None),
+            ("s", None),
+            (".5s", None),
+            ("1.2.3s", None),
+            ("0.5ms", None),
+            ("5 s", None),
+            ("-5s", None),
+            ("5sec", None),
+            ("", None),
+        ] {
+            assert_eq!(duration(text), millis.map(Duration::from_millis), "{text}");
+        }
+        let digits = format!("{}s", "9".repeat(100));
+        assert_eq!(duration(&digits), None);
+    }
+
+    #[test]
+    fn no_error_and_no_debug_text_has_a_value_in_it() {
+        for text in [
+            "password = 4242",
+            "password = 42.42",
+            "password = [\"4242\"]",
+            "password = { a = \"4242\" }",
+            "password = 4242-01-01",
+            "nodes = 4242",
+            "nodes = [4242]",
+            "nodes = { a = \"4242\" }",
+            "expire = \"4242\"",
+            "expire = 4242",
+            "tls_insecure = \"4242\"",
+            "assume_fresh = 4242",
+        ] {
+            let error = of(text).unwrap_err();
+            assert!(!error.contains("42"), "{text}: {error}");
+            let field = text.split(' ').next().unwrap();
+            assert!(error.starts_with(&format!("`{field}` must be ")), "{error}");
+        }
+        let config = of("nodes = 'redis://:hunter2@host'\npassword = 'hunter2'\nuser = 'locker'");
+        assert!(!format!("{config:?}").contains("hunter2"), "{config:?}");
+        assert!(format!("{config:?}").contains("locker"), "{config:?}");
+    }
+
+    #[test]
+    fn a_field_that_is_not_known_is_refused() {
+        let error = of("expires = '5s'").unwrap_err();
+        assert!(error.contains("unknown field `expires`"), "{error}");
+        for field in FIELDS {
+            assert!(error.contains(&format!("`{field}`")), "{error}");
+        }
+    }
+
+    /// Everything that the builder has, a file has.
+    #[test]
+    fn each_method_of_the_builder_is_a_field() {
+        let source = include_str!("builder.rs");
+        let methods = source.lines().filter_map(|line| {
+            let line = line.strip_prefix("    pub ")?;
+            let line = line.strip_prefix("const ").unwrap_or(line);
+            line.strip_prefix("fn ")?.split(['(', '<']).next()
+        });
+        let known = [
+            "builder",
+            "credentials",
+            "credentials_from",
+            "nodes_from_env_or",
+            "runtime",
+            "tls",
+        ];
+        let methods: Vec<_> = methods.filter(|method| !known.contains(method)).collect();
+        assert!(methods.len() > 10, "{methods:?}");
+        for method in methods {
+            assert!(FIELDS.contains(&method), "{method}");
+        }
+    }
+
+    #[test]
+    fn each_field_can_be_a_text() {
+        for field in FIELDS {
+            let is = |value: &str| of(&format!("{field} = '{value}'")).is_ok();
+            assert!(is("x") || is("5s") || is("true"), "{field}");
+        }
+    }
+}

@@ -1,0 +1,325 @@
+//! What the user of a server must be allowed to do: what the page on servers lists, and nothing less.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use crate::common::{await_state, documented_rules, set_user, unhurried};
+use futures_util::future::join_all;
+use redlock_runtime::{Builder, Credentials, Guard, LockError, NodeState, Redlock, Release, fence};
+use redlock_tests::{Cluster, PATIENCE, Server, redis};
+use tokio::time::timeout;
+
+/// Without these something is lost, and everything works, as the page says.
+const DISPENSABLE: [&[&str]; 6] = [
+    &["+client|tracking"],
+    &["+client|caching"],
+    &["+config|get"],
+    &["+info"],
+    &["+script|load"],
+    &[
+        "+client|tracking",
+        "+client|caching",
+        "+config|get",
+        "+info",
+        "+script|load",
+    ],
+];
+
+/// Of a lease whose quarantine a test can wait for.
+const BRIEF: Duration = Duration::from_millis(500);
+
+/// A user of all servers of a cluster, who locks in a database of its own.
+struct User<'a> {
+    cluster: &'a Cluster,
+    name: String,
+    database: usize,
+}
+
+impl<'a> User<'a> {
+    /// May do all that is documented but `denied`.
+    fn without(cluster: &'a Cluster, database: usize, denied: &[&str]) -> Self {
+        let name = format!("locker-{database}");
+        for node in cluster {
+            let rules = documented_rules().filter(|rule| !denied.contains(rule));
+            set_user(node, &name, &["on", ">secret"], rules);
+        }
+        Self {
+            cluster,
+            name,
+            database,
+        }
+    }
+
+    fn builder(&self) -> Builder {
+        let database = self.database;
+        let urls = self.cluster.iter();
+        let urls = urls.map(|node| format!("redis://127.0.0.1:{}/{database}", node.port()));
+        unhurried(urls)
+            .credentials(Credentials::new(&*self.name, "secret"))
+            .key_prefix("lock:")
+            .guard_band(BRIEF)
+    }
+
+    /// Sends a command of the harness to a node, in the user's database.
+    fn command<T: redis::FromRedisValue>(&self, node: usize, words: &[&str]) -> T {
+        const IN_DATABASE: &str =
+            "redis.call('SELECT', ARGV[1]) return redis.call(unpack(ARGV, 2))";
+        let database = self.database.to_string();
+        let command = [&["EVAL", IN_DATABASE, "0", &database], words].concat();
+        self.cluster[node].query(&command)
+    }
+
+    fn held_on(&self, key: &str) -> u64 {
+        let nodes = 0..self.cluster.len();
+        nodes
+            .map(|node| self.command::<u64>(node, &["EXISTS", key]))
+            .sum()
+    }
+
+    /// What the servers have refused, in scripts, too.
+    fn refusals(&self) -> Vec<String> {
+        let log =
+            |node: &Server| node.query::<Vec<BTreeMap<String, redis::Value>>>(&["ACL", "LOG"]);
+        let entries = self.cluster.iter().flat_map(log);
+        let entries = entries.map(|mut entry| {
+            let mut field = |name| entry.remove(name).map(redis::from_redis_value::<String>);
+            let [user, object] = ["username", "object"].map(|name| field(name).unwrap().unwrap());
+            (user, object)
+        });
+        let ours = entries.filter(|(user, _)| *user == self.name);
+        ours.map(|(_, object)| object).collect()
+    }
+
+    /// Holds a lock until a server has refused something: a key that is held is watched.
+    async fn await_refusal(&self) {
+        let redlock = voting(self.builder()).await.unwrap();
+        let _guard = redlock.lock("watched").acquire().await.unwrap();
+        await_state("a refusal", || !self.refusals().is_empty()).await;
+    }
+
+    /// Does all that the library can do with servers. Fails with what a caller or an operator reads.
+    async fn use_all(&self) -> Result<(), String> {
+        let done = timeout(PATIENCE, async {
+            self.lock().await?;
+            self.lose_memory().await
+        });
+        done.await
+            .unwrap_or_else(|_| Err("nothing happens any more".to_owned()))
+    }
+
+    async fn lock(&self) -> Result<(), String> {
+        let (one, two) = (voting(self.builder()).await?, voting(self.builder()).await?);
+        for node in self.cluster {
+            node.command(&["SCRIPT", "FLUSH"]);
+        }
+        released(one.lock("k").acquire().await.map_err(text)?).await?;
+
+        // What is done for a key that has gone from a node, and for others that wait.
+        let guard = loop {
+            let guard = self.acquire_on_all(&one, "k").await?;
+            self.command::<()>(0, &["DEL", "lock:k"]);
+            match guard.extend().await {
+                // A holder that has not read the third reply yet knows of two nodes only.
+                Err(LockError::Lost(_)) => drop(guard),
+                extended => break extended.map(|_| guard).map_err(text)?,
+            }
+            await_state("a release", || self.held_on("lock:k") == 0).await;
+        };
+        while self.held_on("lock:k") < 3 {
+            guard.extend().await.map_err(text)?;
+        }
+        let waiting = tokio::spawn(two.lock("k").wait(PATIENCE).acquire());
+        let contended = two.lock("k").try_acquire().await;
+        assert!(matches!(contended, Err(LockError::Contended(_))));
+        released(guard).await?;
+        let next = waiting.await.unwrap().map_err(text)?;
+        released(next).await?;
+        await_state("a release", || self.held_on("lock:k") == 0).await;
+
+        let both = [&one, &two].map(|redlock| redlock.lock("seat").permits(2).acquire());
+        for permit in join_all(both).await {
+            released(permit.map_err(text)?).await?;
+        }
+        let guard = one.lock("fair").fair().acquire().await.map_err(text)?;
+        let waiting = tokio::spawn(two.lock("fair").fair().wait(PATIENCE).acquire());
+        let contended = two.lock("fair").fair().try_acquire().await;
+        assert!(matches!(contended, Err(LockError::Contended(_))));
+        released(guard).await?;
+        released(waiting.await.unwrap().map_err(text)?).await?;
+        let several = one.lock_all(["a", "b"]).acquire().await;
+        released(several.map_err(text)?).await?;
+
+        let daily = one.lock("daily").at_least(Duration::from_secs(600));
+        released(daily.acquire().await.map_err(text)?).await?;
+        let remaining = || self.command::<i64>(0, &["PTTL", "lock:daily"]);
+        await_state("a shorter life", || (1..=600_000).contains(&remaining())).await;
+        Ok(())
+    }
+
+    async fn acquire_on_all(&self, redlock: &Redlock, key: &str) -> Result<Guard, String> {
+        let guard = redlock.lock(key).acquire().await.map_err(text)?;
+        let key = format!("lock:{key}");
+        await_state("a key on all nodes", || self.held_on(&key) == 3).await;
+        Ok(guard)
+    }
+
+    /// A node loses its memory, which is noted, and votes again.
+    async fn lose_memory(&self) -> Result<(), String> {
+        for node in 0..self.cluster.len() {
+            self.command::<()>(node, &["FLUSHDB"]);
+        }
+        let careful = |fresh| self.builder().expire(BRIEF).assume_fresh(fresh);
+        drop(voting(careful(true)).await?);
+        let redlock = voting(careful(false)).await?;
+        self.command::<()>(0, &["FLUSHDB"]);
+        let state = || redlock.nodes()[0].state().clone();
+        let is_out = || {
+            let is_noted = self.command::<bool>(0, &["HEXISTS", &self.hash(), "loss"]);
+            is_noted || is_refused(&state())
+        };
+        // A connected client asks a node who it is when it has lost a key.
+        while !is_out() {
+            if let Ok(guard) = redlock.lock("k").acquire().await {
+                guard.release().await;
+            }
+        }
+        await_state("a vote", || {
+            state() == NodeState::Up || is_refused(&state())
+        })
+        .await;
+        match state() {
+            NodeState::Up => Ok(()),
+            other => Err(other.to_string()),
+        }
+    }
+
+    fn hash(&self) -> String {
+        format!("__redlock:node:{}", self.database)
+    }
+}
+
+fn is_refused(state: &NodeState) -> bool {
+    matches!(state, NodeState::Refuses { .. } | NodeState::Down { .. })
+}
+
+/// A node set of which all nodes vote, or what is wrong with them.
+async fn voting(builder: Builder) -> Result<Redlock, String> {
+    let redlock = builder.build().await.map_err(text)?;
+    let states = || {
+        redlock
+            .nodes()
+            .iter()
+            .map(|node| node.state().clone())
+            .collect::<Vec<_>>()
+    };
+    let is_decided =
+        || states().iter().all(|state| *state == NodeState::Up) || states().iter().any(is_refused);
+    await_state("votes", is_decided).await;
+    match states().iter().any(is_refused) {
+        true => Err(redlock.health().to_string()),
+        false => Ok(redlock),
+    }
+}
+
+fn text(error: impl ToString) -> String {
+    error.to_string()
+}
+
+async fn released(guard: Guard) -> Result<(), String> {
+    match guard.release().await {
+        Release::Released => Ok(()),
+        other => Err(format!("the release is {other:?}")),
+    }
+}
+
+fn cluster() -> Cluster {
+    let settings = ["--databases", "64", "--acllog-max-len", "100000"];
+    Cluster::start_with(3, &Server::builder().args(settings))
+}
+
+#[tokio::test]
+async fn the_documented_rights_are_enough() {
+    let cluster = cluster();
+    let user = User::without(&cluster, 1, &[]);
+    user.use_all().await.unwrap();
+    // Also of commands in scripts.
+    assert_eq!(user.refusals(), [""; 0]);
+}
+
+#[tokio::test]
+async fn each_of_the_documented_rights_is_needed() {
+    let cluster = cluster();
+    let rules: Vec<_> = documented_rules().collect();
+    let without = |(index, rule): (usize, &&'static str)| {
+        let (cluster, rule) = (&cluster, *rule);
+        async move {
+            let user = User::without(cluster, index + 1, &[rule]);
+            (rule, user.use_all().await)
+        }
+    };
+    // Scripts that one user makes the servers forget are missing for all.
+    let (alone, together): (Vec<_>, Vec<_>) = rules
+        .iter()
+        .enumerate()
+        .partition(|(_, rule)| **rule == "+eval");
+    let mut outcomes = join_all(together.into_iter().map(without)).await;
+    outcomes.extend(join_all(alone.into_iter().map(without)).await);
+    for (rule, done) in outcomes {
+        let is_said = |text: &String| {
+            let words = ["NOPERM", "NoPerm", "can't run this command"];
+            words.iter().any(|word| text.contains(word))
+        };
+        match done {
+            Ok(()) => assert!(DISPENSABLE.contains(&&[rule][..]), "{rule} is not needed"),
+            // Nobody refuses the caller anything, and the servers do not say what became of the key.
+            Err(text) if ["+del", "+get"].contains(&rule) => {
+                assert_eq!(text, "the release is Unknown", "{rule}");
+            }
+            Err(text) => assert!(is_said(&text), "{rule}: {text}"),
+        }
+    }
+}
+
+/// Of the store whose data fencing tokens protect, which needs not be a node.
+#[test]
+fn the_documented_rights_of_a_fenced_store_are_enough_and_needed() {
+    let page = include_str!("../../../redlock-runtime/src/fence/redis.rs");
+    let rules = page
+        .lines()
+        .find_map(|line| line.strip_prefix("//! ~{stock:7}"));
+    let rules = format!("~{{stock:7}}{}", rules.expect("the page lists them"));
+    let rules: Vec<&str> = rules.split_whitespace().collect();
+    let store = Server::start();
+    let guarded = |denied: &[&str]| {
+        let mut own = vec!["reset", "on", ">secret"];
+        own.extend(rules.iter().filter(|rule| !denied.contains(rule)));
+        set_user(&store, "store", &own, []);
+        let url = format!("redis://store:secret@127.0.0.1:{}", store.port());
+        let mut connection = redis::Client::open(url).unwrap().get_connection().unwrap();
+        let script = redis::Script::new(fence::redis::GUARDED);
+        let mut call = script.key("{stock:7}:fence");
+        call.key("{stock:7}").arg(7).arg("SET").arg(41);
+        let set = call.invoke::<()>(&mut connection);
+        set.map_err(text)
+    };
+    for denied in &rules {
+        store.command(&["DEL", "{stock:7}:fence"]);
+        store.command(&["SCRIPT", "FLUSH"]);
+        let set = guarded(&[denied]);
+        assert!(set.is_err(), "{denied} is not needed");
+    }
+    guarded(&[]).unwrap();
+}
+
+#[tokio::test]
+async fn what_is_said_to_be_dispensable_is() {
+    let cluster = cluster();
+    let users = DISPENSABLE.iter().enumerate().map(|(index, denied)| {
+        let user = User::without(&cluster, index + 1, denied);
+        async move {
+            let done = user.use_all().await;
+            assert_eq!(done, Ok(()), "without {denied:?}");
+            user.await_refusal().await;
+        }
+    });
+    join_all(users).await;
+}
