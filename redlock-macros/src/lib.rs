@@ -136,7 +136,7 @@ mod tokens;
 ///
 /// Any number of calls that share a lock run at the same time, or one that does not. A writer that waits
 /// stops new readers, so neither side starves. The runtime's `Lock::shared` says what it costs and what
-/// it does not promise. `shared` is for one key, and not with `at_least` or `permits`.
+/// it does not promise. `shared` is for one key, and not with `at_least`, `permits` or `fair`.
 ///
 /// # Permits
 ///

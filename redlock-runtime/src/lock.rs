@@ -159,7 +159,8 @@ impl Lock {
     /// of them begins, extends its lease, or ends; each of the others is told, and reads the list. So this
     /// is for some hundreds of processes that read one key, and any number of tasks.
     ///
-    /// Not for [several keys](crate::Redlock::lock_all), nor with [`at_least`](Self::at_least). A section
+    /// Not for [several keys](crate::Redlock::lock_all), nor with [`at_least`](Self::at_least),
+    /// [`permits`](Self::permits) or [`fair`](Self::fair). A section
     /// that shares a lock cannot be turned into one that has it alone: a [`reentrant`](Self::reentrant)
     /// section without this in one with it fails with [`LockError::Upgrade`]. The other way round it joins
     /// the writer's lease.
