@@ -222,7 +222,8 @@ fn connections_are_made_by_the_engine_alone() {
 #[test]
 fn what_nobody_waits_for_is_sent_by_the_engine() {
     let info = redis::IntoConnectionInfo::into_connection_info("redis://127.0.0.1:1");
-    let combiner = combiner_of(Target::Redis(Box::new(info.unwrap())), random());
+    let target = Target::Redis(Box::new(info.unwrap().into()));
+    let combiner = combiner_of(target, random());
     let node = NodeId(0);
     let has_work = || lock(&combiner.driver).as_ref().unwrap().has_work();
     // The server has work, and not of a kind that is for the engine alone.
