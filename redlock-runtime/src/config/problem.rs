@@ -404,6 +404,10 @@ impl ConfigProblem {
                 f,
                 "`max_hold` of {max_hold:?} is shorter than `expire`, which is {expire:?}; make the lease shorter instead"
             ),
+            Self::MaxLeaseTooLong { max_lease, longest } => write!(
+                f,
+                "`max_lease` of {max_lease:?} is longer than {longest:?}; hold locks for longer with `renew`"
+            ),
             of_time => of_time.fmt_time(f),
         }
     }
@@ -427,10 +431,6 @@ impl ConfigProblem {
             Self::LeaseTooLong { expire, max_lease } => write!(
                 f,
                 "`expire` of {expire:?} is longer than `max_lease`, which is {max_lease:?}; hold the lock for longer with `renew`"
-            ),
-            Self::MaxLeaseTooLong { max_lease, longest } => write!(
-                f,
-                "`max_lease` of {max_lease:?} is longer than {longest:?}; hold locks for longer with `renew`"
             ),
             Self::RenewNotShorter { renew, expire } => write!(
                 f,
@@ -464,6 +464,7 @@ impl ConfigProblem {
             | Self::NumberOfKeys { .. }
             | Self::AtLeastOfSeveralKeys
             | Self::NotShared { .. }
+            | Self::MaxLeaseTooLong { .. }
             | Self::FairOfSeveralKeys
             | Self::FairPermits
             | Self::NumberOfPermits { .. }
