@@ -156,7 +156,7 @@ impl Held {
         }
         self.reports.answer_before(round.id, Release::Released, cx);
         for section in &mut self.sections {
-            if let Some(answer) = section.on_extended(round.started) {
+            if let Some(answer) = section.on_extended(round.started, self.claim.owner) {
                 cx.answer(section.id, answer);
             }
         }
