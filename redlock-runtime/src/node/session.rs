@@ -20,8 +20,8 @@ use super::{
 };
 use crate::script::{self, Kind};
 
-/// So many values of one server are read before it is the turn of the others and of callers: the
-/// runtime lets one poll read only so much from all sockets together, and a server may write without
+/// So many values of one server are read, or replies in them, before it is the turn of the others and of
+/// callers: the runtime lets one poll read only so much from all sockets together, and a server may write without
 /// end.
 pub(super) const MOST_AT_ONCE: usize = 1_024;
 
@@ -236,7 +236,11 @@ impl Session {
     ) -> Result<(), Arc<str>> {
         self.write_together(hash);
         let written = self.wire.poll_write(cx);
+        let most = events.len() + MOST_AT_ONCE;
         for _ in 0..MOST_AT_ONCE {
+            if events.len() >= most {
+                break;
+            }
             let Poll::Ready(value) = self.wire.poll_value(cx) else {
                 // What the server said before the connection broke has been read.
                 return written;

@@ -88,6 +88,23 @@ fn a_server_that_writes_without_end_leaves_the_others_their_turn() {
 }
 
 #[test]
+fn replies_to_many_requests_leave_the_others_their_turn_too() {
+    const TOGETHER: usize = 32;
+    let replies =
+        format!("*{TOGETHER}\r\n{}", ":1\r\n".repeat(TOGETHER)).repeat(2 * MOST_AT_ONCE / TOGETHER);
+    let mut session = session(replies.leak().as_bytes(), &Arc::default());
+    for number in 0..2 * MOST_AT_ONCE {
+        session.send(RequestId(number as u64), release("a"), HASH);
+    }
+    let mut cx = Context::from_waker(Waker::noop());
+    let mut events = Vec::new();
+    assert_eq!(session.poll(NodeId(0), HASH, &mut cx, &mut events), Ok(()));
+    assert_eq!(events.len(), MOST_AT_ONCE);
+    assert_eq!(session.poll(NodeId(0), HASH, &mut cx, &mut events), Ok(()));
+    assert_eq!(events.len(), 2 * MOST_AT_ONCE);
+}
+
+#[test]
 fn what_has_come_in_counts_though_nothing_can_be_written_any_more() {
     let mut wire = Wire::new(Box::new(Endless {
         takes_commands: false,
