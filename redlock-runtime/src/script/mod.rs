@@ -41,6 +41,7 @@ static ACQUIRE_IN_ORDER: LazyLock<Source> = source!(
     "acquire.lua",
     "voted.lua"
 );
+static PLACE: LazyLock<Source> = source!("place.lua");
 static ACQUIRE_SHARED: LazyLock<Source> = source!(
     "wall_clock.lua",
     "vote.lua",
@@ -104,6 +105,7 @@ pub(crate) fn load_all() -> Vec<Command<'static>> {
     let scripts = [
         &ACQUIRE,
         &ACQUIRE_IN_ORDER,
+        &PLACE,
         &ACQUIRE_SHARED,
         &EXTEND,
         &EXTEND_SHARED,
@@ -176,8 +178,20 @@ pub(crate) fn command<'a>(request: &'a Request, hash: &'a str, with_source: bool
         Request::Acquire { .. } | Request::Extend { .. } | Request::PutBack { .. } => {
             vote(request, hash, with_source)
         }
-        Request::Leave { key, process } => {
-            vec![Text("HDEL"), Word::Queue(key), Word::Process(*process)]
+        Request::Place {
+            key,
+            process,
+            ticket: None,
+        } => vec![Text("HDEL"), Word::Queue(key), Word::Process(*process)],
+        Request::Place {
+            key,
+            process,
+            ticket: Some(ticket),
+        } => {
+            let mut command = begin(&PLACE, with_source, 1);
+            command.extend([Word::Queue(key), Word::Process(*process)]);
+            command.extend(words_of_ticket(*ticket));
+            command
         }
         Request::Watch { key, .. } => words(["GET", key]),
         Request::Release {
@@ -229,12 +243,7 @@ fn vote<'a>(request: &'a Request, hash: &'a str, with_source: bool) -> Command<'
             command.extend(words_of_vote(key, (*owner, *ttl, *admission), Some(*block)));
             command.push(flag(*waits));
             if let Some(ticket) = ticket {
-                let Ticket {
-                    waiter,
-                    waited,
-                    patience,
-                } = *ticket;
-                command.extend([Number(waiter.0), millis(waited), millis(patience)]);
+                command.extend(words_of_ticket(*ticket));
             }
             command
         }
@@ -325,6 +334,11 @@ fn words_of_vote(
         last,
         Number(fingerprint(key)),
     ]
+}
+
+fn words_of_ticket(ticket: Ticket) -> [Word<'static>; 3] {
+    let (waited, patience) = (millis(ticket.waited), millis(ticket.patience));
+    [Number(ticket.waiter.0), waited, patience]
 }
 
 fn words_of_evidence(evidence: Evidence) -> [Word<'static>; 3] {
@@ -442,11 +456,11 @@ mod tests {
 
     #[test]
     fn script_and_protocol_agree_on_how_long_a_place_lasts() {
-        let lasts = format!(
-            "math.min(tonumber(ARGV[11]), {})",
-            Ticket::LASTS.as_millis()
-        );
-        assert!(ACQUIRE_IN_ORDER.text.contains(&lasts));
+        for (script, argument) in [(&ACQUIRE_IN_ORDER, 11), (&PLACE, 4)] {
+            let millis = Ticket::LASTS.as_millis();
+            let lasts = format!("math.min(tonumber(ARGV[{argument}]), {millis})");
+            assert!(script.text.contains(&lasts));
+        }
     }
 
     #[test]

@@ -200,9 +200,14 @@ impl Key {
             claim,
             round,
         } = attempt;
+        let (now, holder) = (cx.now(), round.holder().flatten());
+        // Who is granted the key has no place any more, and others would come first once it is released.
+        let is_first = waiter.params.is_fair && is_granted_by_leader(&round);
+        if is_first && waiter.goes_on_waiting(now) {
+            waiter.standing.place(round.question.ticket(now), cx);
+        }
         self.releases.begin(&claim, Reports::default(), cx);
         waiter.lost_attempts += 1;
-        let (now, holder) = (cx.now(), round.holder().flatten());
         waiter.standing.on_refusal(round.ahead, holder, now);
         // One node's word is enough as long as it names the owner that is known to hold the lock. Not
         // for ever: a node that cannot delete names that owner until the key expires. Nor if nobody
@@ -237,7 +242,6 @@ impl Key {
         };
         // The last holder's release may be on its way to the other nodes, and others come first if the node
         // that keeps the order is not asked again at once.
-        let is_first = waiter.params.is_fair && is_granted_by_leader(&round);
         let is_split = failure == Failure::Split || is_first && failure == Failure::Held;
         let closes_at = round.closes_at;
         self.last_refusal = Refusal {
