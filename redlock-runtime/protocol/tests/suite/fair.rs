@@ -239,12 +239,12 @@ fn in_order(request: &Request) -> bool {
 
 #[test]
 fn a_waiter_that_other_nodes_refuse_at_first_keeps_its_place() {
-    for late in 1..60 {
+    for late in 1..40 {
         let mut world = World::with_clients(3, 3);
         let leader = world.leader("k");
         for node in (0..3).filter(|&node| node != leader) {
             // The release reaches them later.
-            world.client(0).set_lag(node, 20 * HOP);
+            world.client(0).set_lag(node, 13 * HOP);
         }
         world.client(0).ask(1, "k", params());
         world.client(0).granted(1);
