@@ -25,7 +25,7 @@ use crate::{
     message::{BlockRequest, NodeId, Owner},
     rules::{
         quorum,
-        token::{Block, Token, apart_from_other_slots},
+        token::{Block, Token},
     },
 };
 
@@ -62,8 +62,7 @@ impl Attempt {
         question.in_order = None;
         // Not the wall clock again: nodes grant no number that is far ahead of theirs, so one that is
         // wrong would never make them agree.
-        let proposal = self.round.next_proposal(cx.now());
-        let proposal = apart_from_other_slots(&cx.name, proposal, self.claim.owner.0);
+        let proposal = self.claim.next_proposal(&self.round, cx);
         question.block = question
             .block
             .map(|block| BlockRequest { proposal, ..block });
