@@ -263,6 +263,10 @@ impl FaultyLink {
         }
         let faulty = Arc::clone(&self.faulty);
         let mut state = faulty.state();
+        if state.news.is_none() {
+            // It has been broken, which has not been read yet.
+            return;
+        }
         if let Some(reply) = state.run(&order.body, now) {
             let event = Event::Reply {
                 node: self.node,
