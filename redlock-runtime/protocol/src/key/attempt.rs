@@ -131,9 +131,10 @@ impl Key {
             params: waiter.params,
             spare,
             block: Some(BlockRequest { proposal, length }),
-            is_repeated: waiter
-                .split
-                .is_some_and(|split| split.tries >= PATIENT_AFTER),
+            is_repeated: self.is_refused_by_leftovers(cx)
+                || waiter
+                    .split
+                    .is_some_and(|split| split.tries >= PATIENT_AFTER),
             in_order: is_fair.then_some((waiter.section, waiter.wait_until)),
         };
         let hedge_delay = cx.nodes.hedge_delay().min(timeout / 4);
@@ -153,6 +154,13 @@ impl Key {
         let is_same = |refused| before.contains(refused);
         last.iter()
             .any(|refused| refused.0 == node && is_same(refused))
+    }
+
+    /// Those that refused had nothing but that. The others are needed, however slow they are.
+    fn is_refused_by_leftovers(&self, cx: &Cx<'_>) -> bool {
+        let [last, _] = &self.refused;
+        let is_minority = last.len() < quorum::majority(cx.nodes.count());
+        is_minority && last.iter().any(|&(node, _)| self.has_leftover(node))
     }
 
     pub(super) fn advance_attempt(&mut self, cx: &mut Cx<'_>) -> bool {
