@@ -13,42 +13,35 @@ mod memory;
 mod reason;
 mod reply;
 mod resp;
+mod session;
 mod stream;
 #[cfg(all(test, unix))]
 mod tests;
 mod wire;
 
 use std::{
-    collections::VecDeque,
-    mem::{self, Discriminant},
+    mem,
     sync::Arc,
     task::{Context, Poll},
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
-use redis::Value;
-use redlock_protocol::{ConnectionId, Event, NodeId, Order, Reply, Request, RequestId};
+use redlock_protocol::{ConnectionId, Event, NodeId, Order};
 
 pub use self::endpoint::Credentials;
 #[cfg(feature = "tls")]
 pub(crate) use self::endpoint::TlsClient;
 #[cfg(feature = "test-util")]
 pub(crate) use self::faulty::{Behavior, Faulty, FaultyLink};
-use self::{connection::Connection, wire::Wire};
+use self::{
+    connection::Connection,
+    session::{Refused, Session},
+};
 pub(crate) use self::{
     endpoint::{Endpoint, Login, Provider, address_text},
     memory::Memory,
 };
 use crate::script;
-
-/// So many values of one server are read before it is the turn of the others and of callers: the
-/// runtime lets one poll read only so much from all sockets together, and a server may write without
-/// end.
-const MOST_AT_ONCE: usize = 1_024;
-
-/// From so many replies that a server owes, requests of callers wait for each other and go out together:
-/// a write costs more than what is in it.
-const BUSY: usize = 8;
 
 /// Where a node is.
 #[derive(Clone, Debug)]
@@ -77,6 +70,8 @@ pub(crate) struct Server {
     /// The name of what the library keeps there beside the locks.
     hash: String,
     state: State,
+    /// Of the last session.
+    refused: Refused,
     has_work: bool,
 }
 
@@ -86,18 +81,7 @@ enum State {
         ConnectionId,
         BoxFuture<'static, Result<Connection, Arc<str>>>,
     ),
-    Open(ConnectionId, Session),
-}
-
-/// The life of one connection.
-struct Session {
-    wire: Wire,
-    /// What the next replies are for, in their order: nothing, where a command only goes before
-    /// another.
-    owed: VecDeque<Option<(RequestId, Request)>>,
-    /// The scripts that the server did not know when it was asked last. The next request of that kind
-    /// brings the text, and from then on the server knows it.
-    unknown: Vec<Discriminant<Request>>,
+    Open(ConnectionId, Box<Session>),
 }
 
 impl Server {
@@ -107,6 +91,7 @@ impl Server {
             hash: script::node_hash(endpoint.database),
             endpoint: Arc::from(endpoint),
             state: State::Idle,
+            refused: Refused::new(),
             has_work: false,
         }
     }
@@ -155,7 +140,8 @@ impl Server {
                         connection,
                         facts: opened.facts,
                     });
-                    self.state = State::Open(connection, Session::new(opened.wire));
+                    let session = Session::new(opened.wire, mem::take(&mut self.refused));
+                    self.state = State::Open(connection, Box::new(session));
                 }
                 Err(reason) => return self.break_off(connection, reason, events),
             }
@@ -163,6 +149,7 @@ impl Server {
         if let State::Open(connection, session) = &mut self.state {
             let connection = *connection;
             if let Err(reason) = session.poll(node, &self.hash, cx, events) {
+                self.refused = session.refused();
                 self.break_off(connection, reason, events);
             }
         }
@@ -184,7 +171,7 @@ impl Server {
 
     /// It has so much to answer that what is asked now can wait for more.
     pub(crate) fn is_busy(&self) -> bool {
-        matches!(&self.state, State::Open(_, session) if session.owed.len() >= BUSY)
+        matches!(&self.state, State::Open(_, session) if session.is_busy())
     }
 
     fn break_off(&mut self, connection: ConnectionId, reason: Arc<str>, events: &mut Vec<Event>) {
@@ -194,88 +181,5 @@ impl Server {
             connection,
             reason,
         });
-    }
-}
-
-impl Session {
-    const fn new(wire: Wire) -> Self {
-        Self {
-            wire,
-            owed: VecDeque::new(),
-            unknown: Vec::new(),
-        }
-    }
-
-    fn send(&mut self, request: RequestId, body: Request, hash: &str) {
-        let kind = mem::discriminant(&body);
-        let unknown = self.unknown.iter().position(|&unknown| unknown == kind);
-        if let Some(place) = unknown {
-            self.unknown.swap_remove(place);
-        }
-        let out = self.wire.out();
-        for preface in script::preface(&body) {
-            script::write(&preface, out);
-            self.owed.push_back(None);
-        }
-        let command = script::command(&body, hash, unknown.is_some());
-        script::write(&command, out);
-        self.owed.push_back(Some((request, body)));
-    }
-
-    /// Takes in the answer to a request. If the server did not know the script, a vote is left to the
-    /// protocol, which first asks who the server is, and may not want it any more. Anything else is sent
-    /// again: a release does no harm whenever it comes, and what is read later is no older for that.
-    fn on_answer(
-        &mut self,
-        (request, body): (RequestId, Request),
-        answer: Value,
-        hash: &str,
-    ) -> Option<(RequestId, Reply)> {
-        if reply::lacks_script(&answer) {
-            self.unknown.push(mem::discriminant(&body));
-            if !script::is_vote(&body) {
-                self.send(request, body, hash);
-                return None;
-            }
-        }
-        Some((request, reply::parse(&body, answer)))
-    }
-
-    /// Fails with a reason when the connection has broken.
-    fn poll(
-        &mut self,
-        node: NodeId,
-        hash: &str,
-        cx: &mut Context<'_>,
-        events: &mut Vec<Event>,
-    ) -> Result<(), Arc<str>> {
-        let written = self.wire.poll_write(cx);
-        for _ in 0..MOST_AT_ONCE {
-            let Poll::Ready(value) = self.wire.poll_value(cx) else {
-                // What the server said before the connection broke has been read.
-                return written;
-            };
-            match value? {
-                Value::Push { kind, data } => {
-                    let keys = connection::changed_keys(&kind, data).into_iter();
-                    events.extend(keys.map(|key| Event::Changed { node, key }));
-                }
-                answer => match self.owed.pop_front() {
-                    Some(Some(owed)) => match self.on_answer(owed, answer, hash) {
-                        Some((request, reply)) => events.push(Event::Reply {
-                            node,
-                            request,
-                            reply,
-                        }),
-                        // It is written in the next step.
-                        None => cx.waker().wake_by_ref(),
-                    },
-                    Some(None) => {}
-                    None => return Err(connection::unasked(&answer)),
-                },
-            }
-        }
-        cx.waker().wake_by_ref();
-        Ok(())
     }
 }

@@ -84,9 +84,14 @@ pub(super) fn parse(request: &Request, answer: Value) -> Reply {
             _ => None,
         },
     };
-    reply.unwrap_or_else(|| Reply::Garbled {
-        answer: describe(&answer),
-    })
+    reply.unwrap_or_else(|| garbled(&answer))
+}
+
+/// What no request can be answered with.
+pub(super) fn garbled(answer: &Value) -> Reply {
+    Reply::Garbled {
+        answer: describe(answer),
+    }
 }
 
 /// The server does not know the script that it was to run, and has done nothing.

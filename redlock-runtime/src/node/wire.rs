@@ -28,6 +28,9 @@ const LARGE: usize = 256 << 10;
 /// On a connection on which nothing is watched yet a server has nearly nothing to say by itself.
 const MOST_PUSHES: usize = 64;
 
+/// Why a connection ends on which a reply is larger than any that makes sense.
+pub(super) const TOO_LARGE: &str = "the reply is too large";
+
 pub(super) struct Wire {
     stream: Box<dyn Stream>,
     out: Vec<u8>,
@@ -176,7 +179,7 @@ fn closed() -> Arc<str> {
 fn malformed(error: Malformed) -> Arc<str> {
     let reason = match error {
         Malformed::NoValue => "the reply is no Redis reply",
-        Malformed::TooLarge => "the reply is too large",
+        Malformed::TooLarge => TOO_LARGE,
     };
     reason.into()
 }

@@ -3,121 +3,32 @@
 //! On the wire a lock is what every Redlock client writes: `SET key owner NX PX ttl`, and a
 //! compare-and-delete. Clients of other libraries on the same key exclude us and are excluded.
 
+mod many;
+mod source;
 mod word;
 
-use std::{sync::LazyLock, time::Duration};
+use std::time::Duration;
 
 use redlock_protocol::{
     AdmissionId, BlockRequest, Evidence, Mode, Owner, Request, Ticket, Token, fingerprint, stripe,
 };
 use uuid::Uuid;
 
-use self::word::Word::{Number, Text};
-pub(crate) use self::word::{Command, Word, owner_value, words, write};
-
-/// The script that consists of these files.
-macro_rules! source {
-    ($($file:literal),+) => {
-        LazyLock::new(|| Source::new(concat!($(include_str!($file)),+)))
-    };
-}
-
-static ACQUIRE: LazyLock<Source> = source!(
-    "wall_clock.lua",
-    "vote.lua",
-    "readers.lua",
-    "held.lua",
-    "hint.lua",
-    "acquire.lua",
-    "voted.lua"
-);
-static ACQUIRE_IN_ORDER: LazyLock<Source> = source!(
-    "wall_clock.lua",
-    "vote.lua",
-    "queue.lua",
-    "readers.lua",
-    "held.lua",
-    "hint.lua",
-    "acquire.lua",
-    "voted.lua"
-);
-static ACQUIRE_SHARED: LazyLock<Source> = source!(
-    "wall_clock.lua",
-    "vote.lua",
-    "readers.lua",
-    "reader.lua",
-    "held.lua",
-    "hint.lua",
-    "acquire_shared.lua",
-    "voted.lua"
-);
-static EXTEND: LazyLock<Source> = source!("reported.lua", "vote.lua", "extend.lua", "voted.lua");
-static EXTEND_SHARED: LazyLock<Source> = source!(
-    "reported.lua",
-    "vote.lua",
-    "readers.lua",
-    "reader.lua",
-    "extend_shared.lua",
-    "voted.lua"
-);
-static PUT_BACK: LazyLock<Source> = source!(
-    "reported.lua",
-    "vote.lua",
-    "readers.lua",
-    "held.lua",
-    "put_back.lua",
-    "voted.lua"
-);
-static PUT_BACK_SHARED: LazyLock<Source> = source!(
-    "reported.lua",
-    "vote.lua",
-    "readers.lua",
-    "reader.lua",
-    "held.lua",
-    "put_back_shared.lua",
-    "voted.lua"
-);
-static RELEASE: LazyLock<Source> = source!("release.lua");
-static RELEASE_SHARED: LazyLock<Source> =
-    source!("readers.lua", "reader.lua", "release_shared.lua");
-static PROBE: LazyLock<Source> = source!("record.lua", "probe.lua");
-static REPORT_LOSS: LazyLock<Source> = source!("record.lua", "report_loss.lua");
-static ADMIT: LazyLock<Source> = source!("record.lua", "admit.lua");
-
-/// A script's text, and the digest by which a server that has it knows it.
-struct Source {
-    text: &'static str,
-    sha: String,
-}
-
-impl Source {
-    fn new(text: &'static str) -> Self {
-        Self {
-            text,
-            sha: redis::Script::new(text).get_hash().to_owned(),
-        }
-    }
-}
-
-/// What makes a server know all scripts.
-pub(crate) fn load_all() -> Vec<Command<'static>> {
-    let scripts = [
-        &ACQUIRE,
-        &ACQUIRE_IN_ORDER,
-        &ACQUIRE_SHARED,
-        &EXTEND,
-        &EXTEND_SHARED,
-        &PUT_BACK,
-        &PUT_BACK_SHARED,
-        &RELEASE,
-        &RELEASE_SHARED,
-        &PROBE,
-        &REPORT_LOSS,
-        &ADMIT,
-    ];
-    let load = |script: &'static LazyLock<Source>| words(["SCRIPT", "LOAD", script.text]);
-    scripts.map(load).into()
-}
+pub(crate) use self::many::{Kind, command_for_many, kind};
+pub(crate) use self::{
+    source::load_all,
+    word::{Command, Word, owner_value, words, write},
+};
+use self::{
+    source::{
+        ACQUIRE, ACQUIRE_IN_ORDER, ACQUIRE_SHARED, ADMIT, EXTEND, EXTEND_SHARED, PROBE, PUT_BACK,
+        PUT_BACK_SHARED, RELEASE, RELEASE_SHARED, REPORT_LOSS, Source, begin, run,
+    },
+    word::{
+        Word::{Number, Text},
+        millis,
+    },
+};
 
 /// No lock may have a name that begins like this.
 pub(crate) const RESERVED: &str = "__redlock:";
@@ -275,15 +186,6 @@ fn vote<'a>(request: &'a Request, hash: &'a str, with_source: bool) -> Command<'
     }
 }
 
-/// The longest command has so many words.
-const MOST_WORDS: usize = 17;
-
-fn run<'a>(script: &'static Source, with_source: bool, keys: &[&'a str]) -> Command<'a> {
-    let mut command = begin(script, with_source, keys.len());
-    command.extend(keys.iter().map(|&key| Text(key)));
-    command
-}
-
 fn run_on_queue<'a>(
     script: &'static Source,
     with_source: bool,
@@ -292,16 +194,6 @@ fn run_on_queue<'a>(
 ) -> Command<'a> {
     let mut command = begin(script, with_source, 3);
     command.extend([Text(key), Text(hash), Word::Queue(key)]);
-    command
-}
-
-fn begin(script: &'static Source, with_source: bool, keys: usize) -> Command<'static> {
-    let (name, script) = match with_source {
-        true => ("EVAL", script.text),
-        false => ("EVALSHA", &script.sha[..]),
-    };
-    let mut command = Vec::with_capacity(MOST_WORDS);
-    command.extend([Text(name), Text(script), Number(keys as u64)]);
     command
 }
 
@@ -371,11 +263,6 @@ pub(crate) fn readers(value: &[u8]) -> Option<Vec<Owner>> {
     };
     let readers: Option<Vec<Owner>> = entries.iter().map(reader).collect();
     readers.filter(|readers| rest.is_empty() && !readers.is_empty())
-}
-
-/// Rounded up: a key must not be dropped before its time.
-fn millis(ttl: Duration) -> Word<'static> {
-    Number(u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
 }
 
 fn flag(is_set: bool) -> Word<'static> {

@@ -1,5 +1,7 @@
 //! Commands as servers read them.
 
+use std::time::Duration;
+
 use redlock_protocol::{Owner, Process};
 use uuid::Uuid;
 
@@ -86,6 +88,11 @@ pub(crate) fn owner_value(owner: Owner) -> [u8; 36] {
         .hyphenated()
         .encode_lower(&mut text);
     text
+}
+
+/// Rounded up: a key must not be dropped before its time.
+pub(super) fn millis(ttl: Duration) -> Word<'static> {
+    Word::Number(u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

@@ -6,18 +6,20 @@ use crate::common::{await_state, documented_rules, set_user, unhurried};
 use futures_util::future::join_all;
 use redlock_runtime::{Builder, Credentials, Guard, LockError, NodeState, Redlock, Release, fence};
 use redlock_tests::{Cluster, PATIENCE, Server, redis};
-use tokio::time::timeout;
+use tokio::{runtime::Handle, time::timeout};
 
 /// Without these something is lost, and everything works, as the page says.
-const DISPENSABLE: [&[&str]; 6] = [
+const DISPENSABLE: [&[&str]; 7] = [
     &["+client|tracking"],
     &["+client|caching"],
+    &["+mget"],
     &["+config|get"],
     &["+info"],
     &["+script|load"],
     &[
         "+client|tracking",
         "+client|caching",
+        "+mget",
         "+config|get",
         "+info",
         "+script|load",
@@ -89,10 +91,17 @@ impl<'a> User<'a> {
         ours.map(|(_, object)| object).collect()
     }
 
-    /// Holds a lock until a server has refused something: a key that is held is watched.
+    /// Holds locks until a server has refused something: keys that are held are watched.
     async fn await_refusal(&self) {
-        let redlock = voting(self.builder()).await.unwrap();
-        let _guard = redlock.lock("watched").acquire().await.unwrap();
+        // There what several locks ask at once goes out together.
+        let builder = self.builder().runtime(Handle::current());
+        let redlock = voting(builder).await.unwrap();
+        let guards = (0..4).map(|lock| redlock.lock(format!("watched:{lock}")).acquire());
+        let guards: Result<Vec<_>, _> = join_all(guards).await.into_iter().collect();
+        let guards = guards.unwrap();
+        for extended in join_all(guards.iter().map(|guard| guard.extend())).await {
+            extended.unwrap();
+        }
         await_state("a refusal", || !self.refusals().is_empty()).await;
     }
 

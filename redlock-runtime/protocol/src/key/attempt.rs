@@ -99,11 +99,11 @@ impl Key {
                 .standing
                 .queue_at(round.fanout.order.first().copied(), cx);
         }
-        self.front = Front::Acquiring(Attempt {
+        self.front = Front::Acquiring(Box::new(Attempt {
             waiter,
             claim,
             round,
-        });
+        }));
     }
 
     /// The round of an attempt. No node has been asked.
@@ -175,9 +175,9 @@ impl Key {
             Progress::Won(_) | Progress::Failed(_) => {}
         }
         match (self.take_front(), progress) {
-            (Front::Acquiring(attempt), Progress::Won(block)) => self.on_won(attempt, block, cx),
+            (Front::Acquiring(attempt), Progress::Won(block)) => self.on_won(*attempt, block, cx),
             (Front::Acquiring(attempt), Progress::Failed(failure)) => {
-                self.on_failed(attempt, failure, cx);
+                self.on_failed(*attempt, failure, cx);
             }
             (front, _) => self.front = front,
         }

@@ -74,7 +74,8 @@ pub(crate) struct Key {
 #[derive(Debug)]
 enum Front {
     Free,
-    Acquiring(Attempt),
+    /// In a box: it is larger than a turn, of which there is one for each key that is held.
+    Acquiring(Box<Attempt>),
     BackingOff(Backoff),
     Held(Held),
 }
@@ -399,7 +400,7 @@ impl Key {
     fn round(&mut self) -> Option<(&mut Round, &mut Claim)> {
         match &mut self.front {
             Front::Acquiring(attempt) => Some((&mut attempt.round, &mut attempt.claim)),
-            Front::Held(held) => Some((held.refresh.as_mut()?, &mut held.claim)),
+            Front::Held(held) => Some((held.refresh.as_deref_mut()?, &mut held.claim)),
             Front::Free | Front::BackingOff(_) => None,
         }
     }
@@ -427,5 +428,17 @@ impl Key {
         if let Front::Held(held) = &self.front {
             held.invariants();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A process may hold a hundred thousand. What few of them need at a time is in boxes.
+    #[test]
+    fn a_key_that_is_held_is_small() {
+        assert!(size_of::<Key>() <= 900, "{}", size_of::<Key>());
+        assert!(size_of::<Held>() <= size_of::<Attempt>());
     }
 }

@@ -83,7 +83,8 @@ impl Held {
         };
         self.has_failed = false;
         let closes_at = now.after(timeout);
-        self.refresh = Some(Round::extend(question, &mut self.claim, closes_at, cx));
+        let round = Round::extend(question, &mut self.claim, closes_at, cx);
+        self.refresh = Some(Box::new(round));
         true
     }
 
@@ -120,7 +121,7 @@ impl Held {
                 self.on_refreshed(&round, None, Some(proposal), cx);
             }
             _ => {
-                self.on_refresh_failed(round, cx);
+                self.on_refresh_failed(*round, cx);
                 return false;
             }
         }
@@ -155,7 +156,7 @@ impl Held {
         }
         self.reports.answer_before(round.id, Release::Released, cx);
         for section in &mut self.sections {
-            if let Some(answer) = section.on_extended(round.started) {
+            if let Some(answer) = section.on_extended(round.started, self.claim.owner) {
                 cx.answer(section.id, answer);
             }
         }

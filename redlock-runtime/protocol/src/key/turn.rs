@@ -103,7 +103,7 @@ pub(super) struct Held {
     pub(super) token: Token,
     /// The last token of the last block that was won.
     pub(super) reach: Token,
-    pub(super) refresh: Option<Round>,
+    pub(super) refresh: Option<Box<Round>>,
     /// What to propose at the least, if the last round did not agree on a block.
     pub(super) least_proposal: Option<Token>,
     /// The last refresh found no majority.
@@ -153,6 +153,10 @@ impl Held {
         let at_least = section.params.at_least;
         let is_kept = !at_least.is_zero() && !self.is_shared();
         self.claim.keep_until = is_kept.then(|| self.won_at.after(at_least));
+        // Most turns never have more than one at a time, and a list grows to four.
+        if self.sections.is_empty() {
+            self.sections.reserve_exact(1);
+        }
         self.sections.push(section);
         self.join_at = cx.now();
         cx.answer(id, Answer::Granted { deadline, token });
@@ -249,7 +253,7 @@ impl Held {
         // A refresh that is under way will extend the section by its own lease, so the nodes must have
         // been asked for no less.
         let asks_for = |round: &Round| round.question.params.key_ttl();
-        let refresh = self.refresh.as_ref().map(asks_for);
+        let refresh = self.refresh.as_deref().map(asks_for);
         let lasts = refresh.is_none_or(|ttl| ttl >= params.key_ttl());
         (is_young || is_just_won && self.block_at == self.won_at)
             && self.block.is_some_and(|mut block| block.take().is_some())
@@ -288,7 +292,7 @@ impl Held {
             return false;
         }
         for section in self.sections.extract_if(.., |section| is_late(section)) {
-            let asked = self.refresh.as_ref().map(Round::verdicts);
+            let asked = self.refresh.as_deref().map(Round::verdicts);
             let verdicts = asked.unwrap_or(section.failed);
             self.over.push(section.id);
             cx.answer(section.id, Answer::Over(Loss::Expired { verdicts }));
@@ -300,7 +304,9 @@ impl Held {
     fn verdicts(&mut self) -> Vec<Verdict> {
         let failed = self.sections.first_mut().map(|section| &mut section.failed);
         let failed = failed.map(std::mem::take).unwrap_or_default();
-        self.refresh.take().map_or(failed, Round::into_verdicts)
+        self.refresh
+            .take()
+            .map_or(failed, |round| round.into_verdicts())
     }
 
     #[cfg(debug_assertions)]

@@ -64,8 +64,9 @@ fn locks_that_were_acquired_at_once_are_not_renewed_at_once() {
             .iter()
             .all(|&time| time >= default_renewal(LEASE) * 3 / 4)
     );
+    // Some of them are, so that they cost less: those of the same twenty milliseconds.
     times.dedup();
-    assert!(times.len() > 80, "{}", times.len());
+    assert!((9..=12).contains(&times.len()), "{}", times.len());
 }
 
 #[test]

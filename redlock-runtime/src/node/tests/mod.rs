@@ -23,7 +23,7 @@ use redlock_protocol::{
 
 use self::server::{Server, exchange};
 use super::reply;
-use crate::script::{self, Word};
+use crate::script::{self, Kind, Word};
 
 /// Requests are sent in the first part of a millisecond, so that they are carried out within it.
 const LAST_MICRO: u64 = 600;
@@ -109,6 +109,56 @@ impl Twins {
         self.model = model;
         self.compared += 1;
         Some(reply)
+    }
+
+    /// Asks both for all of these, which are of one kind: the server by one command, and by one for each if
+    /// it refuses that. False if the server paused.
+    fn ask_together(&mut self, requests: &[Request]) -> bool {
+        let expires = |twins: &Self, at| {
+            let mut keys = requests.iter().filter_map(key_of);
+            keys.any(|key| twins.expires_at(key, at))
+        };
+        while expires(self, moment(now())) {
+            hint::spin_loop();
+        }
+        self.wait_for_quiet(None);
+        let kind = script::kind(&requests[0]).unwrap();
+        let command = script::command_for_many(kind, requests.iter(), HASH, false);
+        let (answer, at) = self.carry_out(cmd(&command));
+        self.note(&(requests, &answer));
+        let answers = match answer {
+            Value::Array(answers) if answers.len() == requests.len() => answers,
+            Value::Int(-1) if matches!(kind, Kind::Extend(_)) => {
+                vec![Value::Int(-1); requests.len()]
+            }
+            // It has done nothing.
+            Value::ServerError(_) => {
+                return requests.iter().all(|request| self.ask(request).is_some());
+            }
+            answer => panic!("{answer:?} does not answer {requests:?}"),
+        };
+        let Some(at) = at.filter(|&at| !expires(self, at)) else {
+            self.flush();
+            return false;
+        };
+        for (request, answer) in requests.iter().zip(answers) {
+            let is_open = kind == Kind::Watch && answer == Value::Nil;
+            let reply = reply::parse(request, answer);
+            let expected = self.model.run(request, at);
+            let is_expected = match expected {
+                Reply::Free | Reply::Taken { owner: None } if is_open => true,
+                _ => is_same(&expected, &reply),
+            };
+            if !is_expected {
+                self.fail(&(request, expected));
+            }
+            self.compared += 1;
+        }
+        for key in requests.iter().filter_map(key_of) {
+            let expiry = self.model.key(key, at.now).and_then(|key| key.expires);
+            self.learn_expiry(key, expiry.map(millis));
+        }
+        true
     }
 
     /// The answer, and when it was given, if that is certain to the millisecond.

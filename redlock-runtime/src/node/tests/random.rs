@@ -52,10 +52,14 @@ fn scripts_and_model_reply_alike_to_requests_at_random() {
         let server = Server::start(&[]);
         let mut twins = Twins::of(&server, if seed % 2 == 0 { 2 } else { 3 });
         let mut maker = Maker::new(seed, &twins);
-        let (mut votes, mut queued) = (0, 0);
+        let (mut votes, mut queued, mut together) = (0, 0, 0);
         while twins.compared < REQUESTS {
             if maker.random.one_in(25) {
                 maker.interfere(&mut twins);
+            }
+            if maker.random.one_in(8) {
+                let requests = maker.requests_of_one_kind();
+                together += u64::from(twins.ask_together(&requests));
             }
             let request = maker.request(now());
             let Some(reply) = twins.ask(&request) else {
@@ -71,6 +75,10 @@ fn scripts_and_model_reply_alike_to_requests_at_random() {
         }
         assert!(queued > 0, "no process was ahead of another");
         assert!(votes > REQUESTS / 50, "the node gave only {votes} votes");
+        assert!(
+            together > REQUESTS / 50,
+            "only {together} commands for many"
+        );
     }
 }
 
@@ -171,6 +179,38 @@ impl Maker {
             },
             _ => Request::Identify,
         }
+    }
+
+    /// What a server is asked for in one command.
+    fn requests_of_one_kind(&mut self) -> Vec<Request> {
+        let (kind, count) = (self.random.below(4), 2 + self.random.below(5));
+        let admission = self.admission();
+        let mut request = || {
+            let key = self.random.pick(&self.keys);
+            let owner = self.random.pick(&self.owners);
+            match kind {
+                0 => Request::Release {
+                    key,
+                    owner,
+                    mode: Mode::Exclusive,
+                    keep: None,
+                },
+                1 => Request::Watch {
+                    key,
+                    owner: Some(owner),
+                },
+                _ => Request::Extend {
+                    key,
+                    owner,
+                    mode: Mode::Exclusive,
+                    ttl: Duration::from_millis(1 + self.random.below(30)),
+                    spare: Duration::from_millis(self.random.below(20)),
+                    block: None,
+                    admission,
+                },
+            }
+        };
+        (0..count).map(|_| request()).collect()
     }
 
     fn block(&mut self, now: u64) -> BlockRequest {

@@ -14,7 +14,10 @@ use std::{
 use redlock_protocol::{AdmissionId, Event, Mode, NodeId, Owner, Reply, Request, RequestId};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::node::{MOST_AT_ONCE, Session, wire::Wire};
+use crate::node::{
+    session::{MOST_AT_ONCE, Refused, Session},
+    wire::Wire,
+};
 
 const HASH: &str = "hash";
 
@@ -72,7 +75,7 @@ fn a_server_that_writes_without_end_leaves_the_others_their_turn() {
     let wire = Wire::new(Box::new(Endless {
         takes_commands: true,
     }));
-    let mut session = Session::new(wire);
+    let mut session = Session::new(wire, Refused::new());
     let woken = Arc::new(Woken::default());
     let waker = Waker::from(Arc::clone(&woken));
     let mut cx = Context::from_waker(&waker);
@@ -90,7 +93,7 @@ fn what_has_come_in_counts_though_nothing_can_be_written_any_more() {
         takes_commands: false,
     }));
     wire.out().push(b'*');
-    let mut session = Session::new(wire);
+    let mut session = Session::new(wire, Refused::new());
     let mut cx = Context::from_waker(Waker::noop());
     let mut events = Vec::new();
     let _ = session.poll(NodeId(0), HASH, &mut cx, &mut events);
@@ -136,14 +139,19 @@ impl AsyncWrite for Said {
     }
 }
 
+fn session(replies: &'static [u8], written: &Arc<Mutex<Vec<u8>>>) -> Session {
+    let stream = Said {
+        replies,
+        written: Arc::clone(written),
+    };
+    Session::new(Wire::new(Box::new(stream)), Refused::new())
+}
+
 /// Sends a request to a server that does not know its script. The commands that were sent, and what
 /// the protocol was told.
 fn send_without_script(request: Request) -> (usize, usize, Vec<Event>) {
     let written = Arc::new(Mutex::new(Vec::new()));
-    let mut session = Session::new(Wire::new(Box::new(Said {
-        replies: b"-NOSCRIPT No matching script.\r\n",
-        written: Arc::clone(&written),
-    })));
+    let mut session = session(b"-NOSCRIPT No matching script.\r\n", &written);
     let mut cx = Context::from_waker(Waker::noop());
     let mut events = Vec::new();
     session.send(RequestId(1), request, HASH);
@@ -181,4 +189,211 @@ fn a_vote_whose_script_is_missing_is_left_to_the_protocol() {
         reply: Reply::NotAdmitted,
     };
     assert_eq!(send_without_script(put_back), (1, 0, vec![not_admitted]));
+}
+
+/// Sends all of these between two polls, to a server that says this, and reads twice. The commands that
+/// were sent, with their keys and numbers, and what the protocol was told.
+fn send_all(requests: &[Request], replies: &'static [u8]) -> (Vec<String>, Vec<(u64, Reply)>) {
+    let written = Arc::default();
+    let mut session = session(replies, &written);
+    let mut events = Vec::new();
+    for (number, request) in (1..).zip(requests) {
+        session.send(RequestId(number), request.clone(), HASH);
+    }
+    let mut cx = Context::from_waker(Waker::noop());
+    for _ in 0..2 {
+        if session.poll(NodeId(0), HASH, &mut cx, &mut events).is_err() {
+            break;
+        }
+    }
+    let told = events.into_iter().map(|event| match event {
+        Event::Reply { request, reply, .. } => (request.0, reply),
+        event => panic!("{event:?} is no reply"),
+    });
+    let written = written.lock().unwrap().clone();
+    (commands(&written), told.collect())
+}
+
+/// The names of commands, each with the keys of the tests that are in it.
+fn commands(mut written: &[u8]) -> Vec<String> {
+    let mut commands = Vec::new();
+    while let Ok(redis::Value::Array(words)) = redis::parse_redis_value(written) {
+        let mut length = format!("*{}\r\n", words.len()).len();
+        let mut command = String::new();
+        for (place, word) in words.into_iter().enumerate() {
+            let word: String = redis::from_redis_value(word).unwrap();
+            length += format!("${}\r\n{word}\r\n", word.len()).len();
+            if place == 0 || matches!(&word[..], "a" | "b" | "c") {
+                command = format!("{command} {word}").trim_start().to_owned();
+            }
+        }
+        commands.push(command);
+        written = &written[length..];
+        if written.is_empty() {
+            break;
+        }
+    }
+    commands
+}
+
+fn release(key: &str) -> Request {
+    Request::Release {
+        key: key.into(),
+        owner: Owner(1),
+        mode: Mode::Exclusive,
+        keep: None,
+    }
+}
+
+fn extend(key: &str) -> Request {
+    Request::Extend {
+        key: key.into(),
+        owner: Owner(1),
+        mode: Mode::Exclusive,
+        ttl: Duration::from_secs(1),
+        spare: Duration::ZERO,
+        block: None,
+        admission: AdmissionId(1),
+    }
+}
+
+fn read(key: &str) -> Request {
+    Request::Watch {
+        key: key.into(),
+        owner: Some(Owner(1)),
+    }
+}
+
+#[test]
+fn what_is_of_one_kind_goes_together_and_keeps_its_place() {
+    let put_back = Request::PutBack {
+        key: "c".into(),
+        owner: Owner(1),
+        mode: Mode::Exclusive,
+        ttl: Duration::from_secs(1),
+        admission: AdmissionId(1),
+    };
+    let requests = [
+        release("a"),
+        release("b"),
+        put_back,
+        release("c"),
+        read("a"),
+    ];
+    let (sent, told) = send_all(
+        &requests,
+        b"*2\r\n:1\r\n-ERR no\r\n*2\r\n:9\r\n$0\r\n\r\n:0\r\n",
+    );
+    let expected = ["EVALSHA a b", "EVALSHA c", "EVALSHA c", "CLIENT", "GET a"];
+    assert_eq!(sent, expected);
+    let refused = Reply::Refused {
+        message: "ERR no".into(),
+        is_untouched: false,
+    };
+    let held = Reply::Held {
+        owner: None,
+        remaining: Some(Duration::from_millis(9)),
+    };
+    let expected = [
+        (1, Reply::Deleted),
+        (2, refused),
+        (3, held),
+        (4, Reply::NotOwner),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn what_is_said_of_all_is_said_of_none() {
+    let refused = |number| {
+        let message = "NOPERM no".into();
+        let is_untouched = true;
+        let reply = Reply::Refused {
+            message,
+            is_untouched,
+        };
+        (number, reply)
+    };
+    for (request, alone) in [
+        (release as fn(&str) -> Request, ["EVALSHA a", "EVALSHA b"]),
+        (extend, ["EVALSHA a", "EVALSHA b"]),
+        (read, ["GET a", "GET b"]),
+    ] {
+        let requests = [request("a"), request("b")];
+        let replies: &[u8] = match request("a") {
+            Request::Watch { .. } => b"+OK\r\n-NOPERM no\r\n+OK\r\n-NOPERM no\r\n",
+            _ => b"-NOPERM no\r\n-NOPERM no\r\n",
+        };
+        let (mut sent, told) = send_all(&requests, replies);
+        sent.retain(|command| command != "CLIENT");
+        assert_eq!(sent[1..], alone);
+        assert_eq!(told, [refused(1)]);
+    }
+}
+
+#[test]
+fn a_missing_script_for_many_is_as_a_missing_script_for_one() {
+    let no_script = b"-NOSCRIPT No matching script.\r\n";
+    let (sent, told) = send_all(&[release("a"), release("b")], no_script);
+    assert_eq!(
+        (sent, told),
+        (vec!["EVALSHA a b".into(), "EVAL a b".into()], Vec::new())
+    );
+    let (sent, told) = send_all(&[extend("a"), extend("b")], no_script);
+    assert_eq!(sent, ["EVALSHA a b"]);
+    assert_eq!(told, [(1, Reply::NotAdmitted), (2, Reply::NotAdmitted)]);
+}
+
+#[test]
+fn a_node_without_this_admission_extends_nothing() {
+    let (_, told) = send_all(&[extend("a"), extend("b")], b":-1\r\n");
+    assert_eq!(told, [(1, Reply::NotAdmitted), (2, Reply::NotAdmitted)]);
+}
+
+#[test]
+fn nonsense_in_place_of_replies_is_none() {
+    for replies in [
+        &b":1\r\n"[..],
+        b"*1\r\n:1\r\n",
+        b"*3\r\n:1\r\n:1\r\n:1\r\n",
+        b"$-1\r\n",
+    ] {
+        let (sent, told) = send_all(&[release("a"), release("b")], replies);
+        assert_eq!(sent.len(), 1);
+        let is_garbled = |(_, reply): &(u64, Reply)| matches!(reply, Reply::Garbled { .. });
+        assert!(told.len() == 2 && told.iter().all(is_garbled), "{told:?}");
+    }
+}
+
+#[test]
+fn a_key_that_is_not_there_is_read_by_itself() {
+    let owner = b"+OK\r\n*2\r\n_\r\n$36\r\n00000000-0000-0000-0000-000000000001\r\n+OK\r\n_\r\n";
+    let (sent, told) = send_all(&[read("a"), read("b")], owner);
+    assert_eq!(sent, ["CLIENT", "MGET a b", "CLIENT", "GET a"]);
+    assert_eq!(told, [(2, Reply::Ours), (1, Reply::Free)]);
+}
+
+#[test]
+fn values_that_are_too_large_together_are_read_one_by_one_from_then_on() {
+    let mut before = session(b"+OK\r\n*2\r\n$16777300\r\n", &Arc::default());
+    let mut cx = Context::from_waker(Waker::noop());
+    for number in [1, 2] {
+        before.send(RequestId(number), read("a"), HASH);
+    }
+    let mut events = Vec::new();
+    let broken = before.poll(NodeId(0), HASH, &mut cx, &mut events);
+    assert!(broken.is_err() && events.is_empty());
+
+    let written = Arc::new(Mutex::new(Vec::new()));
+    let stream = Said {
+        replies: b"",
+        written: Arc::clone(&written),
+    };
+    let mut session = Session::new(Wire::new(Box::new(stream)), before.refused());
+    for (number, key) in [(3, "a"), (4, "b")] {
+        session.send(RequestId(number), read(key), HASH);
+    }
+    assert_eq!(session.poll(NodeId(0), HASH, &mut cx, &mut events), Ok(()));
+    let sent = commands(&written.lock().unwrap());
+    assert_eq!(sent, ["CLIENT", "GET a", "CLIENT", "GET b"]);
 }

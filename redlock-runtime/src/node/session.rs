@@ -1,0 +1,284 @@
+//! The life of one connection: requests out in their order, replies in.
+//!
+//! Requests of one kind that follow each other between two polls go out as one command. That changes
+//! neither their order nor what any of them means: what a server says of the command as a whole says
+//! nothing of a single request, so each is then asked by itself.
+
+use std::{
+    collections::VecDeque,
+    mem::{self, Discriminant},
+    sync::Arc,
+    task::{Context, Poll},
+};
+
+use redis::Value;
+use redlock_protocol::{Event, NodeId, Reply, Request, RequestId};
+
+use super::{
+    connection, reply,
+    wire::{TOO_LARGE, Wire},
+};
+use crate::script::{self, Kind};
+
+/// So many values of one server are read before it is the turn of the others and of callers: the
+/// runtime lets one poll read only so much from all sockets together, and a server may write without
+/// end.
+pub(super) const MOST_AT_ONCE: usize = 1_024;
+
+/// From so many replies that a server owes, requests of callers wait for each other and go out together:
+/// a write costs more than what is in it.
+const BUSY: usize = 8;
+
+/// More in one command save next to nothing, and a server does nothing else in the meantime.
+const MOST_TOGETHER: usize = 32;
+
+pub(super) struct Session {
+    wire: Wire,
+    /// Of one kind, and to be written before anything else is.
+    together: Vec<Asked>,
+    /// What the next replies are for, in their order.
+    owed: VecDeque<Owed>,
+    /// The scripts that the server did not know when it was asked last. The next command of that kind
+    /// brings the text, and from then on the server knows it.
+    unknown: Vec<Script>,
+    refused: Refused,
+}
+
+/// Commands for several requests that are not to be used: the server has refused one, because it may not
+/// be used at all, or for one of the requests; or the replies to several are too large together.
+pub(super) type Refused = Vec<Discriminant<Kind>>;
+
+type Asked = (RequestId, Request);
+
+/// Requests that are carried out by one script.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Script {
+    Of(Discriminant<Request>),
+    ForMany(Discriminant<Kind>),
+}
+
+/// What a reply is for.
+enum Owed {
+    /// The command only went before another.
+    Nothing,
+    One(Asked),
+    Many(Kind, Vec<Asked>),
+}
+
+impl Session {
+    /// `refused` is what the session before has left.
+    pub(super) const fn new(wire: Wire, refused: Refused) -> Self {
+        Self {
+            wire,
+            together: Vec::new(),
+            owed: VecDeque::new(),
+            unknown: Vec::new(),
+            refused,
+        }
+    }
+
+    /// What the next session has to know.
+    pub(super) fn refused(&mut self) -> Refused {
+        mem::take(&mut self.refused)
+    }
+
+    /// It has so much to answer that what is asked now can wait for more.
+    pub(super) fn is_busy(&self) -> bool {
+        let count = |owed: &Owed| match owed {
+            Owed::Nothing | Owed::One(_) => 1,
+            Owed::Many(_, asked) => asked.len(),
+        };
+        self.owed.iter().take(BUSY).map(count).sum::<usize>() >= BUSY
+    }
+
+    /// Takes a request on. It is written with the next poll.
+    pub(super) fn send(&mut self, request: RequestId, body: Request, hash: &str) {
+        let kind =
+            script::kind(&body).filter(|kind| !self.refused.contains(&mem::discriminant(kind)));
+        let first = self.together.first();
+        if first.is_some_and(|(_, first)| script::kind(first) != kind)
+            || self.together.len() == MOST_TOGETHER
+        {
+            self.write_together(hash);
+        }
+        match kind {
+            Some(_) => self.together.push((request, body)),
+            None => self.write((request, body), hash),
+        }
+    }
+
+    fn write_together(&mut self, hash: &str) {
+        let kind = self
+            .together
+            .first()
+            .and_then(|(_, first)| script::kind(first));
+        match kind {
+            Some(kind) if self.together.len() > 1 => {
+                let asked = mem::take(&mut self.together);
+                self.write_many(kind, asked, hash);
+            }
+            _ => {
+                if let Some(asked) = self.together.pop() {
+                    self.write(asked, hash);
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, (request, body): Asked, hash: &str) {
+        let with_source = self.is_to_bring(Script::Of(mem::discriminant(&body)));
+        self.write_preface(&body);
+        let command = script::command(&body, hash, with_source);
+        script::write(&command, self.wire.out());
+        self.owed.push_back(Owed::One((request, body)));
+    }
+
+    fn write_many(&mut self, kind: Kind, asked: Vec<Asked>, hash: &str) {
+        let with_source = self.is_to_bring(Script::ForMany(mem::discriminant(&kind)));
+        if let Some((_, first)) = asked.first() {
+            self.write_preface(first);
+        }
+        let requests = asked.iter().map(|(_, body)| body);
+        let command = script::command_for_many(kind, requests, hash, with_source);
+        script::write(&command, self.wire.out());
+        self.owed.push_back(Owed::Many(kind, asked));
+    }
+
+    fn write_preface(&mut self, body: &Request) {
+        for preface in script::preface(body) {
+            script::write(&preface, self.wire.out());
+            self.owed.push_back(Owed::Nothing);
+        }
+    }
+
+    /// The next command of this kind must have the text of its script with it.
+    fn is_to_bring(&mut self, script: Script) -> bool {
+        let place = self.unknown.iter().position(|&unknown| unknown == script);
+        place.map(|place| self.unknown.swap_remove(place)).is_some()
+    }
+
+    /// Takes in the answer to a request. If the server did not know the script, a vote is left to the
+    /// protocol, which first asks who the server is, and may not want it any more. Anything else is sent
+    /// again: a release does no harm whenever it comes, and what is read later is no older for that.
+    fn on_answer(
+        &mut self,
+        (request, body): Asked,
+        answer: Value,
+        hash: &str,
+        tell: impl FnOnce(RequestId, Reply),
+    ) {
+        if reply::lacks_script(&answer) {
+            self.unknown.push(Script::Of(mem::discriminant(&body)));
+            if !script::is_vote(&body) {
+                return self.write((request, body), hash);
+            }
+        }
+        tell(request, reply::parse(&body, answer));
+    }
+
+    /// The same for several requests.
+    fn on_answers(
+        &mut self,
+        kind: Kind,
+        asked: Vec<Asked>,
+        answer: Value,
+        hash: &str,
+        mut tell: impl FnMut(RequestId, Reply),
+    ) {
+        match answer {
+            Value::Array(answers) if answers.len() == asked.len() => {
+                for ((request, body), answer) in asked.into_iter().zip(answers) {
+                    // See `Kind::Watch`.
+                    if kind == Kind::Watch && answer == Value::Nil {
+                        self.write((request, body), hash);
+                    } else {
+                        tell(request, reply::parse(&body, answer));
+                    }
+                }
+            }
+            answer if reply::lacks_script(&answer) => {
+                self.unknown.push(Script::ForMany(mem::discriminant(&kind)));
+                if !asked.iter().any(|(_, body)| script::is_vote(body)) {
+                    return self.write_many(kind, asked, hash);
+                }
+                for (request, _) in asked {
+                    tell(request, Reply::NotAdmitted);
+                }
+            }
+            // The admission is that of all.
+            Value::Int(-1) if matches!(kind, Kind::Extend(_)) => {
+                for (request, _) in asked {
+                    tell(request, Reply::NotAdmitted);
+                }
+            }
+            Value::ServerError(_) => {
+                // Whichever of them it was for, if it was not for the command itself. Extensions do no harm
+                // either if they come late: their round does not count them any more.
+                self.refused.push(mem::discriminant(&kind));
+                asked.into_iter().for_each(|asked| self.write(asked, hash));
+            }
+            answer => {
+                let garbled = reply::garbled(&answer);
+                for (request, _) in asked {
+                    tell(request, garbled.clone());
+                }
+            }
+        }
+    }
+
+    /// Fails with a reason when the connection has broken.
+    pub(super) fn poll(
+        &mut self,
+        node: NodeId,
+        hash: &str,
+        cx: &mut Context<'_>,
+        events: &mut Vec<Event>,
+    ) -> Result<(), Arc<str>> {
+        self.write_together(hash);
+        let written = self.wire.poll_write(cx);
+        for _ in 0..MOST_AT_ONCE {
+            let Poll::Ready(value) = self.wire.poll_value(cx) else {
+                // What the server said before the connection broke has been read.
+                return written;
+            };
+            let value = value.inspect_err(|reason| {
+                if let Some(Owed::Many(kind, _)) = self.owed.front()
+                    && **reason == *TOO_LARGE
+                {
+                    self.refused.push(mem::discriminant(kind));
+                }
+            })?;
+            let tell = |request, reply| {
+                events.push(Event::Reply {
+                    node,
+                    request,
+                    reply,
+                });
+            };
+            match value {
+                Value::Push { kind, data } => {
+                    let keys = connection::changed_keys(&kind, data).into_iter();
+                    events.extend(keys.map(|key| Event::Changed { node, key }));
+                }
+                answer => {
+                    let owed = self.owed.pop_front();
+                    let others = self.owed.len();
+                    match owed {
+                        Some(Owed::One(asked)) => self.on_answer(asked, answer, hash, tell),
+                        Some(Owed::Many(kind, asked)) => {
+                            self.on_answers(kind, asked, answer, hash, tell);
+                        }
+                        Some(Owed::Nothing) => {}
+                        None => return Err(connection::unasked(&answer)),
+                    }
+                    if self.owed.len() > others {
+                        // What is sent again is written in the next step.
+                        cx.waker().wake_by_ref();
+                    }
+                }
+            }
+        }
+        cx.waker().wake_by_ref();
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+//! Several requests in one command. Its reply has for each of them what its own command would have
+//! brought.
+
+use redlock_protocol::{AdmissionId, Mode, Request, fingerprint, stripe};
+
+use super::{
+    source::{EXTEND_MANY, RELEASE_MANY, run},
+    word::{
+        Command,
+        Word::{Number, Owner, Text},
+        millis, words,
+    },
+};
+
+/// What requests have in common that can go to a node in one command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Extensions without tokens, of locks that are not shared.
+    Extend(AdmissionId),
+    /// The same for releases of keys that do not stay.
+    Release,
+    /// Reads of keys that should be there. A key that is gone has to be read once more: `MGET` does not
+    /// tell it from one of another type.
+    Watch,
+}
+
+/// The kind of a request that can go out with others.
+pub(crate) const fn kind(request: &Request) -> Option<Kind> {
+    match request {
+        Request::Extend {
+            mode: Mode::Exclusive,
+            block: None,
+            admission,
+            ..
+        } => Some(Kind::Extend(*admission)),
+        Request::Release {
+            mode: Mode::Exclusive,
+            keep: None,
+            ..
+        } => Some(Kind::Release),
+        Request::Watch { owner: Some(_), .. } => Some(Kind::Watch),
+        _ => None,
+    }
+}
+
+/// What carries out these requests of one kind.
+pub(crate) fn command_for_many<'a>(
+    kind: Kind,
+    requests: impl Iterator<Item = &'a Request> + Clone,
+    hash: &'a str,
+    with_source: bool,
+) -> Command<'a> {
+    let keys = requests.clone().filter_map(|request| match request {
+        Request::Extend { key, .. } | Request::Release { key, .. } | Request::Watch { key, .. } => {
+            Some(&**key)
+        }
+        _ => None,
+    });
+    let mut command = match kind {
+        Kind::Watch => {
+            let mut command = words(["MGET"]);
+            command.extend(keys.map(Text));
+            return command;
+        }
+        Kind::Release => run(&RELEASE_MANY, with_source, &keys.collect::<Vec<_>>()),
+        Kind::Extend(admission) => {
+            let keys: Vec<_> = keys.chain([hash]).collect();
+            let mut command = run(&EXTEND_MANY, with_source, &keys);
+            command.push(Number(admission.0));
+            command
+        }
+    };
+    for request in requests {
+        match request {
+            Request::Extend {
+                key,
+                owner,
+                ttl,
+                spare,
+                ..
+            } => command.extend([
+                Owner(*owner),
+                millis(*ttl),
+                millis(ttl.saturating_add(*spare)),
+                Number(stripe(key)),
+                Number(fingerprint(key)),
+            ]),
+            Request::Release { owner, .. } => command.push(Owner(*owner)),
+            _ => {}
+        }
+    }
+    command
+}
