@@ -260,6 +260,12 @@ impl Builder {
     /// stalls, and when the runtime is dropped, locks that were not released stay until their keys
     /// expire. The runtime needs its timer and I/O enabled.
     ///
+    /// Without this call, threads that use locks do part of the engine's work, one at a time. On a machine
+    /// whose processors are all busy, a thread that is scheduled very rarely, such as one of `SCHED_IDLE`,
+    /// can then delay all other locks of the process by seconds, and renewals until their leases have
+    /// ended. If the process has such threads, call this with a runtime of several threads, also of one
+    /// worker: only the runtime's threads do the engine's work then.
+    ///
     /// If the clock of the calling runtime is paused, `memory://` nodes run on that runtime without
     /// this call, and servers are a [`ConfigProblem::PausedClock`].
     pub fn runtime(mut self, handle: tokio::runtime::Handle) -> Self {

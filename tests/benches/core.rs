@@ -225,7 +225,7 @@ impl World {
                 has_remote_waiter: false,
             },
             Request::PutBack { .. } => Reply::PutBack,
-            Request::Leave { .. } => Reply::Left,
+            Request::Place { .. } => Reply::Placed,
             Request::Extend { block, ttl, .. } => Reply::Extended {
                 remaining: Some(ttl),
                 first: block.map(|block| block.proposal),

@@ -27,8 +27,8 @@ pub(crate) enum Ask {
     Watch(Owner),
     /// Whether another owner's key is gone.
     Await,
-    /// The end of a place in the queue of all processes.
-    Leave,
+    /// A place in the queue of all processes, or its end.
+    Place,
     /// The end.
     Release(Owner),
 }
@@ -42,7 +42,7 @@ impl Ask {
             | Self::PutBack(owner)
             | Self::Watch(owner)
             | Self::Release(owner) => Some(owner),
-            Self::Await | Self::Leave => None,
+            Self::Await | Self::Place => None,
         }
     }
 }

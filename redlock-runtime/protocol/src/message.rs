@@ -244,12 +244,14 @@ pub enum Request {
         /// The key is granted only if no other process has waited for it longer. Not for those that share.
         ticket: Option<Ticket>,
     },
-    /// Give up the place of a process in the queue for the key. Answered by `Left`.
-    Leave {
+    /// Give a process a place in the queue for the key, or take it away. Answered by `Placed`.
+    Place {
         /// The lock.
         key: Arc<str>,
         /// Which process.
         process: Process,
+        /// Who waits there, in the place of whoever has waited before; `None` if the process waits no more.
+        ticket: Option<Ticket>,
     },
     /// If the key carries the owner, let it live for `ttl` from now, and take a block of tokens as
     /// `Acquire` does, if one is wanted. A key that lives for longer is left as it is. Answered by
@@ -352,8 +354,8 @@ pub enum Reply {
         /// How many processes have waited for it longer.
         ahead: u32,
     },
-    /// Leave: the process has no place in the queue.
-    Left,
+    /// Place: the process has it, or none.
+    Placed,
     /// Extend: the key is ours, and lives at least for the TTL that was named.
     Extended {
         /// How long it would have lived; `None` if it would never have expired.

@@ -67,8 +67,8 @@ pub(super) fn parse(request: &Request, answer: Value) -> Reply {
             ref answer if ticket.is_some() => queued(answer),
             ref answer => vote(answer),
         },
-        Request::Leave { .. } => match answer {
-            Value::Int(0 | 1) => Some(Reply::Left),
+        Request::Place { .. } => match answer {
+            Value::Int(0 | 1) => Some(Reply::Placed),
             _ => None,
         },
         Request::Extend { block, .. } => extension(&answer, block.is_some()),

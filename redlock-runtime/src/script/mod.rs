@@ -21,8 +21,8 @@ pub(crate) use self::{
 };
 use self::{
     source::{
-        ACQUIRE, ACQUIRE_IN_ORDER, ACQUIRE_SHARED, ADMIT, EXTEND, EXTEND_SHARED, PROBE, PUT_BACK,
-        PUT_BACK_SHARED, RELEASE, RELEASE_SHARED, REPORT_LOSS, Source, begin, run,
+        ACQUIRE, ACQUIRE_IN_ORDER, ACQUIRE_SHARED, ADMIT, EXTEND, EXTEND_SHARED, PLACE, PROBE,
+        PUT_BACK, PUT_BACK_SHARED, RELEASE, RELEASE_SHARED, REPORT_LOSS, Source, begin, run,
     },
     word::{
         Word::{Number, Text},
@@ -87,8 +87,20 @@ pub(crate) fn command<'a>(request: &'a Request, hash: &'a str, with_source: bool
         Request::Acquire { .. } | Request::Extend { .. } | Request::PutBack { .. } => {
             vote(request, hash, with_source)
         }
-        Request::Leave { key, process } => {
-            vec![Text("HDEL"), Word::Queue(key), Word::Process(*process)]
+        Request::Place {
+            key,
+            process,
+            ticket: None,
+        } => vec![Text("HDEL"), Word::Queue(key), Word::Process(*process)],
+        Request::Place {
+            key,
+            process,
+            ticket: Some(ticket),
+        } => {
+            let mut command = begin(&PLACE, with_source, 1);
+            command.extend([Word::Queue(key), Word::Process(*process)]);
+            command.extend(words_of_ticket(*ticket));
+            command
         }
         Request::Watch { key, .. } => words(["GET", key]),
         Request::Release {
@@ -140,12 +152,7 @@ fn vote<'a>(request: &'a Request, hash: &'a str, with_source: bool) -> Command<'
             command.extend(words_of_vote(key, (*owner, *ttl, *admission), Some(*block)));
             command.push(flag(*waits));
             if let Some(ticket) = ticket {
-                let Ticket {
-                    waiter,
-                    waited,
-                    patience,
-                } = *ticket;
-                command.extend([Number(waiter.0), millis(waited), millis(patience)]);
+                command.extend(words_of_ticket(*ticket));
             }
             command
         }
@@ -217,6 +224,11 @@ fn words_of_vote(
         last,
         Number(fingerprint(key)),
     ]
+}
+
+fn words_of_ticket(ticket: Ticket) -> [Word<'static>; 3] {
+    let (waited, patience) = (millis(ticket.waited), millis(ticket.patience));
+    [Number(ticket.waiter.0), waited, patience]
 }
 
 fn words_of_evidence(evidence: Evidence) -> [Word<'static>; 3] {
@@ -329,11 +341,11 @@ mod tests {
 
     #[test]
     fn script_and_protocol_agree_on_how_long_a_place_lasts() {
-        let lasts = format!(
-            "math.min(tonumber(ARGV[11]), {})",
-            Ticket::LASTS.as_millis()
-        );
-        assert!(ACQUIRE_IN_ORDER.text.contains(&lasts));
+        for (script, argument) in [(&ACQUIRE_IN_ORDER, 11), (&PLACE, 4)] {
+            let millis = Ticket::LASTS.as_millis();
+            let lasts = format!("math.min(tonumber(ARGV[{argument}]), {millis})");
+            assert!(script.text.contains(&lasts));
+        }
     }
 
     #[test]

@@ -34,6 +34,7 @@ pub(super) static ACQUIRE_IN_ORDER: LazyLock<Source> = source!(
     "acquire.lua",
     "voted.lua"
 );
+pub(super) static PLACE: LazyLock<Source> = source!("place.lua");
 pub(super) static ACQUIRE_SHARED: LazyLock<Source> = source!(
     "wall_clock.lua",
     "vote.lua",
@@ -100,6 +101,7 @@ pub(crate) fn load_all() -> Vec<Command<'static>> {
     let scripts = [
         &ACQUIRE,
         &ACQUIRE_IN_ORDER,
+        &PLACE,
         &ACQUIRE_SHARED,
         &EXTEND,
         &EXTEND_SHARED,

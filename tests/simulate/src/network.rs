@@ -52,6 +52,8 @@ pub(crate) struct Connection {
     /// Once broken or gone: so many of the requests sent still arrive at the node, so much later.
     pub(crate) cut: u32,
     pub(crate) late: u64,
+    /// When the client has written last.
+    pub(crate) written: Option<u64>,
     /// When the last message in either direction arrives.
     pub(crate) out_at: u64,
     pub(crate) back_at: u64,
@@ -156,6 +158,7 @@ impl World {
             sent: 0,
             cut: 0,
             late: 0,
+            written: None,
             out_at: 0,
             back_at: 0,
         });
@@ -221,7 +224,10 @@ impl World {
     fn send_to_node(&mut self, connection: usize, message: Message) {
         let at = self.now + self.delay(connection);
         let way = &mut self.connections[connection];
-        way.out_at = way.out_at.max(at);
+        // What is sent at one time is one write on the socket.
+        if way.written.replace(self.now) != Some(self.now) {
+            way.out_at = way.out_at.max(at);
+        }
         let at = way.out_at;
         self.under_way += 1;
         let arrival = Arrival {

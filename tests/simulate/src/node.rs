@@ -85,7 +85,7 @@ pub(crate) enum Left {
     Everything,
 }
 
-const SCRIPTS: usize = 8;
+const SCRIPTS: usize = 9;
 
 /// The scripts before this one are votes.
 const FIRST_WITHOUT_VOTE: usize = 4;
@@ -446,7 +446,7 @@ const fn key_of(request: &Request) -> Option<&Arc<str>> {
         Request::Acquire { key, .. }
         | Request::Extend { key, .. }
         | Request::PutBack { key, .. }
-        | Request::Leave { key, .. }
+        | Request::Place { key, .. }
         | Request::Watch { key, .. }
         | Request::Release { key, .. } => Some(key),
         Request::Identify | Request::Probe | Request::ReportLoss { .. } | Request::Admit { .. } => {
@@ -466,6 +466,9 @@ const fn script(request: &Request) -> Option<usize> {
         Request::Probe => Some(5),
         Request::ReportLoss { .. } => Some(6),
         Request::Admit { .. } => Some(7),
-        Request::Identify | Request::Leave { .. } | Request::Watch { .. } => None,
+        Request::Place {
+            ticket: Some(_), ..
+        } => Some(8),
+        Request::Identify | Request::Place { .. } | Request::Watch { .. } => None,
     }
 }

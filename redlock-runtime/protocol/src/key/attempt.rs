@@ -25,7 +25,7 @@ use crate::{
     message::{BlockRequest, NodeId, Owner},
     rules::{
         quorum,
-        token::{Block, Token, apart_from_other_slots},
+        token::{Block, Token},
     },
 };
 
@@ -62,8 +62,7 @@ impl Attempt {
         question.in_order = None;
         // Not the wall clock again: nodes grant no number that is far ahead of theirs, so one that is
         // wrong would never make them agree.
-        let proposal = self.round.next_proposal(cx.now());
-        let proposal = apart_from_other_slots(&cx.name, proposal, self.claim.owner.0);
+        let proposal = self.claim.next_proposal(&self.round, cx);
         question.block = question
             .block
             .map(|block| BlockRequest { proposal, ..block });
@@ -132,9 +131,10 @@ impl Key {
             params: waiter.params,
             spare,
             block: Some(BlockRequest { proposal, length }),
-            is_repeated: waiter
-                .split
-                .is_some_and(|split| split.tries >= PATIENT_AFTER),
+            is_repeated: self.is_refused_by_leftovers(cx)
+                || waiter
+                    .split
+                    .is_some_and(|split| split.tries >= PATIENT_AFTER),
             in_order: is_fair.then_some((waiter.section, waiter.wait_until)),
         };
         let hedge_delay = cx.nodes.hedge_delay().min(timeout / 4);
@@ -154,6 +154,13 @@ impl Key {
         let is_same = |refused| before.contains(refused);
         last.iter()
             .any(|refused| refused.0 == node && is_same(refused))
+    }
+
+    /// Those that refused had nothing but that. The others are needed, however slow they are.
+    fn is_refused_by_leftovers(&self, cx: &Cx<'_>) -> bool {
+        let [last, _] = &self.refused;
+        let is_minority = last.len() < quorum::majority(cx.nodes.count());
+        is_minority && last.iter().any(|&(node, _)| self.has_leftover(node))
     }
 
     pub(super) fn advance_attempt(&mut self, cx: &mut Cx<'_>) -> bool {
@@ -200,9 +207,14 @@ impl Key {
             claim,
             round,
         } = attempt;
+        let (now, holder) = (cx.now(), round.holder().flatten());
+        // Who is granted the key has no place any more, and others would come first once it is released.
+        let is_first = waiter.params.is_fair && is_granted_by_leader(&round);
+        if is_first && waiter.goes_on_waiting(now) {
+            waiter.standing.place(round.question.ticket(now), cx);
+        }
         self.releases.begin(&claim, Reports::default(), cx);
         waiter.lost_attempts += 1;
-        let (now, holder) = (cx.now(), round.holder().flatten());
         waiter.standing.on_refusal(round.ahead, holder, now);
         // One node's word is enough as long as it names the owner that is known to hold the lock. Not
         // for ever: a node that cannot delete names that owner until the key expires. Nor if nobody
@@ -237,7 +249,6 @@ impl Key {
         };
         // The last holder's release may be on its way to the other nodes, and others come first if the node
         // that keeps the order is not asked again at once.
-        let is_first = waiter.params.is_fair && is_granted_by_leader(&round);
         let is_split = failure == Failure::Split || is_first && failure == Failure::Held;
         let closes_at = round.closes_at;
         self.last_refusal = Refusal {

@@ -6,12 +6,16 @@
 
 use std::time::Duration;
 
-use super::round::Round;
+use super::{Cx, round::Round};
 use crate::{
     ask::{Ask, RoundId},
     message::{Mode, NodeId, Owner, Reply, RequestId},
     node::Lead,
-    rules::{quorum, validity::LockParams},
+    rules::{
+        quorum,
+        token::{Token, apart_from_others, split_slot},
+        validity::LockParams,
+    },
     time::Instant,
 };
 
@@ -102,6 +106,17 @@ impl Claim {
             is_waited_for: false,
             extension: None,
             places: vec![Place::default(); nodes],
+        }
+    }
+
+    /// What to propose after numbers that did not agree. Slots of one lock share its counter, and readers
+    /// the lock: others may ask for numbers at the same time.
+    pub(super) fn next_proposal(&self, round: &Round, cx: &Cx<'_>) -> Token {
+        let proposal = round.next_proposal(cx.now());
+        let meets_others = self.mode == Mode::Shared || !split_slot(&cx.name).1.is_empty();
+        match round.question.block.filter(|_| meets_others) {
+            Some(block) => apart_from_others(proposal, block.length, self.owner.0),
+            None => proposal,
         }
     }
 

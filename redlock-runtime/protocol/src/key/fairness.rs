@@ -107,10 +107,19 @@ impl Standing {
     /// Gives up the place. If that does not come through, the place lasts for no longer than
     /// [`Ticket::LASTS`](crate::message::Ticket::LASTS).
     pub(super) fn leave(&mut self, cx: &mut Cx<'_>) {
-        if let Some(leader) = self.leader.take() {
-            let key = Arc::clone(&cx.name);
-            let process = cx.nodes.process();
-            cx.tell(leader, Ask::Leave, Request::Leave { key, process });
+        self.place(None, cx);
+        self.leader = None;
+    }
+
+    /// Tells the node that is asked first of the place.
+    pub(super) fn place(&self, ticket: Option<Ticket>, cx: &mut Cx<'_>) {
+        if let Some(leader) = self.leader {
+            let body = Request::Place {
+                key: Arc::clone(&cx.name),
+                process: cx.nodes.process(),
+                ticket,
+            };
+            cx.tell(leader, Ask::Place, body);
         }
     }
 

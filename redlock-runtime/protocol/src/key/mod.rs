@@ -249,7 +249,7 @@ impl Key {
                 }
             }
             Ask::Await => self.on_awaited(node, reply.ok(), cx),
-            Ask::Leave => {}
+            Ask::Place => {}
             Ask::Release(owner) => self.releases.on_reply((node, owner), reply.ok(), cx),
         }
     }

@@ -57,7 +57,7 @@ impl Question {
     }
 
     /// What the leader is told of a fair waiter.
-    fn ticket(&self, now: Instant) -> Option<Ticket> {
+    pub(super) fn ticket(&self, now: Instant) -> Option<Ticket> {
         let (waiter, wait_until) = self.in_order?;
         let patience = wait_until.since(now);
         Some(Ticket {

@@ -14,7 +14,7 @@ use crate::{
     action::Release,
     message::BlockRequest,
     rules::{
-        token::{Block, Token, apart_from_other_slots},
+        token::{Block, Token},
         validity::LockParams,
     },
     time::Instant,
@@ -115,9 +115,7 @@ impl Held {
         match progress {
             Progress::Won(block) => self.on_refreshed(&round, block, None, cx),
             Progress::Disagrees => {
-                let proposal = round.next_proposal(cx.now());
-                let owner = self.claim.owner.0;
-                let proposal = apart_from_other_slots(&cx.name, proposal, owner);
+                let proposal = self.claim.next_proposal(&round, cx);
                 self.on_refreshed(&round, None, Some(proposal), cx);
             }
             _ => {

@@ -128,7 +128,11 @@ impl Model {
             Request::Acquire { .. } | Request::Extend { .. } | Request::PutBack { .. } => {
                 self.vote(request, at)
             }
-            Request::Leave { key, process } => Ok(self.leave(key, *process)),
+            Request::Place {
+                key,
+                process,
+                ticket,
+            } => Ok(self.place(key, *process, *ticket, at.now)),
             Request::Watch { key, owner } => Ok(self.watch(key, *owner, at.now)),
             Request::Release {
                 key,

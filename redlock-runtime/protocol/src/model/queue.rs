@@ -5,7 +5,10 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::{Model, Moment, Overflow, vote::Vote};
-use crate::message::{Process, Reply, SectionId, Ticket};
+use crate::{
+    message::{Process, Reply, SectionId, Ticket},
+    time::Instant,
+};
 
 /// Who waits for one key.
 pub(super) type Queue = BTreeMap<Process, Place>;
@@ -20,6 +23,16 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// None for one that does not wait.
+    fn new(ticket: Ticket, since: i64, now: i64) -> Option<Self> {
+        let lasts = millis(ticket.patience.min(Ticket::LASTS));
+        (lasts > 0).then_some(Self {
+            waiter: ticket.waiter,
+            since,
+            until: now + lasts,
+        })
+    }
+
     /// One that lasts longer than any place can was made before the clock was set back.
     const fn is_valid(&self, now: i64) -> bool {
         now < self.until && self.until <= now + millis(Ticket::LASTS)
@@ -37,7 +50,7 @@ impl Model {
         at: Moment,
     ) -> Result<Reply, Overflow> {
         self.next_block(vote, true, at)?;
-        let now = (at.now.as_nanos() / 1_000_000) as i64;
+        let now = whole_millis(at.now);
         let process = vote.owner.process();
         let mut queue = self.queues.remove(vote.key).unwrap_or_default();
         queue.retain(|_, place| place.is_valid(now));
@@ -50,14 +63,8 @@ impl Model {
         let until = queue.iter().filter(is_ahead).map(|(_, place)| place.until);
         let until = until.max();
         let is_held = self.key(vote.key, at.now).is_some();
-        let lasts = millis(ticket.patience.min(Ticket::LASTS));
-        if lasts > 0 && (is_held || ahead > 0) {
-            let place = Place {
-                waiter: ticket.waiter,
-                since,
-                until: now + lasts,
-            };
-            queue.insert(process, place);
+        if is_held || ahead > 0 {
+            queue.extend(Place::new(ticket, since, now).map(|place| (process, place)));
         }
         if !queue.is_empty() {
             self.queues.insert(Arc::clone(vote.key), queue);
@@ -79,12 +86,26 @@ impl Model {
         })
     }
 
-    pub(super) fn leave(&mut self, key: &str, process: Process) -> Reply {
-        if let Some(queue) = self.queues.get_mut(key) {
-            queue.remove(&process);
-        }
-        Reply::Left
+    /// Gives a process a place, or takes it away.
+    pub(super) fn place(
+        &mut self,
+        key: &Arc<str>,
+        process: Process,
+        ticket: Option<Ticket>,
+        now: Instant,
+    ) -> Reply {
+        let now = whole_millis(now);
+        let place = |ticket: Ticket| Place::new(ticket, now - millis(ticket.waited), now);
+        let queue = self.queues.entry(Arc::clone(key)).or_default();
+        queue.remove(&process);
+        queue.extend(ticket.and_then(place).map(|place| (process, place)));
+        Reply::Placed
     }
+}
+
+/// Of the node's clock, which scripts round down.
+const fn whole_millis(now: Instant) -> i64 {
+    (now.as_nanos() / 1_000_000) as i64
 }
 
 /// Rounded up, as scripts are given it.

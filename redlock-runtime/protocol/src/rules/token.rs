@@ -82,15 +82,12 @@ pub(crate) fn split_slot(key: &str) -> (&str, &str) {
     }
 }
 
-/// What is proposed after numbers that did not agree. Slots of one lock share its counter, and two that
-/// have met would otherwise go on to propose the same numbers at the same time.
-pub(crate) fn apart_from_other_slots(key: &str, proposal: Token, chance: u128) -> Token {
-    if split_slot(key).1.is_empty() {
-        return proposal;
-    }
+/// What is proposed after numbers that did not agree, if others may have the same counter at the same
+/// time: two that have met would otherwise go on to propose the same numbers.
+pub(crate) fn apart_from_others(proposal: Token, length: u64, chance: u128) -> Token {
     let drawn = (chance as u64 ^ proposal.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
-    // Each at least as far from the next as a block is long.
-    Token((proposal.0 + 1_024 * drawn).min(Token::LARGEST.0))
+    // Each as far from the next as a block is long. No farther: the counter is to stay behind the clock.
+    Token((proposal.0 + length * drawn).min(Token::LARGEST.0))
 }
 
 /// Tokens that a process has won and not handed out yet.
@@ -152,15 +149,12 @@ mod tests {
     }
 
     #[test]
-    fn slots_that_have_met_propose_other_numbers() {
+    fn those_that_have_met_propose_other_numbers() {
         let proposal = Token(1_985);
-        let of = |key, owner| apart_from_other_slots(key, proposal, owner).0 - proposal.0;
-        assert_eq!(of("k", 7), 0);
-        let apart: std::collections::BTreeSet<u64> = (0..64).map(|it| of("k#1", it)).collect();
-        assert!(
-            apart.len() > 16 && apart.iter().all(|by| by % 1_024 == 0),
-            "{apart:?}"
-        );
+        let of = |owner| apart_from_others(proposal, 16, owner).0 - proposal.0;
+        let apart: std::collections::BTreeSet<u64> = (0..64).map(of).collect();
+        let is_near = |by: &u64| by % 16 == 0 && *by < 1_024;
+        assert!(apart.len() > 16 && apart.iter().all(is_near), "{apart:?}");
     }
 
     #[test]

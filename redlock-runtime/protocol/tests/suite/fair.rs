@@ -238,6 +238,29 @@ fn in_order(request: &Request) -> bool {
 }
 
 #[test]
+fn a_waiter_that_other_nodes_refuse_at_first_keeps_its_place() {
+    for late in 1..40 {
+        let mut world = World::with_clients(3, 3);
+        let leader = world.leader("k");
+        for node in (0..3).filter(|&node| node != leader) {
+            // The release reaches them later.
+            world.client(0).set_lag(node, 13 * HOP);
+        }
+        world.client(0).ask(1, "k", params());
+        world.client(0).granted(1);
+        world.client(1).ask(1, "k", fair(LONG));
+        world.run_for(10 * HOP);
+        world.client(0).end(1);
+        world.run_for(late * HOP / 2);
+        world.client(2).ask(1, "k", fair(LONG));
+        world.client(1).granted(1);
+        assert_eq!(world.client(2).answered(1), None, "{late}");
+        world.client(1).end(1);
+        world.client(2).granted(1);
+    }
+}
+
+#[test]
 fn a_process_that_reaches_the_node_slowly_asks_no_other() {
     let mut world = World::with_clients(3, 3);
     let leader = world.leader("k");

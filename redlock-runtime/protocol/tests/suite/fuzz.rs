@@ -191,7 +191,7 @@ impl Fuzz {
             },
             Request::PutBack { .. } => Reply::PutBack,
             Request::Watch { .. } => Reply::Ours,
-            Request::Leave { .. } => Reply::Left,
+            Request::Place { .. } => Reply::Placed,
             Request::Release { keep, .. } => keep.map_or(Reply::Deleted, |_| Reply::Kept),
         }
     }
@@ -243,7 +243,7 @@ impl Fuzz {
                 remaining,
                 ahead: number.0 as u32,
             },
-            17 => Reply::Left,
+            17 => Reply::Placed,
             _ => Reply::Garbled { answer: "x".into() },
         }
     }

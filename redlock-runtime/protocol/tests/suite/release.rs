@@ -310,3 +310,23 @@ fn after_its_last_section_nothing_is_kept_of_a_key() {
     assert!(world.client(0).is_idle());
     assert!(world.client(1).is_idle());
 }
+
+#[test]
+fn a_key_that_nobody_deletes_keeps_no_waiter_from_slow_nodes() {
+    let mut world = World::new(3);
+    let leader = world.leader("k");
+    let ttl = Duration::from_secs(60);
+    world.occupy(leader, "k", Owner(7), ttl);
+    for node in (0..3).filter(|&node| node != leader) {
+        world.client(0).set_lag(node, 3 * HOP);
+    }
+    let asked = world.now;
+    let params = LockParams {
+        node_timeout: 8 * HOP,
+        ..waiting(ttl)
+    };
+    world.ask(1, "k", params);
+    world.granted(1);
+    let took = world.now.since(asked);
+    assert!(took <= Duration::from_millis(300), "{took:?}");
+}

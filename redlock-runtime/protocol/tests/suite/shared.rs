@@ -59,6 +59,20 @@ fn readers_of_several_processes_have_the_key_at_once_and_a_writer_has_it_alone()
 }
 
 #[test]
+fn readers_that_ask_at_once_do_not_ask_for_the_same_numbers_for_ever() {
+    let mut world = World::with_clients(2, 2);
+    // Each reaches another node first.
+    world.client(0).set_lag(1, HOP);
+    world.client(1).set_lag(0, HOP);
+    for client in [0, 1] {
+        world.client(client).ask(1, "k", reading(Duration::ZERO));
+    }
+    for client in [0, 1] {
+        world.client(client).granted(1);
+    }
+}
+
+#[test]
 fn readers_of_one_process_share_a_turn() {
     let mut world = World::new(3);
     for section in 1..=10 {

@@ -124,6 +124,18 @@ fn nobody_waits_for_one_that_works() {
 }
 
 #[test]
+fn nothing_is_asked_for_a_caller_that_has_gone_before_its_turn() {
+    let combiner = combiner("combiner-gone", random());
+    let working = lock(&combiner.driver);
+    drop(ask(&combiner, 1, "key"));
+    let (_, mut second) = ask(&combiner, 2, "key");
+    drop(working);
+    end(&combiner, 3);
+    assert!(is_granted(&mut second));
+    end(&combiner, 1);
+}
+
+#[test]
 fn what_is_asked_while_one_works_is_done_by_that_one() {
     let asks: Arc<OnceLock<Weak<Combiner>>> = Arc::default();
     let asked = Arc::new(Mutex::new(None));

@@ -158,9 +158,10 @@ impl Maker {
                 mode,
                 keep: (mode == Mode::Exclusive && self.random.one_in(3)).then_some(ttl),
             },
-            86..88 => Request::Leave {
+            86..88 => Request::Place {
                 key,
                 process: owner.process(),
+                ticket: self.ticket(),
             },
             88..90 => Request::Probe,
             90..93 => Request::ReportLoss {

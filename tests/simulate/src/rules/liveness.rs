@@ -34,8 +34,6 @@ pub(crate) struct Traffic {
     pub(super) queue_at: Option<NodeId>,
     /// And another one was, too.
     pub(super) queues_apart: bool,
-    /// The process that had it last.
-    pub(super) served: usize,
 }
 
 impl World {

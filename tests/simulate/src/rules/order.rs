@@ -32,13 +32,6 @@ impl World {
     /// A section has got the lock.
     pub(crate) fn check_order(&mut self, client: usize, task: usize) {
         let one = &self.clients[client].tasks[task];
-        let key = one.key;
-        self.check_passed(client, task);
-        self.traffic[key].served = client;
-    }
-
-    fn check_passed(&mut self, client: usize, task: usize) {
-        let one = &self.clients[client].tasks[task];
         if !one.params.is_fair || !self.keeps_order(one.key) {
             return;
         }
@@ -46,9 +39,7 @@ impl World {
         let farthest = links.map(|link| link.distance).max().unwrap_or(0);
         let (key, asked) = (one.key, one.asked);
         let others = self.clients.iter().enumerate();
-        // A process asks for its next caller with the release, but here both are on their way alone.
-        let served = self.traffic[key].served;
-        let others = others.filter(|&(other, _)| other != client && other != served);
+        let others = others.filter(|&(other, _)| other != client);
         let tasks = others.flat_map(|(other, one)| one.tasks.iter().map(move |task| (other, task)));
         let waits = |&(_, task): &(usize, &Task)| {
             task.key == key && matches!(task.stage, Stage::Asking { .. })

@@ -114,13 +114,34 @@ fn a_caller_that_does_not_wait_takes_no_place_and_passes_nobody() {
 fn a_process_that_leaves_keeps_nobody_waiting() {
     let mut model = with_two_waiters();
     model.run(&release(US), at(300));
-    let leave = Request::Leave {
+    let leave = Request::Place {
         key: "k".into(),
         process: THEM.process(),
+        ticket: None,
     };
-    assert_eq!(model.run(&leave, at(300)), Reply::Left);
-    assert_eq!(model.run(&leave, at(300)), Reply::Left);
+    assert_eq!(model.run(&leave, at(300)), Reply::Placed);
+    assert_eq!(model.run(&leave, at(300)), Reply::Placed);
     assert!(is_granted(&model.run(&ask(THIRD, 1, 100, 60_000), at(300))));
+}
+
+#[test]
+fn a_place_can_be_taken_while_the_key_is_held() {
+    let mut model = with_two_waiters();
+    model.run(&release(US), at(300));
+    assert!(is_granted(&model.run(&ask(THEM, 1, 200, 60_000), at(300))));
+    let place = Request::Place {
+        key: "k".into(),
+        process: THEM.process(),
+        ticket: Some(Ticket {
+            waiter: SectionId(1),
+            waited: Duration::from_millis(201),
+            patience: Duration::from_secs(60),
+        }),
+    };
+    assert_eq!(model.run(&place, at(301)), Reply::Placed);
+    model.run(&release(THEM), at(301));
+    assert_eq!(ahead(&model.run(&ask(THIRD, 1, 101, 60_000), at(301))), 1);
+    assert!(is_granted(&model.run(&ask(THEM, 1, 202, 60_000), at(302))));
 }
 
 #[test]

@@ -374,7 +374,7 @@ const fn key_of(request: &Request) -> Option<&Arc<str>> {
         Request::Acquire { key, .. }
         | Request::Extend { key, .. }
         | Request::PutBack { key, .. }
-        | Request::Leave { key, .. }
+        | Request::Place { key, .. }
         | Request::Watch { key, .. }
         | Request::Release { key, .. } => Some(key),
         _ => None,
