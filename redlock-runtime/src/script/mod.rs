@@ -103,21 +103,7 @@ pub(crate) fn command<'a>(request: &'a Request, hash: &'a str, with_source: bool
             command
         }
         Request::Watch { key, .. } => words(["GET", key]),
-        Request::Release {
-            key,
-            owner,
-            mode,
-            keep,
-        } => {
-            let script = match mode {
-                Mode::Exclusive => &RELEASE,
-                Mode::Shared => &RELEASE_SHARED,
-            };
-            let mut command = run(script, &[key]);
-            command.push(Word::Owner(*owner));
-            command.extend(keep.map(millis));
-            command
-        }
+        Request::Release { .. } => release(request, with_source),
     }
 }
 
@@ -191,6 +177,26 @@ fn vote<'a>(request: &'a Request, hash: &'a str, with_source: bool) -> Command<'
         }
         _ => unreachable!("{request:?} asks for no vote"),
     }
+}
+
+fn release(request: &Request, with_source: bool) -> Command<'_> {
+    let Request::Release {
+        key,
+        owner,
+        mode,
+        keep,
+    } = request
+    else {
+        unreachable!("{request:?} is no release");
+    };
+    let script = match mode {
+        Mode::Exclusive => &RELEASE,
+        Mode::Shared => &RELEASE_SHARED,
+    };
+    let mut command = run(script, with_source, &[key]);
+    command.push(Word::Owner(*owner));
+    command.extend(keep.map(millis));
+    command
 }
 
 fn run_on_queue<'a>(
