@@ -90,18 +90,12 @@ pub(crate) fn command<'a>(request: &'a Request, hash: &'a str, with_source: bool
         Request::Place {
             key,
             process,
-            ticket: None,
-        } => vec![Text("HDEL"), Word::Queue(key), Word::Process(*process)],
-        Request::Place {
-            key,
-            process,
-            ticket: Some(ticket),
-        } => {
-            let mut command = begin(&PLACE, with_source, 1);
-            command.extend([Word::Queue(key), Word::Process(*process)]);
-            command.extend(words_of_ticket(*ticket));
-            command
-        }
+            ticket,
+        } => place(
+            [Word::Queue(key), Word::Process(*process)],
+            *ticket,
+            with_source,
+        ),
         Request::Watch { key, .. } => words(["GET", key]),
         Request::Release { .. } => release(request, with_source),
     }
@@ -230,6 +224,18 @@ fn words_of_vote(
         last,
         Number(fingerprint(key)),
     ]
+}
+
+fn place<'a>(place: [Word<'a>; 2], ticket: Option<Ticket>, with_source: bool) -> Command<'a> {
+    let mut command = match ticket {
+        Some(_) => begin(&PLACE, with_source, 1),
+        None => vec![Text("HDEL")],
+    };
+    command.extend(place);
+    if let Some(ticket) = ticket {
+        command.extend(words_of_ticket(ticket));
+    }
+    command
 }
 
 fn words_of_ticket(ticket: Ticket) -> [Word<'static>; 3] {

@@ -153,7 +153,7 @@ mod tests {
         let proposal = Token(1_985);
         let of = |owner| apart_from_others(proposal, 16, owner).0 - proposal.0;
         let apart: std::collections::BTreeSet<u64> = (0..64).map(of).collect();
-        let is_near = |by: &u64| by % 16 == 0 && *by < 1_024;
+        let is_near = |by: &u64| by.is_multiple_of(16) && *by < 1_024;
         assert!(apart.len() > 16 && apart.iter().all(is_near), "{apart:?}");
     }
 
