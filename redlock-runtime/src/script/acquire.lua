@@ -7,18 +7,6 @@ if overflow then
   return overflow
 end
 ttl = ARGV[2]
--- The first write, so that every error comes before anything is done.
+-- The first write, so that every error comes before anything is done. What follows up to refused.lua is for
+-- locks that others have: to make functions costs time.
 if not redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ttl) then
-  local reply = held(redis.pcall('GET', KEYS[1]))
-  if ARGV[8] == '1' then
-    leave_hint(reply[2])
-  end
-  reply[3] = ahead
-  return reply
-end
--- The process waits no more, and must not stop readers that come after it.
-local own = ARGV[7] .. ' ' .. string.sub(ARGV[1], 1, 18)
-if node[3] and string.match(node[3], '^%d+ (%d+ %S+)') == own then
-  redis.pcall('HDEL', KEYS[2], waiter_field)
-  node[3] = false
-end

@@ -18,20 +18,22 @@ macro_rules! source {
 pub(super) static ACQUIRE: LazyLock<Source> = source!(
     "wall_clock.lua",
     "vote.lua",
+    "acquire.lua",
     "readers.lua",
     "held.lua",
     "hint.lua",
-    "acquire.lua",
+    "refused.lua",
     "voted.lua"
 );
 pub(super) static ACQUIRE_IN_ORDER: LazyLock<Source> = source!(
     "wall_clock.lua",
     "vote.lua",
     "queue.lua",
+    "acquire.lua",
     "readers.lua",
     "held.lua",
     "hint.lua",
-    "acquire.lua",
+    "refused.lua",
     "voted.lua"
 );
 pub(super) static PLACE: LazyLock<Source> = source!("place.lua");

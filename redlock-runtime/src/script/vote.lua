@@ -4,7 +4,7 @@
 -- -1: another admission stands, or none
 -- error REDLOCK: there is no room for the block above the counter; nothing was written
 -- With the number of the slot, if the lock is one of several.
-local waiter_field = 'waiter ' .. ARGV[4] .. (string.match(KEYS[1], '#%d%d?$') or '')
+local waiter_field = 'waiter ' .. ARGV[4] .. (string.find(KEYS[1], '#', -3, true) and string.match(KEYS[1], '#%d%d?$') or '')
 local node = redis.pcall('HMGET', KEYS[2], 'admission', ARGV[4], waiter_field, 'longest', 'longest_until')
 -- What is no hash names no admission.
 if node.err and not string.find(node.err, 'WRONGTYPE') then
@@ -42,10 +42,9 @@ local remaining
 -- The owner has the lock beside others.
 local shares = false
 
--- Takes away what the script has written under the lock, where there was nothing of the owner's.
-local function undo()
-  redis.call('DEL', KEYS[1])
-end
+-- Takes away what the script has written under the lock, where there was nothing of the owner's and more
+-- than that is to be deleted.
+local undo
 
 -- Another process waits: it was refused this very lock a moment ago. For those that share the lock only
 -- one counts that is to have it alone.

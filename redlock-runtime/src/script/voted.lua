@@ -22,7 +22,11 @@ end
 if type(kept) == 'table' then
   -- A user who may not write the hash must not leave a key behind.
   if not remaining then
-    undo()
+    if undo then
+      undo()
+    else
+      redis.call('DEL', KEYS[1])
+    end
   end
   return kept
 end
