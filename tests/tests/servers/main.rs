@@ -14,6 +14,7 @@ mod credentials;
 mod eviction;
 mod exclusion;
 mod fair;
+mod family;
 mod faults;
 mod fencing;
 mod guide;
