@@ -38,6 +38,7 @@ use self::{
     release::Releases,
     report::Reports,
     round::Round,
+    section::Section,
     turn::Held,
     waiting::Backoff,
 };
@@ -158,9 +159,7 @@ impl Key {
 
     /// The holder wants a fresh lease. A round that is under way serves.
     pub(crate) fn on_extend(&mut self, id: SectionId) {
-        if let Front::Held(held) = &mut self.front
-            && let Some(section) = held.section(id)
-        {
+        if let Some(section) = self.section(id) {
             section.wants_extension = true;
         }
     }
@@ -393,6 +392,14 @@ impl Key {
             Front::Acquiring(attempt) => Some(attempt.waiter.section),
             Front::BackingOff(backoff) => Some(backoff.waiter.section),
             Front::Free | Front::Held(_) => None,
+        }
+    }
+
+    /// This section, if it has the lock.
+    fn section(&mut self, id: SectionId) -> Option<&mut Section> {
+        match &mut self.front {
+            Front::Held(held) => held.section(id),
+            Front::Free | Front::Acquiring(_) | Front::BackingOff(_) => None,
         }
     }
 

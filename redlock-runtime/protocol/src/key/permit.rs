@@ -21,10 +21,8 @@ impl Key {
 
     /// The section that has the key is the caller's from now on. False if the section does not have it.
     pub(crate) fn give(&mut self, section: SectionId, caller: SectionId) -> bool {
-        let held = self.held_by_part(section);
-        let held = held.and_then(|held| held.section(section));
-        held.is_some_and(|held| {
-            held.id = caller;
+        self.section(section).is_some_and(|section| {
+            section.id = caller;
             true
         })
     }

@@ -4,7 +4,7 @@ use super::{Front, Held, Key};
 use crate::{message::SectionId, rules::token::Token};
 
 impl Key {
-    pub(super) fn held_by_part(&mut self, section: SectionId) -> Option<&mut Held> {
+    fn held_by_part(&mut self, section: SectionId) -> Option<&mut Held> {
         let Front::Held(held) = &mut self.front else {
             return None;
         };
@@ -20,9 +20,7 @@ impl Key {
     /// The nodes are to give no token up to this one any more. The round that asks for it also extends
     /// the lease, and is answered like one that the holder asks for.
     pub(crate) fn raise(&mut self, section: SectionId, reach: Token) {
-        if let Some(held) = self.held_by_part(section)
-            && let Some(section) = held.section(section)
-        {
+        if let Some(section) = self.section(section) {
             section.raise_to = Some(reach);
             section.wants_extension = true;
         }
@@ -38,9 +36,7 @@ impl Key {
 
     /// Lets the lease run out.
     pub(crate) fn stop_renewing(&mut self, section: SectionId) {
-        if let Some(held) = self.held_by_part(section)
-            && let Some(section) = held.section(section)
-        {
+        if let Some(section) = self.section(section) {
             section.stop_renewing();
         }
     }
