@@ -266,6 +266,12 @@ impl Key {
     }
 
     pub(super) fn back_off_or_refuse(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
+        // It was their attempt as well: see `Key::on_ask`. Another one, of all nodes, would be in the way
+        // of the process that has won this one.
+        while let Some(joined) = self.queue.pop_impatient() {
+            let refusal = self.last_refusal.clone();
+            cx.answer(joined.section, Answer::Refused(refusal));
+        }
         if waiter.goes_on_waiting(cx.now()) {
             return self.back_off(waiter, cx);
         }
