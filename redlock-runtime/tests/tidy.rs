@@ -41,6 +41,7 @@ const LAYERS: Layers = &[
     ("scope", &["redlock"]),
     ("install", &["config", "redlock", "scope"]),
     ("announce", &["redlock"]),
+    ("answer", &["error", "lock"]),
     (
         "builder",
         &[
