@@ -4,6 +4,8 @@
 mod actix;
 #[cfg(feature = "axum")]
 mod axum;
+#[cfg(any(feature = "axum", feature = "tower"))]
+mod response;
 #[cfg(feature = "tonic")]
 mod tonic;
 #[cfg(feature = "tower")]
@@ -83,21 +85,6 @@ impl LockError {
             _ => "something went wrong",
         }
     }
-}
-
-/// The answer for frameworks that share the types of the crate `http`.
-#[cfg(any(feature = "axum", feature = "tower"))]
-fn response<B>(error: LockError, body: B) -> http::Response<B> {
-    let mut response = http::Response::new(body);
-    *response.status_mut() = http::StatusCode::from_u16(error.http_status())
-        .unwrap_or(http::StatusCode::INTERNAL_SERVER_ERROR);
-    if let Some(pause) = error.retry_pause() {
-        let seconds = http::HeaderValue::from(pause.as_secs());
-        let headers = response.headers_mut();
-        headers.insert(http::header::RETRY_AFTER, seconds);
-    }
-    response.extensions_mut().insert(error);
-    response
 }
 
 #[cfg(test)]

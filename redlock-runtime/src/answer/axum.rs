@@ -3,7 +3,7 @@ use axum_core::{
     response::{IntoResponse, Response},
 };
 
-use super::response;
+use super::response::response;
 use crate::error::LockError;
 
 /// [`http_status`](LockError::http_status) with `Retry-After`, and a short text that names neither the

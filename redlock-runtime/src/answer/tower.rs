@@ -8,7 +8,7 @@ use http::{Request, Response};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use super::response;
+use super::response::response;
 use crate::lock::Lock;
 
 /// A layer for tower services, so for axum's routers: a request is worked on under the lock that it
