@@ -231,8 +231,9 @@ impl World {
     fn send_order(&mut self, client: usize, order: Order) {
         let is_admission = matches!(order.body, Request::Admit { .. });
         let is_cut_off = is_admission && self.is_cut_off(client, order.node.0);
+        let has_choice = self.has_choice(client);
         let one = &mut self.clients[client];
-        one.costs.on_send(&order);
+        one.costs.on_send(&order, has_choice);
         self.queue_at(&order);
         let one = &mut self.clients[client];
         let sender = Sender {
