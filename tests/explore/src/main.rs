@@ -10,6 +10,7 @@
 //!   was asked for: [`tokens::rounds`]. Hand-outs rise: [`tokens::turns`].
 //! - *Quarantine*, in discrete time: two clients never hold the lock together, whatever nodes forget:
 //!   [`quarantine`].
+//! - *Sharing*, in discrete time: no client has the lock beside a writer: [`sharing`].
 //!
 //! Nodes, messages and clients are models, as small as they can be. What follows from the replies is
 //! decided by the protocol's own code: `Numbers`, `Block`, `majority`, `Readings`.
@@ -20,6 +21,7 @@
 
 mod quarantine;
 mod search;
+mod sharing;
 mod tokens;
 mod trial;
 mod walk;
@@ -46,12 +48,14 @@ fn main() -> ExitCode {
 fn courses() -> Vec<Trial> {
     let mut courses = tokens::courses::courses();
     courses.extend(quarantine::courses::courses());
+    courses.extend(sharing::courses::courses());
     courses
 }
 
 fn mutants() -> Vec<Trial> {
     let mut mutants = tokens::courses::mutants();
     mutants.extend(quarantine::courses::mutants());
+    mutants.extend(sharing::courses::mutants());
     mutants
 }
 
