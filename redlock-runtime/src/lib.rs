@@ -94,7 +94,8 @@
 //!
 //! # Features
 //!
-//! - `tracing`, on by default: [events](guide::operating#monitoring) at the start of a node set.
+//! - `tracing`, on by default: [events](guide::monitoring#events) of nodes and locks, and
+//!   [spans](guide::monitoring#spans) of acquisitions and held sections.
 //! - `serde`: `RedlockConfig`, a node set from a configuration file or the environment.
 //! - `tls`: `rediss://` nodes and [`Tls`], by rustls with the operating system's root certificates or
 //!   others, and by ring if the application has not installed another provider of cryptography.
@@ -119,6 +120,7 @@ mod lock;
 mod nesting;
 mod node;
 mod node_set;
+mod observe;
 mod redlock;
 #[cfg(feature = "serde")]
 mod redlock_config;

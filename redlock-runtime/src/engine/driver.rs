@@ -5,11 +5,12 @@ use std::{
     fmt,
     sync::Arc,
     task::Context,
+    time::Duration,
 };
 
 use redlock_protocol::{
-    Action, Answer, Event, Instant, Loss, NodeId, NodeState, Order, Protocol, Release, SectionId,
-    ShutdownError,
+    Action, Answer, Event, Instant, LockParams, Loss, NodeId, NodeState, Order, Protocol, Release,
+    SectionId, ShutdownError,
 };
 use tokio::sync::{oneshot, watch};
 
@@ -21,7 +22,10 @@ use super::{
 };
 #[cfg(feature = "test-util")]
 use crate::node::FaultyLink;
-use crate::node::{Memory, Server, Target};
+use crate::{
+    node::{Memory, Server, Target},
+    observe::Observer,
+};
 
 pub(super) struct Driver {
     protocol: Protocol,
@@ -33,6 +37,7 @@ pub(super) struct Driver {
     pub(super) intake: Vec<Command>,
     deliveries: Vec<Delivery>,
     node_states: watch::Sender<Vec<Option<NodeState>>>,
+    observer: Arc<Observer>,
     callers: HashMap<SectionId, Caller>,
     /// What memory nodes have answered.
     answered: VecDeque<Event>,
@@ -53,6 +58,21 @@ struct Caller {
     acquiring: Option<Acquiring>,
     extending: Vec<Extending>,
     releasing: Option<oneshot::Sender<Release>>,
+    /// If it is renewed, with how little left of the lease that is late.
+    late: Option<Duration>,
+}
+
+impl Caller {
+    fn new(status: Arc<Status>, answer: Acquiring, params: &LockParams) -> Self {
+        let slack = |every| params.lease.saturating_sub(every);
+        Self {
+            status,
+            acquiring: Some(answer),
+            extending: Vec::new(),
+            releasing: None,
+            late: params.renew.map(|every| slack(every) / 2),
+        }
+    }
 }
 
 impl Driver {
@@ -61,6 +81,7 @@ impl Driver {
         clock: Clock,
         nodes: Vec<Target>,
         node_states: watch::Sender<Vec<Option<NodeState>>>,
+        observer: Arc<Observer>,
     ) -> Self {
         let start = |(index, target)| match target {
             Target::Memory(memory) => Node::Memory(memory),
@@ -78,6 +99,7 @@ impl Driver {
             intake: Vec::new(),
             deliveries: Vec::new(),
             node_states,
+            observer,
             callers: HashMap::new(),
             answered: VecDeque::new(),
             shutdowns: Vec::new(),
@@ -192,12 +214,7 @@ impl Driver {
                 status,
                 answer,
             } => {
-                let caller = Caller {
-                    status,
-                    acquiring: Some(answer),
-                    extending: Vec::new(),
-                    releasing: None,
-                };
+                let caller = Caller::new(status, answer, &params);
                 self.callers.insert(section, caller);
                 self.handle(match keys {
                     Keys::One(key) => Event::Ask {
@@ -298,7 +315,8 @@ impl Driver {
                     states[node.0] = Some(state);
                     false
                 });
-                let delivery = Delivery::Nodes(self.node_states.clone());
+                let (states, observer) = (self.node_states.clone(), Arc::clone(&self.observer));
+                let delivery = Delivery::Nodes(states, observer, self.clock.now());
                 self.deliveries.push(delivery);
             }
             Action::Drained(left) => self.drained = Some(left),
@@ -332,8 +350,12 @@ impl Driver {
         };
         let deliveries = &mut self.deliveries;
         match answer {
-            Answer::Granted { deadline, token } => {
-                caller.status.grant(deadline, token);
+            Answer::Granted {
+                deadline,
+                token,
+                attempts,
+            } => {
+                caller.status.grant(deadline, token, attempts);
                 let acquiring = caller.acquiring.take();
                 deliveries.extend(acquiring.map(|to| Delivery::Acquired(to, Ok(()))));
             }
@@ -343,6 +365,14 @@ impl Driver {
                 self.forget(section);
             }
             Answer::Extended { deadline } => {
+                if self.observer.is_on() {
+                    let left = caller.status.deadline().since(self.clock.now());
+                    let is_longer = deadline > caller.status.deadline();
+                    let is_late = caller.late.is_some_and(|late| is_longer && left < late);
+                    let (status, observer) = (Arc::clone(&caller.status), &self.observer);
+                    let late = is_late.then_some(left);
+                    deliveries.push(Delivery::Renewed(status, Arc::clone(observer), late));
+                }
                 caller.status.hold_until(deadline);
                 let extending = caller.extending.drain(..);
                 deliveries.extend(extending.map(|to| Delivery::Extended(to, Ok(()))));
@@ -354,7 +384,8 @@ impl Driver {
             }
             Answer::Over(loss) => {
                 if caller.status.end_untold(loss) {
-                    deliveries.push(Delivery::Over(Arc::clone(&caller.status)));
+                    let (status, observer) = (Arc::clone(&caller.status), &self.observer);
+                    deliveries.push(Delivery::Over(status, Arc::clone(observer)));
                 }
                 let extending = std::mem::take(&mut caller.extending);
                 deliveries.push(Delivery::Unheard(None, extending));

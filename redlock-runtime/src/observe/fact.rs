@@ -1,0 +1,45 @@
+//! What is reported.
+
+use std::time::Duration;
+
+use redlock_protocol::{Instant, Loss};
+
+/// What an operator should read of the start of a node set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Start {
+    Embedded,
+    EvenNumber,
+    Incomplete,
+    Unverified,
+    NoQuorum,
+    Waiting,
+}
+
+/// How a section that had the lock has let go of it.
+#[derive(Clone, Copy, Debug)]
+#[cfg_attr(not(feature = "tracing"), allow(dead_code))]
+pub(crate) struct End {
+    pub(crate) at: Instant,
+    /// What was left of the lease.
+    pub(crate) left: Duration,
+    /// The lease was over before.
+    pub(crate) over: Option<Over>,
+}
+
+/// What has ended a lease under its holder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Over {
+    Lost,
+    Expired,
+    Stopped,
+}
+
+impl Over {
+    pub(crate) const fn of(loss: &Loss) -> Self {
+        match loss {
+            Loss::Lost { .. } => Self::Lost,
+            Loss::Expired { .. } => Self::Expired,
+            Loss::Stopped => Self::Stopped,
+        }
+    }
+}
