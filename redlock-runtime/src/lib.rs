@@ -96,6 +96,7 @@
 //!
 //! - `tracing`, on by default: [events](guide::monitoring#events) of nodes and locks, and
 //!   [spans](guide::monitoring#spans) of acquisitions and held sections.
+//! - `metrics`: the same as [numbers](guide::monitoring#metrics), by the crate `metrics`.
 //! - `serde`: `RedlockConfig`, a node set from a configuration file or the environment.
 //! - `tls`: `rediss://` nodes and [`Tls`], by rustls with the operating system's root certificates or
 //!   others, and by ring if the application has not installed another provider of cryptography.

@@ -13,7 +13,7 @@ use crate::{
     lease::{self, Asked, Lease},
     nesting,
     node_set::Shared,
-    observe::{Course, Subject},
+    observe::{Course, Outcome, Subject},
 };
 
 pub(crate) use crate::engine::Keys;
@@ -157,7 +157,7 @@ impl Section {
             Ok(()) => observer.granted(course, &status.subject, status.granted(), now),
             Err(error) => {
                 let reason = (outcome_of(error), attempts);
-                observer.failed(course, &status.subject, reason, now);
+                observer.failed(course, reason, now);
             }
         }
         outcome
@@ -281,14 +281,13 @@ impl Section {
 }
 
 /// What an acquisition that failed is called in spans and metrics.
-const fn outcome_of(error: &LockError) -> &'static str {
+const fn outcome_of(error: &LockError) -> Outcome {
     match error {
-        LockError::Contended(_) => "contended",
-        LockError::NoQuorum(_) => "no_quorum",
-        LockError::Quarantined(_) => "quarantined",
-        LockError::Lost(_) => "lost",
-        LockError::Expired(_) => "expired",
-        _ => "stopped",
+        LockError::Contended(_) => Outcome::Contended,
+        LockError::NoQuorum(_) => Outcome::NoQuorum,
+        LockError::Quarantined(_) => Outcome::Quarantined,
+        LockError::Lost(_) | LockError::Expired(_) => Outcome::Expired,
+        _ => Outcome::Stopped,
     }
 }
 

@@ -36,6 +36,14 @@ pub(super) enum Delivery {
         Arc<Observer>,
         Instant,
     ),
+    /// The metrics of the nodes are to be set.
+    #[cfg(feature = "metrics")]
+    Gauges(
+        watch::Sender<Vec<Option<NodeState>>>,
+        Vec<Option<Duration>>,
+        Arc<Observer>,
+        Instant,
+    ),
 }
 
 /// Wakers are code of others: one that panics harms neither the engine nor the caller that works for it.
@@ -64,6 +72,11 @@ impl Delivery {
             Self::Nodes(states, observer, now) => {
                 states.send_modify(|_| ());
                 observer.nodes_changed(|| states.borrow().clone(), now);
+            }
+            #[cfg(feature = "metrics")]
+            Self::Gauges(states, round_trips, observer, now) => {
+                let states = states.borrow().clone();
+                observer.nodes_are(states, &round_trips, now);
             }
         }
     }

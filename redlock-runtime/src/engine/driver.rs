@@ -27,6 +27,10 @@ use crate::{
     observe::Observer,
 };
 
+/// How often the metrics of the nodes are set at the most.
+#[cfg(feature = "metrics")]
+const GAUGE_EVERY: Duration = Duration::from_secs(1);
+
 pub(super) struct Driver {
     protocol: Protocol,
     clock: Clock,
@@ -38,6 +42,9 @@ pub(super) struct Driver {
     deliveries: Vec<Delivery>,
     node_states: watch::Sender<Vec<Option<NodeState>>>,
     observer: Arc<Observer>,
+    /// When the metrics of the nodes are set next, if there is anything to do then.
+    #[cfg(feature = "metrics")]
+    gauges_at: Instant,
     callers: HashMap<SectionId, Caller>,
     /// What memory nodes have answered.
     answered: VecDeque<Event>,
@@ -100,6 +107,8 @@ impl Driver {
             deliveries: Vec::new(),
             node_states,
             observer,
+            #[cfg(feature = "metrics")]
+            gauges_at: Instant::from_nanos(0),
             callers: HashMap::new(),
             answered: VecDeque::new(),
             shutdowns: Vec::new(),
@@ -271,8 +280,25 @@ impl Driver {
     /// Reads the clock for every event anew: a reply must not be dated back to the start of the
     /// batch it came in, or it could extend a lease that has run out.
     fn handle(&mut self, event: Event) {
-        self.protocol.handle(event, self.clock.now());
+        let now = self.clock.now();
+        self.protocol.handle(event, now);
         self.carry_out();
+        #[cfg(feature = "metrics")]
+        if self.gauges_at <= now {
+            self.gauge(now);
+        }
+    }
+
+    /// Has the metrics of the nodes set: for recorders that are installed late, and because round trips
+    /// change all the time.
+    #[cfg(feature = "metrics")]
+    fn gauge(&mut self, now: Instant) {
+        self.gauges_at = now.after(GAUGE_EVERY);
+        let round_trip = |node| self.protocol.round_trip(NodeId(node));
+        let round_trips = (0..self.nodes.len()).map(round_trip).collect();
+        let (states, observer) = (self.node_states.clone(), Arc::clone(&self.observer));
+        let delivery = Delivery::Gauges(states, round_trips, observer, now);
+        self.deliveries.push(delivery);
     }
 
     fn carry_out(&mut self) {
@@ -318,6 +344,8 @@ impl Driver {
                 let (states, observer) = (self.node_states.clone(), Arc::clone(&self.observer));
                 let delivery = Delivery::Nodes(states, observer, self.clock.now());
                 self.deliveries.push(delivery);
+                #[cfg(feature = "metrics")]
+                self.gauge(self.clock.now());
             }
             Action::Drained(left) => self.drained = Some(left),
         }

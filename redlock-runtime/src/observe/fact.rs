@@ -15,6 +15,21 @@ pub(crate) enum Start {
     Waiting,
 }
 
+/// What came of an acquisition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(not(feature = "tracing"), allow(dead_code))]
+pub(crate) enum Outcome {
+    Granted,
+    Contended,
+    NoQuorum,
+    Quarantined,
+    Stopped,
+    /// The caller was not polled while its lease went by.
+    Expired,
+    /// Its future was dropped.
+    Cancelled,
+}
+
 /// How a section that had the lock has let go of it.
 #[derive(Clone, Copy, Debug)]
 #[cfg_attr(not(feature = "tracing"), allow(dead_code))]
@@ -40,6 +55,32 @@ impl Over {
             Loss::Lost { .. } => Self::Lost,
             Loss::Expired { .. } => Self::Expired,
             Loss::Stopped => Self::Stopped,
+        }
+    }
+}
+
+#[cfg(feature = "tracing")]
+impl Outcome {
+    pub(super) const fn label(self) -> &'static str {
+        match self {
+            Self::Granted => "granted",
+            Self::Contended => "contended",
+            Self::NoQuorum => "no_quorum",
+            Self::Quarantined => "quarantined",
+            Self::Stopped => "stopped",
+            Self::Expired => "expired",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+#[cfg(feature = "tracing")]
+impl Over {
+    pub(super) const fn label(self) -> &'static str {
+        match self {
+            Self::Lost => "lost",
+            Self::Expired => "expired",
+            Self::Stopped => "stopped",
         }
     }
 }

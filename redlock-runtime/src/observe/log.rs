@@ -9,7 +9,7 @@ use redlock_protocol::Token;
 use tracing::{Level, field, level_filters::LevelFilter};
 
 use super::{
-    fact::{Over, Start},
+    fact::{Outcome, Over, Start},
     subject::Subject,
 };
 use crate::health::{NodeState, NodeStatus};
@@ -72,8 +72,8 @@ impl Span {
         Entered(self.0.enter())
     }
 
-    pub(super) fn end_acquire(&self, outcome: &str, wait: Duration, attempts: u32) {
-        self.0.record("outcome", outcome);
+    pub(super) fn end_acquire(&self, outcome: Outcome, wait: Duration, attempts: u32) {
+        self.0.record("outcome", outcome.label());
         self.0.record("wait_seconds", wait.as_secs_f64());
         self.0.record("attempts", attempts);
     }
@@ -122,16 +122,6 @@ pub(super) fn over(subject: &Subject, node_set: &str, token: Token, over: Over) 
             "redlock: the lease of `{key}` ended before its holder let go"),
         Over::Stopped => event!(WARN, "redlock.stopped", { section, key, node_set, token },
             "redlock: the holder of `{key}` was cut off, because the node set was shut down"),
-    }
-}
-
-impl Over {
-    pub(super) const fn label(self) -> &'static str {
-        match self {
-            Self::Lost => "lost",
-            Self::Expired => "expired",
-            Self::Stopped => "stopped",
-        }
     }
 }
 

@@ -11,6 +11,8 @@
 mod fact;
 #[cfg(feature = "tracing")]
 mod log;
+#[cfg(feature = "metrics")]
+mod meter;
 #[cfg(not(feature = "tracing"))]
 mod off;
 #[cfg(feature = "tracing")]
@@ -21,7 +23,7 @@ mod subject;
 #[cfg(not(feature = "tracing"))]
 use std::fmt::Display;
 
-pub(crate) use self::fact::{End, Over, Start};
+pub(crate) use self::fact::{End, Outcome, Over, Start};
 #[cfg(feature = "tracing")]
 pub(crate) use self::log::start;
 #[cfg(not(feature = "tracing"))]

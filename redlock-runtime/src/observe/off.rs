@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use redlock_protocol::{Instant, LockParams, NodeState, Token};
 
-use super::fact::{End, Over};
+use super::fact::{End, Outcome, Over};
 
 #[derive(Debug)]
 pub(crate) struct Observer;
@@ -49,7 +49,7 @@ impl Observer {
 
     pub(crate) const fn granted(&self, _: &mut Course, _: &Subject, _: (Token, u32), _: Instant) {}
 
-    pub(crate) const fn failed(&self, _: &mut Course, _: &Subject, _: (&str, u32), _: Instant) {}
+    pub(crate) const fn failed(&self, _: &mut Course, _: (Outcome, u32), _: Instant) {}
 
     pub(crate) const fn ended(&self, _: &mut Course, _: &Subject, _: Token, _: End) {}
 

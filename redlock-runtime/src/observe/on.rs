@@ -11,8 +11,10 @@ use std::{
 
 use redlock_protocol::{self as protocol, Instant, LockParams, NodeState, Token};
 
+#[cfg(feature = "metrics")]
+use super::meter;
 use super::{
-    fact::{End, Over},
+    fact::{End, Outcome, Over},
     log,
     subject::Subject,
 };
@@ -28,11 +30,13 @@ const SELDOM: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub(crate) struct Observer {
     /// The addresses of all nodes.
-    node_set: String,
+    node_set: Arc<str>,
     addresses: Vec<Arc<str>>,
     reported: Mutex<Reported>,
     long_waits: Seldom,
     long_holds: Seldom,
+    #[cfg(feature = "metrics")]
+    meter: meter::Meter,
 }
 
 /// When something was written last that can come in thousands, in nanoseconds.
@@ -54,43 +58,46 @@ enum Quorum {
     Lost,
 }
 
-/// How far a section has come.
+/// How far a section has come; nothing if nobody watches, or it is over. In a box, because sections are
+/// part of the futures of their callers.
 #[derive(Debug, Default)]
-pub(crate) struct Course {
+pub(crate) struct Course(Option<Box<Open>>);
+
+#[derive(Debug)]
+struct Open {
     stage: Stage,
-    params: Option<LockParams>,
+    /// How long it waits at the most.
+    wait: Duration,
+    /// How long it can have its lock, if there is a limit.
+    limit: Option<Duration>,
+    renews: bool,
     span: log::Span,
+    #[cfg(feature = "metrics")]
+    meter: Arc<meter::OfSection>,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 enum Stage {
-    /// Nobody watches, or it is over.
-    #[default]
-    Closed,
-    Waiting {
-        since: Instant,
-    },
-    Held {
-        since: Instant,
-    },
+    Waiting { since: Instant },
+    Held { since: Instant },
 }
 
 impl Course {
     /// Its end is to be reported.
     pub(crate) const fn is_open(&self) -> bool {
-        !matches!(self.stage, Stage::Closed)
+        self.0.is_some()
     }
 
     /// What is done until the value is dropped is part of the section.
-    pub(crate) fn enter(&self) -> log::Entered<'_> {
-        self.span.enter()
+    pub(crate) fn enter(&self) -> Option<log::Entered<'_>> {
+        Some(self.0.as_ref()?.span.enter())
     }
 }
 
 impl Observer {
     pub(crate) fn new(addresses: &[Arc<str>]) -> Self {
         Self {
-            node_set: addresses.join(","),
+            node_set: addresses.join(",").into(),
             addresses: addresses.to_vec(),
             reported: Mutex::new(Reported {
                 states: vec![None; addresses.len()],
@@ -98,12 +105,14 @@ impl Observer {
             }),
             long_waits: Seldom::default(),
             long_holds: Seldom::default(),
+            #[cfg(feature = "metrics")]
+            meter: meter::Meter::new(),
         }
     }
 
-    /// Somebody watches.
+    /// Somebody may watch.
     pub(crate) fn is_on(&self) -> bool {
-        log::is_on()
+        cfg!(feature = "metrics") || log::is_on()
     }
 
     // ---- sections
@@ -112,11 +121,21 @@ impl Observer {
         if !self.is_on() {
             return Course::default();
         }
-        Course {
+        let open = Open {
             stage: Stage::Waiting { since },
-            params: Some(*params),
+            wait: params.wait,
+            limit: match params.renew {
+                Some(_) => params.max_hold,
+                None => Some(params.lease),
+            },
+            renews: params.renew.is_some(),
             span: log::acquire(subject, &self.node_set),
-        }
+            #[cfg(feature = "metrics")]
+            meter: self.meter.of(subject.name),
+        };
+        #[cfg(feature = "metrics")]
+        open.meter.asked();
+        Course(Some(Box::new(open)))
     }
 
     pub(crate) fn granted(
@@ -126,56 +145,56 @@ impl Observer {
         (token, attempts): (Token, u32),
         now: Instant,
     ) {
-        let (Stage::Waiting { since }, Some(params)) = (course.stage, &course.params) else {
+        let Some(open) = &mut course.0 else {
             return;
         };
-        let wait = now.since(since);
-        course.span.end_acquire("granted", wait, attempts);
-        let is_long = params.wait.saturating_sub(wait) < params.wait / LITTLE;
+        let Some(wait) = open.answered((Outcome::Granted, attempts), now) else {
+            return;
+        };
+        let is_long = open.wait.saturating_sub(wait) < open.wait / LITTLE;
         if is_long && self.long_waits.is_due(now) {
-            log::long_wait(subject, &self.node_set, wait, params.wait);
+            log::long_wait(subject, &self.node_set, wait, open.wait);
         }
-        course.span = log::hold(subject, &self.node_set, token);
-        course.stage = Stage::Held { since: now };
+        open.span = log::hold(subject, &self.node_set, token);
+        open.stage = Stage::Held { since: now };
     }
 
-    pub(crate) fn failed(
-        &self,
-        course: &mut Course,
-        _subject: &Subject,
-        (outcome, attempts): (&'static str, u32),
-        now: Instant,
-    ) {
-        if let Stage::Waiting { since } = course.stage {
-            let wait = now.since(since);
-            course.span.end_acquire(outcome, wait, attempts);
-            *course = Course::default();
+    pub(crate) fn failed(&self, course: &mut Course, outcome: (Outcome, u32), now: Instant) {
+        if let Some(mut open) = course.0.take() {
+            open.answered(outcome, now);
         }
     }
 
     /// The caller lets go, whether it has had the lock or not.
     pub(crate) fn ended(&self, course: &mut Course, subject: &Subject, token: Token, end: End) {
-        let Stage::Held { since } = course.stage else {
-            return self.failed(course, subject, ("cancelled", 0), end.at);
+        let Some(mut open) = course.0.take() else {
+            return;
+        };
+        let Stage::Held { since } = open.stage else {
+            open.answered((Outcome::Cancelled, 0), end.at);
+            return;
         };
         let hold = end.at.since(since);
+        #[cfg(feature = "metrics")]
+        open.meter.ended(hold);
         if let Some(over) = end.over {
             self.over(subject, token, over);
-        } else if let Some(limit) = course.params.as_ref().and_then(longest_hold) {
-            let left = match course.params {
-                Some(LockParams { renew: Some(_), .. }) => limit.saturating_sub(hold),
-                _ => end.left,
+        } else if let Some(limit) = open.limit {
+            let left = match open.renews {
+                true => limit.saturating_sub(hold),
+                false => end.left,
             };
             if left < limit / LITTLE && self.long_holds.is_due(end.at) {
                 log::long_hold(subject, &self.node_set, hold, limit);
             }
         }
-        course.span.end_hold(end.over, hold);
-        *course = Course::default();
+        open.span.end_hold(end.over, hold);
     }
 
     /// A lease was extended. `late`: what was left of it, if that was little.
     pub(crate) fn renewed(&self, subject: &Subject, token: Token, late: Option<Duration>) {
+        #[cfg(feature = "metrics")]
+        self.meter.of(subject.name).renewed();
         if let Some(left) = late {
             log::renewed_late(subject, &self.node_set, token, left);
         }
@@ -184,6 +203,8 @@ impl Observer {
     /// A lease has ended under its holder. The first report counts.
     pub(crate) fn over(&self, subject: &Subject, token: Token, over: Over) {
         if subject.is_over_now() {
+            #[cfg(feature = "metrics")]
+            self.meter.of(subject.name).over(over);
             log::over(subject, &self.node_set, token, over);
         }
     }
@@ -210,6 +231,41 @@ impl Observer {
         if let Some(has_quorum) = quorum {
             log::quorum(has_quorum, &self.node_set, voting, self.addresses.len());
         }
+    }
+
+    /// What can be read of the nodes at any time: their states, and how long each took to reply last.
+    #[cfg(feature = "metrics")]
+    pub(crate) fn nodes_are(
+        &self,
+        states: Vec<Option<NodeState>>,
+        round_trips: &[Option<Duration>],
+        now: Instant,
+    ) {
+        let is_up = |state: &&Option<NodeState>| matches!(state, Some(NodeState::Up));
+        let voting = states.iter().filter(is_up).count();
+        let has_quorum = voting >= protocol::majority(states.len());
+        meter::quorum(&self.node_set, voting, has_quorum);
+        let nodes = self.addresses.iter().zip(states).zip(round_trips);
+        for ((address, state), round_trip) in nodes {
+            if let Some(state) = state {
+                let state = health::NodeState::new(state, &self.addresses, now);
+                meter::node(address, &state, *round_trip);
+            }
+        }
+    }
+}
+
+impl Open {
+    /// Its question for the lock is over. After how long, if it has not been before.
+    fn answered(&mut self, (outcome, attempts): (Outcome, u32), now: Instant) -> Option<Duration> {
+        let Stage::Waiting { since } = self.stage else {
+            return None;
+        };
+        let wait = now.since(since);
+        self.span.end_acquire(outcome, wait, attempts);
+        #[cfg(feature = "metrics")]
+        self.meter.answered(outcome, wait, attempts);
+        Some(wait)
     }
 }
 
@@ -260,13 +316,5 @@ fn is_news(before: Option<&NodeState>, after: &NodeState) -> bool {
     match before {
         Some(before) => discriminant(before) != discriminant(after),
         None => !matches!(after, NodeState::Up),
-    }
-}
-
-/// The longest time that a section can have its lock, if there is one.
-fn longest_hold(params: &LockParams) -> Option<Duration> {
-    match params.renew {
-        Some(_) => params.max_hold,
-        None => Some(params.lease),
     }
 }

@@ -12,6 +12,26 @@ pub(crate) struct Kind {
     pub(crate) fields: BTreeSet<String>,
 }
 
+/// As an exporter writes it: `name{label,label} kind`, sorted.
+pub(crate) fn metrics() -> BTreeSet<String> {
+    let rows = rows().filter(|row| row.len() == 4 && row[0].starts_with("`redlock_"));
+    let text = |row: Vec<&str>| {
+        let labels: BTreeSet<&str> = code(row[2]).collect();
+        let labels = Vec::from_iter(labels).join(",");
+        format!("{}{{{labels}}} {}", row[0].trim_matches('`'), row[1])
+    };
+    rows.map(text).collect()
+}
+
+/// The code in the rest of the page from this word on, to the end of the item of the list.
+pub(crate) fn list_of(label: &str) -> BTreeSet<String> {
+    let (_, list) = PAGE.split_once(&format!("\n- `{label}` is")).unwrap();
+    let list = list.split("\n- ").next().unwrap();
+    code(list.split(';').next().unwrap())
+        .map(str::to_owned)
+        .collect()
+}
+
 pub(crate) fn events() -> BTreeSet<Kind> {
     let rows = rows().filter(|row| row.len() == 4 && row[0].starts_with("`redlock."));
     let kinds = rows.map(|row| kind(row[0], row[1], row[2]));
