@@ -20,6 +20,7 @@ use crate::{
     install::{self, Installed},
     node::{Credentials, Login, Provider},
     node_set::Shared,
+    observe::Observer,
     redlock::Redlock,
 };
 
@@ -389,12 +390,14 @@ pub(crate) fn start(
     let runtime = with_this_clock(runtime, is_embedded)?;
     #[cfg(feature = "test-util")]
     let is_for_a_test = nodes.iter().any(Node::is_faulty);
-    let (addresses, targets) = nodes
+    let (addresses, targets): (Vec<Arc<str>>, _) = nodes
         .into_iter()
         .map(|node| (node.address, node.target))
         .unzip();
+    let observer = Arc::new(Observer::new(&addresses));
     let engine = Engine::start(Config {
         nodes: targets,
+        observer: Arc::clone(&observer),
         settings: settings.for_protocol(),
         runtime,
         #[cfg(feature = "test-util")]
@@ -410,6 +413,7 @@ pub(crate) fn start(
             #[cfg(feature = "test-util")]
             journal: is_for_a_test.then(|| crate::journal::Journal::new(engine.now())),
             engine,
+            observer,
             settings,
             addresses,
             is_embedded,

@@ -94,7 +94,9 @@
 //!
 //! # Features
 //!
-//! - `tracing`, on by default: [events](guide::operating#monitoring) at the start of a node set.
+//! - `tracing`, on by default: [events](guide::monitoring#events) of nodes and locks, and
+//!   [spans](guide::monitoring#spans) of acquisitions and held sections.
+//! - `metrics`: the same as [numbers](guide::monitoring#metrics), by the crate `metrics`.
 //! - `serde`: `RedlockConfig`, a node set from a configuration file or the environment.
 //! - `axum`, `actix`, `tonic`: [`LockError`] answers a request by itself: 409 with `Retry-After` if the lock
 //!   is held, 503 in an outage, and their equivalents in gRPC.
@@ -123,6 +125,7 @@ mod lock;
 mod nesting;
 mod node;
 mod node_set;
+mod observe;
 mod redlock;
 #[cfg(feature = "serde")]
 mod redlock_config;

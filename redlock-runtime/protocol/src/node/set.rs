@@ -94,7 +94,12 @@ impl Nodes {
 
     /// How long a node took to reply last; nothing if it has not over this connection.
     pub(crate) fn delay(&self, node: NodeId) -> Duration {
-        self.nodes[node.0].link.delay().unwrap_or_default()
+        self.round_trip(node).unwrap_or_default()
+    }
+
+    /// The same; `None` if it has not.
+    pub(crate) fn round_trip(&self, node: NodeId) -> Option<Duration> {
+        self.nodes[node.0].link.delay()
     }
 
     /// Most nodes have enough to do, so that they should not be asked what need not be asked. Not

@@ -386,7 +386,9 @@ impl Fuzz {
 
     fn on_answer(&mut self, section: SectionId, answer: Answer) {
         match answer {
-            Answer::Granted { deadline, token } => {
+            Answer::Granted {
+                deadline, token, ..
+            } => {
                 assert!(self.asked.contains(&section), "{section:?} has not asked");
                 assert!(deadline >= self.now);
                 // Nodes that lie can begin a block right below the limit.
