@@ -270,7 +270,7 @@ pub(crate) fn remedy(message: &str) -> Option<&'static str> {
         Some("it may be a Sentinel: name the servers that it watches in its place")
     } else if is(&["READONLY"]) {
         Some("it is a replica: name its master in its place")
-    } else if is(&["NOPERM", "NoPerm", "can't run this command"]) {
+    } else if is(&["NOPERM", "NoPerm", "can't run this command", "ACL failure"]) {
         Some("give its user the rights that `redlock_runtime::guide::servers` lists")
     } else {
         None
