@@ -104,6 +104,7 @@
 mod announce;
 mod blocking;
 mod builder;
+mod clock;
 mod config;
 mod engine;
 mod error;

@@ -9,9 +9,10 @@ use std::{
 
 /// What each part of this crate may import of the others.
 const LAYERS: Layers = &[
+    ("clock", &[]),
     ("script", &[]),
-    ("node", &["script"]),
-    ("engine", &["node"]),
+    ("node", &["clock", "script"]),
+    ("engine", &["clock", "node"]),
     ("health", &[]),
     ("config", &["health", "node", "script"]),
     ("error", &["config", "health"]),

@@ -12,7 +12,7 @@ use redlock_protocol::{
     AdmissionId, LossId, LossRecord, Marker, Owner, Record, Reply, Request, Token,
 };
 
-use super::connection;
+use super::{connection, info};
 use crate::script;
 
 /// The codes of errors that come before a command or script has written anything. Ours are among
@@ -125,7 +125,7 @@ fn refused(request: &Request, error: &ServerError) -> Reply {
 }
 
 fn identity(answer: &Value) -> Option<Reply> {
-    let server = connection::run_id(answer)?;
+    let server = info::run_id(answer)?;
     Some(Reply::Identity { server })
 }
 
@@ -235,7 +235,7 @@ fn record(answer: &Value) -> Option<Record> {
     });
     let mut next = || texts.next().flatten();
     let admission = next()?;
-    let server = next().filter(|name| name.len() <= connection::LONGEST_RUN_ID)?;
+    let server = next().filter(|name| name.len() <= info::LONGEST_RUN_ID)?;
     let was_durable = flag(next()?)?;
     let loss = next()?;
     let age = next()?;
