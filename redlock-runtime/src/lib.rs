@@ -110,6 +110,7 @@ mod announce;
 mod answer;
 mod blocking;
 mod builder;
+mod clock;
 mod config;
 mod engine;
 mod error;

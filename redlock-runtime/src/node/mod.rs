@@ -9,11 +9,15 @@ mod connection;
 mod endpoint;
 #[cfg(feature = "test-util")]
 mod faulty;
+mod guarded;
+mod info;
 mod memory;
 mod reason;
 mod reply;
 mod resp;
+mod sentinel;
 mod session;
+mod sign_in;
 mod stream;
 #[cfg(all(test, unix))]
 mod tests;
@@ -38,7 +42,7 @@ use self::{
     session::{Refused, Session},
 };
 pub(crate) use self::{
-    endpoint::{Endpoint, Login, Provider, address_text},
+    endpoint::{Endpoint, Login, Provider, Sentinels, address_text},
     memory::Memory,
 };
 use crate::script;
@@ -170,7 +174,8 @@ impl Server {
                         connection,
                         facts: opened.facts,
                     });
-                    let session = Session::new(opened.wire, mem::take(&mut self.refused));
+                    let refused = mem::take(&mut self.refused);
+                    let session = Session::new(opened.wire, refused).in_term(opened.term);
                     self.state = State::Open(connection, Box::new(session));
                 }
                 Err(reason) => {

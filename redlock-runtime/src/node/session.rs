@@ -43,6 +43,8 @@ pub(super) struct Session {
     /// brings the text, and from then on the server knows it.
     unknown: Vec<Script>,
     refused: Refused,
+    /// What is to be said behind the name of the server's process.
+    term: Arc<str>,
 }
 
 /// Commands for several requests that are not to be used: the server has refused one, because it may not
@@ -68,14 +70,20 @@ enum Owed {
 
 impl Session {
     /// `refused` is what the session before has left.
-    pub(super) const fn new(wire: Wire, refused: Refused) -> Self {
+    pub(super) fn new(wire: Wire, refused: Refused) -> Self {
         Self {
             wire,
             together: Vec::new(),
             owed: VecDeque::new(),
             unknown: Vec::new(),
             refused,
+            term: "".into(),
         }
+    }
+
+    /// With a server that is named for this term of office, too.
+    pub(super) fn in_term(self, term: Arc<str>) -> Self {
+        Self { term, ..self }
     }
 
     /// What the next session has to know.
@@ -174,7 +182,15 @@ impl Session {
                 return self.write((request, body), hash);
             }
         }
-        tell(request, reply::parse(&body, answer));
+        let reply = match reply::parse(&body, answer) {
+            Reply::Identity {
+                server: Some(process),
+            } => Reply::Identity {
+                server: Some(format!("{process}{}", self.term).into()),
+            },
+            reply => reply,
+        };
+        tell(request, reply);
     }
 
     /// The same for several requests.

@@ -27,6 +27,7 @@ mod regressions;
 mod replacing;
 mod restarts;
 mod rights;
+mod sentinels;
 mod several_keys;
 mod shared;
 mod tls;

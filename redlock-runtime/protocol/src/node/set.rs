@@ -414,7 +414,8 @@ impl Nodes {
         let this = &self.nodes[node.0];
         let facts = this.link.facts();
         let twin = self.nodes.iter().find(|other| {
-            let same = facts.server.is_some() && other.link.facts().server == facts.server;
+            let process = facts.process();
+            let same = process.is_some() && other.link.facts().process() == process;
             other.id != node && other.link.is_connected() && same
         });
         let state = match (&facts.evicts, twin) {
