@@ -105,6 +105,8 @@ mod tests {
         let refusal = Refusal {
             cause,
             verdicts: Vec::new(),
+            key: None,
+            attempts: 0,
         };
         let error = LockError::refused(refusal, &context);
         error.retry_pause().map(|pause| pause.as_secs())
