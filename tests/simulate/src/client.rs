@@ -215,6 +215,12 @@ impl World {
             trace!(self, "client {client} -> {action:?}");
             match action {
                 Action::Connect { node, connection } => self.connect(client, node, connection),
+                Action::Listen { node, connection } => {
+                    let one = &mut self.clients[client];
+                    let now = Instant::from_nanos(one.clock.read(self.now));
+                    let silent = Event::Silent { node, connection };
+                    one.protocol.handle(silent, now);
+                }
                 Action::Disconnect { node } => self.disconnect(client, node),
                 Action::Send(order) => self.send_order(client, order),
                 Action::Answer { section, answer } => self.answer(client, section, answer),

@@ -193,6 +193,7 @@ impl Key {
         self.order.on_own_turn();
         attempt.give_up_place(cx);
         let mut held = Held::begin(attempt.claim, &attempt.round, block, cx);
+        attempt.waiter.lost_attempts += 1;
         held.start(attempt.waiter, cx);
         self.front = Front::Held(held);
     }
@@ -252,6 +253,7 @@ impl Key {
             cause,
             verdicts: round.into_verdicts(),
             key: None,
+            attempts: 0,
         };
         if is_split && cx.now() < closes_at {
             let split = split.unwrap_or(Split {
@@ -276,7 +278,10 @@ impl Key {
             return self.back_off(waiter, cx);
         }
         self.front = Front::Free;
-        let refusal = self.last_refusal.clone();
+        let refusal = Refusal {
+            attempts: waiter.lost_attempts,
+            ..self.last_refusal.clone()
+        };
         cx.answer(waiter.section, Answer::Refused(refusal));
     }
 
