@@ -15,6 +15,7 @@ use crate::{
     announce,
     config::{
         self, Access, ConfigError, ConfigProblem, NODES_VARIABLE, Node, Settings, parse_nodes,
+        split_urls,
     },
     engine::{Config, Engine, is_paused_here},
     install::{self, Installed},
@@ -64,6 +65,8 @@ impl Builder {
     ///
     /// - `redis://[user:password@]host[:port][/database]`
     /// - `rediss://...`: the same over TLS, with the feature `tls`; see `Builder::tls` for the parameters
+    /// - `redis+sentinel://[user:password@]host[:port],.../master[/database]`: the server that a majority of
+    ///   these Sentinels names; see [servers](crate::guide::servers#masters-that-sentinels-name)
     /// - `unix:///path/to/socket[?db=...&user=...&pass=...]`
     /// - `memory://name`: no server at all, but a store in this process, for tests and for
     ///   trying things out; one name is one store. Locks on such nodes exclude nothing outside this
@@ -107,7 +110,8 @@ impl Builder {
 
     /// Asks `provider` for user and password, for all nodes whose URLs name none: for passwords and
     /// tokens that change. It is called each time a connection to a node has been made and has to be
-    /// signed in, with the [address](crate::NodeStatus::address) of the node.
+    /// signed in, with the [address](crate::NodeStatus::address) of the node, or of the server that Sentinels
+    /// name.
     ///
     /// ```
     /// # fn builder(builder: redlock_runtime::Builder) -> redlock_runtime::Builder {
@@ -443,8 +447,7 @@ fn with_this_clock(
 }
 
 fn urls_of_list(list: &str) -> Result<Vec<String>, ConfigProblem> {
-    let urls = list.split(',').map(str::trim).filter(|url| !url.is_empty());
-    let urls: Vec<String> = urls.map(str::to_owned).collect();
+    let urls = split_urls(list);
     if urls.is_empty() {
         return Err(ConfigProblem::NodesVariableEmpty);
     }

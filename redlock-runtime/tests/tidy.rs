@@ -9,11 +9,12 @@ use std::{
 
 /// What each part of this crate may import of the others.
 const LAYERS: Layers = &[
+    ("clock", &[]),
     ("script", &[]),
-    ("node", &["script"]),
+    ("node", &["clock", "script"]),
     ("health", &[]),
     ("observe", &["health"]),
-    ("engine", &["node", "observe"]),
+    ("engine", &["clock", "node", "observe"]),
     ("config", &["health", "node", "script"]),
     ("error", &["config", "health"]),
     ("fence", &[]),
@@ -45,6 +46,7 @@ const LAYERS: Layers = &[
     ("scope", &["redlock"]),
     ("install", &["config", "redlock", "scope"]),
     ("announce", &["observe", "redlock"]),
+    ("answer", &["error", "lock"]),
     (
         "builder",
         &[

@@ -18,6 +18,14 @@ pub enum Action {
         /// What to call it.
         connection: ConnectionId,
     },
+    /// Hand in all that has come from the node by now; answered by `Silent` after that. Something is
+    /// overdue, and it is open whether the node is late or its client.
+    Listen {
+        /// The node.
+        node: NodeId,
+        /// The connection, or the attempt to make one.
+        connection: ConnectionId,
+    },
     /// Give up the connection, or the attempt to make one. Not answered.
     Disconnect {
         /// The node.

@@ -328,6 +328,16 @@ impl Driver {
                     self.answered.extend(link.take_due());
                 }
             },
+            Action::Listen { node, connection } => match &mut self.nodes[node.0] {
+                Node::Redis(server) => server.listen(),
+                // What it has said by now has been handed in.
+                Node::Memory(_) => self.answered.push_back(Event::Silent { node, connection }),
+                #[cfg(feature = "test-util")]
+                Node::Faulty(link) => {
+                    self.answered.extend(link.take_due());
+                    self.answered.push_back(Event::Silent { node, connection });
+                }
+            },
             Action::Disconnect { node } => match &mut self.nodes[node.0] {
                 Node::Redis(server) => server.disconnect(),
                 Node::Memory(_) => {}

@@ -138,6 +138,7 @@ impl Protocol {
                 connection,
                 reason,
             } => nodes.on_disconnected(node, connection, reason, out),
+            Event::Silent { node, connection } => nodes.on_silent(node, connection, out),
             Event::Shutdown {
                 timeout,
                 abort_holders,

@@ -357,6 +357,7 @@ impl Fuzz {
                 };
                 self.protocol.handle(event, self.now);
             }
+            Action::Listen { node, connection } => self.handle(Event::Silent { node, connection }),
             Action::Disconnect { node } => {
                 self.connections[node.0] = None;
                 self.open.retain(|(other, ..)| *other != node);
@@ -365,7 +366,6 @@ impl Fuzz {
                 node,
                 request,
                 body,
-                ..
             }) => {
                 assert!(self.connections[node.0].is_some(), "sent to nobody");
                 assert!(request > self.last_request, "{request:?} is used twice");
