@@ -15,11 +15,13 @@ use crate::{
     announce,
     config::{
         self, Access, ConfigError, ConfigProblem, NODES_VARIABLE, Node, Settings, parse_nodes,
+        split_urls,
     },
     engine::{Config, Engine, is_paused_here},
     install::{self, Installed},
     node::{Credentials, Login, Provider},
     node_set::Shared,
+    observe::Observer,
     redlock::Redlock,
 };
 
@@ -63,6 +65,8 @@ impl Builder {
     ///
     /// - `redis://[user:password@]host[:port][/database]`
     /// - `rediss://...`: the same over TLS, with the feature `tls`; see `Builder::tls` for the parameters
+    /// - `redis+sentinel://[user:password@]host[:port],.../master[/database]`: the server that a majority of
+    ///   these Sentinels names; see [servers](crate::guide::servers#masters-that-sentinels-name)
     /// - `unix:///path/to/socket[?db=...&user=...&pass=...]`
     /// - `memory://name`: no server at all, but a store in this process, for tests and for
     ///   trying things out; one name is one store. Locks on such nodes exclude nothing outside this
@@ -106,7 +110,8 @@ impl Builder {
 
     /// Asks `provider` for user and password, for all nodes whose URLs name none: for passwords and
     /// tokens that change. It is called each time a connection to a node has been made and has to be
-    /// signed in, with the [address](crate::NodeStatus::address) of the node.
+    /// signed in, with the [address](crate::NodeStatus::address) of the node, or of the server that Sentinels
+    /// name.
     ///
     /// ```
     /// # fn builder(builder: redlock_runtime::Builder) -> redlock_runtime::Builder {
@@ -201,8 +206,8 @@ impl Builder {
         self
     }
 
-    /// How long connecting to a node may take, and how long a connected node may leave a request
-    /// unanswered before the library connects to it again. No lock waits for it. Default: 1 s. At most 1
+    /// How long connecting to a node may take, and how long a connected node that owes replies may send
+    /// none before the library connects to it again. No lock waits for it. Default: 1 s. At most 1
     /// minute.
     pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.settings.connect_timeout = timeout;
@@ -389,12 +394,14 @@ pub(crate) fn start(
     let runtime = with_this_clock(runtime, is_embedded)?;
     #[cfg(feature = "test-util")]
     let is_for_a_test = nodes.iter().any(Node::is_faulty);
-    let (addresses, targets) = nodes
+    let (addresses, targets): (Vec<Arc<str>>, _) = nodes
         .into_iter()
         .map(|node| (node.address, node.target))
         .unzip();
+    let observer = Arc::new(Observer::new(&addresses));
     let engine = Engine::start(Config {
         nodes: targets,
+        observer: Arc::clone(&observer),
         settings: settings.for_protocol(),
         runtime,
         #[cfg(feature = "test-util")]
@@ -410,6 +417,7 @@ pub(crate) fn start(
             #[cfg(feature = "test-util")]
             journal: is_for_a_test.then(|| crate::journal::Journal::new(engine.now())),
             engine,
+            observer,
             settings,
             addresses,
             is_embedded,
@@ -439,8 +447,7 @@ fn with_this_clock(
 }
 
 fn urls_of_list(list: &str) -> Result<Vec<String>, ConfigProblem> {
-    let urls = list.split(',').map(str::trim).filter(|url| !url.is_empty());
-    let urls: Vec<String> = urls.map(str::to_owned).collect();
+    let urls = split_urls(list);
     if urls.is_empty() {
         return Err(ConfigProblem::NodesVariableEmpty);
     }

@@ -9,24 +9,29 @@ use std::{
 
 /// What each part of this crate may import of the others.
 const LAYERS: Layers = &[
+    ("clock", &[]),
     ("script", &[]),
-    ("node", &["script"]),
-    ("engine", &["node"]),
+    ("node", &["clock", "script"]),
     ("health", &[]),
+    ("observe", &["health"]),
+    ("engine", &["clock", "node", "observe"]),
     ("config", &["health", "node", "script"]),
     ("error", &["config", "health"]),
     ("fence", &[]),
     ("guide", &[]),
     ("key", &[]),
     ("journal", &["engine"]),
-    ("node_set", &["config", "engine", "journal"]),
+    ("node_set", &["config", "engine", "journal", "observe"]),
     ("nesting", &["engine", "node_set"]),
     ("blocking", &["config", "engine"]),
-    ("lease", &["engine", "error", "nesting", "node_set"]),
+    (
+        "lease",
+        &["engine", "error", "nesting", "node_set", "observe"],
+    ),
     (
         "section",
         &[
-            "blocking", "config", "engine", "error", "lease", "nesting", "node_set",
+            "blocking", "config", "engine", "error", "lease", "nesting", "node_set", "observe",
         ],
     ),
     ("guard", &["lease", "section"]),
@@ -40,12 +45,13 @@ const LAYERS: Layers = &[
     ),
     ("scope", &["redlock"]),
     ("install", &["config", "redlock", "scope"]),
-    ("announce", &["redlock"]),
+    ("announce", &["observe", "redlock"]),
+    ("answer", &["error", "lock"]),
     (
         "builder",
         &[
             "announce", "config", "engine", "health", "install", "journal", "node", "node_set",
-            "redlock",
+            "observe", "redlock",
         ],
     ),
     ("redlock_config", &["builder", "config", "node", "redlock"]),

@@ -40,6 +40,8 @@ pub(crate) struct Compound {
     /// How often a key was refused.
     failures: u32,
     raises: u32,
+    /// Of all parts so far.
+    attempts: u32,
     /// The holder has asked for a fresh lease.
     is_extending: bool,
     /// When the lease ends, as far as the holder has been told.
@@ -134,6 +136,7 @@ impl Compound {
             state: State::Asking,
             failures: 0,
             raises: 0,
+            attempts: 0,
             is_extending: false,
             told: now,
             release: Release::Released,
@@ -237,7 +240,12 @@ impl Compound {
         (now, random): (Instant, u128),
     ) {
         match answer {
-            Answer::Granted { deadline, token } => {
+            Answer::Granted {
+                deadline,
+                token,
+                attempts,
+            } => {
+                self.attempts += attempts;
                 self.parts[part].stage = Stage::Held {
                     deadline,
                     token,
@@ -253,6 +261,7 @@ impl Compound {
                 }
             }
             Answer::Refused(refusal) => {
+                self.attempts += refusal.attempts;
                 self.parts[part].stage = Stage::Idle;
                 self.on_failed(part, refusal, (now, random));
             }
@@ -341,13 +350,18 @@ impl Compound {
         }
         self.state = State::Held;
         self.told = deadline;
-        self.answer(Answer::Granted { deadline, token });
+        self.answer(Answer::Granted {
+            deadline,
+            token,
+            attempts: self.attempts,
+        });
     }
 
     /// One could not be had, or was lost before all were there.
     fn on_failed(&mut self, part: usize, refusal: Refusal, (now, random): (Instant, u128)) {
         let refusal = Refusal {
             key: Some(Arc::clone(&self.parts[part].key)),
+            attempts: self.attempts,
             ..refusal
         };
         if now >= self.wait_until || refusal.cause == Cause::Stopped {

@@ -25,7 +25,12 @@ impl World {
             return self.violation(Rule::Answer, what);
         }
         match (answer, stage) {
-            (Answer::Granted { deadline, token }, Stage::Asking { by }) => {
+            (
+                Answer::Granted {
+                    deadline, token, ..
+                },
+                Stage::Asking { by },
+            ) => {
                 self.clients[client].tasks[task].token = token;
                 self.find_slot(client, task, token);
                 match self.clients[client].tasks[task].is_of_several() {

@@ -8,6 +8,7 @@ fn nothing_follows_the_end_of_a_lease() {
     let granted = Answer::Granted {
         deadline: now.after(params.lease),
         token: Token(1),
+        attempts: 1,
     };
     compound.on_answer(0, granted.clone(), None, (now, 0));
     compound.on_answer(1, granted, None, (now, 0));
@@ -30,8 +31,12 @@ fn a_lease_that_has_ended_is_not_extended() {
         compound.on_answer(part, answer, Some(Token(1)), (at(now), 0));
     };
     for (part, deadline) in [at(100), at(110)].into_iter().enumerate() {
-        let token = Token(1);
-        hears(1, part, Answer::Granted { deadline, token });
+        let granted = Answer::Granted {
+            deadline,
+            token: Token(1),
+            attempts: 1,
+        };
+        hears(1, part, granted);
     }
     compound.on_extend();
     let mut hears = |now, part, deadline| {
