@@ -31,6 +31,7 @@ impl World {
             // Of a key that has expired nobody can know before its node drops it.
             let carriers = self.told_carriers(belief.client, belief.section);
             if carriers < majority(self.nodes.len()) {
+                self.traffic[index].rested_on_few = self.now;
                 let round_trip = self.round_trip(belief.client);
                 let since = self.now.max(belief.since + UNWATCHED + LATE + round_trip);
                 let check = Happening::CheckLoss {
@@ -110,6 +111,13 @@ impl World {
                 since,
             };
             return self.agenda.at(by, check);
+        }
+        // It may have been put back before more was lost, which has a check of its own.
+        if task
+            .keys()
+            .any(|(key, _)| self.traffic[key].rested_on_few > since)
+        {
+            return;
         }
         let is_over = one.clock.read(self.now) >= deadline.as_nanos();
         let tells = self.nodes.iter().all(|node| node.tells_changes);
