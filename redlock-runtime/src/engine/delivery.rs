@@ -8,7 +8,7 @@ use std::{
 use redlock_protocol::{NodeState, Refusal, Release, Verdict};
 use tokio::sync::{oneshot, watch};
 
-use super::status::Status;
+use super::status::{Seen, Status};
 
 /// Who asks for a lock, and what came of it.
 pub(super) type Acquiring = oneshot::Sender<Result<(), Refusal>>;
@@ -22,6 +22,7 @@ pub(super) enum Delivery {
     Acquired(Acquiring, Result<(), Refusal>),
     Extended(Extending, Result<(), Vec<Verdict>>),
     Released(oneshot::Sender<Release>, Release),
+    Seen(oneshot::Sender<Vec<Seen>>, Vec<Seen>),
     /// There is no answer.
     Unheard(Option<Acquiring>, Vec<Extending>),
     /// A lease is over.
@@ -43,6 +44,7 @@ impl Delivery {
             Self::Acquired(acquiring, result) => drop(acquiring.send(result)),
             Self::Extended(extending, result) => drop(extending.send(result)),
             Self::Released(releasing, release) => drop(releasing.send(release)),
+            Self::Seen(looking, seen) => drop(looking.send(seen)),
             Self::Unheard(acquiring, extending) => drop((acquiring, extending)),
             Self::Over(status) => status.tell_end(),
             Self::Nodes(states) => states.send_modify(|_| ()),

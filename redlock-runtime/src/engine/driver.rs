@@ -17,11 +17,11 @@ use super::{
     clock::Clock,
     command::{Command, Keys, Shutdown},
     delivery::{Acquiring, Delivery, Extending},
-    status::Status,
+    status::{Seen, Status},
 };
 #[cfg(feature = "test-util")]
 use crate::node::FaultyLink;
-use crate::node::{Memory, Server, Target};
+use crate::node::{Memory, Server, Target, client_name};
 
 pub(super) struct Driver {
     protocol: Protocol,
@@ -55,16 +55,39 @@ struct Caller {
     releasing: Option<oneshot::Sender<Release>>,
 }
 
+impl Caller {
+    const fn new(status: Arc<Status>, answer: Acquiring) -> Self {
+        Self {
+            status,
+            acquiring: Some(answer),
+            extending: Vec::new(),
+            releasing: None,
+        }
+    }
+
+    fn seen(&self) -> Seen {
+        Seen {
+            status: Arc::clone(&self.status),
+            waits: self.acquiring.is_some(),
+        }
+    }
+}
+
 impl Driver {
     pub(super) fn new(
         protocol: Protocol,
         clock: Clock,
         nodes: Vec<Target>,
+        service: Option<&str>,
         node_states: watch::Sender<Vec<Option<NodeState>>>,
     ) -> Self {
+        let name = client_name(protocol.process(), service);
         let start = |(index, target)| match target {
             Target::Memory(memory) => Node::Memory(memory),
-            Target::Redis(endpoint) => Node::Redis(Box::new(Server::new(NodeId(index), endpoint))),
+            Target::Redis(endpoint) => {
+                let server = Server::new(NodeId(index), endpoint, Arc::clone(&name));
+                Node::Redis(Box::new(server))
+            }
             #[cfg(feature = "test-util")]
             Target::Faulty(faulty) => {
                 Node::Faulty(Box::new(FaultyLink::new(NodeId(index), faulty)))
@@ -192,13 +215,7 @@ impl Driver {
                 status,
                 answer,
             } => {
-                let caller = Caller {
-                    status,
-                    acquiring: Some(answer),
-                    extending: Vec::new(),
-                    releasing: None,
-                };
-                self.callers.insert(section, caller);
+                self.callers.insert(section, Caller::new(status, answer));
                 self.handle(match keys {
                     Keys::One(key) => Event::Ask {
                         section,
@@ -237,6 +254,7 @@ impl Driver {
                 }
                 self.handle(Event::End { section, report });
             }
+            Command::Look { key, answer } => self.look(&key, answer),
             Command::Shutdown {
                 timeout,
                 abort_holders,
@@ -249,6 +267,13 @@ impl Driver {
                 });
             }
         }
+    }
+
+    fn look(&mut self, key: &str, answer: oneshot::Sender<Vec<Seen>>) {
+        let sections = self.protocol.sections_of(key).into_iter();
+        let callers = sections.filter_map(|section| self.callers.get(&section));
+        let seen = callers.map(Caller::seen).collect();
+        self.deliveries.push(Delivery::Seen(answer, seen));
     }
 
     /// Reads the clock for every event anew: a reply must not be dated back to the start of the

@@ -77,6 +77,12 @@ impl Session {
         }
     }
 
+    /// Says what the connection is called. Nothing depends on it, so a server may refuse it.
+    pub(super) fn introduce(&mut self, name: &str) {
+        script::write(&script::words(["CLIENT", "SETNAME", name]), self.wire.out());
+        self.owed.push_back(Owed::Nothing);
+    }
+
     /// What the next session has to know.
     pub(super) fn refused(&mut self) -> Refused {
         mem::take(&mut self.refused)

@@ -45,7 +45,7 @@ fn combiner_of(node: Target, random: impl FnMut() -> u128 + Send + 'static) -> A
     };
     let protocol = Protocol::new(1, settings, env, Clock::System.now());
     let (states, _) = watch::channel(vec![None]);
-    let driver = Driver::new(protocol, Clock::System, vec![node], states);
+    let driver = Driver::new(protocol, Clock::System, vec![node], None, states);
     Arc::new(Combiner::new(driver, Clock::System, true))
 }
 

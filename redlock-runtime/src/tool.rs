@@ -1,0 +1,66 @@
+//! For the program `redlock` alone: it looks at servers without being one of the processes that lock, so
+//! that a look changes nothing on them.
+
+use std::{sync::Arc, time::Duration};
+
+pub use redis::Value;
+use redlock_protocol::Instant;
+
+use crate::{
+    config::{Access, ConfigError, Node, parse_nodes},
+    inspect::{self, Inspection},
+    node::{Credentials, Login, Target, inquire},
+    script::node_hash,
+};
+
+/// The servers of a node set.
+#[derive(Debug)]
+pub struct Servers {
+    nodes: Vec<Node>,
+    timeout: Duration,
+}
+
+impl Servers {
+    pub fn new(
+        urls: &[String],
+        credentials: Option<Credentials>,
+        timeout: Duration,
+    ) -> Result<Self, ConfigError> {
+        let access = Access {
+            login: credentials.map(|credentials| Login::Fixed(Some(credentials))),
+            ..Access::default()
+        };
+        let (nodes, problems) = parse_nodes(urls, true, &access);
+        ConfigError::unless_empty(problems)?;
+        Ok(Self { nodes, timeout })
+    }
+
+    pub fn addresses(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().map(|node| &*node.address)
+    }
+
+    /// Sends commands to all servers at once; `of` is given the name of a node's own hash.
+    pub async fn ask(
+        &self,
+        of: impl Fn(&str) -> Vec<Vec<String>>,
+    ) -> Vec<Result<Vec<Value>, Arc<str>>> {
+        let question = |node: &Node| match &node.target {
+            Target::Redis(endpoint) => {
+                let commands = of(&node_hash(endpoint.database));
+                Some(((**endpoint).clone(), commands))
+            }
+            _ => None,
+        };
+        let questions = self.nodes.iter().filter_map(question).collect();
+        inquire(questions, self.timeout).await
+    }
+
+    /// Who holds the lock with this key, which is the whole one, prefix included.
+    pub async fn inspect(&self, key: &str) -> Inspection {
+        let nodes = self.nodes.iter();
+        let nodes = nodes.map(|node| (Arc::clone(&node.address), node.target.clone()));
+        let now = Instant::from_nanos(0);
+        let snapshots = inspect::ask(nodes, key, now, self.timeout).await;
+        Inspection::new(key.into(), snapshots, None, Vec::new(), now)
+    }
+}
