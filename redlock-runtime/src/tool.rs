@@ -6,10 +6,12 @@ use std::{sync::Arc, time::Duration};
 pub use redis::Value;
 use redlock_protocol::Instant;
 
+pub use crate::node::ClockReading;
+
 use crate::{
     config::{Access, ConfigError, Node, parse_nodes},
     inspect::{self, Inspection},
-    node::{Credentials, Login, Target, inquire},
+    node::{Credentials, Endpoint, Login, Target, inquire, read_clocks},
     script::node_hash,
 };
 
@@ -44,15 +46,28 @@ impl Servers {
         &self,
         of: impl Fn(&str) -> Vec<Vec<String>>,
     ) -> Vec<Result<Vec<Value>, Arc<str>>> {
-        let question = |node: &Node| match &node.target {
-            Target::Redis(endpoint) => {
-                let commands = of(&node_hash(endpoint.database));
-                Some(((**endpoint).clone(), commands))
-            }
-            _ => None,
+        let question = |endpoint: Endpoint| {
+            let commands = of(&node_hash(endpoint.database));
+            (endpoint, commands)
         };
-        let questions = self.nodes.iter().filter_map(question).collect();
+        let questions = self.endpoints().map(question).collect();
         inquire(questions, self.timeout).await
+    }
+
+    pub async fn clocks(&self) -> Vec<Result<ClockReading, Arc<str>>> {
+        read_clocks(self.endpoints().collect(), self.timeout).await
+    }
+
+    /// The number of each node's database.
+    pub fn databases(&self) -> impl Iterator<Item = i64> {
+        self.endpoints().map(|endpoint| endpoint.database)
+    }
+
+    fn endpoints(&self) -> impl Iterator<Item = Endpoint> {
+        self.nodes.iter().filter_map(|node| match &node.target {
+            Target::Redis(endpoint) => Some((**endpoint).clone()),
+            _ => None,
+        })
     }
 
     /// Who holds the lock with this key, which is the whole one, prefix included.

@@ -30,7 +30,6 @@ use std::{
 use futures_util::{FutureExt, future::BoxFuture};
 use redlock_protocol::{ConnectionId, Event, Instant, NodeId, Order, model::Key};
 
-pub use self::endpoint::Credentials;
 #[cfg(feature = "tls")]
 pub(crate) use self::endpoint::TlsClient;
 #[cfg(feature = "test-util")]
@@ -38,13 +37,14 @@ pub(crate) use self::faulty::{Behavior, Faulty, FaultyLink};
 pub(crate) use self::{
     client_name::{ClientName, client_name},
     endpoint::{Endpoint, Login, Provider, address_text},
-    inquiry::inquire,
+    inquiry::{inquire, read_clocks},
     memory::Memory,
 };
 use self::{
     connection::Connection,
     session::{Refused, Session},
 };
+pub use self::{endpoint::Credentials, inquiry::ClockReading};
 use crate::script;
 
 /// Where a node is.
