@@ -96,8 +96,11 @@ async fn acquire(servers: &ServerArgs, args: &RunArgs) -> Result<(Installed, Gua
     match lock.acquire().await {
         Ok(guard) => Ok((installed, guard)),
         Err(LockError::Contended(_)) if args.quiet => Err(args.held_exit_code),
+        Err(LockError::Contended(_)) => {
+            let found = installed.inspect(&args.key).await;
+            Err(fail(args.held_exit_code, &found))
+        }
         Err(error) => Err(match &error {
-            LockError::Contended(_) => fail(args.held_exit_code, &error),
             LockError::NoQuorum(_) | LockError::Quarantined(_) => fail(output::UNAVAILABLE, &error),
             LockError::Config(_) | LockError::EmptyKey { .. } => fail(output::USAGE, &error),
             _ => fail(output::INTERNAL, &error),
