@@ -1,6 +1,6 @@
 //! Looking at servers and locks, and freeing a lock.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, BufRead};
 
 use redlock_runtime::{
     __tool::{Servers, Value},
@@ -11,24 +11,32 @@ use serde_json::{Value as Json, json};
 use crate::{
     args::ServerArgs,
     output::{self, fail},
-    reply::{error, words},
+    reply::{error, text, words},
     survey::{Surveyed, Vote, survey},
 };
 
 /// A holder may put its key back on a server until it learns that the majority is gone.
 const MOST_DELETIONS: usize = 5;
 
-/// Deletes a key if it has this value, or is shared if the value is `shared`, or has another type if it is
-/// `other`. So a client that gets the lock in the meantime keeps it.
-const DELETE: &str = "\
+/// Says what stands under a key, in a form that any value has; deletes it if it is among the arguments. So a
+/// client that gets the lock after an operator has looked at it keeps it. Readers of a lock that is shared
+/// come and go.
+const MARK_OR_DELETE: &str = "\
 local value = redis.pcall('GET', KEYS[1])
-local is_it = value == ARGV[2]
-if ARGV[1] == 'shared' then
-  is_it = type(value) == 'string' and string.sub(value, 1, 7) == 'shared '
-elseif ARGV[1] == 'foreign' then
-  is_it = is_it or type(value) == 'table' or string.sub(value or '', 1, #ARGV[2]) == ARGV[2]
+local mark = ''
+if type(value) == 'table' then
+  mark = 'another type'
+elseif value and string.sub(value, 1, 7) == 'shared ' then
+  mark = 'shared'
+elseif value then
+  mark = redis.sha1hex(value)
 end
-return is_it and redis.call('DEL', KEYS[1]) or 0";
+for _, known in ipairs(ARGV) do
+  if mark == known then
+    return redis.call('DEL', KEYS[1])
+  end
+end
+return mark";
 
 pub(crate) async fn status(args: &ServerArgs) -> u8 {
     let servers = match args.open() {
@@ -187,51 +195,44 @@ pub(crate) async fn break_key(args: &ServerArgs, key: &str, yes: bool) -> u8 {
             &"this is no lock, but what the library keeps on its nodes",
         );
     }
-    let mut found = servers.inspect(&key).await;
+    // Before it is shown to anybody.
+    let marks = match mark_or_delete(&servers, &key, &[]).await {
+        Ok(marked) => marked.marks,
+        Err(reason) => return fail(output::CONFIG, &reason),
+    };
+    let found = servers.inspect(&key).await;
     if !args.json {
         println!("{found}");
     }
     if !knows_enough(&found) {
-        return fail(
-            output::UNAVAILABLE,
-            &"no majority of servers has replied; nothing was deleted",
-        );
+        let text = "no majority of servers has replied; nothing was deleted";
+        return fail(output::UNAVAILABLE, &text);
     }
-    if own_value(&found).is_none() {
-        return finish(args, &found, 0, "nothing to delete");
+    if marks.is_empty() {
+        return finish(args, &found, 0, "there is nothing to delete");
     }
     if !yes && !confirmed() {
-        return fail(
-            output::USAGE,
-            &"nothing was deleted; `--yes` deletes without a question",
-        );
+        let text = "nothing was deleted; `--yes` deletes without a question";
+        return fail(output::USAGE, &text);
     }
     let mut deleted = 0;
     for _ in 0..MOST_DELETIONS {
-        let Some((kind, value)) = own_value(&found) else {
-            break;
-        };
-        match delete(&servers, &key, kind, &value).await {
-            Ok(count) => deleted = deleted.max(count),
+        match mark_or_delete(&servers, &key, &marks).await {
+            Ok(marked) if marked.deleted == 0 => break,
+            Ok(marked) => deleted = deleted.max(marked.deleted),
             Err(reason) => return fail(output::CONFIG, &reason),
         }
-        let now = servers.inspect(&key).await;
-        // Another client's, or a holder that has not learned of it yet.
-        let is_same = own_value(&now).as_ref() == Some(&(kind, value));
-        found = now;
-        if !is_same {
-            break;
-        }
     }
-    if deleted == 0 {
-        return finish(
+    let found = servers.inspect(&key).await;
+    match deleted {
+        0 => finish(
             args,
             &found,
-            deleted,
-            "the lock has changed hands; nothing was deleted",
-        );
+            0,
+            "the lock has changed hands, and was not deleted",
+        ),
+        _ => finish(args, &found, deleted, "deleted"),
     }
-    finish(args, &found, deleted, "deleted")
 }
 
 fn finish(args: &ServerArgs, found: &Inspection, deleted: usize, text: &str) -> u8 {
@@ -246,41 +247,42 @@ fn finish(args: &ServerArgs, found: &Inspection, deleted: usize, text: &str) -> 
     0
 }
 
-/// The value under the key itself, and how to compare it; of several the one on most nodes.
-fn own_value(found: &Inspection) -> Option<(&'static str, String)> {
-    let mut own = found
-        .holders()
-        .iter()
-        .filter(|holder| holder.permit().is_none());
-    let holder = own.next()?;
-    Some(match holder.kind() {
-        HolderKind::Shared => ("shared", String::new()),
-        other => (kind(other), holder.value().to_owned()),
-    })
+/// What the servers did.
+#[derive(Debug, Default)]
+struct Marked {
+    deleted: usize,
+    /// What stands there yet.
+    marks: Vec<String>,
 }
 
-/// On how many servers it was.
-async fn delete(servers: &Servers, key: &str, kind: &str, value: &str) -> Result<usize, String> {
-    let command = words(&["EVAL", DELETE, "1", key, kind, value]);
+async fn mark_or_delete(servers: &Servers, key: &str, known: &[String]) -> Result<Marked, String> {
+    let mut command = words(&["EVAL", MARK_OR_DELETE, "1", key]);
+    command.extend_from_slice(known);
     let replies = servers.ask(|_| vec![command.clone()]).await;
-    let replies: Vec<Value> = replies.into_iter().flatten().flatten().collect();
-    let is_deleted = |reply: &&Value| matches!(reply, Value::Int(count) if *count > 0);
-    let deleted = replies.iter().filter(is_deleted).count();
-    match replies.iter().find_map(error) {
-        Some(error) if deleted == 0 => Err(error),
-        _ => Ok(deleted),
+    let mut marked = Marked::default();
+    let mut refused = None;
+    for reply in replies.into_iter().flatten().flatten() {
+        match reply {
+            Value::Int(count) => marked.deleted += usize::from(count > 0),
+            reply => match error(&reply) {
+                Some(error) => refused = Some(error),
+                None => marked
+                    .marks
+                    .extend(text(&reply).filter(|mark| !mark.is_empty())),
+            },
+        }
+    }
+    match refused {
+        Some(error) if marked.deleted == 0 && marked.marks.is_empty() => Err(error),
+        _ => Ok(marked),
     }
 }
 
 fn confirmed() -> bool {
-    if !io::stdin().is_terminal() {
-        return false;
-    }
     eprint!(
         "A holder that still works is cut off, but not at once: until then it and the next holder work at \
          the same time.\nDelete the lock? [y/N] "
     );
-    let _ = io::stderr().flush();
     let mut answer = String::new();
     let _ = io::stdin().lock().read_line(&mut answer);
     matches!(answer.trim(), "y" | "Y" | "yes")

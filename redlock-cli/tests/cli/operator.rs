@@ -84,11 +84,39 @@ fn a_lock_of_a_process_that_has_died_is_freed() {
 }
 
 #[test]
+fn a_client_that_gets_the_lock_before_the_answer_keeps_it() {
+    let cluster = cluster();
+    let worker = holder(&cluster);
+    let breaker = start(&cluster, &["break", "order:7"]);
+    breaker.wait_line(|line| line.contains("owner "));
+    worker.terminate();
+    worker.wait();
+    let worker = holder(&cluster);
+    breaker.send_line("y");
+    breaker.wait_line(|line| line.contains("changed hands"));
+    breaker.wait_success();
+    assert!(cluster.held_on("order:7") >= 2);
+    let breaker = start(&cluster, &["break", "order:7"]);
+    breaker.send_line("y");
+    breaker.wait_line(|line| line.contains("deleted on"));
+    assert_eq!(worker.wait().code(), Some(76));
+}
+
+#[test]
 fn locks_of_other_kinds_are_freed_and_what_is_none_is_left_alone() {
     let cluster = cluster();
     for (key, command) in [
         ("foreign", &["SET", "foreign", "of another library"][..]),
         ("list", &["RPUSH", "list", "element"]),
+        (
+            "bytes",
+            &[
+                "EVAL",
+                "redis.call('SET', KEYS[1], '\\255\\254')",
+                "1",
+                "bytes",
+            ],
+        ),
     ] {
         for node in &cluster {
             node.command(command);
@@ -97,16 +125,8 @@ fn locks_of_other_kinds_are_freed_and_what_is_none_is_left_alone() {
         assert!(text(&broken.stdout).contains("deleted on 3 nodes"), "{key}");
         cluster.assert_free(key);
     }
-    let shared = [
-        "run",
-        "-k",
-        "page",
-        "--shared",
-        "--",
-        "sh",
-        "-c",
-        "echo runs; cat",
-    ];
+    let shell = "trap exit TERM; echo runs; sleep 1000 & wait";
+    let shared = ["run", "-k", "page", "--shared", "--", "sh", "-c", shell];
     let readers = [start(&cluster, &shared), start(&cluster, &shared)];
     readers.iter().for_each(|reader| reader.expect_line("runs"));
     assert!(output(&cluster, &["break", "-y", "page"]).status.success());
@@ -114,7 +134,7 @@ fn locks_of_other_kinds_are_freed_and_what_is_none_is_left_alone() {
         assert_eq!(reader.wait().code(), Some(76));
     }
     let free = output(&cluster, &["break", "-y", "free"]);
-    assert!(free.status.success() && text(&free.stdout).contains("nothing to delete"));
+    assert!(free.status.success() && text(&free.stdout).contains("there is nothing to delete"));
     let record = output(&cluster, &["break", "-y", "__redlock:node:0"]);
     assert_eq!(record.status.code(), Some(64));
     assert_eq!(cluster.held_on("__redlock:node:0"), 3);
