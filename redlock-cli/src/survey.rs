@@ -104,7 +104,8 @@ impl Told {
         if of_record("admission").is_some() {
             let (marked, runs) = (of_record("server"), self.field("run_id"));
             return match (marked, runs) {
-                (Some(marked), Some(runs)) if !marked.is_empty() && marked != runs => {
+                // A master that Sentinels name is marked with its term of office behind its process.
+                (Some(marked), Some(runs)) if !marked.is_empty() && !marked.starts_with(runs) => {
                     Vote::Restarted
                 }
                 _ => Vote::Votes,

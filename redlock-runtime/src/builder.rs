@@ -15,11 +15,13 @@ use crate::{
     announce,
     config::{
         self, Access, ConfigError, ConfigProblem, NODES_VARIABLE, Node, Settings, parse_nodes,
+        split_urls,
     },
     engine::{Config, Engine, is_paused_here},
     install::{self, Installed},
     node::{ClientName, Credentials, Login, Provider},
     node_set::Shared,
+    observe::Observer,
     redlock::Redlock,
 };
 
@@ -63,6 +65,8 @@ impl Builder {
     ///
     /// - `redis://[user:password@]host[:port][/database]`
     /// - `rediss://...`: the same over TLS, with the feature `tls`; see `Builder::tls` for the parameters
+    /// - `redis+sentinel://[user:password@]host[:port],.../master[/database]`: the server that a majority of
+    ///   these Sentinels names; see [servers](crate::guide::servers#masters-that-sentinels-name)
     /// - `unix:///path/to/socket[?db=...&user=...&pass=...]`
     /// - `memory://name`: no server at all, but a store in this process, for tests and for
     ///   trying things out; one name is one store. Locks on such nodes exclude nothing outside this
@@ -106,7 +110,8 @@ impl Builder {
 
     /// Asks `provider` for user and password, for all nodes whose URLs name none: for passwords and
     /// tokens that change. It is called each time a connection to a node has been made and has to be
-    /// signed in, with the [address](crate::NodeStatus::address) of the node.
+    /// signed in, with the [address](crate::NodeStatus::address) of the node, or of the server that Sentinels
+    /// name.
     ///
     /// ```
     /// # fn builder(builder: redlock_runtime::Builder) -> redlock_runtime::Builder {
@@ -398,12 +403,14 @@ pub(crate) fn start(
     let runtime = with_this_clock(runtime, is_embedded)?;
     #[cfg(feature = "test-util")]
     let is_for_a_test = nodes.iter().any(Node::is_faulty);
-    let (addresses, targets): (_, Vec<_>) = nodes
+    let (addresses, targets): (Vec<Arc<str>>, Vec<_>) = nodes
         .into_iter()
         .map(|node| (node.address, node.target))
         .unzip();
+    let observer = Arc::new(Observer::new(&addresses));
     let engine = Engine::start(Config {
         nodes: targets.clone(),
+        observer: Arc::clone(&observer),
         settings: settings.for_protocol(),
         service: settings.service.clone(),
         runtime,
@@ -422,6 +429,7 @@ pub(crate) fn start(
             client: ClientName::new(engine.client(), settings.service.as_deref()),
             targets,
             engine,
+            observer,
             settings,
             addresses,
             is_embedded,
@@ -451,8 +459,7 @@ fn with_this_clock(
 }
 
 fn urls_of_list(list: &str) -> Result<Vec<String>, ConfigProblem> {
-    let urls = list.split(',').map(str::trim).filter(|url| !url.is_empty());
-    let urls: Vec<String> = urls.map(str::to_owned).collect();
+    let urls = split_urls(list);
     if urls.is_empty() {
         return Err(ConfigProblem::NodesVariableEmpty);
     }

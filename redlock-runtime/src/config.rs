@@ -5,6 +5,8 @@ mod nodes;
 mod options;
 mod problem;
 mod section_info;
+mod sentinel_nodes;
+mod server_url;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(feature = "tls")]
@@ -18,6 +20,7 @@ use redlock_protocol::{LockParams, Mode};
 pub(crate) use self::nodes::count_problem;
 pub(crate) use self::nodes::{Access, Node, parse_nodes};
 pub(crate) use self::options::PERMITS;
+pub(crate) use self::sentinel_nodes::split as split_urls;
 #[cfg(feature = "tls")]
 pub use self::tls::Tls;
 pub use self::{

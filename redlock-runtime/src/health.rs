@@ -267,10 +267,12 @@ pub(crate) fn remedy(message: &str) -> Option<&'static str> {
     if is(&["CLUSTERDOWN", "CROSSSLOT", "MOVED"]) {
         Some("nodes of a Redis Cluster cannot be used, only servers with `cluster-enabled no`")
     } else if is(&["unknown command"]) {
-        Some("it may be a Sentinel: name the servers that it watches in its place")
+        Some(
+            "it may be a Sentinel: write its master as `redis+sentinel://s1,s2,s3/name` in its place",
+        )
     } else if is(&["READONLY"]) {
         Some("it is a replica: name its master in its place")
-    } else if is(&["NOPERM", "NoPerm", "can't run this command"]) {
+    } else if is(&["NOPERM", "NoPerm", "can't run this command", "ACL failure"]) {
         Some("give its user the rights that `redlock_runtime::guide::servers` lists")
     } else {
         None

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, fmt, time::Duration};
 
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
-use crate::{builder::Builder, node::Credentials, redlock::Redlock};
+use crate::{builder::Builder, config::split_urls, node::Credentials, redlock::Redlock};
 
 /// A node set as it stands in a configuration file, for whatever format serde reads; with the feature
 /// `serde`.
@@ -273,13 +273,7 @@ impl Value {
     /// With commas between them, or as a list.
     fn texts(self) -> Result<Vec<String>, &'static str> {
         let texts = match self {
-            Self::Text(texts) => {
-                let texts = texts
-                    .split(',')
-                    .map(str::trim)
-                    .filter(|text| !text.is_empty());
-                return Ok(texts.map(str::to_owned).collect());
-            }
+            Self::Text(texts) => return Ok(split_urls(&texts)),
             Self::Texts(texts) => texts.into_iter().map(Self::text).collect(),
             _ => Err(""),
         };

@@ -9,10 +9,12 @@ use std::{
 
 /// What each part of this crate may import of the others.
 const LAYERS: Layers = &[
+    ("clock", &[]),
     ("script", &[]),
-    ("node", &["script"]),
-    ("engine", &["node"]),
+    ("node", &["clock", "script"]),
     ("health", &[]),
+    ("observe", &["health"]),
+    ("engine", &["clock", "node", "observe"]),
     ("inspect", &["engine", "node", "script"]),
     ("tool", &["config", "inspect", "node", "script"]),
     ("config", &["health", "node", "script"]),
@@ -21,14 +23,20 @@ const LAYERS: Layers = &[
     ("guide", &[]),
     ("key", &[]),
     ("journal", &["engine"]),
-    ("node_set", &["config", "engine", "journal", "node"]),
+    (
+        "node_set",
+        &["config", "engine", "journal", "node", "observe"],
+    ),
     ("nesting", &["engine", "node_set"]),
     ("blocking", &["config", "engine"]),
-    ("lease", &["engine", "error", "nesting", "node_set"]),
+    (
+        "lease",
+        &["engine", "error", "nesting", "node_set", "observe"],
+    ),
     (
         "section",
         &[
-            "blocking", "config", "engine", "error", "lease", "nesting", "node_set",
+            "blocking", "config", "engine", "error", "lease", "nesting", "node_set", "observe",
         ],
     ),
     ("guard", &["lease", "section"]),
@@ -42,12 +50,13 @@ const LAYERS: Layers = &[
     ),
     ("scope", &["redlock"]),
     ("install", &["config", "redlock", "scope"]),
-    ("announce", &["redlock"]),
+    ("announce", &["observe", "redlock"]),
+    ("answer", &["error", "lock"]),
     (
         "builder",
         &[
             "announce", "config", "engine", "health", "install", "journal", "node", "node_set",
-            "redlock",
+            "observe", "redlock",
         ],
     ),
     ("redlock_config", &["builder", "config", "node", "redlock"]),

@@ -24,6 +24,7 @@ mod reaper;
 mod resp;
 mod sentinel;
 mod server;
+mod stand_in;
 mod wait;
 mod worker;
 
@@ -35,6 +36,7 @@ pub use process::processor_time;
 pub use proxy::{Command, Mode, Proxy, Traffic};
 pub use sentinel::Sentinel;
 pub use server::{Clock, Server, ServerBuilder};
+pub use stand_in::StandIn;
 pub use wait::PATIENCE;
 pub use worker::Worker;
 

@@ -1,6 +1,7 @@
 //! One real Redis Sentinel.
 
 use std::{
+    collections::BTreeMap,
     env,
     ffi::OsString,
     fs, io,
@@ -9,10 +10,9 @@ use std::{
 
 use tempfile::TempDir;
 
-use crate::{Port, log::Log, process::Process};
+use crate::{Port, Server, log::Log, process::Process};
 
-/// A `redis-server --sentinel` on a loopback port, which watches no server. It dies on drop and with the
-/// test process.
+/// A `redis-server --sentinel` on a loopback port. It dies on drop and with the test process.
 #[derive(Debug)]
 pub struct Sentinel {
     port: Port,
@@ -21,17 +21,37 @@ pub struct Sentinel {
 }
 
 impl Sentinel {
-    /// Starts it and waits until it serves.
+    /// One that watches no server. Waits until it serves.
     ///
     /// # Panics
     /// If it ends before that.
     #[must_use]
     pub fn start() -> Self {
+        Self::start_with("")
+    }
+
+    /// Three that watch `master` by this name, and put a replica in its place after half a second in which
+    /// it does not answer.
+    ///
+    /// # Panics
+    /// If one of them ends before it serves.
+    #[must_use]
+    pub fn three_for(name: &str, master: &Server) -> [Self; 3] {
+        let port = master.port();
+        let settings = format!(
+            "sentinel monitor {name} 127.0.0.1 {port} 2\n\
+             sentinel down-after-milliseconds {name} 500\n\
+             sentinel failover-timeout {name} 5000\n"
+        );
+        [(); 3].map(|()| Self::start_with(&settings))
+    }
+
+    fn start_with(settings: &str) -> Self {
         let port = Port::reserve();
         let files = tempfile::tempdir().expect("a folder can be made");
         // It writes its state into its configuration, so it needs one.
         let config = files.path().join("sentinel.conf");
-        let text = format!("port {}\nbind 127.0.0.1\n", port.number());
+        let text = format!("port {}\nbind 127.0.0.1\n{settings}", port.number());
         fs::write(&config, text).expect("a file can be written");
         let (output, input) = io::pipe().expect("a pipe can be made");
         let program = env::var_os("REDIS_SERVER").unwrap_or_else(|| OsString::from("redis-server"));
@@ -54,6 +74,27 @@ impl Sentinel {
             _process: process,
             _files: files,
         }
+    }
+
+    /// Its port.
+    #[must_use]
+    pub const fn port(&self) -> u16 {
+        self.port.number()
+    }
+
+    /// A field of what it says of a master that it watches.
+    ///
+    /// # Panics
+    /// If it does not answer.
+    #[must_use]
+    pub fn field(&self, name: &str, field: &str) -> String {
+        let client = redis::Client::open(self.url()).expect("the URL is valid");
+        let mut connection = client.get_connection().expect("it takes connections");
+        let fields: BTreeMap<String, String> = redis::cmd("SENTINEL")
+            .arg(&["MASTER", name])
+            .query(&mut connection)
+            .expect("it watches the master");
+        fields[field].clone()
     }
 
     /// `redis://127.0.0.1:port`

@@ -160,11 +160,15 @@ async fn four_processes_sell_exactly_the_stock_while_one_server_is_killed_and_on
 
 /// One request, its status and its head.
 fn post(address: &str, path: &str, body: &str) -> (u16, String) {
+    request(address, "POST", path, body)
+}
+
+fn request(address: &str, method: &str, path: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     let length = body.len();
     write!(
         stream,
-        "POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
          Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
     )
     .unwrap();
@@ -174,10 +178,10 @@ fn post(address: &str, path: &str, body: &str) -> (u16, String) {
     (status, answer.to_lowercase())
 }
 
-/// The service, its address, and a request that pays order 7 and has its lock.
-async fn service_that_is_paid(cluster: &Cluster) -> (Worker, String, JoinHandle<(u16, String)>) {
+/// The service of an example, and its address.
+async fn service(name: &str, cluster: &Cluster) -> (Worker, String) {
     in_use(cluster).await;
-    let mut command = example("axum_orders");
+    let mut command = example(name);
     command
         .env("REDLOCK_NODES", cluster.url_list())
         .env("PORT", "0");
@@ -185,8 +189,12 @@ async fn service_that_is_paid(cluster: &Cluster) -> (Worker, String, JoinHandle<
     let line = service
         .await_line(|line| line.starts_with("listening on"))
         .await;
-    let address = line.rsplit('/').next().unwrap().to_owned();
+    (service, line.rsplit('/').next().unwrap().to_owned())
+}
 
+/// The service, its address, and a request that pays order 7 and has its lock.
+async fn service_that_is_paid(cluster: &Cluster) -> (Worker, String, JoinHandle<(u16, String)>) {
+    let (service, address) = service("axum_orders", cluster).await;
     let item = r#"{"sku":"lamp","cents":1999}"#;
     assert_eq!(post(&address, "/orders/7/items", item).0, 200);
 
@@ -226,6 +234,74 @@ async fn the_axum_service_answers_what_it_has_begun_and_ends_on_sigterm() {
     for node in 0..2 {
         cluster[node].assert_free("order:7");
     }
+}
+
+/// Statements are locked by a layer.
+#[tokio::test]
+async fn the_axum_service_makes_one_statement_at_a_time_for_each_customer() {
+    let cluster = Cluster::start(3);
+    let (_service, address) = service("axum_orders", &cluster).await;
+    let path = "/customers/ann/statement";
+    let redlock = Redlock::builder().nodes(cluster.urls()).build();
+    let redlock = redlock.await.unwrap();
+    let other = redlock.lock(path).acquire().await.unwrap();
+    let (status, head) = request(&address, "GET", path, "");
+    assert_eq!(status, 409);
+    assert!(head.contains("retry-after: "), "{head}");
+    assert_eq!(
+        request(&address, "GET", "/customers/bob/statement", "").0,
+        200
+    );
+    drop(other);
+    assert_eq!(request(&address, "GET", path, "").0, 200);
+}
+
+#[tokio::test]
+async fn the_actix_service_answers_409_to_contention_and_503_to_an_outage() {
+    let cluster = Cluster::start(3);
+    let (service, address) = service("actix_orders", &cluster).await;
+    let first = address.clone();
+    let paying = spawn_blocking(move || post(&first, "/orders/7/pay", ""));
+    cluster[0].await_event("order:7", "set", 1).await;
+    let (status, head) = post(&address, "/orders/7/pay", "");
+    assert_eq!(status, 409);
+    assert!(head.contains("retry-after: 1\r\n"), "{head}");
+    service.terminate();
+    service.await_line(|line| line == "shut down").await;
+    assert_eq!(paying.await.unwrap().0, 200);
+    for node in 0..3 {
+        cluster[node].assert_free("order:7");
+    }
+
+    let (_service, address) = self::service("actix_orders", &cluster).await;
+    cluster[0].kill();
+    cluster[1].kill();
+    assert_eq!(post(&address, "/orders/7/pay", "").0, 503);
+}
+
+#[tokio::test]
+async fn the_grpc_service_answers_aborted_to_contention_and_unavailable_to_an_outage() {
+    let cluster = Cluster::start(3);
+    let (service, address) = service("tonic_orders", &cluster).await;
+    let pay = || {
+        let address = address.clone();
+        spawn_blocking(move || {
+            let output = run("tonic_orders", &["pay", &address, "7"]);
+            String::from_utf8(output.stdout).unwrap()
+        })
+    };
+    let paying = pay();
+    cluster[0].await_event("order:7", "set", 1).await;
+    let line = pay().await.unwrap();
+    assert!(line.starts_with("Aborted: another request"), "{line}");
+    assert!(line.contains("\"1000\""), "{line}");
+    assert_eq!(paying.await.unwrap(), "order 7 is paid\n");
+    cluster[0].kill();
+    cluster[1].kill();
+    let line = pay().await.unwrap();
+    assert!(line.starts_with("Unavailable: "), "{line}");
+    service.terminate();
+    service.await_line(|line| line == "shut down").await;
 }
 
 #[tokio::test]

@@ -75,7 +75,9 @@ pub struct LossId(pub u64);
 /// What a server tells of itself when a connection is made.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Identifies the server's process (`run_id`); `None` if the client may not read it.
+    /// Identifies the server's process (`run_id`); `None` if the client may not read it. Where others
+    /// decide which process is the node, their decision follows behind `@`: a process that is chosen
+    /// again may have forgotten what it granted before, like another one.
     pub server: Option<Arc<str>>,
     /// How long it says that it has been running.
     pub uptime: Option<Duration>,
@@ -86,6 +88,14 @@ pub struct Facts {
     pub tells_changes: bool,
     /// The policy by which it drops keys when memory runs out; `None` if it keeps them.
     pub evicts: Option<Arc<str>>,
+}
+
+impl Facts {
+    /// The server's process, whoever has chosen it.
+    #[must_use]
+    pub fn process(&self) -> Option<&str> {
+        self.server.as_deref()?.split('@').next()
+    }
 }
 
 /// What a node keeps about its own vote, all of it in one hash.

@@ -1,11 +1,14 @@
 //! The nodes of a set: what their URLs may be, and what is wrong with others.
 
-use std::{borrow::Cow, collections::BTreeMap, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
-use redis::IntoConnectionInfo;
 use url::Url;
 
-use super::problem::ConfigProblem;
+use super::{
+    problem::ConfigProblem,
+    sentinel_nodes,
+    server_url::{SERVER, SERVER_IPV6, check_database, check_host, check_rest, endpoint},
+};
 #[cfg(feature = "tls")]
 use super::{
     tls::Tls,
@@ -15,12 +18,6 @@ use crate::node::{Endpoint, Login, Memory, Target, address_text};
 
 /// More nodes do not make a lock safer, only slower; and a typo that names hundreds is caught.
 const MOST_NODES: usize = 32;
-
-/// A server's URL as it should be.
-const SERVER: &str = "write it as `redis://host:6379`";
-
-/// The same with an address of IP version 6.
-const SERVER_IPV6: &str = "write it as `redis://[::1]:6379`";
 
 /// The URL of a socket as it should be.
 const SOCKET: &str = "write it as `unix:///run/redis.sock`, with three slashes";
@@ -155,19 +152,28 @@ impl<'a> Parser<'a> {
     }
 
     fn node(&mut self, text: &str) -> Result<Node, String> {
-        let url = Url::parse(text.trim()).map_err(|error| not_a_url(text, error))?;
-        match url.scheme() {
-            "memory" => return memory_node(&url),
-            "redis-sentinel" | "sentinel" => {
-                return Err(
-                    "Sentinels are not asked; name the servers that they watch, each with its own \
-                     URL `redis://host:6379`"
-                        .to_owned(),
-                );
+        let mut node = match sentinel_nodes::parse(text) {
+            Some(named) => {
+                let (address, endpoint) = named?;
+                Node {
+                    address: address.into(),
+                    target: Target::Redis(Box::new(endpoint)),
+                }
             }
-            _ => {}
+            None => self.one_server(text)?,
+        };
+        if let Target::Redis(endpoint) = &mut node.target
+            && let (Login::Fixed(None), Some(login)) = (&endpoint.login, self.login)
+        {
+            endpoint.login = login.clone();
         }
-        let mut endpoint = match url.scheme() {
+        Ok(node)
+    }
+
+    fn one_server(&mut self, text: &str) -> Result<Node, String> {
+        let url = Url::parse(text.trim()).map_err(|error| not_a_url(text, error))?;
+        let endpoint = match url.scheme() {
+            "memory" => return memory_node(&url),
             "redis" | "valkey" => {
                 check_host(&url)?;
                 check_rest(&url, &["protocol"])?;
@@ -177,14 +183,11 @@ impl<'a> Parser<'a> {
             "unix" | "redis+unix" | "valkey+unix" => unix_endpoint(&url)?,
             scheme => {
                 return Err(format!(
-                    "unknown scheme `{scheme}`; the schemes are `redis`, `rediss` (over TLS), `unix` \
-                     and `memory`, as in `redis://host:6379`"
+                    "unknown scheme `{scheme}`; the schemes are `redis`, `rediss` (over TLS), `unix`, \
+                     `redis+sentinel` and `memory`, as in `redis://host:6379`"
                 ));
             }
         };
-        if let (Login::Fixed(None), Some(login)) = (&endpoint.login, self.login) {
-            endpoint.login = login.clone();
-        }
         Ok(Node::server(endpoint))
     }
 
@@ -249,32 +252,6 @@ fn memory_node(url: &Url) -> Result<Node, String> {
     })
 }
 
-fn check_host(url: &Url) -> Result<(), String> {
-    let host = url.host_str().unwrap_or_default();
-    if host.is_empty() {
-        return Err(format!("the URL names no host; {SERVER}"));
-    }
-    if matches!(host, "0.0.0.0" | "[::]") {
-        return Err(format!(
-            "`{host}` stands for all addresses of a machine and is none to connect to; name the \
-             server, as in `redis://127.0.0.1:6379`"
-        ));
-    }
-    let is_of_a_name =
-        |character: char| character.is_ascii_alphanumeric() || "-._".contains(character);
-    let is_address = host.starts_with('[');
-    if !is_address && !host.chars().all(is_of_a_name) {
-        return Err(format!(
-            "the host contains characters that host names do not have; {SERVER}, one URL for each \
-             node"
-        ));
-    }
-    if url.port() == Some(0) {
-        return Err(format!("no server has port 0; {SERVER}"));
-    }
-    check_database(url.path().trim_matches('/').into())
-}
-
 fn unix_endpoint(url: &Url) -> Result<Endpoint, String> {
     // The host of `unix://run/redis.sock` would be lost.
     if url.has_host() || matches!(url.path(), "" | "/") || url.cannot_be_a_base() {
@@ -284,76 +261,6 @@ fn unix_endpoint(url: &Url) -> Result<Endpoint, String> {
     check_database(database.map_or_else(|| "".into(), |(_, database)| database))?;
     check_rest(url, &["db", "user", "pass", "protocol"])?;
     endpoint(url)
-}
-
-fn check_database(database: Cow<'_, str>) -> Result<(), String> {
-    if database.is_empty() || database.parse::<u32>().is_ok() {
-        return Ok(());
-    }
-    Err(
-        "the database must be a number from 0, as in `redis://host:6379/0`, and several nodes are \
-         several URLs"
-            .to_owned(),
-    )
-}
-
-/// Refuses what would be passed over.
-fn check_rest(url: &Url, known: &[&str]) -> Result<(), String> {
-    match url.fragment() {
-        Some("insecure") if is_tls(url) => {}
-        Some(_) if is_tls(url) => {
-            return Err(
-                "nothing but `insecure` may follow a `#`; in a password, write it as `%23`"
-                    .to_owned(),
-            );
-        }
-        Some(_) => {
-            return Err(
-                "nothing may follow a `#`; in a password, write it as `%23`, and `#insecure` is for \
-                 `rediss`"
-                    .to_owned(),
-            );
-        }
-        None => {}
-    }
-    let mut given: Vec<_> = url.query_pairs().map(|(name, _)| name).collect();
-    if given.iter().any(|name| !known.contains(&&**name)) {
-        let known = known.join("`, `");
-        return Err(format!(
-            "unknown parameter; those of such a URL are `{known}`"
-        ));
-    }
-    given.sort();
-    if given.windows(2).any(|pair| pair[0] == pair[1]) {
-        return Err("a parameter is given twice".to_owned());
-    }
-    let mut pairs = url.query_pairs();
-    match pairs.find(|(name, _)| name == "protocol") {
-        Some((_, protocol)) if !matches!(&*protocol, "2" | "3" | "resp2" | "resp3") => {
-            Err("`protocol` must be 2 or 3".to_owned())
-        }
-        _ => Ok(()),
-    }
-}
-
-fn is_tls(url: &Url) -> bool {
-    matches!(url.scheme(), "rediss" | "valkeys")
-}
-
-fn endpoint(url: &Url) -> Result<Endpoint, String> {
-    let info = url.clone().into_connection_info().map_err(|error| {
-        // The detail may quote the URL; the kind of error does not.
-        let what = error
-            .detail()
-            .map_or_else(|| error.to_string(), |_| format!("{:?}", error.kind()));
-        format!("not the URL of a Redis server ({what}); {SERVER}")
-    })?;
-    let says_protocol = url.query_pairs().any(|(name, _)| name == "protocol");
-    let endpoint = Endpoint::from(info);
-    Ok(Endpoint {
-        has_resp3: endpoint.has_resp3 || !says_protocol,
-        ..endpoint
-    })
 }
 
 #[cfg(test)]
@@ -368,10 +275,6 @@ mod tests {
         ("localhost:6379", "unknown scheme `localhost`"),
         ("http://host:6379", "unknown scheme `http`"),
         ("redis+tls://host", "`rediss` (over TLS)"),
-        (
-            "redis-sentinel://host:26379",
-            "name the servers that they watch",
-        ),
         ("redis:/x", "names no host; write it as `redis://host:6379`"),
         ("redis:x", "names no host; write it as `redis://host:6379`"),
         ("redis://", "names no host; write it as `redis://host:6379`"),

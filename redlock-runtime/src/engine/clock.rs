@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use redlock_protocol::Instant;
 
+use crate::clock;
+
 /// The engine's clock, the same for the thread or task that drives it and for every guard.
 #[derive(Clone, Debug)]
 pub(crate) enum Clock {
@@ -23,14 +25,14 @@ impl Clock {
     pub(crate) fn of_this_runtime() -> Self {
         Self::Runtime {
             origin: tokio::time::Instant::now(),
-            began: system_now(),
+            began: clock::now(),
             suspended_before: suspended(),
         }
     }
 
     pub(crate) fn now(&self) -> Instant {
         match self {
-            Self::System => system_now(),
+            Self::System => clock::now(),
             Self::Runtime {
                 origin,
                 began,
@@ -54,35 +56,6 @@ pub(crate) fn is_paused_here() -> bool {
     tokio::time::Instant::now() == tokio_before
 }
 
-/// `Instant` of the standard library stops on Linux while the machine sleeps; leases do not.
-#[cfg(any(target_os = "linux", target_os = "android"))]
-fn system_now() -> Instant {
-    from_timespec(rustix::time::clock_gettime(rustix::time::ClockId::Boottime))
-}
-
-/// On macOS and the BSDs this clock goes on while the machine sleeps.
-#[cfg(all(unix, not(any(target_os = "linux", target_os = "android"))))]
-fn system_now() -> Instant {
-    from_timespec(rustix::time::clock_gettime(
-        rustix::time::ClockId::Monotonic,
-    ))
-}
-
-#[cfg(unix)]
-fn from_timespec(time: rustix::time::Timespec) -> Instant {
-    let seconds = Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or_default());
-    let nanos = u64::try_from(time.tv_nsec).unwrap_or_default();
-    Instant::from_nanos(nanos).after(seconds)
-}
-
-/// The standard library's clock counts suspend on Windows.
-#[cfg(not(unix))]
-fn system_now() -> Instant {
-    static ORIGIN: std::sync::LazyLock<std::time::Instant> =
-        std::sync::LazyLock::new(std::time::Instant::now);
-    Instant::from_nanos(0).after(ORIGIN.elapsed() + Duration::from_secs(1))
-}
-
 /// How long this machine has been suspended since it was started, and never less than was told
 /// before: the two clocks behind it are read one after the other, and the thread may be paused
 /// in between.
@@ -94,8 +67,8 @@ fn suspended() -> Duration {
     const GRAIN: u64 = 10;
     static GRAINS: AtomicU64 = AtomicU64::new(0);
 
-    let total = system_now();
-    let awake = from_timespec(rustix::time::clock_gettime(
+    let total = clock::now();
+    let awake = clock::from_timespec(rustix::time::clock_gettime(
         rustix::time::ClockId::Monotonic,
     ));
     let grains = total.since(awake).as_millis() as u64 / GRAIN;

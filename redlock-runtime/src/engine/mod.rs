@@ -40,7 +40,7 @@ pub(crate) use self::{
     command::{Keys, Stopped},
     status::{Seen, Status},
 };
-use crate::node::Target;
+use crate::{node::Target, observe::Observer};
 
 /// How long releases are still carried out after the last handle of an engine is gone.
 const LAST_RELEASES: Duration = Duration::from_secs(1);
@@ -49,6 +49,7 @@ const LAST_RELEASES: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) nodes: Vec<Target>,
+    pub(crate) observer: Arc<Observer>,
     pub(crate) settings: Settings,
     /// What this process is called on the nodes.
     pub(crate) service: Option<String>,
@@ -128,9 +129,9 @@ impl Engine {
         let do_callers_work = own_thread && config.nodes.iter().all(Target::works_anywhere);
         let engine_clock = clock.clone();
         let start = move || {
-            let (nodes, service) = (config.nodes, config.service.as_deref());
-            let clock = engine_clock.clone();
-            let driver = Driver::new(protocol, clock, nodes, service, node_states);
+            let nodes = (config.nodes, config.service.as_deref());
+            let (clock, observer) = (engine_clock.clone(), config.observer);
+            let driver = Driver::new(protocol, clock, nodes, node_states, observer);
             Arc::new(Combiner::new(driver, engine_clock, do_callers_work))
         };
         let combiner = match config.runtime {

@@ -1,50 +1,55 @@
 //! One connection to a Redis server: RESP3 where it can be had, scripts loaded.
 
-use std::{collections::BTreeMap, fmt::Display, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use redis::{InfoDict, PushKind, ServerError, Value};
+use redis::{InfoDict, PushKind, Value};
 use redlock_protocol::Facts;
 
 use super::{
     endpoint::{Credentials, Endpoint},
+    guarded::Guarded,
+    info::{field, name},
     reason::reason,
+    sentinel::InOffice,
+    sign_in::{Failure, refusal, sign_in},
     stream::{self, Stream},
     wire::Wire,
 };
-use crate::script::{self, Command, words};
-
-/// A `run_id` has 40 characters; servers that only speak like Redis may have other names.
-pub(super) const LONGEST_RUN_ID: usize = 128;
+use crate::script::{self, words};
 
 /// A connection that is ready for requests, and what the server tells of itself.
 pub(super) struct Connection {
     pub(super) wire: Wire,
     pub(super) facts: Facts,
-}
-
-/// Why there is no connection, for operators. Holds addresses but no passwords.
-enum Failure {
-    /// A proxy, or a server before Redis 6.
-    WithoutResp3,
-    Other(Arc<str>),
+    /// What is to be said behind the name of its process.
+    pub(super) term: Arc<str>,
 }
 
 impl Connection {
     /// Connects, signs in, and makes the server know the scripts. Has no time limit of its own:
     /// the protocol gives it up by dropping it.
     pub(super) async fn open(endpoint: &Endpoint) -> Result<Self, Arc<str>> {
-        let stream = connect(endpoint).await?;
+        let (stream, office) = connect(endpoint).await?;
+        let master = office.as_ref().map(|office| &office.master.address);
+        let address = master.unwrap_or(&endpoint.address);
         // After the connection, so that a node that is down costs its provider nothing.
-        let credentials = endpoint.login.credentials(&endpoint.address).await?;
-        let credentials = credentials.as_ref();
-        let database = endpoint.database;
-        match Self::open_on(stream, database, credentials, endpoint.has_resp3).await {
+        let credentials = endpoint.login.credentials(address).await?;
+        let open_on = |stream, office, has_resp3| {
+            Self::open_on(
+                stream,
+                office,
+                endpoint.database,
+                credentials.as_ref(),
+                has_resp3,
+            )
+        };
+        match open_on(stream, office, endpoint.has_resp3).await {
             Ok(connection) => Ok(connection),
             Err(Failure::Other(reason)) => Err(reason),
             // Then a connection that dies while it is idle is noticed only when it is used.
             Err(Failure::WithoutResp3) => {
-                let stream = connect(endpoint).await?;
-                let opened = Self::open_on(stream, database, credentials, false).await;
+                let (stream, office) = connect(endpoint).await?;
+                let opened = open_on(stream, office, false).await;
                 opened.map_err(|failure| match failure {
                     Failure::WithoutResp3 => "the server knows no RESP3".into(),
                     Failure::Other(reason) => reason,
@@ -55,21 +60,31 @@ impl Connection {
 
     async fn open_on(
         stream: Box<dyn Stream>,
+        office: Option<InOffice>,
         database: i64,
         credentials: Option<&Credentials>,
         has_resp3: bool,
     ) -> Result<Self, Failure> {
         let mut wire = enter(stream, database, credentials, has_resp3).await?;
         let facts = prepare(&mut wire, has_resp3).await?;
-        Ok(Self { wire, facts })
+        let Some(office) = office else {
+            let term = "".into();
+            return Ok(Self { wire, facts, term });
+        };
+        let marker = marker(&mut wire, database).await?;
+        let facts = office.check(facts, marker.as_deref())?;
+        let term = office.term();
+        Ok(Self { wire, facts, term })
     }
 }
 
 /// A connection for a few questions of an operator. By RESP2, which all servers have: there is nothing
 /// that it could be told unasked.
 pub(super) async fn open_plain(endpoint: &Endpoint) -> Result<Wire, Arc<str>> {
-    let stream = connect(endpoint).await?;
-    let credentials = endpoint.login.credentials(&endpoint.address).await?;
+    let (stream, office) = connect(endpoint).await?;
+    let master = office.as_ref().map(|office| &office.master.address);
+    let address = master.unwrap_or(&endpoint.address);
+    let credentials = endpoint.login.credentials(address).await?;
     let entered = enter(stream, endpoint.database, credentials.as_ref(), false).await;
     entered.map_err(|failure| match failure {
         Failure::WithoutResp3 => "the server knows no RESP2".into(),
@@ -95,20 +110,30 @@ async fn enter(
     Ok(wire)
 }
 
-async fn connect(endpoint: &Endpoint) -> Result<Box<dyn Stream>, Arc<str>> {
-    let stream = stream::connect(endpoint).await;
-    stream.map_err(|error| reason(&error))
+/// A way to the server, or to the one that is the node at present.
+async fn connect(endpoint: &Endpoint) -> Result<(Box<dyn Stream>, Option<InOffice>), Arc<str>> {
+    let Some(sentinels) = &endpoint.sentinels else {
+        let stream = stream::connect(endpoint).await;
+        return Ok((stream.map_err(|error| reason(&error))?, None));
+    };
+    let (office, watch) = sentinels.find().await?;
+    let stream = stream::to(&office.master.address).await;
+    let stream = stream.map_err(|error| reason(&format_args!("{}: {error}", office.master)))?;
+    Ok((Box::new(Guarded::new(stream, watch)), Some(office)))
 }
 
-impl Failure {
-    fn of(error: &dyn Display) -> Self {
-        Self::Other(reason(error))
-    }
-}
-
-impl From<Arc<str>> for Failure {
-    fn from(reason: Arc<str>) -> Self {
-        Self::Other(reason)
+/// The process that the server's marker names.
+async fn marker(wire: &mut Wire, database: i64) -> Result<Option<String>, Failure> {
+    let hash = script::node_hash(database);
+    let reply = wire
+        .exchange(&[words(["HGET", &hash, "server"])])
+        .await?
+        .pop();
+    match reply {
+        Some(Value::ServerError(error)) => Err(Failure::of(&error)),
+        reply => Ok(reply
+            .and_then(|name| redis::from_redis_value(name).ok())
+            .flatten()),
     }
 }
 
@@ -136,65 +161,6 @@ pub(super) fn unasked(reply: &Value) -> Arc<str> {
         Value::ServerError(error) => reason(error),
         _ => "the server replied to no request".into(),
     }
-}
-
-/// Says who we are.
-async fn sign_in(
-    wire: &mut Wire,
-    credentials: Option<&Credentials>,
-    has_resp3: bool,
-) -> Result<(), Failure> {
-    if has_resp3 {
-        let hello = match credentials {
-            Some(credentials) => {
-                let user = credentials.user().unwrap_or("default");
-                words(["HELLO", "3", "AUTH", user, credentials.password()])
-            }
-            None => words(["HELLO", "3"]),
-        };
-        if let Some(error) = refusal(wire, hello).await? {
-            return Err(match is_unknown_protocol(&error) {
-                true => Failure::WithoutResp3,
-                false => Failure::of(&without_secrets(&error, credentials)),
-            });
-        }
-    } else if let Some(credentials) = credentials {
-        let password = credentials.password();
-        let mut error = match credentials.user() {
-            Some(user) => refusal(wire, words(["AUTH", user, password])).await?,
-            None => refusal(wire, words(["AUTH", password])).await?,
-        };
-        // A server before Redis 6 knows no users.
-        if error.as_ref().is_some_and(is_wrong_number_of_arguments) {
-            error = refusal(wire, words(["AUTH", password])).await?;
-        }
-        if let Some(error) = error {
-            let error = without_secrets(&error, Some(credentials));
-            return Err(Failure::of(&format!("AuthenticationFailed: {error}")));
-        }
-    }
-    Ok(())
-}
-
-/// What a server says that does not let us sign in. One that does not know a command repeats the
-/// beginning of its arguments, and the password is among them.
-fn without_secrets(error: &ServerError, credentials: Option<&Credentials>) -> String {
-    let text = error.to_string();
-    let password = credentials.map(Credentials::password);
-    let is_repeated = password.is_some_and(|it| !it.is_empty() && text.contains(it));
-    if is_repeated || text.to_ascii_lowercase().contains("unknown command") {
-        return "the server does not know how to sign in".to_owned();
-    }
-    text
-}
-
-/// Sends one command; the error, if that is the reply.
-async fn refusal(wire: &mut Wire, command: Command<'_>) -> Result<Option<ServerError>, Arc<str>> {
-    let reply = wire.exchange(&[command]).await?.pop();
-    Ok(match reply {
-        Some(Value::ServerError(error)) => Some(error),
-        _ => None,
-    })
 }
 
 /// Loads the scripts, and asks who the server is and what it does with keys. A server that
@@ -228,28 +194,9 @@ async fn prepare(wire: &mut Wire, has_pushes: bool) -> Result<Facts, Failure> {
     })
 }
 
-/// The server's process from the answer to `INFO server`, if that tells it; `None` if it is no such
-/// answer.
-pub(super) fn run_id(answer: &Value) -> Option<Option<Arc<str>>> {
-    let info = match answer {
-        Value::BulkString(_) | Value::SimpleString(_) | Value::VerbatimString { .. } => {
-            redis::from_redis_value_ref(answer).ok()?
-        }
-        _ => return None,
-    };
-    Some(field(&Some(info), "run_id").and_then(name))
-}
-
 /// An error that a server answers to everything for a time: it says nothing of what the user may do.
 pub(super) fn is_passing(code: &str) -> bool {
     matches!(code, "BUSY" | "LOADING" | "MASTERDOWN" | "NOAUTH")
-}
-
-/// What cannot be a process's name is not known.
-fn name(run_id: String) -> Option<Arc<str>> {
-    (1..=LONGEST_RUN_ID)
-        .contains(&run_id.len())
-        .then(|| run_id.into())
 }
 
 /// True if nothing that the server has answered can be lost in a crash.
@@ -278,20 +225,6 @@ fn info(answer: Option<Value>) -> Result<Option<InfoDict>, Failure> {
         return Err(Failure::of(error));
     }
     Ok(answer.and_then(|info| redis::from_redis_value(info).ok()))
-}
-
-fn field(info: &Option<InfoDict>, name: &str) -> Option<String> {
-    info.as_ref()?.get(name)
-}
-
-fn is_unknown_protocol(error: &ServerError) -> bool {
-    let says = |text| error.details().is_some_and(|detail| detail.contains(text));
-    error.code() == "NOPROTO" || says("unknown command")
-}
-
-fn is_wrong_number_of_arguments(error: &ServerError) -> bool {
-    let detail = error.details().unwrap_or_default();
-    detail.contains("wrong number of arguments")
 }
 
 #[cfg(test)]

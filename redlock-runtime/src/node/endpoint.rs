@@ -1,9 +1,14 @@
 //! Where a server is, and how to get in.
 
-use std::{error::Error, fmt, sync::Arc};
+use std::{
+    error::Error,
+    fmt,
+    sync::{Arc, Mutex},
+};
 
 use futures_util::future::BoxFuture;
 use redis::{ConnectionAddr, ConnectionInfo, ProtocolVersion};
+use redlock_protocol::Instant;
 use tokio::task::JoinHandle;
 
 use super::reason::reason;
@@ -13,11 +18,31 @@ use super::reason::reason;
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
     pub(crate) address: ConnectionAddr,
+    /// Who says which server it is, if not the address does.
+    pub(crate) sentinels: Option<Arc<Sentinels>>,
     pub(crate) database: i64,
     pub(crate) has_resp3: bool,
     pub(crate) login: Login,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<TlsClient>,
+}
+
+/// The sentinels that decide which server is the node.
+#[derive(Debug)]
+pub(crate) struct Sentinels {
+    pub(super) addresses: Vec<ConnectionAddr>,
+    /// What they call the master.
+    pub(super) name: String,
+    pub(super) login: Option<Credentials>,
+    /// The master that a majority named last, and since when.
+    pub(super) named: Mutex<Option<(Master, Instant)>>,
+}
+
+/// A server in one term of office.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Master {
+    pub(super) address: ConnectionAddr,
+    pub(super) epoch: u64,
 }
 
 /// What a TLS connection to one server needs.
@@ -96,6 +121,27 @@ impl fmt::Debug for Credentials {
     }
 }
 
+impl Sentinels {
+    pub(crate) const fn new(
+        addresses: Vec<ConnectionAddr>,
+        name: String,
+        login: Option<Credentials>,
+    ) -> Self {
+        Self {
+            addresses,
+            name,
+            login,
+            named: Mutex::new(None),
+        }
+    }
+}
+
+impl fmt::Display for Master {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&address_text(&self.address))
+    }
+}
+
 impl Provider {
     pub(crate) fn new<F, R, E>(provide: F) -> Self
     where
@@ -125,7 +171,7 @@ impl Provider {
     }
 }
 
-struct AbortOnDrop<T>(JoinHandle<T>);
+pub(super) struct AbortOnDrop<T>(pub(super) JoinHandle<T>);
 
 impl<T> Drop for AbortOnDrop<T> {
     fn drop(&mut self) {
@@ -164,6 +210,7 @@ impl From<ConnectionInfo> for Endpoint {
         });
         Self {
             address: info.addr().clone(),
+            sentinels: None,
             database: settings.db(),
             has_resp3: settings.protocol() != ProtocolVersion::RESP2,
             login: Login::Fixed(credentials),

@@ -12,7 +12,7 @@ use redlock_protocol::{
     AdmissionId, LossId, LossRecord, Marker, Owner, Record, Reply, Request, Token,
 };
 
-use super::connection;
+use super::{connection, info};
 use crate::script;
 
 /// The codes of errors that come before a command or script has written anything. Ours are among
@@ -36,9 +36,12 @@ const UNTOUCHED: &[&str] = &[
     "WRONGTYPE",
 ];
 
-/// How a server refuses a command within a script for want of rights. The scripts undo what they have
-/// done before it.
-const NO_RIGHT: &str = "The user executing the script can't run";
+/// How a server refuses a command within a script for want of rights: Redis 7.0, and later ones. The
+/// scripts undo what they have done before it.
+const NO_RIGHT: [&str; 2] = [
+    "The user executing the script can't",
+    "ACL failure in script",
+];
 
 const NO_SCRIPT: &str = "NOSCRIPT";
 
@@ -114,14 +117,15 @@ fn refused(request: &Request, error: &ServerError) -> Reply {
             let _ = write!(message, "{code} {detail}");
             Reply::Refused {
                 message: message.text.trim_end().into(),
-                is_untouched: UNTOUCHED.contains(&code) || detail.starts_with(NO_RIGHT),
+                is_untouched: UNTOUCHED.contains(&code)
+                    || NO_RIGHT.iter().any(|text| detail.starts_with(text)),
             }
         }
     }
 }
 
 fn identity(answer: &Value) -> Option<Reply> {
-    let server = connection::run_id(answer)?;
+    let server = info::run_id(answer)?;
     Some(Reply::Identity { server })
 }
 
@@ -231,7 +235,7 @@ fn record(answer: &Value) -> Option<Record> {
     });
     let mut next = || texts.next().flatten();
     let admission = next()?;
-    let server = next().filter(|name| name.len() <= connection::LONGEST_RUN_ID)?;
+    let server = next().filter(|name| name.len() <= info::LONGEST_RUN_ID)?;
     let was_durable = flag(next()?)?;
     let loss = next()?;
     let age = next()?;
@@ -698,6 +702,7 @@ mod tests {
             "REDLOCK counter beyond 2^52 or no number: 7",
             "NOPERM this user has no permissions to run the 'evalsha' command",
             "ERR The user executing the script can't run this command or subcommand",
+            "ERR ACL failure in script: User a has no permissions to run the 'set' command",
             "WRONGTYPE Operation against a key holding the wrong kind of value",
             "LOADING",
         ] {

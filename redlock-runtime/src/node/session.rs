@@ -13,6 +13,7 @@ use std::{
 
 use redis::Value;
 use redlock_protocol::{Event, NodeId, Reply, Request, RequestId};
+use tokio::task::coop::has_budget_remaining;
 
 use super::{
     connection, reply,
@@ -42,6 +43,8 @@ pub(super) struct Session {
     /// brings the text, and from then on the server knows it.
     unknown: Vec<Script>,
     refused: Refused,
+    /// What is to be said behind the name of the server's process.
+    term: Arc<str>,
 }
 
 /// Commands for several requests that are not to be used: the server has refused one, because it may not
@@ -67,13 +70,14 @@ enum Owed {
 
 impl Session {
     /// `refused` is what the session before has left.
-    pub(super) const fn new(wire: Wire, refused: Refused) -> Self {
+    pub(super) fn new(wire: Wire, refused: Refused) -> Self {
         Self {
             wire,
             together: Vec::new(),
             owed: VecDeque::new(),
             unknown: Vec::new(),
             refused,
+            term: "".into(),
         }
     }
 
@@ -81,6 +85,11 @@ impl Session {
     pub(super) fn introduce(&mut self, name: &str) {
         script::write(&script::words(["CLIENT", "SETNAME", name]), self.wire.out());
         self.owed.push_back(Owed::Nothing);
+    }
+
+    /// With a server that is named for this term of office, too.
+    pub(super) fn in_term(self, term: Arc<str>) -> Self {
+        Self { term, ..self }
     }
 
     /// What the next session has to know.
@@ -179,7 +188,15 @@ impl Session {
                 return self.write((request, body), hash);
             }
         }
-        tell(request, reply::parse(&body, answer));
+        let reply = match reply::parse(&body, answer) {
+            Reply::Identity {
+                server: Some(process),
+            } => Reply::Identity {
+                server: Some(format!("{process}{}", self.term).into()),
+            },
+            reply => reply,
+        };
+        tell(request, reply);
     }
 
     /// The same for several requests.
@@ -232,24 +249,26 @@ impl Session {
         }
     }
 
-    /// Fails with a reason when the connection has broken.
+    /// True if replies may have come that were not read. Fails with a reason when the connection has
+    /// broken.
     pub(super) fn poll(
         &mut self,
         node: NodeId,
         hash: &str,
         cx: &mut Context<'_>,
         events: &mut Vec<Event>,
-    ) -> Result<(), Arc<str>> {
+    ) -> Result<bool, Arc<str>> {
         self.write_together(hash);
         let written = self.wire.poll_write(cx);
         let most = events.len() + MOST_AT_ONCE;
+        let mut has_replied = false;
         for _ in 0..MOST_AT_ONCE {
             if events.len() >= most {
                 break;
             }
             let Poll::Ready(value) = self.wire.poll_value(cx) else {
                 // What the server said before the connection broke has been read.
-                return written;
+                return written.map(|()| !has_budget_remaining());
             };
             let value = value.inspect_err(|reason| {
                 if let Some(Owed::Many(kind, _)) = self.owed.front()
@@ -271,6 +290,7 @@ impl Session {
                     events.extend(keys.map(|key| Event::Changed { node, key }));
                 }
                 answer => {
+                    has_replied = true;
                     let owed = self.owed.pop_front();
                     let others = self.owed.len();
                     match owed {
@@ -289,6 +309,7 @@ impl Session {
             }
         }
         cx.waker().wake_by_ref();
-        Ok(())
+        // A server that says this much by itself is not waited for.
+        Ok(has_replied)
     }
 }

@@ -19,17 +19,20 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 pub(super) async fn connect(endpoint: &Endpoint) -> io::Result<Box<dyn Stream>> {
-    match &endpoint.address {
-        ConnectionAddr::Tcp(host, port) => {
-            let socket = tcp(host, *port).await?;
-            #[cfg(feature = "tls")]
-            if let Some(tls) = &endpoint.tls {
-                let connector = tokio_rustls::TlsConnector::from(Arc::clone(&tls.config));
-                let stream = connector.connect(tls.name.clone(), socket).await;
-                return Ok(Box::new(stream.map_err(|error| in_handshake(&error))?));
-            }
-            Ok(Box::new(socket))
-        }
+    #[cfg(feature = "tls")]
+    if let (ConnectionAddr::Tcp(host, port), Some(tls)) = (&endpoint.address, &endpoint.tls) {
+        let connector = tokio_rustls::TlsConnector::from(Arc::clone(&tls.config));
+        let socket = tcp(host, *port).await?;
+        let stream = connector.connect(tls.name.clone(), socket).await;
+        return Ok(Box::new(stream.map_err(|error| in_handshake(&error))?));
+    }
+    to(&endpoint.address).await
+}
+
+/// Without TLS.
+pub(super) async fn to(address: &ConnectionAddr) -> io::Result<Box<dyn Stream>> {
+    match address {
+        ConnectionAddr::Tcp(host, port) => Ok(Box::new(tcp(host, *port).await?)),
         #[cfg(unix)]
         ConnectionAddr::Unix(path) => Ok(Box::new(tokio::net::UnixStream::connect(path).await?)),
         _ => Err(io::Error::new(

@@ -133,7 +133,8 @@ pub async fn found(cluster: &Cluster, builder: fn(Vec<String>) -> Builder) {
 /// Waits until the holder has read its key on every node.
 pub async fn await_watched(cluster: &Cluster) {
     for node in cluster {
-        await_state("a watched key", || node.count("client|caching") > 0).await;
+        let watched = || node.info("stats")["tracking_total_keys"] != "0";
+        await_state("a watched key", watched).await;
     }
 }
 

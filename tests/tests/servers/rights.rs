@@ -285,7 +285,7 @@ async fn each_of_the_documented_rights_is_needed() {
     outcomes.extend(join_all(alone.into_iter().map(without)).await);
     for (rule, done) in outcomes {
         let is_said = |text: &String| {
-            let words = ["NOPERM", "NoPerm", "can't run this command"];
+            let words = ["NOPERM", "NoPerm", "can't run this command", "ACL failure"];
             words.iter().any(|word| text.contains(word))
         };
         match done {

@@ -1,0 +1,337 @@
+//! A master that Sentinels name as one node.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use crate::common::{await_state, await_up};
+use redlock_runtime::{Builder, ConfigProblem, NodeState, Redlock};
+use redlock_tests::{Cluster, Sentinel, Server, StandIn, redis};
+use tokio::task::JoinSet;
+
+const NAME: &str = "locks";
+
+/// A lease whose quarantine a test can wait for.
+const BRIEF: Duration = Duration::from_millis(500);
+
+// ---- real ones
+
+/// While tasks of two processes lock by all nodes.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_is_promoted_is_quarantined_and_then_votes() {
+    let others = Cluster::start(2);
+    let (master, replica) = (Server::start(), Server::start());
+    follow(&replica, &master).await;
+    let sentinels = Sentinel::three_for(NAME, &master);
+    for sentinel in &sentinels {
+        await_state("sentinels that know all", || {
+            let field = |field| sentinel.field(NAME, field);
+            field("num-other-sentinels") == "2" && field("num-slaves") == "1"
+        })
+        .await;
+    }
+    let hosts = sentinels
+        .each_ref()
+        .map(|it| format!("127.0.0.1:{}", it.port()));
+    let mut urls = others.urls();
+    urls.push(format!("redis+sentinel://{}/{NAME}", hosts.join(",")));
+    drop(voting(builder(&urls).assume_fresh(true)).await);
+    let redlocks = [voting(builder(&urls)).await, voting(builder(&urls)).await];
+    assert_eq!(marker(&master), format!("{}@0", master.run_id()));
+    await_state("a marker that is replicated", || {
+        marker(&replica) == marker(&master)
+    })
+    .await;
+    let load = Load::start(&redlocks);
+
+    master.kill();
+    await_state("a quarantine", || is_quarantined(&redlocks[0])).await;
+    load.goes_on().await;
+    let replica_says = || redlocks[0].nodes()[2].clone();
+    await_state("a vote", || replica_says().is_up()).await;
+    let epoch = sentinels[0].field(NAME, "config-epoch");
+    assert_eq!(marker(&replica), format!("{}@{epoch}", replica.run_id()));
+    load.goes_on().await;
+
+    // The node is needed, and serves.
+    others[0].kill();
+    await_state("an outage that is known", || {
+        redlocks
+            .iter()
+            .all(|redlock| !redlock.nodes()[0].is_up() && redlock.nodes()[2].is_up())
+    })
+    .await;
+    load.goes_on().await;
+    load.end().await;
+}
+
+#[tokio::test]
+async fn a_sentinel_that_watches_no_such_master_says_so() {
+    let master = Server::start();
+    let [first, _second, _third] = Sentinel::three_for(NAME, &master);
+    let url = format!("redis+sentinel://127.0.0.1:{}/other", first.port());
+    let redlock = builder(&[url]).build().await.unwrap();
+    let text = redlock.health().to_string();
+    assert!(text.contains("No such master with that name"), "{text}");
+    assert!(
+        text.contains("1 sentinels names one master `other`"),
+        "{text}"
+    );
+}
+
+// ---- stand-ins
+
+/// One client reaches the old master and no sentinel any more; the other one reaches the new master.
+#[tokio::test]
+async fn a_new_master_is_used_only_after_the_old_one_has_been_left_by_those_who_hear_no_sentinel() {
+    let set = Set::start().await;
+    let old = voting(set.builder(0)).await;
+    for sentinel in &set.sentinels {
+        sentinel.shut(0);
+    }
+    set.promote();
+    let new = set.builder(1).build().await.unwrap();
+
+    let said = || new.health().to_string();
+    await_state("a handover", || {
+        said().contains("when no process uses the one before")
+    })
+    .await;
+    assert!(old.nodes()[2].is_up(), "{}", old.health());
+    await_state("a new master", || {
+        is_quarantined(&new) || new.nodes()[2].is_up()
+    })
+    .await;
+    let asked = set.master.count("evalsha");
+    for lock in 0..5 {
+        drop(old.lock(format!("{lock}")).acquire().await.unwrap());
+    }
+    assert_eq!(set.master.count("evalsha"), asked, "both are in use");
+    await_state("an end", || !old.nodes()[2].is_up()).await;
+    let text = old.health().to_string();
+    assert!(
+        text.contains("no majority of 3 sentinels names one master"),
+        "{text}"
+    );
+    await_state("a vote", || new.nodes()[2].is_up()).await;
+}
+
+#[tokio::test]
+async fn a_master_is_left_once_a_majority_names_another_one() {
+    let set = Set::start().await;
+    let redlock = voting(set.builder(0)).await;
+    let asked = |count| {
+        let before = set.sentinels.each_ref().map(|it| it.questions(0));
+        let set = &set;
+        async move {
+            for (sentinel, before) in set.sentinels.iter().zip(before) {
+                await_state("questions", || sentinel.questions(0) > before + count).await;
+            }
+        }
+    };
+
+    set.sentinels[0].name(set.replica.port(), 1);
+    asked(2).await;
+    assert!(redlock.nodes()[2].is_up(), "{}", redlock.health());
+
+    set.promote();
+    await_state("the master is left", || !redlock.nodes()[2].is_up()).await;
+    await_state("a handover", || {
+        redlock
+            .health()
+            .to_string()
+            .contains("have made 127.0.0.1:")
+    })
+    .await;
+    await_state("a quarantine", || is_quarantined(&redlock)).await;
+}
+
+/// It has the marker of its first term, and not what it granted last in it.
+#[tokio::test]
+async fn a_master_that_comes_back_is_quarantined_although_it_is_the_same_process() {
+    let set = Set::start().await;
+    let redlock = voting(set.builder(0)).await;
+    let marked = marker(&set.master);
+    assert_eq!(marked, format!("{}@0", set.master.run_id()));
+
+    // Nobody has looked at the other one in the meantime.
+    for sentinel in &set.sentinels {
+        sentinel.name(set.master.port(), 2);
+    }
+    await_state("a quarantine", || is_quarantined(&redlock)).await;
+    await_state("a vote", || redlock.nodes()[2].is_up()).await;
+    assert_eq!(marker(&set.master), format!("{}@2", set.master.run_id()));
+}
+
+#[tokio::test]
+async fn all_sentinels_that_are_known_count() {
+    let set = Set::start().await;
+    for sentinel in &set.sentinels {
+        sentinel.knows(5);
+    }
+    let redlock = set.builder(0).build().await.unwrap();
+    let text = redlock.health().to_string();
+    assert!(text.contains("no majority of 6 sentinels"), "{text}");
+    set.sentinels[0].knows(4);
+    set.sentinels[1].knows(4);
+    set.sentinels[2].knows(4);
+    await_up(&redlock).await;
+}
+
+/// A process that does not tell who it is might be any.
+#[tokio::test]
+async fn a_master_must_tell_which_process_it_is() {
+    let set = Set::start().await;
+    set.master.command(&["ACL", "SETUSER", "default", "-info"]);
+    let redlock = set.builder(0).build().await.unwrap();
+    let text = redlock.health().to_string();
+    assert!(text.contains("allow `INFO`"), "{text}");
+}
+
+#[tokio::test]
+async fn a_server_is_not_two_nodes_by_its_own_name_and_by_that_of_sentinels() {
+    let set = Set::start().await;
+    let urls = [set.master.url(), set.url(0)];
+    let error = builder(&urls).build().await.unwrap_err();
+    assert!(
+        matches!(error.problems(), [ConfigProblem::SameServer { .. }]),
+        "{error}"
+    );
+}
+
+/// Two servers, and one that stand-ins name, with a replica.
+struct Set {
+    others: Cluster,
+    master: Server,
+    replica: Server,
+    sentinels: [StandIn; 3],
+}
+
+impl Set {
+    /// All have voted.
+    async fn start() -> Self {
+        let (master, replica) = (Server::start(), Server::start());
+        follow(&replica, &master).await;
+        let set = Self {
+            others: Cluster::start(2),
+            sentinels: [(); 3].map(|()| StandIn::naming(master.port())),
+            master,
+            replica,
+        };
+        drop(voting(set.builder(1).assume_fresh(true)).await);
+        await_state("a marker", || marker(&set.replica) == marker(&set.master)).await;
+        set
+    }
+
+    fn url(&self, door: usize) -> String {
+        let addresses = self.sentinels.each_ref().map(|it| it.address(door));
+        format!("redis+sentinel://{}/{NAME}", addresses.join(","))
+    }
+
+    fn builder(&self, door: usize) -> Builder {
+        let mut urls = self.others.urls();
+        urls.push(self.url(door));
+        builder(&urls)
+    }
+
+    /// The replica is the master, and all sentinels say so. The old one goes on as before.
+    fn promote(&self) {
+        self.replica.command(&["REPLICAOF", "NO", "ONE"]);
+        for sentinel in &self.sentinels {
+            sentinel.name(self.replica.port(), 1);
+        }
+    }
+}
+
+// ---- steps
+
+fn builder(urls: &[String]) -> Builder {
+    Redlock::builder()
+        .nodes(urls)
+        .expire(BRIEF)
+        .max_lease(BRIEF)
+        .guard_band(BRIEF)
+}
+
+async fn voting(builder: Builder) -> Redlock {
+    let redlock = builder.build().await.unwrap();
+    await_up(&redlock).await;
+    redlock
+}
+
+async fn follow(replica: &Server, master: &Server) {
+    replica.command(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
+    let is_up = || replica.info("replication")["master_link_status"] == "up";
+    await_state("a replica", is_up).await;
+}
+
+/// Whom the marker of a node names. Sentinels close the connections to the one that they promote.
+fn marker(node: &Server) -> String {
+    let ask = || node.try_command(&["HGET", "__redlock:node:0", "server"]);
+    let name = ask().or_else(|_| ask()).unwrap();
+    redis::from_redis_value::<Option<String>>(name)
+        .unwrap()
+        .unwrap_or_default()
+}
+
+fn is_quarantined(redlock: &Redlock) -> bool {
+    matches!(redlock.nodes()[2].state(), NodeState::Quarantined { .. })
+}
+
+/// Sections that exclude each other, and look whether they do.
+struct Load {
+    tasks: JoinSet<()>,
+    sections: Arc<AtomicUsize>,
+    is_over: Arc<AtomicBool>,
+}
+
+impl Load {
+    fn start(redlocks: &[Redlock; 2]) -> Self {
+        let mut tasks = JoinSet::new();
+        let sections = Arc::new(AtomicUsize::new(0));
+        let is_over = Arc::new(AtomicBool::new(false));
+        let inside = Arc::new(AtomicUsize::new(0));
+        for redlock in redlocks.iter().flat_map(|redlock| [redlock, redlock]) {
+            let (redlock, inside) = (redlock.clone(), Arc::clone(&inside));
+            let (sections, is_over) = (Arc::clone(&sections), Arc::clone(&is_over));
+            tasks.spawn(async move {
+                let mut last = 0;
+                while !is_over.load(SeqCst) {
+                    let Ok(guard) = redlock.lock("k").wait(BRIEF).acquire().await else {
+                        continue;
+                    };
+                    assert_eq!(inside.fetch_add(1, SeqCst), 0, "two have the lock");
+                    let token = guard.fencing_token().unwrap().get();
+                    tokio::task::yield_now().await;
+                    let was_held = guard.is_held();
+                    assert_eq!(inside.fetch_sub(1, SeqCst), 1, "two have the lock");
+                    assert!(!was_held || token > last, "{token} after {last}");
+                    last = token;
+                    sections.fetch_add(1, SeqCst);
+                    guard.release().await;
+                }
+            });
+        }
+        Self {
+            tasks,
+            sections,
+            is_over,
+        }
+    }
+
+    async fn goes_on(&self) {
+        let before = self.sections.load(SeqCst);
+        await_state("more sections", || self.sections.load(SeqCst) > before + 20).await;
+    }
+
+    async fn end(mut self) {
+        self.is_over.store(true, SeqCst);
+        while let Some(ended) = self.tasks.join_next().await {
+            ended.unwrap();
+        }
+    }
+}
