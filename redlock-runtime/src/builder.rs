@@ -215,8 +215,8 @@ impl Builder {
         self
     }
 
-    /// How long connecting to a node may take, and how long a connected node may leave a request
-    /// unanswered before the library connects to it again. No lock waits for it. Default: 1 s. At most 1
+    /// How long connecting to a node may take, and how long a connected node that owes replies may send
+    /// none before the library connects to it again. No lock waits for it. Default: 1 s. At most 1
     /// minute.
     pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.settings.connect_timeout = timeout;

@@ -3,6 +3,7 @@
 mod common;
 
 use std::{
+    collections::BTreeSet,
     env,
     ffi::OsStr,
     fs,
@@ -13,7 +14,7 @@ use std::{
     sync::OnceLock,
 };
 
-use common::await_up;
+use common::{await_state, await_up};
 use redlock_runtime::{Redlock, fence};
 use redlock_tests::{Cluster, Postgres, Worker};
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -158,9 +159,13 @@ async fn four_processes_sell_exactly_the_stock_while_one_server_is_killed_and_on
     assert!(output.status.success());
 }
 
-/// One request, its status and its head.
+/// One request, its status and its answer.
 fn post(address: &str, path: &str, body: &str) -> (u16, String) {
     request(address, "POST", path, body)
+}
+
+fn get(address: &str, path: &str) -> (u16, String) {
+    request(address, "GET", path, "")
 }
 
 fn request(address: &str, method: &str, path: &str, body: &str) -> (u16, String) {
@@ -434,4 +439,64 @@ async fn an_example_on_servers_does_not_warn() {
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(!text.contains(WARNING), "{text}");
+}
+
+/// The names of metrics in a text.
+fn metrics_in(text: &str) -> BTreeSet<&str> {
+    let is_part = |letter: char| letter.is_ascii_lowercase() || letter == '_';
+    let words = text.split(|letter| !is_part(letter));
+    let names = words.filter(|word| word.starts_with("redlock_"));
+    names.map(|name| name.trim_end_matches("_bucket")).collect()
+}
+
+#[tokio::test]
+async fn the_dashboard_shows_a_killed_node_and_a_contended_key_and_ends_on_sigterm() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/dashboard");
+    let cluster = Cluster::start(3);
+    in_use(&cluster).await;
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let mut command = example("dashboard");
+    command
+        .env("REDLOCK_NODES", cluster.url_list())
+        .env("PORT", "0")
+        .stderr(log.reopen().unwrap());
+    let service = Worker::from_command(&mut command);
+    let line = service
+        .await_line(|line| line.starts_with("listening on"))
+        .await;
+    let address = line.rsplit('/').next().unwrap().to_owned();
+    let shown = |series: &str| {
+        let (_, answer) = get(&address, "/metrics");
+        let line = answer.lines().find(|line| line.starts_with(series));
+        line.is_some_and(|line| !line.ends_with(" 0"))
+    };
+
+    let refused = r#"redlock_acquisitions_total{section="stock.reserve",outcome="contended"}"#;
+    await_state("a contended key", || shown(refused)).await;
+    cluster[0].kill();
+    let node = format!("127.0.0.1:{}", cluster[0].port());
+    let state = |state: &str| format!(r#"redlock_node_state{{node="{node}",state="{state}"}}"#);
+    await_state("a killed node", || shown(&state("down"))).await;
+    cluster[0].restart();
+    await_state("a quarantine", || shown(&state("quarantined"))).await;
+    let text = fs::read_to_string(log.path()).unwrap();
+    assert!(text.contains(&format!("{node} is unreachable")), "{text}");
+    assert!(text.contains(&format!("{node} was restarted")), "{text}");
+
+    let (_, answer) = get(&address, "/metrics");
+    let served = metrics_in(&answer);
+    for file in ["grafana.json", "alerts.yml"] {
+        let text = fs::read_to_string(format!("{folder}/{file}")).unwrap();
+        let named = metrics_in(&text);
+        let unknown: Vec<_> = named.difference(&served).collect();
+        assert!(
+            !named.is_empty() && unknown.is_empty(),
+            "{file}: {unknown:?}"
+        );
+    }
+
+    service.terminate();
+    service.await_line(|line| line == "shut down").await;
+    service.wait_success();
+    cluster[1].assert_free("stock:lamp");
 }

@@ -220,10 +220,8 @@ impl Session {
                 }
             }
             answer if reply::lacks_script(&answer) => {
+                // All of these are votes.
                 self.unknown.push(Script::ForMany(mem::discriminant(&kind)));
-                if !asked.iter().any(|(_, body)| script::is_vote(body)) {
-                    return self.write_many(kind, asked, hash);
-                }
                 for (request, _) in asked {
                     tell(request, Reply::NotAdmitted);
                 }

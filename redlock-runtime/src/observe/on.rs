@@ -24,7 +24,7 @@ use crate::health::{self, NodeStatus};
 const LITTLE: u32 = 5;
 
 /// So many nanoseconds at least are between two events that can come in thousands.
-const SELDOM: u64 = 1_000_000_000;
+const SELDOM: u64 = 60_000_000_000;
 
 /// Reports what happens in one node set.
 #[derive(Debug)]

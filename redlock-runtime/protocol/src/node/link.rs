@@ -31,6 +31,8 @@ pub(super) struct Link {
     in_flight: VecDeque<InFlight>,
     /// How long the node took for the last reply over this connection.
     delay: Option<Duration>,
+    /// When the last reply came.
+    replied_at: Instant,
     /// Since when it is being found out whether what seems overdue has come and was not read.
     listens_since: Option<Instant>,
     facts: Facts,
@@ -62,6 +64,7 @@ impl Link {
             failures: 0,
             in_flight: VecDeque::new(),
             delay: None,
+            replied_at: Instant::from_nanos(0),
             listens_since: None,
             facts: Facts::default(),
             connected_at: Instant::from_nanos(0),
@@ -165,7 +168,11 @@ impl Link {
     fn overdue_at(&self, limit: Duration) -> Option<Instant> {
         let since = match self.state {
             State::Connecting { since } => Some(since),
-            State::Connected => self.in_flight.front().map(|oldest| oldest.at),
+            // A node that has much to do replies late to the last of many requests, and is not silent.
+            State::Connected => {
+                let oldest = self.in_flight.front();
+                oldest.map(|oldest| oldest.at.max(self.replied_at))
+            }
             State::New | State::Waiting { .. } => None,
         };
         since.map(|since| since.after(limit))
@@ -216,6 +223,7 @@ impl Link {
         let sent = self.in_flight.remove(place.ok()?)?;
         self.failures = 0;
         self.delay = Some(now.since(sent.at));
+        self.replied_at = now;
         Some(sent)
     }
 
@@ -313,16 +321,33 @@ mod tests {
     fn a_node_that_has_replied_while_its_client_was_late_is_not_given_up() {
         let mut link = connected();
         link.on_sent(sent(1, 10));
-        link.on_sent(sent(2, 20));
         assert!(link.listen(LIMIT, at(1_010)).is_some());
         link.on_reply(RequestId(1), at(1_030));
-        // It is late once more: what is overdue now was not when it was looked into.
-        assert_eq!(link.on_silent(LIMIT), None);
-        assert_eq!(link.next_due(LIMIT), Some(at(1_020)));
-        assert!(link.listen(LIMIT, at(1_030)).is_some());
-        link.on_reply(RequestId(2), at(1_030));
         assert_eq!(link.on_silent(LIMIT), None);
         assert_eq!(link.next_due(LIMIT), None);
+        // It is late once more: what is overdue now was not when it was looked into.
+        link.on_sent(sent(2, 1_030));
+        link.on_sent(sent(3, 1_040));
+        assert!(link.listen(LIMIT, at(2_035)).is_some());
+        link.on_reply(RequestId(2), at(2_035));
+        assert_eq!(link.on_silent(LIMIT), None);
+        assert_eq!(link.next_due(LIMIT), Some(at(3_035)));
+    }
+
+    #[test]
+    fn a_node_that_replies_one_by_one_to_many_requests_is_not_silent() {
+        let mut link = connected();
+        for request in 1..=10 {
+            link.on_sent(sent(request, 0));
+        }
+        for request in 1..=9 {
+            let now = at(300 * request);
+            assert_eq!(link.listen(LIMIT, now), None);
+            link.on_reply(RequestId(request), now);
+            assert_eq!(link.next_due(LIMIT), Some(now.after(LIMIT)));
+        }
+        assert!(link.listen(LIMIT, at(3_700)).is_some());
+        assert!(link.on_silent(LIMIT).is_some());
     }
 
     #[test]
