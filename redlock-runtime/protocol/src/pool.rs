@@ -37,6 +37,9 @@ pub(crate) struct Terms {
 /// once as many win as there are slots.
 const LONGEST_HEDGE: Duration = Duration::from_millis(50);
 
+/// A lock has no more permits.
+pub const MOST_SLOTS: u32 = 64;
+
 #[derive(Debug)]
 pub(crate) struct Pool {
     pub(crate) terms: Terms,

@@ -74,6 +74,10 @@ impl Queue {
         self.waiting.first_key_value().map(|(_, waiter)| waiter)
     }
 
+    pub(super) fn sections(&self) -> impl Iterator<Item = SectionId> {
+        self.waiting.values().map(|waiter| waiter.section)
+    }
+
     pub(super) fn pop(&mut self) -> Option<Waiter> {
         let place = *self.waiting.first_key_value()?.0;
         self.take(place)
