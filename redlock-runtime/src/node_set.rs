@@ -7,6 +7,7 @@ use crate::journal::Journal;
 use crate::{
     config::{ConfigError, ConfigProblem, Settings},
     engine::Engine,
+    node::{ClientName, Target},
     observe::Observer,
 };
 
@@ -18,6 +19,10 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     /// The nodes' addresses, in order, without user and password.
     pub(crate) addresses: Vec<Arc<str>>,
+    /// The nodes themselves, in order.
+    pub(crate) targets: Vec<Target>,
+    /// What this process is called on the nodes.
+    pub(crate) client: ClientName,
     /// All nodes are in memory.
     pub(crate) is_embedded: bool,
     /// Of the node set of a test.

@@ -15,13 +15,18 @@ const LAYERS: Layers = &[
     ("health", &[]),
     ("observe", &["health"]),
     ("engine", &["clock", "node", "observe"]),
+    ("inspect", &["engine", "node", "script"]),
+    ("tool", &["config", "inspect", "node", "script"]),
     ("config", &["health", "node", "script"]),
     ("error", &["config", "health"]),
     ("fence", &[]),
     ("guide", &[]),
     ("key", &[]),
     ("journal", &["engine"]),
-    ("node_set", &["config", "engine", "journal", "observe"]),
+    (
+        "node_set",
+        &["config", "engine", "journal", "node", "observe"],
+    ),
     ("nesting", &["engine", "node_set"]),
     ("blocking", &["config", "engine"]),
     (
@@ -41,7 +46,7 @@ const LAYERS: Layers = &[
     ),
     (
         "redlock",
-        &["config", "health", "lock", "node_set", "section"],
+        &["config", "health", "inspect", "lock", "node_set", "section"],
     ),
     ("scope", &["redlock"]),
     ("install", &["config", "redlock", "scope"]),

@@ -28,8 +28,6 @@ pub(crate) struct Traffic {
     idle_since: u64,
     /// When a key last vanished that was not released.
     pub(crate) vanished: u64,
-    /// When so many had vanished last that its holder had fewer than a majority.
-    pub(super) rested_on_few: u64,
     /// The longest that it was free while a caller waited.
     pub(crate) longest: u64,
     /// The node that was told last of a fair caller.
