@@ -23,6 +23,11 @@ pub(crate) fn built(redlock: &Redlock) {
              odd number"
         ));
     }
+    for node in health.nodes() {
+        for limitation in node.limitations() {
+            info(&format_args!("redlock: {} {limitation}", node.address()));
+        }
+    }
     if health.has_quorum() && health.nodes().iter().any(|node| !node.is_up()) {
         warn(&format_args!("redlock: {health}"));
     }

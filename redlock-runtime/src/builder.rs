@@ -393,6 +393,7 @@ pub(crate) fn start(
     let runtime = with_this_clock(runtime, is_embedded)?;
     #[cfg(feature = "test-util")]
     let is_for_a_test = nodes.iter().any(Node::is_faulty);
+    let lacking = nodes.iter().map(Node::lacking).collect();
     let (addresses, targets) = nodes
         .into_iter()
         .map(|node| (node.address, node.target))
@@ -416,6 +417,7 @@ pub(crate) fn start(
             engine,
             settings,
             addresses,
+            lacking,
             is_embedded,
         }),
     })

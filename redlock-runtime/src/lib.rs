@@ -116,6 +116,7 @@ mod install;
 mod journal;
 mod key;
 mod lease;
+mod limitation;
 mod lock;
 mod nesting;
 mod node;
@@ -155,6 +156,7 @@ pub use self::{
     health::{Health, NodeState, NodeStatus, NotReady},
     install::Installed,
     lease::{FencingToken, Lease, Release},
+    limitation::Limitation,
     lock::Lock,
     node::Credentials,
     redlock::{Redlock, ShutdownError},

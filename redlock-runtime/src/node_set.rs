@@ -7,6 +7,7 @@ use crate::journal::Journal;
 use crate::{
     config::{ConfigError, ConfigProblem, Settings},
     engine::Engine,
+    node::Lacking,
 };
 
 /// One node set: its engine, and what was configured.
@@ -16,6 +17,8 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     /// The nodes' addresses, in order, without user and password.
     pub(crate) addresses: Vec<Arc<str>>,
+    /// What they refuse, in order.
+    pub(crate) lacking: Vec<Arc<Lacking>>,
     /// All nodes are in memory.
     pub(crate) is_embedded: bool,
     /// Of the node set of a test.

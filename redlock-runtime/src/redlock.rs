@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use crate::{
     config::{Options, SectionInfo},
     health::{Health, NodeState, NodeStatus, NotReady},
+    limitation::Limitation,
     lock::Lock,
     node_set::Shared,
     section::Keys,
@@ -153,7 +154,12 @@ impl Redlock {
             );
             NodeStatus::new(Arc::clone(address), state)
         };
-        Health::new(addresses.iter().zip(states).map(status).collect())
+        let nodes = addresses.iter().zip(states).map(status);
+        let with_limitations = |(node, lacking): (NodeStatus, &Arc<_>)| {
+            node.with_limitations(Limitation::all(lacking))
+        };
+        let nodes = nodes.zip(&self.shared.lacking).map(with_limitations);
+        Health::new(nodes.collect())
     }
 
     /// The nodes and their states, in the order of configuration: those of

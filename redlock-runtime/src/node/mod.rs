@@ -11,6 +11,7 @@ mod endpoint;
 mod faulty;
 mod guarded;
 mod info;
+mod lacking;
 mod memory;
 mod reason;
 mod reply;
@@ -43,6 +44,7 @@ use self::{
 };
 pub(crate) use self::{
     endpoint::{Endpoint, Login, Provider, Sentinels, address_text},
+    lacking::{Lack, Lacking},
     memory::Memory,
 };
 use crate::script;

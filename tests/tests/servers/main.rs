@@ -20,6 +20,7 @@ mod fencing;
 mod guide;
 mod lease;
 mod loss_alarm;
+mod managed;
 mod memory_loss;
 mod permits;
 mod regressions;
