@@ -7,6 +7,7 @@
 //!
 //! curl -i http://127.0.0.1:3000/orders/7/items --json '{"sku": "lamp", "cents": 1999}'
 //! curl -i -X POST http://127.0.0.1:3000/orders/7/pay & curl -i -X POST http://127.0.0.1:3000/orders/7/pay
+//! curl -i http://127.0.0.1:3000/customers/ann/statement
 //! ```
 
 use std::{
@@ -19,12 +20,12 @@ use std::{
 
 use axum::{
     Json, Router,
-    extract::{Path, State},
-    http::{StatusCode, header},
+    extract::{Path, Request, State},
+    http::StatusCode,
     response::{IntoResponse, Response},
-    routing::post,
+    routing::{get, post},
 };
-use redlock_runtime::{LockError, Redlock, redis_lock};
+use redlock_runtime::{LockError, LockLayer, Redlock, redis_lock};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio::{net::TcpListener, select, signal, time::sleep};
@@ -64,6 +65,12 @@ async fn add_item(
     Ok(Json(order))
 }
 
+/// Says nothing about locks. [`main`] puts a layer around it.
+async fn statement(Path(customer): Path<String>) -> String {
+    sleep(Duration::from_secs(1)).await;
+    format!("the statement of {customer}")
+}
+
 enum ApiError {
     NoSuchOrder,
     AlreadyPaid,
@@ -85,24 +92,12 @@ impl IntoResponse for ApiError {
         match self {
             Self::NoSuchOrder => answer(StatusCode::NOT_FOUND, "there is no such order"),
             Self::AlreadyPaid => answer(StatusCode::UNPROCESSABLE_ENTITY, "the order is paid"),
-            Self::Lock(error @ LockError::Contended(_)) => {
-                // By then the lock is free, if it is not renewed; likely sooner. Unknown while the
-                // other request is only about to get it.
-                let time = error.retry_after().unwrap_or(Duration::from_secs(1));
-                let seconds = time.as_secs_f64().ceil().to_string();
-                let busy = answer(StatusCode::CONFLICT, "the order is being worked on");
-                ([(header::RETRY_AFTER, seconds)], busy).into_response()
-            }
             Self::Lock(error) => {
-                // It names the lock servers: for the log, not for the client.
-                eprintln!("{error}");
-                match error {
-                    LockError::NoQuorum(_) | LockError::Quarantined(_) | LockError::Stopped(_) => {
-                        answer(StatusCode::SERVICE_UNAVAILABLE, "try again later")
-                    }
-                    // The lock was lost halfway, or the set-up is wrong.
-                    _ => answer(StatusCode::INTERNAL_SERVER_ERROR, "something went wrong"),
+                if error.http_status() >= 500 {
+                    // It names the lock servers: for the log, not for the client.
+                    eprintln!("{error}");
                 }
+                error.into_response()
             }
         }
     }
@@ -147,7 +142,15 @@ async fn main() -> anyhow::Result<()> {
         );
     }
 
+    // One request at a time for each path; another one waits for up to two seconds.
+    let locks = redlock.clone();
+    let one_at_a_time = LockLayer::new(move |request: &Request| {
+        let lock = locks.lock(request.uri().path());
+        Some(lock.wait(Duration::from_secs(2)))
+    });
+    let statements = get(statement).layer(one_at_a_time);
     let app = Router::new()
+        .route("/customers/{customer}/statement", statements)
         .route("/orders/{id}/pay", post(pay))
         .route("/orders/{id}/items", post(add_item))
         .with_state(Orders::default());

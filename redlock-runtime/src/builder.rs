@@ -21,6 +21,7 @@ use crate::{
     install::{self, Installed},
     node::{Credentials, Login, Provider},
     node_set::Shared,
+    observe::Observer,
     redlock::Redlock,
 };
 
@@ -205,8 +206,8 @@ impl Builder {
         self
     }
 
-    /// How long connecting to a node may take, and how long a connected node may leave a request
-    /// unanswered before the library connects to it again. No lock waits for it. Default: 1 s. At most 1
+    /// How long connecting to a node may take, and how long a connected node that owes replies may send
+    /// none before the library connects to it again. No lock waits for it. Default: 1 s. At most 1
     /// minute.
     pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.settings.connect_timeout = timeout;
@@ -394,12 +395,14 @@ pub(crate) fn start(
     #[cfg(feature = "test-util")]
     let is_for_a_test = nodes.iter().any(Node::is_faulty);
     let lacking = nodes.iter().map(Node::lacking).collect();
-    let (addresses, targets) = nodes
+    let (addresses, targets): (Vec<Arc<str>>, _) = nodes
         .into_iter()
         .map(|node| (node.address, node.target))
         .unzip();
+    let observer = Arc::new(Observer::new(&addresses));
     let engine = Engine::start(Config {
         nodes: targets,
+        observer: Arc::clone(&observer),
         settings: settings.for_protocol(),
         runtime,
         #[cfg(feature = "test-util")]
@@ -415,6 +418,7 @@ pub(crate) fn start(
             #[cfg(feature = "test-util")]
             journal: is_for_a_test.then(|| crate::journal::Journal::new(engine.now())),
             engine,
+            observer,
             settings,
             addresses,
             lacking,

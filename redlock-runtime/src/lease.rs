@@ -17,6 +17,7 @@ use crate::{
     error::{Context, LockError},
     nesting::{self, Enclosing},
     node_set::Shared,
+    observe::{Course, End, Over},
 };
 
 /// A number that grows with every acquisition of a key; see [`Lease::fencing_token`].
@@ -183,7 +184,7 @@ impl Lease {
         }
         async move {
             let body = pin!(body);
-            run(&lease.asked, &lease.key, body).await
+            run(&lease.asked, &lease.key, &Course::default(), body).await
         }
     }
 }
@@ -193,6 +194,7 @@ impl Lease {
 pub(crate) async fn run<B: Future>(
     asked: &Result<Asked, LockError>,
     key: &Arc<str>,
+    course: &Course,
     mut body: Pin<&mut B>,
 ) -> Result<B::Output, LockError> {
     let asked = asked.as_ref().map_err(Clone::clone)?;
@@ -206,6 +208,7 @@ pub(crate) async fn run<B: Future>(
         if is_over || !status.is_held(asked.shared.engine.now()) {
             return Poll::Ready(None);
         }
+        let _span = course.enter();
         nesting::within(&mut enclosing, || body.as_mut().poll(context)).map(Some)
     })
     .await;
@@ -280,10 +283,30 @@ impl Asked {
         }
     }
 
-    #[cfg(feature = "test-util")]
-    pub(crate) fn note_end(&self) {
+    /// To be called before the status is told. What to report of the end, if it is to be.
+    pub(crate) fn note_end(&self, course: &Course) -> Option<End> {
+        #[cfg(feature = "test-util")]
         if let Some(journal) = &self.shared.journal {
             journal.end(self.section, self.shared.engine.now());
+        }
+        if !course.is_open() {
+            return None;
+        }
+        let at = self.shared.engine.now();
+        let over = match self.status.loss() {
+            Some(loss) => Some(Over::of(loss)),
+            None => (!self.status.is_held(at)).then_some(Over::Expired),
+        };
+        let left = self.status.deadline().since(at);
+        Some(End { at, left, over })
+    }
+
+    /// To be called after the release is on its way, because subscribers are code of others.
+    pub(crate) fn report_end(&self, course: &mut Course, end: Option<End>) {
+        if let Some(end) = end {
+            let Self { shared, status, .. } = self;
+            let token = status.token();
+            shared.observer.ended(course, &status.subject, token, end);
         }
     }
 

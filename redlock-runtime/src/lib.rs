@@ -94,14 +94,20 @@
 //!
 //! # Features
 //!
-//! - `tracing`, on by default: [events](guide::operating#monitoring) at the start of a node set.
+//! - `tracing`, on by default: [events](guide::monitoring#events) of nodes and locks, and
+//!   [spans](guide::monitoring#spans) of acquisitions and held sections.
+//! - `metrics`: the same as [numbers](guide::monitoring#metrics), by the crate `metrics`.
 //! - `serde`: `RedlockConfig`, a node set from a configuration file or the environment.
+//! - `axum`, `actix`, `tonic`: [`LockError`] answers a request by itself: 409 with `Retry-After` if the lock
+//!   is held, 503 in an outage, and their equivalents in gRPC.
+//! - `tower`: `LockLayer`, by which requests lock what they name.
 //! - `tls`: `rediss://` nodes and [`Tls`], by rustls with the operating system's root certificates or
 //!   others, and by ring if the application has not installed another provider of cryptography.
 //! - `test-util`: `Redlock::test()` and the module `testing`, for the dev-dependencies of applications;
 //!   see [`guide::testing`].
 
 mod announce;
+mod answer;
 mod blocking;
 mod builder;
 mod clock;
@@ -121,6 +127,7 @@ mod lock;
 mod nesting;
 mod node;
 mod node_set;
+mod observe;
 mod redlock;
 #[cfg(feature = "serde")]
 mod redlock_config;
@@ -144,6 +151,8 @@ pub mod __private;
 // The public interface
 pub use redlock_macros::redis_lock;
 
+#[cfg(feature = "tower")]
+pub use self::answer::tower::{LockLayer, LockService};
 #[cfg(feature = "tls")]
 pub use self::config::Tls;
 #[cfg(feature = "serde")]

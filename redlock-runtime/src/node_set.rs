@@ -8,12 +8,14 @@ use crate::{
     config::{ConfigError, ConfigProblem, Settings},
     engine::Engine,
     node::Lacking,
+    observe::Observer,
 };
 
 /// One node set: its engine, and what was configured.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) engine: Engine,
+    pub(crate) observer: Arc<Observer>,
     pub(crate) settings: Settings,
     /// The nodes' addresses, in order, without user and password.
     pub(crate) addresses: Vec<Arc<str>>,

@@ -13,6 +13,7 @@ use crate::{
     lease::{self, Asked, Lease},
     nesting,
     node_set::Shared,
+    observe::{Course, Outcome, Subject},
 };
 
 pub(crate) use crate::engine::Keys;
@@ -32,6 +33,7 @@ pub(crate) struct Section {
     info: Option<&'static SectionInfo>,
     /// The error of a section that has no node set, or no usable key, waits for `acquire`.
     asked: Result<Asked, LockError>,
+    course: Course,
     /// True from the moment a request may be sent until the end is told.
     begun: bool,
 }
@@ -64,10 +66,11 @@ impl Section {
                 Renew::Default | Renew::Every(_) => None,
             };
             let name = info.map(SectionInfo::name);
+            let subject = Subject::new(name, &key);
             let mut asked = Asked {
                 section: shared.engine.new_section(),
                 name,
-                status: Arc::new(Status::new(name, extends_to, options.mode())),
+                status: Arc::new(Status::new(name, extends_to, options.mode(), subject)),
                 since: shared.engine.now(),
                 keys,
                 joined: false,
@@ -94,6 +97,7 @@ impl Section {
             options,
             info,
             asked,
+            course: Course::default(),
             begun: false,
         }
     }
@@ -124,16 +128,22 @@ impl Section {
         asked.note_ask(&self.key);
         // From here on, dropping this section is what releases, also while the answer is awaited.
         self.begun = true;
-        let answer = shared
-            .engine
+        let Shared {
+            engine, observer, ..
+        } = &**shared;
+        self.course = observer.asked(&status.subject, &params, asked.since);
+        let answer = engine
             .acquire(*section, asked.keys.clone(), params, Arc::clone(status))
             .await;
+        let now = engine.now();
+        let mut attempts = status.granted().1;
         let outcome = match answer {
-            Ok(Ok(())) if status.is_held(shared.engine.now()) => Ok(()),
+            Ok(Ok(())) if status.is_held(now) => Ok(()),
             // The caller was not polled while its lease went by.
             Ok(Ok(())) => Err(asked.over_error(&self.key)),
             Ok(Err(refusal)) => {
                 self.begun = false;
+                attempts = refusal.attempts;
                 let key = refusal.key.clone();
                 let key = key.as_ref().unwrap_or(&self.key);
                 Err(LockError::refused(refusal, &asked.context(key)))
@@ -142,6 +152,14 @@ impl Section {
         };
         #[cfg(feature = "test-util")]
         asked.note_outcome(&outcome);
+        let course = &mut self.course;
+        match &outcome {
+            Ok(()) => observer.granted(course, &status.subject, status.granted(), now),
+            Err(error) => {
+                let reason = (outcome_of(error), attempts);
+                observer.failed(course, reason, now);
+            }
+        }
         outcome
     }
 
@@ -167,7 +185,7 @@ impl Section {
         &mut self,
         body: Pin<&mut B>,
     ) -> impl Future<Output = Result<B::Output, LockError>> {
-        lease::run(&self.asked, &self.key, body)
+        lease::run(&self.asked, &self.key, &self.course, body)
     }
 
     /// The same on a thread that may sleep.
@@ -184,6 +202,7 @@ impl Section {
     pub(crate) fn within<T>(&mut self, body: impl FnOnce() -> T) -> Result<T, LockError> {
         let asked = self.asked.as_ref().map_err(Clone::clone)?;
         let mut enclosing = Some(asked.enclosing());
+        let _span = self.course.enter();
         Ok(nesting::within(&mut enclosing, body))
     }
 
@@ -196,10 +215,11 @@ impl Section {
             _ => Release::Unknown,
         };
         let released = self.asked.as_ref().ok().filter(|_| begun).map(|asked| {
-            #[cfg(feature = "test-util")]
-            asked.note_end();
+            let end = asked.note_end(&self.course);
             asked.status.release();
-            asked.shared.engine.end_and_report(asked.section)
+            let released = asked.shared.engine.end_and_report(asked.section);
+            asked.report_end(&mut self.course, end);
+            released
         });
         async move {
             match released {
@@ -260,6 +280,17 @@ impl Section {
     }
 }
 
+/// What an acquisition that failed is called in spans and metrics.
+const fn outcome_of(error: &LockError) -> Outcome {
+    match error {
+        LockError::Contended(_) => Outcome::Contended,
+        LockError::NoQuorum(_) => Outcome::NoQuorum,
+        LockError::Quarantined(_) => Outcome::Quarantined,
+        LockError::Lost(_) | LockError::Expired(_) => Outcome::Expired,
+        _ => Outcome::Stopped,
+    }
+}
+
 /// Says which annotated function cannot work.
 fn named(info: Option<&'static SectionInfo>) -> impl Fn(ConfigError) -> ConfigError {
     move |error| match info {
@@ -271,10 +302,10 @@ fn named(info: Option<&'static SectionInfo>) -> impl Fn(ConfigError) -> ConfigEr
 impl Drop for Section {
     fn drop(&mut self) {
         if let (true, Ok(asked)) = (self.begun, &self.asked) {
-            #[cfg(feature = "test-util")]
-            asked.note_end();
+            let end = asked.note_end(&self.course);
             asked.status.release();
             asked.shared.engine.end(asked.section);
+            asked.report_end(&mut self.course, end);
         }
     }
 }

@@ -200,6 +200,9 @@ impl World {
                 Answer::Refused(_) => self.refused += 1,
                 answer => unreachable!("nothing ends here but at its time: {answer:?}"),
             },
+            Action::Listen { node, connection } => {
+                self.replies.push_back(Event::Silent { node, connection });
+            }
             Action::Disconnect { .. } | Action::NodeChanged { .. } | Action::Drained(_) => {}
         }
     }

@@ -3,6 +3,7 @@
 mod common;
 
 use std::{
+    collections::BTreeSet,
     env,
     ffi::OsStr,
     fs,
@@ -13,7 +14,7 @@ use std::{
     sync::OnceLock,
 };
 
-use common::await_up;
+use common::{await_state, await_up};
 use redlock_runtime::{Redlock, fence};
 use redlock_tests::{Cluster, Postgres, Worker};
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -158,13 +159,21 @@ async fn four_processes_sell_exactly_the_stock_while_one_server_is_killed_and_on
     assert!(output.status.success());
 }
 
-/// One request, its status and its head.
+/// One request, its status and its answer.
 fn post(address: &str, path: &str, body: &str) -> (u16, String) {
+    request(address, "POST", path, body)
+}
+
+fn get(address: &str, path: &str) -> (u16, String) {
+    request(address, "GET", path, "")
+}
+
+fn request(address: &str, method: &str, path: &str, body: &str) -> (u16, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     let length = body.len();
     write!(
         stream,
-        "POST {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
+        "{method} {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
          Content-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}"
     )
     .unwrap();
@@ -174,10 +183,10 @@ fn post(address: &str, path: &str, body: &str) -> (u16, String) {
     (status, answer.to_lowercase())
 }
 
-/// The service, its address, and a request that pays order 7 and has its lock.
-async fn service_that_is_paid(cluster: &Cluster) -> (Worker, String, JoinHandle<(u16, String)>) {
+/// The service of an example, and its address.
+async fn service(name: &str, cluster: &Cluster) -> (Worker, String) {
     in_use(cluster).await;
-    let mut command = example("axum_orders");
+    let mut command = example(name);
     command
         .env("REDLOCK_NODES", cluster.url_list())
         .env("PORT", "0");
@@ -185,8 +194,12 @@ async fn service_that_is_paid(cluster: &Cluster) -> (Worker, String, JoinHandle<
     let line = service
         .await_line(|line| line.starts_with("listening on"))
         .await;
-    let address = line.rsplit('/').next().unwrap().to_owned();
+    (service, line.rsplit('/').next().unwrap().to_owned())
+}
 
+/// The service, its address, and a request that pays order 7 and has its lock.
+async fn service_that_is_paid(cluster: &Cluster) -> (Worker, String, JoinHandle<(u16, String)>) {
+    let (service, address) = service("axum_orders", cluster).await;
     let item = r#"{"sku":"lamp","cents":1999}"#;
     assert_eq!(post(&address, "/orders/7/items", item).0, 200);
 
@@ -226,6 +239,74 @@ async fn the_axum_service_answers_what_it_has_begun_and_ends_on_sigterm() {
     for node in 0..2 {
         cluster[node].assert_free("order:7");
     }
+}
+
+/// Statements are locked by a layer.
+#[tokio::test]
+async fn the_axum_service_makes_one_statement_at_a_time_for_each_customer() {
+    let cluster = Cluster::start(3);
+    let (_service, address) = service("axum_orders", &cluster).await;
+    let path = "/customers/ann/statement";
+    let redlock = Redlock::builder().nodes(cluster.urls()).build();
+    let redlock = redlock.await.unwrap();
+    let other = redlock.lock(path).acquire().await.unwrap();
+    let (status, head) = request(&address, "GET", path, "");
+    assert_eq!(status, 409);
+    assert!(head.contains("retry-after: "), "{head}");
+    assert_eq!(
+        request(&address, "GET", "/customers/bob/statement", "").0,
+        200
+    );
+    drop(other);
+    assert_eq!(request(&address, "GET", path, "").0, 200);
+}
+
+#[tokio::test]
+async fn the_actix_service_answers_409_to_contention_and_503_to_an_outage() {
+    let cluster = Cluster::start(3);
+    let (service, address) = service("actix_orders", &cluster).await;
+    let first = address.clone();
+    let paying = spawn_blocking(move || post(&first, "/orders/7/pay", ""));
+    cluster[0].await_event("order:7", "set", 1).await;
+    let (status, head) = post(&address, "/orders/7/pay", "");
+    assert_eq!(status, 409);
+    assert!(head.contains("retry-after: 1\r\n"), "{head}");
+    service.terminate();
+    service.await_line(|line| line == "shut down").await;
+    assert_eq!(paying.await.unwrap().0, 200);
+    for node in 0..3 {
+        cluster[node].assert_free("order:7");
+    }
+
+    let (_service, address) = self::service("actix_orders", &cluster).await;
+    cluster[0].kill();
+    cluster[1].kill();
+    assert_eq!(post(&address, "/orders/7/pay", "").0, 503);
+}
+
+#[tokio::test]
+async fn the_grpc_service_answers_aborted_to_contention_and_unavailable_to_an_outage() {
+    let cluster = Cluster::start(3);
+    let (service, address) = service("tonic_orders", &cluster).await;
+    let pay = || {
+        let address = address.clone();
+        spawn_blocking(move || {
+            let output = run("tonic_orders", &["pay", &address, "7"]);
+            String::from_utf8(output.stdout).unwrap()
+        })
+    };
+    let paying = pay();
+    cluster[0].await_event("order:7", "set", 1).await;
+    let line = pay().await.unwrap();
+    assert!(line.starts_with("Aborted: another request"), "{line}");
+    assert!(line.contains("\"1000\""), "{line}");
+    assert_eq!(paying.await.unwrap(), "order 7 is paid\n");
+    cluster[0].kill();
+    cluster[1].kill();
+    let line = pay().await.unwrap();
+    assert!(line.starts_with("Unavailable: "), "{line}");
+    service.terminate();
+    service.await_line(|line| line == "shut down").await;
 }
 
 #[tokio::test]
@@ -358,4 +439,64 @@ async fn an_example_on_servers_does_not_warn() {
     assert!(output.status.success(), "{output:?}");
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(!text.contains(WARNING), "{text}");
+}
+
+/// The names of metrics in a text.
+fn metrics_in(text: &str) -> BTreeSet<&str> {
+    let is_part = |letter: char| letter.is_ascii_lowercase() || letter == '_';
+    let words = text.split(|letter| !is_part(letter));
+    let names = words.filter(|word| word.starts_with("redlock_"));
+    names.map(|name| name.trim_end_matches("_bucket")).collect()
+}
+
+#[tokio::test]
+async fn the_dashboard_shows_a_killed_node_and_a_contended_key_and_ends_on_sigterm() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/dashboard");
+    let cluster = Cluster::start(3);
+    in_use(&cluster).await;
+    let log = tempfile::NamedTempFile::new().unwrap();
+    let mut command = example("dashboard");
+    command
+        .env("REDLOCK_NODES", cluster.url_list())
+        .env("PORT", "0")
+        .stderr(log.reopen().unwrap());
+    let service = Worker::from_command(&mut command);
+    let line = service
+        .await_line(|line| line.starts_with("listening on"))
+        .await;
+    let address = line.rsplit('/').next().unwrap().to_owned();
+    let shown = |series: &str| {
+        let (_, answer) = get(&address, "/metrics");
+        let line = answer.lines().find(|line| line.starts_with(series));
+        line.is_some_and(|line| !line.ends_with(" 0"))
+    };
+
+    let refused = r#"redlock_acquisitions_total{section="stock.reserve",outcome="contended"}"#;
+    await_state("a contended key", || shown(refused)).await;
+    cluster[0].kill();
+    let node = format!("127.0.0.1:{}", cluster[0].port());
+    let state = |state: &str| format!(r#"redlock_node_state{{node="{node}",state="{state}"}}"#);
+    await_state("a killed node", || shown(&state("down"))).await;
+    cluster[0].restart();
+    await_state("a quarantine", || shown(&state("quarantined"))).await;
+    let text = fs::read_to_string(log.path()).unwrap();
+    assert!(text.contains(&format!("{node} is unreachable")), "{text}");
+    assert!(text.contains(&format!("{node} was restarted")), "{text}");
+
+    let (_, answer) = get(&address, "/metrics");
+    let served = metrics_in(&answer);
+    for file in ["grafana.json", "alerts.yml"] {
+        let text = fs::read_to_string(format!("{folder}/{file}")).unwrap();
+        let named = metrics_in(&text);
+        let unknown: Vec<_> = named.difference(&served).collect();
+        assert!(
+            !named.is_empty() && unknown.is_empty(),
+            "{file}: {unknown:?}"
+        );
+    }
+
+    service.terminate();
+    service.await_line(|line| line == "shut down").await;
+    service.wait_success();
+    cluster[1].assert_free("stock:lamp");
 }

@@ -18,6 +18,14 @@ pub enum Action {
         /// What to call it.
         connection: ConnectionId,
     },
+    /// Hand in all that has come from the node by now; answered by `Silent` after that. Something is
+    /// overdue, and it is open whether the node is late or its client.
+    Listen {
+        /// The node.
+        node: NodeId,
+        /// The connection, or the attempt to make one.
+        connection: ConnectionId,
+    },
     /// Give up the connection, or the attempt to make one. Not answered.
     Disconnect {
         /// The node.
@@ -65,6 +73,9 @@ pub enum Answer {
         deadline: Instant,
         /// The fencing token of this section.
         token: Token,
+        /// How often the nodes were asked for the lock on its behalf: none if it was handed over within
+        /// a turn. Of several keys, for all of them together; of permits, for the one that was given.
+        attempts: u32,
     },
     /// The lock was not acquired; the section is forgotten.
     Refused(Refusal),
@@ -93,6 +104,8 @@ pub struct Refusal {
     pub verdicts: Vec<Verdict>,
     /// Of a section with several keys, the one that could not be had; `None` if there is only one.
     pub key: Option<Arc<str>>,
+    /// How often the nodes were asked for the lock on its behalf.
+    pub attempts: u32,
 }
 
 /// The cause of a refusal.
@@ -284,6 +297,7 @@ impl Refusal {
             cause,
             verdicts: Vec::new(),
             key: None,
+            attempts: 0,
         }
     }
 

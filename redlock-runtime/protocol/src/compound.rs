@@ -40,6 +40,8 @@ pub(crate) struct Compound {
     /// How often a key was refused.
     failures: u32,
     raises: u32,
+    /// Of all parts so far.
+    attempts: u32,
     /// The holder has asked for a fresh lease.
     is_extending: bool,
     release: Release,
@@ -132,6 +134,7 @@ impl Compound {
             state: State::Asking,
             failures: 0,
             raises: 0,
+            attempts: 0,
             is_extending: false,
             release: Release::Released,
             steps: Vec::new(),
@@ -234,7 +237,12 @@ impl Compound {
         (now, random): (Instant, u128),
     ) {
         match answer {
-            Answer::Granted { deadline, token } => {
+            Answer::Granted {
+                deadline,
+                token,
+                attempts,
+            } => {
+                self.attempts += attempts;
                 self.parts[part].stage = Stage::Held {
                     deadline,
                     token,
@@ -250,6 +258,7 @@ impl Compound {
                 }
             }
             Answer::Refused(refusal) => {
+                self.attempts += refusal.attempts;
                 self.parts[part].stage = Stage::Idle;
                 self.on_failed(part, refusal, (now, random));
             }
@@ -331,13 +340,18 @@ impl Compound {
             self.steps.push(Step::Tell { part, what });
         }
         self.state = State::Held;
-        self.answer(Answer::Granted { deadline, token });
+        self.answer(Answer::Granted {
+            deadline,
+            token,
+            attempts: self.attempts,
+        });
     }
 
     /// One could not be had, or was lost before all were there.
     fn on_failed(&mut self, part: usize, refusal: Refusal, (now, random): (Instant, u128)) {
         let refusal = Refusal {
             key: Some(Arc::clone(&self.parts[part].key)),
+            attempts: self.attempts,
             ..refusal
         };
         if now >= self.wait_until || refusal.cause == Cause::Stopped {

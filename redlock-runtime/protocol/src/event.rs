@@ -88,6 +88,13 @@ pub enum Event {
         /// Why, in words for operators.
         reason: Arc<str>,
     },
+    /// What had come from the node when it was listened to has been handed in.
+    Silent {
+        /// The node.
+        node: NodeId,
+        /// The connection.
+        connection: ConnectionId,
+    },
     /// Nothing new is taken on. Answered by `Drained`, after `timeout` at the latest. A second one
     /// can bring the end forward, not put it off.
     Shutdown {

@@ -14,8 +14,8 @@ pub struct Env {
 /// What holds for all locks of one node set.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// A connection must be made within this time, and a connected node that owes an answer for as
-    /// long is disconnected.
+    /// A connection must be made within this time, and a connected node that owes an answer and gives
+    /// none for as long is disconnected.
     pub silence_limit: Duration,
     /// Whether a node may vote that drops keys when memory runs out.
     pub may_evict: bool,

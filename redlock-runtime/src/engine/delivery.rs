@@ -3,12 +3,14 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
+    time::Duration,
 };
 
-use redlock_protocol::{NodeState, Refusal, Release, Verdict};
+use redlock_protocol::{Instant, NodeState, Refusal, Release, Verdict};
 use tokio::sync::{oneshot, watch};
 
 use super::status::Status;
+use crate::observe::{Observer, Over};
 
 /// Who asks for a lock, and what came of it.
 pub(super) type Acquiring = oneshot::Sender<Result<(), Refusal>>;
@@ -25,9 +27,23 @@ pub(super) enum Delivery {
     /// There is no answer.
     Unheard(Option<Acquiring>, Vec<Extending>),
     /// A lease is over.
-    Over(Arc<Status>),
+    Over(Arc<Status>, Arc<Observer>),
+    /// A lease was extended; with little left of it, if it was late.
+    Renewed(Arc<Status>, Arc<Observer>, Option<Duration>),
     /// A node's state has changed.
-    Nodes(watch::Sender<Vec<Option<NodeState>>>),
+    Nodes(
+        watch::Sender<Vec<Option<NodeState>>>,
+        Arc<Observer>,
+        Instant,
+    ),
+    /// The metrics of the nodes are to be set.
+    #[cfg(feature = "metrics")]
+    Gauges(
+        watch::Sender<Vec<Option<NodeState>>>,
+        Vec<Option<Duration>>,
+        Arc<Observer>,
+        Instant,
+    ),
 }
 
 /// Wakers are code of others: one that panics harms neither the engine nor the caller that works for it.
@@ -44,8 +60,24 @@ impl Delivery {
             Self::Extended(extending, result) => drop(extending.send(result)),
             Self::Released(releasing, release) => drop(releasing.send(release)),
             Self::Unheard(acquiring, extending) => drop((acquiring, extending)),
-            Self::Over(status) => status.tell_end(),
-            Self::Nodes(states) => states.send_modify(|_| ()),
+            Self::Over(status, observer) => {
+                status.tell_end();
+                if let Some(loss) = status.loss() {
+                    observer.over(&status.subject, status.token(), Over::of(loss));
+                }
+            }
+            Self::Renewed(status, observer, late) => {
+                observer.renewed(&status.subject, status.token(), late);
+            }
+            Self::Nodes(states, observer, now) => {
+                states.send_modify(|_| ());
+                observer.nodes_changed(|| states.borrow().clone(), now);
+            }
+            #[cfg(feature = "metrics")]
+            Self::Gauges(states, round_trips, observer, now) => {
+                let states = states.borrow().clone();
+                observer.nodes_are(states, &round_trips, now);
+            }
         }
     }
 }

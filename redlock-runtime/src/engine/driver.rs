@@ -5,11 +5,12 @@ use std::{
     fmt,
     sync::Arc,
     task::Context,
+    time::Duration,
 };
 
 use redlock_protocol::{
-    Action, Answer, Event, Instant, Loss, NodeId, NodeState, Order, Protocol, Release, SectionId,
-    ShutdownError,
+    Action, Answer, Event, Instant, LockParams, Loss, NodeId, NodeState, Order, Protocol, Release,
+    SectionId, ShutdownError,
 };
 use tokio::sync::{oneshot, watch};
 
@@ -21,7 +22,14 @@ use super::{
 };
 #[cfg(feature = "test-util")]
 use crate::node::FaultyLink;
-use crate::node::{Memory, Server, Target};
+use crate::{
+    node::{Memory, Server, Target},
+    observe::Observer,
+};
+
+/// How often the metrics of the nodes are set at the most.
+#[cfg(feature = "metrics")]
+const GAUGE_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) struct Driver {
     protocol: Protocol,
@@ -33,6 +41,10 @@ pub(super) struct Driver {
     pub(super) intake: Vec<Command>,
     deliveries: Vec<Delivery>,
     node_states: watch::Sender<Vec<Option<NodeState>>>,
+    observer: Arc<Observer>,
+    /// When the metrics of the nodes are set next, if there is anything to do then.
+    #[cfg(feature = "metrics")]
+    gauges_at: Instant,
     callers: HashMap<SectionId, Caller>,
     /// What memory nodes have answered.
     answered: VecDeque<Event>,
@@ -53,6 +65,21 @@ struct Caller {
     acquiring: Option<Acquiring>,
     extending: Vec<Extending>,
     releasing: Option<oneshot::Sender<Release>>,
+    /// If it is renewed, with how little left of the lease that is late.
+    late: Option<Duration>,
+}
+
+impl Caller {
+    fn new(status: Arc<Status>, answer: Acquiring, params: &LockParams) -> Self {
+        let slack = |every| params.lease.saturating_sub(every);
+        Self {
+            status,
+            acquiring: Some(answer),
+            extending: Vec::new(),
+            releasing: None,
+            late: params.renew.map(|every| slack(every) / 2),
+        }
+    }
 }
 
 impl Driver {
@@ -61,6 +88,7 @@ impl Driver {
         clock: Clock,
         nodes: Vec<Target>,
         node_states: watch::Sender<Vec<Option<NodeState>>>,
+        observer: Arc<Observer>,
     ) -> Self {
         let start = |(index, target)| match target {
             Target::Memory(memory) => Node::Memory(memory),
@@ -78,6 +106,9 @@ impl Driver {
             intake: Vec::new(),
             deliveries: Vec::new(),
             node_states,
+            observer,
+            #[cfg(feature = "metrics")]
+            gauges_at: Instant::from_nanos(0),
             callers: HashMap::new(),
             answered: VecDeque::new(),
             shutdowns: Vec::new(),
@@ -192,12 +223,7 @@ impl Driver {
                 status,
                 answer,
             } => {
-                let caller = Caller {
-                    status,
-                    acquiring: Some(answer),
-                    extending: Vec::new(),
-                    releasing: None,
-                };
+                let caller = Caller::new(status, answer, &params);
                 self.callers.insert(section, caller);
                 self.handle(match keys {
                     Keys::One(key) => Event::Ask {
@@ -254,8 +280,25 @@ impl Driver {
     /// Reads the clock for every event anew: a reply must not be dated back to the start of the
     /// batch it came in, or it could extend a lease that has run out.
     fn handle(&mut self, event: Event) {
-        self.protocol.handle(event, self.clock.now());
+        let now = self.clock.now();
+        self.protocol.handle(event, now);
         self.carry_out();
+        #[cfg(feature = "metrics")]
+        if self.gauges_at <= now {
+            self.gauge(now);
+        }
+    }
+
+    /// Has the metrics of the nodes set: for recorders that are installed late, and because round trips
+    /// change all the time.
+    #[cfg(feature = "metrics")]
+    fn gauge(&mut self, now: Instant) {
+        self.gauges_at = now.after(GAUGE_EVERY);
+        let round_trip = |node| self.protocol.round_trip(NodeId(node));
+        let round_trips = (0..self.nodes.len()).map(round_trip).collect();
+        let (states, observer) = (self.node_states.clone(), Arc::clone(&self.observer));
+        let delivery = Delivery::Gauges(states, round_trips, observer, now);
+        self.deliveries.push(delivery);
     }
 
     fn carry_out(&mut self) {
@@ -285,6 +328,16 @@ impl Driver {
                     self.answered.extend(link.take_due());
                 }
             },
+            Action::Listen { node, connection } => match &mut self.nodes[node.0] {
+                Node::Redis(server) => server.listen(),
+                // What it has said by now has been handed in.
+                Node::Memory(_) => self.answered.push_back(Event::Silent { node, connection }),
+                #[cfg(feature = "test-util")]
+                Node::Faulty(link) => {
+                    self.answered.extend(link.take_due());
+                    self.answered.push_back(Event::Silent { node, connection });
+                }
+            },
             Action::Disconnect { node } => match &mut self.nodes[node.0] {
                 Node::Redis(server) => server.disconnect(),
                 Node::Memory(_) => {}
@@ -298,8 +351,11 @@ impl Driver {
                     states[node.0] = Some(state);
                     false
                 });
-                let delivery = Delivery::Nodes(self.node_states.clone());
+                let (states, observer) = (self.node_states.clone(), Arc::clone(&self.observer));
+                let delivery = Delivery::Nodes(states, observer, self.clock.now());
                 self.deliveries.push(delivery);
+                #[cfg(feature = "metrics")]
+                self.gauge(self.clock.now());
             }
             Action::Drained(left) => self.drained = Some(left),
         }
@@ -332,8 +388,12 @@ impl Driver {
         };
         let deliveries = &mut self.deliveries;
         match answer {
-            Answer::Granted { deadline, token } => {
-                caller.status.grant(deadline, token);
+            Answer::Granted {
+                deadline,
+                token,
+                attempts,
+            } => {
+                caller.status.grant(deadline, token, attempts);
                 let acquiring = caller.acquiring.take();
                 deliveries.extend(acquiring.map(|to| Delivery::Acquired(to, Ok(()))));
             }
@@ -343,6 +403,14 @@ impl Driver {
                 self.forget(section);
             }
             Answer::Extended { deadline } => {
+                if self.observer.is_on() {
+                    let left = caller.status.deadline().since(self.clock.now());
+                    let is_longer = deadline > caller.status.deadline();
+                    let is_late = caller.late.is_some_and(|late| is_longer && left < late);
+                    let (status, observer) = (Arc::clone(&caller.status), &self.observer);
+                    let late = is_late.then_some(left);
+                    deliveries.push(Delivery::Renewed(status, Arc::clone(observer), late));
+                }
                 caller.status.hold_until(deadline);
                 let extending = caller.extending.drain(..);
                 deliveries.extend(extending.map(|to| Delivery::Extended(to, Ok(()))));
@@ -354,7 +422,8 @@ impl Driver {
             }
             Answer::Over(loss) => {
                 if caller.status.end_untold(loss) {
-                    deliveries.push(Delivery::Over(Arc::clone(&caller.status)));
+                    let (status, observer) = (Arc::clone(&caller.status), &self.observer);
+                    deliveries.push(Delivery::Over(status, Arc::clone(observer)));
                 }
                 let extending = std::mem::take(&mut caller.extending);
                 deliveries.push(Delivery::Unheard(None, extending));

@@ -40,7 +40,7 @@ pub(crate) use self::{
     command::{Keys, Stopped},
     status::Status,
 };
-use crate::node::Target;
+use crate::{node::Target, observe::Observer};
 
 /// How long releases are still carried out after the last handle of an engine is gone.
 const LAST_RELEASES: Duration = Duration::from_secs(1);
@@ -49,6 +49,7 @@ const LAST_RELEASES: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) nodes: Vec<Target>,
+    pub(crate) observer: Arc<Observer>,
     pub(crate) settings: Settings,
     /// Where to run, if not on a thread of its own.
     pub(crate) runtime: Option<Handle>,
@@ -123,7 +124,8 @@ impl Engine {
         let do_callers_work = own_thread && config.nodes.iter().all(Target::works_anywhere);
         let engine_clock = clock.clone();
         let start = move || {
-            let driver = Driver::new(protocol, engine_clock.clone(), config.nodes, node_states);
+            let (nodes, observer) = (config.nodes, config.observer);
+            let driver = Driver::new(protocol, engine_clock.clone(), nodes, node_states, observer);
             Arc::new(Combiner::new(driver, engine_clock, do_callers_work))
         };
         let combiner = match config.runtime {

@@ -4,13 +4,15 @@
 use std::{
     sync::{
         OnceLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use redlock_protocol::{Instant, Loss, Mode, Token};
 use tokio::sync::Notify;
+
+use crate::observe::Subject;
 
 /// One lease's state, shared by the engine, the guard and its views.
 #[derive(Debug, Default)]
@@ -21,9 +23,12 @@ pub(crate) struct Status {
     pub(crate) extends_to: Option<Duration>,
     /// Whether others can have the lock at the same time.
     pub(crate) mode: Mode,
+    pub(crate) subject: Subject,
     /// Nanoseconds on the engine's clock; zero before the lock is held.
     deadline: AtomicU64,
     token: AtomicU64,
+    /// How often the nodes were asked before it was held.
+    attempts: AtomicU32,
     loss: OnceLock<Loss>,
     released: AtomicBool,
     /// Somebody beside the holder waits for its end, and so for the release.
@@ -36,23 +41,31 @@ impl Status {
         name: Option<&'static str>,
         extends_to: Option<Duration>,
         mode: Mode,
+        subject: Subject,
     ) -> Self {
         Self {
             name,
             extends_to,
             mode,
+            subject,
             ..Self::default()
         }
     }
 
-    pub(crate) fn grant(&self, deadline: Instant, token: Token) {
+    pub(crate) fn grant(&self, deadline: Instant, token: Token, attempts: u32) {
         self.token.store(token.0, Ordering::Release);
+        self.attempts.store(attempts, Ordering::Relaxed);
         self.hold_until(deadline);
     }
 
     /// The fencing token; of use once the lock is held.
     pub(crate) fn token(&self) -> Token {
         Token(self.token.load(Ordering::Acquire))
+    }
+
+    /// The token, and how often the nodes were asked for the lock.
+    pub(crate) fn granted(&self) -> (Token, u32) {
+        (self.token(), self.attempts.load(Ordering::Relaxed))
     }
 
     /// The lease runs until `deadline`; a later call never makes it shorter.

@@ -4,7 +4,8 @@
 //! |---|---|
 //! | [`choosing`] | How long should `expire` and `wait` be? When do I need `renew`? How many servers? |
 //! | [`servers`] | Which servers and managed services can be nodes? What must their users be allowed to do? |
-//! | [`operating`] | How do I restart, replace and monitor the servers? What do I do about a lock that seems stuck? |
+//! | [`operating`] | How do I restart and replace the servers? What do I do about a lock that seems stuck? |
+//! | [`monitoring`] | What can I watch, and what should alert me? |
 //! | [`testing`](mod@testing) | How do I test code that locks: contention, a lost lock, time, outages? |
 //! | [`migrating`] | What changes for code that uses Redisson, ShedLock, redsync or rslock? |
 //! | [`faq`] | Is Redlock safe? Why not a database, etcd or ZooKeeper? |
@@ -19,6 +20,9 @@ pub mod servers {}
 
 #[doc = include_str!("operating.md")]
 pub mod operating {}
+
+#[doc = include_str!("monitoring.md")]
+pub mod monitoring {}
 
 // Its examples are tests, which run in a test program.
 #[cfg(not(doctest))]

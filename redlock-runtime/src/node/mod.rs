@@ -79,6 +79,9 @@ pub(crate) struct Server {
     /// Of the last session.
     refused: Refused,
     has_work: bool,
+    /// It is being found out whether something has come. Done once the runtime has looked at the sockets,
+    /// which it does after tasks that let others run.
+    listening: Option<BoxFuture<'static, ()>>,
 }
 
 enum State {
@@ -99,6 +102,7 @@ impl Server {
             state: State::Idle,
             refused: Refused::new(),
             has_work: false,
+            listening: None,
         }
     }
 
@@ -113,6 +117,13 @@ impl Server {
     /// Gives up the connection, or the attempt to make one.
     pub(crate) fn disconnect(&mut self) {
         self.state = State::Idle;
+        self.listening = None;
+    }
+
+    /// Takes in all that has come by now, and then says so.
+    pub(crate) fn listen(&mut self) {
+        self.listening = Some(Box::pin(tokio::task::yield_now()));
+        self.has_work = true;
     }
 
     /// Takes a request on, to be sent once the node is polled. Without a connection it is passed over:
@@ -134,10 +145,29 @@ impl Server {
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, events: &mut Vec<Event>) {
         self.has_work = false;
         let node = self.node;
+        let looked = self
+            .listening
+            .take_if(|looks| looks.poll_unpin(cx).is_ready());
+        let is_left = self.poll_state(cx, events);
+        if looked.is_none() {
+            return;
+        }
+        match self.state {
+            State::Open(..) if is_left => self.listen(),
+            State::Opening(connection, _) | State::Open(connection, _) => {
+                events.push(Event::Silent { node, connection });
+            }
+            State::Idle => {}
+        }
+    }
+
+    /// True if something may have come that was not taken in.
+    fn poll_state(&mut self, cx: &mut Context<'_>, events: &mut Vec<Event>) -> bool {
+        let node = self.node;
         if let State::Opening(connection, opening) = &mut self.state {
             let connection = *connection;
             let Poll::Ready(opened) = opening.poll_unpin(cx) else {
-                return;
+                return false;
             };
             match opened {
                 Ok(opened) => {
@@ -150,22 +180,30 @@ impl Server {
                     let session = Session::new(opened.wire, refused).in_term(opened.term);
                     self.state = State::Open(connection, Box::new(session));
                 }
-                Err(reason) => return self.break_off(connection, reason, events),
+                Err(reason) => {
+                    self.break_off(connection, reason, events);
+                    return false;
+                }
             }
         }
-        if let State::Open(connection, session) = &mut self.state {
-            let connection = *connection;
-            if let Err(reason) = session.poll(node, &self.hash, cx, events) {
+        let State::Open(connection, session) = &mut self.state else {
+            return false;
+        };
+        let connection = *connection;
+        match session.poll(node, &self.hash, cx, events) {
+            Ok(is_left) => is_left,
+            Err(reason) => {
                 self.refused = session.refused();
                 self.break_off(connection, reason, events);
+                false
             }
         }
     }
 
     /// It is to be polled within the runtime of the engine: a connection is made there, and can be used
-    /// anywhere.
+    /// anywhere; and sockets are looked at there.
     pub(crate) const fn needs_runtime(&self) -> bool {
-        matches!(self.state, State::Opening(..))
+        matches!(self.state, State::Opening(..)) || self.listening.is_some()
     }
 
     /// The same outside the runtime of the engine. What needs that is left for later.

@@ -13,6 +13,7 @@ use std::{
 
 use redis::Value;
 use redlock_protocol::{Event, NodeId, Reply, Request, RequestId};
+use tokio::task::coop::has_budget_remaining;
 
 use super::{
     connection, reply,
@@ -213,10 +214,8 @@ impl Session {
                 }
             }
             answer if reply::lacks_script(&answer) => {
+                // All of these are votes.
                 self.unknown.push(Script::ForMany(mem::discriminant(&kind)));
-                if !asked.iter().any(|(_, body)| script::is_vote(body)) {
-                    return self.write_many(kind, asked, hash);
-                }
                 for (request, _) in asked {
                     tell(request, Reply::NotAdmitted);
                 }
@@ -242,24 +241,26 @@ impl Session {
         }
     }
 
-    /// Fails with a reason when the connection has broken.
+    /// True if replies may have come that were not read. Fails with a reason when the connection has
+    /// broken.
     pub(super) fn poll(
         &mut self,
         node: NodeId,
         hash: &str,
         cx: &mut Context<'_>,
         events: &mut Vec<Event>,
-    ) -> Result<(), Arc<str>> {
+    ) -> Result<bool, Arc<str>> {
         self.write_together(hash);
         let written = self.wire.poll_write(cx);
         let most = events.len() + MOST_AT_ONCE;
+        let mut has_replied = false;
         for _ in 0..MOST_AT_ONCE {
             if events.len() >= most {
                 break;
             }
             let Poll::Ready(value) = self.wire.poll_value(cx) else {
                 // What the server said before the connection broke has been read.
-                return written;
+                return written.map(|()| !has_budget_remaining());
             };
             let value = value.inspect_err(|reason| {
                 if let Some(Owed::Many(kind, _)) = self.owed.front()
@@ -281,6 +282,7 @@ impl Session {
                     events.extend(keys.map(|key| Event::Changed { node, key }));
                 }
                 answer => {
+                    has_replied = true;
                     let owed = self.owed.pop_front();
                     let others = self.owed.len();
                     match owed {
@@ -299,6 +301,7 @@ impl Session {
             }
         }
         cx.waker().wake_by_ref();
-        Ok(())
+        // A server that says this much by itself is not waited for.
+        Ok(has_replied)
     }
 }

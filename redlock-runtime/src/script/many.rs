@@ -4,7 +4,7 @@
 use redlock_protocol::{AdmissionId, Mode, Request, fingerprint, stripe};
 
 use super::{
-    source::{EXTEND_MANY, RELEASE_MANY, run},
+    source::{EXTEND_MANY, run},
     word::{
         Command,
         Word::{Number, Owner, Text},
@@ -17,8 +17,6 @@ use super::{
 pub(crate) enum Kind {
     /// Extensions without tokens, of locks that are not shared.
     Extend(AdmissionId),
-    /// The same for releases of keys that do not stay.
-    Release,
     /// Reads of keys that should be there. A key that is gone has to be read once more: `MGET` does not
     /// tell it from one of another type.
     Watch,
@@ -33,11 +31,6 @@ pub(crate) const fn kind(request: &Request) -> Option<Kind> {
             admission,
             ..
         } => Some(Kind::Extend(*admission)),
-        Request::Release {
-            mode: Mode::Exclusive,
-            keep: None,
-            ..
-        } => Some(Kind::Release),
         Request::Watch { owner: Some(_), .. } => Some(Kind::Watch),
         _ => None,
     }
@@ -51,9 +44,7 @@ pub(crate) fn command_for_many<'a>(
     with_source: bool,
 ) -> Command<'a> {
     let keys = requests.clone().filter_map(|request| match request {
-        Request::Extend { key, .. } | Request::Release { key, .. } | Request::Watch { key, .. } => {
-            Some(&**key)
-        }
+        Request::Extend { key, .. } | Request::Watch { key, .. } => Some(&**key),
         _ => None,
     });
     let mut command = match kind {
@@ -62,7 +53,6 @@ pub(crate) fn command_for_many<'a>(
             command.extend(keys.map(Text));
             return command;
         }
-        Kind::Release => run(&RELEASE_MANY, with_source, &keys.collect::<Vec<_>>()),
         Kind::Extend(admission) => {
             let keys: Vec<_> = keys.chain([hash]).collect();
             let mut command = run(&EXTEND_MANY, with_source, &keys);
@@ -71,22 +61,21 @@ pub(crate) fn command_for_many<'a>(
         }
     };
     for request in requests {
-        match request {
-            Request::Extend {
-                key,
-                owner,
-                ttl,
-                spare,
-                ..
-            } => command.extend([
+        if let Request::Extend {
+            key,
+            owner,
+            ttl,
+            spare,
+            ..
+        } = request
+        {
+            command.extend([
                 Owner(*owner),
                 millis(*ttl),
                 millis(ttl.saturating_add(*spare)),
                 Number(stripe(key)),
                 Number(fingerprint(key)),
-            ]),
-            Request::Release { owner, .. } => command.push(Owner(*owner)),
-            _ => {}
+            ]);
         }
     }
     command

@@ -81,7 +81,6 @@ pub(super) static PROBE: LazyLock<Source> = source!("record.lua", "probe.lua");
 pub(super) static REPORT_LOSS: LazyLock<Source> = source!("record.lua", "report_loss.lua");
 pub(super) static ADMIT: LazyLock<Source> = source!("record.lua", "admit.lua");
 pub(super) static EXTEND_MANY: LazyLock<Source> = source!("extend_many.lua");
-pub(super) static RELEASE_MANY: LazyLock<Source> = source!("release_many.lua");
 
 /// A script's text, and the digest by which a server that has it knows it.
 pub(super) struct Source {
@@ -115,7 +114,6 @@ pub(crate) fn load_all() -> Vec<Command<'static>> {
         &REPORT_LOSS,
         &ADMIT,
         &EXTEND_MANY,
-        &RELEASE_MANY,
     ];
     let load = |script: &'static LazyLock<Source>| words(["SCRIPT", "LOAD", script.text]);
     scripts.map(load).into()

@@ -10,6 +10,9 @@
 //!   was asked for: [`tokens::rounds`]. Hand-outs rise: [`tokens::turns`].
 //! - *Quarantine*, in discrete time: two clients never hold the lock together, whatever nodes forget:
 //!   [`quarantine`].
+//! - *Sharing*, in discrete time: no client has the lock beside a writer: [`sharing`].
+//! - *Fair* locks, without any clock: nobody has the lock before one that came first and has told the node
+//!   that keeps the order: [`fair`].
 //!
 //! Nodes, messages and clients are models, as small as they can be. What follows from the replies is
 //! decided by the protocol's own code: `Numbers`, `Block`, `majority`, `Readings`.
@@ -18,8 +21,10 @@
 //! has that name, and prints the course by which a mutant is found. The last line is JSON. The exit status is 1 if a rule is broken that is not meant to be, or
 //! if a mutant is not found that can be.
 
+mod fair;
 mod quarantine;
 mod search;
+mod sharing;
 mod tokens;
 mod trial;
 mod walk;
@@ -46,12 +51,16 @@ fn main() -> ExitCode {
 fn courses() -> Vec<Trial> {
     let mut courses = tokens::courses::courses();
     courses.extend(quarantine::courses::courses());
+    courses.extend(sharing::courses::courses());
+    courses.extend(fair::courses::courses());
     courses
 }
 
 fn mutants() -> Vec<Trial> {
     let mut mutants = tokens::courses::mutants();
     mutants.extend(quarantine::courses::mutants());
+    mutants.extend(sharing::courses::mutants());
+    mutants.extend(fair::courses::mutants());
     mutants
 }
 

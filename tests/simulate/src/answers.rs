@@ -23,7 +23,12 @@ impl World {
             return self.violation(Rule::Answer, what);
         }
         match (answer, stage) {
-            (Answer::Granted { deadline, token }, Stage::Asking { by }) => {
+            (
+                Answer::Granted {
+                    deadline, token, ..
+                },
+                Stage::Asking { by },
+            ) => {
                 self.clients[client].tasks[task].token = token;
                 self.find_slot(client, task, token);
                 self.on_token(client, task, token);

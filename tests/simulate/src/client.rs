@@ -215,6 +215,12 @@ impl World {
             trace!(self, "client {client} -> {action:?}");
             match action {
                 Action::Connect { node, connection } => self.connect(client, node, connection),
+                Action::Listen { node, connection } => {
+                    let one = &mut self.clients[client];
+                    let now = Instant::from_nanos(one.clock.read(self.now));
+                    let silent = Event::Silent { node, connection };
+                    one.protocol.handle(silent, now);
+                }
                 Action::Disconnect { node } => self.disconnect(client, node),
                 Action::Send(order) => self.send_order(client, order),
                 Action::Answer { section, answer } => self.answer(client, section, answer),
@@ -231,8 +237,9 @@ impl World {
     fn send_order(&mut self, client: usize, order: Order) {
         let is_admission = matches!(order.body, Request::Admit { .. });
         let is_cut_off = is_admission && self.is_cut_off(client, order.node.0);
+        let has_choice = self.has_choice(client);
         let one = &mut self.clients[client];
-        one.costs.on_send(&order);
+        one.costs.on_send(&order, has_choice);
         self.queue_at(&order);
         let one = &mut self.clients[client];
         let sender = Sender {

@@ -111,10 +111,27 @@ impl World {
             self.tally.storms += 1;
             self.storm_winners = 0;
             let within = self.random.pick(&[0, MILLI / 20, MILLI]);
+            self.silence_one();
             self.send_errands(1, within);
             self.run_to_rest();
             self.check_storm(self.clients.len() * self.plan.fleet.tasks);
         }
+    }
+
+    /// A storm may come while a node does not reply: if no client is cut off from another one, and there is
+    /// time to wait for it several times.
+    fn silence_one(&mut self) {
+        let nodes = self.nodes.len();
+        let is_short = self.plan.lease < 320 * MILLI;
+        if nodes < 3 || is_short || self.plan.half_open_at_last || self.random.chance(500) {
+            return;
+        }
+        let node = self.random.index(nodes);
+        let until = self.now + self.plan.lease;
+        trace!(self, "!! node {node} is silent");
+        self.nodes[node].silent_until = until;
+        self.nodes[node].troubled = until;
+        self.agenda.at(until, Happening::Speak { node });
     }
 
     /// Every caller is to ask for so many keys.

@@ -86,8 +86,98 @@ mod with_axum {
     }
 }
 
+/// Handlers that return the error itself, and a layer around one that knows of no lock.
+mod with_features {
+    use axum::Router;
+    use axum::body::{Body, to_bytes};
+    use axum::extract::Path;
+    use axum::http::{Request, StatusCode, header::RETRY_AFTER};
+    use axum::response::Response;
+    use axum::routing::{get, post};
+    use redlock_runtime::{LockError, LockLayer, redis_lock};
+    use tower::ServiceExt;
+
+    use super::{assert_all_released, assert_held, install};
+
+    #[redis_lock(key = "axum:order:{id}")]
+    async fn pay(Path(id): Path<u64>) -> Result<String, LockError> {
+        assert_held("axum:order:7").await;
+        Ok(format!("{id} is paid"))
+    }
+
+    async fn statement() -> &'static str {
+        assert_held("tower:/statement").await;
+        "the statement"
+    }
+
+    async fn app() -> Router {
+        let redlock = install().await;
+        let by_path = LockLayer::new(move |request: &Request<Body>| {
+            let path = request.uri().path();
+            (path != "/free").then(|| redlock.lock(format!("tower:{path}")))
+        });
+        Router::new()
+            .route("/statement", get(statement))
+            .route("/free", get(async || "free"))
+            .layer(by_path)
+            .route("/orders/{id}", post(pay))
+    }
+
+    async fn answer(request: Request<Body>) -> (Response, String) {
+        let mut answer = app().await.oneshot(request).await.unwrap();
+        let body = std::mem::take(answer.body_mut());
+        let text = to_bytes(body, 1000).await.unwrap().to_vec();
+        (answer, String::from_utf8(text).unwrap())
+    }
+
+    /// How a refused request is answered, in both ways.
+    #[track_caller]
+    fn assert_contended(answer: &Response) {
+        assert_eq!(answer.status(), StatusCode::CONFLICT);
+        // A guess, and not the whole lease.
+        assert_eq!(answer.headers()[RETRY_AFTER], "1");
+        let error = answer.extensions().get();
+        assert!(matches!(error, Some(LockError::Contended(_))), "{error:?}");
+    }
+
+    #[tokio::test]
+    async fn an_error_that_is_a_response() {
+        let request = || Request::post("/orders/7").body(Body::empty()).unwrap();
+        assert_eq!(answer(request()).await.1, "7 is paid");
+        assert_all_released().await;
+
+        let other = install()
+            .await
+            .lock("axum:order:7")
+            .acquire()
+            .await
+            .unwrap();
+        let (refused, text) = answer(request()).await;
+        assert_contended(&refused);
+        // Neither key nor server.
+        assert_eq!(text, "another request is being worked on; try again later");
+        drop(other);
+    }
+
+    #[tokio::test]
+    async fn a_layer_that_locks_by_the_request() {
+        let request = |path| Request::get(path).body(Body::empty()).unwrap();
+        assert_eq!(answer(request("/statement")).await.1, "the statement");
+        assert_all_released().await;
+
+        let other = install().await.lock("tower:/statement");
+        let other = other.acquire().await.unwrap();
+        let (refused, text) = answer(request("/statement")).await;
+        assert_contended(&refused);
+        assert_eq!(text, "");
+        assert_eq!(answer(request("/free")).await.1, "free");
+        drop(other);
+    }
+}
+
 mod with_actix {
-    use actix_web::{App, Result, error::ErrorConflict, get, put, test, web};
+    use actix_web::http::{StatusCode, header::RETRY_AFTER};
+    use actix_web::{App, Result, get, put, test, web};
     use redlock_runtime::redis_lock;
 
     use super::{Mutex, assert_all_released, assert_held, install};
@@ -98,7 +188,7 @@ mod with_actix {
     }
 
     #[get("/users/{user_id}/{friend}")]
-    #[redis_lock(key = "actix:user:{path.0}", on_error = |error| Err(ErrorConflict(error)))]
+    #[redis_lock(key = "actix:user:{path.0}")]
     async fn index(
         path: web::Path<(u32, String)>,
         data: web::Data<AppStateWithCounter>,
@@ -109,7 +199,7 @@ mod with_actix {
         Ok(format!("Welcome {friend}, user_id {user_id}!"))
     }
 
-    #[redis_lock(key = "actix:put:{user_id}", on_error = |error| Err(ErrorConflict(error)))]
+    #[redis_lock(key = "actix:put:{user_id}")]
     #[put("/users/{user_id}")]
     async fn above(user_id: web::Path<u32>) -> Result<String> {
         assert_held("actix:put:7").await;
@@ -134,13 +224,18 @@ mod with_actix {
         assert_all_released().await;
         let other = redlock.lock("actix:user:7").acquire().await.unwrap();
         let refused = test::call_service(&app, get()).await;
-        assert_eq!(refused.status(), actix_web::http::StatusCode::CONFLICT);
+        assert_eq!(refused.status(), StatusCode::CONFLICT);
+        assert_eq!(refused.headers().get(RETRY_AFTER).unwrap(), "1");
+        let text = test::read_body(refused).await;
+        assert!(text.starts_with(b"another request"), "{text:?}");
         drop(other);
     }
 }
 
 mod with_tonic {
-    use redlock_runtime::redis_lock;
+    use std::error::Error;
+
+    use redlock_runtime::{LockError, redis_lock};
     use tonic::{Code, Request, Response, Status};
 
     use super::{assert_all_released, assert_held, install};
@@ -169,12 +264,14 @@ mod with_tonic {
     use hello_world::greeter_server::Greeter;
     use hello_world::{HelloReply, HelloRequest};
 
+    const PUSHBACK: &str = "grpc-retry-pushback-ms";
+
     #[derive(Default)]
     struct MyGreeter;
 
     #[tonic::async_trait]
     impl Greeter for MyGreeter {
-        #[redis_lock(key = "tonic:{request.get_ref().name}", on_error = |error| Err(Status::aborted(error.to_string())))]
+        #[redis_lock(key = "tonic:{request.get_ref().name}")]
         async fn say_hello(
             &self,
             request: Request<HelloRequest>,
@@ -199,7 +296,15 @@ mod with_tonic {
         assert_eq!(reply.message, "Hello ann!");
         assert_all_released().await;
         let other = redlock.lock("tonic:ann").acquire().await.unwrap();
-        assert_eq!(call().await.err().unwrap().code(), Code::Aborted);
+        let refused = call().await.err().unwrap();
+        assert_eq!(refused.code(), Code::Aborted);
+        assert_eq!(refused.metadata().get(PUSHBACK).unwrap(), "1000");
+        let source = refused.source().unwrap().downcast_ref();
+        assert!(matches!(source, Some(LockError::Contended(_))));
         drop(other);
+        // No retry would help.
+        let unknown = Status::from(LockError::EmptyKey { placeholder: None });
+        assert_eq!(unknown.code(), Code::InvalidArgument);
+        assert_eq!(unknown.metadata().get(PUSHBACK).unwrap(), "-1");
     }
 }

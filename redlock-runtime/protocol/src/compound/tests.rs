@@ -8,6 +8,7 @@ fn nothing_follows_the_end_of_a_lease() {
     let granted = Answer::Granted {
         deadline: now.after(params.lease),
         token: Token(1),
+        attempts: 1,
     };
     compound.on_answer(0, granted.clone(), None, (now, 0));
     compound.on_answer(1, granted, None, (now, 0));

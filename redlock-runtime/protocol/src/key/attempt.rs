@@ -32,10 +32,6 @@ use crate::{
 /// While one node's word is enough, one in so many attempts asks all nodes.
 const ASKS_ALL_EVERY: u32 = 2;
 
-/// So many attempts that end a split do not wait for silent nodes; the next one does, because they may be
-/// slow and needed.
-const PATIENT_AFTER: u32 = 3;
-
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub(super) waiter: Waiter,
@@ -131,19 +127,20 @@ impl Key {
             params: waiter.params,
             spare,
             block: Some(BlockRequest { proposal, length }),
-            is_repeated: self.is_refused_by_leftovers(cx)
-                || waiter
-                    .split
-                    .is_some_and(|split| split.tries >= PATIENT_AFTER),
+            is_repeated: self.is_refused_by_leftovers(cx),
             in_order: is_fair.then_some((waiter.section, waiter.wait_until)),
         };
         let hedge_delay = cx.nodes.hedge_delay().min(timeout / 4);
         let prompt = if is_fair { timeout / 2 } else { hedge_delay };
         let mut order = cx.nodes.order(&cx.name, prompt, now);
-        if waiter.split.is_some() {
+        let mut patience = hedge_delay;
+        if let Some(split) = waiter.split {
             order.sort_by_key(|&node| self.has_leftover(node));
+            // Silent nodes may be slow and needed, or silent for good. They are waited for as long as it
+            // has been tried already: who waits for them to the end is in the way of all others.
+            patience = patience.max(now.since(split.since));
         }
-        let fanout = Fanout::new(order, hedge_delay);
+        let fanout = Fanout::new(order, patience);
         Round::open(question, fanout, closes_at, cx)
     }
 
@@ -196,6 +193,7 @@ impl Key {
         self.order.on_own_turn();
         attempt.give_up_place(cx);
         let mut held = Held::begin(attempt.claim, &attempt.round, block, cx);
+        attempt.waiter.lost_attempts += 1;
         held.start(attempt.waiter, cx);
         self.front = Front::Held(held);
     }
@@ -255,10 +253,14 @@ impl Key {
             cause,
             verdicts: round.into_verdicts(),
             key: None,
+            attempts: 0,
         };
         if is_split && cx.now() < closes_at {
-            let (until, tries) = (closes_at, 0);
-            let split = split.unwrap_or(Split { until, tries });
+            let split = split.unwrap_or(Split {
+                since: now,
+                until: closes_at,
+                tries: 0,
+            });
             self.end_split(waiter, split, cx);
         } else {
             self.back_off_or_refuse(waiter, cx);
@@ -266,11 +268,20 @@ impl Key {
     }
 
     pub(super) fn back_off_or_refuse(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
+        // It was their attempt as well: see `Key::on_ask`. Another one, of all nodes, would be in the way
+        // of the process that has won this one.
+        while let Some(joined) = self.queue.pop_impatient() {
+            let refusal = self.last_refusal.clone();
+            cx.answer(joined.section, Answer::Refused(refusal));
+        }
         if waiter.goes_on_waiting(cx.now()) {
             return self.back_off(waiter, cx);
         }
         self.front = Front::Free;
-        let refusal = self.last_refusal.clone();
+        let refusal = Refusal {
+            attempts: waiter.lost_attempts,
+            ..self.last_refusal.clone()
+        };
         cx.answer(waiter.section, Answer::Refused(refusal));
     }
 

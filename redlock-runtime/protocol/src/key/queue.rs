@@ -47,12 +47,15 @@ pub(super) struct Queue {
     joined: u64,
     /// So many are to have the key alone.
     exclusive: usize,
+    /// So many do not wait.
+    impatient: usize,
 }
 
 impl Queue {
     pub(super) fn join(&mut self, waiter: Waiter) {
         self.joined += 1;
         self.exclusive += usize::from(waiter.is_exclusive());
+        self.impatient += usize::from(waiter.params.wait.is_zero());
         self.places.insert(waiter.section, self.joined);
         self.ends.insert((waiter.wait_until, self.joined));
         self.waiting.insert(self.joined, waiter);
@@ -90,6 +93,16 @@ impl Queue {
         self.take(place)
     }
 
+    /// Takes out one whose caller does not wait.
+    pub(super) fn pop_impatient(&mut self) -> Option<Waiter> {
+        if self.impatient == 0 {
+            return None;
+        }
+        let mut waiting = self.waiting.iter();
+        let (&place, _) = waiting.find(|(_, waiter)| waiter.params.wait.is_zero())?;
+        self.take(place)
+    }
+
     pub(super) fn next_due(&self) -> Option<Instant> {
         self.ends.first().map(|&(end, _)| end)
     }
@@ -97,6 +110,7 @@ impl Queue {
     fn take(&mut self, place: u64) -> Option<Waiter> {
         let waiter = self.waiting.remove(&place)?;
         self.exclusive -= usize::from(waiter.is_exclusive());
+        self.impatient -= usize::from(waiter.params.wait.is_zero());
         self.places.remove(&waiter.section);
         self.ends.remove(&(waiter.wait_until, place));
         if self.is_empty() {

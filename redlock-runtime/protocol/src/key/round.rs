@@ -10,7 +10,7 @@ use super::question::{Fanout, Kind, Question};
 use crate::{
     action::{Cause, Verdict},
     ask::RoundId,
-    message::{Mode, NodeId, Owner, Reply},
+    message::{NodeId, Owner, Reply},
     rules::{
         ballot::Ballot,
         numbers::Numbers,
@@ -289,12 +289,11 @@ impl Round {
         owners.max_by_key(|&owner| self.held_by(owner))
     }
 
-    /// Readers that keep a reader out, because a process waits to have the key alone, are no owner: none
-    /// of them need have a majority. Only for one that does not wait is that worth another attempt.
+    /// Readers are no owner: none of them need have a majority. Only for one that does not wait is that
+    /// worth another attempt.
     fn held_by(&self, owner: Option<Owner>) -> usize {
         let is_last = self.question.kind == Kind::Acquire { waits: false };
-        let shares = self.question.params.mode == Mode::Shared;
-        if owner == Some(Owner::READERS) && shares && is_last {
+        if owner == Some(Owner::READERS) && is_last {
             return 0;
         }
         let is_theirs = |holder: &&(NodeId, Option<Owner>)| holder.1 == owner;

@@ -159,7 +159,12 @@ impl Held {
         }
         self.sections.push(section);
         self.join_at = cx.now();
-        cx.answer(id, Answer::Granted { deadline, token });
+        let granted = Answer::Granted {
+            deadline,
+            token,
+            attempts: waiter.lost_attempts,
+        };
+        cx.answer(id, granted);
     }
 
     pub(super) const fn is_shared(&self) -> bool {

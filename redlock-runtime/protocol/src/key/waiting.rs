@@ -37,6 +37,7 @@ pub(super) struct Backoff {
 /// Attempts to find one winner among processes that have asked at the same instant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Split {
+    pub(super) since: Instant,
     /// So long they go on.
     pub(super) until: Instant,
     pub(super) tries: u32,

@@ -86,6 +86,15 @@ impl Model {
         })
     }
 
+    /// Which processes wait for this key, and since when: in milliseconds of the node's clock.
+    #[must_use]
+    pub fn places(&self, key: &str) -> Vec<(Process, i64)> {
+        let queue = self.queues.get(key).into_iter().flatten();
+        queue
+            .map(|(&process, place)| (process, place.since))
+            .collect()
+    }
+
     /// Gives a process a place, or takes it away.
     pub(super) fn place(
         &mut self,

@@ -31,6 +31,10 @@ pub(super) struct Link {
     in_flight: VecDeque<InFlight>,
     /// How long the node took for the last reply over this connection.
     delay: Option<Duration>,
+    /// When the last reply came.
+    replied_at: Instant,
+    /// Since when it is being found out whether what seems overdue has come and was not read.
+    listens_since: Option<Instant>,
     facts: Facts,
     connected_at: Instant,
 }
@@ -60,6 +64,8 @@ impl Link {
             failures: 0,
             in_flight: VecDeque::new(),
             delay: None,
+            replied_at: Instant::from_nanos(0),
+            listens_since: None,
             facts: Facts::default(),
             connected_at: Instant::from_nanos(0),
         }
@@ -140,6 +146,7 @@ impl Link {
             .min(LONGEST_PAUSE);
         self.failures = self.failures.saturating_add(1);
         self.delay = None;
+        self.listens_since = None;
         self.connection = None;
         self.reason = reason;
         self.state = State::Waiting {
@@ -148,24 +155,49 @@ impl Link {
         std::mem::take(&mut self.in_flight)
     }
 
-    /// When a connection attempt, or a connected node that does not reply, is given up, or the next
+    /// When a connection attempt, or a connected node that does not reply, is overdue, or the next
     /// attempt is made.
     pub(super) fn next_due(&self, limit: Duration) -> Option<Instant> {
         match self.state {
-            State::New => None,
-            State::Connecting { since } => Some(since.after(limit)),
-            State::Connected => self.in_flight.front().map(|oldest| oldest.at.after(limit)),
             State::Waiting { until, .. } => Some(until),
+            _ if self.listens_since.is_some() => None,
+            _ => self.overdue_at(limit),
         }
+    }
+
+    fn overdue_at(&self, limit: Duration) -> Option<Instant> {
+        let since = match self.state {
+            State::Connecting { since } => Some(since),
+            // A node that has much to do replies late to the last of many requests, and is not silent.
+            State::Connected => {
+                let oldest = self.in_flight.front();
+                oldest.map(|oldest| oldest.at.max(self.replied_at))
+            }
+            State::New | State::Waiting { .. } => None,
+        };
+        since.map(|since| since.after(limit))
     }
 
     pub(super) fn may_connect(&self, now: Instant) -> bool {
         matches!(self.state, State::Waiting { until, .. } if now >= until)
     }
 
-    /// Why the connection is to be given up, if it is.
-    pub(super) fn overdue(&self, limit: Duration, now: Instant) -> Option<Arc<str>> {
-        if self.next_due(limit).is_none_or(|due| now < due) {
+    /// The connection on which something is overdue, if that is to be looked into: a client that was late
+    /// itself may not have read yet what came in time.
+    pub(super) fn listen(&mut self, limit: Duration, now: Instant) -> Option<ConnectionId> {
+        let is_overdue = self.overdue_at(limit).is_some_and(|due| due <= now);
+        if !is_overdue || self.listens_since.is_some() {
+            return None;
+        }
+        self.listens_since = Some(now);
+        self.connection
+    }
+
+    /// All that had come when it was [looked into](Self::listen) has been taken in. Why the connection is
+    /// to be given up, if it is.
+    pub(super) fn on_silent(&mut self, limit: Duration) -> Option<Arc<str>> {
+        let since = self.listens_since.take()?;
+        if self.overdue_at(limit).is_none_or(|due| since < due) {
             return None;
         }
         match self.state {
@@ -191,6 +223,7 @@ impl Link {
         let sent = self.in_flight.remove(place.ok()?)?;
         self.failures = 0;
         self.delay = Some(now.since(sent.at));
+        self.replied_at = now;
         Some(sent)
     }
 
@@ -276,10 +309,45 @@ mod tests {
         assert_eq!(link.next_due(LIMIT), None);
         link.on_sent(sent(1, 10));
         link.on_sent(sent(2, 20));
-        assert_eq!(link.overdue(LIMIT, at(1_009)), None);
-        assert!(link.overdue(LIMIT, at(1_010)).is_some());
-        link.on_reply(RequestId(1), at(500));
-        assert_eq!(link.next_due(LIMIT), Some(at(1_020)));
+        assert_eq!(link.listen(LIMIT, at(1_009)), None);
+        assert_eq!(link.on_silent(LIMIT), None, "nobody has asked");
+        assert_eq!(link.listen(LIMIT, at(1_010)), Some(ConnectionId(1)));
+        assert_eq!(link.listen(LIMIT, at(1_010)), None, "once is enough");
+        assert_eq!(link.next_due(LIMIT), None);
+        assert!(link.on_silent(LIMIT).is_some());
+    }
+
+    #[test]
+    fn a_node_that_has_replied_while_its_client_was_late_is_not_given_up() {
+        let mut link = connected();
+        link.on_sent(sent(1, 10));
+        assert!(link.listen(LIMIT, at(1_010)).is_some());
+        link.on_reply(RequestId(1), at(1_030));
+        assert_eq!(link.on_silent(LIMIT), None);
+        assert_eq!(link.next_due(LIMIT), None);
+        // It is late once more: what is overdue now was not when it was looked into.
+        link.on_sent(sent(2, 1_030));
+        link.on_sent(sent(3, 1_040));
+        assert!(link.listen(LIMIT, at(2_035)).is_some());
+        link.on_reply(RequestId(2), at(2_035));
+        assert_eq!(link.on_silent(LIMIT), None);
+        assert_eq!(link.next_due(LIMIT), Some(at(3_035)));
+    }
+
+    #[test]
+    fn a_node_that_replies_one_by_one_to_many_requests_is_not_silent() {
+        let mut link = connected();
+        for request in 1..=10 {
+            link.on_sent(sent(request, 0));
+        }
+        for request in 1..=9 {
+            let now = at(300 * request);
+            assert_eq!(link.listen(LIMIT, now), None);
+            link.on_reply(RequestId(request), now);
+            assert_eq!(link.next_due(LIMIT), Some(now.after(LIMIT)));
+        }
+        assert!(link.listen(LIMIT, at(3_700)).is_some());
+        assert!(link.on_silent(LIMIT).is_some());
     }
 
     #[test]

@@ -218,9 +218,16 @@ impl Node {
         | Reply::Extended {
             first: Some(first), ..
         } = reply
-            && first.is_plausible()
         {
-            self.highest = self.highest.max(*first);
+            self.on_counter(*first);
+        }
+    }
+
+    /// What is known of its counters stays known: no node is let in below, though this one may be gone
+    /// by then.
+    fn on_counter(&mut self, counter: Token) {
+        if counter.is_plausible() {
+            self.highest = self.highest.max(counter);
         }
     }
 

@@ -94,7 +94,12 @@ impl Nodes {
 
     /// How long a node took to reply last; nothing if it has not over this connection.
     pub(crate) fn delay(&self, node: NodeId) -> Duration {
-        self.nodes[node.0].link.delay().unwrap_or_default()
+        self.round_trip(node).unwrap_or_default()
+    }
+
+    /// The same; `None` if it has not.
+    pub(crate) fn round_trip(&self, node: NodeId) -> Option<Duration> {
+        self.nodes[node.0].link.delay()
     }
 
     /// Most nodes have enough to do, so that they should not be asked what need not be asked. Not
@@ -313,6 +318,16 @@ impl Nodes {
         }
     }
 
+    pub(crate) fn on_silent(&mut self, node: NodeId, connection: ConnectionId, out: &mut Out) {
+        let link = &mut self.nodes[node.0].link;
+        if link.is_current(connection)
+            && let Some(reason) = link.on_silent(out.settings.silence_limit)
+        {
+            out.actions.push_back(Action::Disconnect { node });
+            self.on_down(node, NodeState::Down { reason }, out);
+        }
+    }
+
     /// All keys of the node may be gone, and what the library keeps there too.
     pub(crate) fn on_flushed(&mut self, node: NodeId, out: &mut Out) {
         if self.nodes[node.0].link.is_connected() {
@@ -333,9 +348,9 @@ impl Nodes {
     fn on_due(&mut self, node: NodeId, out: &mut Out) {
         let limit = out.settings.silence_limit;
         let this = &mut self.nodes[node.0];
-        if let Some(reason) = this.link.overdue(limit, out.now) {
-            out.actions.push_back(Action::Disconnect { node });
-            return self.on_down(node, NodeState::Down { reason }, out);
+        if let Some(connection) = this.link.listen(limit, out.now) {
+            let listen = Action::Listen { node, connection };
+            out.actions.push_back(listen);
         }
         if this.link.may_connect(out.now) {
             return self.connect(node, out);

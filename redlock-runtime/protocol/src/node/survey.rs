@@ -31,6 +31,7 @@ impl Nodes {
     ) {
         let this = &mut self.nodes[node.0];
         let durable = admission::durable(record, this.link.facts(), this.highest);
+        this.on_counter(record.top);
         if let Some(evidence) = durable.filter(|_| purpose == Purpose::Probe) {
             return self.admit(node, evidence, Token::default(), out);
         }
@@ -73,6 +74,10 @@ impl Nodes {
     }
 
     pub(super) fn on_surveyed(&mut self, node: NodeId, record: Option<Record>, out: &mut Out) {
+        if let Some(record) = &record {
+            // Also if the survey comes to nothing.
+            self.nodes[node.0].on_counter(record.top);
+        }
         let Some(survey) = &mut self.survey else {
             return;
         };
@@ -88,9 +93,6 @@ impl Nodes {
     fn on_survey(&mut self, reading: &Reading, out: &mut Out) {
         for (node, record) in self.nodes.iter_mut().zip(&reading.records) {
             if let Some(record) = record {
-                if record.top.is_plausible() {
-                    node.highest = node.highest.max(record.top);
-                }
                 if !matches!(node.standing, Standing::Up(_)) {
                     node.on_record(record, out);
                 } else if !admission::is_valid(record, node.link.facts()) {

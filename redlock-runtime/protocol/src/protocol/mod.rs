@@ -17,7 +17,7 @@ use crate::{
     compound::Compound,
     event::Event,
     key::{Cx, Key},
-    message::{Process, SectionId},
+    message::{NodeId, Process, SectionId},
     node::{Nodes, Notice, Out},
     rules::validity::LockParams,
     settings::{Env, Settings},
@@ -138,6 +138,7 @@ impl Protocol {
                 connection,
                 reason,
             } => nodes.on_disconnected(node, connection, reason, out),
+            Event::Silent { node, connection } => nodes.on_silent(node, connection, out),
             Event::Shutdown {
                 timeout,
                 abort_holders,
@@ -156,6 +157,12 @@ impl Protocol {
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Instant> {
         self.timers.next()
+    }
+
+    /// How long the node took to reply last, over the connection that it has now.
+    #[must_use]
+    pub fn round_trip(&self, node: NodeId) -> Option<Duration> {
+        self.nodes.round_trip(node)
     }
 
     fn on_wakeup(&mut self) {

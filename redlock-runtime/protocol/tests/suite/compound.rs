@@ -380,7 +380,9 @@ mod histories {
                         let named = refusal.key.as_deref();
                         assert!(named.is_none_or(|key| keys.contains(&key)), "{seed}");
                     }
-                    Some(Answer::Granted { deadline, token }) => {
+                    Some(Answer::Granted {
+                        deadline, token, ..
+                    }) => {
                         granted += 1;
                         holders.retain(|held| now < held.deadline);
                         let taken = |held: &&Holder| held.keys.iter().any(|key| keys.contains(key));

@@ -102,6 +102,24 @@ fn of_simultaneous_attempts_exactly_one_wins_while_a_node_is_silent() {
     }
 }
 
+/// A few attempts have failed at once, because the nodes that reply have the keys of different others. Two
+/// let go, of whom one is late.
+#[test]
+fn a_silent_node_is_waited_for_no_longer_than_a_split_has_lasted() {
+    let mut world = World::new(5);
+    let order = world.order("k");
+    world.behave([order[4]], Behavior::Unresponsive);
+    for (owner, &node) in (1..).zip(&order[1..4]) {
+        world.occupy(node, "k", Owner(owner), LEASE);
+    }
+    world.ask(1, "k", params());
+    world.run_for(10 * ROUND_TRIP);
+    world.delete(order[1], "k");
+    world.run_for(20 * ROUND_TRIP);
+    world.delete(order[2], "k");
+    world.granted(1);
+}
+
 #[test]
 fn of_simultaneous_attempts_with_counters_that_differ_exactly_one_wins() {
     for nodes in [3, 5] {

@@ -49,6 +49,19 @@ fn a_node_does_not_vote_before_enough_others_tell_where_to_count_from() {
     assert!(token > Token(100), "{token}");
 }
 
+/// The client has met it in a probe only, and no node that it can ask knows more.
+#[test]
+fn a_counter_that_was_told_is_known_when_its_node_is_gone() {
+    let mut world = World::new(2);
+    world.nodes[1].set_counter("k", 100);
+    world.client(0).restart();
+    world.run_for(20 * HOP);
+    world.kill(1);
+    world.restart_empty(0);
+    world.votes_again(0);
+    assert!(world.nodes[0].counter("k") >= 100);
+}
+
 /// Two of five nodes are far behind two others, and the fifth does not reply. It may have the lower
 /// number, but it does not say so.
 #[test]

@@ -357,6 +357,7 @@ impl Fuzz {
                 };
                 self.protocol.handle(event, self.now);
             }
+            Action::Listen { node, connection } => self.handle(Event::Silent { node, connection }),
             Action::Disconnect { node } => {
                 self.connections[node.0] = None;
                 self.open.retain(|(other, ..)| *other != node);
@@ -365,7 +366,6 @@ impl Fuzz {
                 node,
                 request,
                 body,
-                ..
             }) => {
                 assert!(self.connections[node.0].is_some(), "sent to nobody");
                 assert!(request > self.last_request, "{request:?} is used twice");
@@ -386,7 +386,9 @@ impl Fuzz {
 
     fn on_answer(&mut self, section: SectionId, answer: Answer) {
         match answer {
-            Answer::Granted { deadline, token } => {
+            Answer::Granted {
+                deadline, token, ..
+            } => {
                 assert!(self.asked.contains(&section), "{section:?} has not asked");
                 assert!(deadline >= self.now);
                 // Nodes that lie can begin a block right below the limit.

@@ -177,3 +177,33 @@ fn a_holder_that_never_lets_go_keeps_its_keys_to_their_end_and_no_longer() {
         "{took:?}"
     );
 }
+
+#[test]
+fn an_answer_tells_how_often_the_nodes_were_asked() {
+    let attempts = |answer: Answer| match answer {
+        Answer::Granted { attempts, .. } => attempts,
+        Answer::Refused(refusal) => refusal.attempts,
+        other => panic!("{other:?}"),
+    };
+    let mut world = World::with_clients(3, 2);
+    world.ask(1, "k", params());
+    assert_eq!(attempts(world.answer(1)), 1);
+    world.ask(2, "k", waiting(LEASE));
+    world.ask(3, "k", params());
+    assert_eq!(attempts(world.answer(3)), 0, "a section of this process");
+    world.end(1);
+    assert_eq!(attempts(world.answer(2)), 0, "handed over");
+
+    world.client(1).ask(1, "k", params());
+    assert_eq!(attempts(world.client(1).answer(1)), 1);
+    world.client(1).ask(2, "k", waiting(Duration::from_secs(1)));
+    assert!(attempts(world.client(1).answer(2)) > 1);
+    world.client(1).ask(3, "k", waiting(LEASE));
+    world.run_for(Duration::from_millis(100));
+    world.end(2);
+    assert!(attempts(world.client(1).answer(3)) > 1);
+
+    let all = question(SectionId(4), &["a", "b"], params());
+    world.client(0).handle(all);
+    assert_eq!(attempts(world.answer(4)), 2);
+}

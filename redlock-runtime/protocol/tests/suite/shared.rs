@@ -351,6 +351,38 @@ fn of_a_reader_and_a_writer_that_do_not_wait_one_wins() {
     }
 }
 
+/// They may be several that have asked at once as well, none of which has a majority.
+#[test]
+fn a_writer_that_does_not_wait_asks_again_where_readers_have_a_majority_of_nodes() {
+    let mut world = World::new(5);
+    let nodes = &world.order("k")[2..];
+    for &node in nodes {
+        world.occupy(node, "k", Owner::READERS, LEASE);
+    }
+    world.ask(1, "k", params());
+    world.run_for(ROUND_TRIP);
+    for &node in nodes {
+        world.delete(node, "k");
+    }
+    world.granted(1);
+}
+
+/// It was theirs as well. Others that they made would be in the way of a process that has won.
+#[test]
+fn readers_that_joined_an_attempt_in_vain_make_no_other_one() {
+    let mut world = World::with_clients(3, 2);
+    world.client(1).ask(1, "k", params());
+    world.client(1).granted(1);
+    for section in 1..=4 {
+        world.ask(section, "k", reading(Duration::ZERO));
+    }
+    for section in 1..=4 {
+        assert!(contended(world.refused(section)));
+    }
+    let attempts = world.sends(|body| matches!(body, Request::Acquire { .. }));
+    assert_eq!(attempts.len(), 3);
+}
+
 /// The hint that it waited stands on all nodes, and each of them has another reader first.
 #[test]
 fn of_readers_that_ask_at_once_after_a_writer_has_given_up_one_wins() {

@@ -20,6 +20,7 @@ use super::*;
 use crate::{
     engine::{command::Keys, status::Status},
     node::{Memory, Target},
+    observe::Observer,
 };
 
 const LEASE: Duration = Duration::from_secs(5);
@@ -45,7 +46,8 @@ fn combiner_of(node: Target, random: impl FnMut() -> u128 + Send + 'static) -> A
     };
     let protocol = Protocol::new(1, settings, env, Clock::System.now());
     let (states, _) = watch::channel(vec![None]);
-    let driver = Driver::new(protocol, Clock::System, vec![node], states);
+    let observer = Arc::new(Observer::new(&["node".into()]));
+    let driver = Driver::new(protocol, Clock::System, vec![node], states, observer);
     Arc::new(Combiner::new(driver, Clock::System, true))
 }
 

@@ -2,6 +2,7 @@
 //! reply must be the same, to the millisecond.
 
 mod cases;
+mod listen;
 mod random;
 mod server;
 mod session;

@@ -184,19 +184,13 @@ impl Maker {
 
     /// What a server is asked for in one command.
     fn requests_of_one_kind(&mut self) -> Vec<Request> {
-        let (kind, count) = (self.random.below(4), 2 + self.random.below(5));
+        let (kind, count) = (self.random.below(3), 2 + self.random.below(5));
         let admission = self.admission();
         let mut request = || {
             let key = self.random.pick(&self.keys);
             let owner = self.random.pick(&self.owners);
             match kind {
-                0 => Request::Release {
-                    key,
-                    owner,
-                    mode: Mode::Exclusive,
-                    keep: None,
-                },
-                1 => Request::Watch {
+                0 => Request::Watch {
                     key,
                     owner: Some(owner),
                 },

@@ -1,6 +1,10 @@
 //! What is explored of tokens.
 
-use super::{Mutant, rounds::Rounds, turns::Turns};
+use super::{
+    Mutant,
+    rounds::Rounds,
+    turns::{Kind, READERS, SLOTS, Turns},
+};
 use crate::{
     search::Model,
     trial::{Expected, Extent, Trial},
@@ -18,6 +22,7 @@ const ROUNDS: Rounds<3> = Rounds {
 
 const TURNS: Turns<3> = Turns {
     turns: 2,
+    kinds: &[Kind::Alone],
     highest: 4,
     lengths: &[1, 2],
     proposals: false,
@@ -32,6 +37,7 @@ pub(crate) fn courses() -> Vec<Trial> {
     let mut courses = rounds();
     courses.extend(rounds_with_losses());
     courses.extend(turns());
+    courses.extend(turns_of_two_kinds());
     courses
 }
 
@@ -221,6 +227,42 @@ fn turns_with_losses() -> Vec<Trial> {
     ]
 }
 
+/// Readers and writers; and callers of a lock with two permits.
+fn turns_of_two_kinds() -> Vec<Trial> {
+    let mut courses = Vec::new();
+    for (name, kinds) in [("readers and writers", READERS), ("two permits", SLOTS)] {
+        let three = Turns {
+            turns: 3,
+            kinds,
+            lengths: &[1],
+            highest: 2,
+            ..TURNS
+        };
+        let sliding = Turns {
+            proposals: true,
+            slides: true,
+            ..three
+        };
+        let two = Turns {
+            turns: 2,
+            lengths: &[1, 2],
+            highest: 3,
+            ..sliding
+        };
+        let losses = Turns {
+            losses: true,
+            ..three
+        };
+        let mut add = |what: &str, turns| {
+            courses.push(whole(&format!("turns: {name}, {what}"), turns));
+        };
+        add("two at a time, without end", two);
+        add("three at a time, without end", sliding);
+        add("three at a time, lost memory, up to 2", losses);
+    }
+    courses
+}
+
 fn whole<M: Model + 'static>(name: &str, model: M) -> Trial {
     Trial::new(name, Expected::Order, Extent::Whole, model)
 }
@@ -302,6 +344,19 @@ const fn turns_of(mutant: Mutant) -> Turns<3> {
         ..TURNS
     };
     match mutant {
+        Mutant::ReaderBesideWriter | Mutant::WriterBesideReaders => Turns {
+            kinds: READERS,
+            ..turns
+        },
+        Mutant::ReleaseOfAllReaders => Turns {
+            turns: 3,
+            kinds: READERS,
+            ..turns
+        },
+        Mutant::SlotGivenTwice => Turns {
+            kinds: SLOTS,
+            ..turns
+        },
         Mutant::LeasesNotWaitedFor => Turns {
             losses: true,
             ..turns

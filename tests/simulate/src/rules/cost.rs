@@ -1,6 +1,6 @@
 //! What locks, waiting and idleness cost in messages.
 
-use redlock_protocol::{Order, Request};
+use redlock_protocol::{Order, Request, majority};
 
 use crate::{SECOND, checker::Rule, trace, world::World};
 
@@ -12,6 +12,7 @@ pub(crate) struct Costs {
     pub(crate) about_keys: u64,
     /// About nodes.
     pub(crate) about_nodes: u64,
+    /// To each node, while a majority of others could be asked.
     pub(crate) to: [u64; 8],
 }
 
@@ -27,7 +28,7 @@ pub(crate) struct Outage {
 }
 
 impl Costs {
-    pub(crate) const fn on_send(&mut self, order: &Order) {
+    pub(crate) const fn on_send(&mut self, order: &Order, has_choice: bool) {
         match order.body {
             Request::Identify
             | Request::Probe
@@ -36,7 +37,7 @@ impl Costs {
             _ => self.about_keys += 1,
         }
         // A waiter reads the key whenever the node tells of a change, as at each renewal.
-        if !matches!(order.body, Request::Watch { .. }) {
+        if has_choice && !matches!(order.body, Request::Watch { .. }) {
             self.to[order.node.0] += 1;
         }
     }
@@ -47,6 +48,13 @@ impl Costs {
 }
 
 impl World {
+    /// A majority of nodes that are well vote for this client: it needs none that is not.
+    pub(crate) fn has_choice(&self, client: usize) -> bool {
+        let links = self.clients[client].links.iter().enumerate();
+        let well = links.filter(|(node, link)| link.is_voter && self.can_vote(*node));
+        well.count() >= majority(self.nodes.len())
+    }
+
     pub(crate) fn count(&self) -> Outage {
         let clients = self.clients.iter();
         let sent = clients.map(|client| (client.incarnation, client.costs));
@@ -109,8 +117,7 @@ impl World {
         }
     }
 
-    /// A node that replies with errors for good is not asked more than others are, from then on: before,
-    /// it may have been the only one that a client could ask.
+    /// A node that replies with errors for good is not asked more than others are, from then on.
     pub(crate) fn check_sick_costs(&mut self) {
         for node in 0..self.nodes.len() {
             let Some(Outage { since, sent }) = self.sick[node].take() else {

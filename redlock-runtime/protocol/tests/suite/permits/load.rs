@@ -138,7 +138,9 @@ fn history(seed: u64) {
             match world.client(client).answered(section) {
                 None => asked.push((client, section)),
                 Some(Answer::Refused(_)) => {}
-                Some(Answer::Granted { deadline, token }) => {
+                Some(Answer::Granted {
+                    deadline, token, ..
+                }) => {
                     assert!(tokens.insert(token), "{seed}: {token} twice");
                     let until = now.after(HOP * dice.below(60) as u32);
                     holders.push(Holder {

@@ -226,7 +226,9 @@ impl<'world> Process<'world> {
 
     pub(crate) fn granted(&mut self, section: u64) -> (Instant, Token) {
         match self.answer(section) {
-            Answer::Granted { deadline, token } => (deadline, token),
+            Answer::Granted {
+                deadline, token, ..
+            } => (deadline, token),
             other => panic!("section {section} is not granted: {other:?}"),
         }
     }

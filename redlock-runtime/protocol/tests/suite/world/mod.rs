@@ -332,6 +332,10 @@ impl World {
             self.clients[client].note(&action, self.now);
             match action {
                 Action::Connect { node, connection } => self.connect(client, node, connection),
+                Action::Listen { node, connection } => {
+                    let event = Event::Silent { node, connection };
+                    self.clients[client].protocol.handle(event, self.now);
+                }
                 Action::Disconnect { node } => {
                     self.nodes[node.0].connections.remove(&client);
                 }

@@ -2,11 +2,12 @@
 
 use std::array;
 
-use super::{Node, Phase, State, TURNS, Turn};
+use super::{Kind, Node, Phase, State, TURNS, Turn};
 use crate::tokens::{memory, numbers};
 
 impl<const N: usize> Turn<N> {
     pub(super) const OVER: Self = Self {
+        kind: Kind::Alone,
         phase: Phase::Over,
         proposal: 0,
         length: 0,
@@ -55,7 +56,7 @@ impl<const N: usize> State<N> {
             turn.end = turn.end.saturating_sub(by);
             turn.last = turn.last.saturating_sub(by);
         }
-        self.handed = self.handed.saturating_sub(by);
+        self.handed = self.handed.map(|handed| handed.saturating_sub(by));
         self.given = numbers::lower_given(self.given, by);
     }
 
@@ -89,10 +90,7 @@ impl<const N: usize> State<N> {
         let mut next = self;
         next.turns = array::from_fn(|place| self.turns[order[place]]);
         for node in &mut next.nodes {
-            let place = order
-                .iter()
-                .position(|&turn| turn + 1 == usize::from(node.owner));
-            node.owner = place.map_or(0, |place| place as u8 + 1);
+            node.owners = memory::permuted(node.owners, &order);
         }
         next
     }
@@ -100,23 +98,24 @@ impl<const N: usize> State<N> {
     /// What tells a turn from the others, whatever the order of the nodes.
     fn rank_of_turn(&self, place: usize) -> impl Ord + use<N> {
         let turn = &self.turns[place];
-        let has_key = |node: &&Node| usize::from(node.owner) == place + 1;
+        let has_key = |node: &&Node| node.owners >> place & 1 == 1;
         let keys = self.nodes.iter().filter(has_key).count();
         let mut votes = turn.votes;
         votes.sort_unstable();
         let round = (turn.proposal, turn.length, votes);
         let block = (turn.next, turn.end, turn.last);
-        (turn.phase == Phase::Over, turn.phase, keys, block, round)
+        let begins = (turn.phase == Phase::Over, turn.kind, turn.phase);
+        (begins, keys, block, round)
     }
 
     /// What tells a node from the others.
     fn rank_of_node(&self, node: usize) -> u128 {
         let Node {
             counter,
-            owner,
+            owners,
             memory,
         } = self.nodes[node];
-        let rank = u128::from(counter) << 8 | u128::from(owner);
+        let rank = u128::from(counter) << 8 | u128::from(owners);
         let mut rank = rank << 16 | u128::from(memory.rank());
         for turn in &self.turns {
             rank = rank << 8 | u128::from(turn.votes[node]);
@@ -135,11 +134,12 @@ mod tests {
         search::tests::{
             assert_canonical_forms_lose_nothing, assert_sliding_loses_nothing, orders,
         },
-        tokens::turns::Turns,
+        tokens::turns::{READERS, SLOTS, Turns},
     };
 
     const TURNS: Turns<3> = Turns {
         turns: 2,
+        kinds: &[Kind::Alone],
         highest: 2,
         lengths: &[1, 2],
         proposals: false,
@@ -157,10 +157,9 @@ mod tests {
                 let mut image = *state;
                 for place in 0..3 {
                     let node = state.nodes[order[place]];
-                    let is_owner = |turn: &usize| *turn + 1 == usize::from(node.owner);
-                    let owner = turns.iter().position(is_owner);
+                    let turns = [turns[0], turns[1], turns[2]];
                     image.nodes[place] = Node {
-                        owner: owner.map_or(0, |owner| owner as u8 + 1),
+                        owners: memory::permuted(node.owners, &turns),
                         memory: node.memory.permuted(&order),
                         ..node
                     };
@@ -201,6 +200,12 @@ mod tests {
             },
             images,
         );
+        for kinds in [
+            &[Kind::Alone, Kind::Shared],
+            &[Kind::Alone, Kind::OtherSlot],
+        ] {
+            assert_canonical_forms_lose_nothing(&Turns { kinds, ..single }, images);
+        }
     }
 
     #[test]
@@ -213,6 +218,13 @@ mod tests {
         assert_sliding_loses_nothing(&fixed, &Turns { slides, ..fixed }, images);
         let fixed = Turns {
             lengths: &[1],
+            ..fixed
+        };
+        for kinds in [READERS, SLOTS] {
+            let fixed = Turns { kinds, ..fixed };
+            assert_sliding_loses_nothing(&fixed, &Turns { slides, ..fixed }, images);
+        }
+        let fixed = Turns {
             exclusive: false,
             ..fixed
         };

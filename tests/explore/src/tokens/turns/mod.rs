@@ -10,21 +10,31 @@
 //! loses its memory, and a lease that counts a forgotten vote is over before that node votes again.
 //! Then all hand-outs must rise, whichever turn they belong to. Otherwise a key may be gone at any
 //! moment: tokens must be unique all the same, and rise within a turn.
+//!
+//! A turn may be *shared*: its keys stand beside those of other shared turns. No turn is held beside one
+//! that it excludes, and its tokens are above all that such turns have handed out; so those of readers lie
+//! between those of writers, in any order. A turn for another *slot* of a lock with permits has keys of its
+//! own, and takes its numbers from the same counter.
 
+mod again;
 mod canonical;
+mod kind;
 mod node;
 mod words;
 
-use std::ops::RangeInclusive;
-
 use redlock_protocol::{Token, majority, rules::token::Block};
 
+use self::kind::KINDS;
+pub(crate) use self::kind::{Kind, READERS, SLOTS};
 use super::{
     Mutant,
     memory::Memory,
-    numbers::{self, NOT_ASKED, Votes},
+    numbers::{self, Votes},
 };
-use crate::search::{Model, Step};
+use crate::{
+    search::{Model, Step},
+    words::client,
+};
 
 /// The most turns at the same time.
 const TURNS: usize = 3;
@@ -34,6 +44,8 @@ const TURNS: usize = 3;
 pub(crate) struct Turns<const N: usize> {
     /// How many turns at the same time.
     pub(crate) turns: usize,
+    /// What they are to have.
+    pub(crate) kinds: &'static [Kind],
     /// No number is higher. If numbers slide: none is further above the lowest that still matters.
     pub(crate) highest: u8,
     /// How many tokens a round asks for.
@@ -57,8 +69,8 @@ pub(crate) struct Turns<const N: usize> {
 pub(crate) struct State<const N: usize> {
     nodes: [Node; N],
     turns: [Turn<N>; TURNS],
-    /// The last token that was handed out, if leases are exclusive.
-    handed: u8,
+    /// The last token that each kind of turn has handed out, if leases are exclusive.
+    handed: [u8; KINDS],
     /// The numbers of all blocks that were won, a bit for each, if leases are not exclusive.
     given: u32,
 }
@@ -66,13 +78,14 @@ pub(crate) struct State<const N: usize> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 struct Node {
     counter: u8,
-    /// The place of the turn that has the key, from one; zero is none.
-    owner: u8,
+    /// The turns that have a key here, a bit for each.
+    owners: u8,
     memory: Memory,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Turn<const N: usize> {
+    kind: Kind,
     phase: Phase,
     /// Of the round that is open.
     proposal: u8,
@@ -110,23 +123,76 @@ enum Phase {
 /// One step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Move {
-    Acquire { turn: u8, proposal: u8, length: u8 },
-    Vote { turn: u8, node: u8, first: u8 },
-    Key { turn: u8, node: u8 },
-    Again { turn: u8, proposal: u8, heard: u8 },
-    Confirm { turn: u8, number: u8, heard: u8 },
-    Win { turn: u8, first: u8, heard: u8 },
-    WinOlder { turn: u8, first: u8 },
-    Refresh { turn: u8, proposal: u8, length: u8 },
-    Keep { turn: u8 },
-    HandOut { turn: u8, token: u8 },
-    End { turn: u8 },
-    Raise { node: u8 },
-    Expire { node: u8 },
-    Lose { node: u8 },
-    Wait { node: u8 },
-    Read { node: u8, other: u8 },
-    Admit { node: u8, counter: u8 },
+    Acquire {
+        turn: u8,
+        kind: Kind,
+        proposal: u8,
+        length: u8,
+    },
+    Vote {
+        turn: u8,
+        node: u8,
+        first: u8,
+    },
+    Key {
+        turn: u8,
+        node: u8,
+    },
+    Again {
+        turn: u8,
+        proposal: u8,
+        heard: u8,
+    },
+    Confirm {
+        turn: u8,
+        number: u8,
+        heard: u8,
+    },
+    Win {
+        turn: u8,
+        first: u8,
+        heard: u8,
+    },
+    WinOlder {
+        turn: u8,
+        first: u8,
+    },
+    Refresh {
+        turn: u8,
+        proposal: u8,
+        length: u8,
+    },
+    Keep {
+        turn: u8,
+    },
+    HandOut {
+        turn: u8,
+        token: u8,
+    },
+    End {
+        turn: u8,
+    },
+    Raise {
+        node: u8,
+    },
+    Expire {
+        turn: u8,
+        node: u8,
+    },
+    Lose {
+        node: u8,
+    },
+    Wait {
+        node: u8,
+    },
+    Read {
+        node: u8,
+        other: u8,
+    },
+    Admit {
+        node: u8,
+        counter: u8,
+    },
 }
 
 type Take<'a, const N: usize> = &'a mut dyn FnMut(Step<Move, State<N>>);
@@ -139,7 +205,7 @@ impl<const N: usize> Model for Turns<N> {
         vec![State {
             nodes: [Node::default(); N],
             turns: [Turn::OVER; TURNS],
-            handed: 0,
+            handed: [0; KINDS],
             given: 0,
         }]
     }
@@ -180,6 +246,7 @@ impl<const N: usize> Turns<N> {
     pub(super) const fn of<const M: usize>(self) -> Turns<M> {
         Turns {
             turns: self.turns,
+            kinds: self.kinds,
             highest: self.highest,
             lengths: self.lengths,
             proposals: self.proposals,
@@ -196,6 +263,15 @@ impl<const N: usize> Turns<N> {
 
     /// A round begins: the first of a turn, or one that takes a new block.
     fn ask(&self, state: &State<N>, turn: usize, take: Take<'_, N>) {
+        if state.turns[turn].phase != Phase::Over {
+            return self.ask_as(state, turn, state.turns[turn].kind, take);
+        }
+        for &kind in self.kinds {
+            self.ask_as(state, turn, kind, take);
+        }
+    }
+
+    fn ask_as(&self, state: &State<N>, turn: usize, kind: Kind, take: Take<'_, N>) {
         let Turn { phase, votes, .. } = state.turns[turn];
         let begins = phase == Phase::Over;
         let highest = if self.proposals { self.highest } else { 0 };
@@ -203,6 +279,7 @@ impl<const N: usize> Turns<N> {
             for &length in self.lengths {
                 let mut next = *state;
                 let asked = &mut next.turns[turn];
+                asked.kind = kind;
                 asked.phase = if begins {
                     Phase::Acquiring
                 } else {
@@ -216,6 +293,7 @@ impl<const N: usize> Turns<N> {
                 let by = if begins {
                     Move::Acquire {
                         turn,
+                        kind,
                         proposal,
                         length,
                     }
@@ -308,6 +386,15 @@ impl<const N: usize> Turns<N> {
             (0, 0)
         };
         let mut wrong = None;
+        if self.exclusive
+            && let Some(other) = state.excluded_by(turn)
+        {
+            wrong = Some(format!(
+                "{} wins while {} has what excludes it",
+                client(turn as u8),
+                client(other)
+            ));
+        }
         if !self.exclusive && matches!(by, Move::Win { .. }) {
             let block = numbers::block(first, length);
             next.given |= block;
@@ -316,63 +403,6 @@ impl<const N: usize> Turns<N> {
             }
         }
         take(Step { by, next, wrong });
-    }
-
-    /// A majority has replied different numbers.
-    fn disagree(&self, state: &State<N>, turn: usize, heard: &Votes<N>, take: Take<'_, N>) {
-        if self.has(Mutant::OwnerConfirms) || self.has(Mutant::AnyNodeConfirms) {
-            return self.confirm(state, turn, heard, take);
-        }
-        let which = numbers::which(heard);
-        for proposal in numbers::next_proposals(heard) {
-            if proposal <= self.highest {
-                self.ask_again(state, turn, which, proposal..=proposal, take);
-            }
-        }
-    }
-
-    fn ask_again(
-        &self,
-        state: &State<N>,
-        turn: usize,
-        heard: u8,
-        proposals: RangeInclusive<u8>,
-        take: Take<'_, N>,
-    ) {
-        for proposal in proposals {
-            let mut next = *state;
-            let asked = &mut next.turns[turn];
-            if asked.phase == Phase::Acquiring {
-                asked.phase = Phase::Asking;
-            }
-            asked.begin_round(proposal, asked.length);
-            let turn = turn as u8;
-            let by = Move::Again {
-                turn,
-                proposal,
-                heard,
-            };
-            take(Step::new(by, next));
-        }
-    }
-
-    /// The nodes that were heard are asked to raise their counters to the highest number.
-    fn confirm(&self, state: &State<N>, turn: usize, heard: &Votes<N>, take: Take<'_, N>) {
-        let number = heard.iter().copied().max().unwrap_or(0);
-        let mut next = *state;
-        let asked = &mut next.turns[turn];
-        if number + asked.length - 1 > self.highest {
-            return;
-        }
-        asked.phase = Phase::Confirming;
-        asked.proposal = number;
-        asked.votes = heard.map(|vote| if vote == 0 { NOT_ASKED } else { 0 });
-        let by = Move::Confirm {
-            turn: turn as u8,
-            number,
-            heard: numbers::which(heard),
-        };
-        take(Step::new(by, next));
     }
 
     /// A refresh is given up, and the turn goes on with its block; or the turn is over.
@@ -385,6 +415,13 @@ impl<const N: usize> Turns<N> {
         }
         let mut next = *state;
         next.end(turn);
+        if self.has(Mutant::ReleaseOfAllReaders) && state.turns[turn].kind == Kind::Shared {
+            for (node, before) in next.nodes.iter_mut().zip(state.nodes) {
+                if before.owners >> turn & 1 == 1 {
+                    node.owners = 0;
+                }
+            }
+        }
         if self.has(Mutant::BlockOutlivesTurn) {
             let Turn {
                 next: first, end, ..
@@ -397,7 +434,11 @@ impl<const N: usize> Turns<N> {
     /// A section begins, and gets the next token.
     fn hand_out(&self, state: &State<N>, turn: usize, take: Take<'_, N>) {
         let Turn {
-            next, end, last, ..
+            kind,
+            next,
+            end,
+            last,
+            ..
         } = state.turns[turn];
         let mut block = Block::new(Token(u64::from(next)), u64::from(end - next));
         let Some(Token(token)) = block.take() else {
@@ -407,8 +448,9 @@ impl<const N: usize> Turns<N> {
         let mut after = *state;
         after.turns[turn].next += 1;
         let before = if self.exclusive {
-            after.handed = token;
-            state.handed
+            let handed = &mut after.handed[kind as usize];
+            *handed = token.max(*handed);
+            state.must_be_above(kind)
         } else {
             after.turns[turn].last = token;
             last
@@ -443,9 +485,7 @@ impl<const N: usize> State<N> {
     fn end(&mut self, turn: usize) {
         self.turns[turn] = Turn::OVER;
         for node in &mut self.nodes {
-            if usize::from(node.owner) == turn + 1 {
-                node.owner = 0;
-            }
+            node.owners &= !(1 << turn);
         }
     }
 }

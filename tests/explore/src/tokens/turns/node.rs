@@ -14,10 +14,9 @@ impl<const N: usize> Turns<N> {
     pub(super) fn requests(&self, state: &State<N>, turn: usize, take: Take<'_, N>) {
         for node in 0..N {
             self.vote(state, turn, node, take);
-            let Node { owner, memory, .. } = state.nodes[node];
-            if owner == 0 && memory.is_whole() {
+            if self.grants(state, turn, node) && state.nodes[node].memory.is_whole() {
                 let mut next = *state;
-                next.nodes[node].owner = turn as u8 + 1;
+                next.nodes[node].owners |= 1 << turn;
                 let (turn, node) = (turn as u8, node as u8);
                 take(Step::new(Move::Key { turn, node }, next));
             }
@@ -40,13 +39,13 @@ impl<const N: usize> Turns<N> {
         } = state.turns[turn];
         let Node {
             counter,
-            owner,
+            owners,
             memory,
         } = state.nodes[node];
-        let is_ours = usize::from(owner) == turn + 1;
+        let is_ours = owners >> turn & 1 == 1;
         let replies = match phase {
             Phase::Over | Phase::Held => false,
-            Phase::Acquiring => owner == 0 || self.has(Mutant::HeldKeyGranted),
+            Phase::Acquiring => self.grants(state, turn, node),
             Phase::Asking | Phase::Refreshing => is_ours || self.has(Mutant::AnyOwnerRefreshed),
             Phase::Confirming => is_ours || self.has(Mutant::AnyNodeConfirms),
         };
@@ -65,7 +64,10 @@ impl<const N: usize> Turns<N> {
         let mut next = *state;
         next.nodes[node].counter = last;
         if phase == Phase::Acquiring {
-            next.nodes[node].owner = turn as u8 + 1;
+            if self.has(Mutant::HeldKeyGranted) {
+                next.nodes[node].owners = 0;
+            }
+            next.nodes[node].owners |= 1 << turn;
         }
         next.turns[turn].votes[node] = first;
         let (turn, node) = (turn as u8, node as u8);
@@ -76,7 +78,7 @@ impl<const N: usize> Turns<N> {
     pub(super) fn node(&self, state: &State<N>, node: usize, take: Take<'_, N>) {
         let Node {
             counter,
-            owner,
+            owners,
             memory,
         } = state.nodes[node];
         let place = node as u8;
@@ -86,10 +88,11 @@ impl<const N: usize> Turns<N> {
             take(Step::new(Move::Raise { node: place }, next));
         }
         let expires = !self.exclusive || self.has(Mutant::KeysExpireEarly);
-        if expires && owner != 0 {
+        for turn in (0..self.turns).filter(|turn| expires && owners >> turn & 1 == 1) {
             let mut next = *state;
-            next.nodes[node].owner = 0;
-            take(Step::new(Move::Expire { node: place }, next));
+            next.nodes[node].owners &= !(1 << turn);
+            let turn = turn as u8;
+            take(Step::new(Move::Expire { turn, node: place }, next));
         }
         if self.losses {
             let mut next = *state;

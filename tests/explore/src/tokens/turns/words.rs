@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Move;
+use super::{Kind, Move};
 use crate::words::{client, node, nodes};
 
 impl fmt::Display for Move {
@@ -41,7 +41,9 @@ impl fmt::Display for Move {
             Self::HandOut { turn, token } => write!(f, "{} hands out {token}", client(turn)),
             Self::End { turn } => write!(f, "the turn of {} is over", client(turn)),
             Self::Raise { node: at } => write!(f, "{} raises its counter by one", node(at)),
-            Self::Expire { node: at } => write!(f, "the key of {} expires", node(at)),
+            Self::Expire { turn, node: at } => {
+                write!(f, "the key of {} on {} expires", client(turn), node(at))
+            }
             Self::Lose { node: at } => write!(f, "{} loses its memory", node(at)),
             Self::Wait { node: at } => write!(f, "{} has waited", node(at)),
             Self::Read { node: at, other } => {
@@ -59,8 +61,18 @@ impl Move {
     fn question(&self) -> String {
         match *self {
             Self::Acquire {
-                proposal, length, ..
-            } => format!("begins a turn and asks for {length}, proposes {proposal}"),
+                kind,
+                proposal,
+                length,
+                ..
+            } => {
+                let what = match kind {
+                    Kind::Alone => "",
+                    Kind::Shared => " that is shared",
+                    Kind::OtherSlot => " with the other slot",
+                };
+                format!("begins a turn{what} and asks for {length}, proposes {proposal}")
+            }
             Self::Refresh {
                 proposal, length, ..
             } => format!("asks for {length} more, proposes {proposal}"),

@@ -1,0 +1,124 @@
+//! A gRPC service whose method is a critical section: an order is paid by one call at a time, on all
+//! instances of the service. A second one gets `ABORTED` and when to come back, because a `Status` can
+//! be made of a `LockError`; without a majority of lock servers it gets `UNAVAILABLE`.
+//!
+//! ```sh
+//! # Needs no server; REDLOCK_NODES=... for real ones.
+//! cargo run --release --package redlock-example-tonic-orders --example tonic_orders
+//!
+//! # Its client: pays order 7.
+//! cargo run --release --package redlock-example-tonic-orders --example tonic_orders -- pay 127.0.0.1:3000 7
+//! ```
+
+use std::{collections::HashSet, env, net::Ipv4Addr, sync::Mutex, time::Duration};
+
+use anyhow::{Context, bail};
+use redlock_runtime::{Redlock, redis_lock};
+use tokio::{net::TcpListener, select, signal, time::sleep};
+use tokio_stream::wrappers::TcpListenerStream;
+use tonic::{Request, Response, Status, transport::Server};
+
+use self::proto::{
+    Order, Receipt,
+    orders_client::OrdersClient,
+    orders_server::{Orders, OrdersServer},
+};
+
+/// Made of `orders.proto`.
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    unused_qualifications,
+    reason = "it is generated"
+)]
+mod proto {
+    tonic::include_proto!("orders");
+}
+
+/// Stands for the database.
+#[derive(Default)]
+struct Paid(Mutex<HashSet<u64>>);
+
+#[tonic::async_trait]
+impl Orders for Paid {
+    /// Does not wait: who pays twice at once should rather be told.
+    #[redis_lock(key = "order:{request.get_ref().id}", expire = 10s)]
+    async fn pay(&self, request: Request<Order>) -> Result<Response<Receipt>, Status> {
+        let Order { id } = request.into_inner();
+        let before = self.0.lock().unwrap().contains(&id);
+        if !before {
+            // A client that hangs up, or a lost lock, ends this method here. So give a real payment
+            // provider an idempotency key.
+            sleep(Duration::from_secs(2)).await;
+            self.0.lock().unwrap().insert(id);
+        }
+        Ok(Response::new(Receipt { id }))
+    }
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        [] => serve().await,
+        ["pay", address, id] => pay(address, id.parse()?).await,
+        _ => bail!("usage: tonic_orders [pay ADDRESS ORDER]"),
+    }
+}
+
+async fn pay(address: &str, id: u64) -> anyhow::Result<()> {
+    let mut client = OrdersClient::connect(format!("http://{address}")).await?;
+    match client.pay(Order { id }).await {
+        Ok(receipt) => println!("order {} is paid", receipt.into_inner().id),
+        Err(status) => {
+            let pause = status.metadata().get("grpc-retry-pushback-ms");
+            println!("{:?}: {}, {pause:?}", status.code(), status.message());
+        }
+    }
+    Ok(())
+}
+
+async fn serve() -> anyhow::Result<()> {
+    let redlock = Redlock::builder()
+        .nodes_from_env_or(["memory://a", "memory://b", "memory://c"])
+        .install()
+        .await?;
+    if redlock.is_embedded() {
+        eprintln!(
+            "warning: locks hold in this process only; to lock between processes, set REDLOCK_NODES=redis://host1,redis://host2,redis://host3"
+        );
+    }
+
+    let port = env::var("PORT").map_or(Ok(3000), |port| port.parse())?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+    println!("listening on http://{}", listener.local_addr()?);
+    Server::builder()
+        .add_service(OrdersServer::new(Paid::default()))
+        .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop_signal())
+        .await
+        .context("the server ended")?;
+
+    // Leave no key behind that others would have to wait out.
+    if let Err(left) = redlock.shutdown(Duration::from_secs(2)).await {
+        eprintln!("warning: {left}");
+    }
+    println!("shut down");
+    Ok(())
+}
+
+/// Returns when the process is to stop: on Ctrl-C, and on the SIGTERM of Kubernetes, Docker and
+/// systemd.
+async fn stop_signal() {
+    #[cfg(unix)]
+    let terminated = async {
+        let kind = signal::unix::SignalKind::terminate();
+        let mut signals = signal::unix::signal(kind).expect("SIGTERM can be handled");
+        signals.recv().await
+    };
+    #[cfg(not(unix))]
+    let terminated = std::future::pending::<()>();
+    select! {
+        result = signal::ctrl_c() => result.expect("Ctrl-C can be handled"),
+        _ = terminated => {}
+    }
+}

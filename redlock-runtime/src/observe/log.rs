@@ -1,0 +1,171 @@
+//! Spans and events by `tracing`: names, fields, levels and texts.
+//!
+//! `WARN` is for what somebody should look at, `INFO` for the end of such a thing, `DEBUG` for spans. A
+//! day on which nothing goes wrong writes nothing above `DEBUG`.
+
+use std::{fmt::Display, time::Duration};
+
+use redlock_protocol::Token;
+use tracing::{Level, field, level_filters::LevelFilter};
+
+use super::{
+    fact::{Outcome, Over, Start},
+    subject::Subject,
+};
+use crate::health::{NodeState, NodeStatus};
+
+/// The target of everything.
+const TARGET: &str = "redlock_runtime";
+
+/// An event outside all spans: the thread on which it is written may be at work for another section.
+macro_rules! event {
+    ($level:ident, $name:literal, { $($fields:tt)* }, $($text:tt)+) => {
+        tracing::event!(
+            name: $name, target: TARGET, parent: None, Level::$level, { $($fields)* }, $($text)+
+        )
+    };
+}
+
+/// Somebody may listen.
+pub(super) fn is_on() -> bool {
+    LevelFilter::current() != LevelFilter::OFF
+}
+
+// ---- sections
+
+/// Of an acquisition, or of a section that has its lock.
+#[derive(Debug)]
+pub(super) struct Span(tracing::Span);
+
+/// The span is entered for as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Entered<'a>(#[expect(dead_code, reason = "dropped")] tracing::span::Entered<'a>);
+
+pub(super) fn acquire(subject: &Subject, node_set: &str) -> Span {
+    Span(tracing::debug_span!(
+        target: TARGET,
+        "redlock.acquire",
+        section = subject.name,
+        key = &*subject.key,
+        node_set,
+        outcome = field::Empty,
+        wait_seconds = field::Empty,
+        attempts = field::Empty,
+    ))
+}
+
+pub(super) fn hold(subject: &Subject, node_set: &str, token: Token) -> Span {
+    Span(tracing::debug_span!(
+        target: TARGET,
+        "redlock.hold",
+        section = subject.name,
+        key = &*subject.key,
+        node_set,
+        token = token.0,
+        outcome = field::Empty,
+        hold_seconds = field::Empty,
+    ))
+}
+
+impl Span {
+    pub(super) fn enter(&self) -> Entered<'_> {
+        Entered(self.0.enter())
+    }
+
+    pub(super) fn end_acquire(&self, outcome: Outcome, wait: Duration, attempts: u32) {
+        self.0.record("outcome", outcome.label());
+        self.0.record("wait_seconds", wait.as_secs_f64());
+        self.0.record("attempts", attempts);
+    }
+
+    pub(super) fn end_hold(&self, over: Option<Over>, hold: Duration) {
+        self.0
+            .record("outcome", over.map_or("released", Over::label));
+        self.0.record("hold_seconds", hold.as_secs_f64());
+    }
+}
+
+impl Default for Span {
+    fn default() -> Self {
+        Self(tracing::Span::none())
+    }
+}
+
+pub(super) fn long_wait(subject: &Subject, node_set: &str, wait: Duration, limit: Duration) {
+    event!(WARN, "redlock.long_wait", {
+        section = subject.name, key = &*subject.key, node_set,
+        wait_seconds = wait.as_secs_f64(), limit_seconds = limit.as_secs_f64(),
+    }, "redlock: waited {wait:.1?} of at most {limit:.1?} for `{}`", subject.key);
+}
+
+pub(super) fn long_hold(subject: &Subject, node_set: &str, hold: Duration, limit: Duration) {
+    event!(WARN, "redlock.long_hold", {
+        section = subject.name, key = &*subject.key, node_set,
+        hold_seconds = hold.as_secs_f64(), limit_seconds = limit.as_secs_f64(),
+    }, "redlock: held `{}` for {hold:.1?} of at most {limit:.1?}", subject.key);
+}
+
+pub(super) fn renewed_late(subject: &Subject, node_set: &str, token: Token, left: Duration) {
+    event!(WARN, "redlock.renewed_late", {
+        section = subject.name, key = &*subject.key, node_set,
+        token = token.0, left_seconds = left.as_secs_f64(),
+    }, "redlock: the lease of `{}` was renewed when {left:.1?} were left", subject.key);
+}
+
+pub(super) fn over(subject: &Subject, node_set: &str, token: Token, over: Over) {
+    let Subject { name, key, .. } = subject;
+    let (section, key, token) = (*name, &**key, token.0);
+    match over {
+        Over::Lost => event!(WARN, "redlock.lost", { section, key, node_set, token },
+            "redlock: `{key}` was lost: no majority of nodes is known to have its key any more"),
+        Over::Expired => event!(WARN, "redlock.expired", { section, key, node_set, token },
+            "redlock: the lease of `{key}` ended before its holder let go"),
+        Over::Stopped => event!(WARN, "redlock.stopped", { section, key, node_set, token },
+            "redlock: the holder of `{key}` was cut off, because the node set was shut down"),
+    }
+}
+
+// ---- nodes
+
+pub(super) fn node(status: &NodeStatus, node_set: &str, voting: usize) {
+    let node = status.address();
+    macro_rules! event_of_node {
+        ($level:ident, $name:literal) => {
+            event!($level, $name, { node, node_set, voting }, "redlock: {status}")
+        };
+    }
+    match status.state() {
+        NodeState::Up => event_of_node!(INFO, "redlock.node.up"),
+        NodeState::Down { .. } => event_of_node!(WARN, "redlock.node.down"),
+        NodeState::Quarantined { .. } => event_of_node!(WARN, "redlock.node.quarantined"),
+        NodeState::ClockAhead { .. } => event_of_node!(WARN, "redlock.node.clock_ahead"),
+        NodeState::Refuses { .. } => event_of_node!(WARN, "redlock.node.refuses"),
+        NodeState::SameServer { .. } => event_of_node!(WARN, "redlock.node.same_server"),
+        NodeState::Evicts { .. } => event_of_node!(WARN, "redlock.node.evicts"),
+        NodeState::OtherMaxLease { .. } => event_of_node!(WARN, "redlock.node.other_max_lease"),
+    }
+}
+
+pub(super) fn quorum(is_there: bool, node_set: &str, voting: usize, nodes: usize) {
+    if is_there {
+        event!(INFO, "redlock.quorum.regained", { node_set, voting, nodes },
+            "redlock: {voting} of {nodes} nodes vote, so locks can be had again");
+    } else {
+        event!(ERROR, "redlock.quorum.lost", { node_set, voting, nodes },
+            "redlock: {voting} of {nodes} nodes vote, so no lock can be had");
+    }
+}
+
+// ---- the start of a node set
+
+pub(crate) fn start(what: Start, text: &dyn Display) {
+    match what {
+        Start::Embedded => event!(WARN, "redlock.start.embedded", {}, "redlock: {text}"),
+        Start::EvenNumber => event!(WARN, "redlock.start.even_number", {}, "redlock: {text}"),
+        Start::Incomplete => event!(WARN, "redlock.start.incomplete", {}, "redlock: {text}"),
+        Start::Unverified => event!(WARN, "redlock.start.unverified", {}, "redlock: {text}"),
+        Start::NoQuorum => event!(WARN, "redlock.start.no_quorum", {}, "redlock: {text}"),
+        Start::Limited => event!(INFO, "redlock.start.limited", {}, "redlock: {text}"),
+        Start::Waiting => event!(INFO, "redlock.start.waiting", {}, "redlock: {text}"),
+    }
+}

@@ -1,0 +1,201 @@
+//! Metrics by the facade `metrics`: names, labels and units. A key of a lock is never a label: there are
+//! too many.
+
+use std::{
+    collections::HashMap,
+    ptr,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
+
+use metrics::{
+    Counter, Gauge, Histogram, Unit, counter, describe_counter, describe_gauge, describe_histogram,
+    gauge, histogram,
+};
+
+use super::fact::{Outcome, Over};
+use crate::health::NodeState;
+
+/// The label of sections that have no name.
+const UNNAMED: &str = "unnamed";
+
+const OUTCOMES: [Outcome; 7] = [
+    Outcome::Granted,
+    Outcome::Contended,
+    Outcome::NoQuorum,
+    Outcome::Quarantined,
+    Outcome::Stopped,
+    Outcome::Expired,
+    Outcome::Cancelled,
+];
+
+const CAUSES: [Over; 3] = [Over::Lost, Over::Expired, Over::Stopped];
+
+const STATES: [&str; 8] = [
+    "up",
+    "down",
+    "quarantined",
+    "clock_ahead",
+    "refuses",
+    "same_server",
+    "evicts",
+    "other_max_lease",
+];
+
+/// The metrics of all sections of a node set, by their names.
+#[derive(Debug, Default)]
+pub(super) struct Meter(RwLock<HashMap<&'static str, Arc<OfSection>>>);
+
+/// The metrics of the sections of one name.
+pub(super) struct OfSection {
+    /// Whose metrics these are. Another one may be installed later.
+    recorder: usize,
+    waiting: Gauge,
+    held: Gauge,
+    acquisitions: [Counter; OUTCOMES.len()],
+    attempts: Counter,
+    handovers: Counter,
+    wait: Histogram,
+    hold: Histogram,
+    renewals: Counter,
+    losses: [Counter; CAUSES.len()],
+}
+
+impl Meter {
+    pub(super) fn new() -> Self {
+        describe();
+        Self::default()
+    }
+
+    pub(super) fn of(&self, name: Option<&'static str>) -> Arc<OfSection> {
+        let name = name.unwrap_or(UNNAMED);
+        let recorder = metrics::with_recorder(|recorder| ptr::from_ref(recorder).addr());
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = known.get(name).filter(|it| it.recorder == recorder) {
+            return Arc::clone(known);
+        }
+        drop(known);
+        let new = Arc::new(OfSection::new(name, recorder));
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        known.insert(name, Arc::clone(&new));
+        new
+    }
+}
+
+impl OfSection {
+    fn new(section: &'static str, recorder: usize) -> Self {
+        let outcome = |outcome: Outcome| {
+            let outcome = outcome.label();
+            counter!("redlock_acquisitions_total", "section" => section, "outcome" => outcome)
+        };
+        let loss = |cause: Over| {
+            let cause = cause.label();
+            counter!("redlock_losses_total", "section" => section, "cause" => cause)
+        };
+        Self {
+            recorder,
+            waiting: gauge!("redlock_waiting", "section" => section),
+            held: gauge!("redlock_held", "section" => section),
+            acquisitions: OUTCOMES.map(outcome),
+            attempts: counter!("redlock_attempts_total", "section" => section),
+            handovers: counter!("redlock_handovers_total", "section" => section),
+            wait: histogram!("redlock_wait_seconds", "section" => section),
+            hold: histogram!("redlock_hold_seconds", "section" => section),
+            renewals: counter!("redlock_renewals_total", "section" => section),
+            losses: CAUSES.map(loss),
+        }
+    }
+
+    pub(super) fn asked(&self) {
+        self.waiting.increment(1.0);
+    }
+
+    pub(super) fn answered(&self, outcome: Outcome, wait: Duration, attempts: u32) {
+        self.waiting.decrement(1.0);
+        self.acquisitions[outcome as usize].increment(1);
+        self.attempts.increment(attempts.into());
+        if outcome == Outcome::Granted {
+            self.held.increment(1.0);
+            self.wait.record(wait);
+            self.handovers.increment(u64::from(attempts == 0));
+        }
+    }
+
+    pub(super) fn ended(&self, hold: Duration) {
+        self.held.decrement(1.0);
+        self.hold.record(hold);
+    }
+
+    pub(super) fn renewed(&self) {
+        self.renewals.increment(1);
+    }
+
+    pub(super) fn over(&self, over: Over) {
+        self.losses[over as usize].increment(1);
+    }
+}
+
+pub(super) fn node(address: &Arc<str>, state: &NodeState, round_trip: Option<Duration>) {
+    let now = STATES[index(state)];
+    for state in STATES {
+        let is_now = f64::from(u8::from(state == now));
+        gauge!("redlock_node_state", "node" => Arc::clone(address), "state" => state).set(is_now);
+    }
+    if let Some(time) = round_trip {
+        gauge!("redlock_node_round_trip_seconds", "node" => Arc::clone(address)).set(time);
+    }
+}
+
+pub(super) fn quorum(node_set: &Arc<str>, voting: usize, has_quorum: bool) {
+    let node_set = || Arc::clone(node_set);
+    gauge!("redlock_nodes_voting", "node_set" => node_set()).set(voting as f64);
+    gauge!("redlock_quorum", "node_set" => node_set()).set(f64::from(u8::from(has_quorum)));
+}
+
+const fn index(state: &NodeState) -> usize {
+    match state {
+        NodeState::Up => 0,
+        NodeState::Down { .. } => 1,
+        NodeState::Quarantined { .. } => 2,
+        NodeState::ClockAhead { .. } => 3,
+        NodeState::Refuses { .. } => 4,
+        NodeState::SameServer { .. } => 5,
+        NodeState::Evicts { .. } => 6,
+        NodeState::OtherMaxLease { .. } => 7,
+    }
+}
+
+/// Tells the recorder, if there is one already, what the metrics mean.
+fn describe() {
+    describe_counter!("redlock_acquisitions_total", "Calls that asked for a lock");
+    describe_counter!(
+        "redlock_attempts_total",
+        "Questions to the nodes for a lock"
+    );
+    describe_counter!(
+        "redlock_handovers_total",
+        "Locks that were handed over within the process"
+    );
+    describe_counter!("redlock_renewals_total", "Leases that were extended");
+    describe_counter!(
+        "redlock_losses_total",
+        "Leases that ended under their holders"
+    );
+    describe_gauge!("redlock_waiting", "Calls that wait for a lock");
+    describe_gauge!("redlock_held", "Sections that have their lock");
+    describe_gauge!("redlock_node_state", "1 for the state that a node is in");
+    describe_gauge!("redlock_nodes_voting", "Nodes that vote");
+    describe_gauge!("redlock_quorum", "1 if a majority of nodes votes");
+    let text = "How long a call waited until it had its lock";
+    describe_histogram!("redlock_wait_seconds", Unit::Seconds, text);
+    let text = "How long a section had its lock";
+    describe_histogram!("redlock_hold_seconds", Unit::Seconds, text);
+    let text = "How long a node took for its last reply";
+    describe_gauge!("redlock_node_round_trip_seconds", Unit::Seconds, text);
+}
+
+impl std::fmt::Debug for OfSection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("OfSection").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,138 @@
+//! Everything that the page on monitoring documents is written, and nothing else is: over real servers
+//! that are killed, restarted, frozen and misused.
+
+#[path = "../common/mod.rs"]
+mod common;
+mod heard;
+mod page;
+mod recorded;
+mod scenes;
+
+use std::{collections::BTreeSet, pin::pin};
+
+use heard::Heard;
+use recorded::Recorded;
+use redlock_runtime::{LockError, redis_lock};
+use redlock_tests::Cluster;
+
+#[tokio::test]
+async fn everything_that_is_written_is_documented_and_everything_documented_is_written() {
+    let heard = Heard::install();
+    let recorded = Recorded::install();
+    scenes::play_all(&heard).await;
+
+    let mut documented = page::events();
+    if cfg!(debug_assertions) {
+        // In release builds only.
+        documented.retain(|event| event.name != "redlock.start.embedded");
+    }
+    assert_eq!(heard.kinds(), documented);
+    assert_eq!(heard.span_kinds(), page::spans());
+    let known: BTreeSet<String> = page::outcomes();
+    for (span, outcome) in heard.outcomes() {
+        assert!(known.contains(&outcome), "{span}: {outcome}");
+    }
+
+    let metrics = recorded.kinds();
+    let undescribed = metrics.iter().find(|kind| !recorded.is_described(kind));
+    assert_eq!(undescribed, None);
+    assert_eq!(metrics, page::metrics());
+    assert_eq!(recorded.values_of("state"), page::list_of("state"));
+    let losses = recorded.total("redlock_losses_total", "");
+    assert!(losses >= 3.0, "{losses}: lost, expired and stopped");
+    assert!(recorded.total("redlock_renewals_total", "") > 0.0);
+}
+
+#[redis_lock(key = "item:{item}", via = redlock, expire = 5s, renew, name = "healthy.work")]
+async fn work(redlock: &redlock_runtime::Redlock, item: u64) -> Result<(), LockError> {
+    tracing::info!(target: "redlock_runtime::of_the_body", "in the body");
+    tokio::task::yield_now().await;
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_healthy_day_writes_spans_alone_and_the_body_is_in_its_span() {
+    let heard = Heard::install();
+    let cluster = Cluster::start(3);
+    let redlock = common::connect(&cluster).await;
+    common::await_up(&redlock).await;
+    let set = heard.of(&cluster);
+    // After the node set.
+    let recorded = Recorded::install();
+
+    work(&redlock, 1).await.unwrap();
+    let guard = redlock.lock("item:2").acquire().await.unwrap();
+    let refused = redlock.lock("item:2").acquire().await;
+    assert!(matches!(refused, Err(LockError::Contended(_))));
+    let waiting = redlock.lock("item:2").wait(common::NEVER).acquire();
+    assert!(futures_util::FutureExt::now_or_never(waiting).is_none());
+    guard.release().await;
+
+    assert_eq!(set.events(), [""; 0]);
+    assert_eq!(
+        set.spans(),
+        [
+            "redlock.acquire item:1 granted",
+            "redlock.hold item:1 released",
+            "redlock.acquire item:2 granted",
+            "redlock.hold item:2 released",
+            "redlock.acquire item:2 contended",
+            "redlock.acquire item:2 cancelled",
+        ]
+    );
+    assert_eq!(heard.parent_of_the_body(), "redlock.hold item:1");
+    let own = r#"section="healthy.work""#;
+    assert_eq!(recorded.total("redlock_acquisitions_total", own), 1.0);
+    assert_eq!(recorded.total("redlock_attempts_total", own), 1.0);
+    assert_eq!(recorded.total("redlock_handovers_total", own), 0.0);
+    assert_eq!(recorded.total("redlock_hold_seconds_count", own), 1.0);
+    assert_eq!(recorded.total("redlock_wait_seconds_count", own), 1.0);
+    for gauge in ["redlock_held", "redlock_waiting"] {
+        assert_eq!(recorded.total(gauge, own), 0.0);
+    }
+    redlock.shutdown(common::NEVER).await.unwrap();
+}
+
+#[tokio::test]
+async fn what_is_held_waits_and_is_handed_over_is_counted() {
+    let recorded = Recorded::install();
+    let cluster = Cluster::start(3);
+    let redlock = common::connect(&cluster).await;
+    let own = r#"section="counted.work""#;
+    let total = |metric: &str| recorded.total(metric, own);
+
+    let holder = counted(&redlock);
+    tokio::pin!(holder);
+    let is_held = || total("redlock_held") == 1.0;
+    futures_util::future::select(&mut holder, pin!(common::await_state("held", is_held))).await;
+    let waiter = counted(&redlock);
+    tokio::pin!(waiter);
+    let is_waiting = || total("redlock_waiting") == 1.0;
+    futures_util::future::select(
+        &mut waiter,
+        pin!(common::await_state("waiting", is_waiting)),
+    )
+    .await;
+    OPEN.notify_waiters();
+    holder.await.unwrap();
+    let end = async {
+        common::await_state("handed over", || total("redlock_held") == 1.0).await;
+        OPEN.notify_waiters();
+    };
+    futures_util::future::join(waiter, end).await.0.unwrap();
+
+    assert_eq!(total("redlock_acquisitions_total"), 2.0);
+    assert_eq!(total("redlock_attempts_total"), 1.0);
+    assert_eq!(total("redlock_handovers_total"), 1.0);
+    assert_eq!(total("redlock_held"), 0.0);
+    assert_eq!(total("redlock_waiting"), 0.0);
+    redlock.shutdown(common::NEVER).await.unwrap();
+}
+
+static OPEN: tokio::sync::Notify = tokio::sync::Notify::const_new();
+
+#[redis_lock(key = "counted", via = redlock, wait = 1h, expire = 10m, name = "counted.work")]
+async fn counted(redlock: &redlock_runtime::Redlock) -> Result<(), LockError> {
+    OPEN.notified().await;
+    Ok(())
+}

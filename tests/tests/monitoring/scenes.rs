@@ -1,0 +1,227 @@
+//! What can happen to a node set.
+
+use std::time::Duration;
+
+use futures_util::future::join;
+use redlock_runtime::{Builder, Redlock};
+use redlock_tests::{Cluster, Port, Server};
+
+use crate::{
+    common::{
+        NEVER, acquire_on_all, await_up, await_watched, connect, connect_by, found, set_user,
+        unhurried,
+    },
+    heard::Heard,
+};
+
+/// A lease that ends in its test, and a quarantine, too.
+const BRIEF: Duration = Duration::from_secs(1);
+
+pub(crate) async fn play_all(heard: &Heard) {
+    outage(heard).await;
+    unfit_nodes(heard).await;
+    clock_ahead(heard).await;
+    mistakes_at_the_start(heard).await;
+    ends_of_leases(heard).await;
+    join(
+        join(long_hold(heard), long_wait(heard)),
+        late_renewal(heard),
+    )
+    .await;
+}
+
+fn careful(urls: Vec<String>) -> Builder {
+    let guard_band = Duration::from_millis(200);
+    let builder = Redlock::builder().nodes(urls).expire(BRIEF);
+    builder.max_lease(BRIEF).guard_band(guard_band)
+}
+
+/// Servers that are new, and are killed and restarted.
+async fn outage(heard: &Heard) {
+    let cluster = Cluster::start(3);
+    let set = heard.of(&cluster);
+    let redlock = careful(cluster.urls()).install().await.unwrap();
+    heard
+        .until("redlock.start.waiting", "0 of 3 nodes vote")
+        .await;
+    await_up(&redlock).await;
+
+    cluster[0].kill();
+    set.until("redlock.node.down").await;
+    cluster[0].restart();
+    set.until("redlock.node.quarantined").await;
+    set.until("redlock.node.up").await;
+    await_up(&redlock).await;
+
+    cluster[0].kill();
+    cluster[1].kill();
+    set.until("redlock.quorum.lost").await;
+    cluster[0].restart();
+    cluster[1].restart();
+    set.until("redlock.quorum.regained").await;
+}
+
+/// Connected, and of no use.
+async fn unfit_nodes(heard: &Heard) {
+    let cluster = Cluster::start(2);
+    let evicting = ["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"];
+    let evicting = Server::builder().args(evicting).start();
+    let with = |port: u16| {
+        let ports = cluster.iter().map(Server::port).chain([port]);
+        heard.of_set(ports)
+    };
+    let urls = |url: String| cluster.urls().into_iter().chain([url]);
+
+    let _evicts = unhurried(urls(evicting.url())).build().await.unwrap();
+    with(evicting.port()).until("redlock.node.evicts").await;
+
+    let proxy = cluster[0].proxy();
+    let twin = unhurried(urls(proxy.url())).build().await;
+    assert!(twin.is_err());
+    with(proxy.port()).until("redlock.node.same_server").await;
+
+    let strict = Server::start();
+    set_user(
+        &strict,
+        "weak",
+        &["on", ">weak"],
+        ["~*", "+ping", "+hello", "+info", "+client"],
+    );
+    let url = strict.url().replace("redis://", "redis://weak:weak@");
+    let _refuses = unhurried(urls(url)).build().await.unwrap();
+    with(strict.port()).until("redlock.node.refuses").await;
+
+    let other = Server::start();
+    let builder = |url| Redlock::builder().nodes([url]).assume_fresh(true);
+    await_up(
+        &builder(other.url())
+            .max_lease(BRIEF * 60)
+            .build()
+            .await
+            .unwrap(),
+    )
+    .await;
+    let _other = unhurried(urls(other.url())).build().await.unwrap();
+    with(other.port())
+        .until("redlock.node.other_max_lease")
+        .await;
+}
+
+/// A node whose clock runs ahead of the guard band, as a round finds out.
+async fn clock_ahead(heard: &Heard) {
+    let cluster = Cluster::start_with(3, &Server::builder().own_clock());
+    found(&cluster, unhurried).await;
+    let redlock = unhurried(cluster.urls())
+        .assume_fresh(false)
+        .build()
+        .await
+        .unwrap();
+    await_up(&redlock).await;
+    let guard = acquire_on_all(&redlock, &cluster, "k").await;
+    cluster[2].kill();
+    heard.of(&cluster).until("redlock.node.down").await;
+    cluster[1].clock().step(NEVER / 5);
+    guard.extend().await.unwrap_err();
+    heard.of(&cluster).until("redlock.node.clock_ahead").await;
+}
+
+async fn mistakes_at_the_start(heard: &Heard) {
+    let without_config = Server::builder().hide(["CONFIG"]);
+    let cluster = Cluster::start_with(4, &without_config);
+    cluster[3].kill();
+    let _even = unhurried(cluster.urls()).build().await.unwrap();
+    heard.until("redlock.start.even_number", "4 nodes").await;
+    heard
+        .until("redlock.start.incomplete", "3 of 4 nodes vote")
+        .await;
+
+    heard
+        .until("redlock.start.limited", "does not allow `CONFIG GET`")
+        .await;
+
+    let nobody = Port::reserve();
+    let tls = format!("rediss://127.0.0.1:{}#insecure", nobody.number());
+    let builder = unhurried([tls]).require_quorum(false);
+    let _nobody = builder.install().await.unwrap();
+    heard
+        .until("redlock.start.unverified", "is not verified")
+        .await;
+    heard
+        .until("redlock.start.no_quorum", "0 of 1 nodes vote")
+        .await;
+}
+
+async fn ends_of_leases(heard: &Heard) {
+    let cluster = Cluster::start(3);
+    let set = heard.of(&cluster);
+    let redlock = connect(&cluster).await;
+    await_up(&redlock).await;
+
+    let lost = acquire_on_all(&redlock, &cluster, "lost").await;
+    await_watched(&cluster).await;
+    for node in &cluster {
+        node.command(&["DEL", "lost"]);
+    }
+    set.until("redlock.lost").await;
+    assert!(!lost.is_held());
+
+    let expiring = redlock.lock("expiring").expire(BRIEF / 4);
+    let _expired = expiring.acquire().await.unwrap();
+    set.until("redlock.expired").await;
+
+    let _cut_off = redlock.lock("cut off").acquire().await.unwrap();
+    redlock.shutdown(Duration::ZERO).await.unwrap_err();
+    set.until("redlock.stopped").await;
+}
+
+async fn long_hold(heard: &Heard) {
+    let cluster = Cluster::start(3);
+    let redlock = connect(&cluster).await;
+    let lease = BRIEF * 2;
+    // A thread that is late releases a lease that is over.
+    while !heard.of(&cluster).soon("redlock.long_hold").await {
+        let lock = redlock.lock("k").expire(lease).wait(NEVER);
+        let guard = lock.acquire().await.unwrap();
+        tokio::time::sleep(guard.remaining().saturating_sub(lease / 8)).await;
+        guard.release().await;
+    }
+}
+
+async fn long_wait(heard: &Heard) {
+    let cluster = Cluster::start(3);
+    let redlock = connect(&cluster).await;
+    let wait = BRIEF * 2;
+    while !heard.of(&cluster).soon("redlock.long_wait").await {
+        let guard = redlock.lock("k").wait(NEVER).acquire().await.unwrap();
+        let waiting = redlock.lock("k").wait(wait).acquire();
+        let holding = async {
+            tokio::time::sleep(wait - wait / 8).await;
+            guard.release().await;
+        };
+        drop(join(waiting, holding).await);
+    }
+}
+
+/// Two of three nodes reply late.
+async fn late_renewal(heard: &Heard) {
+    let cluster = Cluster::start(3);
+    let proxies = cluster.proxies();
+    let redlock = connect_by(&proxies).await;
+    let set = heard.of_set(proxies.iter().map(redlock_tests::Proxy::port));
+    while !set.soon("redlock.renewed_late").await {
+        let lock = redlock.lock("k").wait(NEVER).expire(BRIEF * 4);
+        let guard = lock.renew_every(BRIEF / 10).acquire().await.unwrap();
+        proxies[0].hold_replies();
+        proxies[1].hold_replies();
+        while guard.is_held() && guard.remaining() > BRIEF {
+            tokio::task::yield_now().await;
+        }
+        proxies[0].pass();
+        proxies[1].pass();
+        let late = guard.remaining();
+        while guard.is_held() && guard.remaining() <= late {
+            tokio::task::yield_now().await;
+        }
+        guard.release().await;
+    }
+}
