@@ -14,7 +14,7 @@ impl Job {
             reentrant: false,
             fair: false,
         };
-        const _: () = __redis_lock::check_durations(&__REDIS_LOCK_OPTIONS);
+        const _: () = __redis_lock::check_constants(&__REDIS_LOCK_OPTIONS);
         static __REDIS_LOCK_SECTION: __redis_lock::SectionInfo = __redis_lock::SectionInfo::new(
                 __redis_lock::std::concat!(
                     __redis_lock::std::module_path!(), "::", "run"

@@ -11,7 +11,7 @@ async fn import() -> Result<(), LockError> {
         reentrant: false,
         fair: false,
     };
-    const _: () = __redis_lock::check_durations(&__REDIS_LOCK_OPTIONS);
+    const _: () = __redis_lock::check_constants(&__REDIS_LOCK_OPTIONS);
     static __REDIS_LOCK_SECTION: __redis_lock::SectionInfo = __redis_lock::SectionInfo::new(
         __redis_lock::std::concat!(__redis_lock::std::module_path!(), "::", "import"),
         "import",
@@ -101,7 +101,7 @@ impl<T: Leased> Import<T> {
                     reentrant: false,
                     fair: false,
                 };
-                __redis_lock::check_durations(&__options);
+                __redis_lock::check_constants(&__options);
                 __options
             },
             &__REDIS_LOCK_SECTION,

@@ -5,7 +5,7 @@ use quote::{ToTokens, quote_spanned};
 use syn::spanned::Spanned;
 use syn::{Expr, ExprPath, LitStr};
 
-use crate::args::{Args, Renew};
+use crate::args::{Args, Permits, Renew};
 use crate::duration::Duration;
 use crate::expand::{at, mixed};
 use crate::function::Function;
@@ -26,18 +26,20 @@ pub(crate) struct Declaration {
 /// The literal durations have been checked.
 pub(crate) fn declaration(args: &Args, keys: &[Template], function: &Function) -> Declaration {
     let arguments = function.argument_names();
-    let constants = || args.durations().filter_map(|it| it.constant(&arguments));
+    let permits = || args.permits.as_ref().and_then(Permits::constant);
+    let durations = || args.durations().filter_map(|it| it.constant(&arguments));
+    let constants = || durations().chain(permits());
     let before_call = |duration: &Duration| duration.computed(&arguments).is_none();
     let place = constants().next().map(|first| at(first.span()));
     let info = quote_spanned!(mixed()=> &__REDIS_LOCK_SECTION);
     let of_info = quote_spanned!(mixed()=> __redis_lock::SectionInfo::options(#info));
     let (check, registered, options) = match place {
-        None => (TokenStream::new(), values(args, before_call), of_info),
+        None => (TokenStream::new(), values(args, before_call, true), of_info),
         Some(place) if constants().any(may_name_generics) => {
             // An item cannot name `Self` or a type parameter. An inline constant can, but `cargo
             // check` does not evaluate it.
-            let options = values(args, before_call);
-            let check = quote_spanned!(place=> __redis_lock::check_durations(&__options));
+            let options = values(args, before_call, true);
+            let check = quote_spanned!(place=> __redis_lock::check_constants(&__options));
             let options = quote_spanned! {mixed()=>
                 const {
                     let __options = #options;
@@ -49,12 +51,17 @@ pub(crate) fn declaration(args: &Args, keys: &[Template], function: &Function) -
                 let constant = duration.constant(&arguments);
                 before_call(duration) && !constant.is_some_and(may_name_generics)
             };
-            (TokenStream::new(), values(args, is_known), options)
+            let of_permits = !permits().is_some_and(may_name_generics);
+            (
+                TokenStream::new(),
+                values(args, is_known, of_permits),
+                options,
+            )
         }
         Some(place) => {
-            let values = values(args, before_call);
+            let values = values(args, before_call, true);
             let check =
-                quote_spanned!(place=> __redis_lock::check_durations(&__REDIS_LOCK_OPTIONS));
+                quote_spanned!(place=> __redis_lock::check_constants(&__REDIS_LOCK_OPTIONS));
             let check = quote_spanned! {mixed()=>
                 const __REDIS_LOCK_OPTIONS: __redis_lock::Options = #values;
                 const _: () = #check;
@@ -144,7 +151,8 @@ fn section_info(
         let constant = duration.constant(&arguments);
         constant.is_some_and(may_name_generics) || duration.computed(&arguments).is_some()
     };
-    if args.durations().any(is_unknown) {
+    let permits = args.permits.as_ref().and_then(Permits::constant);
+    if args.durations().any(is_unknown) || permits.is_some_and(may_name_generics) {
         info = quote_spanned!(mixed()=> #info.incomplete());
     }
     info
@@ -165,8 +173,9 @@ fn may_name_generics(path: &ExprPath) -> bool {
     path.qself.is_some() || (segments.len() > 1 && starts_with_type() && !is_of_duration)
 }
 
-/// An expression of type `Options`, of the durations that are known.
-fn values(args: &Args, is_known: impl Fn(&Duration) -> bool) -> TokenStream {
+/// An expression of type `Options`, of the durations that are known, and with the number of permits if that
+/// is.
+fn values(args: &Args, is_known: impl Fn(&Duration) -> bool, of_permits: bool) -> TokenStream {
     let known = |given: &Option<Duration>| match given.as_ref().filter(|it| is_known(it)) {
         Some(given) => {
             let given = duration(given);
@@ -188,10 +197,13 @@ fn values(args: &Args, is_known: impl Fn(&Duration) -> bool) -> TokenStream {
         }
         Some(_) => quote_spanned!(mixed()=> __redis_lock::Renew::Default),
     };
-    let permits = match args.permits {
-        Some(permits) => {
-            let mut permits = Literal::u32_suffixed(permits);
+    let permits = match args.permits.as_ref().filter(|_| of_permits) {
+        Some(Permits::Known(permits)) => {
+            let mut permits = Literal::u32_suffixed(*permits);
             permits.set_span(mixed());
+            quote_spanned!(mixed()=> __redis_lock::std::option::Option::Some(#permits))
+        }
+        Some(Permits::Constant(permits)) => {
             quote_spanned!(mixed()=> __redis_lock::std::option::Option::Some(#permits))
         }
         None => quote_spanned!(mixed()=> __redis_lock::std::option::Option::None),
@@ -245,7 +257,7 @@ mod tests {
     #[test]
     fn literals_need_no_check() {
         let [items, options] = declared(quote!(expire = 5s, renew));
-        assert!(!items.contains("check_durations") && !options.contains("check_durations"));
+        assert!(!items.contains("check_constants") && !options.contains("check_constants"));
         assert!(items.contains(&quote!(renew: __redis_lock::Renew::Default).to_string()));
         assert!(items.contains("\"loop\""), "the name has no `r#`");
     }
@@ -276,7 +288,7 @@ mod tests {
             "{options}"
         );
         assert!(
-            items.contains("check_durations") && items.contains("incomplete"),
+            items.contains("check_constants") && items.contains("incomplete"),
             "{items}"
         );
         assert!(
@@ -290,7 +302,7 @@ mod tests {
         for constant in [quote!(LEASE), quote!(config::LEASE)] {
             let [items, _] = declared(quote!(expire = #constant));
             let check = quote! {
-                const _: () = __redis_lock::check_durations(&__REDIS_LOCK_OPTIONS);
+                const _: () = __redis_lock::check_constants(&__REDIS_LOCK_OPTIONS);
             };
             assert!(items.contains(&check.to_string()), "{items}");
         }

@@ -19,7 +19,7 @@ use crate::{
     },
     engine::{Config, Engine, is_paused_here},
     install::{self, Installed},
-    node::{Credentials, Login, Provider},
+    node::{ClientName, Credentials, Login, Provider},
     node_set::Shared,
     observe::Observer,
     redlock::Redlock,
@@ -182,6 +182,15 @@ impl Builder {
         self
     }
 
+    /// What this process is called on the nodes, for operators who look for the
+    /// [holder](crate::Redlock::inspect) of a lock: its connections are named
+    /// `redlock:<id>:<service>:<host>:<process id>`. Up to 64 characters; those that cannot be in such a
+    /// name, such as spaces, become `_`. Default: the name of the executable.
+    pub fn service(mut self, service: impl Into<String>) -> Self {
+        self.settings.service = Some(service.into());
+        self
+    }
+
     /// The lease of locks that set none; at most [`max_lease`](Self::max_lease). Default: 5 s.
     pub const fn expire(mut self, lease: Duration) -> Self {
         self.settings.expire = lease;
@@ -260,10 +269,10 @@ impl Builder {
         self
     }
 
-    /// Runs the engine as a task on this runtime instead of on a thread of its own. Each lock then
-    /// takes less time, and tests can pause the clock. In return, renewals stall when the runtime
-    /// stalls, and when the runtime is dropped, locks that were not released stay until their keys
-    /// expire. The runtime needs its timer and I/O enabled.
+    /// Runs the engine as a task on this runtime instead of on a thread of its own. A lock then takes less
+    /// time if few tasks ask at a time, and more if many do; and tests can pause the clock. In return,
+    /// renewals stall when the runtime stalls, and when the runtime is dropped, locks that were not
+    /// released stay until their keys expire. The runtime needs its timer and I/O enabled.
     ///
     /// Without this call, threads that use locks do part of the engine's work, one at a time. On a machine
     /// whose processors are all busy, a thread that is scheduled very rarely, such as one of `SCHED_IDLE`,
@@ -395,15 +404,16 @@ pub(crate) fn start(
     #[cfg(feature = "test-util")]
     let is_for_a_test = nodes.iter().any(Node::is_faulty);
     let lacking = nodes.iter().map(Node::lacking).collect();
-    let (addresses, targets): (Vec<Arc<str>>, _) = nodes
+    let (addresses, targets): (Vec<Arc<str>>, Vec<_>) = nodes
         .into_iter()
         .map(|node| (node.address, node.target))
         .unzip();
     let observer = Arc::new(Observer::new(&addresses));
     let engine = Engine::start(Config {
-        nodes: targets,
+        nodes: targets.clone(),
         observer: Arc::clone(&observer),
         settings: settings.for_protocol(),
+        service: settings.service.clone(),
         runtime,
         #[cfg(feature = "test-util")]
         seed: is_for_a_test.then_some(0),
@@ -417,6 +427,8 @@ pub(crate) fn start(
         shared: Arc::new(Shared {
             #[cfg(feature = "test-util")]
             journal: is_for_a_test.then(|| crate::journal::Journal::new(engine.now())),
+            client: ClientName::new(engine.client(), settings.service.as_deref()),
+            targets,
             engine,
             observer,
             settings,

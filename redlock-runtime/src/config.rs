@@ -58,6 +58,8 @@ pub(crate) const SHORTEST_RENEWAL: Duration = Duration::from_millis(10);
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) key_prefix: String,
+    /// What the process is called on the nodes, if not like its executable.
+    pub(crate) service: Option<String>,
     pub(crate) expire: Duration,
     pub(crate) max_lease: Duration,
     pub(crate) connect_timeout: Duration,
@@ -72,6 +74,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             key_prefix: String::new(),
+            service: None,
             expire: Duration::from_secs(5),
             max_lease: Duration::from_secs(60),
             connect_timeout: Duration::from_secs(1),

@@ -117,6 +117,7 @@ mod error;
 pub mod fence;
 mod guard;
 mod health;
+mod inspect;
 mod install;
 #[cfg(feature = "test-util")]
 mod journal;
@@ -137,6 +138,11 @@ mod script;
 mod section;
 #[cfg(feature = "test-util")]
 pub mod testing;
+
+#[doc(hidden)]
+#[path = "tool.rs"]
+#[allow(missing_docs, reason = "for the program `redlock` alone")]
+pub mod __tool;
 
 #[doc = include_str!("guarantees.md")]
 pub mod guarantees {}
@@ -163,6 +169,9 @@ pub use self::{
     error::{FromLockError, LockError, NodeVerdict, QuarantineReason, Report, Verdict},
     guard::Guard,
     health::{Health, NodeState, NodeStatus, NotReady},
+    inspect::{
+        ClientProcess, Holder, HolderKind, InspectedNode, Inspection, LocalSection, RemoteWaiter,
+    },
     install::Installed,
     lease::{FencingToken, Lease, Release},
     limitation::Limitation,

@@ -7,7 +7,7 @@ pub use inventory;
 pub use std;
 
 use crate::{
-    config::{LONGEST_MAX_LEASE, SHORTEST_RENEWAL},
+    config::{LONGEST_MAX_LEASE, PERMITS, SHORTEST_RENEWAL},
     lease::Lease,
     node_set::Shared,
     section,
@@ -134,7 +134,7 @@ impl Section {
 
     /// `lease = ...`
     pub fn lease(&self) -> Lease {
-        self.0.lease()
+        self.0.lease().clone()
     }
 
     // These two are no `async fn`: annotated functions that await each other come to the compiler's
@@ -166,12 +166,12 @@ pub const fn is_held<T>(outcome: &Result<T, LockError>) -> bool {
     matches!(outcome, Err(LockError::Contended(_)))
 }
 
-/// Checks, while compiling, durations that are given as constants.
+/// Checks, while compiling, durations and permits that are given as constants.
 ///
 /// # Panics
 /// With the message for the first mistake.
 #[track_caller]
-pub const fn check_durations(options: &Options) {
+pub const fn check_constants(options: &Options) {
     const DEFAULT_EXPIRE: Duration = Duration::from_secs(5);
     let expire = match options.expire {
         Some(expire) => expire,
@@ -214,6 +214,12 @@ pub const fn check_durations(options: &Options) {
         assert!(
             options.expire.is_none() || at_least.as_nanos() <= expire.as_nanos(),
             "`at_least` is longer than `expire`; the nodes keep the lock of a process that crashes no longer than that"
+        );
+    }
+    if let Some(permits) = options.permits {
+        assert!(
+            *PERMITS.start() <= permits && permits <= *PERMITS.end(),
+            "a lock has 2 to 64 permits"
         );
     }
 }

@@ -7,7 +7,7 @@ use crate::journal::Journal;
 use crate::{
     config::{ConfigError, ConfigProblem, Settings},
     engine::Engine,
-    node::Lacking,
+    node::{ClientName, Lacking, Target},
     observe::Observer,
 };
 
@@ -21,6 +21,10 @@ pub(crate) struct Shared {
     pub(crate) addresses: Vec<Arc<str>>,
     /// What they refuse, in order.
     pub(crate) lacking: Vec<Arc<Lacking>>,
+    /// The nodes themselves, in order.
+    pub(crate) targets: Vec<Target>,
+    /// What this process is called on the nodes.
+    pub(crate) client: ClientName,
     /// All nodes are in memory.
     pub(crate) is_embedded: bool,
     /// Of the node set of a test.

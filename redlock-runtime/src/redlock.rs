@@ -8,6 +8,7 @@ use tokio::sync::oneshot;
 use crate::{
     config::{Options, SectionInfo},
     health::{Health, NodeState, NodeStatus, NotReady},
+    inspect::{self, Inspection},
     limitation::Limitation,
     lock::Lock,
     node_set::Shared,
@@ -167,6 +168,59 @@ impl Redlock {
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.health().into_nodes()
+    }
+
+    /// Who holds the lock with this key and who waits for it, for operators: what stands on each node,
+    /// for how long yet, and whose it is.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use redlock_runtime::Redlock;
+    /// let redlock = Redlock::builder()
+    ///     .nodes(["memory://inspect-a", "memory://inspect-b", "memory://inspect-c"])
+    ///     .service("orders")
+    ///     .build()
+    ///     .await?;
+    /// let guard = redlock.lock("order:7").acquire().await?;
+    ///
+    /// let found = redlock.inspect("order:7").await;
+    /// let holder = &found.holders()[0];
+    /// assert!(holder.has_majority());
+    /// let process = holder.process().expect("it is this one");
+    /// assert_eq!((process.service(), process.pid()), ("orders", std::process::id()));
+    /// // "order:7 is held; 3 of 3 nodes replied
+    /// //   orders on web-3, process 4711 (this one), on 3 of 3 nodes, for 5.5s yet, owner 67e55044-..."
+    /// println!("{found}");
+    /// # guard.release().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The value of a key names its process by a random number. The process is found by the connections
+    /// that have this number in their names, which
+    /// [`service`](crate::Builder::service) is a part of: so an acquisition costs nothing for this, and the
+    /// nodes' user needs the [rights](crate::guide::servers#rights) `+client|setname`, and for this call
+    /// `+client|list`. Nothing else depends on them.
+    ///
+    /// The nodes are asked over connections of their own, and no key is changed. Each has the
+    /// [`connect_timeout`](crate::Builder::connect_timeout) to reply. There is no error:
+    /// [`InspectedNode::problem`](crate::InspectedNode::problem) has what a node did not tell. Of
+    /// `memory://` nodes, waiters of other node sets are not known.
+    ///
+    /// # Cancellation
+    /// Dropping the future has no effect. It needs no async runtime.
+    pub async fn inspect(&self, key: &str) -> Inspection {
+        let shared = &self.shared;
+        let key: Arc<str> = format!("{}{key}", shared.settings.key_prefix).into();
+        let seen = shared.engine.look(Arc::clone(&key)).await;
+        let nodes = shared.addresses.iter().cloned();
+        let nodes = nodes.zip(shared.targets.iter().cloned());
+        let now = shared.engine.now();
+        let limit = shared.settings.connect_timeout;
+        let snapshots = inspect::ask(nodes, &key, now, limit).await;
+        let this = Some(shared.client.clone());
+        Inspection::new(key, snapshots, this, seen, now)
     }
 
     /// Returns once a majority of nodes votes.

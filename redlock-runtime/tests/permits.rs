@@ -175,3 +175,44 @@ fn code_that_is_not_async_has_permits() {
     let body = |lease: redlock_runtime::Lease| lease.is_held();
     assert!(lock.hold_blocking(body).unwrap());
 }
+
+/// The number of permits may be a constant, also one of the type around the function.
+#[tokio::test(start_paused = true)]
+async fn the_number_of_permits_is_a_constant() {
+    const MOST: u32 = 2;
+
+    #[redis_lock(key = "constant", permits = MOST, via = redlock)]
+    async fn export(redlock: &Redlock) -> Result<(), LockError> {
+        std::future::pending().await
+    }
+
+    struct Imports(Redlock);
+
+    impl Imports {
+        const MOST: u32 = 3;
+
+        #[redis_lock(key = "constant of a type", permits = Self::MOST, via = &self.0)]
+        async fn import(&self) -> Result<(), LockError> {
+            std::future::pending().await
+        }
+    }
+
+    let redlock = redlock("constant").await;
+    let imports = Imports(redlock.clone());
+    let mut running = Vec::new();
+    for _ in 0..MOST {
+        let redlock = redlock.clone();
+        running.push(tokio::spawn(async move { export(&redlock).await }));
+    }
+    for _ in 0..Imports::MOST {
+        let imports = Imports(redlock.clone());
+        running.push(tokio::spawn(async move { imports.import().await }));
+    }
+    // Those before are at their bodies.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let refused = [export(&redlock).await, imports.import().await];
+    for refused in refused {
+        assert!(matches!(refused, Err(LockError::Contended(_))));
+    }
+    running.iter().for_each(tokio::task::JoinHandle::abort);
+}

@@ -16,6 +16,8 @@ const LAYERS: Layers = &[
     ("health", &["limitation"]),
     ("observe", &["health"]),
     ("engine", &["clock", "node", "observe"]),
+    ("inspect", &["engine", "node", "script"]),
+    ("tool", &["config", "inspect", "node", "script"]),
     ("config", &["health", "node", "script"]),
     ("error", &["config", "health"]),
     ("fence", &[]),
@@ -48,6 +50,7 @@ const LAYERS: Layers = &[
         &[
             "config",
             "health",
+            "inspect",
             "limitation",
             "lock",
             "node_set",

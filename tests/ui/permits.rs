@@ -12,8 +12,8 @@ async fn too_many() -> Result<(), LockError> {
     Ok(())
 }
 
-#[redis_lock(key = "exports", permits = MOST)]
-async fn constant() -> Result<(), LockError> {
+#[redis_lock(key = "exports", permits = MOST + 1)]
+async fn sum() -> Result<(), LockError> {
     Ok(())
 }
 

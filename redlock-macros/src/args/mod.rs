@@ -13,6 +13,7 @@ use crate::tokens::{joined, ungrouped};
 mod values;
 mod words;
 
+pub(crate) use self::values::{NOT_PERMITS, Permits};
 pub(crate) use self::words::ARGUMENTS;
 use self::words::{several_keys, unknown};
 
@@ -27,7 +28,7 @@ pub(crate) struct Args {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) at_least: Option<Duration>,
     pub(crate) shared: bool,
-    pub(crate) permits: Option<u32>,
+    pub(crate) permits: Option<Permits>,
     pub(crate) reentrant: bool,
     pub(crate) fair: bool,
     pub(crate) lease: Option<Ident>,

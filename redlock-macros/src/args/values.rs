@@ -73,11 +73,34 @@ pub(super) fn no_value(name: &Ident, input: ParseStream) -> Result<()> {
     Err(Error::new_spanned(value, message))
 }
 
+/// How many permits a lock has.
+pub(crate) enum Permits {
+    Known(u32),
+    /// A constant, whose value is known to rustc only.
+    Constant(ExprPath),
+}
+
+impl Permits {
+    pub(crate) fn constant(&self) -> Option<&ExprPath> {
+        match self {
+            Self::Known(_) => None,
+            Self::Constant(path) => Some(path),
+        }
+    }
+}
+
+/// For a number that is none, or is known only when the function is called.
+pub(crate) const NOT_PERMITS: &str = "`permits` takes a number or a constant, such as `permits = 3`; for one \
+    that is computed, use `redlock.lock(key).permits(count).hold(..)` instead of the attribute";
+
 /// As in the runtime.
 const PERMITS: RangeInclusive<u32> = 2..=64;
 
-pub(super) fn permits(input: ParseStream) -> Result<u32> {
+pub(super) fn permits(input: ParseStream) -> Result<Permits> {
     let value = rest_of_argument(input)?;
+    if let Ok(constant) = syn::parse2(ungrouped(value.clone())) {
+        return Ok(Permits::Constant(constant));
+    }
     let literal = syn::parse2::<LitInt>(ungrouped(value.clone()));
     let count = literal.and_then(|literal| literal.base10_parse::<u64>());
     let message = match count {
@@ -85,15 +108,13 @@ pub(super) fn permits(input: ParseStream) -> Result<u32> {
                   leave out `permits`"
             .to_owned(),
         Ok(count) => match u32::try_from(count).ok().filter(|it| PERMITS.contains(it)) {
-            Some(count) => return Ok(count),
+            Some(count) => return Ok(Permits::Known(count)),
             None => {
                 let (least, most) = (PERMITS.start(), PERMITS.end());
                 format!("a lock has {least} to {most} permits, and not {count}")
             }
         },
-        Err(_) => "`permits` takes a number, such as `permits = 3`; for one that is computed, use \
-                   `redlock.lock(key).permits(count).hold(..)` instead of the attribute"
-            .to_owned(),
+        Err(_) => NOT_PERMITS.to_owned(),
     };
     Err(Error::new_spanned(value, message))
 }

@@ -336,7 +336,11 @@ fn permits_are_a_number_from_2_to_64() {
         let message = format!("a lock has 2 to 64 permits, and not {count}");
         assert_eq!(of(&format!(" = {count}")), [message]);
     }
-    for wrong in ["\"3\"", "-3", "MOST", "3.5"] {
+    for constant in ["MOST", "config::MOST", "Self::MOST"] {
+        assert!(of(&format!(" = {constant}")).is_empty());
+    }
+    // `order` is an argument.
+    for wrong in ["\"3\"", "-3", "most()", "3.5", "order"] {
         let message = of(&format!(" = {wrong}")).join("");
         assert!(message.starts_with("`permits` takes a number"), "{message}");
     }
@@ -353,4 +357,35 @@ fn permits_are_of_one_key_and_not_kept() {
         argument_mistakes("key = \"k\", permits = 2, at_least = 1s"),
         ["`permits` and `at_least` do not go together; leave out one of the two"]
     );
+}
+
+#[test]
+fn readers_have_no_order() {
+    assert_eq!(
+        argument_mistakes("key = \"k\", shared, fair"),
+        ["`fair` is for locks that are not `shared`; leave out one of the two"]
+    );
+}
+
+#[test]
+fn what_goes_together() {
+    for kind in [
+        "shared",
+        "fair",
+        "fair, at_least = 1s",
+        "permits = 3",
+        "at_least = 1s",
+    ] {
+        for others in [
+            "reentrant",
+            "wait = 1s",
+            "renew, max_hold = 1m",
+            "lease = lease",
+        ] {
+            let args = format!("key = \"k\", {kind}, {others}");
+            assert!(argument_mistakes(&args).is_empty(), "{args}");
+        }
+    }
+    let several = "key = [\"a\", \"b\"], reentrant, wait = 1s, renew, max_hold = 1m";
+    assert!(argument_mistakes(several).is_empty());
 }

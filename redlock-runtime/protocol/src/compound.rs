@@ -44,6 +44,8 @@ pub(crate) struct Compound {
     attempts: u32,
     /// The holder has asked for a fresh lease.
     is_extending: bool,
+    /// When the lease ends, as far as the holder has been told.
+    told: Instant,
     release: Release,
     steps: Vec<Step>,
 }
@@ -136,6 +138,7 @@ impl Compound {
             raises: 0,
             attempts: 0,
             is_extending: false,
+            told: now,
             release: Release::Released,
             steps: Vec::new(),
         };
@@ -296,9 +299,15 @@ impl Compound {
         }
         match self.state {
             State::Raising => self.begin_if_raised((part, now, random)),
+            // Its parts may have been extended one after the other, and the last of them too late.
+            State::Held if self.told <= now => {
+                let verdicts = Vec::new();
+                self.on_over(part, Loss::Expired { verdicts }, (now, random));
+            }
             State::Held if !(self.is_extending && self.is_asking()) => {
                 self.is_extending = false;
                 if let Some(deadline) = self.deadline() {
+                    self.told = deadline;
                     self.answer(Answer::Extended { deadline });
                 }
             }
@@ -340,6 +349,7 @@ impl Compound {
             self.steps.push(Step::Tell { part, what });
         }
         self.state = State::Held;
+        self.told = deadline;
         self.answer(Answer::Granted {
             deadline,
             token,

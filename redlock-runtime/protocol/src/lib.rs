@@ -52,6 +52,7 @@ pub use self::{
         NodeId, Owner, Process, Record, Reply, Request, RequestId, SectionId, Ticket,
     },
     node::BUSY_FROM,
+    pool::MOST_SLOTS,
     protocol::Protocol,
     rules::{
         quorum::{majority, out_of_reach},

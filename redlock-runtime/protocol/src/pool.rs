@@ -37,6 +37,9 @@ pub(crate) struct Terms {
 /// once as many win as there are slots.
 const LONGEST_HEDGE: Duration = Duration::from_millis(50);
 
+/// A lock has no more permits.
+pub const MOST_SLOTS: u32 = 64;
+
 #[derive(Debug)]
 pub(crate) struct Pool {
     pub(crate) terms: Terms,
@@ -152,7 +155,7 @@ impl Pool {
     }
 
     pub(crate) fn leave(&mut self, section: SectionId) {
-        self.callers.take_if(|caller| caller.section == section);
+        self.callers.leave(section);
     }
 
     // ---- slots
@@ -221,7 +224,7 @@ impl Pool {
     /// The first callers have been refused every slot since they joined. Those who do not wait are told;
     /// once another one is first, all slots are waited for, and who waits goes before who does not.
     fn refuse_first(&mut self, around: &Around<'_>) {
-        while let Some(first) = self.callers.get(0) {
+        while let Some(first) = self.callers.first() {
             let is_late = |asked: Asked| asked.late_at <= around.now;
             let is_taken = |slot: &Slot| {
                 let is_late = first.wait_until.is_some() && slot.asked.is_some_and(is_late);
@@ -235,7 +238,11 @@ impl Pool {
                 break;
             }
             let refusal = self.refusal(around);
-            self.refuse_all(|caller| caller.section == first.section, &refusal);
+            self.callers.pop();
+            self.steps.push(Step::Refuse {
+                caller: first.section,
+                refusal,
+            });
         }
         if self.is_waiting && self.callers.has_impatient() {
             let refusal = self.refusal(around);
@@ -287,9 +294,11 @@ impl Pool {
         let mut order: Vec<usize> = (self.start..self.start + count).collect();
         order.iter_mut().for_each(|slot| *slot %= count);
         let mut place = 0;
-        while let Some(caller) = self.callers.get(place).filter(|_| !order.is_empty()) {
+        while let Some((next, caller)) = self.callers.behind(place)
+            && !order.is_empty()
+        {
             while self.asks_for_another(caller, &mut order, around) {}
-            place += 1;
+            place = next;
         }
         for slot in order {
             let ended = self.slots[slot].asked.take();

@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 
 use super::{
     delivery::{Acquiring, Extending},
-    status::Status,
+    status::{Seen, Status},
 };
 
 /// What is locked.
@@ -69,6 +69,11 @@ pub(super) enum Command {
         section: SectionId,
         answer: Option<oneshot::Sender<Release>>,
     },
+    /// Which sections have a lock here, or wait for it.
+    Look {
+        key: Arc<str>,
+        answer: oneshot::Sender<Vec<Seen>>,
+    },
     Shutdown {
         timeout: Duration,
         abort_holders: bool,
@@ -93,6 +98,7 @@ impl fmt::Debug for Command {
             Self::Acquire { .. } => "Acquire",
             Self::Extend { .. } => "Extend",
             Self::End { .. } => "End",
+            Self::Look { .. } => "Look",
             Self::Shutdown { .. } => "Shutdown",
         })
     }

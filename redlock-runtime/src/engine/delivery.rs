@@ -9,7 +9,7 @@ use std::{
 use redlock_protocol::{Instant, NodeState, Refusal, Release, Verdict};
 use tokio::sync::{oneshot, watch};
 
-use super::status::Status;
+use super::status::{Seen, Status};
 use crate::observe::{Observer, Over};
 
 /// Who asks for a lock, and what came of it.
@@ -24,6 +24,7 @@ pub(super) enum Delivery {
     Acquired(Acquiring, Result<(), Refusal>),
     Extended(Extending, Result<(), Vec<Verdict>>),
     Released(oneshot::Sender<Release>, Release),
+    Seen(oneshot::Sender<Vec<Seen>>, Vec<Seen>),
     /// There is no answer.
     Unheard(Option<Acquiring>, Vec<Extending>),
     /// A lease is over.
@@ -59,6 +60,7 @@ impl Delivery {
             Self::Acquired(acquiring, result) => drop(acquiring.send(result)),
             Self::Extended(extending, result) => drop(extending.send(result)),
             Self::Released(releasing, release) => drop(releasing.send(release)),
+            Self::Seen(looking, seen) => drop(looking.send(seen)),
             Self::Unheard(acquiring, extending) => drop((acquiring, extending)),
             Self::Over(status, observer) => {
                 status.tell_end();

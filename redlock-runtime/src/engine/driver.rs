@@ -18,12 +18,12 @@ use super::{
     clock::Clock,
     command::{Command, Keys, Shutdown},
     delivery::{Acquiring, Delivery, Extending},
-    status::Status,
+    status::{Seen, Status},
 };
 #[cfg(feature = "test-util")]
 use crate::node::FaultyLink;
 use crate::{
-    node::{Memory, Server, Target},
+    node::{Memory, Server, Target, client_name},
     observe::Observer,
 };
 
@@ -82,17 +82,30 @@ impl Caller {
     }
 }
 
+impl Caller {
+    fn seen(&self) -> Seen {
+        Seen {
+            status: Arc::clone(&self.status),
+            waits: self.acquiring.is_some(),
+        }
+    }
+}
+
 impl Driver {
     pub(super) fn new(
         protocol: Protocol,
         clock: Clock,
-        nodes: Vec<Target>,
+        (nodes, service): (Vec<Target>, Option<&str>),
         node_states: watch::Sender<Vec<Option<NodeState>>>,
         observer: Arc<Observer>,
     ) -> Self {
+        let name = client_name(protocol.process(), service);
         let start = |(index, target)| match target {
             Target::Memory(memory) => Node::Memory(memory),
-            Target::Redis(endpoint) => Node::Redis(Box::new(Server::new(NodeId(index), endpoint))),
+            Target::Redis(endpoint) => {
+                let server = Server::new(NodeId(index), endpoint, Arc::clone(&name));
+                Node::Redis(Box::new(server))
+            }
             #[cfg(feature = "test-util")]
             Target::Faulty(faulty) => {
                 Node::Faulty(Box::new(FaultyLink::new(NodeId(index), faulty)))
@@ -263,6 +276,7 @@ impl Driver {
                 }
                 self.handle(Event::End { section, report });
             }
+            Command::Look { key, answer } => self.look(&key, answer),
             Command::Shutdown {
                 timeout,
                 abort_holders,
@@ -275,6 +289,13 @@ impl Driver {
                 });
             }
         }
+    }
+
+    fn look(&mut self, key: &str, answer: oneshot::Sender<Vec<Seen>>) {
+        let sections = self.protocol.sections_of(key).into_iter();
+        let callers = sections.filter_map(|section| self.callers.get(&section));
+        let seen = callers.map(Caller::seen).collect();
+        self.deliveries.push(Delivery::Seen(answer, seen));
     }
 
     /// Reads the clock for every event anew: a reply must not be dated back to the start of the

@@ -20,7 +20,7 @@ use std::{
 };
 
 use redlock_protocol::{
-    Env, Instant, LockParams, NodeState, Protocol, Refusal, Release, SectionId, Settings,
+    Env, Instant, LockParams, NodeState, Process, Protocol, Refusal, Release, SectionId, Settings,
     ShutdownError, Verdict,
 };
 use tokio::{
@@ -38,7 +38,7 @@ use self::{
 pub(crate) use self::{
     clock::is_paused_here,
     command::{Keys, Stopped},
-    status::Status,
+    status::{Seen, Status},
 };
 use crate::{node::Target, observe::Observer};
 
@@ -51,6 +51,8 @@ pub(crate) struct Config {
     pub(crate) nodes: Vec<Target>,
     pub(crate) observer: Arc<Observer>,
     pub(crate) settings: Settings,
+    /// What this process is called on the nodes.
+    pub(crate) service: Option<String>,
     /// Where to run, if not on a thread of its own.
     pub(crate) runtime: Option<Handle>,
     /// Makes every run of a test draw the same numbers.
@@ -65,6 +67,8 @@ pub(crate) struct Engine {
     clock: Clock,
     nodes: watch::Receiver<Vec<Option<NodeState>>>,
     next_section: AtomicU64,
+    /// What it is to the nodes.
+    client: Process,
     /// The process that started it: a fork has this memory, but not the thread.
     process: u32,
     own_thread: bool,
@@ -120,12 +124,14 @@ impl Engine {
             },
             clock.now(),
         );
+        let client = protocol.process();
         // With a clock of a runtime, or nodes that live in one, only the engine works.
         let do_callers_work = own_thread && config.nodes.iter().all(Target::works_anywhere);
         let engine_clock = clock.clone();
         let start = move || {
-            let (nodes, observer) = (config.nodes, config.observer);
-            let driver = Driver::new(protocol, engine_clock.clone(), nodes, node_states, observer);
+            let nodes = (config.nodes, config.service.as_deref());
+            let (clock, observer) = (engine_clock.clone(), config.observer);
+            let driver = Driver::new(protocol, clock, nodes, node_states, observer);
             Arc::new(Combiner::new(driver, engine_clock, do_callers_work))
         };
         let combiner = match config.runtime {
@@ -155,6 +161,7 @@ impl Engine {
             clock,
             nodes,
             next_section: AtomicU64::new(0),
+            client,
             process: std::process::id(),
             own_thread,
             needs_threads_of_others,
@@ -240,6 +247,21 @@ impl Engine {
                 Ok(()) => answered.await.unwrap_or(Release::Unknown),
                 Err(Stopped) => Release::Unknown,
             }
+        }
+    }
+
+    /// The upper half of all owners of this engine.
+    pub(crate) const fn client(&self) -> Process {
+        self.client
+    }
+
+    /// The sections of this process that have a lock, or wait for it, in the order of asking; none of an
+    /// engine that has ended.
+    pub(crate) async fn look(&self, key: Arc<str>) -> Vec<Seen> {
+        let (answer, answered) = oneshot::channel();
+        match self.tell(Command::Look { key, answer }) {
+            Ok(()) => answered.await.unwrap_or_default(),
+            Err(Stopped) => Vec::new(),
         }
     }
 

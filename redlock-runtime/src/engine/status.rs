@@ -3,7 +3,7 @@
 
 use std::{
     sync::{
-        OnceLock,
+        Arc, OnceLock,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     time::Duration,
@@ -34,6 +34,14 @@ pub(crate) struct Status {
     /// Somebody beside the holder waits for its end, and so for the release.
     is_followed: AtomicBool,
     changed: Notify,
+}
+
+/// A section of this process, for the eyes of operators.
+#[derive(Clone, Debug)]
+pub(crate) struct Seen {
+    pub(crate) status: Arc<Status>,
+    /// It has no answer yet.
+    pub(crate) waits: bool,
 }
 
 impl Status {

@@ -61,14 +61,7 @@ impl Connection {
         (credentials, has_resp3): (Option<&Credentials>, bool),
     ) -> Result<Self, Failure> {
         let database = endpoint.database;
-        let mut wire = Wire::new(stream);
-        sign_in(&mut wire, credentials, has_resp3).await?;
-        if database != 0 {
-            let database = database.to_string();
-            if let Some(error) = refusal(&mut wire, words(["SELECT", &database])).await? {
-                return Err(Failure::of(&error));
-            }
-        }
+        let mut wire = enter(stream, database, credentials, has_resp3).await?;
         let facts = prepare(&mut wire, has_resp3, &endpoint.lacking).await?;
         let Some(office) = office else {
             let term = "".into();
@@ -79,6 +72,38 @@ impl Connection {
         let term = office.term();
         Ok(Self { wire, facts, term })
     }
+}
+
+/// A connection for a few questions of an operator. By RESP2, which all servers have: there is nothing
+/// that it could be told unasked.
+pub(super) async fn open_plain(endpoint: &Endpoint) -> Result<Wire, Arc<str>> {
+    let (stream, office) = connect(endpoint).await?;
+    let master = office.as_ref().map(|office| &office.master.address);
+    let address = master.unwrap_or(&endpoint.address);
+    let credentials = endpoint.login.credentials(address).await?;
+    let entered = enter(stream, endpoint.database, credentials.as_ref(), false).await;
+    entered.map_err(|failure| match failure {
+        Failure::WithoutResp3 => "the server knows no RESP2".into(),
+        Failure::Other(reason) => reason,
+    })
+}
+
+/// Signs in, and goes to the database.
+async fn enter(
+    stream: Box<dyn Stream>,
+    database: i64,
+    credentials: Option<&Credentials>,
+    has_resp3: bool,
+) -> Result<Wire, Failure> {
+    let mut wire = Wire::new(stream);
+    sign_in(&mut wire, credentials, has_resp3).await?;
+    if database != 0 {
+        let database = database.to_string();
+        if let Some(error) = refusal(&mut wire, words(["SELECT", &database])).await? {
+            return Err(Failure::of(&error));
+        }
+    }
+    Ok(wire)
 }
 
 /// A way to the server, or to the one that is the node at present.

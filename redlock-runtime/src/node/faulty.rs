@@ -17,7 +17,7 @@ use redlock_protocol::{
 };
 use tokio::{sync::mpsc, time::Sleep};
 
-use super::memory::{UPTIME, moment};
+use super::memory::{UPTIME, moment, parts};
 
 /// The node itself, in the hands of the test.
 #[derive(Debug)]
@@ -139,6 +139,10 @@ impl Faulty {
 
     pub(crate) fn key(&self, key: &str, now: Instant) -> Option<Key> {
         self.state().model.key(key, now)
+    }
+
+    pub(super) fn parts(&self, key: &str, now: Instant) -> (bool, Vec<Key>) {
+        parts(&self.state().model, key, now)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {

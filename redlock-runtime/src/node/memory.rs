@@ -7,8 +7,8 @@ use std::{
 };
 
 use redlock_protocol::{
-    Facts, Instant, Reply, Request,
-    model::{Model, Moment},
+    Facts, Instant, Owner, Reply, Request,
+    model::{Key, Model, Moment},
 };
 
 /// A store never restarts, so it has forgotten nothing: it votes at once, like a server that has run
@@ -63,6 +63,20 @@ impl Memory {
         }
         reply
     }
+
+    pub(super) fn parts(&self, key: &str, now: Instant) -> (bool, Vec<Key>) {
+        let model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
+        parts(&model, key, now)
+    }
+}
+
+/// For each owner its part of a key, and whether they share it.
+pub(super) fn parts(model: &Model, key: &str, now: Instant) -> (bool, Vec<Key>) {
+    let stands = model.key(key, now);
+    let is_shared = stands.is_some_and(|key| key.owner == Some(Owner::READERS));
+    let mut parts = model.parts(key, now);
+    parts.retain(|part| part.lives(now));
+    (is_shared, parts)
 }
 
 /// This moment by the wall clock, and `now` by the engine's.

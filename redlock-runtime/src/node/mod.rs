@@ -5,12 +5,14 @@
 //! written in the very step in which the protocol wanted it, and a reply is read in the one that hands it
 //! to the protocol.
 
+mod client_name;
 mod connection;
 mod endpoint;
 #[cfg(feature = "test-util")]
 mod faulty;
 mod guarded;
 mod info;
+mod inquiry;
 mod lacking;
 mod memory;
 mod reason;
@@ -31,22 +33,24 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
-use redlock_protocol::{ConnectionId, Event, NodeId, Order};
+use redlock_protocol::{ConnectionId, Event, Instant, NodeId, Order, model::Key};
 
-pub use self::endpoint::Credentials;
 #[cfg(feature = "tls")]
 pub(crate) use self::endpoint::TlsClient;
 #[cfg(feature = "test-util")]
 pub(crate) use self::faulty::{Behavior, Faulty, FaultyLink};
+pub(crate) use self::{
+    client_name::{ClientName, client_name},
+    endpoint::{Endpoint, Login, Provider, Sentinels, address_text},
+    inquiry::{inquire, read_clocks},
+    lacking::{Lack, Lacking},
+    memory::Memory,
+};
 use self::{
     connection::Connection,
     session::{Refused, Session},
 };
-pub(crate) use self::{
-    endpoint::{Endpoint, Login, Provider, Sentinels, address_text},
-    lacking::{Lack, Lacking},
-    memory::Memory,
-};
+pub use self::{endpoint::Credentials, inquiry::ClockReading};
 use crate::script;
 
 /// Where a node is.
@@ -59,6 +63,16 @@ pub(crate) enum Target {
 }
 
 impl Target {
+    /// What stands under a key of a store in memory: for each owner its part, and whether they share it.
+    pub(crate) fn parts(&self, key: &str, now: Instant) -> (bool, Vec<Key>) {
+        match self {
+            Self::Redis(_) => (false, Vec::new()),
+            Self::Memory(memory) => memory.parts(key, now),
+            #[cfg(feature = "test-util")]
+            Self::Faulty(faulty) => faulty.parts(key, now),
+        }
+    }
+
     /// Whether any thread can speak to it, and not only one of the engine's runtime.
     pub(crate) const fn works_anywhere(&self) -> bool {
         match self {
@@ -73,6 +87,8 @@ impl Target {
 pub(crate) struct Server {
     node: NodeId,
     endpoint: Arc<Endpoint>,
+    /// Of each connection.
+    client_name: Arc<str>,
     /// The name of what the library keeps there beside the locks.
     hash: String,
     state: State,
@@ -94,11 +110,12 @@ enum State {
 }
 
 impl Server {
-    pub(crate) fn new(node: NodeId, endpoint: Box<Endpoint>) -> Self {
+    pub(crate) fn new(node: NodeId, endpoint: Box<Endpoint>, client_name: Arc<str>) -> Self {
         Self {
             node,
             hash: script::node_hash(endpoint.database),
             endpoint: Arc::from(endpoint),
+            client_name,
             state: State::Idle,
             refused: Refused::new(),
             has_work: false,
@@ -177,7 +194,8 @@ impl Server {
                         facts: opened.facts,
                     });
                     let refused = mem::take(&mut self.refused);
-                    let session = Session::new(opened.wire, refused).in_term(opened.term);
+                    let mut session = Session::new(opened.wire, refused).in_term(opened.term);
+                    session.introduce(&self.client_name);
                     self.state = State::Open(connection, Box::new(session));
                 }
                 Err(reason) => {

@@ -81,6 +81,12 @@ impl Session {
         }
     }
 
+    /// Says what the connection is called. Nothing depends on it, so a server may refuse it.
+    pub(super) fn introduce(&mut self, name: &str) {
+        script::write(&script::words(["CLIENT", "SETNAME", name]), self.wire.out());
+        self.owed.push_back(Owed::Nothing);
+    }
+
     /// With a server that is named for this term of office, too.
     pub(super) fn in_term(self, term: Arc<str>) -> Self {
         Self { term, ..self }

@@ -17,7 +17,7 @@ use uuid::Uuid;
 pub(crate) use self::many::{Kind, command_for_many, kind};
 pub(crate) use self::{
     source::load_all,
-    word::{Command, Word, owner_value, words, write},
+    word::{Command, PROCESS_LENGTH, QUEUE, Word, owner_value, process_text, words, write},
 };
 use self::{
     source::{
@@ -364,6 +364,6 @@ mod tests {
     fn what_the_library_keeps_has_a_reserved_name_of_its_own_in_each_database() {
         assert_eq!(node_hash(0), "__redlock:node:0");
         assert_eq!(node_hash(15), "__redlock:node:15");
-        assert!(word::QUEUE.starts_with(RESERVED));
+        assert!(QUEUE.starts_with(RESERVED));
     }
 }

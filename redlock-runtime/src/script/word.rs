@@ -19,7 +19,7 @@ pub(crate) enum Word<'a> {
 }
 
 /// How the names of queues begin. They expire by themselves.
-pub(super) const QUEUE: &str = "__redlock:queue:";
+pub(crate) const QUEUE: &str = "__redlock:queue:";
 
 /// A command, word by word.
 pub(crate) type Command<'a> = Vec<Word<'a>>;
@@ -78,7 +78,7 @@ fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
 }
 
 /// The first characters of an owner's value that are its process.
-const PROCESS_LENGTH: usize = 18;
+pub(crate) const PROCESS_LENGTH: usize = 18;
 
 /// What stands under the lock key: the owner's random id, as text that people can compare. Its first
 /// 18 characters are the process, which the scripts rely on.
@@ -88,6 +88,12 @@ pub(crate) fn owner_value(owner: Owner) -> [u8; 36] {
         .hyphenated()
         .encode_lower(&mut text);
     text
+}
+
+/// What every owner of this process begins with.
+pub(crate) fn process_text(process: Process) -> String {
+    let owner = owner_value(Owner(u128::from(process.0) << 64));
+    String::from_utf8_lossy(&owner[..PROCESS_LENGTH]).into_owned()
 }
 
 /// Rounded up: a key must not be dropped before its time.

@@ -1,6 +1,8 @@
 //! What callers hear of their sections.
 
-use redlock_protocol::{Answer, Instant, Loss, NodeId, NodeState, Refusal, Release, SectionId};
+use redlock_protocol::{
+    Answer, Instant, Loss, NodeId, NodeState, Owner, Refusal, Release, SectionId,
+};
 
 use crate::{
     MILLI,
@@ -31,7 +33,10 @@ impl World {
             ) => {
                 self.clients[client].tasks[task].token = token;
                 self.find_slot(client, task, token);
-                self.on_token(client, task, token);
+                match self.clients[client].tasks[task].is_of_several() {
+                    true => self.on_token_of_all(client, task, token),
+                    false => self.on_token(client, task, token),
+                }
                 self.in_time(client, by, "of a grant");
                 self.granted(client, task, deadline);
             }
@@ -82,6 +87,9 @@ impl World {
         let (key, section, mode) = (one.key, one.section, one.params.mode);
         one.stage = Stage::Holding { deadline, until };
         one.owner = self.checker.latest_owner(client, key);
+        for (key, owner) in &mut one.others {
+            *owner = self.checker.latest_owner(client, *key);
+        }
         one.read = None;
         one.fenced = AtStore::ToRead;
         one.granted = now.as_nanos();
@@ -97,22 +105,25 @@ impl World {
         self.check_cover(client, task, deadline);
         self.check_period(client, task, deadline);
         self.check_order(client, task);
+        let is_of_several = self.clients[client].tasks[task].is_of_several();
         let is_first = self.checker.leave(client, self.line_of(key), section);
-        if !is_first && self.is_in_order() {
+        if !is_first && !is_of_several && self.is_in_order() {
             let what = format!("client {client}'s {section:?} is granted before its turn");
             self.violation(Rule::Line, what);
         }
-        self.on_holder(client, task);
-        self.believe(
-            key,
-            Belief {
-                client,
-                section,
-                mode,
-                deadline,
-                since: self.now,
-            },
-        );
+        if !is_of_several {
+            self.on_holder(client, task);
+        }
+        let belief = Belief {
+            client,
+            section,
+            mode,
+            deadline,
+            since: self.now,
+        };
+        for key in self.keys_of(client, task) {
+            self.believe(key, belief);
+        }
         self.schedule_step(client, task);
     }
 
@@ -138,17 +149,18 @@ impl World {
             return;
         }
         let until = self.clients[client].clock.when(deadline.as_nanos());
-        let keeps = |node: &&Node| {
-            let part = node.part(one.key, one.owner, self.now);
+        let keeps = |node: &Node, (key, owner): (usize, Option<Owner>)| {
+            let part = node.part(key, owner, self.now);
             part.is_some_and(|part| {
                 part.expires.is_none_or(|expires| {
                     node.clock.read(until) / MILLI <= expires.as_nanos() / MILLI
                 })
             })
         };
-        let nodes = self.nodes.iter().filter(keeps).count();
-        if nodes <= self.nodes.len() / 2 {
-            let what = format!("only {nodes} nodes keep {:?} until {deadline:?}", one.owner);
+        let keeping = |held| self.nodes.iter().filter(|node| keeps(node, held)).count();
+        let fewest = one.keys().map(|held| (keeping(held), held.1)).min();
+        if let Some((nodes, owner)) = fewest.filter(|(nodes, _)| *nodes <= self.nodes.len() / 2) {
+            let what = format!("only {nodes} nodes keep {owner:?} until {deadline:?}");
             self.violation(Rule::Validity, what);
         }
     }
@@ -156,14 +168,16 @@ impl World {
     fn prolonged(&mut self, client: usize, task: usize, deadline: Instant) {
         let now = self.clients[client].clock.read(self.now);
         let one = &self.clients[client].tasks[task];
-        let (key, section) = (one.key, one.section);
+        let section = one.section;
         if one.params.renew.is_none() && !one.has_asked_for_more {
             let what = format!("client {client}'s {section:?} is extended, which it did not want");
             self.violation(Rule::Answer, what);
         }
-        if !self.checker.extend(key, client, section, deadline, now) {
-            let what = format!("client {client}'s {section:?} is extended after its end");
-            self.violation(Rule::Revival, what);
+        for key in self.keys_of(client, task) {
+            if !self.checker.extend(key, client, section, deadline, now) {
+                let what = format!("client {client}'s {section:?} is extended after its end");
+                self.violation(Rule::Revival, what);
+            }
         }
         self.extended(client, task);
         self.check_cover(client, task, deadline);
@@ -196,9 +210,11 @@ impl World {
 
     fn lost(&mut self, client: usize, task: usize, loss: &Loss, holding: bool) {
         let one = &self.clients[client].tasks[task];
-        let (key, owner) = (one.key, one.owner);
+        let held: Vec<_> = one.keys().collect();
         if *loss != Loss::Stopped {
-            self.checker.over(client, key, owner);
+            for (key, owner) in held {
+                self.checker.over(client, key, owner);
+            }
             self.check_endurance(client, task, loss);
         }
         if holding {

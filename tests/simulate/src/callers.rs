@@ -8,6 +8,7 @@ use crate::{
     checker::Rule,
     client::Limit,
     faults::Fault,
+    names::KEYS,
     node::Node,
     plan::{Plan, nanos},
     scenario::Scenario,
@@ -30,6 +31,8 @@ pub(crate) struct Task {
     /// Counts what it has done, so that what it meant to do before is not done.
     pub(crate) turn: u32,
     pub(crate) owner: Option<Owner>,
+    /// The other keys that it asks for with this one, and their owners.
+    pub(crate) others: Vec<(usize, Option<Owner>)>,
     /// By the client's clock.
     pub(crate) granted: u64,
     /// The same in true time.
@@ -41,7 +44,7 @@ pub(crate) struct Task {
     /// It has asked for an extension.
     pub(crate) has_asked_for_more: bool,
     /// What it has read from the store and not written yet.
-    pub(crate) read: Option<u64>,
+    pub(crate) read: Option<[u64; KEYS]>,
     pub(crate) token: Token,
     pub(crate) fenced: AtStore,
     /// The keys it still has to ask for while all is calm.
@@ -91,6 +94,7 @@ impl Task {
             params: plan.plain_params(),
             turn: 0,
             owner: None,
+            others: Vec::new(),
             asked: 0,
             granted: 0,
             began: 0,
@@ -167,7 +171,14 @@ impl World {
             _ => self.draw_question(client, task),
         };
         let (key, params) = (self.line_of(key), self.on_terms(params));
-        let rounds = self.rounds(&params);
+        let others = self.draw_others(key);
+        let params = if others.is_empty() {
+            params
+        } else {
+            Self::is_mode_of_all(params)
+        };
+        self.clients[client].tasks[task].others = others;
+        let rounds = self.rounds_for_all(client, task, self.rounds(&params));
         let one = &mut self.clients[client];
         one.sections += 1;
         let section = SectionId(one.sections * TASKS + task as u64);
@@ -180,8 +191,11 @@ impl World {
         asking.stage = Stage::Asking { by };
         asking.turn += 1;
         asking.asked = self.now;
-        self.on_waiter(key);
-        self.checker.ask(client, key, section);
+        let is_of_several = asking.is_of_several();
+        if !is_of_several {
+            self.on_waiter(key);
+            self.checker.ask(client, key, section);
+        }
         let patient = self.plan.is_leader(client, task);
         if self.phase == Phase::Faulty && !patient && self.random.chance(self.plan.habits.cancel) {
             let late = params.wait.as_nanos() as u64 + 4 * MILLI;
@@ -189,7 +203,10 @@ impl World {
             let after = self.random.below(after);
             self.schedule(client, task, after);
         }
-        let question = self.question(section, key, params);
+        let question = match is_of_several {
+            true => self.question_for_all((client, task), section, params),
+            false => self.question(section, key, params),
+        };
         self.handle(client, question);
     }
 
@@ -243,20 +260,22 @@ impl World {
         let shares = one.params.mode == Mode::Shared;
         match one.read.take() {
             Some(read) if shares => {
-                if read != self.checker.store[key] {
+                if read[key] != self.checker.store[key] {
                     let what = format!("client {client} reads, and somebody writes");
                     self.violation(Rule::LostUpdate, what);
                 }
             }
             Some(read) => {
-                let stored = self.checker.store[key];
-                self.checker.store[key] = stored + 1;
-                if read != stored {
-                    let what = format!("client {client} wrote over {}", stored - read);
-                    self.violation(Rule::LostUpdate, what);
+                for key in one.keys().map(|(key, _)| key).collect::<Vec<_>>() {
+                    let stored = self.checker.store[key];
+                    self.checker.store[key] = stored + 1;
+                    if read[key] != stored {
+                        let what = format!("client {client} wrote over {}", stored - read[key]);
+                        self.violation(Rule::LostUpdate, what);
+                    }
                 }
             }
-            None => one.read = Some(self.checker.store[key]),
+            None => one.read = Some(self.checker.store),
         }
         self.use_fenced(client, task);
         if self.now >= until {
@@ -382,9 +401,9 @@ impl World {
             self.write_late(client, task, read);
         }
         let one = &self.clients[client].tasks[task];
-        let (key, section) = (one.key, one.section);
+        let section = one.section;
         trace!(self, "client {client}'s {section:?} is over");
-        self.disbelieve(key, client, section);
+        self.disbelieve_all(client, task);
         let mut after = self.random.below(200 * MICRO);
         if self.is_stuck_at_last(client, task) {
             // Until everybody else has had to get the lock.
@@ -405,6 +424,8 @@ impl World {
 
     /// Ends a section in whatever stage it is.
     pub(crate) fn let_go(&mut self, client: usize, task: usize, report: bool) {
+        // What is said of several keys is not looked at.
+        let report = report && !self.clients[client].tasks[task].is_of_several();
         let now = self.clients[client].clock.read(self.now);
         let one = &self.clients[client].tasks[task];
         let (key, section) = (one.key, one.section);
@@ -415,7 +436,7 @@ impl World {
         let by = self.clients[client].limit(self.now, one.params.round_timeout());
         self.extended(client, task);
         self.checker.leave(client, key, section);
-        self.disbelieve(key, client, section);
+        self.disbelieve_all(client, task);
         let kept = self.carriers(client, section);
         let one = &mut self.clients[client].tasks[task];
         one.kept = kept;

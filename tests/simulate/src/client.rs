@@ -231,6 +231,7 @@ impl World {
                 }
             }
         }
+        self.end_step();
         self.arm(client);
     }
 
@@ -251,8 +252,10 @@ impl World {
         };
         let what = (order.request, &order.body);
         let (tag, broken) = self.checker.on_send(sender, order.node.0, what);
-        if let Some((rule, what)) = broken {
-            self.violation(rule, what);
+        match broken {
+            Some((Rule::Line, what)) => self.on_unreleased(client, &order, what),
+            Some((rule, what)) => self.violation(rule, what),
+            None => {}
         }
         self.send(client, order, tag);
     }

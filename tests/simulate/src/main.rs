@@ -35,6 +35,7 @@ mod random;
 mod report;
 mod rules;
 mod scenario;
+mod sets;
 mod sickness;
 mod store;
 mod strike;
@@ -264,6 +265,7 @@ impl Settings {
             match name.as_str() {
                 "--until-found" => settings.until_found = true,
                 "--permits" => settings.wanted.permits = true,
+                "--sets" => settings.wanted.sets = true,
                 "--verbose" => settings.verbose = true,
                 _ => {
                     let value = arguments.next().unwrap_or_default();

@@ -217,6 +217,7 @@ impl World {
             self.losses && self.plan.wall != Wall::Near,
             fleet.odd,
             fleet.permits.is_some(),
+            habits.sets > 0,
             habits.shared > 0,
             habits.fair > 0 || habits.fair_at_last,
         ]

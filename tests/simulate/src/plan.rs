@@ -27,6 +27,8 @@ pub(crate) struct Wanted {
     pub(crate) scenario: Option<Scenario>,
     /// Every history that can have permits has some.
     pub(crate) permits: bool,
+    /// Every history that can have callers with several keys has some.
+    pub(crate) sets: bool,
 }
 
 /// What the wall clocks of clients have to do with the time.
@@ -132,6 +134,8 @@ pub(crate) struct Habits {
     pub(crate) fair: u64,
     /// All are, once all is calm.
     pub(crate) fair_at_last: bool,
+    /// How many callers ask for several keys at once.
+    pub(crate) sets: u64,
 }
 
 impl Plan {
@@ -369,6 +373,7 @@ impl Habits {
             shared: random.pick(&[0, 0, 200, 500, 900]),
             fair: random.pick(&[0, 0, 0, 100, 500, 1_000]),
             fair_at_last: random.chance(300),
+            sets: 0,
         }
     }
 }

@@ -36,7 +36,7 @@ pub(crate) struct Tally {
     pub(crate) draws: [u64; DRAWS.len()],
 }
 
-pub(crate) const DRAWS: [&str; 19] = [
+pub(crate) const DRAWS: [&str; 20] = [
     "two_nodes",
     "crowd_of_processes",
     "crowd_of_tasks",
@@ -54,6 +54,7 @@ pub(crate) const DRAWS: [&str; 19] = [
     "meaningless_clocks_and_losses",
     "odd",
     "permits",
+    "sets",
     "shared",
     "fair",
 ];

@@ -60,6 +60,8 @@ pub(crate) struct World {
     /// When some client last saw that a node votes again, or all became calm.
     pub(crate) served_since: u64,
     pub(crate) storm_winners: usize,
+    /// Keys that processes have asked for under another owner in this step.
+    pub(crate) unreleased: Vec<(usize, usize, String)>,
     pub(crate) outage: Option<Outage>,
     /// For each node, from when on it replies with errors for good.
     pub(crate) sick: Vec<Option<Outage>>,
@@ -98,6 +100,7 @@ impl World {
         let mut random = Random::new(seed);
         let mut plan = Plan::new(wanted, &mut random);
         plan.draw_permits(seed, wanted.permits);
+        plan.draw_sets(seed, wanted.sets);
         let nodes = plan.servers.count;
         let new_node = |number| Node::new(number, &plan, &mut random);
         Self {
@@ -124,6 +127,7 @@ impl World {
             traffic: Default::default(),
             served_since: 0,
             storm_winners: 0,
+            unreleased: Vec::new(),
             outage: None,
             sick: vec![None; nodes],
             steps: 0,
@@ -152,14 +156,25 @@ impl World {
             .on_token(place, (token, mode), self.now, exclusive);
         let permits = self.plan.fleet.permits;
         let twice = permits.and_then(|_| self.checker.given_twice(key, token));
-        let Some(wrong) = wrong.or(twice) else {
+        self.judge_token(client, key, &grant, wrong.or(twice));
+    }
+
+    /// Is it wrong although order was promised?
+    pub(crate) fn judge_token(
+        &mut self,
+        client: usize,
+        key: usize,
+        grant: &Grant,
+        wrong: Option<WrongToken>,
+    ) {
+        let Some(wrong) = wrong else {
             return;
         };
         let excused = match &wrong {
             WrongToken::Unreported | WrongToken::NotRising => false,
             WrongToken::OutOfOrder(others) => others
                 .iter()
-                .all(|other| self.promises_no_order(other, &grant)),
+                .all(|other| self.promises_no_order(other, grant)),
         };
         if excused {
             self.excuse(key);

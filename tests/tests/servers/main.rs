@@ -18,6 +18,7 @@ mod family;
 mod faults;
 mod fencing;
 mod guide;
+mod inspect;
 mod late;
 mod lease;
 mod loss_alarm;

@@ -9,9 +9,11 @@ use redlock_tests::{Cluster, PATIENCE, Server, redis};
 use tokio::{runtime::Handle, time::timeout};
 
 /// Without these something is lost, and everything works, as the page says.
-const DISPENSABLE: [&[&str]; 7] = [
+const DISPENSABLE: [&[&str]; 9] = [
     &["+client|tracking"],
     &["+client|caching"],
+    &["+client|setname"],
+    &["+client|list"],
     &["+mget"],
     &["+config|get"],
     &["+info"],
@@ -19,6 +21,8 @@ const DISPENSABLE: [&[&str]; 7] = [
     &[
         "+client|tracking",
         "+client|caching",
+        "+client|setname",
+        "+client|list",
         "+mget",
         "+config|get",
         "+info",
@@ -91,7 +95,8 @@ impl<'a> User<'a> {
         ours.map(|(_, object)| object).collect()
     }
 
-    /// Holds locks until a server has refused something: keys that are held are watched.
+    /// Holds locks until a server has refused something: keys that are held are watched. An operator
+    /// looks at one.
     async fn await_refusal(&self) {
         // There what several locks ask at once goes out together.
         let builder = self.builder().runtime(Handle::current());
@@ -102,6 +107,7 @@ impl<'a> User<'a> {
         for extended in join_all(guards.iter().map(|guard| guard.extend())).await {
             extended.unwrap();
         }
+        redlock.inspect("watched:0").await;
         await_state("a refusal", || !self.refusals().is_empty()).await;
     }
 
@@ -135,6 +141,11 @@ impl<'a> User<'a> {
         };
         while self.held_on("lock:k") < 3 {
             guard.extend().await.map_err(text)?;
+        }
+        let found = two.inspect("k").await;
+        match found.nodes().iter().find_map(|node| node.problem()) {
+            Some(problem) => return Err(problem.to_owned()),
+            None => assert!(found.is_held(), "{found}"),
         }
         let waiting = tokio::spawn(two.lock("k").wait(PATIENCE).acquire());
         let contended = two.lock("k").try_acquire().await;

@@ -20,3 +20,40 @@ fn nothing_follows_the_end_of_a_lease() {
     compound.on_answer(1, Answer::NotExtended { verdicts }, None, (now, 0));
     assert!(compound.take_steps().is_empty());
 }
+
+/// The keys of a section were extended in time, and the holder was told of it when its lease had ended.
+#[test]
+fn a_lease_that_has_ended_is_not_extended() {
+    let at = |millis: u64| Instant::from_nanos(1_000_000 * millis);
+    let keys = vec!["a".into(), "b".into()];
+    let mut compound = Compound::new(keys, LockParams::of(Duration::from_millis(100)), at(0));
+    let mut hears = |now, part, answer| {
+        compound.on_answer(part, answer, Some(Token(1)), (at(now), 0));
+    };
+    for (part, deadline) in [at(100), at(110)].into_iter().enumerate() {
+        let granted = Answer::Granted {
+            deadline,
+            token: Token(1),
+            attempts: 1,
+        };
+        hears(1, part, granted);
+    }
+    compound.on_extend();
+    let mut hears = |now, part, deadline| {
+        let answer = Answer::Extended { deadline };
+        compound.on_answer(part, answer, None, (at(now), 0));
+        let answers = compound.take_steps().into_iter();
+        let answers = answers.filter_map(|step| match step {
+            Step::Answer(answer) => Some(answer),
+            _ => None,
+        });
+        answers.last()
+    };
+    assert!(matches!(
+        hears(90, 0, at(190)),
+        Some(Answer::Granted { .. })
+    ));
+    let verdicts = Vec::new();
+    let over = Answer::Over(Loss::Expired { verdicts });
+    assert_eq!(hears(105, 1, at(205)), Some(over));
+}

@@ -387,6 +387,22 @@ impl Key {
         std::mem::replace(&mut self.front, Front::Free)
     }
 
+    /// All that wait for it or have it, also those that are over and have not let go.
+    pub(crate) fn sections(&self) -> Vec<SectionId> {
+        let (held, over) = match &self.front {
+            Front::Held(held) => (&held.sections[..], &held.over[..]),
+            _ => Default::default(),
+        };
+        let held = held.iter().map(|section| section.id);
+        let held = held.chain(over.iter().copied());
+        let stuck = self.stuck.iter().flat_map(|stuck| &stuck.sections).copied();
+        let front = self.front_waiter().into_iter();
+        held.chain(stuck)
+            .chain(front)
+            .chain(self.queue.sections())
+            .collect()
+    }
+
     fn front_waiter(&self) -> Option<SectionId> {
         match &self.front {
             Front::Acquiring(attempt) => Some(attempt.waiter.section),

@@ -1,7 +1,7 @@
 //! The callers that wait in a pool, in the order of asking.
 
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet},
     ops::Bound,
 };
 
@@ -16,37 +16,63 @@ pub(super) struct Caller {
     pub(super) joined_at: u64,
 }
 
-/// Who is first, and who stops waiting first, is known without a look at all of them.
+/// Who is first, and who stops waiting first, is known without a look at all of them, and each can leave from
+/// anywhere.
 #[derive(Debug, Default)]
 pub(super) struct Callers {
-    queue: VecDeque<Caller>,
+    queue: BTreeMap<Place, Caller>,
+    places: BTreeMap<SectionId, Place>,
     ends: BTreeSet<(Instant, SectionId)>,
+    joined: u64,
 }
+
+/// Those that joined later have larger ones.
+pub(super) type Place = u64;
 
 impl Callers {
     pub(super) fn join(&mut self, caller: Caller) {
+        self.joined += 1;
         self.ends.extend(end(&caller));
-        self.queue.push_back(caller);
+        self.places.insert(caller.section, self.joined);
+        self.queue.insert(self.joined, caller);
     }
 
     pub(super) fn len(&self) -> usize {
         self.queue.len()
     }
 
-    pub(super) fn get(&self, place: usize) -> Option<Caller> {
-        self.queue.get(place).copied()
+    pub(super) fn first(&self) -> Option<Caller> {
+        self.queue.first_key_value().map(|(_, caller)| *caller)
+    }
+
+    /// The first one behind this place.
+    pub(super) fn behind(&self, place: Place) -> Option<(Place, Caller)> {
+        let mut behind = self.queue.range(place + 1..);
+        behind.next().map(|(place, caller)| (*place, *caller))
     }
 
     pub(super) fn pop(&mut self) -> Option<Caller> {
-        let first = self.queue.pop_front()?;
+        let (_, first) = self.queue.pop_first()?;
         self.forget(&first);
         Some(first)
     }
 
+    pub(super) fn leave(&mut self, section: SectionId) {
+        let place = self.places.get(&section);
+        if let Some(caller) = place.and_then(|place| self.queue.remove(place)) {
+            self.forget(&caller);
+        }
+    }
+
     /// Takes out those of which this is true.
     pub(super) fn take_if(&mut self, is_it: impl Fn(&Caller) -> bool) -> Vec<Caller> {
-        let taken: Vec<Caller> = self.queue.iter().filter(|it| is_it(it)).copied().collect();
-        self.queue.retain(|caller| !is_it(caller));
+        let taken: Vec<Caller> = self
+            .queue
+            .values()
+            .filter(|it| is_it(it))
+            .copied()
+            .collect();
+        self.queue.retain(|_, caller| !is_it(caller));
         taken.iter().for_each(|caller| self.forget(caller));
         taken
     }
@@ -73,6 +99,7 @@ impl Callers {
     }
 
     fn forget(&mut self, caller: &Caller) {
+        self.places.remove(&caller.section);
         if let Some(end) = end(caller) {
             self.ends.remove(&end);
         }

@@ -2,6 +2,7 @@
 //! passed on. No rule lives here but those of shutting down.
 
 mod compounds;
+mod look;
 mod pools;
 
 use std::{

@@ -26,6 +26,18 @@ impl Pools {
     pub(super) fn has(&self, section: SectionId) -> bool {
         self.sections.contains_key(&section)
     }
+
+    /// The callers that wait for a permit of this lock.
+    pub(super) fn callers_of(&self, lock: &str) -> impl Iterator<Item = SectionId> {
+        let of_pool = |id| {
+            self.pools
+                .get(id)
+                .is_some_and(|pool| *pool.terms.key == *lock)
+        };
+        let waiting = self.sections.iter().filter(move |(_, id)| of_pool(id));
+        let waiting = waiting.map(|(&section, _)| section);
+        waiting.filter(|section| !section.is_part())
+    }
 }
 
 impl Protocol {

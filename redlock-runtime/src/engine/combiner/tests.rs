@@ -47,7 +47,13 @@ fn combiner_of(node: Target, random: impl FnMut() -> u128 + Send + 'static) -> A
     let protocol = Protocol::new(1, settings, env, Clock::System.now());
     let (states, _) = watch::channel(vec![None]);
     let observer = Arc::new(Observer::new(&["node".into()]));
-    let driver = Driver::new(protocol, Clock::System, vec![node], states, observer);
+    let driver = Driver::new(
+        protocol,
+        Clock::System,
+        (vec![node], None),
+        states,
+        observer,
+    );
     Arc::new(Combiner::new(driver, Clock::System, true))
 }
 

@@ -356,6 +356,14 @@ impl Checker {
         self.clients[client].lines[key].latest
     }
 
+    /// The process asks for the key under one owner and has not released that of another one, who has
+    /// let go.
+    pub(crate) fn is_unreleased(&self, client: usize, key: usize) -> bool {
+        let line = &self.clients[client].lines[key];
+        line.open
+            .is_some_and(|(open, _)| line.latest != Some(open) && !line.stuck.contains(&open))
+    }
+
     /// A lease was lost under its holder, who has not let go yet: the line goes on.
     pub(crate) fn over(&mut self, client: usize, key: usize, owner: Option<Owner>) {
         let line = &mut self.clients[client].lines[key];

@@ -112,6 +112,41 @@ impl Checker {
         won.max().map(|(_, key)| key)
     }
 
+    /// A majority has reported this token for this key.
+    pub(crate) fn is_reported(&self, client: usize, key: usize, token: Token) -> bool {
+        let block = self.clients[client].lines[key].block_of(token, self.nodes);
+        block.is_some()
+    }
+
+    /// The same for one of the keys of a section that has several, which was asked for and granted at these
+    /// times. Another one of them may have brought the token.
+    pub(crate) fn on_token_of_all(
+        &mut self,
+        (process, key): ((usize, u32), usize),
+        token: Token,
+        (asked, at): (u64, u64),
+        exclusive: bool,
+    ) -> (Grant, Option<WrongToken>) {
+        let line = &mut self.clients[process.0].lines[key];
+        line.handed_out = line.latest.map(|owner| (owner, token));
+        line.votes.retain(|vote| vote.end() > token.0);
+        let grants = &mut self.grants[key];
+        let grant = Grant {
+            process,
+            token,
+            mode: Mode::Exclusive,
+            at,
+            began: asked,
+            took: at - asked,
+            highest: grants.highest().max(token),
+        };
+        let wrong = (token <= grants.highest())
+            .then(|| grants.out_of_order(&grant, exclusive))
+            .flatten();
+        grants.0.push(grant);
+        (grant, wrong)
+    }
+
     /// The holders of other permits that have had this token.
     pub(crate) fn given_twice(&self, key: usize, token: Token) -> Option<WrongToken> {
         let others = (0..KEYS).filter(|&other| other != key);

@@ -73,8 +73,8 @@ impl World {
     pub(crate) fn on_holder(&mut self, client: usize, task: usize) {
         let one = &self.clients[client].tasks[task];
         let (key, owner, asked) = (one.key, one.owner, one.asked);
-        if !self.checker.believers(key).is_empty() {
-            // It shares it with them.
+        if !self.checker.believers(key).is_empty() || self.plan.habits.sets > 0 {
+            // It shares it with them; or one that asks for several keys has had it, and given it back.
             return;
         }
         // A node may grant one key that cannot vote on all. Nobody who knows that could have had the lock

@@ -1,6 +1,6 @@
 //! When a holder must know that its lock is lost, and when it must not say so.
 
-use redlock_protocol::{Loss, SectionId, majority};
+use redlock_protocol::{Loss, Owner, SectionId, majority};
 
 use crate::{
     MILLI,
@@ -29,9 +29,7 @@ impl World {
                 continue;
             }
             // Of a key that has expired nobody can know before its node drops it.
-            let carriers = self
-                .carriers(belief.client, belief.section)
-                .max(self.untold(belief.client, belief.section));
+            let carriers = self.told_carriers(belief.client, belief.section);
             if carriers < majority(self.nodes.len()) {
                 let round_trip = self.round_trip(belief.client);
                 let since = self.now.max(belief.since + UNWATCHED + LATE + round_trip);
@@ -51,25 +49,34 @@ impl World {
         4 * links.map(|link| link.distance).max().unwrap_or(0)
     }
 
-    /// How many nodes have the key of a section.
+    /// How many nodes have the key of a section: of several, that which the fewest have.
     pub(crate) fn carriers(&self, client: usize, section: SectionId) -> usize {
         let task = &self.clients[client].tasks[task_of(section)];
-        let has = |node: usize| {
-            let part = self.nodes[node].part(task.key, task.owner, self.now);
-            part.is_some()
-        };
-        (0..self.nodes.len()).filter(|&node| has(node)).count()
+        let carriers = task.keys().map(|held| self.carriers_of(held));
+        carriers.min().unwrap_or(0)
     }
 
-    /// How many nodes have not dropped the key of a section, whether it has expired or not.
-    fn untold(&self, client: usize, section: SectionId) -> usize {
+    fn carriers_of(&self, (key, owner): (usize, Option<Owner>)) -> usize {
+        let nodes = self.nodes.iter();
+        let carriers = nodes.filter(|node| node.part(key, owner, self.now).is_some());
+        carriers.count()
+    }
+
+    /// The same, with nodes that have not dropped a key that has expired.
+    fn told_carriers(&self, client: usize, section: SectionId) -> usize {
         let task = &self.clients[client].tasks[task_of(section)];
-        let owner = task.owner.and_then(|owner| self.checker.attempted(owner));
+        let carriers = |held| self.carriers_of(held).max(self.untold(held));
+        task.keys().map(carriers).min().unwrap_or(0)
+    }
+
+    /// How many nodes have not dropped a key, whether it has expired or not.
+    fn untold(&self, (key, owner): (usize, Option<Owner>)) -> usize {
+        let owner = owner.and_then(|owner| self.checker.attempted(owner));
         let Some(attempted) = owner else {
             return 0;
         };
         let made = |node: &&crate::node::Node| {
-            let mut made = node.made(task.key).iter();
+            let mut made = node.made(key).iter();
             made.any(|made| made.tag == attempted.tag)
         };
         self.nodes.iter().filter(made).count()
@@ -104,16 +111,18 @@ impl World {
             };
             return self.agenda.at(by, check);
         }
+        // There may have been a majority in between; for what has vanished since, there is a check.
+        let has_changed = task
+            .keys()
+            .any(|(key, _)| self.traffic[key].vanished > since);
         let is_over = one.clock.read(self.now) >= deadline.as_nanos();
         let tells = self.nodes.iter().all(|node| node.tells_changes);
-        if task.section != section || is_over || !tells {
+        if task.section != section || has_changed || is_over || !tells {
             return;
         }
         let before = since.saturating_sub(10 * self.round_trip(client) + 10 * MILLI);
         // Of a key that has expired a node tells when it drops it.
-        let carriers = self
-            .carriers(client, section)
-            .max(self.untold(client, section));
+        let carriers = self.told_carriers(client, section);
         if carriers < majority(self.nodes.len()) && self.is_undisturbed(client, before) {
             let what = format!(
                 "client {client}'s {section:?} has had its key on {carriers} nodes since {} ms, \
@@ -145,14 +154,16 @@ impl World {
         let Loss::Lost { .. } = loss else {
             return;
         };
-        let kept = |node: &&crate::node::Node| {
-            let part = node.part(one.key, one.owner, self.now);
-            // What was put back counts once it has been extended.
-            let made = node.made(one.key).get(one.owner);
-            let counts = made.is_some_and(|made| !made.is_put_back);
+        let kept = |node: &crate::node::Node, (key, owner): (usize, Option<Owner>)| {
+            let part = node.part(key, owner, self.now);
+            // The holder counts what was put back once it has heard that it was extended.
+            let made = node.made(key).get(owner);
+            let counts_since = made.and_then(|made| made.counts_since);
+            let counts = counts_since.is_some_and(|at| at + self.round_trip(client) <= self.now);
             counts && node.lost_at < since && part.is_some()
         };
-        let carriers = self.nodes.iter().filter(kept).count();
+        let keeping = |held| self.nodes.iter().filter(|node| kept(node, held)).count();
+        let carriers = one.keys().map(keeping).min().unwrap_or(0);
         if self.plan.profile == Profile::Inside
             && self.now > settled
             && carriers >= majority(self.nodes.len())

@@ -122,6 +122,7 @@ impl Client {
                     Way::TwoKeys => redlock.lock_all([key, &format!("{key}:2")]),
                     Way::AtLeast => redlock.lock(key).at_least(AT_LEAST),
                     Way::Fair => redlock.lock(key).fair(),
+                    Way::Shared => redlock.lock(key).shared(),
                     Way::Permits => redlock.lock(key).permits(PERMITS),
                     _ => redlock.lock(key),
                 };

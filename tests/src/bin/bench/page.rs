@@ -31,11 +31,12 @@ const WAYS: [(Way, &str); 6] = [
     (Way::InRuntimeClosure, "closures, in the runtime"),
 ];
 
-const FAMILY: [(Way, &str); 5] = [
+const FAMILY: [(Way, &str); 6] = [
     (Way::TwoKeys, "two keys"),
     (Way::AtLeast, "`at_least`"),
     (Way::Permits, "`permits = 3`"),
     (Way::Fair, "`fair`"),
+    (Way::Shared, "`shared`"),
     (Way::Blocking, "blocking"),
 ];
 

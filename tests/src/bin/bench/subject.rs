@@ -37,6 +37,8 @@ pub(crate) enum Way {
     Permits,
     /// As `Ours`, in the order of all processes.
     Fair,
+    /// As `Ours`, a reader.
+    Shared,
     /// As `Ours`, on a thread that blocks.
     Blocking,
 }
@@ -60,9 +62,12 @@ impl Subject {
         match self.way {
             // Pauses make a difference only if there is another holder to wait for.
             Way::FloorTuned | Way::RslockTuned => workload.is_contended(),
-            Way::TwoKeys | Way::AtLeast | Way::Permits | Way::Fair | Way::Blocking => {
-                workload == Workload::Free && nodes == NODES
-            }
+            Way::TwoKeys
+            | Way::AtLeast
+            | Way::Permits
+            | Way::Fair
+            | Way::Shared
+            | Way::Blocking => workload == Workload::Free && nodes == NODES,
             Way::Ours | Way::InRuntime => true,
             _ => workload != Workload::Leases,
         }
@@ -99,7 +104,7 @@ impl fmt::Display for Subject {
 }
 
 impl Way {
-    pub(crate) const ALL: [Self; 13] = [
+    pub(crate) const ALL: [Self; 14] = [
         Self::Floor,
         Self::FloorTuned,
         Self::Rslock,
@@ -112,6 +117,7 @@ impl Way {
         Self::AtLeast,
         Self::Permits,
         Self::Fair,
+        Self::Shared,
         Self::Blocking,
     ];
 
@@ -129,6 +135,7 @@ impl Way {
             Self::AtLeast => "at-least",
             Self::Permits => "permits",
             Self::Fair => "fair",
+            Self::Shared => "shared",
             Self::Blocking => "blocking",
         }
     }

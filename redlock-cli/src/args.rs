@@ -1,0 +1,213 @@
+//! What the program can be asked.
+
+use std::{path::PathBuf, time::Duration};
+
+use clap::{Parser, Subcommand};
+use redlock_runtime::{
+    __tool::{Servers, urls},
+    Builder, ConfigError, Credentials, Redlock,
+};
+
+use crate::duration;
+
+/// Runs commands under a lock over independent Redis servers, and shows, checks and frees the locks of a
+/// fleet.
+#[derive(Debug, Parser)]
+#[command(name = "redlock", version, after_help = EXIT_CODES)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) servers: ServerArgs,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+const EXIT_CODES: &str = "\
+Exit codes:
+  0    success; of `run`, that of the command
+  1    `doctor` has found a mistake
+  64   wrong arguments
+  69   no majority of servers can be used
+  75   the lock is held by another client (see `run --held-exit-code`)
+  76   the lock was lost or its time was up, and the command was ended
+  78   wrong configuration, or no access to the servers
+  126  the command cannot be run
+  127  the command was not found
+  128+n  the command, or `redlock` while it waited for the lock, was ended by signal n";
+
+/// The node set.
+#[derive(Debug, clap::Args)]
+pub(crate) struct ServerArgs {
+    /// URLs of the servers, with commas between them.
+    #[arg(long, env = "REDLOCK_NODES", hide_env_values = true, global = true)]
+    #[arg(value_name = "URL,..", default_value = "", hide_default_value = true)]
+    nodes: String,
+    /// The user for all nodes whose URLs name none.
+    #[arg(long, env = "REDLOCK_USER", global = true)]
+    user: Option<String>,
+    /// The password for all nodes whose URLs name none. Better in the environment, since arguments can be
+    /// seen by others.
+    #[arg(long, env = "REDLOCK_PASSWORD", hide_env_values = true, global = true)]
+    password: Option<String>,
+    /// What every key begins with on the nodes.
+    #[arg(long, env = "REDLOCK_KEY_PREFIX", global = true)]
+    #[arg(default_value = "", hide_default_value = true)]
+    pub(crate) key_prefix: String,
+    /// How long a server may take to reply.
+    #[arg(
+        long,
+        env = "REDLOCK_CONNECT_TIMEOUT",
+        default_value = "1s",
+        global = true
+    )]
+    #[arg(value_parser = duration::parse, value_name = "DURATION")]
+    connect_timeout: Duration,
+    /// Write JSON.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Shows which servers vote, and their versions. Changes nothing.
+    Status,
+    /// Shows who holds a lock and who waits for it. Changes nothing.
+    Inspect {
+        /// The key, without the key prefix.
+        key: String,
+    },
+    /// Deletes a lock that another client holds, from all servers.
+    ///
+    /// A holder that still works learns of the loss and is cut off, at its next renewal at the latest; until
+    /// then it and the next holder work at the same time. One permit of a lock is `KEY#0`, `KEY#1` and so on.
+    Break {
+        /// The key, without the key prefix.
+        key: String,
+        /// Do not ask.
+        #[arg(long, short)]
+        yes: bool,
+    },
+    /// Checks servers before they are used in production. Leaves nothing on them.
+    Doctor {
+        /// Warnings are mistakes, too.
+        #[arg(long)]
+        strict: bool,
+    },
+    /// Runs a command while the lock is held, and not at all if another client has it.
+    #[cfg(unix)]
+    Run(Box<RunArgs>),
+    /// Writes a script that completes the arguments of this program in a shell.
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Writes the manual pages into a folder.
+    #[command(hide = true)]
+    Man {
+        /// The folder.
+        folder: PathBuf,
+    },
+}
+
+/// Of `run`.
+#[cfg(unix)]
+#[derive(Debug, clap::Args)]
+pub(crate) struct RunArgs {
+    /// The key of the lock.
+    #[arg(long, short)]
+    pub(crate) key: String,
+    /// The lease: after a crash of this machine the lock is free after about this time.
+    #[arg(long, short, default_value = "30s", value_parser = duration::parse, value_name = "DURATION")]
+    pub(crate) expire: Duration,
+    /// How long to wait for a lock that another client has.
+    #[arg(long, short, default_value = "0s", value_parser = duration::parse, value_name = "DURATION")]
+    pub(crate) wait: Duration,
+    /// Renew the lease while the command runs. This is so unless `--no-renew` is given.
+    #[arg(long, overrides_with = "no_renew")]
+    renew: bool,
+    /// End the command when the lease ends.
+    #[arg(long, overrides_with = "renew")]
+    pub(crate) no_renew: bool,
+    /// End the command if it runs for longer than this.
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION", conflicts_with = "no_renew")]
+    pub(crate) max_hold: Option<Duration>,
+    /// Keep the lock for at least this time, though the command was quicker: of many machines whose clocks
+    /// differ, one runs the job. At most the lease.
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
+    pub(crate) at_least: Option<Duration>,
+    /// Let so many holders have the lock at a time. All must name the same number.
+    #[arg(long, value_name = "NUMBER", conflicts_with = "shared")]
+    pub(crate) permits: Option<u32>,
+    /// Share the lock with others that share it.
+    #[arg(long)]
+    pub(crate) shared: bool,
+    /// Wait behind all that have asked before, on whichever machine.
+    #[arg(long, conflicts_with_all = ["shared", "permits"])]
+    pub(crate) fair: bool,
+    /// The time between SIGTERM and SIGKILL if the command has to end. SIGTERM comes so long before the end
+    /// of the lease, so that the command is gone when the lock is. At most a third of the lease.
+    #[arg(long, default_value = "5s", value_parser = duration::parse, value_name = "DURATION")]
+    pub(crate) grace: Duration,
+    /// How to exit if another client has the lock.
+    #[arg(long, short = 'E', default_value_t = crate::output::HELD, value_name = "CODE")]
+    pub(crate) held_exit_code: u8,
+    /// Say nothing if another client has the lock.
+    #[arg(long, short)]
+    pub(crate) quiet: bool,
+    /// What this process is called where the holder of a lock is shown. Default: the name of the command.
+    #[arg(long)]
+    pub(crate) service: Option<String>,
+    /// The longest lease in the fleet. All that use the servers need the same.
+    #[arg(long, env = "REDLOCK_MAX_LEASE", value_parser = duration::parse, value_name = "DURATION")]
+    pub(crate) max_lease: Option<Duration>,
+    /// The guard band of the fleet. All that use the servers need the same.
+    #[arg(long, env = "REDLOCK_GUARD_BAND", value_parser = duration::parse, value_name = "DURATION")]
+    pub(crate) guard_band: Option<Duration>,
+    /// The command, and its arguments.
+    #[arg(required = true, last = true)]
+    pub(crate) command: Vec<std::ffi::OsString>,
+}
+
+impl ServerArgs {
+    fn credentials(&self) -> Option<Credentials> {
+        let password = self.password.as_deref()?;
+        Some(match &self.user {
+            Some(user) => Credentials::new(&**user, password),
+            None => Credentials::password_only(password),
+        })
+    }
+
+    /// To look at them.
+    pub(crate) fn open(&self) -> Result<Servers, ConfigError> {
+        Servers::new(&urls(&self.nodes), self.credentials(), self.connect_timeout)
+    }
+
+    /// To lock.
+    pub(crate) fn builder(&self) -> Builder {
+        let builder = Redlock::builder()
+            .nodes(urls(&self.nodes))
+            .key_prefix(&self.key_prefix)
+            .connect_timeout(self.connect_timeout)
+            .require_servers(true);
+        match self.credentials() {
+            Some(credentials) => builder.credentials(credentials),
+            None => builder,
+        }
+    }
+
+    /// As it stands on the nodes.
+    pub(crate) fn key(&self, key: &str) -> String {
+        format!("{}{key}", self.key_prefix)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_arguments_are_well_formed() {
+        Args::command().debug_assert();
+    }
+}

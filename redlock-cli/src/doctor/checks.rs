@@ -1,0 +1,313 @@
+//! What is wrong with a node set, by what its servers have told.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use super::{Examination, Examined, Finding, Level, Level::*};
+use crate::{look::rounded, survey::Vote};
+
+/// Clocks that are synchronized differ by less.
+const CLOCK_DIFFERENCE: Duration = Duration::from_millis(250);
+
+/// A lock that is free takes one round trip, and a round waits for 50 ms at the least.
+const LONG_ROUND_TRIP: Duration = Duration::from_millis(20);
+
+/// Later it is no news.
+const RECENTLY: Duration = Duration::from_secs(600);
+
+pub(super) fn all(examined: &[Examined]) -> Vec<Finding> {
+    let mut findings = Findings(Vec::new());
+    findings.of_number(examined.len());
+    for Examined {
+        address,
+        database,
+        told,
+    } in examined
+    {
+        match told {
+            Ok(told) => {
+                let mut here = Here {
+                    address,
+                    findings: &mut findings,
+                };
+                here.of_role(told);
+                here.of_memory(told);
+                here.of_persistence(told);
+                here.of_rights(told, *database);
+                here.of_connection(told);
+                here.of_vote(told);
+            }
+            Err(reason) => {
+                let text = format!("is unreachable ({reason})");
+                findings.add(Error, "reach", Some(address), text);
+            }
+        }
+    }
+    findings.of_sameness(examined);
+    findings.of_differences(examined);
+    findings.of_clocks(examined);
+    findings.0
+}
+
+struct Findings(Vec<Finding>);
+
+/// About one server.
+struct Here<'a> {
+    address: &'a str,
+    findings: &'a mut Findings,
+}
+
+impl Findings {
+    fn add(
+        &mut self,
+        level: Level,
+        check: &'static str,
+        node: Option<&str>,
+        text: impl Into<String>,
+    ) {
+        self.0.push(Finding {
+            level,
+            check,
+            node: node.map(str::to_owned),
+            text: text.into(),
+        });
+    }
+
+    fn of_number(&mut self, count: usize) {
+        match count {
+            1 => self.add(
+                Warning,
+                "number",
+                None,
+                "there is one server: without it there is no lock. Use three or five",
+            ),
+            _ if count.is_multiple_of(2) => {
+                let text = format!(
+                    "{count} servers survive no more failures than {}: use an odd number",
+                    count - 1
+                );
+                self.add(Warning, "number", None, text);
+            }
+            _ => {}
+        }
+    }
+
+    fn of_sameness(&mut self, examined: &[Examined]) {
+        let mut by_process: BTreeMap<&str, &str> = BTreeMap::new();
+        let mut by_host: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for one in examined {
+            let process = one
+                .told
+                .as_ref()
+                .ok()
+                .and_then(|it| it.told.field("run_id"));
+            if let Some(process) = process {
+                match by_process.get(process) {
+                    Some(first) => {
+                        let text =
+                            format!("is the same server as {first}, which must not vote twice");
+                        self.add(Error, "distinct", Some(&one.address), text);
+                    }
+                    None => drop(by_process.insert(process, &one.address)),
+                }
+            }
+            let host = one.address.rsplit_once(':').map_or("", |(host, _)| host);
+            by_host.entry(host).or_default().push(&one.address);
+        }
+        for (host, nodes) in by_host.into_iter().filter(|(_, nodes)| nodes.len() > 1) {
+            let (count, host) = (
+                nodes.len(),
+                if host.is_empty() {
+                    "this machine"
+                } else {
+                    host
+                },
+            );
+            let text = format!("{count} servers are on {host}, and fail together");
+            self.add(Warning, "hosts", None, text);
+        }
+    }
+
+    fn of_differences(&mut self, examined: &[Examined]) {
+        let told = |one: &'_ Examined| {
+            one.told.as_ref().ok().map(|it| &it.told).map(|told| {
+                (
+                    told.version().map(str::to_owned),
+                    told.record.get("max_ttl").cloned(),
+                )
+            })
+        };
+        let told: Vec<_> = examined.iter().filter_map(told).collect();
+        let versions = distinct(told.iter().filter_map(|(version, _)| version.clone()));
+        if versions.len() > 1 {
+            let text = format!(
+                "the servers have different versions: {}",
+                versions.join(", ")
+            );
+            self.add(Warning, "version", None, text);
+        }
+        let longest = distinct(told.iter().filter_map(|(_, longest)| longest.clone()));
+        if longest.len() > 1 {
+            let text = format!(
+                "processes with different `max_lease` or `guard_band` use the servers: the longest keys are \
+                 {} ms",
+                longest.join(" and ")
+            );
+            self.add(Error, "max-lease", None, text);
+        }
+        let databases = distinct(examined.iter().map(|one| one.database.to_string()));
+        if databases.len() > 1 {
+            let text = format!(
+                "the URLs name different databases ({}): all clients must name the same one of a server",
+                databases.join(", ")
+            );
+            self.add(Warning, "database", None, text);
+        }
+    }
+
+    fn of_clocks(&mut self, examined: &[Examined]) {
+        let mut offsets: Vec<(i128, &str)> = Vec::new();
+        for one in examined {
+            let clock = one.told.as_ref().ok().and_then(|it| it.clock);
+            if let Some(clock) = clock {
+                let [theirs, ours] = clock.times.map(|time| time.as_millis() as i128);
+                offsets.push((theirs - ours, &one.address));
+            }
+        }
+        for (offset, address) in offsets {
+            if offset.unsigned_abs() > CLOCK_DIFFERENCE.as_millis() {
+                let way = if offset > 0 { "ahead of" } else { "behind" };
+                let by =
+                    Duration::from_millis(u64::try_from(offset.unsigned_abs()).unwrap_or(u64::MAX));
+                let text = format!(
+                    "its clock is {by:.1?} {way} the clock of this machine: synchronize both by NTP"
+                );
+                self.add(Error, "clock", Some(address), text);
+            }
+        }
+    }
+}
+
+fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
+    let mut texts: Vec<String> = texts.collect();
+    texts.sort();
+    texts.dedup();
+    texts
+}
+
+impl Here<'_> {
+    fn add(&mut self, level: Level, check: &'static str, text: impl Into<String>) {
+        self.findings.add(level, check, Some(self.address), text);
+    }
+
+    fn of_role(&mut self, it: &Examination) {
+        let told = &it.told;
+        if told.field("redis_mode") == Some("sentinel") {
+            self.add(
+                Error,
+                "role",
+                "is a Sentinel: name the servers that it watches",
+            );
+        } else if told.field("cluster_enabled") == Some("1") {
+            self.add(
+                Error,
+                "role",
+                "belongs to a Redis Cluster: use servers with `cluster-enabled no`",
+            );
+        } else if told.field("role") == Some("slave") {
+            self.add(Error, "role", "is a replica: name its master");
+        } else if told
+            .field("connected_slaves")
+            .is_some_and(|count| count != "0")
+        {
+            let text = "has replicas: one that takes over is quarantined, so another node is a better use of it";
+            self.add(Note, "role", text);
+        }
+        let least = it.settings.get("min-replicas-to-write");
+        if least.is_some_and(|least| least != "0") {
+            let text =
+                "refuses all locks while it has too few replicas: set `min-replicas-to-write 0`";
+            self.add(Warning, "role", text);
+        }
+    }
+
+    fn of_memory(&mut self, it: &Examination) {
+        let told = &it.told;
+        let policy = told.field("maxmemory_policy").unwrap_or("noeviction");
+        if told.evicts().is_some() {
+            let text = format!(
+                "may delete locks that are held: set `maxmemory-policy noeviction`, not {policy}"
+            );
+            self.add(Error, "eviction", text);
+        } else if policy != "noeviction" {
+            let text = format!(
+                "`maxmemory-policy` is {policy}, which counts once `maxmemory` is set: set `noeviction`"
+            );
+            self.add(Warning, "eviction", text);
+        }
+        let number = |name| told.field(name).and_then(|text| text.parse::<u64>().ok());
+        if let (Some(limit @ 1..), Some(used)) = (number("maxmemory"), number("used_memory"))
+            && used > limit / 10 * 9
+        {
+            let text = format!("uses {used} of {limit} bytes: without memory it grants no locks");
+            self.add(Warning, "memory", text);
+        }
+    }
+
+    fn of_persistence(&mut self, it: &Examination) {
+        let setting = |name| it.settings.get(name).map(String::as_str);
+        let appends = setting("appendonly") == Some("yes");
+        let is_durable = setting("appendfsync") == Some("always")
+            && setting("no-appendfsync-on-rewrite") == Some("no");
+        let saves = setting("save").is_some_and(|save| !save.is_empty());
+        if appends && is_durable {
+            self.add(
+                Note,
+                "persistence",
+                "writes each lock to disk, and votes at once after a restart",
+            );
+        } else if appends || saves {
+            let text = "comes back from a restart without the last locks, and is quarantined like an empty server. \
+                 Turn persistence off, or set `appendonly yes`, `appendfsync always` and \
+                 `no-appendfsync-on-rewrite no`";
+            self.add(Warning, "persistence", text);
+        }
+    }
+
+    fn of_rights(&mut self, it: &Examination, database: i64) {
+        for (right, error) in &it.lacks {
+            let rule = right.rule;
+            if rule == "+select" && database == 0 {
+                continue;
+            }
+            match right.loss {
+                Some(loss) => {
+                    self.add(Warning, "rights", format!("lacks {rule}: {loss} ({error})"))
+                }
+                None => self.add(Error, "rights", format!("lacks {rule} ({error})")),
+            }
+        }
+    }
+
+    fn of_connection(&mut self, it: &Examination) {
+        let round_trip = it.clock.map(|clock| clock.round_trip);
+        if let Some(long) = round_trip.filter(|it| *it > LONG_ROUND_TRIP) {
+            let text = format!(
+                "takes {long:.1?} to reply: each lock takes as long as the slowest of a majority"
+            );
+            self.add(Warning, "latency", text);
+        }
+    }
+
+    fn of_vote(&mut self, it: &Examination) {
+        match it.told.vote() {
+            vote @ (Vote::Quarantined(_) | Vote::Restarted) => {
+                self.add(Warning, "vote", vote.text());
+            }
+            Vote::Votes | Vote::Unused | Vote::Unfit(_) => {}
+        }
+        if let Some(up) = it.told.uptime().filter(|up| *up < RECENTLY) {
+            let text = format!("was started {} ago", rounded(up.as_secs()));
+            self.add(Note, "restart", text);
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! `redlock doctor`: are these servers fit to be the nodes of a fleet?
+
+mod checks;
+mod rights;
+
+use std::{cmp::Reverse, collections::BTreeMap, fmt, sync::Arc};
+
+use redlock_runtime::__tool::{ClockReading, Servers};
+use serde_json::json;
+
+use self::rights::Right;
+use crate::{
+    args::ServerArgs,
+    output::{self, fail},
+    reply::{map, words},
+    survey::{Told, survey},
+};
+
+/// How bad it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Level {
+    /// Worth knowing.
+    Note,
+    /// It works, with less than it could have.
+    Warning,
+    /// It does not work, or not safely.
+    Error,
+}
+
+/// What was found.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Finding {
+    level: Level,
+    /// What was looked at, in one word.
+    check: &'static str,
+    /// The address of the server that it is about; none if it is about all.
+    node: Option<String>,
+    text: String,
+}
+
+/// A server, and all that it has told.
+#[derive(Debug)]
+struct Examined {
+    address: String,
+    database: i64,
+    told: Result<Examination, Arc<str>>,
+}
+
+#[derive(Debug, Default)]
+struct Examination {
+    told: Told,
+    clock: Option<ClockReading>,
+    /// The settings; none if the user may not read them.
+    settings: BTreeMap<String, String>,
+    /// Those that the user lacks, and what the server says.
+    lacks: Vec<(&'static Right, String)>,
+}
+
+pub(crate) async fn doctor(args: &ServerArgs, strict: bool) -> u8 {
+    let servers = match args.open() {
+        Ok(servers) => servers,
+        Err(error) => return fail(output::CONFIG, &error),
+    };
+    let examined = examine(&servers, &args.key_prefix).await;
+    let mut findings = checks::all(&examined);
+    findings.sort_by_key(|finding| Reverse(finding.level));
+    let count = |level| findings.iter().filter(|it| it.level == level).count();
+    let (errors, warnings) = (count(Level::Error), count(Level::Warning));
+    if args.json {
+        let findings: Vec<_> = findings.iter().map(json_of).collect();
+        println!(
+            "{}",
+            json!({ "findings": findings, "errors": errors, "warnings": warnings })
+        );
+    } else {
+        for finding in &findings {
+            println!("{finding}");
+        }
+        let of = examined.len();
+        println!("{of} servers examined: {errors} errors, {warnings} warnings");
+    }
+    match errors > 0 || strict && warnings > 0 {
+        true => output::FOUND,
+        false => 0,
+    }
+}
+
+async fn examine(servers: &Servers, key_prefix: &str) -> Vec<Examined> {
+    let clocks = servers.clocks().await;
+    let surveyed = survey(servers).await;
+    let settings = servers.ask(|_| vec![words(&["CONFIG", "GET", "*"])]).await;
+    let name = rights::name_of_probe();
+    let probes = servers.ask(|hash| {
+        // A node's own hash is named for its database.
+        let database = hash.rsplit(':').next().unwrap_or("0");
+        rights::probes(key_prefix, &name, database)
+    });
+    let probes = probes.await;
+    let databases = servers.databases();
+    let mut examined = Vec::new();
+    for ((one, database), ((clock, settings), probes)) in surveyed
+        .into_iter()
+        .zip(databases)
+        .zip(clocks.into_iter().zip(settings).zip(probes))
+    {
+        let told = one.told.map(|told| Examination {
+            told,
+            clock: clock.ok(),
+            settings: settings
+                .ok()
+                .and_then(|replies| replies.first().map(map))
+                .unwrap_or_default(),
+            lacks: probes
+                .map(|replies| rights::lacking(&replies))
+                .unwrap_or_default(),
+        });
+        examined.push(Examined {
+            address: one.address,
+            database,
+            told,
+        });
+    }
+    examined
+}
+
+fn json_of(finding: &Finding) -> serde_json::Value {
+    json!({
+        "level": finding.level.name(),
+        "check": finding.check,
+        "node": finding.node,
+        "text": finding.text,
+    })
+}
+
+impl Level {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Note => "note",
+            Self::Warning => "warning",
+            Self::Error => "error",
+        }
+    }
+}
+
+/// `error  10.0.0.1:6379: is a replica: name its master  [role]`
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:<8}", self.level.name())?;
+        if let Some(node) = &self.node {
+            write!(f, "{node}: ")?;
+        }
+        write!(f, "{}  [{}]", self.text, self.check)
+    }
+}

@@ -1,0 +1,289 @@
+//! Looking at servers and locks, and freeing a lock.
+
+use std::io::{self, BufRead};
+
+use redlock_runtime::{
+    __tool::{Servers, Value},
+    ClientProcess, HolderKind, Inspection,
+};
+use serde_json::{Value as Json, json};
+
+use crate::{
+    args::ServerArgs,
+    output::{self, fail},
+    reply::{error, text, words},
+    survey::{Surveyed, Vote, survey},
+};
+
+/// A holder may put its key back on a server until it learns that the majority is gone.
+const MOST_DELETIONS: usize = 5;
+
+/// Says what stands under a key, in a form that any value has; deletes it if it is among the arguments. So a
+/// client that gets the lock after an operator has looked at it keeps it. Readers of a lock that is shared
+/// come and go.
+const MARK_OR_DELETE: &str = "\
+local value = redis.pcall('GET', KEYS[1])
+local mark = ''
+if type(value) == 'table' then
+  mark = 'another type'
+elseif value and string.sub(value, 1, 7) == 'shared ' then
+  mark = 'shared'
+elseif value then
+  mark = redis.sha1hex(value)
+end
+for _, known in ipairs(ARGV) do
+  if mark == known then
+    return redis.call('DEL', KEYS[1])
+  end
+end
+return mark";
+
+pub(crate) async fn status(args: &ServerArgs) -> u8 {
+    let servers = match args.open() {
+        Ok(servers) => servers,
+        Err(error) => return fail(output::CONFIG, &error),
+    };
+    let surveyed = survey(&servers).await;
+    let votes = |one: &&Surveyed| {
+        one.told
+            .as_ref()
+            .is_ok_and(|told| told.vote() == Vote::Votes)
+    };
+    let (voters, count) = (surveyed.iter().filter(votes).count(), surveyed.len());
+    let has_majority = 2 * voters > count;
+    if args.json {
+        let nodes: Vec<Json> = surveyed.iter().map(json_of).collect();
+        let majority = has_majority;
+        println!(
+            "{}",
+            json!({ "nodes": nodes, "voters": voters, "majority": majority })
+        );
+    } else {
+        for Surveyed { address, told } in &surveyed {
+            match told {
+                Ok(told) => {
+                    let version = told.version().unwrap_or("unknown");
+                    let up = told
+                        .uptime()
+                        .map(|up| format!(", up {}", rounded(up.as_secs())));
+                    let up = up.unwrap_or_default();
+                    println!("{address}  {}  (version {version}{up})", told.vote().text());
+                }
+                Err(reason) => println!("{address}  is unreachable ({reason})"),
+            }
+        }
+        println!("{voters} of {count} nodes vote");
+    }
+    if has_majority { 0 } else { output::UNAVAILABLE }
+}
+
+fn json_of(one: &Surveyed) -> Json {
+    match &one.told {
+        Ok(told) => json!({
+            "address": one.address,
+            "state": told.vote().name(),
+            "text": told.vote().text(),
+            "version": told.version(),
+            "uptime_seconds": told.uptime().map(|up| up.as_secs()),
+        }),
+        Err(reason) => json!({
+            "address": one.address, "state": "unreachable", "text": **reason,
+        }),
+    }
+}
+
+/// `3d`, `5h`, `7min`, `12s`
+pub(crate) fn rounded(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds}s"),
+        120..7_200 => format!("{}min", seconds / 60),
+        7_200..172_800 => format!("{}h", seconds / 3_600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
+pub(crate) async fn inspect(args: &ServerArgs, key: &str) -> u8 {
+    let servers = match args.open() {
+        Ok(servers) => servers,
+        Err(error) => return fail(output::CONFIG, &error),
+    };
+    let found = servers.inspect(&args.key(key)).await;
+    match args.json {
+        true => println!("{}", json_of_lock(&found)),
+        false => println!("{found}"),
+    }
+    if knows_enough(&found) {
+        0
+    } else {
+        output::UNAVAILABLE
+    }
+}
+
+/// A majority has replied.
+fn knows_enough(found: &Inspection) -> bool {
+    let nodes = found.nodes();
+    let replied = nodes.iter().filter(|node| node.problem().is_none());
+    2 * replied.count() > nodes.len()
+}
+
+fn json_of_lock(found: &Inspection) -> Json {
+    let millis = |time: std::time::Duration| time.as_millis() as u64;
+    let holder = |holder: &redlock_runtime::Holder| {
+        let nodes = holder.nodes().map(|(address, remaining)| {
+            json!({ "address": address, "remaining_ms": remaining.map(millis) })
+        });
+        json!({
+            "kind": kind(holder.kind()),
+            "value": holder.value(),
+            "permit": holder.permit(),
+            "process": holder.process().map(json_of_process),
+            "nodes": nodes.collect::<Vec<_>>(),
+            "majority": holder.has_majority(),
+            "remaining_ms": holder.remaining().map(millis),
+        })
+    };
+    let waiter = |waiter: &redlock_runtime::RemoteWaiter| {
+        json!({
+            "id": waiter.id(),
+            "process": waiter.process().map(json_of_process),
+            "waited_ms": waiter.waited().map(millis),
+        })
+    };
+    let node = |node: &redlock_runtime::InspectedNode| {
+        json!({
+            "address": node.address(),
+            "problem": node.problem(),
+            "hides_clients": node.hides_clients(),
+        })
+    };
+    json!({
+        "key": found.key(),
+        "held": found.is_held(),
+        "holders": found.holders().iter().map(holder).collect::<Vec<_>>(),
+        "waiters": found.waiters().iter().map(waiter).collect::<Vec<_>>(),
+        "nodes": found.nodes().iter().map(node).collect::<Vec<_>>(),
+    })
+}
+
+fn json_of_process(process: &ClientProcess) -> Json {
+    json!({
+        "id": process.id(),
+        "service": process.service(),
+        "host": process.host(),
+        "pid": process.pid(),
+        "address": process.address(),
+    })
+}
+
+const fn kind(kind: HolderKind) -> &'static str {
+    match kind {
+        HolderKind::Exclusive => "exclusive",
+        HolderKind::Shared => "shared",
+        _ => "foreign",
+    }
+}
+
+pub(crate) async fn break_key(args: &ServerArgs, key: &str, yes: bool) -> u8 {
+    let servers = match args.open() {
+        Ok(servers) => servers,
+        Err(error) => return fail(output::CONFIG, &error),
+    };
+    let key = args.key(key);
+    if key.starts_with("__redlock:") {
+        return fail(
+            output::USAGE,
+            &"this is no lock, but what the library keeps on its nodes",
+        );
+    }
+    // Before it is shown to anybody.
+    let marks = match mark_or_delete(&servers, &key, &[]).await {
+        Ok(marked) => marked.marks,
+        Err(reason) => return fail(output::CONFIG, &reason),
+    };
+    let found = servers.inspect(&key).await;
+    if !args.json {
+        println!("{found}");
+    }
+    if !knows_enough(&found) {
+        let text = "no majority of servers has replied; nothing was deleted";
+        return fail(output::UNAVAILABLE, &text);
+    }
+    if marks.is_empty() {
+        return finish(args, &found, 0, "there is nothing to delete");
+    }
+    if !yes && !confirmed() {
+        let text = "nothing was deleted; `--yes` deletes without a question";
+        return fail(output::USAGE, &text);
+    }
+    let mut deleted = 0;
+    for _ in 0..MOST_DELETIONS {
+        match mark_or_delete(&servers, &key, &marks).await {
+            Ok(marked) if marked.deleted == 0 => break,
+            Ok(marked) => deleted = deleted.max(marked.deleted),
+            Err(reason) => return fail(output::CONFIG, &reason),
+        }
+    }
+    let found = servers.inspect(&key).await;
+    match deleted {
+        0 => finish(
+            args,
+            &found,
+            0,
+            "the lock has changed hands, and was not deleted",
+        ),
+        _ => finish(args, &found, deleted, "deleted"),
+    }
+}
+
+fn finish(args: &ServerArgs, found: &Inspection, deleted: usize, text: &str) -> u8 {
+    match args.json {
+        true => println!(
+            "{}",
+            json!({ "deleted_on": deleted, "lock": json_of_lock(found) })
+        ),
+        false if deleted > 0 => println!("{text} on {deleted} nodes; now {found}"),
+        false => println!("{text}"),
+    }
+    0
+}
+
+/// What the servers did.
+#[derive(Debug, Default)]
+struct Marked {
+    deleted: usize,
+    /// What stands there yet.
+    marks: Vec<String>,
+}
+
+async fn mark_or_delete(servers: &Servers, key: &str, known: &[String]) -> Result<Marked, String> {
+    let mut command = words(&["EVAL", MARK_OR_DELETE, "1", key]);
+    command.extend_from_slice(known);
+    let replies = servers.ask(|_| vec![command.clone()]).await;
+    let mut marked = Marked::default();
+    let mut refused = None;
+    for reply in replies.into_iter().flatten().flatten() {
+        match reply {
+            Value::Int(count) => marked.deleted += usize::from(count > 0),
+            reply => match error(&reply) {
+                Some(error) => refused = Some(error),
+                None => marked
+                    .marks
+                    .extend(text(&reply).filter(|mark| !mark.is_empty())),
+            },
+        }
+    }
+    match refused {
+        Some(error) if marked.deleted == 0 && marked.marks.is_empty() => Err(error),
+        _ => Ok(marked),
+    }
+}
+
+fn confirmed() -> bool {
+    eprint!(
+        "A holder that still works is cut off, but not at once: until then it and the next holder work at \
+         the same time.\nDelete the lock? [y/N] "
+    );
+    let mut answer = String::new();
+    let _ = io::stdin().lock().read_line(&mut answer);
+    matches!(answer.trim(), "y" | "Y" | "yes")
+}

@@ -1,0 +1,62 @@
+//! The program `redlock`: runs a command under a lock, and shows, checks and frees the locks of a fleet.
+
+mod args;
+mod doctor;
+mod duration;
+mod look;
+mod output;
+mod reply;
+#[cfg(unix)]
+mod run;
+mod survey;
+
+use std::{io, process::ExitCode};
+
+use clap::{CommandFactory, Parser};
+
+use self::args::{Args, Command};
+
+fn main() -> ExitCode {
+    #[cfg(unix)]
+    if let Some(code) = run::guardian::main() {
+        return code;
+    }
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { output::USAGE } else { 0 });
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("redlock: {error}");
+            return ExitCode::from(output::INTERNAL);
+        }
+    };
+    ExitCode::from(runtime.block_on(carry_out(args)))
+}
+
+async fn carry_out(args: Args) -> u8 {
+    let Args { servers, command } = args;
+    match command {
+        Command::Status => look::status(&servers).await,
+        Command::Inspect { key } => look::inspect(&servers, &key).await,
+        Command::Break { key, yes } => look::break_key(&servers, &key, yes).await,
+        Command::Doctor { strict } => doctor::doctor(&servers, strict).await,
+        #[cfg(unix)]
+        Command::Run(options) => run::run(&servers, *options).await,
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Args::command(), "redlock", &mut io::stdout());
+            0
+        }
+        Command::Man { folder } => match clap_mangen::generate_to(Args::command(), folder) {
+            Ok(()) => 0,
+            Err(error) => output::fail(output::INTERNAL, &error),
+        },
+    }
+}

@@ -1,0 +1,59 @@
+//! What servers reply, as far as this program asks.
+
+use std::collections::BTreeMap;
+
+use redlock_runtime::__tool::Value;
+
+pub(crate) fn words(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// A text; nothing if it is none.
+pub(crate) fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+        Value::SimpleString(text) => Some(text.clone()),
+        Value::Okay => Some("OK".to_owned()),
+        Value::Int(number) => Some(number.to_string()),
+        _ => None,
+    }
+}
+
+/// What a server says that does not carry out a command.
+pub(crate) fn error(value: &Value) -> Option<String> {
+    match value {
+        Value::ServerError(error) => Some(error.to_string()),
+        _ => None,
+    }
+}
+
+/// Names and values in turn, as of HGETALL and CONFIG GET.
+pub(crate) fn map(value: &Value) -> BTreeMap<String, String> {
+    let Value::Array(values) = value else {
+        return BTreeMap::new();
+    };
+    let pairs = values.chunks_exact(2);
+    let pairs = pairs.filter_map(|pair| Some((text(&pair[0])?, text(&pair[1])?)));
+    pairs.collect()
+}
+
+/// The fields of INFO.
+pub(crate) fn info(value: &Value) -> BTreeMap<String, String> {
+    let text = text(value).unwrap_or_default();
+    let fields = text.lines().filter_map(|line| line.split_once(':'));
+    fields
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+/// Milliseconds since 1970 from the reply to TIME.
+pub(crate) fn millis(value: &Value) -> Option<i64> {
+    let Value::Array(parts) = value else {
+        return None;
+    };
+    let number = |part: &Value| text(part)?.parse::<i64>().ok();
+    match &parts[..] {
+        [seconds, micros] => Some(number(seconds)? * 1_000 + number(micros)? / 1_000),
+        _ => None,
+    }
+}

@@ -1,0 +1,149 @@
+//! A second process that ends the command when the first one cannot: if it was killed, and if it has been
+//! stopped until the lease has ended.
+//!
+//! It leads the process group that the command is in, so the group is the command's for as long as the
+//! guardian lives, and a signal to it reaches no other process. It reads from the first process until when
+//! the lease can be trusted, and kills the group, itself included, when that time or the pipe is over.
+
+use std::{
+    env,
+    fs::File,
+    io::{self, Read, Write},
+    os::{fd::AsFd, unix::process::CommandExt},
+    process::{self, ChildStdin, ExitCode, Stdio},
+    time::Duration,
+};
+
+use rustix::{
+    event::{PollFd, PollFlags, Timespec, poll},
+    io::Errno,
+    process::{Pid, Signal, kill_current_process_group},
+    time::{ClockId, clock_gettime},
+};
+
+use super::signals::Signals;
+use crate::output;
+
+/// How this program is told by itself that it is the guardian.
+const NAME: &str = "redlock-guardian";
+
+/// The clock is looked at so often: the system's wait leaves out the time for which the machine is suspended.
+const LONGEST_POLL: Duration = Duration::from_secs(1);
+
+/// Clocks that include the time for which the machine was suspended, where there are any.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+const CLOCK: ClockId = ClockId::Boottime;
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const CLOCK: ClockId = ClockId::Monotonic;
+
+/// The guardian, as the first process sees it.
+#[derive(Debug)]
+pub(super) struct Guardian {
+    process: process::Child,
+    group: Pid,
+    /// To its end the guardian lets the command live.
+    pipe: Option<ChildStdin>,
+}
+
+impl Guardian {
+    /// Returns once it is at work.
+    pub(super) fn start(remaining: Duration) -> io::Result<Self> {
+        let mut process = process::Command::new(env::current_exe()?)
+            .arg0(NAME)
+            .process_group(0)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let pipe = process.stdin.take();
+        let group = Pid::from_raw(process.id() as i32).ok_or(io::ErrorKind::NotFound)?;
+        let ready = process.stdout.take();
+        let mut guardian = Self {
+            process,
+            group,
+            pipe,
+        };
+        guardian.tell(remaining);
+        if let Some(mut ready) = ready {
+            ready.read_exact(&mut [0])?;
+        }
+        Ok(guardian)
+    }
+
+    /// The process group of the command.
+    pub(super) const fn group(&self) -> Pid {
+        self.group
+    }
+
+    /// For how long the command may run from now on.
+    pub(super) fn tell(&mut self, remaining: Duration) {
+        let until = u64::try_from((now() + remaining).as_nanos()).unwrap_or(u64::MAX);
+        // A guardian that somebody has killed guards nothing; this process still does.
+        if let Some(pipe) = &mut self.pipe {
+            let _ = pipe.write_all(&until.to_le_bytes());
+        }
+    }
+}
+
+impl Drop for Guardian {
+    /// Nothing is left to be guarded. Killed before the pipe ends, it does nothing more.
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+fn now() -> Duration {
+    let now = clock_gettime(CLOCK);
+    Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
+}
+
+/// What the guardian does, if this process is one.
+pub(crate) fn main() -> Option<ExitCode> {
+    let is_guardian = env::args_os().next().is_some_and(|name| name == NAME);
+    is_guardian.then(|| match guard() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(_) => ExitCode::from(output::INTERNAL),
+    })
+}
+
+fn guard() -> io::Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_io()
+        .build()?;
+    let _within = runtime.enter();
+    // They are for the command, which is in the same group.
+    let _caught = Signals::new()?;
+    io::stdout().write_all(&[1])?;
+    io::stdout().flush()?;
+    // Not by way of `Stdin`, which reads ahead.
+    let mut pipe = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    let mut until = Duration::MAX;
+    loop {
+        let remaining = until.saturating_sub(now());
+        match has_message(&pipe, remaining) {
+            Ok(true) => {}
+            Ok(false) if remaining > LONGEST_POLL => continue,
+            // A signal for the command.
+            Err(Errno::INTR) => continue,
+            Ok(false) | Err(_) => break,
+        }
+        let mut message = [0; 8];
+        if pipe.read_exact(&mut message).is_err() {
+            break;
+        }
+        until = Duration::from_nanos(u64::from_le_bytes(message));
+    }
+    Ok(kill_current_process_group(Signal::KILL)?)
+}
+
+/// Waits for a message, or for the end of the pipe. False if the time was up before.
+fn has_message(pipe: &File, limit: Duration) -> Result<bool, Errno> {
+    let mut polled = [PollFd::new(pipe, PollFlags::IN)];
+    let limit = limit.min(LONGEST_POLL);
+    let limit = Timespec {
+        tv_sec: limit.as_secs() as _,
+        tv_nsec: limit.subsec_nanos() as _,
+    };
+    Ok(poll(&mut polled, Some(&limit))? > 0)
+}

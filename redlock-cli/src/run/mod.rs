@@ -1,0 +1,266 @@
+//! `redlock run`: a command that runs while a lock is held.
+//!
+//! The command is gone when the lock is: SIGTERM comes a grace period before the end of the lease, and SIGKILL
+//! at the end. If the lock is lost all at once, because its keys were deleted, both come as soon as that is
+//! known. The [`guardian`] does the last of that also if this process is killed or stopped.
+
+pub(crate) mod guardian;
+mod signals;
+
+use std::{
+    ffi::OsString,
+    io::{self, IsTerminal},
+    os::unix::process::ExitStatusExt,
+    path::Path,
+    process::ExitStatus,
+    time::Duration,
+};
+
+use redlock_runtime::{ConfigError, ConfigProblem, Guard, Installed, Lock, LockError};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use tokio::{
+    process::{Child, Command},
+    time::{Instant, sleep, sleep_until},
+};
+
+use self::{guardian::Guardian, signals::Signals};
+use crate::{
+    args::{RunArgs, ServerArgs},
+    output::{self, fail},
+};
+
+/// How often the guardian is told for how long the lease can be trusted, as a part of the lease.
+const TELLINGS: u32 = 20;
+
+/// How often at the least, and at the most.
+const TELL_EVERY: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
+
+pub(crate) async fn run(servers: &ServerArgs, args: RunArgs) -> u8 {
+    if args.grace > args.expire / 3 {
+        let text = "--grace may be at most a third of --expire, so that a renewal that is late ends nothing";
+        return fail(output::USAGE, &text);
+    }
+    let mut signals = match Signals::new() {
+        Ok(signals) => signals,
+        Err(error) => return fail(output::INTERNAL, &error),
+    };
+    let (installed, guard) = tokio::select! {
+        biased;
+        signal = signals.next() => return signaled(signal),
+        acquired = acquire(servers, &args) => match acquired {
+            Ok(acquired) => acquired,
+            Err(code) => return code,
+        },
+    };
+    let code = match Running::start(&args, &guard) {
+        Ok(running) => running.supervise(&guard, &mut signals).await,
+        Err((code, text)) => fail(code, &text),
+    };
+    guard.release().await;
+    drop(installed);
+    code
+}
+
+const fn signaled(signal: Signal) -> u8 {
+    // Shells know no signal above 127.
+    128_u8.saturating_add(signal.as_raw() as u8)
+}
+
+async fn acquire(servers: &ServerArgs, args: &RunArgs) -> Result<(Installed, Guard), u8> {
+    let service = args
+        .service
+        .clone()
+        .unwrap_or_else(|| name(&args.command[0]));
+    let mut builder = servers.builder().service(service);
+    if let Some(lease) = args.max_lease {
+        builder = builder.max_lease(lease);
+    }
+    if let Some(band) = args.guard_band {
+        builder = builder.guard_band(band);
+    }
+    let installed = builder.install().await.map_err(|error| {
+        let code = match is_outage(&error) {
+            true => output::UNAVAILABLE,
+            false => output::CONFIG,
+        };
+        fail(code, &error)
+    })?;
+    let mut lock = installed
+        .lock(&*args.key)
+        .expire(args.expire)
+        .wait(args.wait);
+    if !args.no_renew {
+        lock = lock.renew();
+    }
+    lock = with_options(lock, args);
+    match lock.acquire().await {
+        Ok(guard) => Ok((installed, guard)),
+        Err(LockError::Contended(_)) if args.quiet => Err(args.held_exit_code),
+        Err(LockError::Contended(_)) => {
+            let found = installed.inspect(&args.key).await;
+            Err(fail(args.held_exit_code, &found))
+        }
+        Err(error) => Err(match &error {
+            LockError::NoQuorum(_) | LockError::Quarantined(_) => fail(output::UNAVAILABLE, &error),
+            LockError::Config(_) | LockError::EmptyKey { .. } => fail(output::USAGE, &error),
+            _ => fail(output::INTERNAL, &error),
+        }),
+    }
+}
+
+fn with_options(mut lock: Lock, args: &RunArgs) -> Lock {
+    if let Some(time) = args.max_hold {
+        lock = lock.max_hold(time);
+    }
+    if let Some(time) = args.at_least {
+        lock = lock.at_least(time);
+    }
+    if let Some(permits) = args.permits {
+        lock = lock.permits(permits);
+    }
+    if args.shared {
+        lock = lock.shared();
+    }
+    if args.fair {
+        lock = lock.fair();
+    }
+    lock
+}
+
+fn is_outage(error: &ConfigError) -> bool {
+    let is = |problem: &ConfigProblem| matches!(problem, ConfigProblem::NoQuorum { .. });
+    error.problems().iter().all(is)
+}
+
+/// Of a command, for those who look who has the lock.
+fn name(command: &OsString) -> String {
+    let name = Path::new(command).file_name();
+    name.map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
+/// The command while it runs.
+struct Running {
+    child: Child,
+    pid: Pid,
+    /// None for a command at a terminal: it is in the group of this process, so that the keys of the
+    /// terminal work.
+    guardian: Option<Guardian>,
+    grace: Duration,
+    tell_every: Duration,
+}
+
+impl Running {
+    fn start(args: &RunArgs, guard: &Guard) -> Result<Self, (u8, String)> {
+        let internal = |error: io::Error| (output::INTERNAL, error.to_string());
+        let token = guard.fencing_token();
+        let token = token.map_err(|error| (output::LOST, error.to_string()))?;
+        let guardian = match io::stdin().is_terminal() {
+            true => None,
+            false => Some(Guardian::start(guard.remaining()).map_err(internal)?),
+        };
+        let mut command = Command::new(&args.command[0]);
+        command
+            .args(&args.command[1..])
+            .env("REDLOCK_KEY", guard.key())
+            .env("REDLOCK_TOKEN", token.to_string());
+        if let Some(guardian) = &guardian {
+            command.process_group(guardian.group().as_raw_nonzero().get());
+        }
+        let child = command.spawn().map_err(|error| {
+            let code = match error.kind() {
+                io::ErrorKind::NotFound => 127,
+                _ => 126,
+            };
+            (
+                code,
+                format!("{}: {error}", args.command[0].to_string_lossy()),
+            )
+        })?;
+        let pid = child.id().and_then(|pid| Pid::from_raw(pid as i32));
+        let pid = pid.ok_or_else(|| internal(io::ErrorKind::NotFound.into()))?;
+        let [least, most] = TELL_EVERY;
+        Ok(Self {
+            child,
+            pid,
+            guardian,
+            grace: args.grace,
+            tell_every: (args.expire / TELLINGS).clamp(least, most),
+        })
+    }
+
+    /// Waits for the end of the command, or brings it about.
+    async fn supervise(mut self, guard: &Guard, signals: &mut Signals) -> u8 {
+        loop {
+            let remaining = guard.remaining();
+            if remaining <= self.grace {
+                let why = match guard.is_held() {
+                    true => "the lease is about to end".to_owned(),
+                    false => guard.lost().await.to_string(),
+                };
+                return self.end(&why, remaining).await;
+            }
+            self.tell(remaining);
+            tokio::select! {
+                biased;
+                ended = self.child.wait() => return self.ended(ended),
+                signal = signals.next() => self.send(signal),
+                _ = guard.lost() => {}
+                () = sleep((remaining - self.grace).min(self.tell_every)) => {}
+            }
+        }
+    }
+
+    /// The lock cannot be trusted any more: SIGTERM now, SIGKILL after the grace period, but if the lease
+    /// runs on, at its end.
+    async fn end(mut self, why: &str, remaining: Duration) -> u8 {
+        eprintln!("redlock: the command is ended: {why}");
+        let grace = match remaining {
+            Duration::ZERO => self.grace,
+            remaining => remaining,
+        };
+        let until = Instant::now() + grace;
+        self.tell(grace);
+        if !grace.is_zero() {
+            self.send(Signal::TERM);
+        }
+        let ended = tokio::select! {
+            biased;
+            ended = self.child.wait() => Some(ended),
+            () = sleep_until(until) => None,
+        };
+        // Also what the command leaves behind.
+        self.send(Signal::KILL);
+        if ended.is_none() {
+            let _ = self.child.wait().await;
+        }
+        output::LOST
+    }
+
+    fn tell(&mut self, remaining: Duration) {
+        if let Some(guardian) = &mut self.guardian {
+            guardian.tell(remaining);
+        }
+    }
+
+    /// The command may be gone.
+    fn send(&self, signal: Signal) {
+        let _ = match &self.guardian {
+            Some(guardian) => kill_process_group(guardian.group(), signal),
+            // Both have it from the terminal.
+            None if signal == Signal::INT || signal == Signal::QUIT => Ok(()),
+            None => kill_process(self.pid, signal),
+        };
+    }
+
+    fn ended(self, ended: io::Result<ExitStatus>) -> u8 {
+        match ended {
+            Ok(status) => match (status.code(), status.signal()) {
+                (Some(code), _) => code as u8,
+                (None, Some(signal)) => 128_u8.saturating_add(signal as u8),
+                (None, None) => output::INTERNAL,
+            },
+            Err(error) => fail(output::INTERNAL, &error),
+        }
+    }
+}

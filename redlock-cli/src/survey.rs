@@ -1,0 +1,145 @@
+//! What each server tells of itself, and whether it votes.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use redlock_runtime::__tool::Servers;
+
+use crate::reply::{info, map, millis, words};
+
+/// One server.
+#[derive(Debug)]
+pub(crate) struct Surveyed {
+    pub(crate) address: String,
+    /// Or why it tells nothing.
+    pub(crate) told: Result<Told, Arc<str>>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Told {
+    /// The fields of INFO; none if the user may not read them.
+    pub(crate) info: BTreeMap<String, String>,
+    /// What the library keeps there.
+    pub(crate) record: BTreeMap<String, String>,
+    /// By its clock, in milliseconds since 1970.
+    pub(crate) now: Option<i64>,
+}
+
+/// Whether a server votes, as its record says.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Vote {
+    Votes,
+    /// No process of the library has used it yet.
+    Unused,
+    /// It was restarted, and no process has noticed yet.
+    Restarted,
+    /// It may have lost locks, which was noted so long ago.
+    Quarantined(Option<Duration>),
+    /// It can be no node, and why.
+    Unfit(String),
+}
+
+pub(crate) async fn survey(servers: &Servers) -> Vec<Surveyed> {
+    let commands = |hash: &str| {
+        vec![
+            words(&["TIME"]),
+            words(&["INFO"]),
+            words(&["HGETALL", hash]),
+        ]
+    };
+    let replies = servers.ask(commands).await;
+    let told = replies.into_iter().map(|replies| {
+        replies.map(|replies| match &replies[..] {
+            [time, all, record] => Told {
+                now: millis(time),
+                info: info(all),
+                record: map(record),
+            },
+            _ => Told::default(),
+        })
+    });
+    let addresses = servers.addresses().map(str::to_owned);
+    let surveyed = addresses.zip(told);
+    surveyed
+        .map(|(address, told)| Surveyed { address, told })
+        .collect()
+}
+
+impl Told {
+    pub(crate) fn field(&self, name: &str) -> Option<&str> {
+        self.info.get(name).map(String::as_str)
+    }
+
+    pub(crate) fn version(&self) -> Option<&str> {
+        let of_valkey = self.field("valkey_version");
+        of_valkey.or_else(|| self.field("redis_version"))
+    }
+
+    pub(crate) fn uptime(&self) -> Option<Duration> {
+        let seconds = self.field("uptime_in_seconds")?.parse().ok()?;
+        Some(Duration::from_secs(seconds))
+    }
+
+    /// The policy by which it may delete locks.
+    pub(crate) fn evicts(&self) -> Option<&str> {
+        let policy = self
+            .field("maxmemory_policy")
+            .filter(|it| *it != "noeviction");
+        policy.filter(|_| self.field("maxmemory").is_some_and(|limit| limit != "0"))
+    }
+
+    pub(crate) fn vote(&self) -> Vote {
+        if self.field("redis_mode") == Some("sentinel") {
+            return Vote::Unfit("is a Sentinel: name the servers that it watches".to_owned());
+        }
+        if self.field("cluster_enabled") == Some("1") {
+            return Vote::Unfit("belongs to a Redis Cluster".to_owned());
+        }
+        if self.field("role") == Some("slave") {
+            return Vote::Unfit("is a replica: name its master".to_owned());
+        }
+        if let Some(policy) = self.evicts() {
+            return Vote::Unfit(format!("may delete locks (maxmemory-policy {policy})"));
+        }
+        let of_record = |name| self.record.get(name).map(String::as_str);
+        if of_record("admission").is_some() {
+            let (marked, runs) = (of_record("server"), self.field("run_id"));
+            return match (marked, runs) {
+                // A master that Sentinels name is marked with its term of office behind its process.
+                (Some(marked), Some(runs)) if !marked.is_empty() && !marked.starts_with(runs) => {
+                    Vote::Restarted
+                }
+                _ => Vote::Votes,
+            };
+        }
+        if of_record("loss").is_some() {
+            let begin = of_record("loss_begin").and_then(|begin| begin.parse::<i64>().ok());
+            let age = begin.and_then(|begin| u64::try_from(self.now? - begin).ok());
+            return Vote::Quarantined(age.map(Duration::from_millis));
+        }
+        Vote::Unused
+    }
+}
+
+impl Vote {
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Self::Votes => "votes".to_owned(),
+            Self::Unused => "has no record: unused yet, or emptied".to_owned(),
+            Self::Restarted => "was restarted, which no process has noticed yet".to_owned(),
+            Self::Quarantined(Some(age)) => format!("quarantined since {age:.1?}"),
+            Self::Quarantined(None) => "quarantined".to_owned(),
+            Self::Unfit(why) => why.clone(),
+        }
+    }
+
+    /// For programs.
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Votes => "votes",
+            Self::Unused => "unused",
+            Self::Restarted => "restarted",
+            Self::Quarantined(_) => "quarantined",
+            Self::Unfit(_) => "unfit",
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Each mistake in a node set is found, on servers that have it.
+
+use std::time::Duration;
+
+use redlock_tests::{Cluster, Sentinel, Server};
+
+use crate::{cluster, output, redlock, text};
+
+struct Report {
+    code: Option<i32>,
+    findings: Vec<serde_json::Value>,
+}
+
+impl Report {
+    fn of(nodes: &[String], env: &[(&str, &str)]) -> Self {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_redlock"));
+        command
+            .args(["doctor", "--json"])
+            .env("REDLOCK_NODES", nodes.join(","));
+        let out = command.envs(env.iter().copied()).output().unwrap();
+        let report: serde_json::Value =
+            serde_json::from_slice(&out.stdout).unwrap_or_else(|_| panic!("{}", text(&out.stderr)));
+        Self {
+            code: out.status.code(),
+            findings: report["findings"].as_array().unwrap().clone(),
+        }
+    }
+
+    /// It has found this, and an error among it is in the exit code.
+    #[track_caller]
+    fn assert(&self, level: &str, check: &str, said: &str) {
+        let is_it = |it: &&serde_json::Value| {
+            let text = it["text"].as_str().unwrap();
+            it["level"] == level && it["check"] == check && text.contains(said)
+        };
+        let findings = &self.findings;
+        assert!(
+            findings.iter().any(|it| is_it(&it)),
+            "{check}: {findings:#?}"
+        );
+        let has_error = findings.iter().any(|it| it["level"] == "error");
+        assert_eq!(self.code, Some(i32::from(has_error)));
+    }
+
+    fn has(&self, level: &str, check: &str) -> bool {
+        let mut findings = self.findings.iter();
+        findings.any(|it| it["level"] == level && it["check"] == check)
+    }
+}
+
+/// Two good servers, and this one.
+fn with(server: &Server) -> Report {
+    let good = Cluster::start(2);
+    let mut nodes = good.urls();
+    nodes.push(server.url());
+    Report::of(&nodes, &[])
+}
+
+fn server(args: &[&str]) -> Server {
+    Server::builder().args(args.iter().copied()).start()
+}
+
+#[test]
+fn good_servers_have_no_errors() {
+    let cluster = cluster();
+    let report = output(&cluster, &["doctor"]);
+    assert!(report.status.success(), "{}", text(&report.stdout));
+    assert!(text(&report.stdout).contains("3 servers examined: 0 errors"));
+    // They are on one machine.
+    let strict = redlock(&cluster, &["doctor", "--strict"]).output().unwrap();
+    assert_eq!(strict.status.code(), Some(1));
+}
+
+#[test]
+fn a_server_that_is_named_twice() {
+    let good = Cluster::start(2);
+    let again = good[0].url().replace("127.0.0.1", "localhost");
+    let nodes = [good[0].url(), good[1].url(), again];
+    Report::of(&nodes, &[]).assert("error", "distinct", "is the same server as");
+}
+
+#[test]
+fn an_even_number_of_servers_and_a_single_one() {
+    let good = Cluster::start(2);
+    Report::of(&good.urls(), &[]).assert("warning", "number", "2 servers survive");
+    Report::of(&good.urls()[..1], &[]).assert("warning", "number", "there is one server");
+}
+
+#[test]
+fn servers_that_evict() {
+    let limited = server(&["--maxmemory", "100mb", "--maxmemory-policy", "allkeys-lru"]);
+    with(&limited).assert("error", "eviction", "may delete locks that are held");
+    let unlimited = server(&["--maxmemory-policy", "allkeys-lru"]);
+    with(&unlimited).assert("warning", "eviction", "counts once `maxmemory` is set");
+}
+
+#[test]
+fn a_server_that_is_nearly_full() {
+    let full = server(&["--maxmemory", "1mb"]);
+    with(&full).assert("warning", "memory", "without memory it grants no locks");
+}
+
+#[test]
+fn a_replica_and_its_master() {
+    let master = Server::start();
+    let port = master.port().to_string();
+    let replica = server(&["--replicaof", "127.0.0.1", &port]);
+    with(&replica).assert("error", "role", "is a replica");
+    while !master
+        .query::<String>(&["INFO", "replication"])
+        .contains("connected_slaves:1")
+    {
+        std::thread::yield_now();
+    }
+    with(&master).assert("note", "role", "has replicas");
+}
+
+#[test]
+fn a_server_of_a_redis_cluster() {
+    with(&server(&["--cluster-enabled", "yes"])).assert("error", "role", "Redis Cluster");
+}
+
+#[test]
+fn a_sentinel() {
+    let good = Cluster::start(2);
+    let mut nodes = good.urls();
+    nodes.push(Sentinel::start().url());
+    let sentinel = Sentinel::start();
+    nodes[2] = sentinel.url();
+    Report::of(&nodes, &[]).assert("error", "role", "is a Sentinel");
+}
+
+#[test]
+fn servers_that_need_replicas() {
+    let needy = server(&["--min-replicas-to-write", "1"]);
+    with(&needy).assert("warning", "role", "min-replicas-to-write");
+}
+
+#[test]
+fn servers_that_keep_a_part_of_their_data() {
+    let appending = server(&["--appendonly", "yes", "--appendfsync", "everysec"]);
+    with(&appending).assert("warning", "persistence", "without the last locks");
+    let saving = server(&["--save", "60 1"]);
+    with(&saving).assert("warning", "persistence", "without the last locks");
+    let durable = server(&["--appendonly", "yes", "--appendfsync", "always"]);
+    with(&durable).assert("note", "persistence", "votes at once after a restart");
+}
+
+#[test]
+fn a_clock_that_is_wrong() {
+    let early = Server::start_with_clock();
+    early.clock().step(Duration::from_secs(5));
+    with(&early).assert("error", "clock", "ahead of the clock of this machine");
+    early.clock().step_back(Duration::from_secs(10));
+    with(&early).assert("error", "clock", "behind the clock of this machine");
+}
+
+#[test]
+fn a_user_without_the_rights() {
+    let good = Cluster::start(3);
+    let documented = include_str!("../../../redlock-runtime/src/guide/servers.md");
+    let rules = documented
+        .split("```")
+        .find(|block| block.starts_with("text\n~"));
+    let rules: Vec<&str> = rules.unwrap().split_whitespace().skip(1).collect();
+    let user = |denied: &[&str]| {
+        for node in &good {
+            let own = ["ACL", "SETUSER", "locker", "reset", "on", ">secret"];
+            let rules = rules.iter().copied().filter(|rule| !denied.contains(rule));
+            node.command(&own.into_iter().chain(rules).collect::<Vec<_>>());
+        }
+        let env = [("REDLOCK_USER", "locker"), ("REDLOCK_PASSWORD", "secret")];
+        let env = [env[0], env[1], ("REDLOCK_KEY_PREFIX", "lock:")];
+        let report = Report::of(&good.urls(), &env);
+        for node in &good {
+            assert_eq!(node.query::<u64>(&["DBSIZE"]), 0, "nothing is left behind");
+        }
+        report
+    };
+    let report = user(&[]);
+    assert!(!report.has("error", "rights") && !report.has("warning", "rights"));
+    user(&["+hset"]).assert("error", "rights", "lacks +hset");
+    user(&["+evalsha"]).assert("error", "rights", "lacks +evalsha");
+    user(&["~__redlock:*"]).assert("error", "rights", "lacks +hset");
+    user(&["~lock:*"]).assert("error", "rights", "lacks +set");
+    user(&["+client|tracking"]).assert("warning", "rights", "next renewal only");
+    user(&["+client|list"]).assert("warning", "rights", "cannot be named");
+    user(&["+info"]).assert("warning", "rights", "not detected");
+}
+
+#[test]
+fn a_server_that_cannot_be_reached_or_does_not_let_us_in() {
+    let good = Cluster::start(2);
+    let dead = Server::start();
+    dead.kill();
+    let mut nodes = good.urls();
+    nodes.push(dead.url());
+    Report::of(&nodes, &[]).assert("error", "reach", "refused");
+    let locked = Server::builder().password("secret").start();
+    nodes[2] = format!("redis://:wrong@127.0.0.1:{}", locked.port());
+    let report = Report::of(&nodes, &[]);
+    report.assert("error", "reach", "WRONGPASS");
+    assert!(
+        !report
+            .findings
+            .iter()
+            .any(|it| it.to_string().contains("wrong@"))
+    );
+}
+
+#[test]
+fn nodes_that_are_used_in_different_ways() {
+    let good = cluster();
+    let mut nodes = good.urls();
+    nodes[0].push_str("/1");
+    Report::of(&nodes, &[]).assert("warning", "database", "different databases");
+    good[0].command(&["HSET", "__redlock:node:0", "max_ttl", "1234"]);
+    Report::of(&good.urls(), &[]).assert("error", "max-lease", "1234");
+    good[1].command(&["HSET", "__redlock:node:0", "server", "another"]);
+    Report::of(&good.urls(), &[]).assert("warning", "vote", "was restarted");
+}
+
+#[test]
+fn servers_that_were_started_lately_and_servers_on_one_machine() {
+    let report = with(&Server::start());
+    report.assert("note", "restart", "was started");
+    report.assert("warning", "hosts", "fail together");
+}

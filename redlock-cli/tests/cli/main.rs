@@ -1,0 +1,52 @@
+//! The program over real servers and processes.
+#![cfg(unix)]
+
+mod doctor;
+mod operator;
+mod run;
+
+use std::process::{Command, Output};
+
+use redlock_runtime::Redlock;
+use redlock_tests::{Cluster, PATIENCE, Worker};
+
+/// Servers that vote, as they do some seconds after they were started first.
+fn cluster() -> Cluster {
+    let cluster = Cluster::start(3);
+    admit(&cluster.urls());
+    cluster
+}
+
+fn admit(urls: &[String]) {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    runtime.unwrap().block_on(async {
+        let builder = Redlock::builder().nodes(urls).assume_fresh(true);
+        let redlock = builder.build().await.unwrap();
+        redlock.ready(PATIENCE).await.unwrap();
+        while !redlock.nodes().iter().all(|node| node.is_up()) {
+            tokio::task::yield_now().await;
+        }
+    });
+}
+
+/// The program, for these servers.
+fn redlock(cluster: &Cluster, args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_redlock"));
+    command.env("REDLOCK_NODES", cluster.url_list()).args(args);
+    command
+}
+
+fn output(cluster: &Cluster, args: &[&str]) -> Output {
+    redlock(cluster, args).output().unwrap()
+}
+
+/// One that goes on. Its standard input is no terminal.
+fn start(cluster: &Cluster, args: &[&str]) -> Worker {
+    Worker::from_command(&mut redlock(cluster, args))
+}
+
+fn text(bytes: &[u8]) -> &str {
+    std::str::from_utf8(bytes).unwrap()
+}

@@ -1,0 +1,217 @@
+//! What an operator finds out and does with the program alone.
+
+use redlock_tests::{Cluster, Sentinel, Server};
+
+use crate::{admit, cluster, output, redlock, start, text};
+
+const HOLDS: [&str; 8] = [
+    "run",
+    "-k",
+    "order:7",
+    "--service",
+    "orders",
+    "--",
+    "sh",
+    "-c",
+];
+
+fn holder(cluster: &Cluster) -> redlock_tests::Worker {
+    let shell = ["trap 'echo asked; exit' TERM; echo runs; sleep 1000 & wait"];
+    let worker = start(cluster, &[&HOLDS[..], &shell].concat());
+    worker.expect_line("runs");
+    worker
+}
+
+#[test]
+fn an_operator_finds_the_process_that_holds_a_lock_and_frees_it() {
+    let cluster = cluster();
+    let worker = holder(&cluster);
+
+    let found = output(&cluster, &["inspect", "order:7"]);
+    assert!(found.status.success());
+    let said = text(&found.stdout);
+    assert!(
+        said.starts_with("order:7 is held; 3 of 3 nodes replied"),
+        "{said}"
+    );
+    assert!(said.contains("orders on "), "{said}");
+    assert!(
+        said.contains(&format!("process {}", worker.pid())),
+        "{said}"
+    );
+    let found = output(&cluster, &["--json", "inspect", "order:7"]);
+    let found: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
+    assert_eq!(found["held"], true);
+    assert_eq!(found["holders"][0]["process"]["pid"], worker.pid());
+    assert_eq!(found["holders"][0]["process"]["service"], "orders");
+
+    // Without a question nothing is deleted.
+    let unsure = redlock(&cluster, &["break", "order:7"])
+        .stdin(std::process::Stdio::null())
+        .output();
+    assert_eq!(unsure.unwrap().status.code(), Some(64));
+    assert!(cluster.held_on("order:7") >= 2);
+
+    let broken = output(&cluster, &["break", "order:7", "--yes"]);
+    assert!(broken.status.success(), "{}", text(&broken.stderr));
+    assert!(
+        text(&broken.stdout).contains("deleted on "),
+        "{}",
+        text(&broken.stdout)
+    );
+    worker.expect_line("asked");
+    assert_eq!(worker.wait().code(), Some(76));
+    cluster.assert_free("order:7");
+    let next = output(&cluster, &["run", "-k", "order:7", "--", "true"]);
+    assert!(next.status.success());
+}
+
+#[test]
+fn a_lock_of_a_process_that_has_died_is_freed() {
+    let cluster = cluster();
+    let worker = holder(&cluster);
+    worker.kill();
+    for node in &cluster {
+        node.wait_clients(0);
+    }
+    let found = output(&cluster, &["inspect", "order:7"]);
+    let said = text(&found.stdout);
+    assert!(said.contains("a process that is not connected"), "{said}");
+    assert!(
+        output(&cluster, &["break", "-y", "order:7"])
+            .status
+            .success()
+    );
+    cluster.assert_free("order:7");
+}
+
+#[test]
+fn a_client_that_gets_the_lock_before_the_answer_keeps_it() {
+    let cluster = cluster();
+    let worker = holder(&cluster);
+    let breaker = start(&cluster, &["break", "order:7"]);
+    breaker.wait_line(|line| line.contains("owner "));
+    worker.terminate();
+    worker.wait();
+    let worker = holder(&cluster);
+    breaker.send_line("y");
+    breaker.wait_line(|line| line.contains("changed hands"));
+    breaker.wait_success();
+    assert!(cluster.held_on("order:7") >= 2);
+    let breaker = start(&cluster, &["break", "order:7"]);
+    breaker.send_line("y");
+    breaker.wait_line(|line| line.contains("deleted on"));
+    assert_eq!(worker.wait().code(), Some(76));
+}
+
+#[test]
+fn locks_of_other_kinds_are_freed_and_what_is_none_is_left_alone() {
+    let cluster = cluster();
+    for (key, command) in [
+        ("foreign", &["SET", "foreign", "of another library"][..]),
+        ("list", &["RPUSH", "list", "element"]),
+        (
+            "bytes",
+            &[
+                "EVAL",
+                "redis.call('SET', KEYS[1], '\\255\\254')",
+                "1",
+                "bytes",
+            ],
+        ),
+    ] {
+        for node in &cluster {
+            node.command(command);
+        }
+        let broken = output(&cluster, &["break", "-y", key]);
+        assert!(text(&broken.stdout).contains("deleted on 3 nodes"), "{key}");
+        cluster.assert_free(key);
+    }
+    let shell = "trap exit TERM; echo runs; sleep 1000 & wait";
+    let shared = ["run", "-k", "page", "--shared", "--", "sh", "-c", shell];
+    let readers = [start(&cluster, &shared), start(&cluster, &shared)];
+    readers.iter().for_each(|reader| reader.expect_line("runs"));
+    assert!(output(&cluster, &["break", "-y", "page"]).status.success());
+    for reader in &readers {
+        assert_eq!(reader.wait().code(), Some(76));
+    }
+    let free = output(&cluster, &["break", "-y", "free"]);
+    assert!(free.status.success() && text(&free.stdout).contains("there is nothing to delete"));
+    let record = output(&cluster, &["break", "-y", "__redlock:node:0"]);
+    assert_eq!(record.status.code(), Some(64));
+    assert_eq!(cluster.held_on("__redlock:node:0"), 3);
+}
+
+#[test]
+fn the_state_of_each_server_is_shown_and_nothing_is_changed() {
+    let fresh = Cluster::start(3);
+    let status = output(&fresh, &["status"]);
+    assert_eq!(status.status.code(), Some(69));
+    assert!(text(&status.stdout).contains("0 of 3 nodes vote"));
+    output(&fresh, &["doctor"]);
+    output(&fresh, &["inspect", "k"]);
+    for node in &fresh {
+        assert_eq!(
+            node.query::<u64>(&["DBSIZE"]),
+            0,
+            "a look leaves nothing behind"
+        );
+    }
+
+    let cluster = cluster();
+    let status = output(&cluster, &["status"]);
+    assert!(status.status.success());
+    assert!(text(&status.stdout).contains("3 of 3 nodes vote"));
+    cluster[0].restart();
+    cluster[1].kill();
+    let status = output(&cluster, &["--json", "status"]);
+    assert_eq!(status.status.code(), Some(69));
+    let status: serde_json::Value = serde_json::from_slice(&status.stdout).unwrap();
+    let states = [0, 1, 2].map(|node| status["nodes"][node]["state"].clone());
+    assert_eq!(states, ["unused", "unreachable", "votes"]);
+    assert_eq!(status["majority"], false);
+}
+
+#[test]
+fn a_master_that_sentinels_name_is_one_of_the_nodes() {
+    let (others, master) = (Cluster::start(2), Server::start());
+    let sentinels = Sentinel::three_for("locks", &master);
+    let hosts = sentinels
+        .each_ref()
+        .map(|it| format!("127.0.0.1:{}", it.port()));
+    let mut urls = others.urls();
+    urls.push(format!("redis+sentinel://{}/locks", hosts.join(",")));
+    admit(&urls);
+    let all = urls.join(",");
+    let shown = |args: &[&str]| {
+        let out = redlock(&others, args).env("REDLOCK_NODES", &all).output();
+        let out = out.unwrap();
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        text(&out.stdout).to_owned()
+    };
+    let status = shown(&["status"]);
+    assert!(status.contains("3 of 3 nodes vote"), "{status}");
+    assert!(shown(&["doctor"]).contains("3 servers examined: 0 errors"));
+    let run = ["run", "-k", "k", "--", env!("CARGO_BIN_EXE_redlock")];
+    let found = shown(&[&run[..], &["inspect", "k"]].concat());
+    assert!(
+        found.starts_with("k is held; 3 of 3 nodes replied"),
+        "{found}"
+    );
+}
+
+#[test]
+fn the_program_completes_its_arguments_and_has_a_manual() {
+    let cluster = Cluster::start(1);
+    for shell in ["bash", "zsh", "fish"] {
+        let script = output(&cluster, &["completions", shell]);
+        assert!(text(&script.stdout).contains("inspect"), "{shell}");
+    }
+    let folder = std::env::temp_dir().join(format!("redlock-man-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let made = output(&cluster, &["man", folder.to_str().unwrap()]);
+    assert!(made.status.success());
+    let page = std::fs::read_to_string(folder.join("redlock-run.1")).unwrap();
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(page.contains("max\\-hold"), "{page}");
+}

@@ -1,0 +1,258 @@
+//! Commands that run under a lock.
+
+use std::{os::unix::process::ExitStatusExt, process::Command};
+
+use redlock_tests::{Cluster, Worker};
+
+use crate::{cluster, output, start, text};
+
+/// Says that it runs, and goes on until its input ends.
+const SAYS: &str = "echo runs; cat";
+
+/// Says that it runs and that it is asked to end, and does.
+const OBEYS: &str = "trap 'echo asked; exit 9' TERM; echo runs; sleep 1000 & wait";
+
+/// Says that it runs, and does not let itself be asked to end.
+const STUBBORN: &str = "trap '' TERM; echo runs; sleep 1000";
+
+/// Says the number of a child that runs for long.
+const WITH_CHILD: &str = "sleep 1000 & echo $!; wait";
+
+fn run<'a>(options: &[&'a str], shell: &'a str) -> Vec<&'a str> {
+    let begin = ["run", "--key", "job"];
+    let command = ["--", "sh", "-c", shell];
+    [&begin[..], options, &command].concat()
+}
+
+fn begin(cluster: &Cluster, options: &[&str], shell: &str) -> Worker {
+    let worker = start(cluster, &run(options, shell));
+    worker.expect_line("runs");
+    worker
+}
+
+#[test]
+fn a_command_runs_under_the_lock_and_its_exit_code_is_passed_on() {
+    let cluster = cluster();
+    let shell = "echo $REDLOCK_KEY $REDLOCK_TOKEN; echo error >&2; cat; exit 3";
+    let worker = start(&cluster, &run(&[], shell));
+    let line = worker.wait_line(|_| true);
+    let (key, token) = line.split_once(' ').unwrap();
+    assert_eq!(key, "job");
+    assert!(token.parse::<u64>().unwrap() > 0);
+    assert!(cluster.held_on("job") >= 2);
+    worker.send_line("input");
+    worker.expect_line("input");
+    assert_eq!(worker.wait().code(), Some(3));
+    cluster.assert_free("job");
+
+    let out = output(&cluster, &run(&[], "echo out; echo error >&2"));
+    assert!(out.status.success());
+    assert_eq!((text(&out.stdout), text(&out.stderr)), ("out\n", "error\n"));
+    cluster.assert_free("job");
+}
+
+#[test]
+fn of_two_commands_one_runs_and_the_other_is_told_who_does() {
+    let cluster = cluster();
+    let first = begin(&cluster, &["--service", "nightly"], SAYS);
+
+    let second = output(&cluster, &run(&[], "echo never"));
+    assert_eq!(second.status.code(), Some(75));
+    assert!(second.stdout.is_empty());
+    let said = text(&second.stderr);
+    assert!(
+        said.contains("job is held") && said.contains("nightly on "),
+        "{said}"
+    );
+    assert!(said.contains(&format!("process {}", first.pid())), "{said}");
+
+    let quiet = output(&cluster, &run(&["-q", "-E", "0"], "echo never"));
+    assert!(quiet.status.success() && quiet.stdout.is_empty() && quiet.stderr.is_empty());
+
+    // One that waits is the next.
+    let waiting = start(&cluster, &run(&["--wait", "1m"], SAYS));
+    cluster[0].wait_clients(2);
+    first.wait_success();
+    waiting.expect_line("runs");
+    waiting.wait_success();
+    cluster.assert_free("job");
+}
+
+#[test]
+fn a_command_runs_for_longer_than_the_lease_because_it_is_renewed() {
+    let cluster = cluster();
+    let options = ["--renew", "--expire", "1s", "--grace", "100ms"];
+    let worker = begin(&cluster, &options, SAYS);
+    // The first sets the time of a new key.
+    cluster[0].wait_event("job", "expire", 5);
+    worker.wait_success();
+}
+
+#[test]
+fn a_command_is_asked_to_end_when_its_lock_is_lost() {
+    let cluster = cluster();
+    let worker = begin(&cluster, &[], OBEYS);
+    for node in &cluster {
+        node.command(&["DEL", "job"]);
+    }
+    worker.expect_line("asked");
+    assert_eq!(worker.wait().code(), Some(76));
+}
+
+#[test]
+fn a_command_that_does_not_obey_is_killed_with_all_that_it_has_started() {
+    let cluster = cluster();
+    let worker = begin(&cluster, &["--grace", "100ms"], STUBBORN);
+    for node in &cluster {
+        node.command(&["DEL", "job"]);
+    }
+    // Only once its child is gone, which has the same output.
+    assert_eq!(worker.wait().code(), Some(76));
+}
+
+#[test]
+fn a_command_is_gone_before_its_lease_ends() {
+    let cluster = cluster();
+    let options = ["--no-renew", "--expire", "1s", "--grace", "300ms"];
+    let pid = "echo $$; exec sleep 1000";
+    let first = start(&cluster, &run(&options, pid));
+    let pid = first.wait_line(|_| true);
+    let next = format!("kill -0 {pid} 2>/dev/null && echo alive || echo gone");
+    let next = start(&cluster, &run(&["--wait", "1m"], &next));
+    next.expect_line("gone");
+    assert_eq!(first.wait().code(), Some(76));
+    next.wait_success();
+}
+
+#[test]
+fn a_command_that_takes_too_long_is_ended() {
+    let cluster = cluster();
+    let options = ["--expire", "1s", "--grace", "300ms", "--max-hold", "2s"];
+    let worker = begin(&cluster, &options, OBEYS);
+    worker.expect_line("asked");
+    assert_eq!(worker.wait().code(), Some(76));
+    cluster.wait_free("job");
+}
+
+#[test]
+fn signals_are_passed_on_to_the_command() {
+    let cluster = cluster();
+    let worker = begin(&cluster, &[], OBEYS);
+    worker.terminate();
+    worker.expect_line("asked");
+    assert_eq!(worker.wait().code(), Some(9), "the command has decided");
+    cluster.assert_free("job");
+
+    // Also to what the command has started, which has the same output.
+    let worker = start(&cluster, &run(&[], WITH_CHILD));
+    worker.wait_line(|_| true);
+    worker.terminate();
+    assert_eq!(worker.wait().code(), Some(128 + 15));
+
+    for (name, number) in [("KILL", 9), ("INT", 2)] {
+        let shell = format!("kill -{name} $$");
+        let out = output(&cluster, &run(&[], &shell));
+        assert_eq!(out.status.code(), Some(128 + number), "{name}");
+    }
+    cluster.assert_free("job");
+}
+
+#[test]
+fn one_that_waits_for_the_lock_can_be_ended() {
+    let cluster = cluster();
+    let first = begin(&cluster, &[], SAYS);
+    let waiting = start(&cluster, &run(&["--wait", "1m"], "echo never"));
+    cluster[0].wait_clients(2);
+    waiting.terminate();
+    assert_eq!(waiting.wait().code(), Some(128 + 15));
+    first.wait_success();
+    cluster.assert_free("job");
+}
+
+#[test]
+fn a_command_does_not_outlive_the_program() {
+    let cluster = cluster();
+    let worker = start(&cluster, &run(&[], WITH_CHILD));
+    worker.wait_line(|_| true);
+    worker.kill();
+    // Once nothing is left that has its output.
+    assert_eq!(worker.wait().signal(), Some(9));
+}
+
+#[test]
+fn a_command_of_a_program_that_is_stopped_does_not_outlive_the_lease() {
+    let cluster = cluster();
+    let options = ["--expire", "1s", "--grace", "300ms"];
+    let first = start(&cluster, &run(&options, "echo $$; exec sleep 1000"));
+    let pid = first.wait_line(|_| true);
+    first.stop();
+    let next = format!("kill -0 {pid} 2>/dev/null && cat /proc/{pid}/stat || echo gone");
+    let next = output(&cluster, &run(&["--wait", "1m"], &next));
+    // It stays as a zombie until its parent goes on.
+    let said = text(&next.stdout);
+    assert!(said.contains(") Z ") || said == "gone\n", "{said}");
+    first.cont();
+    assert_eq!(first.wait().code(), Some(76));
+}
+
+#[test]
+fn what_cannot_be_run_is_said_by_the_exit_code() {
+    let cluster = cluster();
+    for (program, code) in [("/no/such/program", 127), ("/etc/passwd", 126)] {
+        let out = output(&cluster, &["run", "-k", "job", "--", program]);
+        assert_eq!(out.status.code(), Some(code));
+        assert!(text(&out.stderr).contains(program));
+        cluster.assert_free("job");
+    }
+    for args in [
+        &["run", "-k", "job"][..],
+        &["run", "--", "true"],
+        &["run", "-k", "job", "--grace", "20s", "--", "true"],
+        &["run", "-k", "job", "--expire", "1d", "--", "true"],
+        &["run", "-k", "__redlock:x", "--", "true"],
+        &["nonsense"],
+    ] {
+        let out = output(&cluster, args);
+        assert_eq!(out.status.code(), Some(64), "{args:?}");
+    }
+    let program = env!("CARGO_BIN_EXE_redlock");
+    let run = ["run", "-k", "job", "--", "echo", "never"];
+    let unreachable = "redis://127.0.0.1:1,redis://127.0.0.1:2,redis://127.0.0.1:3";
+    for (nodes, code) in [(unreachable, 69), ("no-url", 78), ("memory://a", 78)] {
+        let out = Command::new(program)
+            .args(["--nodes", nodes])
+            .args(run)
+            .output();
+        let out = out.unwrap();
+        assert_eq!(
+            out.status.code(),
+            Some(code),
+            "{nodes}: {}",
+            text(&out.stderr)
+        );
+        assert!(out.stdout.is_empty());
+    }
+}
+
+#[test]
+fn each_kind_of_lock_can_be_had() {
+    let cluster = cluster();
+    let readers = ["--shared"; 2].map(|kind| begin(&cluster, &[kind], SAYS));
+    let writer = output(&cluster, &run(&["-q"], "echo never"));
+    assert_eq!(writer.status.code(), Some(75));
+    readers.iter().for_each(Worker::wait_success);
+
+    let permits = [["--permits", "2"]; 2].map(|options| begin(&cluster, &options, SAYS));
+    let third = output(&cluster, &run(&["-q", "--permits", "2"], "echo never"));
+    assert_eq!(third.status.code(), Some(75));
+    permits.iter().for_each(Worker::wait_success);
+
+    begin(&cluster, &["--fair", "--wait", "1m"], SAYS).wait_success();
+    begin(&cluster, &["--at-least", "20s"], SAYS).wait_success();
+    let again = output(&cluster, &run(&["-q"], "echo never"));
+    assert_eq!(
+        again.status.code(),
+        Some(75),
+        "the same tick on another machine"
+    );
+}

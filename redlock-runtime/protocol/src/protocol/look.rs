@@ -1,0 +1,37 @@
+//! What operators are told of one lock: nothing here changes anything.
+
+use std::iter;
+
+use super::Protocol;
+use crate::{
+    message::{Process, SectionId},
+    pool::MOST_SLOTS,
+    rules::token::slot_key,
+};
+
+impl Protocol {
+    /// The process that this client is to the nodes.
+    #[must_use]
+    pub const fn process(&self) -> Process {
+        self.nodes.process()
+    }
+
+    /// The sections of callers that have the lock of this name, or one of its permits, and those that wait
+    /// for it, in the order in which they were asked for.
+    #[must_use]
+    pub fn sections_of(&self, name: &str) -> Vec<SectionId> {
+        let slots = (0..MOST_SLOTS).map(|slot| slot_key(name, slot));
+        let names = iter::once(name.into()).chain(slots);
+        let keys = names.filter_map(|name| self.keys.get(self.names.get(&name)?));
+        // A part is a section with several keys, or asks for a slot on behalf of callers that wait.
+        let of_caller = |section: SectionId| match section.is_part() {
+            true => self.parts.get(&section).copied(),
+            false => Some(section),
+        };
+        let at_keys = keys.flat_map(|key| key.sections()).filter_map(of_caller);
+        let mut sections: Vec<SectionId> = at_keys.chain(self.pools.callers_of(name)).collect();
+        sections.sort_unstable();
+        sections.dedup();
+        sections
+    }
+}

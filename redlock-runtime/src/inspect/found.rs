@@ -1,0 +1,409 @@
+//! What operators are told of a lock.
+
+use std::{cmp::Reverse, collections::BTreeMap, sync::Arc, time::Duration};
+
+use redlock_protocol::{Instant, Mode, majority};
+
+use super::snapshot::{Snapshots, Waiting, Written};
+use crate::{engine::Seen, node::ClientName, script::PROCESS_LENGTH};
+
+/// What [`Redlock::inspect`](crate::Redlock::inspect) has found. `Display` writes it for people, on several
+/// lines.
+///
+/// It is a picture of a moment, and each node was asked at a moment of its own: a lock that changes hands
+/// meanwhile may appear with two holders, each on some of the nodes.
+#[derive(Clone, Debug)]
+pub struct Inspection {
+    pub(super) key: Arc<str>,
+    pub(super) nodes: Vec<InspectedNode>,
+    pub(super) holders: Vec<Holder>,
+    pub(super) waiters: Vec<RemoteWaiter>,
+    pub(super) sections: Vec<LocalSection>,
+}
+
+/// A node that was asked about a lock.
+#[derive(Clone, Debug)]
+pub struct InspectedNode {
+    pub(super) address: Arc<str>,
+    pub(super) problem: Option<Arc<str>>,
+    pub(super) hides_clients: Option<Arc<str>>,
+}
+
+/// What stands under the key of a lock on one node or several.
+#[derive(Clone, Debug)]
+pub struct Holder {
+    pub(super) kind: HolderKind,
+    pub(super) value: String,
+    pub(super) permit: Option<u32>,
+    pub(super) process: Option<ClientProcess>,
+    pub(super) nodes: Vec<(Arc<str>, Option<Duration>)>,
+    pub(super) has_majority: bool,
+}
+
+/// Who writes such a value.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HolderKind {
+    /// A client of this library, which has the lock alone. Another library's client if it writes values of
+    /// the same form: then it has no [process](Holder::process).
+    Exclusive,
+    /// A client of this library that [shares](crate::Lock::shared) the lock.
+    Shared,
+    /// Another library, or another program: the value is none that this library writes.
+    Foreign,
+}
+
+/// A process that uses this library, as its connections are named on the nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientProcess {
+    pub(super) name: ClientName,
+    pub(super) address: Option<String>,
+    pub(super) is_this: bool,
+}
+
+/// A process that waits for a lock, as the nodes know it.
+#[derive(Clone, Debug)]
+pub struct RemoteWaiter {
+    pub(super) id: String,
+    pub(super) process: Option<ClientProcess>,
+    pub(super) waited: Option<Duration>,
+}
+
+/// A section of this process that holds a lock or waits for it.
+#[derive(Clone, Debug)]
+pub struct LocalSection {
+    pub(super) name: Option<&'static str>,
+    pub(super) is_shared: bool,
+    pub(super) waits: bool,
+    pub(super) remaining: Duration,
+}
+
+impl Inspection {
+    /// The key as it stands on the nodes, with the [prefix](crate::Builder::key_prefix).
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// The nodes, in the order of configuration.
+    #[must_use]
+    pub fn nodes(&self) -> &[InspectedNode] {
+        &self.nodes
+    }
+
+    /// What stands under the key. The first are those on most nodes.
+    ///
+    /// Several if the lock is [shared](crate::Lock::shared) or has [permits](crate::Lock::permits). Several
+    /// with one that has [no majority](Holder::has_majority) if processes ask for the lock at this moment,
+    /// or if an attempt was released and a node was not reached.
+    #[must_use]
+    pub fn holders(&self) -> &[Holder] {
+        &self.holders
+    }
+
+    /// True if a majority of nodes has one of the [holders](Self::holders).
+    #[must_use]
+    pub fn is_held(&self) -> bool {
+        self.holders.iter().any(Holder::has_majority)
+    }
+
+    /// The processes that wait for the lock, as far as the nodes know them: all that wait for a
+    /// [fair](crate::Lock::fair) lock, in their order, and of other locks the one that has left a hint
+    /// last.
+    #[must_use]
+    pub fn waiters(&self) -> &[RemoteWaiter] {
+        &self.waiters
+    }
+
+    /// The sections of this process that hold the lock or wait for it, in the order of asking. Sections of
+    /// other processes are known to those alone.
+    #[must_use]
+    pub fn sections(&self) -> &[LocalSection] {
+        &self.sections
+    }
+}
+
+impl InspectedNode {
+    /// The node's address, without user and password.
+    #[must_use]
+    pub fn address(&self) -> &str {
+        &self.address
+    }
+
+    /// Why nothing is known of this node: it could not be reached in time, or does not let the user read
+    /// the key.
+    #[must_use]
+    pub fn problem(&self) -> Option<&str> {
+        self.problem.as_deref()
+    }
+
+    /// Why it does not tell which processes are connected, such as a user without the right
+    /// `+client|list`.
+    #[must_use]
+    pub fn hides_clients(&self) -> Option<&str> {
+        self.hides_clients.as_deref()
+    }
+}
+
+impl Holder {
+    /// What kind of client writes such a value.
+    #[must_use]
+    pub const fn kind(&self) -> HolderKind {
+        self.kind
+    }
+
+    /// The owner's id, or what another program has written, up to 200 characters of it.
+    #[must_use]
+    pub fn value(&self) -> &str {
+        &self.value
+    }
+
+    /// Which of the [permits](crate::Lock::permits) it is, from 0 on.
+    #[must_use]
+    pub const fn permit(&self) -> Option<u32> {
+        self.permit
+    }
+
+    /// The process whose owner it is. `None` if no connection of it was found: the process is gone or has
+    /// lost its connections, its user may not name them (`+client|setname`), the nodes do not
+    /// [list](InspectedNode::hides_clients) them, or another library has written the value.
+    #[must_use]
+    pub const fn process(&self) -> Option<&ClientProcess> {
+        self.process.as_ref()
+    }
+
+    /// The addresses of the nodes on which it stands, and for how long yet if nothing is done; `None` if it
+    /// never expires.
+    pub fn nodes(&self) -> impl Iterator<Item = (&str, Option<Duration>)> {
+        let nodes = self.nodes.iter();
+        nodes.map(|(address, remaining)| (&**address, *remaining))
+    }
+
+    /// Whether a majority of all nodes has it. If not, it holds nothing, and only stands in the way.
+    #[must_use]
+    pub const fn has_majority(&self) -> bool {
+        self.has_majority
+    }
+
+    /// When it is gone from all nodes if nothing is done; `None` if it never expires. A holder that works
+    /// renews it.
+    #[must_use]
+    pub fn remaining(&self) -> Option<Duration> {
+        let mut remaining = self.nodes.iter().map(|(_, remaining)| *remaining);
+        remaining.try_fold(Duration::ZERO, |most, one| Some(most.max(one?)))
+    }
+}
+
+impl ClientProcess {
+    fn new(name: ClientName, address: Option<String>, is_this: bool) -> Self {
+        Self {
+            name,
+            address,
+            is_this,
+        }
+    }
+
+    /// What each of its owners begins with.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.name.process
+    }
+
+    /// Its [service](crate::Builder::service).
+    #[must_use]
+    pub fn service(&self) -> &str {
+        &self.name.service
+    }
+
+    /// The name of the machine or container that it runs on.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        &self.name.host
+    }
+
+    /// Its process id on that host.
+    #[must_use]
+    pub const fn pid(&self) -> u32 {
+        self.name.pid
+    }
+
+    /// From where it is connected, as one of the nodes sees it.
+    #[must_use]
+    pub fn address(&self) -> Option<&str> {
+        self.address.as_deref()
+    }
+
+    /// True if it is the node set that was asked, in this process.
+    #[must_use]
+    pub const fn is_this(&self) -> bool {
+        self.is_this
+    }
+}
+
+impl RemoteWaiter {
+    /// What each owner of the process begins with.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// The process, if a connection of it was found.
+    #[must_use]
+    pub const fn process(&self) -> Option<&ClientProcess> {
+        self.process.as_ref()
+    }
+
+    /// For how long it has waited, if the lock is [fair](crate::Lock::fair).
+    #[must_use]
+    pub const fn waited(&self) -> Option<Duration> {
+        self.waited
+    }
+}
+
+impl LocalSection {
+    /// Its name, if it is an annotated function.
+    #[must_use]
+    pub const fn name(&self) -> Option<&'static str> {
+        self.name
+    }
+
+    /// Whether it [shares](crate::Lock::shared) the lock.
+    #[must_use]
+    pub const fn is_shared(&self) -> bool {
+        self.is_shared
+    }
+
+    /// True if it waits for the lock, or for the other keys of a lock on several.
+    #[must_use]
+    pub const fn waits(&self) -> bool {
+        self.waits
+    }
+
+    /// What is left of its lease; zero if it waits, or if the lease is over and the holder has not let go.
+    #[must_use]
+    pub const fn remaining(&self) -> Duration {
+        self.remaining
+    }
+}
+
+impl Inspection {
+    /// `this`: what this process is called, if it is one of those that lock.
+    pub(crate) fn new(
+        key: Arc<str>,
+        snapshots: Snapshots,
+        this: Option<ClientName>,
+        seen: Vec<Seen>,
+        now: Instant,
+    ) -> Self {
+        let quorum = majority(snapshots.len());
+        let mut clients = BTreeMap::new();
+        let mut nodes = Vec::new();
+        let mut found: BTreeMap<(Option<u32>, Written), Vec<_>> = BTreeMap::new();
+        let mut waiting: Vec<Waiting> = Vec::new();
+        for (address, snapshot) in snapshots {
+            let mut node = InspectedNode {
+                address: Arc::clone(&address),
+                problem: None,
+                hides_clients: None,
+            };
+            match snapshot {
+                Ok(snapshot) => {
+                    match snapshot.clients {
+                        Ok(named) => clients.extend(named.into_iter().map(|(name, from)| {
+                            let process = ClientProcess::new(name, Some(from), false);
+                            (process.name.process.clone(), process)
+                        })),
+                        Err(reason) => node.hides_clients = Some(reason),
+                    }
+                    for entry in snapshot.entries {
+                        let on = found.entry((entry.permit, entry.value)).or_default();
+                        on.push((Arc::clone(&address), entry.remaining));
+                    }
+                    waiting.extend(snapshot.waiting);
+                }
+                Err(reason) => node.problem = Some(reason),
+            }
+            nodes.push(node);
+        }
+        if let Some(this) = this {
+            let known = clients.remove(&this.process);
+            let address = known.and_then(|known| known.address);
+            let id = this.process.clone();
+            clients.insert(id, ClientProcess::new(this, address, true));
+        }
+        let found = found.into_iter();
+        let mut holders: Vec<Holder> = found
+            .map(|((permit, value), nodes)| Holder::new(permit, value, nodes, quorum, &clients))
+            .collect();
+        holders.sort_by_key(|holder| (Reverse(holder.nodes.len()), holder.permit));
+        Self {
+            key,
+            nodes,
+            holders,
+            waiters: waiters(waiting, &clients),
+            sections: seen
+                .iter()
+                .map(|seen| LocalSection::new(seen, now))
+                .collect(),
+        }
+    }
+}
+
+impl Holder {
+    fn new(
+        permit: Option<u32>,
+        value: Written,
+        nodes: Vec<(Arc<str>, Option<Duration>)>,
+        quorum: usize,
+        clients: &BTreeMap<String, ClientProcess>,
+    ) -> Self {
+        let (kind, value) = match value {
+            Written::Owner(value) => (HolderKind::Exclusive, value),
+            Written::Reader(value) => (HolderKind::Shared, value),
+            Written::Foreign(value) => (HolderKind::Foreign, value),
+        };
+        let process = value.get(..PROCESS_LENGTH).and_then(|id| clients.get(id));
+        let process = process.filter(|_| kind != HolderKind::Foreign).cloned();
+        Self {
+            kind,
+            value,
+            permit,
+            process,
+            has_majority: nodes.len() >= quorum,
+            nodes,
+        }
+    }
+}
+
+/// Each process once; those first that have waited for the longest time.
+fn waiters(waiting: Vec<Waiting>, clients: &BTreeMap<String, ClientProcess>) -> Vec<RemoteWaiter> {
+    let mut waiters: Vec<RemoteWaiter> = Vec::new();
+    for Waiting { process, waited } in waiting {
+        match waiters.iter_mut().find(|known| known.id == process) {
+            Some(known) => known.waited = known.waited.max(waited),
+            None => waiters.push(RemoteWaiter {
+                process: clients.get(&process).cloned(),
+                id: process,
+                waited,
+            }),
+        }
+    }
+    waiters.sort_by_key(|waiter| Reverse(waiter.waited));
+    waiters
+}
+
+impl LocalSection {
+    fn new(seen: &Seen, now: Instant) -> Self {
+        let status = &seen.status;
+        let is_held = status.is_held(now);
+        Self {
+            name: status.name,
+            is_shared: status.mode == Mode::Shared,
+            waits: seen.waits,
+            remaining: match is_held {
+                true => status.deadline().since(now),
+                false => Duration::ZERO,
+            },
+        }
+    }
+}

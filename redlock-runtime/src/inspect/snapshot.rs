@@ -1,0 +1,224 @@
+//! What one node says of a lock: what it is asked, and what the replies mean.
+
+use std::{sync::Arc, time::Duration};
+
+use redis::Value;
+use redlock_protocol::{MOST_SLOTS, fingerprint, slot_key, stripe};
+
+use crate::{
+    node::ClientName,
+    script::{PROCESS_LENGTH, QUEUE},
+};
+
+/// Of a value that another program has written.
+const LONGEST_TEXT: usize = 200;
+
+/// One waiter of each process leaves a hint each second.
+const HINT_LASTS: u64 = 2;
+
+/// What each node knows, in order, or why it does not tell.
+pub(crate) type Snapshots = Vec<(Arc<str>, Result<Snapshot, Arc<str>>)>;
+
+/// What one node knows.
+#[derive(Clone, Debug)]
+pub(crate) struct Snapshot {
+    pub(crate) entries: Vec<Entry>,
+    pub(crate) waiting: Vec<Waiting>,
+    /// The connections of this library's processes, and where they come from; or why the node does not
+    /// tell.
+    pub(crate) clients: Result<Vec<(ClientName, String)>, Arc<str>>,
+}
+
+/// What stands under the key of a lock, or of one of its permits; for a lock that is shared one for each
+/// reader.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub(crate) permit: Option<u32>,
+    pub(crate) value: Written,
+    /// `None` if it never expires.
+    pub(crate) remaining: Option<Duration>,
+}
+
+/// A value, by its form.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Written {
+    Owner(String),
+    Reader(String),
+    /// Not by this library.
+    Foreign(String),
+}
+
+/// A process that waits.
+#[derive(Clone, Debug)]
+pub(crate) struct Waiting {
+    pub(crate) process: String,
+    /// For how long; only a lock that is fair keeps it.
+    pub(crate) waited: Option<Duration>,
+}
+
+/// Commands with no effect, each within the documented rights.
+pub(crate) fn questions(key: &str, hash: &str) -> Vec<Vec<String>> {
+    let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
+    let mut hints: Vec<String> = words(&["HMGET", hash]);
+    hints.push(format!("waiter {}", stripe(key)));
+    hints.extend((0..MOST_SLOTS).map(|slot| format!("waiter {}#{slot}", stripe(key))));
+    let mut questions = vec![
+        words(&["TIME"]),
+        words(&["CLIENT", "LIST"]),
+        words(&["HGETALL", &format!("{QUEUE}{key}")]),
+        hints,
+    ];
+    for (_, key) in places(key) {
+        questions.push(words(&["GET", &key]));
+        questions.push(words(&["PTTL", &key]));
+    }
+    questions
+}
+
+/// The key, and those of all permits that there can be.
+fn places(key: &str) -> impl Iterator<Item = (Option<u32>, Arc<str>)> {
+    let slots = (0..MOST_SLOTS).map(move |slot| (Some(slot), slot_key(key, slot)));
+    std::iter::once((None, Arc::from(key))).chain(slots)
+}
+
+/// Fails with what the server says if it does not tell of the key.
+pub(crate) fn read(key: &str, replies: Vec<Value>) -> Result<Snapshot, Arc<str>> {
+    let mut replies = replies.into_iter();
+    let mut next = || replies.next().unwrap_or(Value::Nil);
+    let now: Vec<u64> = redis::from_redis_value(next()).unwrap_or_default();
+    let now = match now[..] {
+        [seconds, micros] => seconds * 1_000 + micros / 1_000,
+        _ => return Err("the reply is no time".into()),
+    };
+    let clients = clients(next());
+    let mut waiting = in_queue(next(), now);
+    let hints: Vec<Option<String>> = redis::from_redis_value(next()).unwrap_or_default();
+    for ((_, key), hint) in places(key).zip(hints) {
+        waiting.extend(hint.and_then(|hint| by_hint(&hint, &key, now)));
+    }
+    let mut entries = Vec::new();
+    for (permit, _) in places(key) {
+        let (value, ttl) = (next(), next());
+        entries.extend(entries_of(permit, value, ttl, now)?);
+    }
+    Ok(Snapshot {
+        entries,
+        waiting,
+        clients,
+    })
+}
+
+fn entries_of(
+    permit: Option<u32>,
+    value: Value,
+    ttl: Value,
+    now: u64,
+) -> Result<Vec<Entry>, Arc<str>> {
+    let text = match value {
+        Value::Nil => return Ok(Vec::new()),
+        Value::ServerError(error) if error.code() == "WRONGTYPE" => None,
+        Value::ServerError(error) => return Err(error.to_string().into()),
+        Value::BulkString(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
+        _ => return Err("the reply is no value of a key".into()),
+    };
+    let remaining = match ttl {
+        // It has gone in between.
+        Value::Int(-2) => return Ok(Vec::new()),
+        Value::Int(millis) => u64::try_from(millis).ok().map(Duration::from_millis),
+        Value::ServerError(error) => return Err(error.to_string().into()),
+        _ => return Err("the reply is no remaining time".into()),
+    };
+    let entry = |value| Entry {
+        permit,
+        value,
+        remaining,
+    };
+    Ok(match text {
+        None => vec![entry(Written::Foreign(
+            "(no text, but another type of Redis)".to_owned(),
+        ))],
+        Some(text) if is_owner(&text) => vec![entry(Written::Owner(text))],
+        Some(text) => match readers(&text) {
+            Some(readers) => {
+                let readers = readers.into_iter().filter(|&(_, ends)| ends > now);
+                let reader = |(owner, ends): (&str, u64)| Entry {
+                    permit,
+                    value: Written::Reader(owner.to_owned()),
+                    remaining: Some(Duration::from_millis(ends - now)),
+                };
+                readers.map(reader).collect()
+            }
+            None => {
+                let short: String = text.chars().take(LONGEST_TEXT).collect();
+                vec![entry(Written::Foreign(short))]
+            }
+        },
+    })
+}
+
+/// Written as this library writes owners. Others may, too.
+fn is_owner(text: &str) -> bool {
+    let is_of_form = |(at, byte): (usize, u8)| match at {
+        8 | 13 | 18 | 23 => byte == b'-',
+        _ => byte.is_ascii_digit() || (b'a'..=b'f').contains(&byte),
+    };
+    text.len() == 36 && text.bytes().enumerate().all(is_of_form)
+}
+
+/// The readers of a lock that is shared, as `readers.lua` has them, and when their parts end.
+fn readers(text: &str) -> Option<Vec<(&str, u64)>> {
+    let readers = text.strip_prefix("shared ")?.split(' ').map(|reader| {
+        let (owner, ends) = reader.split_once('@')?;
+        Some((owner, ends.parse().ok()?)).filter(|_| is_owner(owner))
+    });
+    readers.collect()
+}
+
+fn in_queue(reply: Value, now: u64) -> Vec<Waiting> {
+    let places: Vec<(String, String)> = redis::from_redis_value(reply).unwrap_or_default();
+    let mut waiting: Vec<Waiting> = places
+        .into_iter()
+        .filter_map(|(process, place)| {
+            let mut numbers = place.split(' ').map(|number| number.parse::<i64>().ok());
+            let (_, since, until) = (numbers.next()??, numbers.next()??, numbers.next()??);
+            let now = i64::try_from(now).ok()?;
+            (until > now).then_some(Waiting {
+                process,
+                waited: Some(Duration::from_millis(u64::try_from(now - since).ok()?)),
+            })
+        })
+        .collect();
+    // Who came first is first.
+    waiting.sort_by(|a, b| (b.waited, &a.process).cmp(&(a.waited, &b.process)));
+    waiting
+}
+
+/// As hint.lua writes it: second, fingerprint of the key, process, and how it waits.
+fn by_hint(hint: &str, key: &str, now: u64) -> Option<Waiting> {
+    let mut parts = hint.split(' ');
+    let second: u64 = parts.next()?.parse().ok()?;
+    let is_of_key = parts.next()?.parse() == Ok(fingerprint(key));
+    let process = parts.next()?;
+    let is_recent = second.abs_diff(now / 1_000) <= HINT_LASTS;
+    (is_of_key && is_recent && process.len() == PROCESS_LENGTH).then(|| Waiting {
+        process: process.to_owned(),
+        waited: None,
+    })
+}
+
+fn clients(reply: Value) -> Result<Vec<(ClientName, String)>, Arc<str>> {
+    let list: String = match reply {
+        Value::ServerError(error) => return Err(error.to_string().into()),
+        reply => redis::from_redis_value(reply).map_err(|_| "the reply is no list of clients")?,
+    };
+    let field = |line: &str, name: &str| {
+        let mut fields = line.split(' ');
+        let value = fields.find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+        value.map(str::to_owned)
+    };
+    let client = |line: &str| {
+        let name = ClientName::parse(&field(line, "name")?)?;
+        Some((name, field(line, "addr").unwrap_or_default()))
+    };
+    Ok(list.lines().filter_map(client).collect())
+}

@@ -1,0 +1,106 @@
+//! What operators read of a lock.
+
+use std::fmt;
+
+use super::found::{ClientProcess, Holder, HolderKind, Inspection, LocalSection};
+
+impl fmt::Display for Inspection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let count = self.nodes.len();
+        let replied = self.nodes.iter().filter(|node| node.problem.is_none());
+        let state = match (self.is_held(), self.holders.is_empty()) {
+            (true, _) => "is held",
+            (false, true) => "is free",
+            (false, false) => "is held by no client, but stands on some nodes",
+        };
+        let replied = replied.count();
+        write!(
+            f,
+            "{} {state}; {replied} of {count} nodes replied",
+            self.key
+        )?;
+        for holder in &self.holders {
+            write!(f, "\n  ")?;
+            holder.write(count, f)?;
+        }
+        for waiter in &self.waiters {
+            match &waiter.process {
+                Some(process) => write!(f, "\n  waits: {process}")?,
+                None => write!(f, "\n  waits: process {}, not connected", waiter.id)?,
+            }
+            if let Some(waited) = waiter.waited {
+                write!(f, ", for {waited:.1?}")?;
+            }
+        }
+        for section in &self.sections {
+            write!(f, "\n  in this process: {section}")?;
+        }
+        for node in &self.nodes {
+            if let Some(problem) = &node.problem {
+                write!(f, "\n  {} did not tell: {problem}", node.address)?;
+            }
+            if let Some(reason) = &node.hides_clients {
+                let address = &node.address;
+                write!(f, "\n  {address} does not list its clients: {reason}")?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Holder {
+    fn write(&self, count: usize, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(permit) = self.permit {
+            write!(f, "permit {permit}: ")?;
+        }
+        match (&self.process, self.kind) {
+            (_, HolderKind::Foreign) => {
+                let value = &self.value;
+                write!(f, "a value that this library did not write, {value:?}")?;
+            }
+            (Some(process), _) => write!(f, "{process}")?,
+            (None, _) => write!(f, "a process that is not connected under its name")?,
+        }
+        if self.kind == HolderKind::Shared {
+            f.write_str(", sharing it")?;
+        }
+        write!(f, ", on {} of {count} nodes", self.nodes.len())?;
+        match self.remaining() {
+            Some(remaining) => write!(f, ", for {remaining:.1?} yet")?,
+            None => f.write_str(", without expiry")?,
+        }
+        match self.kind {
+            HolderKind::Foreign => Ok(()),
+            _ => write!(f, ", owner {}", self.value),
+        }
+    }
+}
+
+/// "orders on web-3, process 4711, from 10.0.0.5:51234"
+impl fmt::Display for ClientProcess {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} on {}, process {}",
+            self.service(),
+            self.host(),
+            self.pid()
+        )?;
+        match (self.is_this, &self.address) {
+            (true, _) => f.write_str(" (this one)"),
+            (false, Some(address)) => write!(f, ", from {address}"),
+            (false, None) => Ok(()),
+        }
+    }
+}
+
+impl fmt::Display for LocalSection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name.unwrap_or("a section without a name"))?;
+        match (self.waits, self.remaining.is_zero()) {
+            (true, _) => f.write_str(" waits"),
+            (false, true) => f.write_str(" has not let go after the end of its lease"),
+            (false, false) => write!(f, " holds it for {:.1?} yet", self.remaining),
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! For the program `redlock` alone: it looks at servers without being one of the processes that lock, so
+//! that a look changes nothing on them.
+
+use std::{sync::Arc, time::Duration};
+
+pub use redis::Value;
+use redlock_protocol::Instant;
+
+pub use crate::node::ClockReading;
+
+use crate::{
+    config::{Access, ConfigError, Node, parse_nodes, split_urls},
+    inspect::{self, Inspection},
+    node::{Credentials, Endpoint, Login, Target, inquire, read_clocks},
+    script::node_hash,
+};
+
+/// The servers of a node set.
+#[derive(Debug)]
+pub struct Servers {
+    nodes: Vec<Node>,
+    timeout: Duration,
+}
+
+/// The URLs of a list, as `REDLOCK_NODES` is one: those of Sentinels have commas in them.
+pub fn urls(list: &str) -> Vec<String> {
+    split_urls(list)
+}
+
+impl Servers {
+    pub fn new(
+        urls: &[String],
+        credentials: Option<Credentials>,
+        timeout: Duration,
+    ) -> Result<Self, ConfigError> {
+        let access = Access {
+            login: credentials.map(|credentials| Login::Fixed(Some(credentials))),
+            ..Access::default()
+        };
+        let (nodes, problems) = parse_nodes(urls, true, &access);
+        ConfigError::unless_empty(problems)?;
+        Ok(Self { nodes, timeout })
+    }
+
+    pub fn addresses(&self) -> impl Iterator<Item = &str> {
+        self.nodes.iter().map(|node| &*node.address)
+    }
+
+    /// Sends commands to all servers at once; `of` is given the name of a node's own hash.
+    pub async fn ask(
+        &self,
+        of: impl Fn(&str) -> Vec<Vec<String>>,
+    ) -> Vec<Result<Vec<Value>, Arc<str>>> {
+        let question = |endpoint: Endpoint| {
+            let commands = of(&node_hash(endpoint.database));
+            (endpoint, commands)
+        };
+        let questions = self.endpoints().map(question).collect();
+        inquire(questions, self.timeout).await
+    }
+
+    pub async fn clocks(&self) -> Vec<Result<ClockReading, Arc<str>>> {
+        read_clocks(self.endpoints().collect(), self.timeout).await
+    }
+
+    /// The number of each node's database.
+    pub fn databases(&self) -> impl Iterator<Item = i64> {
+        self.endpoints().map(|endpoint| endpoint.database)
+    }
+
+    fn endpoints(&self) -> impl Iterator<Item = Endpoint> {
+        self.nodes.iter().filter_map(|node| match &node.target {
+            Target::Redis(endpoint) => Some((**endpoint).clone()),
+            _ => None,
+        })
+    }
+
+    /// Who holds the lock with this key, which is the whole one, prefix included.
+    pub async fn inspect(&self, key: &str) -> Inspection {
+        let nodes = self.nodes.iter();
+        let nodes = nodes.map(|node| (Arc::clone(&node.address), node.target.clone()));
+        let now = Instant::from_nanos(0);
+        let snapshots = inspect::ask(nodes, key, now, self.timeout).await;
+        Inspection::new(key.into(), snapshots, None, Vec::new(), now)
+    }
+}

@@ -1,0 +1,117 @@
+//! What operators are told of locks on nodes in memory: everything but what servers add.
+
+use std::time::Duration;
+
+use redlock_runtime::{HolderKind, Redlock};
+
+const WAIT: Duration = Duration::from_secs(60);
+
+async fn nodes(name: &str) -> Redlock {
+    let urls = [1, 2, 3].map(|node| format!("memory://inspected-{name}-{node}"));
+    let builder = Redlock::builder().nodes(urls).service("a service");
+    builder.key_prefix("lock:").build().await.unwrap()
+}
+
+/// Polls it once, so that it has asked for its lock.
+async fn begun<F: Future>(future: std::pin::Pin<&mut F>) {
+    let mut future = Some(future);
+    std::future::poll_fn(|cx| {
+        let future = future.take().expect("it is polled once");
+        assert!(future.poll(cx).is_pending());
+        std::task::Poll::Ready(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_free_lock_has_no_holder() {
+    let redlock = nodes("free").await;
+    let found = redlock.inspect("k").await;
+    assert_eq!(found.key(), "lock:k");
+    assert!(!found.is_held() && found.holders().is_empty());
+    assert_eq!(found.to_string(), "lock:k is free; 3 of 3 nodes replied");
+}
+
+#[tokio::test]
+async fn holder_and_waiters_of_this_process_are_told() {
+    let redlock = nodes("held").await;
+    let guard = redlock.lock("k").acquire().await.unwrap();
+    let mut waiting = std::pin::pin!(redlock.lock("k").wait(WAIT).acquire());
+    begun(waiting.as_mut()).await;
+
+    let found = redlock.inspect("k").await;
+    let [holder] = found.holders() else {
+        panic!("{found}")
+    };
+    assert!(
+        holder.has_majority() && holder.nodes().count() == 3,
+        "{found}"
+    );
+    assert_eq!(holder.kind(), HolderKind::Exclusive);
+    let process = holder.process().unwrap();
+    assert_eq!(process.service(), "a_service");
+    assert_eq!(process.pid(), std::process::id());
+    assert!(process.is_this() && holder.value().starts_with(process.id()));
+    let [first, second] = found.sections() else {
+        panic!("{found}")
+    };
+    assert!(!first.waits() && !first.remaining().is_zero(), "{found}");
+    assert!(second.waits() && second.remaining().is_zero(), "{found}");
+
+    guard.release().await;
+    waiting.await.unwrap().release().await;
+    assert!(redlock.inspect("k").await.sections().is_empty());
+}
+
+#[tokio::test]
+async fn each_reader_and_each_permit_is_a_holder() {
+    let redlock = nodes("shared").await;
+    let other = nodes("shared").await;
+    let reader = redlock.lock("page").shared().acquire().await.unwrap();
+    let another = other.lock("page").shared().acquire().await.unwrap();
+    let found = redlock.inspect("page").await;
+    assert_eq!(found.holders().len(), 2, "{found}");
+    let is_shared = |kind| kind == HolderKind::Shared;
+    assert!(
+        found
+            .holders()
+            .iter()
+            .all(|holder| is_shared(holder.kind()))
+    );
+    // The other node set is in this process, and not this one.
+    let known = found.holders().iter().filter(|it| it.process().is_some());
+    assert_eq!(known.count(), 1, "{found}");
+    assert!(found.sections()[0].is_shared());
+    reader.release().await;
+    another.release().await;
+
+    let permit = || redlock.lock("seat").permits(2);
+    let (one, two) = (
+        permit().acquire().await.unwrap(),
+        permit().acquire().await.unwrap(),
+    );
+    let mut waiting = std::pin::pin!(permit().wait(WAIT).acquire());
+    begun(waiting.as_mut()).await;
+    let found = redlock.inspect("seat").await;
+    let mut permits: Vec<_> = found.holders().iter().map(|it| it.permit()).collect();
+    permits.sort_unstable();
+    assert_eq!(permits, [Some(0), Some(1)], "{found}");
+    let waits: Vec<bool> = found
+        .sections()
+        .iter()
+        .map(|section| section.waits())
+        .collect();
+    assert_eq!(waits, [false, false, true], "{found}");
+    drop((one, two));
+}
+
+#[tokio::test]
+async fn a_section_with_several_keys_is_one_of_each_of_them() {
+    let redlock = nodes("several").await;
+    let both = redlock.lock_all(["a", "b"]).acquire().await.unwrap();
+    for key in ["a", "b"] {
+        let found = redlock.inspect(key).await;
+        assert!(found.is_held() && found.sections().len() == 1, "{found}");
+    }
+    both.release().await;
+}

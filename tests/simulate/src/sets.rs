@@ -1,0 +1,159 @@
+//! Callers that ask for several keys of a history: all or none.
+
+use std::{iter, sync::Arc};
+
+use redlock_protocol::{Event, LockParams, Mode, Order, Owner, SectionId, Token};
+
+use crate::{
+    callers::Task,
+    checker::{Rule, owner_of},
+    names::index_of,
+    plan::{Plan, Profile},
+    random::Random,
+    scenario::Scenario,
+    world::{Phase, World},
+};
+
+/// One history in so many, of those that take no course of their own.
+const ONE_IN: u64 = 6;
+
+/// Chance of its own, as for permits.
+const SALT: u64 = 0x73_6574_7300_1127;
+
+/// The rounds that one attempt to get several keys takes at the most, one after the other: for the first
+/// key, for the others, and until all tokens are above each other's.
+const ROUNDS: u32 = 10;
+
+impl Plan {
+    pub(crate) fn draw_sets(&mut self, seed: u64, is_wanted: bool) {
+        let mut random = Random::new(seed ^ SALT);
+        let is_drawn = random.below(ONE_IN) == 0 || is_wanted;
+        let is_plain = self.scenario == Scenario::Random && self.fleet.foreign == 0;
+        if !is_drawn || !is_plain || self.fleet.permits.is_some() {
+            return;
+        }
+        self.fleet.keys = random.pick(&[2, 3]);
+        self.habits.sets = random.pick(&[100, 500, 900]);
+        // Those who ask for several are neither in order, nor kept for a while.
+        self.habits.at_least = 0;
+        (self.habits.fair, self.habits.fair_at_last) = (0, false);
+    }
+}
+
+impl Task {
+    /// It asks for several keys.
+    pub(crate) fn is_of_several(&self) -> bool {
+        !self.others.is_empty()
+    }
+
+    /// Its keys, and under which owners it has them.
+    pub(crate) fn keys(&self) -> impl Iterator<Item = (usize, Option<Owner>)> {
+        iter::once((self.key, self.owner)).chain(self.others.iter().copied())
+    }
+}
+
+impl World {
+    /// The keys beside this one that a caller asks for with it.
+    pub(crate) fn draw_others(&mut self, key: usize) -> Vec<(usize, Option<Owner>)> {
+        let drawn = self.phase != Phase::Storm && self.random.chance(self.plan.habits.sets);
+        let mut others: Vec<usize> = (0..self.plan.fleet.keys).filter(|&it| it != key).collect();
+        if !drawn || others.is_empty() {
+            return Vec::new();
+        }
+        // Not always all of them.
+        if others.len() > 1 && self.random.chance(500) {
+            others.swap_remove(self.random.index(others.len()));
+        }
+        others.into_iter().map(|key| (key, None)).collect()
+    }
+
+    pub(crate) fn keys_of(&self, client: usize, task: usize) -> Vec<usize> {
+        let keys = self.clients[client].tasks[task].keys();
+        keys.map(|(key, _)| key).collect()
+    }
+
+    pub(crate) fn disbelieve_all(&mut self, client: usize, task: usize) {
+        let section = self.clients[client].tasks[task].section;
+        for key in self.keys_of(client, task) {
+            self.disbelieve(key, client, section);
+        }
+    }
+
+    /// The key of an order is asked for while the process has not released it under another owner. When one
+    /// of several keys is lost, that follows in the same step.
+    pub(crate) fn on_unreleased(&mut self, client: usize, order: &Order, what: String) {
+        if self.plan.habits.sets == 0 {
+            return self.violation(Rule::Line, what);
+        }
+        let asked = owner_of(&order.body).map(|(key, _)| index_of(key));
+        self.unreleased.extend(asked.map(|key| (client, key, what)));
+    }
+
+    /// A process has done all that follows from one event.
+    pub(crate) fn end_step(&mut self) {
+        for (client, key, what) in std::mem::take(&mut self.unreleased) {
+            if self.checker.is_unreleased(client, key) {
+                self.violation(Rule::Line, what);
+            }
+        }
+    }
+
+    /// In whatever order.
+    pub(crate) fn question_for_all(
+        &mut self,
+        (client, task): (usize, usize),
+        section: SectionId,
+        params: LockParams,
+    ) -> Event {
+        let names = self.names.clone();
+        let keys = self.clients[client].tasks[task].keys();
+        let mut keys: Vec<_> = keys.map(|(key, _)| Arc::clone(&names[key])).collect();
+        for last in 1..keys.len() {
+            keys.swap(last, self.random.index(last + 1));
+        }
+        Event::AskAll {
+            section,
+            keys,
+            params,
+        }
+    }
+
+    pub(crate) fn rounds_for_all(&self, client: usize, task: usize, rounds: u32) -> u32 {
+        match self.clients[client].tasks[task].is_of_several() {
+            true => ROUNDS,
+            false => rounds,
+        }
+    }
+
+    /// The token of a section with several keys is above all earlier ones of each.
+    pub(crate) fn on_token_of_all(&mut self, client: usize, task: usize, token: Token) {
+        let one = &self.clients[client].tasks[task];
+        let (asked, keys) = (
+            one.asked,
+            one.keys().map(|(key, _)| key).collect::<Vec<_>>(),
+        );
+        let process = (client, self.clients[client].incarnation);
+        let exclusive = self.plan.profile == Profile::Inside || !self.clocks_stepped;
+        let is_reported = keys
+            .iter()
+            .any(|&key| self.checker.is_reported(client, key, token));
+        if !is_reported {
+            let what =
+                format!("client {client} gets {token} for {keys:?}, which no majority reported");
+            self.violation(Rule::Token, what);
+        }
+        for key in keys {
+            let place = (process, key);
+            let times = (asked, self.now);
+            let (grant, wrong) = self.checker.on_token_of_all(place, token, times, exclusive);
+            self.judge_token(client, key, &grant, wrong);
+        }
+    }
+
+    pub(crate) fn is_mode_of_all(params: LockParams) -> LockParams {
+        LockParams {
+            mode: Mode::Exclusive,
+            ..params
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! Who holds a lock and who waits for it, as operators are told.
+
+use std::time::Duration;
+
+use crate::common::{await_state, documented_rules, set_user, unhurried};
+use redlock_runtime::{Builder, HolderKind, Inspection, Redlock};
+use redlock_tests::{Cluster, PATIENCE};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+fn named(cluster: &Cluster, service: &str) -> Builder {
+    unhurried(cluster.urls()).service(service)
+}
+
+async fn node_set(cluster: &Cluster, service: &str) -> Redlock {
+    let redlock = named(cluster, service).build().await.unwrap();
+    redlock.ready(PATIENCE).await.unwrap();
+    redlock
+}
+
+/// Looks until it is so.
+async fn inspect_until(
+    redlock: &Redlock,
+    key: &str,
+    is_so: impl Fn(&Inspection) -> bool,
+) -> Inspection {
+    loop {
+        let found = redlock.inspect(key).await;
+        if is_so(&found) {
+            return found;
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_process_that_holds_a_lock_is_told_and_the_one_that_waits() {
+    let cluster = Cluster::start(3);
+    let holder = node_set(&cluster, "orders").await;
+    let waiter = node_set(&cluster, "billing").await;
+    let looker = node_set(&cluster, "operator").await;
+    let guard = holder.lock("k").expire(MINUTE).acquire().await.unwrap();
+    await_state("a key on all nodes", || cluster.held_on("k") == 3).await;
+    let waiting = tokio::spawn(waiter.lock("k").wait(PATIENCE).acquire());
+
+    let found = inspect_until(&looker, "k", |found| !found.waiters().is_empty()).await;
+    let [held] = found.holders() else {
+        panic!("{found}")
+    };
+    let process = held.process().unwrap();
+    assert_eq!((process.service(), process.is_this()), ("orders", false));
+    assert_eq!(process.pid(), std::process::id());
+    assert!(process.address().unwrap().starts_with("127.0.0.1:"));
+    assert_eq!(Some(held.value()), cluster[0].get("k").as_deref());
+    let remaining = held.remaining().unwrap();
+    assert!(held.has_majority() && held.nodes().count() == 3);
+    assert!(MINUTE < remaining && remaining < 2 * MINUTE, "{found}");
+    let [waits] = found.waiters() else {
+        panic!("{found}")
+    };
+    assert_eq!(waits.process().unwrap().service(), "billing");
+    assert!(found.sections().is_empty(), "none of this node set");
+
+    guard.release().await;
+    waiting.await.unwrap().unwrap().release().await;
+}
+
+#[tokio::test]
+async fn those_that_wait_for_a_fair_lock_are_told_in_their_order() {
+    let cluster = Cluster::start(3);
+    let holder = node_set(&cluster, "holder").await;
+    let guard = holder.lock("k").fair().acquire().await.unwrap();
+    let mut waiting = Vec::new();
+    for (count, service) in [(1, "first"), (2, "second")] {
+        let redlock = node_set(&cluster, service).await;
+        waiting.push(tokio::spawn(
+            redlock.lock("k").fair().wait(PATIENCE).acquire(),
+        ));
+        inspect_until(&holder, "k", |found| found.waiters().len() == count).await;
+    }
+    let found = inspect_until(&holder, "k", |found| found.waiters().len() == 2).await;
+    let services = found.waiters().iter();
+    let services: Vec<_> = services.map(|it| it.process().unwrap().service()).collect();
+    assert_eq!(services, ["first", "second"], "{found}");
+    assert!(found.waiters()[0].waited() >= found.waiters()[1].waited());
+    guard.release().await;
+    for waiting in waiting {
+        waiting.await.unwrap().unwrap().release().await;
+    }
+}
+
+#[tokio::test]
+async fn what_others_have_written_is_told_as_theirs() {
+    let cluster = Cluster::start(3);
+    let redlock = node_set(&cluster, "orders").await;
+    cluster.occupy("k", "token-of-another-library", MINUTE, 0..2);
+    let found = redlock.inspect("k").await;
+    let [holder] = found.holders() else {
+        panic!("{found}")
+    };
+    assert_eq!(holder.kind(), HolderKind::Foreign);
+    assert_eq!(holder.value(), "token-of-another-library");
+    assert!(holder.has_majority() && holder.process().is_none());
+    let text = found.to_string();
+    assert!(
+        text.contains("a value that this library did not write"),
+        "{text}"
+    );
+
+    for node in &cluster {
+        node.command(&["DEL", "k"]);
+        node.command(&["RPUSH", "k", "element"]);
+    }
+    let found = redlock.inspect("k").await;
+    assert_eq!(found.holders()[0].kind(), HolderKind::Foreign);
+    assert_eq!(found.holders()[0].remaining(), None, "it never expires");
+
+    // An owner of no process that is there.
+    let owner = "67e55044-10b1-426f-9247-bb680e5fe0c8";
+    cluster.occupy("dead", owner, MINUTE, 0..3);
+    let found = redlock.inspect("dead").await;
+    assert_eq!(found.holders()[0].kind(), HolderKind::Exclusive);
+    assert!(found.holders()[0].process().is_none(), "{found}");
+}
+
+#[tokio::test]
+async fn what_a_node_does_not_tell_is_said() {
+    let cluster = Cluster::start(3);
+    let rules = || documented_rules().filter(|rule| *rule != "+client|list");
+    set_user(&cluster[0], "locker", &["on", ">secret"], rules());
+    let other = format!("redis://locker:secret@127.0.0.1:{}", cluster[0].port());
+    let urls = [other, cluster[1].url(), cluster[2].url()];
+    let redlock = unhurried(urls).key_prefix("lock:").build().await.unwrap();
+    redlock.ready(PATIENCE).await.unwrap();
+    let guard = redlock.lock("k").acquire().await.unwrap();
+    cluster[1].kill();
+
+    let found = redlock.inspect("k").await;
+    let hidden = found.nodes()[0].hides_clients().unwrap();
+    assert!(hidden.contains("client|list"), "{hidden}");
+    assert!(found.nodes()[0].problem().is_none());
+    assert!(
+        found.nodes()[1].problem().unwrap().contains("refused"),
+        "{found}"
+    );
+    assert!(found.nodes()[2].problem().is_none());
+    // Its own process needs no list to be known.
+    assert!(found.holders()[0].process().unwrap().is_this(), "{found}");
+    assert!(
+        found.to_string().contains("2 of 3 nodes replied"),
+        "{found}"
+    );
+    drop(guard);
+}
+
+#[tokio::test]
+async fn the_name_says_the_executable_by_default_and_costs_no_acquisition() {
+    let cluster = Cluster::start(1);
+    let redlock = unhurried(cluster.urls()).build().await.unwrap();
+    redlock.ready(PATIENCE).await.unwrap();
+    let named = cluster[0].count("client|setname");
+    for _ in 0..3 {
+        redlock.lock("k").acquire().await.unwrap().release().await;
+    }
+    assert_eq!(cluster[0].count("client|setname"), named);
+    let clients: String = cluster[0].query(&["CLIENT", "LIST"]);
+    let named = clients
+        .split_whitespace()
+        .find(|it| it.starts_with("name=redlock:"));
+    let parts: Vec<_> = named
+        .expect("the connection has a name")
+        .split(':')
+        .collect();
+    assert!(parts[2].starts_with("servers-"), "{parts:?}");
+    assert_eq!(parts[4], std::process::id().to_string());
+}
