@@ -58,6 +58,8 @@ pub(crate) struct Node {
     pub(crate) remembers: bool,
     /// The true time at which it last lost its memory.
     pub(crate) lost_at: u64,
+    /// The true time at which some client noted that it must not vote.
+    noted_at: Option<u64>,
     /// Which of the scripts its cache holds.
     scripts: [bool; SCRIPTS],
     pub(crate) down: bool,
@@ -127,6 +129,7 @@ impl Node {
             vanished: Vec::new(),
             remembers: true,
             lost_at: 0,
+            noted_at: None,
             scripts: [false; SCRIPTS],
             down: false,
             silent_until: 0,
@@ -182,6 +185,7 @@ impl Node {
             self.lost_at = at;
         }
         self.model.restart(Some(Arc::clone(&self.server)));
+        self.noted_at = None;
         self.look_who_votes(at);
         self.booted = self.clock.read(at);
         self.readers = Default::default();
@@ -190,6 +194,7 @@ impl Node {
     /// `FLUSHALL`: the process, its scripts and connections are the same.
     pub(crate) fn flush(&mut self, at: u64) {
         self.model.lose_memory();
+        self.noted_at = None;
         self.votes = false;
         self.made = Default::default();
         self.readers = Default::default();
@@ -235,6 +240,19 @@ impl Node {
 
     pub(crate) fn record(&self, at: u64) -> Record {
         self.model.record(self.moment(at))
+    }
+
+    /// What it replies to who asks for its record, unless it refuses.
+    pub(crate) fn told_record(&self, at: u64) -> Option<Record> {
+        let record = self.record(at);
+        let is_poisoned = record.top > Token::LARGEST;
+        let refuses = is_poisoned || self.sickness.refusal(&Request::Probe).is_some();
+        (!refuses).then_some(record)
+    }
+
+    /// When a loss of memory was found of which it did not tell by itself.
+    pub(crate) fn found_late_at(&self) -> Option<u64> {
+        self.noted_at.filter(|_| !self.tells_changes)
     }
 
     pub(crate) const fn votes(&self) -> bool {
@@ -354,6 +372,9 @@ impl Node {
         let moment = self.moment(at);
         let Some(index) = key_of(request).map(|key| index_of(key)) else {
             let reply = self.model.run(request, moment);
+            if matches!(request, Request::ReportLoss { .. }) {
+                self.noted_at.get_or_insert(at);
+            }
             self.look_who_votes(at);
             return (reply, Effect::Nothing);
         };

@@ -30,11 +30,11 @@ impl World {
             self.end_all();
         }
         let healed = self.now;
-        let all_vote_by = self.all_vote_by(healed);
+        let time = self.time_to_vote();
         self.run_to_rest();
         self.check_leaks(None);
         // A lock that was granted since can make a node stay out for longer.
-        self.run_to_vote(all_vote_by.max(self.all_vote_by(healed)));
+        self.run_to_vote(healed, time.max(self.time_to_vote()));
 
         if !self.plan.fleet.odd {
             self.calm();
@@ -252,10 +252,10 @@ impl World {
     }
 
     /// Every node that can votes again in time, and all clients know.
-    fn run_to_vote(&mut self, by: u64) {
+    fn run_to_vote(&mut self, healed: u64, time: u64) {
         let is_promised = !self.plan.half_open_at_last && !self.plan.fleet.odd;
         let mut since = None;
-        while !self.all_know_votes() && self.now <= by {
+        while !self.all_know_votes() && self.now <= self.to_vote_since(healed) + time {
             if since.is_none() && self.all_vote() {
                 since = Some(self.now);
             }

@@ -17,12 +17,15 @@ impl World {
     }
 
     /// How long a node that has lost its memory has to stay out: as long as the longest key that so
-    /// many others have granted that one of them was in each majority.
+    /// many others have granted that one of them was in each majority. What one has granted that
+    /// refuses to tell, nobody knows.
     fn quarantine(&self, node: usize) -> u64 {
         let nodes = self.nodes.len();
         let others = self.nodes.iter().enumerate();
         let others = others.filter(|&(other, one)| other != node && one.votes());
-        let records: Vec<_> = others.map(|(_, one)| one.record(self.now)).collect();
+        let records: Vec<_> = others
+            .filter_map(|(_, one)| one.told_record(self.now))
+            .collect();
         let longest = records.iter().map(|record| record.longest).max();
         let wait = if records.len() > nodes - majority(nodes) {
             longest.unwrap_or_default()
@@ -48,13 +51,20 @@ impl World {
         !barred.contains(&Some(node)) && !self.nodes[node].sickness.is_for_good()
     }
 
-    /// When all nodes that can must vote, if the last fault was then.
-    pub(crate) fn all_vote_by(&self, healed: u64) -> u64 {
+    /// How long after the last fault, or after the last loss was found, all nodes that can must vote.
+    pub(crate) fn time_to_vote(&self) -> u64 {
         let quarantines = (0..self.nodes.len()).map(|node| self.quarantine(node));
         let longest = quarantines.max().unwrap_or(0);
         // A connection that is dead is given up after the silence limit, and while that is open no
         // survey is made. A node that refused is probed a second later.
-        healed + longest + 3 * SECOND + SLACK + self.stepped_back()
+        longest + 3 * SECOND + SLACK + self.stepped_back()
+    }
+
+    /// When that time begins. A loss of which the node did not tell is found by the next vote that is
+    /// asked for, or by the next survey, though it be the last step of another node's quarantine.
+    pub(crate) fn to_vote_since(&self, healed: u64) -> u64 {
+        let found = self.nodes.iter().filter_map(Node::found_late_at);
+        found.fold(healed, u64::max)
     }
 
     pub(crate) fn all_vote(&self) -> bool {
@@ -74,5 +84,117 @@ impl World {
             links.all(|(node, link)| link.is_voter || !self.can_vote(node))
         };
         self.all_vote() && self.clients.iter().all(knows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use redlock_protocol::{AdmissionId, Evidence, LossId, Request, Token};
+
+    use super::*;
+    use crate::{
+        checker::Tag,
+        log::Log,
+        plan::{Profile, Wanted},
+        scenario::Scenario,
+        sickness::Sickness,
+    };
+
+    /// Nodes that have granted nothing yet.
+    fn world(nodes: usize) -> World {
+        let wanted = Wanted {
+            profile: Profile::Inside,
+            nodes: Some(nodes),
+            scenario: Some(Scenario::Random),
+            permits: false,
+            sets: false,
+        };
+        let mut world = World::new(1, wanted, Log::Off);
+        world.plan.lease = 8 * SECOND;
+        world.now = SECOND;
+        for node in 0..nodes {
+            world.nodes[node].tells_changes = false;
+            world.note_loss(node);
+            world.admit(node);
+        }
+        world
+    }
+
+    impl World {
+        fn ask_node(&mut self, node: usize, request: &Request) {
+            let one = &mut self.nodes[node];
+            one.load_scripts();
+            one.run(0, false, request, Tag::RESEED, self.now);
+        }
+
+        fn note_loss(&mut self, node: usize) {
+            let report = Request::ReportLoss {
+                server: self.nodes[node].facts(false, self.now).server,
+                loss: LossId(self.now),
+                beside_marker: true,
+                max_ttl: self.plan.max_ttl(),
+            };
+            self.ask_node(node, &report);
+        }
+
+        fn admit(&mut self, node: usize) {
+            let loss = self.nodes[node].record(self.now).loss.unwrap().id;
+            let wait = Duration::ZERO;
+            let admit = Request::Admit {
+                server: self.nodes[node].facts(false, self.now).server,
+                evidence: Evidence::Waited { loss, wait },
+                admission: AdmissionId(1),
+                floor: Token(1),
+                is_durable: false,
+                max_ttl: self.plan.max_ttl(),
+            };
+            self.ask_node(node, &admit);
+            assert!(self.nodes[node].votes());
+        }
+    }
+
+    #[test]
+    fn what_a_node_refuses_to_tell_makes_no_quarantine_shorter() {
+        let longest = |world: &World| world.quarantine(4) > world.plan.max_ttl().as_nanos() as u64;
+        let mut world = world(5);
+        world.nodes[4].flush(world.now);
+        assert!(!longest(&world));
+        world.nodes[1].sickness = Sickness::NotPermitted;
+        assert!(!longest(&world), "three of five are left");
+        world.nodes[2].sickness = Sickness::ReadOnly;
+        assert!(!longest(&world), "it can be read");
+        world.nodes[3].poison(0, 1 << 53);
+        assert!(longest(&world));
+    }
+
+    #[test]
+    fn a_node_of_which_it_is_found_late_that_it_was_flushed_has_its_time_from_then() {
+        let mut world = world(3);
+        let healed = world.now;
+        world.nodes[0].flush(healed);
+        world.now += 5 * SECOND;
+        assert_eq!(world.to_vote_since(healed), healed);
+        world.note_loss(0);
+        let found = world.now;
+        assert_eq!(world.to_vote_since(healed), found);
+        world.now += SECOND;
+        world.note_loss(0);
+        assert_eq!(world.to_vote_since(healed), found, "once is enough");
+        world.admit(0);
+        // Those who do not know yet that it votes have their time too.
+        assert_eq!(world.to_vote_since(healed), found);
+    }
+
+    #[test]
+    fn a_node_that_tells_that_it_was_flushed_has_no_more_time() {
+        let mut world = world(3);
+        let healed = world.now;
+        world.nodes[0].tells_changes = true;
+        world.nodes[0].flush(healed);
+        world.now += 5 * SECOND;
+        world.note_loss(0);
+        assert_eq!(world.to_vote_since(healed), healed);
     }
 }
