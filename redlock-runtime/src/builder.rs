@@ -403,6 +403,7 @@ pub(crate) fn start(
     let runtime = with_this_clock(runtime, is_embedded)?;
     #[cfg(feature = "test-util")]
     let is_for_a_test = nodes.iter().any(Node::is_faulty);
+    let lacking = nodes.iter().map(Node::lacking).collect();
     let (addresses, targets): (Vec<Arc<str>>, Vec<_>) = nodes
         .into_iter()
         .map(|node| (node.address, node.target))
@@ -432,6 +433,7 @@ pub(crate) fn start(
             observer,
             settings,
             addresses,
+            lacking,
             is_embedded,
         }),
     })

@@ -112,7 +112,9 @@ impl World {
             return self.agenda.at(by, check);
         }
         // There may have been a majority in between; for what has vanished since, there is a check.
-        let has_changed = task.keys().any(|(key, _)| self.traffic[key].vanished > since);
+        let has_changed = task
+            .keys()
+            .any(|(key, _)| self.traffic[key].vanished > since);
         let is_over = one.clock.read(self.now) >= deadline.as_nanos();
         let tells = self.nodes.iter().all(|node| node.tells_changes);
         if task.section != section || has_changed || is_over || !tells {
