@@ -23,6 +23,7 @@ mod late;
 mod lease;
 mod loss_alarm;
 mod memory_loss;
+mod other_library;
 mod permits;
 mod regressions;
 mod replacing;
