@@ -11,7 +11,8 @@
 //! redis-server --port 7001 --save ''             # quarantined for some seconds, then it votes again
 //! ```
 //!
-//! Import `grafana.json` into Grafana for the dashboard. Without `REDLOCK_NODES` the service needs no server.
+//! Import `grafana.json` into Grafana for the dashboard. `prometheus.png` shows three of its queries in
+//! Prometheus: a server is killed and restarted, and then the other two are. Without `REDLOCK_NODES` the service needs no server.
 //! It listens on `PORT`, or on 9300, where `prometheus.yml` looks for it.
 
 use std::{env, net::Ipv4Addr, time::Duration};
@@ -47,9 +48,9 @@ async fn pay(id: u64) -> Result<(), LockError> {
 }
 
 /// Takes longer than its lease, which is renewed.
-#[redis_lock(key = "report", expire = 1s, renew, max_hold = 1m, name = "report.build")]
+#[redis_lock(key = "report", expire = 6s, renew, max_hold = 1m, name = "report.build")]
 async fn build_report() -> Result<(), LockError> {
-    sleep(Duration::from_secs(3)).await;
+    sleep(Duration::from_secs(8)).await;
     Ok(())
 }
 

@@ -3,7 +3,10 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Parser, Subcommand};
-use redlock_runtime::{__tool::Servers, Builder, ConfigError, Credentials, Redlock};
+use redlock_runtime::{
+    __tool::{Servers, urls},
+    Builder, ConfigError, Credentials, Redlock,
+};
 
 use crate::duration;
 
@@ -36,8 +39,8 @@ Exit codes:
 pub(crate) struct ServerArgs {
     /// URLs of the servers, with commas between them.
     #[arg(long, env = "REDLOCK_NODES", hide_env_values = true, global = true)]
-    #[arg(value_delimiter = ',', value_name = "URL,..")]
-    nodes: Vec<String>,
+    #[arg(value_name = "URL,..", default_value = "", hide_default_value = true)]
+    nodes: String,
     /// The user for all nodes whose URLs name none.
     #[arg(long, env = "REDLOCK_USER", global = true)]
     user: Option<String>,
@@ -46,7 +49,8 @@ pub(crate) struct ServerArgs {
     #[arg(long, env = "REDLOCK_PASSWORD", hide_env_values = true, global = true)]
     password: Option<String>,
     /// What every key begins with on the nodes.
-    #[arg(long, env = "REDLOCK_KEY_PREFIX", default_value = "", global = true)]
+    #[arg(long, env = "REDLOCK_KEY_PREFIX", global = true)]
+    #[arg(default_value = "", hide_default_value = true)]
     pub(crate) key_prefix: String,
     /// How long a server may take to reply.
     #[arg(
@@ -174,13 +178,13 @@ impl ServerArgs {
 
     /// To look at them.
     pub(crate) fn open(&self) -> Result<Servers, ConfigError> {
-        Servers::new(&self.nodes, self.credentials(), self.connect_timeout)
+        Servers::new(&urls(&self.nodes), self.credentials(), self.connect_timeout)
     }
 
     /// To lock.
     pub(crate) fn builder(&self) -> Builder {
         let builder = Redlock::builder()
-            .nodes(&self.nodes)
+            .nodes(urls(&self.nodes))
             .key_prefix(&self.key_prefix)
             .connect_timeout(self.connect_timeout)
             .require_servers(true);

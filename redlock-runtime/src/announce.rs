@@ -24,6 +24,12 @@ pub(crate) fn built(redlock: &Redlock) {
         );
         observe::start(Start::EvenNumber, &text);
     }
+    for node in health.nodes() {
+        for limitation in node.limitations() {
+            let text = format_args!("{} {limitation}", node.address());
+            observe::start(Start::Limited, &text);
+        }
+    }
     if health.has_quorum() && health.nodes().iter().any(|node| !node.is_up()) {
         observe::start(Start::Incomplete, &health);
     }

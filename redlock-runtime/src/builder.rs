@@ -269,10 +269,10 @@ impl Builder {
         self
     }
 
-    /// Runs the engine as a task on this runtime instead of on a thread of its own. Each lock then
-    /// takes less time, and tests can pause the clock. In return, renewals stall when the runtime
-    /// stalls, and when the runtime is dropped, locks that were not released stay until their keys
-    /// expire. The runtime needs its timer and I/O enabled.
+    /// Runs the engine as a task on this runtime instead of on a thread of its own. A lock then takes less
+    /// time if few tasks ask at a time, and more if many do; and tests can pause the clock. In return,
+    /// renewals stall when the runtime stalls, and when the runtime is dropped, locks that were not
+    /// released stay until their keys expire. The runtime needs its timer and I/O enabled.
     ///
     /// Without this call, threads that use locks do part of the engine's work, one at a time. On a machine
     /// whose processors are all busy, a thread that is scheduled very rarely, such as one of `SCHED_IDLE`,
@@ -403,6 +403,7 @@ pub(crate) fn start(
     let runtime = with_this_clock(runtime, is_embedded)?;
     #[cfg(feature = "test-util")]
     let is_for_a_test = nodes.iter().any(Node::is_faulty);
+    let lacking = nodes.iter().map(Node::lacking).collect();
     let (addresses, targets): (Vec<Arc<str>>, Vec<_>) = nodes
         .into_iter()
         .map(|node| (node.address, node.target))
@@ -432,6 +433,7 @@ pub(crate) fn start(
             observer,
             settings,
             addresses,
+            lacking,
             is_embedded,
         }),
     })

@@ -23,22 +23,18 @@ use crate::{
 #[must_use = "a lock is released when its guard is dropped"]
 pub struct Guard {
     section: Section,
-    lease: Lease,
 }
 
 impl Guard {
-    pub(crate) fn new(section: Section) -> Self {
-        Self {
-            lease: section.lease(),
-            section,
-        }
+    pub(crate) const fn new(section: Section) -> Self {
+        Self { section }
     }
 
     /// A view on the lock that can be handed to other tasks. It keeps nothing alive: the lock is
     /// released with the guard.
     #[must_use]
     pub fn lease(&self) -> Lease {
-        self.lease.clone()
+        self.section.lease().clone()
     }
 
     /// Releases the lock, and waits for the nodes' replies.
@@ -63,6 +59,6 @@ impl Deref for Guard {
     type Target = Lease;
 
     fn deref(&self) -> &Lease {
-        &self.lease
+        self.section.lease()
     }
 }

@@ -4,6 +4,8 @@ use std::{error, fmt, sync::Arc, time::Duration};
 
 use redlock_protocol::{self as protocol, Instant, QuarantineReason};
 
+use crate::limitation::Limitation;
+
 /// Whether a node votes, and if it does not, why. Written without a subject: "votes", "was restarted and
 /// does not vote for up to 4.2s".
 #[non_exhaustive]
@@ -62,6 +64,7 @@ pub enum NodeState {
 pub struct NodeStatus {
     address: Arc<str>,
     state: NodeState,
+    limitations: Vec<Limitation>,
 }
 
 /// Whether a node set can give locks at present: the states of its nodes.
@@ -130,7 +133,18 @@ impl NodeState {
 
 impl NodeStatus {
     pub(crate) const fn new(address: Arc<str>, state: NodeState) -> Self {
-        Self { address, state }
+        Self {
+            address,
+            state,
+            limitations: Vec::new(),
+        }
+    }
+
+    pub(crate) fn with_limitations(self, limitations: Vec<Limitation>) -> Self {
+        Self {
+            limitations,
+            ..self
+        }
     }
 
     /// The node's address, without user and password.
@@ -143,6 +157,12 @@ impl NodeStatus {
     #[must_use]
     pub const fn state(&self) -> &NodeState {
         &self.state
+    }
+
+    /// What the server refuses, and what is lost with it: as of the last connection.
+    #[must_use]
+    pub fn limitations(&self) -> &[Limitation] {
+        &self.limitations
     }
 
     /// How long it does not vote, at the most, if that is known: of a node that is

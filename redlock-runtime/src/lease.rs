@@ -60,15 +60,12 @@ impl fmt::Display for FencingToken {
 /// tasks; it keeps nothing alive.
 #[derive(Clone, Debug)]
 pub struct Lease {
-    key: Arc<str>,
-    asked: Result<Asked, LockError>,
+    /// What errors name: the key, or all keys.
+    pub(crate) key: Arc<str>,
+    pub(crate) asked: Result<Asked, LockError>,
 }
 
 impl Lease {
-    pub(crate) const fn new(key: Arc<str>, asked: Result<Asked, LockError>) -> Self {
-        Self { key, asked }
-    }
-
     /// The key of the lock.
     #[must_use]
     pub fn key(&self) -> &str {

@@ -123,6 +123,7 @@ mod install;
 mod journal;
 mod key;
 mod lease;
+mod limitation;
 mod lock;
 mod nesting;
 mod node;
@@ -173,6 +174,7 @@ pub use self::{
     },
     install::Installed,
     lease::{FencingToken, Lease, Release},
+    limitation::Limitation,
     lock::Lock,
     node::Credentials,
     redlock::{Redlock, ShutdownError},

@@ -381,7 +381,7 @@ impl Lock {
     ) -> Result<B::Output, LockError> {
         let mut section = self.into_section();
         section.acquire().await?;
-        let lease = section.lease();
+        let lease = section.lease().clone();
         // What it does before it makes the future belongs to the body.
         let body = section.within(|| body(lease))?;
         section.hold(std::pin::pin!(body)).await
@@ -449,7 +449,7 @@ impl Lock {
         }
         let mut section = self.into_section();
         section.acquire_blocking()?;
-        let lease = section.lease();
+        let lease = section.lease().clone();
         section.within(|| body(lease))
     }
 

@@ -134,7 +134,7 @@ impl Section {
 
     /// `lease = ...`
     pub fn lease(&self) -> Lease {
-        self.0.lease()
+        self.0.lease().clone()
     }
 
     // These two are no `async fn`: annotated functions that await each other come to the compiler's

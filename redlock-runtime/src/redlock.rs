@@ -9,6 +9,7 @@ use crate::{
     config::{Options, SectionInfo},
     health::{Health, NodeState, NodeStatus, NotReady},
     inspect::{self, Inspection},
+    limitation::Limitation,
     lock::Lock,
     node_set::Shared,
     section::Keys,
@@ -154,7 +155,12 @@ impl Redlock {
             );
             NodeStatus::new(Arc::clone(address), state)
         };
-        Health::new(addresses.iter().zip(states).map(status).collect())
+        let nodes = addresses.iter().zip(states).map(status);
+        let with_limitations = |(node, lacking): (NodeStatus, &Arc<_>)| {
+            node.with_limitations(Limitation::all(lacking))
+        };
+        let nodes = nodes.zip(&self.shared.lacking).map(with_limitations);
+        Health::new(nodes.collect())
     }
 
     /// The nodes and their states, in the order of configuration: those of

@@ -26,13 +26,11 @@ const LATENESS: u32 = 20;
 /// blocks, never panics, and needs no runtime.
 #[derive(Debug)]
 pub(crate) struct Section {
-    /// What errors name: the key, or all keys.
-    key: Arc<str>,
+    /// The error of a section that has no node set, or no usable key, waits in it for `acquire`.
+    lease: Lease,
     options: Options,
     /// The annotated function, if it is one.
     info: Option<&'static SectionInfo>,
-    /// The error of a section that has no node set, or no usable key, waits for `acquire`.
-    asked: Result<Asked, LockError>,
     course: Course,
     /// True from the moment a request may be sent until the end is told.
     begun: bool,
@@ -93,22 +91,21 @@ impl Section {
             Ok(asked)
         });
         Self {
-            key,
+            lease: Lease { key, asked },
             options,
             info,
-            asked,
             course: Course::default(),
             begun: false,
         }
     }
 
     /// A view on the lease, of use once it is held.
-    pub(crate) fn lease(&self) -> Lease {
-        Lease::new(Arc::clone(&self.key), self.asked.clone())
+    pub(crate) const fn lease(&self) -> &Lease {
+        &self.lease
     }
 
     pub(crate) async fn acquire(&mut self) -> Result<(), LockError> {
-        let asked = self.asked.as_ref().map_err(Clone::clone)?;
+        let asked = self.lease.asked.as_ref().map_err(Clone::clone)?;
         let Asked {
             shared,
             section,
@@ -125,7 +122,7 @@ impl Section {
         }
         shared.check_clock()?;
         #[cfg(feature = "test-util")]
-        asked.note_ask(&self.key);
+        asked.note_ask(&self.lease.key);
         // From here on, dropping this section is what releases, also while the answer is awaited.
         self.begun = true;
         let Shared {
@@ -140,15 +137,15 @@ impl Section {
         let outcome = match answer {
             Ok(Ok(())) if status.is_held(now) => Ok(()),
             // The caller was not polled while its lease went by.
-            Ok(Ok(())) => Err(asked.over_error(&self.key)),
+            Ok(Ok(())) => Err(asked.over_error(&self.lease.key)),
             Ok(Err(refusal)) => {
                 self.begun = false;
                 attempts = refusal.attempts;
                 let key = refusal.key.clone();
-                let key = key.as_ref().unwrap_or(&self.key);
+                let key = key.as_ref().unwrap_or(&self.lease.key);
                 Err(LockError::refused(refusal, &asked.context(key)))
             }
-            Err(Stopped) => Err(LockError::stopped(&asked.context(&self.key))),
+            Err(Stopped) => Err(LockError::stopped(&asked.context(&self.lease.key))),
         };
         #[cfg(feature = "test-util")]
         asked.note_outcome(&outcome);
@@ -168,12 +165,12 @@ impl Section {
     async fn join(&self, asked: &Asked, wanted: Duration) -> Result<(), LockError> {
         let remaining = asked.remaining();
         if remaining.is_zero() {
-            return Err(asked.over_error(&self.key));
+            return Err(asked.over_error(&self.lease.key));
         }
         let wanted = wanted.min(asked.status.extends_to.unwrap_or_default());
-        if remaining < wanted - wanted / LATENESS && self.lease().extend().await?.is_zero() {
+        if remaining < wanted - wanted / LATENESS && self.lease.extend().await?.is_zero() {
             // The caller was not polled while its lease went by.
-            return Err(asked.over_error(&self.key));
+            return Err(asked.over_error(&self.lease.key));
         }
         Ok(())
     }
@@ -185,12 +182,12 @@ impl Section {
         &mut self,
         body: Pin<&mut B>,
     ) -> impl Future<Output = Result<B::Output, LockError>> {
-        lease::run(&self.asked, &self.key, &self.course, body)
+        lease::run(&self.lease.asked, &self.lease.key, &self.course, body)
     }
 
     /// The same on a thread that may sleep.
     pub(crate) fn acquire_blocking(&mut self) -> Result<(), LockError> {
-        if let Ok(asked) = &self.asked {
+        if let Ok(asked) = &self.lease.asked {
             let refused = blocking::refuse(&asked.shared.engine);
             refused.map_err(named(self.info))?;
         }
@@ -200,7 +197,7 @@ impl Section {
     /// Runs `body` under the lease, to its end: nothing can stop it. So what it returns is what
     /// counts, whatever has become of the lease.
     pub(crate) fn within<T>(&mut self, body: impl FnOnce() -> T) -> Result<T, LockError> {
-        let asked = self.asked.as_ref().map_err(Clone::clone)?;
+        let asked = self.lease.asked.as_ref().map_err(Clone::clone)?;
         let mut enclosing = Some(asked.enclosing());
         let _span = self.course.enter();
         Ok(nesting::within(&mut enclosing, body))
@@ -209,12 +206,13 @@ impl Section {
     /// Ends the lease, and tells what became of the release.
     pub(crate) fn release(mut self) -> impl Future<Output = Release> + Send {
         let begun = std::mem::take(&mut self.begun);
-        let otherwise = match &self.asked {
+        let otherwise = match &self.lease.asked {
             Ok(asked) if asked.joined && asked.remaining().is_zero() => Release::AlreadyExpired,
             Ok(asked) if asked.joined => Release::Joined,
             _ => Release::Unknown,
         };
-        let released = self.asked.as_ref().ok().filter(|_| begun).map(|asked| {
+        let asked = self.lease.asked.as_ref().ok().filter(|_| begun);
+        let released = asked.map(|asked| {
             let end = asked.note_end(&self.course);
             asked.status.release();
             let released = asked.shared.engine.end_and_report(asked.section);
@@ -267,7 +265,7 @@ impl Keys {
 
 impl Section {
     pub(crate) fn release_blocking(self) -> Release {
-        let refused = match &self.asked {
+        let refused = match &self.lease.asked {
             Ok(asked) if self.begun => blocking::refuse(&asked.shared.engine).is_err(),
             // There is nothing to wait for.
             _ => false,
@@ -301,7 +299,7 @@ fn named(info: Option<&'static SectionInfo>) -> impl Fn(ConfigError) -> ConfigEr
 
 impl Drop for Section {
     fn drop(&mut self) {
-        if let (true, Ok(asked)) = (self.begun, &self.asked) {
+        if let (true, Ok(asked)) = (self.begun, &self.lease.asked) {
             let end = asked.note_end(&self.course);
             asked.status.release();
             asked.shared.engine.end(asked.section);

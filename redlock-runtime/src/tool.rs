@@ -9,7 +9,7 @@ use redlock_protocol::Instant;
 pub use crate::node::ClockReading;
 
 use crate::{
-    config::{Access, ConfigError, Node, parse_nodes},
+    config::{Access, ConfigError, Node, parse_nodes, split_urls},
     inspect::{self, Inspection},
     node::{Credentials, Endpoint, Login, Target, inquire, read_clocks},
     script::node_hash,
@@ -20,6 +20,11 @@ use crate::{
 pub struct Servers {
     nodes: Vec<Node>,
     timeout: Duration,
+}
+
+/// The URLs of a list, as `REDLOCK_NODES` is one: those of Sentinels have commas in them.
+pub fn urls(list: &str) -> Vec<String> {
+    split_urls(list)
 }
 
 impl Servers {

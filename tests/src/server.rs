@@ -385,6 +385,7 @@ impl Drop for Server {
 pub struct ServerBuilder {
     password: Option<String>,
     args: Vec<String>,
+    hidden: Vec<String>,
     own_clock: bool,
 }
 
@@ -405,6 +406,17 @@ impl ServerBuilder {
         I::Item: Into<String>,
     {
         self.args.extend(args.into_iter().map(Into::into));
+        self
+    }
+
+    /// Nobody but the harness knows these commands (`rename-command`), in scripts either.
+    #[must_use]
+    pub fn hide<I>(mut self, commands: I) -> Self
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        self.hidden.extend(commands.into_iter().map(Into::into));
         self
     }
 
@@ -459,7 +471,7 @@ impl Inner {
         let port = Port::reserve();
         let dir = tempfile::tempdir().expect("a temporary directory can be made");
         let inner = Self {
-            link: Link::new(&builder.url(port.number())),
+            link: Link::new(&builder.url(port.number()), &builder.hidden),
             clock: builder.own_clock.then(|| Clock::new(dir.path())),
             dir,
             running: Mutex::new(None),

@@ -13,16 +13,16 @@ use redlock_tests::{Cluster, PATIENCE, Worker};
 /// Servers that vote, as they do some seconds after they were started first.
 fn cluster() -> Cluster {
     let cluster = Cluster::start(3);
-    admit(&cluster);
+    admit(&cluster.urls());
     cluster
 }
 
-fn admit(cluster: &Cluster) {
+fn admit(urls: &[String]) {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
     runtime.unwrap().block_on(async {
-        let builder = Redlock::builder().nodes(cluster.urls()).assume_fresh(true);
+        let builder = Redlock::builder().nodes(urls).assume_fresh(true);
         let redlock = builder.build().await.unwrap();
         redlock.ready(PATIENCE).await.unwrap();
         while !redlock.nodes().iter().all(|node| node.is_up()) {

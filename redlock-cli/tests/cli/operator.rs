@@ -1,6 +1,8 @@
 //! What an operator finds out and does with the program alone.
 
-use crate::{cluster, output, redlock, start, text};
+use redlock_tests::{Cluster, Sentinel, Server};
+
+use crate::{admit, cluster, output, redlock, start, text};
 
 const HOLDS: [&str; 8] = [
     "run",
@@ -13,7 +15,7 @@ const HOLDS: [&str; 8] = [
     "-c",
 ];
 
-fn holder(cluster: &redlock_tests::Cluster) -> redlock_tests::Worker {
+fn holder(cluster: &Cluster) -> redlock_tests::Worker {
     let shell = ["trap 'echo asked; exit' TERM; echo runs; sleep 1000 & wait"];
     let worker = start(cluster, &[&HOLDS[..], &shell].concat());
     worker.expect_line("runs");
@@ -142,7 +144,7 @@ fn locks_of_other_kinds_are_freed_and_what_is_none_is_left_alone() {
 
 #[test]
 fn the_state_of_each_server_is_shown_and_nothing_is_changed() {
-    let fresh = redlock_tests::Cluster::start(3);
+    let fresh = Cluster::start(3);
     let status = output(&fresh, &["status"]);
     assert_eq!(status.status.code(), Some(69));
     assert!(text(&status.stdout).contains("0 of 3 nodes vote"));
@@ -171,8 +173,36 @@ fn the_state_of_each_server_is_shown_and_nothing_is_changed() {
 }
 
 #[test]
+fn a_master_that_sentinels_name_is_one_of_the_nodes() {
+    let (others, master) = (Cluster::start(2), Server::start());
+    let sentinels = Sentinel::three_for("locks", &master);
+    let hosts = sentinels
+        .each_ref()
+        .map(|it| format!("127.0.0.1:{}", it.port()));
+    let mut urls = others.urls();
+    urls.push(format!("redis+sentinel://{}/locks", hosts.join(",")));
+    admit(&urls);
+    let all = urls.join(",");
+    let shown = |args: &[&str]| {
+        let out = redlock(&others, args).env("REDLOCK_NODES", &all).output();
+        let out = out.unwrap();
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        text(&out.stdout).to_owned()
+    };
+    let status = shown(&["status"]);
+    assert!(status.contains("3 of 3 nodes vote"), "{status}");
+    assert!(shown(&["doctor"]).contains("3 servers examined: 0 errors"));
+    let run = ["run", "-k", "k", "--", env!("CARGO_BIN_EXE_redlock")];
+    let found = shown(&[&run[..], &["inspect", "k"]].concat());
+    assert!(
+        found.starts_with("k is held; 3 of 3 nodes replied"),
+        "{found}"
+    );
+}
+
+#[test]
 fn the_program_completes_its_arguments_and_has_a_manual() {
-    let cluster = redlock_tests::Cluster::start(1);
+    let cluster = Cluster::start(1);
     for shell in ["bash", "zsh", "fish"] {
         let script = output(&cluster, &["completions", shell]);
         assert!(text(&script.stdout).contains("inspect"), "{shell}");

@@ -14,7 +14,7 @@ use super::{
     tls::Tls,
     tls_nodes::{Clients, TLS_PARAMETERS},
 };
-use crate::node::{Endpoint, Login, Memory, Target, address_text};
+use crate::node::{Endpoint, Lacking, Login, Memory, Target, address_text};
 
 /// More nodes do not make a lock safer, only slower; and a typo that names hundreds is caught.
 const MOST_NODES: usize = 32;
@@ -43,6 +43,14 @@ impl Node {
     /// True if it is a store in this process.
     pub(crate) const fn is_memory(&self) -> bool {
         !matches!(self.target, Target::Redis(_))
+    }
+
+    /// What the server refuses, if it is one.
+    pub(crate) fn lacking(&self) -> Arc<Lacking> {
+        match &self.target {
+            Target::Redis(endpoint) => Arc::clone(&endpoint.lacking),
+            _ => Arc::default(),
+        }
     }
 
     /// True if any certificate is accepted from it.

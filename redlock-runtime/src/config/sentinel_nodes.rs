@@ -52,6 +52,11 @@ pub(super) fn parse(text: &str) -> Option<Result<(String, Endpoint), String>> {
         "rediss+sentinel" | "valkeys+sentinel" => Some(Err(format!(
             "Sentinels, and the servers that they name, cannot be reached by TLS; without it, {SENTINELS}"
         ))),
+        "redis+cluster" | "redis-cluster" | "valkey+cluster" => Some(Err(
+            "a Redis Cluster cannot be a node; name servers with `cluster-enabled no`, each with its \
+             own URL `redis://host:6379`"
+                .to_owned(),
+        )),
         _ => None,
     }
 }
@@ -194,6 +199,7 @@ mod tests {
             ("redis-sentinel://s1/m", SENTINELS),
             ("sentinel://s1/m", SENTINELS),
             ("rediss+sentinel://s1/m", "TLS"),
+            ("redis+cluster://c1,c2", "cannot be a node"),
         ] {
             let (_, problems) = parse_nodes(&[url.to_owned()], false, &Access::default());
             let [ConfigProblem::BadNode { index: 0, reason }] = &problems[..] else {

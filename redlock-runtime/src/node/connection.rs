@@ -9,6 +9,7 @@ use super::{
     endpoint::{Credentials, Endpoint},
     guarded::Guarded,
     info::{field, name},
+    lacking::{Lack, Lacking},
     reason::reason,
     sentinel::InOffice,
     sign_in::{Failure, refusal, sign_in},
@@ -34,14 +35,9 @@ impl Connection {
         let address = master.unwrap_or(&endpoint.address);
         // After the connection, so that a node that is down costs its provider nothing.
         let credentials = endpoint.login.credentials(address).await?;
+        let credentials = credentials.as_ref();
         let open_on = |stream, office, has_resp3| {
-            Self::open_on(
-                stream,
-                office,
-                endpoint.database,
-                credentials.as_ref(),
-                has_resp3,
-            )
+            Self::open_on(stream, office, endpoint, (credentials, has_resp3))
         };
         match open_on(stream, office, endpoint.has_resp3).await {
             Ok(connection) => Ok(connection),
@@ -61,12 +57,12 @@ impl Connection {
     async fn open_on(
         stream: Box<dyn Stream>,
         office: Option<InOffice>,
-        database: i64,
-        credentials: Option<&Credentials>,
-        has_resp3: bool,
+        endpoint: &Endpoint,
+        (credentials, has_resp3): (Option<&Credentials>, bool),
     ) -> Result<Self, Failure> {
+        let database = endpoint.database;
         let mut wire = enter(stream, database, credentials, has_resp3).await?;
-        let facts = prepare(&mut wire, has_resp3).await?;
+        let facts = prepare(&mut wire, has_resp3, &endpoint.lacking).await?;
         let Some(office) = office else {
             let term = "".into();
             return Ok(Self { wire, facts, term });
@@ -166,7 +162,7 @@ pub(super) fn unasked(reply: &Value) -> Arc<str> {
 /// Loads the scripts, and asks who the server is and what it does with keys. A server that
 /// refuses still serves: a script goes out with its text when it is missing, and what it does
 /// not tell is not known.
-async fn prepare(wire: &mut Wire, has_pushes: bool) -> Result<Facts, Failure> {
+async fn prepare(wire: &mut Wire, has_pushes: bool, lacking: &Lacking) -> Result<Facts, Failure> {
     let mut commands = vec![
         words(["INFO", "server"]),
         words(["INFO", "memory"]),
@@ -182,11 +178,18 @@ async fn prepare(wire: &mut Wire, has_pushes: bool) -> Result<Facts, Failure> {
     let replication = info(answers.next())?;
     let uptime = field(&server, "uptime_in_seconds").and_then(|seconds| seconds.parse().ok());
     let keeps_all = keeps_all(answers.next());
+    let tells_changes = matches!(answers.next(), Some(Value::Okay)) && has_pushes;
+    let process = field(&server, "run_id").and_then(name);
+    lacking.set([
+        (Lack::Info, process.is_none()),
+        (Lack::Config, keeps_all.is_none()),
+        (Lack::Notices, !tells_changes),
+    ]);
     Ok(Facts {
-        server: field(&server, "run_id").and_then(name),
+        server: process,
         uptime: uptime.map(Duration::from_secs),
-        is_durable: keeps_all && was_never_a_replica(&replication),
-        tells_changes: matches!(answers.next(), Some(Value::Okay)) && has_pushes,
+        is_durable: keeps_all == Some(true) && was_never_a_replica(&replication),
+        tells_changes,
         evicts: field(&memory, "maxmemory_policy")
             .filter(|policy| policy != "noeviction")
             .filter(|_| field(&memory, "maxmemory").is_some_and(|limit| limit != "0"))
@@ -199,13 +202,14 @@ pub(super) fn is_passing(code: &str) -> bool {
     matches!(code, "BUSY" | "LOADING" | "MASTERDOWN" | "NOAUTH")
 }
 
-/// True if nothing that the server has answered can be lost in a crash.
-fn keeps_all(answer: Option<Value>) -> bool {
-    let settings: BTreeMap<String, String> = answer
-        .and_then(|settings| redis::from_redis_value(settings).ok())
-        .unwrap_or_default();
+/// True if nothing that the server has answered can be lost in a crash; `None` if it does not tell.
+fn keeps_all(answer: Option<Value>) -> Option<bool> {
+    let settings = redis::from_redis_value::<BTreeMap<String, String>>(answer?).ok()?;
     let is = |name: &str, value| settings.get(name).is_some_and(|set| set == value);
-    is("appendonly", "yes") && is("appendfsync", "always") && is("no-appendfsync-on-rewrite", "no")
+    let keeps = is("appendonly", "yes")
+        && is("appendfsync", "always")
+        && is("no-appendfsync-on-rewrite", "no");
+    settings.contains_key("appendonly").then_some(keeps)
 }
 
 /// True if its data are its own: a replica has the marker of its master, but may have missed what

@@ -11,7 +11,7 @@ use redis::{ConnectionAddr, ConnectionInfo, ProtocolVersion};
 use redlock_protocol::Instant;
 use tokio::task::JoinHandle;
 
-use super::reason::reason;
+use super::{lacking::Lacking, reason::reason};
 
 /// Everything that a connection to one server needs. Read and checked before the engine starts, so that
 /// nothing is read from disk on the engine's thread.
@@ -23,6 +23,8 @@ pub(crate) struct Endpoint {
     pub(crate) database: i64,
     pub(crate) has_resp3: bool,
     pub(crate) login: Login,
+    /// What the server refuses, for those who look after it.
+    pub(crate) lacking: Arc<Lacking>,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<TlsClient>,
 }
@@ -214,6 +216,7 @@ impl From<ConnectionInfo> for Endpoint {
             database: settings.db(),
             has_resp3: settings.protocol() != ProtocolVersion::RESP2,
             login: Login::Fixed(credentials),
+            lacking: Arc::default(),
             #[cfg(feature = "tls")]
             tls: None,
         }

@@ -13,6 +13,7 @@ mod faulty;
 mod guarded;
 mod info;
 mod inquiry;
+mod lacking;
 mod memory;
 mod reason;
 mod reply;
@@ -42,6 +43,7 @@ pub(crate) use self::{
     client_name::{ClientName, client_name},
     endpoint::{Endpoint, Login, Provider, Sentinels, address_text},
     inquiry::{inquire, read_clocks},
+    lacking::{Lack, Lacking},
     memory::Memory,
 };
 use self::{

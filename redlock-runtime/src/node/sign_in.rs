@@ -53,7 +53,10 @@ pub(super) async fn sign_in(
             None => words(["HELLO", "3"]),
         };
         if let Some(error) = refusal(wire, hello).await? {
-            return Err(match is_unknown_protocol(&error) {
+            // Valkey 9 does not even say what it does not know to those who have not signed in; `HELLO` with
+            // a password is never refused so.
+            let is_hidden = credentials.is_some() && error.code() == "NOAUTH";
+            return Err(match is_hidden || is_unknown_protocol(&error) {
                 true => Failure::WithoutResp3,
                 false => Failure::of(&without_secrets(&error, credentials)),
             });

@@ -10,6 +10,7 @@ pub(crate) enum Start {
     Embedded,
     EvenNumber,
     Incomplete,
+    Limited,
     Unverified,
     NoQuorum,
     Waiting,

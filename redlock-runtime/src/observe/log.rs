@@ -165,6 +165,7 @@ pub(crate) fn start(what: Start, text: &dyn Display) {
         Start::Incomplete => event!(WARN, "redlock.start.incomplete", {}, "redlock: {text}"),
         Start::Unverified => event!(WARN, "redlock.start.unverified", {}, "redlock: {text}"),
         Start::NoQuorum => event!(WARN, "redlock.start.no_quorum", {}, "redlock: {text}"),
+        Start::Limited => event!(INFO, "redlock.start.limited", {}, "redlock: {text}"),
         Start::Waiting => event!(INFO, "redlock.start.waiting", {}, "redlock: {text}"),
     }
 }

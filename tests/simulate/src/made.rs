@@ -14,8 +14,8 @@ pub(crate) struct Made {
     pub(crate) tag: Tag,
     /// Made after its owner's release had been here, or from an old copy: nobody will come for it.
     pub(crate) orphan: bool,
-    /// Put back, and not extended since.
-    pub(crate) is_put_back: bool,
+    /// Since when it counts for its owner: what is put back does not, until it is extended.
+    pub(crate) counts_since: Option<u64>,
 }
 
 /// What a script did, beyond its reply.
@@ -42,7 +42,7 @@ impl Parts {
             owner: None,
             tag: Tag::FOREIGN,
             orphan: false,
-            is_put_back: false,
+            counts_since: Some(0),
         }])
     }
 
@@ -65,12 +65,12 @@ impl Parts {
     }
 
     /// Takes in what a request has done, and whether something has gone that had expired. What it did to
-    /// others comes first.
+    /// others comes first. `now` is the node's time, and `at` is the world's.
     pub(crate) fn follow(
         &mut self,
         (before, after): (&[Key], &[Key]),
         (request, tag, reply): (&Request, Tag, &Reply),
-        now: Instant,
+        (now, at): (Instant, u64),
     ) -> (Effect, bool) {
         let of = |owner: Option<Owner>, among: &[Key]| {
             among.iter().find(|key| key.owner == owner).copied()
@@ -100,7 +100,7 @@ impl Parts {
                     owner: key.owner,
                     tag,
                     orphan: false,
-                    is_put_back: matches!(request, Request::PutBack { .. }),
+                    counts_since: (!matches!(request, Request::PutBack { .. })).then_some(at),
                 });
                 effects.push(Effect::Made);
             }
@@ -108,7 +108,7 @@ impl Parts {
         let owner = owner_of(request).map(|(_, owner)| owner);
         if let Reply::Extended { .. } = reply {
             for made in self.0.iter_mut().filter(|made| made.owner == owner) {
-                made.is_put_back = false;
+                made.counts_since.get_or_insert(at);
             }
         }
         let of_another = |effect: &&Effect| match effect {

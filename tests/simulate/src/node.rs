@@ -369,7 +369,7 @@ impl Node {
         }
         let made = &mut self.made[index];
         let did = (request, tag, &reply);
-        let (effect, has_expired) = made.follow((&before, &after), did, moment.now);
+        let (effect, has_expired) = made.follow((&before, &after), did, (moment.now, at));
         if has_expired {
             self.vanished.push(index);
         }

@@ -8,7 +8,11 @@ use std::{
     process::{Command, Stdio},
 };
 
-use super::{Clock, ServerBuilder, history::History, link::Link};
+use super::{
+    Clock, ServerBuilder,
+    history::History,
+    link::{self, Link},
+};
 use crate::{log::Log, process::Process};
 
 /// One life of a server, from start to kill.
@@ -90,6 +94,9 @@ fn command(builder: &ServerBuilder, port: u16, dir: &Path) -> Command {
         .args(["--notify-keyspace-events", "EA"]);
     if let Some(password) = &builder.password {
         command.args(["--requirepass", password]);
+    }
+    for hidden in &builder.hidden {
+        command.args(["--rename-command", hidden, &link::secret(hidden)]);
     }
     command.args(&builder.args);
     command

@@ -15,13 +15,20 @@ pub(super) const NAME: &str = "redlock-tests";
 /// A connection that is made when needed.
 pub(super) struct Link {
     client: Client,
+    hidden: Vec<String>,
     connection: Mutex<Option<Connection>>,
 }
 
+/// What a command is called that is hidden from others.
+pub(super) fn secret(command: &str) -> String {
+    format!("SECRET{command}")
+}
+
 impl Link {
-    pub(super) fn new(url: &str) -> Self {
+    pub(super) fn new(url: &str, hidden: &[String]) -> Self {
         Self {
             client: Client::open(url).expect("the URL of a server is valid"),
+            hidden: hidden.to_vec(),
             connection: Mutex::new(None),
         }
     }
@@ -32,10 +39,8 @@ impl Link {
             Some(connection) => connection,
             None => self.connect()?,
         };
-        let mut command = redis::Cmd::new();
-        for word in words {
-            command.arg(word);
-        }
+        let mut command = self.command(words);
+        command.arg(&words[1..]);
         let answer = command.query(&mut connection);
         // After a timeout the answer may still come, and must not be taken for that of the next.
         if connection.is_open() && !answer.as_ref().is_err_and(redis::RedisError::is_timeout) {
@@ -48,10 +53,17 @@ impl Link {
     pub(super) fn connect(&self) -> RedisResult<Connection> {
         let mut connection = self.client.get_connection_with_timeout(PATIENCE)?;
         connection.set_read_timeout(Some(PATIENCE))?;
-        redis::cmd("CLIENT")
+        self.command(&["CLIENT"])
             .arg(&["SETNAME", NAME])
             .query::<()>(&mut connection)?;
         Ok(connection)
+    }
+
+    fn command(&self, words: &[&str]) -> redis::Cmd {
+        match self.hidden.iter().any(|hidden| hidden == words[0]) {
+            true => redis::cmd(&secret(words[0])),
+            false => redis::cmd(words[0]),
+        }
     }
 
     /// Closes the connection, so that the next command makes one to the server as it is then.

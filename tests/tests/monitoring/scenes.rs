@@ -126,12 +126,17 @@ async fn clock_ahead(heard: &Heard) {
 }
 
 async fn mistakes_at_the_start(heard: &Heard) {
-    let cluster = Cluster::start(4);
+    let without_config = Server::builder().hide(["CONFIG"]);
+    let cluster = Cluster::start_with(4, &without_config);
     cluster[3].kill();
     let _even = unhurried(cluster.urls()).build().await.unwrap();
     heard.until("redlock.start.even_number", "4 nodes").await;
     heard
         .until("redlock.start.incomplete", "3 of 4 nodes vote")
+        .await;
+
+    heard
+        .until("redlock.start.limited", "does not allow `CONFIG GET`")
         .await;
 
     let nobody = Port::reserve();

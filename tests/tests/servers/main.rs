@@ -22,6 +22,7 @@ mod inspect;
 mod late;
 mod lease;
 mod loss_alarm;
+mod managed;
 mod memory_loss;
 mod other_library;
 mod permits;

@@ -14,7 +14,6 @@ use crate::{
     rules::{
         quorum,
         token::{Token, apart_from_others, split_slot},
-        validity::LockParams,
     },
     time::Instant,
 };
@@ -46,7 +45,10 @@ pub(super) struct Claim {
 struct Extension {
     round: RoundId,
     started: Instant,
-    params: LockParams,
+    lease: Duration,
+    guard_band: Duration,
+    /// How long the key was to live at the least.
+    key_ttl: Duration,
     /// For how long the key was to live if it was written.
     lives: Duration,
 }
@@ -54,7 +56,7 @@ struct Extension {
 impl Extension {
     /// A node on which the key had so much `remaining` has written it.
     fn is_written(&self, remaining: Option<Duration>) -> bool {
-        remaining.is_none_or(|remaining| remaining < self.params.key_ttl())
+        remaining.is_none_or(|remaining| remaining < self.key_ttl)
     }
 }
 
@@ -66,10 +68,10 @@ struct Place {
     /// The last request that can have made the key, and whether nothing was there before.
     asked: RequestId,
     was_absent: bool,
-    /// When the node was asked for its vote, and how long the key was to live.
-    acquire: Option<(Instant, Duration)>,
     /// When the key was written last, at the earliest, and how long it was to live then.
     written: Option<(Instant, Duration)>,
+    /// The node has said that it was written. Before that, it was asked to.
+    is_written: bool,
     lead: Lead,
     reads: Reads,
 }
@@ -138,7 +140,8 @@ impl Claim {
         now: Instant,
     ) {
         self.on_asked(node, request, ttl);
-        self.places[node.0].acquire = Some((now, ttl));
+        let place = &mut self.places[node.0];
+        (place.written, place.is_written) = (Some((now, ttl)), false);
     }
 
     /// A round begins that lets the key live for longer.
@@ -150,7 +153,9 @@ impl Claim {
         self.extension = Some(Extension {
             round: round.id,
             started: round.started,
-            params,
+            lease: params.lease,
+            guard_band: params.guard_band,
+            key_ttl: params.key_ttl(),
             lives,
         });
     }
@@ -210,8 +215,7 @@ impl Claim {
     }
 
     fn on_granted(&mut self, node: NodeId) {
-        let place = &mut self.places[node.0];
-        place.written = place.acquire;
+        self.places[node.0].is_written = true;
         self.on_known(node);
     }
 
@@ -282,16 +286,18 @@ impl Claim {
         let is_it = |one: &Extension| ask == Ask::Extend(one.round, self.owner);
         let extension = self.extension.filter(is_it)?;
         let place = &mut self.places[node.0];
-        let before = place.written;
+        let before = place.written.filter(|_| place.is_written);
         let is_written = extension.is_written(remaining);
         if is_written {
             place.written = Some((extension.started, extension.lives));
+            place.is_written = true;
         }
         let ((written, lived), remaining) = before.zip(remaining)?;
         let elapsed = now.since(written);
         let expected = lived.saturating_sub(elapsed + elapsed / DRIFT + ROUNDING);
         let gain = expected.saturating_sub(remaining);
-        place.lead.add(gain, is_written, &extension.params, now)
+        let bounds = (extension.lease, extension.guard_band);
+        place.lead.add(gain, is_written, bounds, now)
     }
 }
 

@@ -41,7 +41,8 @@ impl Waiter {
 /// All behind the front. Each can leave cheaply from anywhere.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    waiting: BTreeMap<u64, Waiter>,
+    /// In boxes: a tree is half empty, since its keys come in order.
+    waiting: BTreeMap<u64, Box<Waiter>>,
     places: BTreeMap<SectionId, u64>,
     ends: BTreeSet<(Instant, u64)>,
     joined: u64,
@@ -58,7 +59,7 @@ impl Queue {
         self.impatient += usize::from(waiter.params.wait.is_zero());
         self.places.insert(waiter.section, self.joined);
         self.ends.insert((waiter.wait_until, self.joined));
-        self.waiting.insert(self.joined, waiter);
+        self.waiting.insert(self.joined, Box::new(waiter));
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -71,7 +72,7 @@ impl Queue {
     }
 
     pub(super) fn first(&self) -> Option<&Waiter> {
-        self.waiting.first_key_value().map(|(_, waiter)| waiter)
+        self.waiting.first_key_value().map(|(_, waiter)| &**waiter)
     }
 
     pub(super) fn sections(&self) -> impl Iterator<Item = SectionId> {
@@ -112,7 +113,7 @@ impl Queue {
     }
 
     fn take(&mut self, place: u64) -> Option<Waiter> {
-        let waiter = self.waiting.remove(&place)?;
+        let waiter = *self.waiting.remove(&place)?;
         self.exclusive -= usize::from(waiter.is_exclusive());
         self.impatient -= usize::from(waiter.params.wait.is_zero());
         self.places.remove(&waiter.section);

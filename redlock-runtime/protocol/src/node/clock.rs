@@ -11,39 +11,31 @@
 
 use std::time::Duration;
 
-use crate::{rules::validity::LockParams, time::Instant};
+use crate::time::Instant;
 
 /// By how much a node's clock has gained on ours within one lease of one lock, at the least.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lead {
-    /// Up to when the key was written last.
-    before: Duration,
-    /// When that was nothing.
-    since: Option<Instant>,
+    /// When it was nothing, and what it was when the key was written last.
+    before: Option<(Instant, Duration)>,
 }
 
 impl Lead {
     /// Takes in by how much it has gained since the key was written last, and whether it has been
-    /// written now. Returns the sum, if it is more than any lease can absorb.
+    /// written now. Returns the sum, if it is more than a lease with this guard band can absorb.
     pub(crate) fn add(
         &mut self,
         gain: Duration,
         is_written: bool,
-        params: &LockParams,
+        (lease, guard_band): (Duration, Duration),
         now: Instant,
     ) -> Option<Duration> {
-        let is_old = |since| now.since(since) > params.lease;
-        if self.since.is_none_or(is_old) {
-            *self = Self {
-                before: Duration::ZERO,
-                since: Some(now),
-            };
-        }
-        let by = self.before + gain;
-        if is_written {
-            self.before = by;
-        }
-        (by > params.guard_band).then_some(by)
+        let young = self.before.filter(|(since, _)| now.since(*since) <= lease);
+        let (since, before) = young.unwrap_or((now, Duration::ZERO));
+        let by = before + gain;
+        let kept = if is_written { by } else { before };
+        self.before = Some((since, kept));
+        (by > guard_band).then_some(by)
     }
 }
 
@@ -51,9 +43,7 @@ impl Lead {
 mod tests {
     use super::*;
 
-    fn params() -> LockParams {
-        LockParams::of(Duration::from_secs(6))
-    }
+    const BOUNDS: (Duration, Duration) = (Duration::from_secs(6), gain(600));
 
     fn at(millis: u64) -> Instant {
         Instant::from_nanos(0).after(Duration::from_millis(millis))
@@ -66,17 +56,16 @@ mod tests {
     #[test]
     fn one_step_within_the_guard_band_is_no_reason_for_suspicion() {
         let mut lead = Lead::default();
-        assert_eq!(params().guard_band, gain(600));
-        assert_eq!(lead.add(gain(600), true, &params(), at(2_000)), None);
-        assert_eq!(lead.add(gain(0), true, &params(), at(4_000)), None);
+        assert_eq!(lead.add(gain(600), true, BOUNDS, at(2_000)), None);
+        assert_eq!(lead.add(gain(0), true, BOUNDS, at(4_000)), None);
     }
 
     #[test]
     fn gains_that_add_up_to_more_than_the_guard_band_within_a_lease_are() {
         let mut lead = Lead::default();
-        assert_eq!(lead.add(gain(400), true, &params(), at(2_000)), None);
+        assert_eq!(lead.add(gain(400), true, BOUNDS, at(2_000)), None);
         assert_eq!(
-            lead.add(gain(400), true, &params(), at(4_000)),
+            lead.add(gain(400), true, BOUNDS, at(4_000)),
             Some(gain(800))
         );
     }
@@ -84,14 +73,14 @@ mod tests {
     #[test]
     fn what_is_seen_twice_is_gained_once() {
         let mut lead = Lead::default();
-        assert_eq!(lead.add(gain(400), false, &params(), at(2_000)), None);
-        assert_eq!(lead.add(gain(400), false, &params(), at(2_010)), None);
+        assert_eq!(lead.add(gain(400), false, BOUNDS, at(2_000)), None);
+        assert_eq!(lead.add(gain(400), false, BOUNDS, at(2_010)), None);
     }
 
     #[test]
     fn what_was_gained_more_than_a_lease_ago_is_forgotten() {
         let mut lead = Lead::default();
-        assert_eq!(lead.add(gain(400), true, &params(), at(2_000)), None);
-        assert_eq!(lead.add(gain(400), true, &params(), at(8_001)), None);
+        assert_eq!(lead.add(gain(400), true, BOUNDS, at(2_000)), None);
+        assert_eq!(lead.add(gain(400), true, BOUNDS, at(8_001)), None);
     }
 }

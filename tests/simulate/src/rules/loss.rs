@@ -111,9 +111,13 @@ impl World {
             };
             return self.agenda.at(by, check);
         }
+        // There may have been a majority in between; for what has vanished since, there is a check.
+        let has_changed = task
+            .keys()
+            .any(|(key, _)| self.traffic[key].vanished > since);
         let is_over = one.clock.read(self.now) >= deadline.as_nanos();
         let tells = self.nodes.iter().all(|node| node.tells_changes);
-        if task.section != section || is_over || !tells {
+        if task.section != section || has_changed || is_over || !tells {
             return;
         }
         let before = since.saturating_sub(10 * self.round_trip(client) + 10 * MILLI);
@@ -152,9 +156,10 @@ impl World {
         };
         let kept = |node: &crate::node::Node, (key, owner): (usize, Option<Owner>)| {
             let part = node.part(key, owner, self.now);
-            // What was put back counts once it has been extended.
+            // The holder counts what was put back once it has heard that it was extended.
             let made = node.made(key).get(owner);
-            let counts = made.is_some_and(|made| !made.is_put_back);
+            let counts_since = made.and_then(|made| made.counts_since);
+            let counts = counts_since.is_some_and(|at| at + self.round_trip(client) <= self.now);
             counts && node.lost_at < since && part.is_some()
         };
         let keeping = |held| self.nodes.iter().filter(|node| kept(node, held)).count();

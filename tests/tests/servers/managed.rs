@@ -1,0 +1,107 @@
+//! Servers that lack commands, as those of hosting services do: they are nodes all the same, and say what is
+//! lost.
+
+use std::time::Duration;
+
+use crate::common::{await_quarantine, await_state, await_up};
+use redlock_runtime::{Limitation, LockError, Redlock, Release};
+use redlock_tests::{Cluster, PATIENCE, Server};
+
+/// Of a lease whose quarantine a test can wait for.
+const BRIEF: Duration = Duration::from_secs(2);
+
+#[tokio::test]
+async fn nothing_is_missing_on_a_server_that_allows_all() {
+    serve(&[], &[], "3").await;
+}
+
+#[tokio::test]
+async fn servers_without_config_are_quarantined_after_a_restart_and_say_so() {
+    serve(&["CONFIG"], &[Limitation::DurabilityUnknown], "3").await;
+}
+
+#[tokio::test]
+async fn servers_without_info_do_not_show_restarts_and_say_so() {
+    serve(&["INFO"], &[Limitation::RestartsUnseen], "3").await;
+}
+
+#[tokio::test]
+async fn servers_without_script_are_sent_the_text_of_each() {
+    serve(&["SCRIPT"], &[], "3").await;
+}
+
+#[tokio::test]
+async fn servers_that_know_resp2_alone_notify_nobody_and_say_so() {
+    serve(&["HELLO"], &[Limitation::NoNotices], "2").await;
+}
+
+#[tokio::test]
+async fn servers_without_client_and_config_as_a_service_has_them() {
+    let limitations = [Limitation::DurabilityUnknown, Limitation::NoNotices];
+    serve(&["CLIENT", "CONFIG"], &limitations, "3").await;
+}
+
+#[tokio::test]
+async fn servers_with_nothing_but_what_is_needed() {
+    let hidden = ["CLIENT", "CONFIG", "HELLO", "INFO", "SCRIPT", "MGET"];
+    let limitations = [
+        Limitation::RestartsUnseen,
+        Limitation::DurabilityUnknown,
+        Limitation::NoNotices,
+    ];
+    serve(&hidden, &limitations, "2").await;
+}
+
+/// Everything that a caller may ask for works, and what is lost is said.
+async fn serve(hidden: &[&str], limitations: &[Limitation], resp: &str) {
+    let settings = Server::builder()
+        .password("secret")
+        .hide(hidden.iter().copied());
+    let cluster = Cluster::start_with(3, &settings);
+    let (one, two) = (connect(&cluster).await, connect(&cluster).await);
+    for node in one.nodes() {
+        assert_eq!(node.limitations(), limitations, "without {hidden:?}");
+    }
+    for client in cluster[0].clients() {
+        // Redis 7.0 is the first to tell.
+        assert_eq!(client.get("resp").map_or(resp, |it| it), resp);
+    }
+
+    let guard = one.lock("k").acquire().await.unwrap();
+    let token = guard.fencing_token().unwrap();
+    let contended = two.lock("k").try_acquire().await;
+    assert!(matches!(contended, Err(LockError::Contended(_))));
+    let waiting = tokio::spawn(two.lock("k").wait(PATIENCE).acquire());
+    guard.extend().await.unwrap();
+    assert_eq!(guard.release().await, Release::Released);
+    let next = waiting.await.unwrap().unwrap();
+    assert!(next.fencing_token().unwrap() > token);
+    assert_eq!(next.release().await, Release::Released);
+    let fair = one.lock("fair").fair().acquire().await.unwrap();
+    assert_eq!(fair.release().await, Release::Released);
+    let shared = one.lock("shared").shared().acquire().await.unwrap();
+    drop(two.lock("shared").shared().acquire().await.unwrap());
+    assert_eq!(shared.release().await, Release::Released);
+    let several = one.lock_all(["a", "b"]).acquire().await.unwrap();
+    assert_eq!(several.release().await, Release::Released);
+
+    // Without persistence, each restart is seen.
+    cluster[1].restart();
+    await_quarantine(&one, 1).await;
+    await_state("a vote", || one.nodes()[1].is_up()).await;
+    assert_eq!(one.nodes()[1].limitations(), limitations);
+    drop(one.lock("k").acquire().await.unwrap());
+}
+
+/// All nodes vote.
+async fn connect(cluster: &Cluster) -> Redlock {
+    let redlock = Redlock::builder()
+        .nodes(cluster.urls())
+        .expire(BRIEF)
+        .max_lease(BRIEF)
+        .guard_band(BRIEF / 4)
+        .node_timeout(BRIEF / 2);
+    let redlock = redlock.build().await.unwrap();
+    await_up(&redlock).await;
+    redlock
+}
