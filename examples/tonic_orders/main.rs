@@ -27,6 +27,7 @@ use self::proto::{
 /// Made of `orders.proto`.
 #[allow(
     missing_docs,
+    clippy::clone_on_ref_ptr,
     unreachable_pub,
     unused_qualifications,
     reason = "it is generated"

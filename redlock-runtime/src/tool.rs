@@ -33,10 +33,10 @@ impl Servers {
         credentials: Option<Credentials>,
         timeout: Duration,
     ) -> Result<Self, ConfigError> {
-        let access = Access {
-            login: credentials.map(|credentials| Login::Fixed(Some(credentials))),
-            ..Access::default()
-        };
+        let mut access = Access::default();
+        if credentials.is_some() {
+            access.login = Some(Login::Fixed(credentials));
+        }
         let (nodes, problems) = parse_nodes(urls, true, &access);
         ConfigError::unless_empty(problems)?;
         Ok(Self { nodes, timeout })

@@ -71,7 +71,7 @@ async fn all_readers_lose_a_key_that_is_deleted_and_none_joins_another_client() 
     let refused = report.clone().acquire().await;
     assert!(matches!(refused, Err(LockError::Contended(_))));
     drop(elsewhere);
-    report.acquire().await.unwrap();
+    drop(report.acquire().await.unwrap());
 }
 
 #[tokio::test(start_paused = true)]

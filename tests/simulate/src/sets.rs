@@ -55,7 +55,9 @@ impl Task {
 impl World {
     /// The keys beside this one that a caller asks for with it.
     pub(crate) fn draw_others(&mut self, key: usize) -> Vec<(usize, Option<Owner>)> {
-        let drawn = self.phase != Phase::Storm && self.random.chance(self.plan.habits.sets);
+        let sets = self.plan.habits.sets;
+        // Histories without them take the course that they took before there were any.
+        let drawn = sets > 0 && self.phase != Phase::Storm && self.random.chance(sets);
         let mut others: Vec<usize> = (0..self.plan.fleet.keys).filter(|&it| it != key).collect();
         if !drawn || others.is_empty() {
             return Vec::new();

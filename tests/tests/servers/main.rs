@@ -24,6 +24,7 @@ mod lease;
 mod loss_alarm;
 mod managed;
 mod memory_loss;
+mod other_library;
 mod permits;
 mod regressions;
 mod replacing;

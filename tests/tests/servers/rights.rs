@@ -83,8 +83,10 @@ impl<'a> User<'a> {
 
     /// What the servers have refused, in scripts, too.
     fn refusals(&self) -> Vec<String> {
-        let log =
-            |node: &Server| node.query::<Vec<BTreeMap<String, redis::Value>>>(&["ACL", "LOG"]);
+        // Without a number it is the last ten of all users.
+        let log = |node: &Server| {
+            node.query::<Vec<BTreeMap<String, redis::Value>>>(&["ACL", "LOG", "1000"])
+        };
         let entries = self.cluster.iter().flat_map(log);
         let entries = entries.map(|mut entry| {
             let mut field = |name| entry.remove(name).map(redis::from_redis_value::<String>);

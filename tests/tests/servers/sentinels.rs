@@ -108,7 +108,8 @@ async fn a_new_master_is_used_only_after_the_old_one_has_been_left_by_those_who_
     .await;
     let asked = set.master.count("evalsha");
     for lock in 0..5 {
-        drop(old.lock(format!("{lock}")).acquire().await.unwrap());
+        // On a busy machine it may come to nothing; what counts is whom it asks.
+        drop(old.lock(format!("{lock}")).acquire().await);
     }
     assert_eq!(set.master.count("evalsha"), asked, "both are in use");
     await_state("an end", || !old.nodes()[2].is_up()).await;
