@@ -9,8 +9,9 @@ use crate::{cluster, output, start, text};
 /// Says that it runs, and goes on until its input ends.
 const SAYS: &str = "echo runs; cat";
 
-/// Says that it runs and that it is asked to end, and does.
-const OBEYS: &str = "trap 'echo asked; exit 9' TERM; echo runs; sleep 1000 & wait";
+/// Says that it runs and that it is asked to end, and does. Without a child, which could come to be while the
+/// signal does, and miss it.
+const OBEYS: &str = "trap 'echo asked; exit 9' TERM; echo runs; read line";
 
 /// Says that it runs, and does not let itself be asked to end.
 const STUBBORN: &str = "trap '' TERM; echo runs; sleep 1000";
