@@ -80,9 +80,7 @@ impl Caller {
             late: params.renew.map(|every| slack(every) / 2),
         }
     }
-}
 
-impl Caller {
     fn seen(&self) -> Seen {
         Seen {
             status: Arc::clone(&self.status),
