@@ -22,6 +22,7 @@
 //! if a mutant is not found that can be.
 
 mod fair;
+mod known;
 mod quarantine;
 mod search;
 mod sharing;
@@ -32,6 +33,7 @@ mod words;
 
 use std::{env, process::ExitCode, time::Instant};
 
+use search::Found;
 use trial::{Expected, Trial};
 
 fn main() -> ExitCode {
@@ -67,21 +69,17 @@ fn mutants() -> Vec<Trial> {
 /// Everything; the last line is the sum of it.
 fn run(with_mutants: bool) -> ExitCode {
     let began = Instant::now();
-    let courses = courses();
-    let (mut states, mut wrong, mut survivors) = (0, 0, 0);
-    for course in &courses {
-        let found = course.run();
-        states += found.states;
-        wrong += usize::from(!course.is_as_expected(&found));
-    }
-    let mutants = if with_mutants { mutants() } else { Vec::new() };
-    for mutant in &mutants {
-        let found = mutant.run();
-        survivors += usize::from(!mutant.is_as_expected(&found));
-    }
+    let courses = trial::run_all(courses());
+    let mutants = trial::run_all(if with_mutants { mutants() } else { Vec::new() });
+    let unexpected = |trials: &[(Trial, Found)]| {
+        let as_expected = |(trial, found): &&(Trial, Found)| trial.is_as_expected(found);
+        trials.len() - trials.iter().filter(as_expected).count()
+    };
+    let (wrong, survivors) = (unexpected(&courses), unexpected(&mutants));
+    let states: usize = courses.iter().map(|(_, found)| found.states).sum();
     let excused = mutants
         .iter()
-        .filter(|mutant| matches!(mutant.expected, Expected::Survives(_)))
+        .filter(|(mutant, _)| matches!(mutant.expected, Expected::Survives(_)))
         .count();
     println!(
         "{{\"courses\":{},\"states\":{states},\"wrong\":{wrong},\"mutants\":{},\"excused\":{excused},\"survivors\":{survivors},\"seconds\":{:.1}}}",
