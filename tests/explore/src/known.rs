@@ -69,9 +69,9 @@ mod tests {
     #[test]
     fn each_is_new_once_though_many_have_the_same_place() {
         let mut known = Known::default();
-        let all = || (0..5_000_u128).map(|number| number << 64 | number % 7);
+        let all = || (0..5_000_u128).map(|number| (number << 64) | (number % 7));
         assert!(all().skip(1).all(|fingerprint| known.insert(fingerprint)));
-        assert!(!all().any(|fingerprint| known.insert(fingerprint.max(1 << 64 | 1))));
+        assert!(!all().any(|fingerprint| known.insert(fingerprint.max((1 << 64) | 1))));
         assert_eq!(known.len, 4_999);
     }
 }
