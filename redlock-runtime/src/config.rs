@@ -1,5 +1,6 @@
 //! Every rule for what may be configured, for a node set and for one lock.
 
+mod duration;
 mod error;
 mod nodes;
 mod options;
@@ -16,6 +17,7 @@ use std::{sync::Arc, time::Duration};
 
 use redlock_protocol::{LockParams, Mode};
 
+pub(crate) use self::duration::parse_duration;
 #[cfg(feature = "test-util")]
 pub(crate) use self::nodes::count_problem;
 pub(crate) use self::nodes::{Access, Node, parse_nodes};
