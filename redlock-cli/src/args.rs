@@ -216,6 +216,7 @@ impl ServerArgs {
     }
 
     /// To lock.
+    #[cfg(unix)]
     pub(crate) fn builder(&self) -> Builder {
         let builder = Redlock::builder()
             .nodes(urls(&self.nodes))

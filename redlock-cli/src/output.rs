@@ -13,8 +13,10 @@ pub(crate) const UNAVAILABLE: u8 = 69;
 /// Something failed that is neither the servers' fault nor the caller's.
 pub(crate) const INTERNAL: u8 = 70;
 /// Another client has the lock.
+#[cfg(unix)]
 pub(crate) const HELD: u8 = 75;
 /// The lock was lost, or its time was up, and the command was ended.
+#[cfg(unix)]
 pub(crate) const LOST: u8 = 76;
 /// The node set is described wrongly, or the servers refuse it.
 pub(crate) const CONFIG: u8 = 78;

@@ -41,7 +41,7 @@ impl Section {
         shared: Result<Arc<Shared>, LockError>,
         keys: Keys,
         options: Options,
-        info: Option<&'static SectionInfo>,
+        (name, info): (Option<&'static str>, Option<&'static SectionInfo>),
     ) -> Self {
         let mut keys = keys;
         let shared = shared.and_then(|shared| {
@@ -63,7 +63,6 @@ impl Section {
                 Renew::Never => Some(options.expire.unwrap_or(shared.settings.expire)),
                 Renew::Default | Renew::Every(_) => None,
             };
-            let name = info.map(SectionInfo::name);
             let subject = Subject::new(name, &key);
             let mut asked = Asked {
                 section: shared.engine.new_section(),
