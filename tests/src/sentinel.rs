@@ -41,7 +41,7 @@ impl Sentinel {
         let settings = format!(
             "sentinel monitor {name} 127.0.0.1 {port} 2\n\
              sentinel down-after-milliseconds {name} 500\n\
-             sentinel failover-timeout {name} 5000\n"
+             sentinel failover-timeout {name} 2000\n"
         );
         [(); 3].map(|()| Self::start_with(&settings))
     }
