@@ -62,9 +62,9 @@ pub(crate) struct Key {
     stand_back_until: Option<Instant>,
     /// The owner that held the lock when all nodes were asked last.
     holder: Option<Option<Owner>>,
-    /// The nodes that refused when all were asked last and the time before, and for whom. Not those
-    /// of attempts that end a split.
-    refused: [Vec<(NodeId, Option<Owner>)>; 2],
+    /// The nodes that refused when all were asked last, for whom, and since when they have done so. Not
+    /// those of attempts that end a split.
+    refused: Vec<(NodeId, Option<Owner>, Instant)>,
     /// Sections that are over and have not let go yet. Nothing of theirs is released before.
     stuck: Vec<Stuck>,
     releases: Releases,
@@ -96,7 +96,7 @@ impl Key {
             order: TurnOrder::default(),
             stand_back_until: None,
             holder: None,
-            refused: Default::default(),
+            refused: Vec::new(),
             stuck: Vec::new(),
             releases: Releases::default(),
             last_refusal: Refusal::CONTENDED,
@@ -240,7 +240,11 @@ impl Key {
                     round.on_reply(node, reply, lead, claim, cx);
                 }
             }
-            Ask::PutBack(_) if reply == Ok(Reply::PutBack) => self.watch(node, cx),
+            Ask::PutBack(owner) if reply == Ok(Reply::PutBack) => {
+                if let Some(claim) = self.claim_of(owner) {
+                    claim.watch(node, cx);
+                }
+            }
             Ask::PutBack(_) => {}
             Ask::Watch(owner) => {
                 if let Some(claim) = self.claim_of(owner) {
@@ -282,6 +286,9 @@ impl Key {
             round.on_settled(node, claim, cx);
         }
         if !cx.nodes.is_up(node) {
+            if let Front::Held(held) = &mut self.front {
+                held.shore_up(cx);
+            }
             return;
         }
         match &mut self.front {

@@ -107,10 +107,9 @@ impl Releases {
         self.open.is_empty()
     }
 
-    /// Nodes are still to delete the key of this owner.
-    pub(super) fn deletes(&self, owner: Owner) -> bool {
-        let open = self.open.get(&owner);
-        open.is_some_and(|open| open.keep_until.is_none())
+    /// Nodes are still to be told of the release of this owner.
+    pub(super) fn are_owed(&self, owner: Owner) -> bool {
+        self.open.contains_key(&owner)
     }
 
     pub(super) const fn next_due(&self) -> Option<Instant> {
