@@ -430,8 +430,6 @@ impl World {
 
     /// Ends a section in whatever stage it is.
     pub(crate) fn let_go(&mut self, client: usize, task: usize, report: bool) {
-        // What is said of several keys is not looked at.
-        let report = report && !self.clients[client].tasks[task].is_of_several();
         let now = self.clients[client].clock.read(self.now);
         let one = &self.clients[client].tasks[task];
         let (key, section) = (one.key, one.section);
@@ -446,8 +444,10 @@ impl World {
         let kept = self.carriers(client, section);
         let one = &mut self.clients[client].tasks[task];
         one.kept = kept;
-        if let Some(owner) = one.owner.filter(|_| over == Over::No && report) {
-            self.checker.end(client, section, owner);
+        if over == Over::No && report {
+            for owner in one.keys().filter_map(|(_, owner)| owner) {
+                self.checker.end(client, section, owner);
+            }
         }
         one.read = None;
         one.stage = if report {
