@@ -10,6 +10,8 @@ mod server_url;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(feature = "tls")]
+mod tls_files;
+#[cfg(feature = "tls")]
 mod tls_nodes;
 
 use std::{sync::Arc, time::Duration};

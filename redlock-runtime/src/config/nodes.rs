@@ -203,7 +203,9 @@ impl<'a> Parser<'a> {
     fn tls_endpoint(&mut self, url: &Url) -> Result<Endpoint, String> {
         check_host(url)?;
         check_rest(url, &[&["protocol"], TLS_PARAMETERS].concat())?;
-        let tls = self.clients.client(url)?;
+        let tls = self
+            .clients
+            .client(url, &[url.host_str().unwrap_or_default()])?;
         // The driver knows as much of the URL without TLS, which is not its part here.
         let mut plain = url.clone();
         let _ = plain.set_scheme("redis");

@@ -113,7 +113,7 @@ async fn connect(endpoint: &Endpoint) -> Result<(Box<dyn Stream>, Option<InOffic
         return Ok((stream.map_err(|error| reason(&error))?, None));
     };
     let (office, watch) = sentinels.find().await?;
-    let stream = stream::to(&office.master.address).await;
+    let stream = stream::to(endpoint, &office.master.address).await;
     let stream = stream.map_err(|error| reason(&format_args!("{}: {error}", office.master)))?;
     Ok((Box::new(Guarded::new(stream, watch)), Some(office)))
 }

@@ -11,10 +11,11 @@ use redis::{ConnectionAddr, ConnectionInfo, ProtocolVersion};
 use redlock_protocol::Instant;
 use tokio::task::JoinHandle;
 
+#[cfg(feature = "tls")]
+use super::tls::TlsClient;
 use super::{lacking::Lacking, reason::reason};
 
-/// Everything that a connection to one server needs. Read and checked before the engine starts, so that
-/// nothing is read from disk on the engine's thread.
+/// Everything that a connection to one server needs. Checked before the engine starts.
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
     pub(crate) address: ConnectionAddr,
@@ -45,17 +46,6 @@ pub(crate) struct Sentinels {
 pub(super) struct Master {
     pub(super) address: ConnectionAddr,
     pub(super) epoch: u64,
-}
-
-/// What a TLS connection to one server needs.
-#[cfg(feature = "tls")]
-#[derive(Clone)]
-pub(crate) struct TlsClient {
-    pub(crate) config: Arc<rustls::ClientConfig>,
-    /// What the certificate must be for, and what the server is told to whom the client wants to speak.
-    pub(crate) name: rustls::pki_types::ServerName<'static>,
-    /// Any certificate is accepted.
-    pub(crate) is_insecure: bool,
 }
 
 /// Where user and password come from.
@@ -220,15 +210,6 @@ impl From<ConnectionInfo> for Endpoint {
             #[cfg(feature = "tls")]
             tls: None,
         }
-    }
-}
-
-#[cfg(feature = "tls")]
-impl fmt::Debug for TlsClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TlsClient")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
     }
 }
 

@@ -24,6 +24,8 @@ mod sign_in;
 mod stream;
 #[cfg(all(test, unix))]
 mod tests;
+#[cfg(feature = "tls")]
+mod tls;
 mod wire;
 
 use std::{
@@ -35,10 +37,10 @@ use std::{
 use futures_util::{FutureExt, future::BoxFuture};
 use redlock_protocol::{ConnectionId, Event, Instant, NodeId, Order, model::Key};
 
-#[cfg(feature = "tls")]
-pub(crate) use self::endpoint::TlsClient;
 #[cfg(feature = "test-util")]
 pub(crate) use self::faulty::{Behavior, Faulty, FaultyLink};
+#[cfg(feature = "tls")]
+pub(crate) use self::tls::{TlsClient, TlsConfig, server_name};
 pub(crate) use self::{
     client_name::{ClientName, client_name},
     endpoint::{Endpoint, Login, Provider, Sentinels, address_text},

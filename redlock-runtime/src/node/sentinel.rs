@@ -141,7 +141,7 @@ impl Sentinels {
 }
 
 async fn connect(address: &ConnectionAddr, login: Option<&Credentials>) -> Result<Wire, Arc<str>> {
-    let stream = stream::to(address).await;
+    let stream = stream::plainly(address).await;
     let mut wire = Wire::new(stream.map_err(|error| reason(&error))?);
     sign_in::sign_in_plainly(&mut wire, login).await?;
     Ok(wire)
