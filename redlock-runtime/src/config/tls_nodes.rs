@@ -59,11 +59,11 @@ impl<'a> Clients<'a> {
     pub(super) fn client(
         &mut self,
         url: &Url,
-        hosts: &[&str],
+        hosts: &[String],
     ) -> Result<Option<TlsClient>, String> {
         let tls = tls_of(url)?.or(self.of_all);
         let name = tls.name().map(server_name);
-        let of_host = |host: &&str| server_name(host.trim_matches(['[', ']'])).is_some();
+        let of_host = |host: &String| server_name(host.trim_matches(['[', ']'])).is_some();
         if name == Some(None) || name.is_none() && !hosts.iter().all(of_host) {
             return Err(
                 "no certificate can be for the server's name; write the name that it is for, as in \
