@@ -284,8 +284,11 @@ impl fmt::Display for NodeState {
 /// What to do about a server that rejects commands, by its error message.
 pub(crate) fn remedy(message: &str) -> Option<&'static str> {
     let is = |codes: &[&str]| codes.iter().any(|code| message.contains(code));
-    if is(&["CLUSTERDOWN", "CROSSSLOT", "MOVED"]) {
-        Some("nodes of a Redis Cluster cannot be used, only servers with `cluster-enabled no`")
+    if is(&["CROSSSLOT", "MOVED"]) {
+        Some(
+            "a server of a Redis Cluster is no node by itself: write the cluster as \
+             `redis+cluster://c1,c2,c3` in its place",
+        )
     } else if is(&["unknown command"]) {
         Some(
             "it may be a Sentinel: write its master as `redis+sentinel://s1,s2,s3/name` in its place",

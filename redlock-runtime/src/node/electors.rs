@@ -78,7 +78,12 @@ impl Electors {
     ) -> Result<(InOffice, Watch), Arc<str>> {
         let asked = clock::now();
         let mut doors: Vec<_> = self.seeds.iter().map(Door::seed).collect();
-        let master = self.agree(&mut doors, endpoint, true).await?;
+        let least = match self.office {
+            Office::Master(_) => self.seeds.len(),
+            // One of them that has another name is listed once more.
+            Office::Slot(_) => 1,
+        };
+        let (master, count) = self.agree(&mut doors, endpoint, (least, true)).await?;
         let now = clock::now();
         let mut named = self.named.lock().unwrap_or_else(PoisonError::into_inner);
         let is_known = named.as_ref().is_some_and(|(known, _)| *known == master);
@@ -89,7 +94,7 @@ impl Electors {
         let trust = Arc::new(Trust::until(asked.after(TRUST)));
         let watching = watch(
             (Arc::clone(self), endpoint.clone()),
-            doors,
+            (doors, count),
             master.clone(),
             Arc::clone(&trust),
         );
@@ -110,15 +115,16 @@ impl Electors {
         }
     }
 
-    /// The master that a majority of all electors names. In haste, the connections to the others are given up.
+    /// The master that a majority of all electors names, and how many there are, at least so many. In haste, the
+    /// connections to the others are given up.
     async fn agree(
         &self,
         doors: &mut Vec<Door>,
         endpoint: &Endpoint,
-        in_haste: bool,
-    ) -> Result<Master, Arc<str>> {
+        (least, in_haste): (usize, bool),
+    ) -> Result<(Master, usize), Arc<str>> {
         let mut known: Vec<_> = doors.iter().map(|door| door.address.clone()).collect();
-        let mut ballot = Ballot::new(&self.office, self.seeds.len());
+        let mut ballot = Ballot::new(&self.office, least);
         let asking = doors.drain(..).map(|door| self.ask(door, endpoint));
         let mut answers: FuturesUnordered<_> = asking.collect();
         let mut named = None;
@@ -139,7 +145,10 @@ impl Electors {
         }
         drop(answers);
         self.keep(doors, &ballot);
-        named.ok_or_else(|| ballot.failure())
+        let count = ballot.electors();
+        named
+            .map(|master| (master, count))
+            .ok_or_else(|| ballot.failure())
     }
 
     /// What is to be asked next time: what the URL names, and others that have answered and that it does not
@@ -205,10 +214,11 @@ impl Electors {
 }
 
 /// Asks again and again whether this is still the master. Ends when it is not, or when that has not been
-/// known for too long.
+/// known for too long. Meanwhile the electors do not become fewer: one that has forgotten the others must not
+/// be the majority.
 async fn watch(
     (electors, endpoint): (Arc<Electors>, Endpoint),
-    mut doors: Vec<Door>,
+    (mut doors, mut count): (Vec<Door>, usize),
     master: Master,
     trust: Arc<Trust>,
 ) {
@@ -221,12 +231,16 @@ async fn watch(
             return trust.end(failure);
         }
         let asked = clock::now();
-        match timeout(left, electors.agree(&mut doors, &endpoint, false)).await {
-            Ok(Ok(named)) if named == master => trust.prolong(asked.after(TRUST)),
-            Ok(Ok(other)) if other.name == master.name => {
+        let agreed = electors.agree(&mut doors, &endpoint, (count, false));
+        match timeout(left, agreed).await {
+            Ok(Ok((named, of))) if named == master => {
+                count = of;
+                trust.prolong(asked.after(TRUST));
+            }
+            Ok(Ok((other, _))) if other.name == master.name => {
                 return trust.end("it was made the master once more".into());
             }
-            Ok(Ok(other)) => {
+            Ok(Ok((other, _))) => {
                 return trust.end(format!("the {they} name {other} the master").into());
             }
             Ok(Err(reason)) => failure = reason,

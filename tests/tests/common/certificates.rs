@@ -112,3 +112,8 @@ impl TlsServer {
 pub fn localhost() -> CertificateParams {
     CertificateParams::new(["localhost".to_owned()]).unwrap()
 }
+
+/// For this machine by name and address.
+pub fn here() -> CertificateParams {
+    CertificateParams::new(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap()
+}
