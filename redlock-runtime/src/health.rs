@@ -284,10 +284,9 @@ impl fmt::Display for NodeState {
 /// What to do about a server that rejects commands, by its error message.
 pub(crate) fn remedy(message: &str) -> Option<&'static str> {
     let is = |codes: &[&str]| codes.iter().any(|code| message.contains(code));
-    if is(&["CROSSSLOT", "MOVED"]) {
+    if is(&["CLUSTERDOWN", "CROSSSLOT", "MOVED"]) {
         Some(
-            "a server of a Redis Cluster is no node by itself: write the cluster as \
-             `redis+cluster://c1,c2,c3` in its place",
+            "write a Redis Cluster as `redis+cluster://c1,c2,c3`, and none of its servers by itself",
         )
     } else if is(&["unknown command"]) {
         Some(
