@@ -10,7 +10,7 @@
 //! less than a majority. No owner holds the lock then, and the attempt is repeated leader-first, also
 //! for a waiter that does not wait: of any number of them exactly one wins.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     Claim, Cx, Front, Key, Waiter,
@@ -52,7 +52,7 @@ impl Attempt {
     /// them. That is a refresh of a turn that has not begun.
     fn ask_for_higher(&mut self, cx: &mut Cx<'_>) {
         self.give_up_place(cx);
-        let mut question = self.round.question;
+        let mut question = self.round.question.clone();
         question.kind = Kind::Extend;
         question.is_repeated = true;
         question.in_order = None;
@@ -124,7 +124,7 @@ impl Key {
             kind: Kind::Acquire {
                 waits: waiter.goes_on_waiting(now),
             },
-            params: waiter.params,
+            params: Arc::clone(&waiter.params),
             spare,
             block: Some(BlockRequest { proposal, length }),
             is_repeated: self.is_refused_by_leftovers(cx),

@@ -33,8 +33,8 @@ pub(crate) use self::cx::Cx;
 use self::{
     attempt::Attempt,
     claim::Claim,
-    fairness::{Standing, TurnOrder},
-    queue::{Queue, Waiter},
+    fairness::TurnOrder,
+    queue::{Queue, Waiter, Waiting},
     release::Releases,
     report::Reports,
     round::Round,
@@ -127,10 +127,8 @@ impl Key {
 
     // ---- callers
 
-    pub(crate) fn on_ask(&mut self, section: SectionId, mut params: LockParams, cx: &mut Cx<'_>) {
+    pub(crate) fn on_ask(&mut self, section: SectionId, params: Arc<LockParams>, cx: &mut Cx<'_>) {
         let now = cx.now();
-        // Those that share have no order between processes.
-        params.is_fair &= params.mode == Mode::Exclusive;
         let is_first = matches!(self.front, Front::Free) && self.queue.is_empty();
         let mut wait = params.wait;
         if wait.is_zero() && !is_first {
@@ -141,19 +139,16 @@ impl Key {
             // The round of those that it joins is its attempt.
             wait = params.round_timeout();
         }
-        self.queue.join(Waiter {
+        let waiting = Waiting {
             section,
             params,
             wait_until: now.after(wait),
-            lost_attempts: 0,
-            asks_all: false,
-            split: None,
-            met_readers: false,
-            standing: Standing::default(),
-        });
+        };
         if is_first {
             // Also a waiter that does not wait has its attempt.
-            self.step_up(cx);
+            self.bring_forward(waiting, cx);
+        } else {
+            self.queue.join(waiting);
         }
     }
 
@@ -316,9 +311,16 @@ impl Key {
 
     /// Lets the first waiter come to the front. False if nobody waits.
     fn step_up(&mut self, cx: &mut Cx<'_>) -> bool {
-        let Some(waiter) = self.queue.pop() else {
-            return false;
-        };
+        let first = self.queue.pop();
+        let is_any = first.is_some();
+        if let Some(first) = first {
+            self.bring_forward(first, cx);
+        }
+        is_any
+    }
+
+    fn bring_forward(&mut self, first: Waiting, cx: &mut Cx<'_>) {
+        let waiter = Waiter::new(first);
         if waiter.params.is_fair && !cx.out.settings.mixed_fleet {
             // A node knows whose turn it is.
             self.stand_back_until = None;
@@ -327,7 +329,6 @@ impl Key {
             Some(until) if !waiter.params.wait.is_zero() => self.stand_back(waiter, until, cx),
             _ => self.attempt(waiter, false, cx),
         }
-        true
     }
 
     /// Ends all sections under their holders, and with them the turn. The next waiter goes on: the

@@ -26,7 +26,7 @@
 //! The turn of a section that is to have the lock for *at least* some time ends with the section, if
 //! that ends sooner: the nodes keep the key for the rest of the time, from this process as well.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     Claim, Cx, Front, Key, Waiter,
@@ -172,8 +172,8 @@ impl Held {
     }
 
     /// The next waiter, if a turn of this kind is of use to it.
-    fn of_its_kind<'a>(&self, next: Option<&'a Waiter>) -> Option<&'a Waiter> {
-        next.filter(|next| next.params.mode == self.claim.mode)
+    fn of_its_kind<'a>(&self, next: Option<&'a Arc<LockParams>>) -> Option<&'a Arc<LockParams>> {
+        next.filter(|next| next.mode == self.claim.mode)
     }
 
     /// This section, if it has the lock.
@@ -209,7 +209,7 @@ impl Held {
     }
 
     /// When to look at it again at the latest.
-    pub(super) fn next_due(&self, next: Option<&Waiter>, now: Instant) -> Option<Instant> {
+    pub(super) fn next_due(&self, next: Option<&Arc<LockParams>>, now: Instant) -> Option<Instant> {
         let dues = [
             self.refresh.as_ref().map(|round| round.next_due(now)),
             self.reports.next_due(),
@@ -222,7 +222,7 @@ impl Held {
     }
 
     /// When to ask the nodes whether the next waiter can join the readers.
-    fn asks_to_join_at(&self, next: Option<&Waiter>) -> Option<Instant> {
+    fn asks_to_join_at(&self, next: Option<&Arc<LockParams>>) -> Option<Instant> {
         let is_wanted = self.is_shared() && self.of_its_kind(next).is_some();
         let can_ask = self.refresh.is_none() && !self.sections.is_empty();
         (is_wanted && can_ask).then_some(self.join_at)
@@ -230,11 +230,11 @@ impl Held {
 
     /// When to refresh the turn so that the next section need not wait for it. Not while a section
     /// runs for longer than a block stays young: then it is refreshed once that is over.
-    pub(super) fn refresh_ahead_at(&self, section: &Section, next: &Waiter) -> Option<Instant> {
+    pub(super) fn refresh_ahead_at(&self, section: &Section, next: &LockParams) -> Option<Instant> {
         if self.is_shared() {
             return None;
         }
-        let fresh = next.params.freshness();
+        let fresh = next.freshness();
         let at = self.block_at.after(fresh / 2);
         let is_short = at < section.granted.after(fresh) && at < section.deadline;
         (is_short && !self.has_failed && !self.has_had_its_share(at)).then_some(at)
@@ -377,9 +377,9 @@ impl Key {
             return false;
         };
         let is_over = held.has_had_its_share(now);
-        if !is_over && held.can_start(&next.params, is_just_won, now) {
+        if !is_over && held.can_start(next, is_just_won, now) {
             if let Some(waiter) = self.queue.pop() {
-                held.start(waiter, cx);
+                held.start(Waiter::new(waiter), cx);
             }
             return true;
         }
@@ -400,17 +400,16 @@ impl Key {
         let is_over = held.has_had_its_share(now);
         // A section that gets stuck keeps the keys to their end, so they must not live for much longer
         // than its own lease needs: an extension never makes them live for less.
-        let fits =
-            |next: &&Waiter| held.claim.ttl <= 2 * next.params.key_ttl() && !next.params.is_fair;
+        let fits = |next: &&Arc<LockParams>| held.claim.ttl <= 2 * next.key_ttl() && !next.is_fair;
         let next = held.of_its_kind(self.queue.first());
         let next = next.filter(|_| !is_over).filter(fits);
         let Some(next) = next else {
             self.end_turn(cx);
             return true;
         };
-        if held.can_start(&next.params, is_just_won, now) {
+        if held.can_start(next, is_just_won, now) {
             if let Some(waiter) = self.queue.pop() {
-                held.start(waiter, cx);
+                held.start(Waiter::new(waiter), cx);
             }
             return true;
         }

@@ -18,7 +18,7 @@ use crate::{
     compound::Compound,
     event::Event,
     key::{Cx, Key},
-    message::{NodeId, Process, SectionId},
+    message::{Mode, NodeId, Process, SectionId},
     node::{Nodes, Notice, Out},
     rules::validity::LockParams,
     settings::{Env, Settings},
@@ -41,6 +41,8 @@ pub struct Protocol {
     last_part: SectionId,
     pools: Pools,
     timers: Timers,
+    /// Those of the section that was asked for last: most are asked for with the same.
+    last_params: Arc<LockParams>,
     /// Holders and releases are waited for until then.
     stops_at: Option<Instant>,
     is_drained: bool,
@@ -71,6 +73,7 @@ impl Protocol {
             last_part: SectionId::FIRST_PART,
             pools: Pools::default(),
             timers: Timers::default(),
+            last_params: Arc::new(LockParams::of(Duration::ZERO)),
             stops_at: None,
             is_drained: false,
         };
@@ -191,7 +194,17 @@ impl Protocol {
             key
         });
         self.out.sections.insert(section, key);
+        let params = self.shared_params(params);
         self.with_key(key, |key, cx| key.on_ask(section, params, cx));
+    }
+
+    fn shared_params(&mut self, mut params: LockParams) -> Arc<LockParams> {
+        // Those that share have no order between processes.
+        params.is_fair &= params.mode == Mode::Exclusive;
+        if *self.last_params != params {
+            self.last_params = Arc::new(params);
+        }
+        Arc::clone(&self.last_params)
     }
 
     fn on_end(&mut self, section: SectionId, report: bool) {
