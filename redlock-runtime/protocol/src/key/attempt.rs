@@ -147,7 +147,10 @@ impl Key {
     /// Whether a node has the key of an owner that it had an attempt before, and so of none of those
     /// who have just asked at once. All of them would be refused there, and their split go on.
     fn has_leftover(&self, node: NodeId) -> bool {
-        let [last, before] = &self.refused;
+        let Some(contention) = &self.contention else {
+            return false;
+        };
+        let [last, before] = &contention.refused;
         let is_same = |refused| before.contains(refused);
         last.iter()
             .any(|refused| refused.0 == node && is_same(refused))
@@ -155,7 +158,10 @@ impl Key {
 
     /// Those that refused had nothing but that. The others are needed, however slow they are.
     fn is_refused_by_leftovers(&self, cx: &Cx<'_>) -> bool {
-        let [last, _] = &self.refused;
+        let Some(contention) = &self.contention else {
+            return false;
+        };
+        let [last, _] = &contention.refused;
         let is_minority = last.len() < quorum::majority(cx.nodes.count());
         is_minority && last.iter().any(|&(node, _)| self.has_leftover(node))
     }
@@ -189,8 +195,9 @@ impl Key {
     }
 
     fn on_won(&mut self, mut attempt: Attempt, block: Option<Block>, cx: &mut Cx<'_>) {
-        self.last_refusal = Refusal::CONTENDED;
-        self.order.on_own_turn();
+        if let Some(contention) = &mut self.contention {
+            contention.on_own_turn();
+        }
         attempt.give_up_place(cx);
         let mut held = Held::begin(attempt.claim, &attempt.round, block, cx);
         attempt.waiter.lost_attempts += 1;
@@ -218,7 +225,7 @@ impl Key {
         // for ever: a node that cannot delete names that owner until the key expires. Nor if nobody
         // deletes it: the other nodes have been waited for.
         waiter.asks_all = if round.lost_at_leader().is_some() {
-            let asks_all = round.holder() != self.holder
+            let asks_all = round.holder() != self.contention().holder
                 || self.is_left_to_expire(cx)
                 || waiter.lost_attempts.is_multiple_of(ASKS_ALL_EVERY);
             match waiter.params.is_fair {
@@ -226,9 +233,10 @@ impl Key {
                 false => asks_all,
             }
         } else {
-            self.holder = round.holder().filter(|_| failure == Failure::Held);
+            let contention = self.contention();
+            contention.holder = round.holder().filter(|_| failure == Failure::Held);
             if waiter.split.is_none() {
-                let [last, before] = &mut self.refused;
+                let [last, before] = &mut contention.refused;
                 *before = std::mem::replace(last, round.holders.clone());
             }
             failure != Failure::Held && !waiter.params.is_fair
@@ -249,7 +257,7 @@ impl Key {
         // that keeps the order is not asked again at once.
         let is_split = failure == Failure::Split || is_first && failure == Failure::Held;
         let closes_at = round.closes_at;
-        self.last_refusal = Refusal {
+        self.contention().last_refusal = Refusal {
             cause,
             verdicts: round.into_verdicts(),
             key: None,
@@ -271,7 +279,7 @@ impl Key {
         // It was their attempt as well: see `Key::on_ask`. Another one, of all nodes, would be in the way
         // of the process that has won this one.
         while let Some(joined) = self.queue.pop_impatient() {
-            let refusal = self.last_refusal.clone();
+            let refusal = self.last_refusal().clone();
             cx.answer(joined.section, Answer::Refused(refusal));
         }
         if waiter.goes_on_waiting(cx.now()) {
@@ -280,7 +288,7 @@ impl Key {
         self.front = Front::Free;
         let refusal = Refusal {
             attempts: waiter.lost_attempts,
-            ..self.last_refusal.clone()
+            ..self.last_refusal().clone()
         };
         cx.answer(waiter.section, Answer::Refused(refusal));
     }

@@ -16,7 +16,7 @@ use crate::{
         token::{Token, apart_from_others, split_slot},
         validity::LockParams,
     },
-    time::Instant,
+    time::{Instant, Span},
 };
 
 /// Two clocks may differ by one part in so many: every lease allows for that.
@@ -67,7 +67,7 @@ struct Place {
     asked: RequestId,
     was_absent: bool,
     /// When the key was written last, at the earliest, and how long it was to live then.
-    written: Option<(Instant, Duration)>,
+    written: Option<(Instant, Span)>,
     /// The node has said that it was written. Before that, it was asked to.
     is_written: bool,
     lead: Lead,
@@ -139,7 +139,7 @@ impl Claim {
     ) {
         self.on_asked(node, request, ttl);
         let place = &mut self.places[node.0];
-        (place.written, place.is_written) = (Some((now, ttl)), false);
+        (place.written, place.is_written) = (Some((now, ttl.into())), false);
     }
 
     /// A round begins that lets the key live for longer.
@@ -286,12 +286,12 @@ impl Claim {
         let before = place.written.filter(|_| place.is_written);
         let is_written = extension.is_written(remaining);
         if is_written {
-            place.written = Some((extension.started, extension.lives));
+            place.written = Some((extension.started, extension.lives.into()));
             place.is_written = true;
         }
         let ((written, lived), remaining) = before.zip(remaining)?;
         let elapsed = now.since(written);
-        let expected = lived.saturating_sub(elapsed + elapsed / DRIFT + ROUNDING);
+        let expected = Duration::from(lived).saturating_sub(elapsed + elapsed / DRIFT + ROUNDING);
         let gain = expected.saturating_sub(remaining);
         let bounds = (extension.params.lease, extension.params.guard_band);
         place.lead.add(gain, is_written, bounds, now)

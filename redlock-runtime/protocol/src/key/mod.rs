@@ -12,6 +12,7 @@
 
 mod attempt;
 mod claim;
+mod contention;
 mod cx;
 mod fairness;
 mod permit;
@@ -33,7 +34,7 @@ pub(crate) use self::cx::Cx;
 use self::{
     attempt::Attempt,
     claim::Claim,
-    fairness::TurnOrder,
+    contention::Contention,
     queue::{Queue, Waiter, Waiting},
     release::Releases,
     report::Reports,
@@ -57,19 +58,10 @@ pub(crate) struct Key {
     pub(crate) name: Arc<str>,
     front: Front,
     queue: Queue,
-    order: TurnOrder,
-    /// The lock is left to other processes until then.
-    stand_back_until: Option<Instant>,
-    /// The owner that held the lock when all nodes were asked last.
-    holder: Option<Option<Owner>>,
-    /// The nodes that refused when all were asked last and the time before, and for whom. Not those
-    /// of attempts that end a split.
-    refused: [Vec<(NodeId, Option<Owner>)>; 2],
+    contention: Option<Box<Contention>>,
     /// Sections that are over and have not let go yet. Nothing of theirs is released before.
     stuck: Vec<Stuck>,
     releases: Releases,
-    /// Why the last attempt failed: what a waiter is told that gives up.
-    last_refusal: Refusal,
 }
 
 #[derive(Debug)]
@@ -93,25 +85,21 @@ impl Key {
             name,
             front: Front::Free,
             queue: Queue::default(),
-            order: TurnOrder::default(),
-            stand_back_until: None,
-            holder: None,
-            refused: Default::default(),
+            contention: None,
             stuck: Vec::new(),
             releases: Releases::default(),
-            last_refusal: Refusal::CONTENDED,
         }
     }
 
     /// Nothing is left of it.
     pub(crate) fn is_idle(&self) -> bool {
-        let is_free = matches!(self.front, Front::Free) && self.stand_back_until.is_none();
+        let is_free = matches!(self.front, Front::Free) && self.stand_back_until().is_none();
         is_free && self.queue.is_empty() && self.stuck.is_empty() && self.releases.are_done()
     }
 
     pub(crate) fn next_due(&self, now: Instant) -> Option<Instant> {
         let front = match &self.front {
-            Front::Free => self.stand_back_until,
+            Front::Free => self.stand_back_until(),
             Front::Acquiring(attempt) => Some(attempt.round.next_due(now)),
             Front::BackingOff(backoff) => Some(backoff.next_due()),
             Front::Held(held) => held.next_due(self.queue.first(), now),
@@ -279,11 +267,10 @@ impl Key {
         if !cx.nodes.is_up(node) {
             return;
         }
+        let lacks_quorum = self.last_refusal().lacks_quorum();
         match &mut self.front {
             Front::Held(held) if held.is_watched() => held.put_back(node, cx),
-            Front::BackingOff(_)
-                if self.last_refusal.lacks_quorum() && cx.nodes.has_majority(cx.now()) =>
-            {
+            Front::BackingOff(_) if lacks_quorum && cx.nodes.has_majority(cx.now()) => {
                 self.retry_now(cx);
             }
             _ => {}
@@ -296,7 +283,9 @@ impl Key {
     pub(crate) fn advance(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
         self.releases.advance(cx);
-        self.stand_back_until.take_if(|until| *until <= now);
+        if let Some(contention) = &mut self.contention {
+            contention.stand_back_until.take_if(|until| *until <= now);
+        }
         while let Some(late) = self.queue.pop_late(now) {
             let refusal = self.refusal_in_queue(now);
             cx.answer(late.section, Answer::Refused(refusal));
@@ -323,9 +312,11 @@ impl Key {
         let waiter = Waiter::new(first);
         if waiter.params.is_fair && !cx.out.settings.mixed_fleet {
             // A node knows whose turn it is.
-            self.stand_back_until = None;
+            if let Some(contention) = &mut self.contention {
+                contention.stand_back_until = None;
+            }
         }
-        match self.stand_back_until {
+        match self.stand_back_until() {
             Some(until) if !waiter.params.wait.is_zero() => self.stand_back(waiter, until, cx),
             _ => self.attempt(waiter, false, cx),
         }
@@ -378,7 +369,7 @@ impl Key {
             let retry_after = ends.max().map(|deadline| deadline.since(now));
             return Refusal::without_verdicts(Cause::Contended { retry_after });
         }
-        self.last_refusal.clone()
+        self.last_refusal().clone()
     }
 
     // ---- looking things up
@@ -462,7 +453,7 @@ mod tests {
     /// A process may hold a hundred thousand. What few of them need at a time is in boxes.
     #[test]
     fn a_key_that_is_held_is_small() {
-        assert!(size_of::<Key>() <= 900, "{}", size_of::<Key>());
+        assert!(size_of::<Key>() <= 400, "{}", size_of::<Key>());
         assert!(size_of::<Held>() <= size_of::<Attempt>());
     }
 }

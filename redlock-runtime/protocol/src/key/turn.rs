@@ -440,7 +440,9 @@ impl Key {
             let delay = (rounds * held.took).clamp(shortest, LONGEST_COOLDOWN);
             held.claim.has_remote_waiter.then_some(delay)
         };
-        self.stand_back_until = cooldown.map(|time| cx.now().after(time));
+        if cooldown.is_some() || self.contention.is_some() {
+            self.contention().stand_back_until = cooldown.map(|time| cx.now().after(time));
+        }
         self.releases.begin(&held.claim, held.reports, cx);
     }
 
