@@ -10,7 +10,7 @@ pub struct Instant(NonZeroU64);
 
 /// A span that is kept for each node of each key: half as large as a `Duration`. Spans of more than
 /// 584 years stop there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Span(u64);
 
 impl Span {

@@ -30,7 +30,7 @@ pub(super) struct Claim {
     pub(super) owner: Owner,
     pub(super) mode: Mode,
     /// No node was asked to keep the key for longer.
-    pub(super) ttl: Duration,
+    pub(super) ttl: Span,
     /// The nodes keep the key until then, whatever ends the turn before.
     pub(super) keep_until: Option<Instant>,
     /// Another process was refused on one of the nodes, and waits.
@@ -48,7 +48,7 @@ struct Extension {
     started: Instant,
     params: Arc<LockParams>,
     /// For how long the key was to live if it was written.
-    lives: Duration,
+    lives: Span,
 }
 
 impl Extension {
@@ -100,7 +100,7 @@ impl Claim {
         Self {
             owner,
             mode,
-            ttl: Duration::ZERO,
+            ttl: Span::ZERO,
             keep_until: None,
             has_remote_waiter: false,
             is_waited_for: false,
@@ -122,7 +122,7 @@ impl Claim {
 
     /// A request that can make the key goes to a node.
     pub(super) fn on_asked(&mut self, node: NodeId, request: RequestId, ttl: Duration) {
-        self.ttl = self.ttl.max(ttl);
+        self.ttl = self.ttl.max(ttl.into());
         let place = &mut self.places[node.0];
         place.was_absent = !place.may_have;
         place.may_have = true;
@@ -145,7 +145,7 @@ impl Claim {
     /// A round begins that lets the key live for longer.
     pub(super) fn on_extending(&mut self, round: &Round) {
         let params = Arc::clone(&round.question.params);
-        let lives = params.key_ttl() + round.question.spare;
+        let lives = Span::from(params.key_ttl() + round.question.spare);
         self.ttl = self.ttl.max(lives);
         self.is_waited_for = false;
         self.extension = Some(Extension {
@@ -286,7 +286,7 @@ impl Claim {
         let before = place.written.filter(|_| place.is_written);
         let is_written = extension.is_written(remaining);
         if is_written {
-            place.written = Some((extension.started, extension.lives.into()));
+            place.written = Some((extension.started, extension.lives));
             place.is_written = true;
         }
         let ((written, lived), remaining) = before.zip(remaining)?;

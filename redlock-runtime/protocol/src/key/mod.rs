@@ -50,12 +50,14 @@ use crate::{
     node::Nodes,
     rules::validity::LockParams,
     time::Instant,
+    timer::WakesAt,
 };
 
 /// One key.
 #[derive(Debug)]
 pub(crate) struct Key {
     pub(crate) name: Arc<str>,
+    pub(crate) wakes_at: WakesAt,
     front: Front,
     queue: Queue,
     contention: Option<Box<Contention>>,
@@ -83,6 +85,7 @@ impl Key {
     pub(crate) fn new(name: Arc<str>) -> Self {
         Self {
             name,
+            wakes_at: None,
             front: Front::Free,
             queue: Queue::default(),
             contention: None,

@@ -143,8 +143,8 @@ impl Held {
             self.claim.has_remote_waiter = self.claim.is_waited_for;
         }
         self.won_at = round.started;
-        self.took = cx.now().since(round.started);
-        self.ttl = round.question.params.key_ttl();
+        self.took = cx.now().since(round.started).into();
+        self.ttl = round.question.params.key_ttl().into();
         self.least_proposal = least_proposal;
         // Not so if a majority lies.
         let rises = |block: &Block| block.lies_above(self.token);

@@ -89,7 +89,7 @@ impl Releases {
             owner: claim.owner,
             mode: claim.mode,
             places: vec![nothing; cx.nodes.count()],
-            until: cx.now().after(claim.ttl),
+            until: cx.now().after(claim.ttl.into()),
             keep_until: claim.keep_until,
             reports,
             had_it: 0,

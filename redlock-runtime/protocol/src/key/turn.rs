@@ -42,7 +42,7 @@ use crate::{
         token::{Block, Token},
         validity::LockParams,
     },
-    time::Instant,
+    time::{Instant, Span},
 };
 
 /// How long a process keeps the lock while another one waits: so long that the cost of a change
@@ -91,11 +91,11 @@ pub(super) struct Held {
     pub(super) join_at: Instant,
     began: Instant,
     /// How long the last won round took.
-    pub(super) took: Duration,
+    pub(super) took: Span,
     /// Before the first request of the last won round.
     pub(super) won_at: Instant,
     /// How long that round lets the keys live.
-    pub(super) ttl: Duration,
+    pub(super) ttl: Span,
     pub(super) block: Option<Block>,
     /// Before the first request of the round that brought the block.
     pub(super) block_at: Instant,
@@ -124,9 +124,9 @@ impl Held {
             over: Vec::new(),
             join_at: cx.now(),
             began: cx.now(),
-            took: cx.now().since(round.started),
+            took: cx.now().since(round.started).into(),
             won_at: round.started,
-            ttl: round.question.params.key_ttl(),
+            ttl: round.question.params.key_ttl().into(),
             block,
             block_at: round.started,
             token: Token::default(),
@@ -244,8 +244,8 @@ impl Held {
     /// let go soon, and one round tells of all, or the release of the keys does.
     pub(super) fn verify_at(&self, section: &Section) -> Option<Instant> {
         let since = self.reports.since().filter(|_| !self.has_failed)?;
-        let is_long = section.granted.after(self.took);
-        Some(is_long.min(since.after(MOST_ROUNDS * self.took)))
+        let took = Duration::from(self.took);
+        Some((section.granted.after(took)).min(since.after(MOST_ROUNDS * took)))
     }
 
     /// Whether a section can begin without asking any node: the turn's keys live long enough, and it
@@ -262,7 +262,7 @@ impl Held {
         let lasts = refresh.is_none_or(|ttl| ttl >= params.key_ttl());
         (is_young || is_just_won && self.block_at == self.won_at)
             && self.block.is_some_and(|mut block| block.take().is_some())
-            && self.ttl >= params.key_ttl()
+            && self.ttl >= params.key_ttl().into()
             && lasts
             && deadline.since(now) >= params.min_validity
     }
@@ -316,7 +316,7 @@ impl Held {
 
     #[cfg(debug_assertions)]
     pub(super) fn invariants(&self) {
-        let last = self.won_at.after(self.ttl);
+        let last = self.won_at.after(self.ttl.into());
         for section in &self.sections {
             assert!(section.deadline < last, "a lease ends before its keys do");
             assert!(
@@ -400,7 +400,9 @@ impl Key {
         let is_over = held.has_had_its_share(now);
         // A section that gets stuck keeps the keys to their end, so they must not live for much longer
         // than its own lease needs: an extension never makes them live for less.
-        let fits = |next: &&Arc<LockParams>| held.claim.ttl <= 2 * next.key_ttl() && !next.is_fair;
+        let fits = |next: &&Arc<LockParams>| {
+            held.claim.ttl <= (2 * next.key_ttl()).into() && !next.is_fair
+        };
         let next = held.of_its_kind(self.queue.first());
         let next = next.filter(|_| !is_over).filter(fits);
         let Some(next) = next else {
@@ -437,7 +439,7 @@ impl Key {
             // Readers are not to be back before one that waits to have it alone, and may defer.
             let rounds = if held.is_shared() { 8 } else { 4 };
             let shortest = SHORTEST_COOLDOWN * rounds / 4;
-            let delay = (rounds * held.took).clamp(shortest, LONGEST_COOLDOWN);
+            let delay = (rounds * Duration::from(held.took)).clamp(shortest, LONGEST_COOLDOWN);
             held.claim.has_remote_waiter.then_some(delay)
         };
         if cooldown.is_some() || self.contention.is_some() {

@@ -172,7 +172,7 @@ impl Protocol {
     fn on_wakeup(&mut self) {
         while let Some(timer) = self.timers.pop_due(self.out.now) {
             match timer {
-                Timer::Key(key) => self.with_key(key, |_, _| {}),
+                Timer::Key(key) => self.with_key(key, |key, _| key.wakes_at = None),
                 Timer::Nodes => self.nodes.advance(&mut self.out),
                 Timer::Compound(section) => self.with_compound(section, |_| {}),
                 Timer::Pool(pool) => self.with_pool(pool, |_| {}),
@@ -274,9 +274,9 @@ impl Protocol {
         #[cfg(debug_assertions)]
         key.invariants(now);
         match key.next_due(now) {
-            Some(at) => self.timers.wake_by(Timer::Key(id), at),
+            Some(at) => self.timers.wake_key_by(id, &mut key.wakes_at, at),
             None if key.is_idle() => {
-                self.timers.cancel(Timer::Key(id));
+                self.timers.cancel_key(id, key.wakes_at);
                 self.names.remove(&key.name);
                 self.keys.remove(&id);
             }
