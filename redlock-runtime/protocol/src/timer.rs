@@ -33,9 +33,6 @@ pub(crate) struct Timers {
     order: BTreeSet<(Instant, Timer)>,
 }
 
-/// When the timer of a key wakes.
-pub(crate) type WakesAt = Option<Instant>;
-
 impl Timers {
     /// Makes sure that `timer` wakes at `at` or earlier. An earlier time that was set before
     /// stays: its owner sets the next one when it is woken, which is cheaper than moving the
@@ -54,18 +51,18 @@ impl Timers {
     }
 
     /// The same for a key, which is to forget the time once it is woken.
-    pub(crate) fn wake_key_by(&mut self, key: KeyId, set: &mut WakesAt, at: Instant) {
+    pub(crate) fn wake_key_by(&mut self, key: KeyId, set: &mut Option<Instant>, at: Instant) {
         self.move_to(Timer::Key(key), set, at);
     }
 
-    pub(crate) fn cancel_key(&mut self, key: KeyId, set: WakesAt) {
+    pub(crate) fn cancel_key(&mut self, key: KeyId, set: Option<Instant>) {
         if let Some(at) = set {
             self.order.remove(&(at, Timer::Key(key)));
         }
     }
 
     /// False if it wakes early enough.
-    fn move_to(&mut self, timer: Timer, set: &mut WakesAt, at: Instant) -> bool {
+    fn move_to(&mut self, timer: Timer, set: &mut Option<Instant>, at: Instant) -> bool {
         if set.is_some_and(|set| set <= at) {
             return false;
         }

@@ -50,14 +50,14 @@ use crate::{
     node::Nodes,
     rules::validity::LockParams,
     time::Instant,
-    timer::WakesAt,
 };
 
 /// One key.
 #[derive(Debug)]
 pub(crate) struct Key {
     pub(crate) name: Arc<str>,
-    pub(crate) wakes_at: WakesAt,
+    /// When its timer wakes.
+    pub(crate) wakes_at: Option<Instant>,
     front: Front,
     queue: Queue,
     contention: Option<Box<Contention>>,
