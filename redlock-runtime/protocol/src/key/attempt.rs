@@ -10,7 +10,7 @@
 //! less than a majority. No owner holds the lock then, and the attempt is repeated leader-first, also
 //! for a waiter that does not wait: of any number of them exactly one wins.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     Claim, Cx, Front, Key, Waiter,
@@ -53,7 +53,7 @@ impl Attempt {
     /// them. That is a refresh of a turn that has not begun.
     fn ask_for_higher(&mut self, cx: &mut Cx<'_>) {
         self.give_up_place(cx);
-        let mut question = self.round.question;
+        let mut question = self.round.question.clone();
         question.kind = Kind::Extend;
         question.is_repeated = true;
         question.in_order = None;
@@ -126,7 +126,7 @@ impl Key {
             kind: Kind::Acquire {
                 waits: waiter.goes_on_waiting(now),
             },
-            params: waiter.params,
+            params: Arc::clone(&waiter.params),
             spare,
             block: Some(BlockRequest { proposal, length }),
             is_repeated: self.is_refused_by_leftovers(began, cx),
@@ -146,38 +146,24 @@ impl Key {
         Round::open(question, fanout, closes_at, cx)
     }
 
-    /// Whether a node had the key of one owner for longer than an attempt waits for silent nodes, when this
-    /// began: then it is that of none of those who have just asked at once. All of them would be refused
-    /// there, and their split go on.
+    /// See [`Contention::has_leftover`].
     fn has_leftover(&self, node: NodeId, began: Instant, cx: &Cx<'_>) -> bool {
         let long = 2 * cx.nodes.hedge_delay();
-        self.refused
-            .iter()
-            .any(|&(place, _, since)| place == node && began.since(since) > long)
+        let contention = self.contention.as_ref();
+        contention.is_some_and(|contention| contention.has_leftover(node, began.before(long)))
     }
 
     /// Those that refused had nothing but that. The others are needed, however slow they are.
     fn is_refused_by_leftovers(&self, began: Instant, cx: &Cx<'_>) -> bool {
-        let is_minority = self.refused.len() < quorum::majority(cx.nodes.count());
-        let mut nodes = self.refused.iter().map(|&(node, ..)| node);
-        is_minority && nodes.any(|node| self.has_leftover(node, began, cx))
-    }
-
-    /// Who has refused, and since when.
-    fn note_refusals(&mut self, round: &Round, is_split: bool, now: Instant) {
-        let before = std::mem::take(&mut self.refused);
-        if is_split {
-            let may_be =
-                |&(node, owner, _): &(NodeId, _, _)| round.is_held_by(node, owner) != Some(false);
-            self.refused = before.into_iter().filter(may_be).collect();
-            return;
-        }
-        let first = |node, owner| before.iter().find(|one| (one.0, one.1) == (node, owner));
-        let refused = round.holders.iter().map(|&(node, owner)| {
-            let since = first(node, owner).map_or(now, |one| one.2);
-            (node, owner, since)
-        });
-        self.refused = refused.collect();
+        let refused = self
+            .contention
+            .as_ref()
+            .map(|contention| &contention.refused);
+        refused.is_some_and(|refused| {
+            let is_minority = refused.len() < quorum::majority(cx.nodes.count());
+            let mut nodes = refused.iter().map(|one| one.node);
+            is_minority && nodes.any(|node| self.has_leftover(node, began, cx))
+        })
     }
 
     pub(super) fn advance_attempt(&mut self, cx: &mut Cx<'_>) -> bool {
@@ -209,8 +195,9 @@ impl Key {
     }
 
     fn on_won(&mut self, mut attempt: Attempt, block: Option<Block>, cx: &mut Cx<'_>) {
-        self.last_refusal = Refusal::CONTENDED;
-        self.order.on_own_turn();
+        if let Some(contention) = &mut self.contention {
+            contention.on_own_turn();
+        }
         attempt.give_up_place(cx);
         let mut held = Held::begin(attempt.claim, &attempt.round, block, cx);
         attempt.waiter.lost_attempts += 1;
@@ -239,7 +226,7 @@ impl Key {
         // for ever: a node that cannot delete names that owner until the key expires. Nor if nobody
         // deletes it: the other nodes have been waited for.
         waiter.asks_all = if round.lost_at_leader().is_some() {
-            let asks_all = round.holder() != self.holder
+            let asks_all = round.holder() != self.contention().holder
                 || self.is_left_to_expire(cx)
                 || waiter.lost_attempts.is_multiple_of(ASKS_ALL_EVERY);
             match waiter.params.is_fair {
@@ -247,11 +234,12 @@ impl Key {
                 false => asks_all,
             }
         } else {
-            // All readers go by one name: those that are met next may be others, or what some have left.
-            let is_one = |holder: &Option<Owner>| *holder != Some(Owner::READERS);
-            let holder = round.holder().filter(|_| failure == Failure::Held);
-            self.holder = holder.filter(is_one);
-            self.note_refusals(&round, waiter.split.is_some(), now);
+            self.contention().on_refusal(
+                &round,
+                failure == Failure::Held,
+                waiter.split.is_some(),
+                now,
+            );
             failure != Failure::Held && !waiter.params.is_fair
         };
         waiter.met_readers = round.holder() == Some(Some(Owner::READERS));
@@ -270,7 +258,7 @@ impl Key {
         // that keeps the order is not asked again at once.
         let is_split = failure == Failure::Split || is_first && failure == Failure::Held;
         let closes_at = round.closes_at;
-        self.last_refusal = Refusal {
+        self.contention().last_refusal = Refusal {
             cause,
             verdicts: round.into_verdicts(),
             key: None,
@@ -292,7 +280,7 @@ impl Key {
         // It was their attempt as well: see `Key::on_ask`. Another one, of all nodes, would be in the way
         // of the process that has won this one.
         while let Some(joined) = self.queue.pop_impatient() {
-            let refusal = self.last_refusal.clone();
+            let refusal = self.last_refusal().clone();
             cx.answer(joined.section, Answer::Refused(refusal));
         }
         if waiter.goes_on_waiting(cx.now()) {
@@ -301,7 +289,7 @@ impl Key {
         self.front = Front::Free;
         let refusal = Refusal {
             attempts: waiter.lost_attempts,
-            ..self.last_refusal.clone()
+            ..self.last_refusal().clone()
         };
         cx.answer(waiter.section, Answer::Refused(refusal));
     }

@@ -93,7 +93,7 @@ impl Held {
             return;
         }
         let (owner, mode) = (self.claim.owner, self.claim.mode);
-        let (key, ttl) = (Arc::clone(&cx.name), self.ttl);
+        let (key, ttl) = (Arc::clone(&cx.name), self.ttl.into());
         let body = |admission| Request::PutBack {
             key,
             owner,

@@ -11,10 +11,10 @@ use crate::{
 };
 
 /// An acquisition or an extension.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Question {
     pub(super) kind: Kind,
-    pub(super) params: LockParams,
+    pub(super) params: Arc<LockParams>,
     /// How much longer than the key TTL of `params` the nodes keep the key if they write it.
     pub(super) spare: Duration,
     pub(super) block: Option<BlockRequest>,
@@ -26,7 +26,7 @@ pub(super) struct Question {
 
 impl Question {
     fn body(
-        self,
+        &self,
         key: Arc<str>,
         (owner, mode): (Owner, Mode),
         admission: AdmissionId,
