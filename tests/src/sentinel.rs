@@ -120,6 +120,6 @@ fn settings(name: &str, port: u16) -> String {
     format!(
         "sentinel monitor {name} 127.0.0.1 {port} 2\n\
          sentinel down-after-milliseconds {name} 500\n\
-         sentinel failover-timeout {name} 5000\n"
+         sentinel failover-timeout {name} 2000\n"
     )
 }

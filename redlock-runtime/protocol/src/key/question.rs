@@ -11,10 +11,10 @@ use crate::{
 };
 
 /// An acquisition or an extension.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Question {
     pub(super) kind: Kind,
-    pub(super) params: LockParams,
+    pub(super) params: Arc<LockParams>,
     /// How much longer than the key TTL of `params` the nodes keep the key if they write it.
     pub(super) spare: Duration,
     pub(super) block: Option<BlockRequest>,
@@ -26,7 +26,7 @@ pub(super) struct Question {
 
 impl Question {
     fn body(
-        self,
+        &self,
         key: Arc<str>,
         (owner, mode): (Owner, Mode),
         admission: AdmissionId,
@@ -200,6 +200,15 @@ impl Round {
             Err(verdict) => {
                 self.on_verdict(node, verdict, cx.now());
             }
+        }
+    }
+
+    /// Whether the node has the key of this owner, if that is known.
+    pub(super) fn is_held_by(&self, node: NodeId, owner: Option<Owner>) -> Option<bool> {
+        match self.ballot.verdicts()[node.0] {
+            Verdict::Ours => Some(false),
+            Verdict::HeldByAnother { .. } => Some(self.holders.contains(&(node, owner))),
+            _ => None,
         }
     }
 }

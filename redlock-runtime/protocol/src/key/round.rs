@@ -346,6 +346,8 @@ fn outage(verdicts: &[Verdict]) -> Cause {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::{action::QuarantineReason, message::BlockRequest, rules::validity::LockParams};
 
@@ -368,7 +370,7 @@ mod tests {
         };
         let question = Question {
             kind: Kind::Extend,
-            params: LockParams::of(Duration::from_secs(1)),
+            params: Arc::new(LockParams::of(Duration::from_secs(1))),
             spare: Duration::ZERO,
             block: Some(block),
             is_repeated: false,

@@ -18,7 +18,7 @@ use crate::{
     compound::Compound,
     event::Event,
     key::{Cx, Key},
-    message::{NodeId, Process, SectionId},
+    message::{Mode, NodeId, Process, SectionId},
     node::{Nodes, Notice, Out},
     rules::validity::LockParams,
     settings::{Env, Settings},
@@ -41,6 +41,8 @@ pub struct Protocol {
     last_part: SectionId,
     pools: Pools,
     timers: Timers,
+    /// Those of the section that was asked for last: most are asked for with the same.
+    last_params: Arc<LockParams>,
     /// Holders and releases are waited for until then.
     stops_at: Option<Instant>,
     is_drained: bool,
@@ -71,6 +73,7 @@ impl Protocol {
             last_part: SectionId::FIRST_PART,
             pools: Pools::default(),
             timers: Timers::default(),
+            last_params: Arc::new(LockParams::of(Duration::ZERO)),
             stops_at: None,
             is_drained: false,
         };
@@ -169,7 +172,7 @@ impl Protocol {
     fn on_wakeup(&mut self) {
         while let Some(timer) = self.timers.pop_due(self.out.now) {
             match timer {
-                Timer::Key(key) => self.with_key(key, |_, _| {}),
+                Timer::Key(key) => self.with_key(key, |key, _| key.wakes_at = None),
                 Timer::Nodes => self.nodes.advance(&mut self.out),
                 Timer::Compound(section) => self.with_compound(section, |_| {}),
                 Timer::Pool(pool) => self.with_pool(pool, |_| {}),
@@ -191,7 +194,17 @@ impl Protocol {
             key
         });
         self.out.sections.insert(section, key);
+        let params = self.shared_params(params);
         self.with_key(key, |key, cx| key.on_ask(section, params, cx));
+    }
+
+    fn shared_params(&mut self, mut params: LockParams) -> Arc<LockParams> {
+        // Those that share have no order between processes.
+        params.is_fair &= params.mode == Mode::Exclusive;
+        if *self.last_params != params {
+            self.last_params = Arc::new(params);
+        }
+        Arc::clone(&self.last_params)
     }
 
     fn on_end(&mut self, section: SectionId, report: bool) {
@@ -261,9 +274,9 @@ impl Protocol {
         #[cfg(debug_assertions)]
         key.invariants(now);
         match key.next_due(now) {
-            Some(at) => self.timers.wake_by(Timer::Key(id), at),
+            Some(at) => self.timers.wake_key_by(id, &mut key.wakes_at, at),
             None if key.is_idle() => {
-                self.timers.cancel(Timer::Key(id));
+                self.timers.cancel_key(id, key.wakes_at);
                 self.names.remove(&key.name);
                 self.keys.remove(&id);
             }
