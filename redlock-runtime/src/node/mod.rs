@@ -206,7 +206,8 @@ impl Server {
                         facts: opened.facts,
                     });
                     let refused = mem::take(&mut self.refused);
-                    let mut session = Session::new(opened.wire, refused).in_term(opened.term);
+                    let session = Session::new(opened.wire, refused).in_term(opened.term);
+                    let mut session = session.deleting(opened.deletion);
                     session.introduce(&self.client_name);
                     self.state = State::Open(connection, Box::new(session));
                 }
