@@ -6,17 +6,18 @@ use redis::{InfoDict, PushKind, Value};
 use redlock_protocol::Facts;
 
 use super::{
-    endpoint::{Credentials, Endpoint},
+    electors::InOffice,
+    endpoint::Endpoint,
     guarded::Guarded,
     info::{field, name},
     lacking::{Lack, Lacking},
+    login::Credentials,
     reason::reason,
-    sentinel::InOffice,
     sign_in::{Failure, refusal, sign_in},
     stream::{self, Stream},
     wire::Wire,
 };
-use crate::script::{self, words};
+use crate::script::{self, Word, words};
 
 /// A connection that is ready for requests, and what the server tells of itself.
 pub(super) struct Connection {
@@ -61,12 +62,20 @@ impl Connection {
         (credentials, has_resp3): (Option<&Credentials>, bool),
     ) -> Result<Self, Failure> {
         let database = endpoint.database;
-        let mut wire = enter(stream, database, credentials, has_resp3).await?;
+        let mut wire = enter(stream, endpoint, credentials, has_resp3).await?;
         let facts = prepare(&mut wire, has_resp3, &endpoint.lacking).await?;
         let Some(office) = office else {
             let term = "".into();
             return Ok(Self { wire, facts, term });
         };
+        if let Some(id) = office.id() {
+            let reply = wire.exchange(&[words(["CLUSTER", "MYID"])]).await?.pop();
+            match reply {
+                Some(Value::ServerError(error)) => return Err(Failure::of(&error)),
+                Some(Value::BulkString(said)) if said == id.as_bytes() => {}
+                _ => return Err(Failure::of(&"another server has its address now")),
+            }
+        }
         let marker = marker(&mut wire, database).await?;
         let facts = office.check(facts, marker.as_deref())?;
         let term = office.term();
@@ -81,7 +90,7 @@ pub(super) async fn open_plain(endpoint: &Endpoint) -> Result<Wire, Arc<str>> {
     let master = office.as_ref().map(|office| &office.master.address);
     let address = master.unwrap_or(&endpoint.address);
     let credentials = endpoint.login.credentials(address).await?;
-    let entered = enter(stream, endpoint.database, credentials.as_ref(), false).await;
+    let entered = enter(stream, endpoint, credentials.as_ref(), false).await;
     entered.map_err(|failure| match failure {
         Failure::WithoutResp3 => "the server knows no RESP2".into(),
         Failure::Other(reason) => reason,
@@ -91,11 +100,12 @@ pub(super) async fn open_plain(endpoint: &Endpoint) -> Result<Wire, Arc<str>> {
 /// Signs in, and goes to the database.
 async fn enter(
     stream: Box<dyn Stream>,
-    database: i64,
+    endpoint: &Endpoint,
     credentials: Option<&Credentials>,
     has_resp3: bool,
 ) -> Result<Wire, Failure> {
-    let mut wire = Wire::new(stream);
+    let database = endpoint.database;
+    let mut wire = Wire::new(stream).with_tag(Arc::clone(&endpoint.tag));
     sign_in(&mut wire, credentials, has_resp3).await?;
     if database != 0 {
         let database = database.to_string();
@@ -108,12 +118,12 @@ async fn enter(
 
 /// A way to the server, or to the one that is the node at present.
 async fn connect(endpoint: &Endpoint) -> Result<(Box<dyn Stream>, Option<InOffice>), Arc<str>> {
-    let Some(sentinels) = &endpoint.sentinels else {
+    let Some(electors) = &endpoint.electors else {
         let stream = stream::connect(endpoint).await;
         return Ok((stream.map_err(|error| reason(&error))?, None));
     };
-    let (office, watch) = sentinels.find().await?;
-    let stream = stream::to(&office.master.address).await;
+    let (office, watch) = electors.find(endpoint).await?;
+    let stream = stream::to(endpoint, &office.master.address).await;
     let stream = stream.map_err(|error| reason(&format_args!("{}: {error}", office.master)))?;
     Ok((Box::new(Guarded::new(stream, watch)), Some(office)))
 }
@@ -122,7 +132,11 @@ async fn connect(endpoint: &Endpoint) -> Result<(Box<dyn Stream>, Option<InOffic
 async fn marker(wire: &mut Wire, database: i64) -> Result<Option<String>, Failure> {
     let hash = script::node_hash(database);
     let reply = wire
-        .exchange(&[words(["HGET", &hash, "server"])])
+        .exchange(&[vec![
+            Word::Text("HGET"),
+            Word::Key(&hash),
+            Word::Text("server"),
+        ]])
         .await?
         .pop();
     match reply {
@@ -133,9 +147,9 @@ async fn marker(wire: &mut Wire, database: i64) -> Result<Option<String>, Failur
     }
 }
 
-/// The keys that a push says have changed, and `None` for a key if any may have. Nothing if it says
-/// nothing of the kind.
-pub(super) fn changed_keys(kind: &PushKind, data: Vec<Value>) -> Vec<Option<Arc<str>>> {
+/// The keys that a push says have changed, without the tag, and `None` for a key if any may have. Nothing if
+/// it says nothing of the kind.
+pub(super) fn changed_keys(kind: &PushKind, data: Vec<Value>, tag: &str) -> Vec<Option<Arc<str>>> {
     if *kind != PushKind::Invalidate {
         return Vec::new();
     }
@@ -145,7 +159,10 @@ pub(super) fn changed_keys(kind: &PushKind, data: Vec<Value>) -> Vec<Option<Arc<
         .and_then(|keys| redis::from_redis_value(keys).ok())
         .flatten();
     match keys {
-        Some(keys) => keys.into_iter().map(|key| Some(key.into())).collect(),
+        Some(keys) => {
+            let ours = keys.iter().filter_map(|key| key.strip_prefix(tag));
+            ours.map(|key| Some(key.into())).collect()
+        }
         None => vec![None],
     }
 }

@@ -83,7 +83,7 @@ impl Session {
 
     /// Says what the connection is called. Nothing depends on it, so a server may refuse it.
     pub(super) fn introduce(&mut self, name: &str) {
-        script::write(&script::words(["CLIENT", "SETNAME", name]), self.wire.out());
+        self.wire.put(&script::words(["CLIENT", "SETNAME", name]));
         self.owed.push_back(Owed::Nothing);
     }
 
@@ -148,7 +148,7 @@ impl Session {
         let with_source = self.is_to_bring(Script::Of(mem::discriminant(&body)));
         self.write_preface(&body);
         let command = script::command(&body, hash, with_source);
-        script::write(&command, self.wire.out());
+        self.wire.put(&command);
         self.owed.push_back(Owed::One((request, body)));
     }
 
@@ -159,13 +159,13 @@ impl Session {
         }
         let requests = asked.iter().map(|(_, body)| body);
         let command = script::command_for_many(kind, requests, hash, with_source);
-        script::write(&command, self.wire.out());
+        self.wire.put(&command);
         self.owed.push_back(Owed::Many(kind, asked));
     }
 
     fn write_preface(&mut self, body: &Request) {
         for preface in script::preface(body) {
-            script::write(&preface, self.wire.out());
+            self.wire.put(&preface);
             self.owed.push_back(Owed::Nothing);
         }
     }
@@ -288,7 +288,7 @@ impl Session {
             };
             match value {
                 Value::Push { kind, data } => {
-                    let keys = connection::changed_keys(&kind, data).into_iter();
+                    let keys = connection::changed_keys(&kind, data, self.wire.tag()).into_iter();
                     events.extend(keys.map(|key| Event::Changed { node, key }));
                 }
                 answer => {

@@ -96,7 +96,7 @@ pub(crate) fn command<'a>(request: &'a Request, hash: &'a str, with_source: bool
             *ticket,
             with_source,
         ),
-        Request::Watch { key, .. } => words(["GET", key]),
+        Request::Watch { key, .. } => vec![Text("GET"), Word::Key(key)],
         Request::Release { .. } => release(request, with_source),
     }
 }
@@ -200,7 +200,7 @@ fn run_on_queue<'a>(
     hash: &'a str,
 ) -> Command<'a> {
     let mut command = begin(script, with_source, 3);
-    command.extend([Text(key), Text(hash), Word::Queue(key)]);
+    command.extend([Word::Key(key), Word::Key(hash), Word::Queue(key)]);
     command
 }
 

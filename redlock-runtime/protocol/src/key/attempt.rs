@@ -27,6 +27,7 @@ use crate::{
         quorum,
         token::{Block, Token},
     },
+    time::Instant,
 };
 
 /// While one node's word is enough, one in so many attempts asks all nodes.
@@ -112,6 +113,7 @@ impl Key {
             now.after(timeout)
         };
         let closes_at = waiter.split.map_or(own_end, |split| split.until);
+        let began = waiter.split.map_or(now, |split| split.since);
         let proposal = Token((cx.out.env.wall_micros)().min(Token::LARGEST.0 / 2));
         let is_fair = waiter.params.is_fair;
         let is_single = is_fair || cx.out.settings.mixed_fleet;
@@ -127,7 +129,7 @@ impl Key {
             params: Arc::clone(&waiter.params),
             spare,
             block: Some(BlockRequest { proposal, length }),
-            is_repeated: self.is_refused_by_leftovers(cx),
+            is_repeated: self.is_refused_by_leftovers(began, cx),
             in_order: is_fair.then_some((waiter.section, waiter.wait_until)),
         };
         let hedge_delay = cx.nodes.hedge_delay().min(timeout / 4);
@@ -135,7 +137,7 @@ impl Key {
         let mut order = cx.nodes.order(cx.name, prompt, now);
         let mut patience = hedge_delay;
         if let Some(split) = waiter.split {
-            order.sort_by_key(|&node| self.has_leftover(node));
+            order.sort_by_key(|&node| self.has_leftover(node, began, cx));
             // Silent nodes may be slow and needed, or silent for good. They are waited for as long as it
             // has been tried already: who waits for them to the end is in the way of all others.
             patience = patience.max(now.since(split.since));
@@ -144,26 +146,24 @@ impl Key {
         Round::open(question, fanout, closes_at, cx)
     }
 
-    /// Whether a node has the key of an owner that it had an attempt before, and so of none of those
-    /// who have just asked at once. All of them would be refused there, and their split go on.
-    fn has_leftover(&self, node: NodeId) -> bool {
-        let Some(contention) = &self.contention else {
-            return false;
-        };
-        let [last, before] = &contention.refused;
-        let is_same = |refused| before.contains(refused);
-        last.iter()
-            .any(|refused| refused.0 == node && is_same(refused))
+    /// See [`Contention::has_leftover`].
+    fn has_leftover(&self, node: NodeId, began: Instant, cx: &Cx<'_>) -> bool {
+        let long = 2 * cx.nodes.hedge_delay();
+        let contention = self.contention.as_ref();
+        contention.is_some_and(|contention| contention.has_leftover(node, began.before(long)))
     }
 
     /// Those that refused had nothing but that. The others are needed, however slow they are.
-    fn is_refused_by_leftovers(&self, cx: &Cx<'_>) -> bool {
-        let Some(contention) = &self.contention else {
-            return false;
-        };
-        let [last, _] = &contention.refused;
-        let is_minority = last.len() < quorum::majority(cx.nodes.count());
-        is_minority && last.iter().any(|&(node, _)| self.has_leftover(node))
+    fn is_refused_by_leftovers(&self, began: Instant, cx: &Cx<'_>) -> bool {
+        let refused = self
+            .contention
+            .as_ref()
+            .map(|contention| &contention.refused);
+        refused.is_some_and(|refused| {
+            let is_minority = refused.len() < quorum::majority(cx.nodes.count());
+            let mut nodes = refused.iter().map(|one| one.node);
+            is_minority && nodes.any(|node| self.has_leftover(node, began, cx))
+        })
     }
 
     pub(super) fn advance_attempt(&mut self, cx: &mut Cx<'_>) -> bool {
@@ -202,6 +202,7 @@ impl Key {
         let mut held = Held::begin(attempt.claim, &attempt.round, block, cx);
         attempt.waiter.lost_attempts += 1;
         held.start(attempt.waiter, cx);
+        held.shore_up(cx);
         self.front = Front::Held(held);
     }
 
@@ -233,12 +234,12 @@ impl Key {
                 false => asks_all,
             }
         } else {
-            let contention = self.contention();
-            contention.holder = round.holder().filter(|_| failure == Failure::Held);
-            if waiter.split.is_none() {
-                let [last, before] = &mut contention.refused;
-                *before = std::mem::replace(last, round.holders.clone());
-            }
+            self.contention().on_refusal(
+                &round,
+                failure == Failure::Held,
+                waiter.split.is_some(),
+                now,
+            );
             failure != Failure::Held && !waiter.params.is_fair
         };
         waiter.met_readers = round.holder() == Some(Some(Owner::READERS));

@@ -248,6 +248,11 @@ impl Claim {
         }
     }
 
+    /// It was to make the key, and may have lost it since.
+    pub(super) fn was_asked(&self, node: NodeId) -> bool {
+        self.places[node.0].asked != RequestId::default()
+    }
+
     pub(super) fn may_have(&self, node: NodeId) -> bool {
         self.places[node.0].may_have
     }

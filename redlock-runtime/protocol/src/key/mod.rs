@@ -221,7 +221,11 @@ impl Key {
                     round.on_reply(node, reply, lead, claim, cx);
                 }
             }
-            Ask::PutBack(_) if reply == Ok(Reply::PutBack) => self.watch(node, cx),
+            Ask::PutBack(owner) if reply == Ok(Reply::PutBack) => {
+                if let Some(claim) = self.claim_of(owner) {
+                    claim.watch(node, cx);
+                }
+            }
             Ask::PutBack(_) => {}
             Ask::Watch(owner) => {
                 if let Some(claim) = self.claim_of(owner) {
@@ -263,6 +267,9 @@ impl Key {
             round.on_settled(node, claim, cx);
         }
         if !cx.nodes.is_up(node) {
+            if let Front::Held(held) = &mut self.front {
+                held.shore_up(cx);
+            }
             return;
         }
         let lacks_quorum = self.last_refusal().lacks_quorum();

@@ -114,10 +114,10 @@ impl Releases {
         self.owed.is_none()
     }
 
-    /// Nodes are still to delete the key of this owner.
-    pub(super) fn deletes(&self, owner: Owner) -> bool {
-        let open = self.owed.as_ref().and_then(|owed| owed.open.get(&owner));
-        open.is_some_and(|open| open.keep_until.is_none())
+    /// Nodes are still to be told of the release of this owner.
+    pub(super) fn are_owed(&self, owner: Owner) -> bool {
+        let owed = self.owed.as_ref();
+        owed.is_some_and(|owed| owed.open.contains_key(&owner))
     }
 
     pub(super) fn next_due(&self) -> Option<Instant> {

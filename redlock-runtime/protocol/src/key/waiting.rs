@@ -94,7 +94,7 @@ impl Key {
         let owner = self.contention.as_ref().and_then(|it| it.holder.flatten());
         owner.is_some_and(|owner| {
             let is_stuck = || self.stuck.iter().any(|stuck| stuck.claim.owner == owner);
-            owner.process() == cx.nodes.process() && !is_stuck() && !self.releases.deletes(owner)
+            owner.process() == cx.nodes.process() && !is_stuck() && !self.releases.are_owed(owner)
         })
     }
 

@@ -289,7 +289,7 @@ fn cmd(command: &[Word<'_>]) -> Cmd {
     let mut cmd = Cmd::new();
     for word in command {
         match *word {
-            Word::Text(text) => cmd.arg(text),
+            Word::Text(text) | Word::Key(text) => cmd.arg(text),
             Word::Number(number) => cmd.arg(number),
             Word::Owner(owner) => cmd.arg(&script::owner_value(owner)[..]),
             Word::Queue(key) => cmd.arg(format!("{}queue:{key}", script::RESERVED)),

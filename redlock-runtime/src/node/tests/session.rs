@@ -112,7 +112,7 @@ fn what_has_come_in_counts_though_nothing_can_be_written_any_more() {
     let mut wire = Wire::new(Box::new(Endless {
         takes_commands: false,
     }));
-    wire.out().push(b'*');
+    wire.put(&[]);
     let mut session = Session::new(wire, Refused::new());
     let mut cx = Context::from_waker(Waker::noop());
     let mut events = Vec::new();
