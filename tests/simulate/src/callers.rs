@@ -366,7 +366,13 @@ impl World {
     fn extend(&mut self, client: usize, task: usize) {
         let one = &self.clients[client];
         let (section, params) = (one.tasks[task].section, one.tasks[task].params);
-        let by = one.limit(self.now, params.round_timeout());
+        // Of several keys one may have a round under way, behind which another one follows.
+        let rounds = if one.tasks[task].is_of_several() {
+            2
+        } else {
+            1
+        };
+        let by = one.limit(self.now, rounds * params.round_timeout());
         let extending = &mut self.clients[client].tasks[task];
         extending.extending.get_or_insert(by);
         extending.has_asked_for_more = true;

@@ -4,7 +4,7 @@
 //! is released there. *Is it known to have the key there?* If in doubt, no: a lock that is not
 //! known to rest on a majority is lost.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{Cx, round::Round};
 use crate::{
@@ -14,8 +14,9 @@ use crate::{
     rules::{
         quorum,
         token::{Token, apart_from_others, split_slot},
+        validity::LockParams,
     },
-    time::Instant,
+    time::{Instant, Span},
 };
 
 /// Two clocks may differ by one part in so many: every lease allows for that.
@@ -29,7 +30,7 @@ pub(super) struct Claim {
     pub(super) owner: Owner,
     pub(super) mode: Mode,
     /// No node was asked to keep the key for longer.
-    pub(super) ttl: Duration,
+    pub(super) ttl: Span,
     /// The nodes keep the key until then, whatever ends the turn before.
     pub(super) keep_until: Option<Instant>,
     /// Another process was refused on one of the nodes, and waits.
@@ -41,22 +42,19 @@ pub(super) struct Claim {
 }
 
 /// The last round that was to let the key live for longer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Extension {
     round: RoundId,
     started: Instant,
-    lease: Duration,
-    guard_band: Duration,
-    /// How long the key was to live at the least.
-    key_ttl: Duration,
+    params: Arc<LockParams>,
     /// For how long the key was to live if it was written.
-    lives: Duration,
+    lives: Span,
 }
 
 impl Extension {
     /// A node on which the key had so much `remaining` has written it.
     fn is_written(&self, remaining: Option<Duration>) -> bool {
-        remaining.is_none_or(|remaining| remaining < self.key_ttl)
+        remaining.is_none_or(|remaining| remaining < self.params.key_ttl())
     }
 }
 
@@ -69,7 +67,7 @@ struct Place {
     asked: RequestId,
     was_absent: bool,
     /// When the key was written last, at the earliest, and how long it was to live then.
-    written: Option<(Instant, Duration)>,
+    written: Option<(Instant, Span)>,
     /// The node has said that it was written. Before that, it was asked to.
     is_written: bool,
     lead: Lead,
@@ -102,7 +100,7 @@ impl Claim {
         Self {
             owner,
             mode,
-            ttl: Duration::ZERO,
+            ttl: Span::ZERO,
             keep_until: None,
             has_remote_waiter: false,
             is_waited_for: false,
@@ -115,7 +113,7 @@ impl Claim {
     /// the lock: others may ask for numbers at the same time.
     pub(super) fn next_proposal(&self, round: &Round, cx: &Cx<'_>) -> Token {
         let proposal = round.next_proposal(cx.now());
-        let meets_others = self.mode == Mode::Shared || !split_slot(&cx.name).1.is_empty();
+        let meets_others = self.mode == Mode::Shared || !split_slot(cx.name).1.is_empty();
         match round.question.block.filter(|_| meets_others) {
             Some(block) => apart_from_others(proposal, block.length, self.owner.0),
             None => proposal,
@@ -124,7 +122,7 @@ impl Claim {
 
     /// A request that can make the key goes to a node.
     pub(super) fn on_asked(&mut self, node: NodeId, request: RequestId, ttl: Duration) {
-        self.ttl = self.ttl.max(ttl);
+        self.ttl = self.ttl.max(ttl.into());
         let place = &mut self.places[node.0];
         place.was_absent = !place.may_have;
         place.may_have = true;
@@ -141,21 +139,19 @@ impl Claim {
     ) {
         self.on_asked(node, request, ttl);
         let place = &mut self.places[node.0];
-        (place.written, place.is_written) = (Some((now, ttl)), false);
+        (place.written, place.is_written) = (Some((now, ttl.into())), false);
     }
 
     /// A round begins that lets the key live for longer.
     pub(super) fn on_extending(&mut self, round: &Round) {
-        let params = round.question.params;
-        let lives = params.key_ttl() + round.question.spare;
+        let params = Arc::clone(&round.question.params);
+        let lives = Span::from(params.key_ttl() + round.question.spare);
         self.ttl = self.ttl.max(lives);
         self.is_waited_for = false;
         self.extension = Some(Extension {
             round: round.id,
             started: round.started,
-            lease: params.lease,
-            guard_band: params.guard_band,
-            key_ttl: params.key_ttl(),
+            params,
             lives,
         });
     }
@@ -207,7 +203,8 @@ impl Claim {
 
     /// The node may have written the key in this round, which was to let it live for longer.
     pub(super) fn may_have_written(&self, round: RoundId, reply: &Reply) -> bool {
-        let last = self.extension.filter(|extension| extension.round == round);
+        let last = self.extension.as_ref();
+        let last = last.filter(|extension| extension.round == round);
         match (last, reply) {
             (Some(last), &Reply::Extended { remaining, .. }) => last.is_written(remaining),
             _ => true,
@@ -251,6 +248,11 @@ impl Claim {
         }
     }
 
+    /// It was to make the key, and may have lost it since.
+    pub(super) fn was_asked(&self, node: NodeId) -> bool {
+        self.places[node.0].asked != RequestId::default()
+    }
+
     pub(super) fn may_have(&self, node: NodeId) -> bool {
         self.places[node.0].may_have
     }
@@ -283,8 +285,8 @@ impl Claim {
         remaining: Option<Duration>,
         now: Instant,
     ) -> Option<Duration> {
-        let is_it = |one: &Extension| ask == Ask::Extend(one.round, self.owner);
-        let extension = self.extension.filter(is_it)?;
+        let is_it = |one: &&Extension| ask == Ask::Extend(one.round, self.owner);
+        let extension = self.extension.as_ref().filter(is_it)?;
         let place = &mut self.places[node.0];
         let before = place.written.filter(|_| place.is_written);
         let is_written = extension.is_written(remaining);
@@ -294,9 +296,9 @@ impl Claim {
         }
         let ((written, lived), remaining) = before.zip(remaining)?;
         let elapsed = now.since(written);
-        let expected = lived.saturating_sub(elapsed + elapsed / DRIFT + ROUNDING);
+        let expected = Duration::from(lived).saturating_sub(elapsed + elapsed / DRIFT + ROUNDING);
         let gain = expected.saturating_sub(remaining);
-        let bounds = (extension.lease, extension.guard_band);
+        let bounds = (extension.params.lease, extension.params.guard_band);
         place.lead.add(gain, is_written, bounds, now)
     }
 }

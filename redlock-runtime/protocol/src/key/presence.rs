@@ -16,7 +16,7 @@ impl Claim {
             return;
         }
         let body = Request::Watch {
-            key: Arc::clone(&cx.name),
+            key: Arc::clone(cx.name),
             owner: Some(self.owner),
         };
         cx.tell(node, Ask::Watch(self.owner), body);
@@ -62,6 +62,20 @@ impl Held {
         self.put_back_missing(cx);
     }
 
+    /// A node that has the key and is gone may come back with nothing, and a bare majority would be none
+    /// then. Sets the key on those that were not asked for it, without waiting for the time to read it. Not
+    /// on those that have lost it: that so many have is not to be hidden.
+    pub(super) fn shore_up(&mut self, cx: &mut Cx<'_>) {
+        let is_gone = |node| self.claim.is_known(node) && !cx.nodes.is_up(node);
+        if cx.nodes.ids().any(is_gone) {
+            for node in cx.nodes.ids() {
+                if !self.claim.was_asked(node) {
+                    self.put_back(node, cx);
+                }
+            }
+        }
+    }
+
     /// Sets the key on nodes that have nothing of it: they could not be reached, or were not asked,
     /// or have lost it.
     pub(super) fn put_back_missing(&mut self, cx: &mut Cx<'_>) {
@@ -79,7 +93,7 @@ impl Held {
             return;
         }
         let (owner, mode) = (self.claim.owner, self.claim.mode);
-        let (key, ttl) = (Arc::clone(&cx.name), self.ttl);
+        let (key, ttl) = (Arc::clone(cx.name), self.ttl.into());
         let body = |admission| Request::PutBack {
             key,
             owner,

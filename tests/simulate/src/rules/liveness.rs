@@ -5,6 +5,7 @@ use redlock_protocol::{NodeId, Owner, Ticket, majority};
 use crate::{
     MILLI,
     checker::Rule,
+    node::Node,
     world::{Phase, World},
 };
 
@@ -95,6 +96,9 @@ impl World {
             None if self.plan.fleet.permits.is_some() => asked,
             None => waiting_since,
         };
+        let expired =
+            (0..self.nodes.len()).filter_map(|node| self.nodes[node].expired(key, self.now));
+        let vanished = expired.fold(vanished, u64::max);
         let since = waiting_since.max(idle_since).max(vanished);
         self.check_gap(key, since, "nobody held it", self.patience());
     }
@@ -192,5 +196,16 @@ impl World {
             let what = format!("of {asked} callers that asked at once {winners} got the lock");
             self.violation(Rule::Liveness, what);
         }
+    }
+}
+
+impl Node {
+    /// When the last part of a key expired, if some has of which the node has told nobody.
+    fn expired(&self, index: usize, at: u64) -> Option<u64> {
+        let now = self.moment(at).now;
+        let parts = self.parts(index, at).into_iter();
+        let expired = parts.filter_map(|part| part.expires.filter(|&expires| expires <= now));
+        let since = |expires| at.saturating_sub(now.since(expires).as_nanos() as u64);
+        expired.map(since).max()
     }
 }
