@@ -1,0 +1,391 @@
+//! What servers reply, and what it means.
+
+use redlock_protocol::{BlockRequest, Mode, SectionId, Ticket};
+
+use super::*;
+
+const OWNER: Owner = Owner(0x67e5_5044_10b1_426f_9247_bb68_0e5f_e0c8);
+const VALUE: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
+const ADMISSION: AdmissionId = AdmissionId(1);
+const TICKET: Ticket = Ticket {
+    waiter: SectionId(1),
+    waited: Duration::ZERO,
+    patience: Duration::ZERO,
+};
+const BLOCK: BlockRequest = BlockRequest {
+    proposal: Token(9),
+    length: 1,
+};
+
+fn acquire() -> Request {
+    Request::Acquire {
+        key: "k".into(),
+        owner: OWNER,
+        mode: Mode::Exclusive,
+        ttl: Duration::from_secs(1),
+        block: BLOCK,
+        admission: ADMISSION,
+        waits: false,
+        ticket: None,
+    }
+}
+
+fn extend(block: Option<BlockRequest>) -> Request {
+    Request::Extend {
+        key: "k".into(),
+        owner: OWNER,
+        mode: Mode::Exclusive,
+        ttl: Duration::from_secs(1),
+        spare: Duration::ZERO,
+        block,
+        admission: ADMISSION,
+    }
+}
+
+fn put_back() -> Request {
+    Request::PutBack {
+        key: "k".into(),
+        owner: OWNER,
+        mode: Mode::Exclusive,
+        ttl: Duration::from_secs(1),
+        admission: ADMISSION,
+    }
+}
+
+fn watch() -> Request {
+    Request::Watch {
+        key: "k".into(),
+        owner: Some(OWNER),
+    }
+}
+
+fn release() -> Request {
+    Request::Release {
+        key: "k".into(),
+        owner: OWNER,
+        mode: Mode::Exclusive,
+        keep: None,
+    }
+}
+
+fn keep() -> Request {
+    Request::Release {
+        key: "k".into(),
+        owner: OWNER,
+        mode: Mode::Exclusive,
+        keep: Some(Duration::from_millis(7)),
+    }
+}
+
+fn error(line: &str) -> Value {
+    redis::parse_redis_value(format!("-{line}\r\n").as_bytes()).unwrap()
+}
+
+fn text(text: &str) -> Value {
+    Value::BulkString(text.into())
+}
+
+fn array<const N: usize>(values: [Value; N]) -> Value {
+    Value::Array(values.into())
+}
+
+fn ints<const N: usize>(values: [i64; N]) -> Value {
+    array(values.map(Value::Int))
+}
+
+fn record_of(texts: [&str; 11]) -> Value {
+    array(texts.map(text))
+}
+
+const VOTING: [&str; 11] = [
+    "7", "server", "1", "", "0", "", "", "", "5000", "12", "60000",
+];
+
+const LOST: [&str; 11] = ["", "", "", "8", "30", "0", "1", "500", "0", "0", "60000"];
+
+#[track_caller]
+fn assert_garbled(request: &Request, lie: Value) {
+    let reply = parse(request, lie.clone());
+    let is_garbled = matches!(reply, Reply::Garbled { .. });
+    assert!(is_garbled, "{lie:?} was read as {reply:?}");
+}
+
+#[test]
+fn what_no_script_can_answer_is_no_vote() {
+    let beyond = (Token::LARGEST.0 + 1) as i64;
+    for lie in [
+        Value::Int(-2),
+        Value::Int(0),
+        Value::Int(2),
+        Value::Nil,
+        Value::Boolean(true),
+        Value::Okay,
+        Value::SimpleString("QUEUED".into()),
+        text("1"),
+        ints([]),
+        ints([1]),
+        ints([0, 0]),
+        ints([-1, 0]),
+        ints([beyond, 0]),
+        ints([1, 2]),
+        ints([1, 0, 0]),
+        array([Value::Int(-2), text(VALUE)]),
+        array([Value::Int(1), Value::Nil]),
+        array([error("ERR x"), text(VALUE)]),
+    ] {
+        assert_garbled(&acquire(), lie.clone());
+        assert_garbled(&release(), array([lie]));
+    }
+    for lie in [
+        ints([0, 0, 5]),
+        ints([9, 0]),
+        ints([9, 0, -2]),
+        ints([9, 2, 5]),
+    ] {
+        assert_garbled(&extend(Some(BLOCK)), lie);
+    }
+    assert_garbled(&extend(None), ints([9, 0, 5]));
+    assert_garbled(&put_back(), ints([9, 0]));
+    assert_garbled(&watch(), Value::Int(1));
+    assert_garbled(&Request::Identify, Value::Okay);
+    let unasked = parse(
+        &Request::Acquire {
+            key: "k".into(),
+            owner: OWNER,
+            mode: Mode::Exclusive,
+            ttl: Duration::from_secs(1),
+            block: BlockRequest {
+                proposal: Token(0),
+                length: 1,
+            },
+            admission: ADMISSION,
+            waits: false,
+            ticket: None,
+        },
+        Value::Int(1),
+    );
+    assert!(matches!(unasked, Reply::Garbled { .. }), "{unasked:?}");
+}
+
+#[test]
+fn votes_are_read() {
+    let granted = |first, has_remote_waiter| Reply::Granted {
+        first: Token(first),
+        has_remote_waiter,
+    };
+    assert_eq!(parse(&acquire(), Value::Int(1)), granted(9, false));
+    assert_eq!(parse(&acquire(), ints([11, 1])), granted(11, true));
+    assert_eq!(parse(&acquire(), Value::Int(-1)), Reply::NotAdmitted);
+    for (holder, owner) in [(VALUE, Some(OWNER)), ("", None), ("theirs", None)] {
+        let remaining = Some(Duration::from_millis(5));
+        let held = array([Value::Int(5), text(holder)]);
+        let expected = Reply::Held { owner, remaining };
+        assert_eq!(parse(&acquire(), held.clone()), expected);
+        assert_eq!(parse(&put_back(), held), expected);
+    }
+    let mut fair = acquire();
+    if let Request::Acquire { ticket, .. } = &mut fair {
+        *ticket = Some(TICKET);
+    }
+    let queued = array([Value::Int(5), text(VALUE), Value::Int(2)]);
+    assert_garbled(&acquire(), queued.clone());
+    let expected = Reply::Queued {
+        owner: Some(OWNER),
+        remaining: Some(Duration::from_millis(5)),
+        ahead: 2,
+    };
+    assert_eq!(parse(&fair, queued), expected);
+    assert_eq!(parse(&fair, ints([11, 1])), granted(11, true));
+    assert_garbled(&fair, array([Value::Int(5), text(VALUE)]));
+    let extended = |remaining, first| Reply::Extended {
+        remaining,
+        first,
+        has_remote_waiter: true,
+    };
+    let five = Some(Duration::from_millis(5));
+    assert_eq!(parse(&extend(None), ints([0, 1, 5])), extended(five, None));
+    assert_eq!(
+        parse(&extend(Some(BLOCK)), ints([9, 1, -1])),
+        extended(None, Some(Token(9)))
+    );
+    assert_eq!(parse(&extend(None), Value::Int(0)), Reply::NotOwner);
+    assert_eq!(parse(&put_back(), Value::Int(1)), Reply::PutBack);
+    assert_eq!(parse(&release(), Value::Int(1)), Reply::Deleted);
+    assert_eq!(parse(&release(), Value::Int(0)), Reply::NotOwner);
+    assert_eq!(parse(&keep(), Value::Int(2)), Reply::Kept);
+    assert_eq!(parse(&keep(), Value::Int(0)), Reply::NotOwner);
+    assert_garbled(&keep(), Value::Int(1));
+    assert_garbled(&release(), Value::Int(2));
+    assert_eq!(parse(&watch(), text(VALUE)), Reply::Ours);
+    assert_eq!(parse(&watch(), text("x")), Reply::Taken { owner: None });
+    assert_eq!(parse(&watch(), Value::Nil), Reply::Free);
+}
+
+#[test]
+fn records_are_read() {
+    let voting = Record {
+        marker: Some(Marker {
+            server: Some("server".into()),
+            admission: AdmissionId(7),
+            was_durable: true,
+        }),
+        longest: Duration::from_secs(5),
+        top: Token(12),
+        max_ttl: Some(Duration::from_secs(60)),
+        loss: None,
+    };
+    let reply = parse(&Request::Probe, record_of(VOTING));
+    assert_eq!(reply, Reply::Record(voting));
+    let lost = Record {
+        loss: Some(LossRecord {
+            id: LossId(8),
+            age: Duration::from_millis(30),
+            beside_marker: false,
+            is_unflushed: true,
+            first_start: Some(Duration::from_millis(500)),
+        }),
+        max_ttl: Some(Duration::from_secs(60)),
+        ..Record::default()
+    };
+    let reply = parse(&Request::Probe, record_of(LOST));
+    assert_eq!(reply, Reply::Record(lost));
+}
+
+#[test]
+fn records_that_no_script_returns_are_garbled() {
+    let beyond = (Token::LARGEST.0 + 1).to_string();
+    let long = "x".repeat(1_000);
+    let lies = [
+        (0, "x"),
+        (0, "-7"),
+        (0, "+7"),
+        (0, "18446744073709551616"),
+        (1, &long),
+        (2, "2"),
+        (8, ""),
+        (8, "1e3"),
+        (9, &beyond),
+        (9, ""),
+        (10, "x"),
+    ];
+    for (index, lie) in lies {
+        let mut texts = VOTING;
+        texts[index] = lie;
+        assert_garbled(&Request::Probe, record_of(texts));
+    }
+    for (index, lie) in [(3, "x"), (4, ""), (5, "x"), (7, "x")] {
+        let mut texts = LOST;
+        texts[index] = lie;
+        assert_garbled(&Request::Probe, record_of(texts));
+    }
+    assert_garbled(&Request::Probe, array([text("7")]));
+    let mut longer: Vec<Value> = VOTING.map(text).into();
+    longer.push(text(""));
+    assert_garbled(&Request::Probe, Value::Array(longer));
+    assert_garbled(&Request::Probe, ints([0; 11]));
+}
+
+#[test]
+fn no_time_is_longer_than_can_be_reckoned_with() {
+    let forever = array([Value::Int(i64::MAX), text("")]);
+    let remaining = Some(LONGEST);
+    let owner = None;
+    assert_eq!(parse(&acquire(), forever), Reply::Held { owner, remaining });
+    let mut texts = VOTING;
+    texts[8] = "18446744073709551615";
+    let Reply::Record(record) = parse(&Request::Probe, record_of(texts)) else {
+        panic!("no record")
+    };
+    assert_eq!(record.longest, LONGEST);
+}
+
+#[test]
+fn errors_keep_the_servers_words_and_tell_whether_anything_was_done() {
+    let refused = |request: &Request, line| match parse(request, error(line)) {
+        Reply::Refused {
+            message,
+            is_untouched,
+        } => {
+            assert_eq!(*message, *line);
+            is_untouched
+        }
+        reply => panic!("{reply:?}"),
+    };
+    for line in [
+        "READONLY You can't write against a read only replica.",
+        "OOM command not allowed when used memory > 'maxmemory'.",
+        "REDLOCK counter beyond 2^52 or no number: 7",
+        "NOPERM this user has no permissions to run the 'evalsha' command",
+        "ERR The user executing the script can't run this command or subcommand",
+        "ERR ACL failure in script: User a has no permissions to run the 'set' command",
+        "WRONGTYPE Operation against a key holding the wrong kind of value",
+        "LOADING",
+    ] {
+        assert!(refused(&acquire(), line), "{line}");
+    }
+    assert!(!refused(&acquire(), "ERR unknown command"));
+    assert!(!refused(&acquire(), "UNKILLABLE x"));
+    let no_script = error("NOSCRIPT No matching script.");
+    assert!(lacks_script(&no_script));
+    assert_eq!(parse(&acquire(), no_script), Reply::NotAdmitted);
+    let wrong = || error("WRONGTYPE Operation against a key");
+    assert_eq!(parse(&release(), wrong()), Reply::NotOwner);
+    assert_eq!(parse(&extend(None), wrong()), Reply::NotOwner);
+    let owner = None;
+    assert_eq!(parse(&watch(), wrong()), Reply::Taken { owner });
+}
+
+#[test]
+fn a_server_that_may_not_tell_who_it_is_differs_from_one_that_cannot_now() {
+    let info = "# Server\r\nredis_version:7.0.15\r\nrun_id:abc\r\nuptime_in_seconds:1\r\n";
+    let identity = |answer| parse(&Request::Identify, answer);
+    let is = |name: &str| Reply::Identity {
+        server: Some(name.into()),
+    };
+    assert_eq!(identity(text(info)), is("abc"));
+    let verbatim = Value::VerbatimString {
+        format: redis::VerbatimFormat::Text,
+        text: info.into(),
+    };
+    assert_eq!(identity(verbatim), is("abc"));
+    let unknown = Reply::Identity { server: None };
+    assert_eq!(identity(text("# Server\r\n")), unknown);
+    assert_eq!(
+        identity(error("NOPERM this user has no permissions")),
+        unknown
+    );
+    for passing in ["LOADING x", "BUSY x", "MASTERDOWN x", "NOAUTH x"] {
+        let reply = identity(error(passing));
+        assert!(matches!(reply, Reply::Refused { .. }), "{reply:?}");
+    }
+}
+
+#[test]
+fn a_lie_is_shown_by_its_beginning_and_no_more_of_it_is_looked_at() {
+    let mut deep = Value::Nil;
+    for _ in 0..1_000 {
+        deep = array([deep]);
+    }
+    let lies = [
+        text(&"x".repeat(100_000_000)),
+        Value::SimpleString("x".repeat(100_000_000)),
+        Value::Array(vec![Value::Int(7); 1_000_000]),
+        Value::Array(vec![text(&"\u{1F600}".repeat(1_000)); 1_000]),
+        deep,
+    ];
+    for lie in lies {
+        let Reply::Garbled { answer } = parse(&release(), lie) else {
+            panic!("it is read")
+        };
+        assert_eq!(answer.chars().count(), 81);
+        assert!(answer.ends_with('…'), "{answer}");
+    }
+    let short = parse(&release(), ints([7, -1]));
+    let answer = "[7, -1]".into();
+    assert_eq!(short, Reply::Garbled { answer });
+    let long = error(&format!("ERR {}", "x".repeat(1_000_000)));
+    let Reply::Refused { message, .. } = parse(&release(), long) else {
+        panic!("no error")
+    };
+    assert_eq!(message.chars().count(), 201);
+}
