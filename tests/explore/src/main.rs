@@ -27,6 +27,7 @@ mod fair;
 mod known;
 mod quarantine;
 mod search;
+mod server;
 mod several;
 mod sharing;
 mod tokens;

@@ -3,12 +3,12 @@
 use std::{cell::RefCell, collections::HashMap, sync::Arc, time::Duration};
 
 use redlock_protocol::{
-    AdmissionId, BlockRequest, Evidence, Instant, LossId, Mode, Owner, Process, Reply, Request,
-    SectionId, Ticket, Token,
-    model::{Key, Model, Moment},
+    BlockRequest, Instant, Mode, Owner, Process, Reply, Request, SectionId, Ticket, Token,
+    model::{Key, Model},
 };
 
 use super::{Fair, Mutant, PROCESSES, State};
+use crate::server::{ADMISSION, NOW, voting};
 
 /// Since when each process waits, in the order of coming; zero: it has no place.
 pub(super) type Queue = [u8; PROCESSES];
@@ -39,13 +39,6 @@ type Asked = (u8, Option<Queue>, usize, Message);
 type Replied = (u8, Queue, bool);
 
 const KEY: &str = "lock";
-
-const ADMISSION: AdmissionId = AdmissionId(1);
-
-const NOW: Moment = Moment {
-    now: Instant::from_nanos(1_000_000_000_000),
-    wall_micros: 1_700_000_000_000_000,
-};
 
 /// A caller that came by so much later has waited for so much less.
 const STEP: Duration = Duration::from_secs(1);
@@ -157,27 +150,4 @@ fn request(process: usize, message: Message, is_in_order: bool) -> Request {
         Message::Place { came } => place(process, Some(came)),
         Message::Leave => place(process, None),
     }
-}
-
-fn voting() -> Model {
-    let mut model = Model::new(None);
-    let (max_ttl, loss) = (60 * STEP, LossId(1));
-    let report = Request::ReportLoss {
-        server: None,
-        loss,
-        beside_marker: false,
-        max_ttl,
-    };
-    model.run(&report, NOW);
-    let wait = Duration::ZERO;
-    let admit = Request::Admit {
-        server: None,
-        evidence: Evidence::Waited { loss, wait },
-        admission: ADMISSION,
-        floor: Token(0),
-        is_durable: false,
-        max_ttl,
-    };
-    assert!(matches!(model.run(&admit, NOW), Reply::Admitted { .. }));
-    model
 }

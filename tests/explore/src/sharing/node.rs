@@ -3,14 +3,15 @@
 use std::{cell::RefCell, collections::HashMap, sync::Arc, time::Duration};
 
 use redlock_protocol::{
-    AdmissionId, BlockRequest, Evidence, Instant, LONGEST_ROUND, LossId, Mode, Owner, Record,
-    Reply, Request, Token,
-    model::{Model, Moment},
+    BlockRequest, LONGEST_ROUND, Mode, Owner, Record, Reply, Request, Token, model::Model,
     rules::quarantine::Readings,
 };
 
 use super::{CLIENTS, Move, Mutant, Role, Sharing, State, Take};
-use crate::search::Step;
+use crate::{
+    search::Step,
+    server::{ADMISSION, NOW, voting},
+};
 
 /// For how long the key of each client still lives; zero is none.
 pub(super) type Keys = [u8; CLIENTS];
@@ -47,13 +48,6 @@ type Asked = (Keys, usize, Question);
 type Replied = (Keys, bool);
 
 const TICK: Duration = Duration::from_secs(1);
-
-const NOW: Moment = Moment {
-    now: Instant::from_nanos(1_000_000_000_000),
-    wall_micros: 1_700_000_000_000_000,
-};
-
-const ADMISSION: AdmissionId = AdmissionId(1);
 
 impl Node {
     pub(super) const fn has_vote(&self) -> bool {
@@ -245,27 +239,4 @@ impl<const N: usize> Sharing<N> {
             .checked_div(self.round as u32)
             .unwrap()
     }
-}
-
-fn voting() -> Model {
-    let mut model = Model::new(None);
-    let (server, max_ttl, loss) = (None, 60 * TICK, LossId(1));
-    let report = Request::ReportLoss {
-        server: None,
-        loss,
-        beside_marker: false,
-        max_ttl,
-    };
-    model.run(&report, NOW);
-    let wait = Duration::ZERO;
-    let admit = Request::Admit {
-        server,
-        evidence: Evidence::Waited { loss, wait },
-        admission: ADMISSION,
-        floor: Token(0),
-        is_durable: false,
-        max_ttl,
-    };
-    assert!(matches!(model.run(&admit, NOW), Reply::Admitted { .. }));
-    model
 }
