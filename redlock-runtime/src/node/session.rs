@@ -126,7 +126,11 @@ impl Session {
             self.write_together(hash);
         }
         match kind {
-            Some(_) => self.together.push((request, body)),
+            Some(_) => {
+                self.together
+                    .reserve(1 + MOST_TOGETHER - self.together.len());
+                self.together.push((request, body));
+            }
             None => self.write((request, body), hash),
         }
     }

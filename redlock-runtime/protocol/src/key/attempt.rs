@@ -134,7 +134,7 @@ impl Key {
         };
         let hedge_delay = cx.nodes.hedge_delay().min(timeout / 4);
         let prompt = if is_fair { timeout / 2 } else { hedge_delay };
-        let mut order = cx.nodes.order(&cx.name, prompt, now);
+        let mut order = cx.nodes.order(cx.name, prompt, now);
         let mut patience = hedge_delay;
         if let Some(split) = waiter.split {
             order.sort_by_key(|&node| self.has_leftover(node, began, cx));

@@ -113,7 +113,7 @@ impl Claim {
     /// the lock: others may ask for numbers at the same time.
     pub(super) fn next_proposal(&self, round: &Round, cx: &Cx<'_>) -> Token {
         let proposal = round.next_proposal(cx.now());
-        let meets_others = self.mode == Mode::Shared || !split_slot(&cx.name).1.is_empty();
+        let meets_others = self.mode == Mode::Shared || !split_slot(cx.name).1.is_empty();
         match round.question.block.filter(|_| meets_others) {
             Some(block) => apart_from_others(proposal, block.length, self.owner.0),
             None => proposal,

@@ -55,9 +55,6 @@ use crate::{
 /// One key.
 #[derive(Debug)]
 pub(crate) struct Key {
-    pub(crate) name: Arc<str>,
-    /// When its timer wakes.
-    pub(crate) wakes_at: Option<Instant>,
     front: Front,
     queue: Queue,
     contention: Option<Box<Contention>>,
@@ -82,10 +79,8 @@ struct Stuck {
 }
 
 impl Key {
-    pub(crate) fn new(name: Arc<str>) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            name,
-            wakes_at: None,
             front: Front::Free,
             queue: Queue::default(),
             contention: None,

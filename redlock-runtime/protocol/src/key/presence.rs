@@ -16,7 +16,7 @@ impl Claim {
             return;
         }
         let body = Request::Watch {
-            key: Arc::clone(&cx.name),
+            key: Arc::clone(cx.name),
             owner: Some(self.owner),
         };
         cx.tell(node, Ask::Watch(self.owner), body);
@@ -93,7 +93,7 @@ impl Held {
             return;
         }
         let (owner, mode) = (self.claim.owner, self.claim.mode);
-        let (key, ttl) = (Arc::clone(&cx.name), self.ttl.into());
+        let (key, ttl) = (Arc::clone(cx.name), self.ttl.into());
         let body = |admission| Request::PutBack {
             key,
             owner,

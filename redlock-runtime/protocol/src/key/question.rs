@@ -1,6 +1,6 @@
 //! What a round asks the nodes, and of which of them.
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use super::{Ask, Claim, Cx, round::Round};
 use crate::{
@@ -94,11 +94,11 @@ impl Fanout {
         }
     }
 
-    /// The nodes to ask next, so that `count` have been asked, or all there are.
-    pub(super) fn reach(&mut self, count: usize) -> Vec<NodeId> {
+    /// The places of the nodes to ask next, so that `count` have been asked, or all there are.
+    pub(super) fn reach(&mut self, count: usize) -> Range<usize> {
         let count = count.min(self.order.len()).max(self.reached);
         let before = std::mem::replace(&mut self.reached, count);
-        self.order[before..count].to_vec()
+        before..count
     }
 }
 
@@ -129,14 +129,15 @@ impl Round {
         cx: &mut Cx<'_>,
     ) -> Self {
         let now = cx.now();
-        let (order, others): (Vec<NodeId>, Vec<NodeId>) =
-            cx.nodes.ids().partition(|&node| claim.may_have(node));
+        let nodes = cx.nodes.ids();
+        let mut order = Vec::with_capacity(cx.nodes.count());
+        order.extend(nodes.filter(|&node| claim.may_have(node)));
         let all = order.len();
         // So that time is left for another round.
         let hedge_delay = cx.nodes.hedge_delay().min(closes_at.since(now) / 4);
         let fanout = Fanout::new(order, hedge_delay);
         let mut round = Self::open(question, fanout, closes_at, cx);
-        for node in others {
+        for node in cx.nodes.ids().filter(|&node| !claim.may_have(node)) {
             round.on_verdict(node, Verdict::NoLongerOurs, now);
         }
         claim.on_extending(&round);
@@ -147,14 +148,14 @@ impl Round {
     /// Asks more nodes, so that `count` have been asked.
     pub(super) fn ask(&mut self, count: usize, claim: &mut Claim, cx: &mut Cx<'_>) {
         self.asked_at = cx.now();
-        for node in self.fanout.reach(count) {
-            self.ask_node(node, claim, cx);
+        for place in self.fanout.reach(count) {
+            self.ask_node(self.fanout.order[place], claim, cx);
         }
     }
 
     /// Asks one node: now, or once it is known whether it votes.
     fn ask_node(&mut self, node: NodeId, claim: &mut Claim, cx: &mut Cx<'_>) {
-        let (key, owner, mode) = (Arc::clone(&cx.name), claim.owner, claim.mode);
+        let (key, owner, mode) = (Arc::clone(cx.name), claim.owner, claim.mode);
         let ask = match self.question.kind {
             Kind::Acquire { .. } => Ask::Acquire(self.id, owner),
             Kind::Extend => Ask::Extend(self.id, owner),

@@ -244,7 +244,7 @@ impl Open {
     fn send(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         let left = self.keep_until.map(|until| until.since(cx.now()));
         let body = Request::Release {
-            key: Arc::clone(&cx.name),
+            key: Arc::clone(cx.name),
             owner: self.owner,
             mode: self.mode,
             keep: left.filter(|left| !left.is_zero()).map(outlasting),

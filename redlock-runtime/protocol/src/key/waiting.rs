@@ -103,7 +103,7 @@ impl Key {
         let until = until.min(waiter.wait_until);
         self.contention().last_refusal = Refusal::CONTENDED;
         self.front = Front::BackingOff(Backoff::new(waiter, until));
-        let mut order = cx.nodes.in_order(&cx.name);
+        let mut order = cx.nodes.in_order(cx.name);
         let leader = order.find(|&node| cx.nodes.is_up(node));
         if let Some(leader) = leader.filter(|&leader| cx.nodes.tells_changes(leader)) {
             self.read(leader, cx);
@@ -161,7 +161,7 @@ impl Key {
     /// A node that has the holder's key and tells when that changes.
     fn watch_node(&self, cx: &Cx<'_>) -> Option<NodeId> {
         let refusal = self.last_refusal();
-        let mut order = cx.nodes.in_order(&cx.name);
+        let mut order = cx.nodes.in_order(cx.name);
         order.find(|&node| {
             let verdict = refusal.verdicts.get(node.0);
             matches!(verdict, Some(Verdict::HeldByAnother { .. }))
@@ -181,7 +181,7 @@ impl Key {
             return;
         }
         let body = Request::Watch {
-            key: Arc::clone(&cx.name),
+            key: Arc::clone(cx.name),
             owner: None,
         };
         // Not connected: the next attempt comes anyway.

@@ -114,14 +114,12 @@ impl Nodes {
     /// times as many commands; with a quarter of the node timeout, the longest wait beside a silent node
     /// is eleven times as long.
     pub(crate) fn hedge_delay(&self) -> Duration {
-        let mut delays: Vec<Duration> = self
-            .nodes
-            .iter()
-            .filter_map(|node| node.link.delay())
-            .collect();
-        delays.sort_unstable();
-        let last = delays.get(quorum::majority(self.nodes.len()) - 1);
-        let delay = last.map_or(Duration::ZERO, |&delay| 4 * delay);
+        let majority = quorum::majority(self.nodes.len());
+        let delays = || self.nodes.iter().filter_map(|node| node.link.delay());
+        let of_majority =
+            |last: &Duration| delays().filter(|delay| delay <= last).count() >= majority;
+        let delay = delays().filter(of_majority).min();
+        let delay = delay.map_or(Duration::ZERO, |delay| 4 * delay);
         delay.max(SHORTEST_HEDGE_DELAY)
     }
 
