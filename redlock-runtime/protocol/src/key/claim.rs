@@ -37,6 +37,8 @@ pub(super) struct Claim {
     /// The same, since the last round began that was to let the key live for longer.
     pub(super) is_waited_for: bool,
     extension: Option<Extension>,
+    /// Requests that were sent later than the last node said that it has taken the key.
+    joined: RequestId,
     places: Vec<Place>,
 }
 
@@ -65,6 +67,10 @@ impl Extension {
 struct Place {
     may_have: bool,
     is_known: bool,
+    /// It has taken the key later than the others, and does not count yet: see [`Claim::on_joined`].
+    joins: bool,
+    /// It has said that it has the key since the last node joined.
+    is_confirmed: bool,
     /// The last request that can have made the key, and whether nothing was there before.
     asked: RequestId,
     was_absent: bool,
@@ -107,6 +113,7 @@ impl Claim {
             has_remote_waiter: false,
             is_waited_for: false,
             extension: None,
+            joined: RequestId::default(),
             places: vec![Place::default(); nodes],
         }
     }
@@ -176,7 +183,8 @@ impl Claim {
                 has_remote_waiter, ..
             } => {
                 self.has_remote_waiter |= has_remote_waiter;
-                self.on_granted(node);
+                self.places[node.0].is_written = true;
+                self.on_known(node, request);
             }
             Reply::Extended {
                 remaining,
@@ -186,11 +194,12 @@ impl Claim {
                 self.has_remote_waiter |= has_remote_waiter;
                 self.is_waited_for |= has_remote_waiter;
                 // Also if the next round has begun: a node may always reply as late as that.
-                self.on_known(node);
+                self.on_known(node, request);
                 return self.on_extended(node, ask, remaining, now);
             }
             Reply::PutBack => self.on_put_back(node),
-            Reply::Ours => self.on_known(node),
+            Reply::Ours if self.places[node.0].joins => {}
+            Reply::Ours => self.on_known(node, request),
             Reply::Held { .. }
             | Reply::Queued { .. }
             | Reply::NotOwner
@@ -214,30 +223,56 @@ impl Claim {
         }
     }
 
-    fn on_granted(&mut self, node: NodeId) {
-        self.places[node.0].is_written = true;
-        self.on_known(node);
-    }
-
-    /// The node has made the key again, or had it. That is no vote, and it must not hide that the
-    /// key was gone from a majority for a while: it is not known before the next extension.
+    /// The node has made the key again, or had it. That is no vote.
     fn on_put_back(&mut self, node: NodeId) {
         let place = &mut self.places[node.0];
         place.may_have = true;
         place.written = None;
     }
 
-    fn on_known(&mut self, node: NodeId) {
+    /// The same, before any request from `next` on was sent. It must not hide that the key was gone from a
+    /// majority for a while. So the node counts once as many as a majority, none of which joins, have said
+    /// to such requests that they have the key. On each of them it has been since it was known there: a
+    /// node that has lost it gets it back only by being asked to take it, and joins then. So it has not
+    /// been gone from a majority until the new node had it, and from now on it may be gone from one of
+    /// the others.
+    pub(super) fn on_joined(&mut self, node: NodeId, next: RequestId) {
+        if self.places[node.0].is_known {
+            return;
+        }
+        self.places[node.0].joins = true;
+        self.joined = next;
+        for place in &mut self.places {
+            place.is_confirmed = false;
+        }
+    }
+
+    /// Nodes wait to be counted, and without them the lock is lost with one more key.
+    pub(super) fn needs_those_that_join(&self) -> bool {
+        self.places.iter().any(|place| place.joins) && self.known() <= self.majority()
+    }
+
+    /// The node has the key, and said so to this request.
+    fn on_known(&mut self, node: NodeId, request: RequestId) {
+        let is_late = request >= self.joined;
         let place = &mut self.places[node.0];
         place.may_have = true;
         place.is_known = true;
+        place.joins = false;
+        place.is_confirmed |= is_late;
+        let confirmed = |place: &&Place| place.is_known && place.is_confirmed;
+        if self.places.iter().filter(confirmed).count() >= self.majority() {
+            for place in &mut self.places {
+                place.is_known |= std::mem::take(&mut place.joins);
+            }
+        }
     }
 
     /// The node said to this request that the owner has nothing there. It may have been asked to
     /// make the key again since.
     fn on_absent(&mut self, node: NodeId, request: RequestId) {
         let place = &mut self.places[node.0];
-        place.is_known = false;
+        (place.is_known, place.joins) = (false, false);
         if place.asked <= request {
             place.may_have = false;
         }
@@ -261,8 +296,15 @@ impl Claim {
 
     /// No majority is known to have the key any more.
     pub(super) fn is_lost(&self) -> bool {
-        let known = self.places.iter().filter(|place| place.is_known).count();
-        known < quorum::majority(self.places.len())
+        self.known() < self.majority()
+    }
+
+    fn known(&self) -> usize {
+        self.places.iter().filter(|place| place.is_known).count()
+    }
+
+    const fn majority(&self) -> usize {
+        quorum::majority(self.places.len())
     }
 
     /// A majority is known not to have the key any more.
@@ -311,7 +353,7 @@ mod tests {
         let mut claim = Claim::new(Owner(1), Mode::Exclusive, 3);
         for node in 0..2 {
             claim.on_asked(NodeId(node), RequestId(5), TTL);
-            claim.on_known(NodeId(node));
+            claim.on_known(NodeId(node), RequestId(5));
         }
         claim
     }
@@ -322,7 +364,7 @@ mod tests {
         assert!(!claim.is_lost());
         claim.on_absent(NodeId(0), RequestId(6));
         assert!(claim.is_lost());
-        claim.on_known(NodeId(2));
+        claim.on_known(NodeId(2), RequestId(6));
         assert!(!claim.is_lost());
     }
 
@@ -343,8 +385,41 @@ mod tests {
         claim.on_asked(NodeId(0), RequestId(9), TTL);
         claim.on_put_back(NodeId(0));
         assert!(claim.is_lost() && claim.may_have(NodeId(0)));
-        claim.on_known(NodeId(0));
+        claim.on_known(NodeId(0), RequestId(10));
         assert!(!claim.is_lost());
+    }
+
+    fn ours(claim: &mut Claim, node: usize, request: u64) {
+        let place = (NodeId(node), RequestId(request));
+        let ask = Ask::Watch(claim.owner);
+        claim.on_reply(place, ask, &Reply::Ours, Instant::from_nanos(0));
+    }
+
+    #[test]
+    fn a_node_that_takes_the_key_counts_once_a_majority_is_known_to_have_had_it_until_then() {
+        let mut claim = claim();
+        claim.on_put_back(NodeId(2));
+        claim.on_joined(NodeId(2), RequestId(8));
+        ours(&mut claim, 2, 9);
+        ours(&mut claim, 0, 8);
+        assert!(!claim.is_known(NodeId(2)) && claim.needs_those_that_join());
+        ours(&mut claim, 1, 7);
+        assert!(!claim.is_known(NodeId(2)), "it may have been gone since");
+        ours(&mut claim, 1, 10);
+        assert!(claim.is_known(NodeId(2)) && !claim.needs_those_that_join());
+        claim.on_absent(NodeId(0), RequestId(11));
+        assert!(!claim.is_lost());
+    }
+
+    #[test]
+    fn a_node_that_takes_the_key_after_it_was_gone_from_a_majority_does_not_count() {
+        let mut claim = claim();
+        claim.on_put_back(NodeId(2));
+        claim.on_joined(NodeId(2), RequestId(8));
+        ours(&mut claim, 1, 8);
+        ours(&mut claim, 2, 9);
+        claim.on_absent(NodeId(0), RequestId(10));
+        assert!(claim.is_lost());
     }
 
     #[test]

@@ -13,6 +13,7 @@
 mod attempt;
 mod claim;
 mod cx;
+mod failure;
 mod fairness;
 mod permit;
 mod presence;
@@ -240,8 +241,14 @@ impl Key {
                     round.on_reply(node, reply, lead, claim, cx);
                 }
             }
-            Ask::PutBack(_) if reply == Ok(Reply::PutBack) => self.watch(node, cx),
-            Ask::PutBack(_) => {}
+            Ask::PutBack(owner) => {
+                if let Front::Held(held) = &mut self.front
+                    && held.claim.owner == owner
+                    && reply == Ok(Reply::PutBack)
+                {
+                    held.on_put_back(node, cx);
+                }
+            }
             Ask::Watch(owner) => {
                 if let Some(claim) = self.claim_of(owner) {
                     claim.on_watched(node, cx);
@@ -285,7 +292,9 @@ impl Key {
             return;
         }
         match &mut self.front {
-            Front::Held(held) if held.is_watched() => held.put_back(node, cx),
+            Front::Held(held) if held.is_watched() => {
+                held.put_back(node, cx);
+            }
             Front::BackingOff(_)
                 if self.last_refusal.lacks_quorum() && cx.nodes.has_majority(cx.now()) =>
             {

@@ -62,8 +62,9 @@ pub(super) const SMALL_BLOCK: u64 = 16;
 /// others that have short sections.
 const MOST_ROUNDS: u32 = 4;
 
-/// Most turns are shorter, and need no watching.
-const WATCH_AFTER: Duration = Duration::from_millis(20);
+/// Most turns are shorter, and need no watching. Longer ones are to rest on all nodes: on a bare majority a
+/// lock is lost with one key.
+pub(super) const WATCH_AFTER: Duration = Duration::from_millis(20);
 
 /// Clients of other libraries poll: the longest time for which a process stands back for them.
 const LONGEST_MIXED_COOLDOWN: Duration = Duration::from_millis(50);
@@ -111,6 +112,8 @@ pub(super) struct Held {
     pub(super) reports: Reports,
     /// When to read the key on all nodes; `None` once it has been read.
     pub(super) watch_at: Option<Instant>,
+    /// The nodes that were not asked for the key have been.
+    pub(super) is_spread: bool,
     /// One section and no more: it is fair, or see `Settings::mixed_fleet`.
     pub(super) is_single: bool,
 }
@@ -136,6 +139,7 @@ impl Held {
             has_failed: false,
             reports: Reports::default(),
             watch_at: Some(cx.now().after(WATCH_AFTER)),
+            is_spread: false,
             is_single: cx.out.settings.mixed_fleet || round.question.params.is_fair,
         }
     }
