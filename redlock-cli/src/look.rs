@@ -3,7 +3,7 @@
 use std::io::{self, BufRead};
 
 use redlock_runtime::{
-    __tool::{Servers, Value},
+    __tool::{Names, Servers, Value},
     ClientProcess, HolderKind, Inspection,
 };
 use serde_json::{Value as Json, json};
@@ -256,9 +256,13 @@ struct Marked {
 }
 
 async fn mark_or_delete(servers: &Servers, key: &str, known: &[String]) -> Result<Marked, String> {
-    let mut command = words(&["EVAL", MARK_OR_DELETE, "1", key]);
-    command.extend_from_slice(known);
-    let replies = servers.ask(|_| vec![command.clone()]).await;
+    let command = |names: &Names| {
+        let key = format!("{}{key}", names.tag);
+        let mut command = words(&["EVAL", MARK_OR_DELETE, "1", &key]);
+        command.extend_from_slice(known);
+        vec![command]
+    };
+    let replies = servers.ask(command).await;
     let mut marked = Marked::default();
     let mut refused = None;
     for reply in replies.into_iter().flatten().flatten() {

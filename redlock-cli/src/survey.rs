@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use redlock_runtime::__tool::Servers;
+use redlock_runtime::__tool::{Names, Servers};
 
 use crate::reply::{info, map, millis, words};
 
@@ -20,6 +20,8 @@ pub(crate) struct Told {
     pub(crate) info: BTreeMap<String, String>,
     /// What the library keeps there.
     pub(crate) record: BTreeMap<String, String>,
+    /// It was found as the owner of a slot of a cluster.
+    pub(crate) owns_slot: bool,
     /// By its clock, in milliseconds since 1970.
     pub(crate) now: Option<i64>,
 }
@@ -39,17 +41,19 @@ pub(crate) enum Vote {
 }
 
 pub(crate) async fn survey(servers: &Servers) -> Vec<Surveyed> {
-    let commands = |hash: &str| {
+    let commands = |names: &Names| {
         vec![
             words(&["TIME"]),
             words(&["INFO"]),
-            words(&["HGETALL", hash]),
+            words(&["HGETALL", &names.hash]),
         ]
     };
     let replies = servers.ask(commands).await;
-    let told = replies.into_iter().map(|replies| {
+    let replies = replies.into_iter().zip(servers.are_of_clusters());
+    let told = replies.map(|(replies, owns_slot)| {
         replies.map(|replies| match &replies[..] {
             [time, all, record] => Told {
+                owns_slot,
                 now: millis(time),
                 info: info(all),
                 record: map(record),
@@ -87,11 +91,16 @@ impl Told {
         policy.filter(|_| self.field("maxmemory").is_some_and(|limit| limit != "0"))
     }
 
+    /// Of one that is not named as a whole.
+    pub(crate) fn is_of_cluster(&self) -> bool {
+        self.field("cluster_enabled") == Some("1") && !self.owns_slot
+    }
+
     pub(crate) fn vote(&self) -> Vote {
         if self.field("redis_mode") == Some("sentinel") {
             return Vote::Unfit("is a Sentinel: name the servers that it watches".to_owned());
         }
-        if self.field("cluster_enabled") == Some("1") {
+        if self.is_of_cluster() {
             return Vote::Unfit("belongs to a Redis Cluster".to_owned());
         }
         if self.field("role") == Some("slave") {

@@ -26,19 +26,25 @@ pub(crate) struct Declaration {
 /// The literal durations have been checked.
 pub(crate) fn declaration(args: &Args, keys: &[Template], function: &Function) -> Declaration {
     let arguments = function.argument_names();
-    let permits = || args.permits.as_ref().and_then(Permits::constant);
+    let permits = || args.permits.as_ref().and_then(|it| it.constant(&arguments));
     let durations = || args.durations().filter_map(|it| it.constant(&arguments));
     let constants = || durations().chain(permits());
     let before_call = |duration: &Duration| duration.computed(&arguments).is_none();
+    let computed_permits = || args.permits.as_ref().and_then(|it| it.computed(&arguments));
+    let permits_before_call = computed_permits().is_none();
     let place = constants().next().map(|first| at(first.span()));
     let info = quote_spanned!(mixed()=> &__REDIS_LOCK_SECTION);
     let of_info = quote_spanned!(mixed()=> __redis_lock::SectionInfo::options(#info));
     let (check, registered, options) = match place {
-        None => (TokenStream::new(), values(args, before_call, true), of_info),
+        None => (
+            TokenStream::new(),
+            values(args, before_call, permits_before_call),
+            of_info,
+        ),
         Some(place) if constants().any(may_name_generics) => {
             // An item cannot name `Self` or a type parameter. An inline constant can, but `cargo
             // check` does not evaluate it.
-            let options = values(args, before_call, true);
+            let options = values(args, before_call, permits_before_call);
             let check = quote_spanned!(place=> __redis_lock::check_constants(&__options));
             let options = quote_spanned! {mixed()=>
                 const {
@@ -51,7 +57,7 @@ pub(crate) fn declaration(args: &Args, keys: &[Template], function: &Function) -
                 let constant = duration.constant(&arguments);
                 before_call(duration) && !constant.is_some_and(may_name_generics)
             };
-            let of_permits = !permits().is_some_and(may_name_generics);
+            let of_permits = permits_before_call && !permits().is_some_and(may_name_generics);
             (
                 TokenStream::new(),
                 values(args, is_known, of_permits),
@@ -59,7 +65,7 @@ pub(crate) fn declaration(args: &Args, keys: &[Template], function: &Function) -
             )
         }
         Some(place) => {
-            let values = values(args, before_call, true);
+            let values = values(args, before_call, permits_before_call);
             let check =
                 quote_spanned!(place=> __redis_lock::check_constants(&__REDIS_LOCK_OPTIONS));
             let check = quote_spanned! {mixed()=>
@@ -84,14 +90,22 @@ pub(crate) fn declaration(args: &Args, keys: &[Template], function: &Function) -
     }
 }
 
-/// The options with those durations that the arguments have, which the runtime checks.
+/// The options with those durations and permits that the arguments have, which the runtime checks.
 fn at_run_time(args: &Args, arguments: &[String], constant: TokenStream) -> TokenStream {
     let computed = |given: Option<&Duration>| given.and_then(|it| it.computed(arguments));
     // A temporary value in one, such as a guard on a mutex, must be gone before the next.
+    let typed = |value: Expr, ty| quote_spanned!(mixed()=> { let __value: #ty = #value; __value });
     let alone = |value: Expr| {
         let place = at(value.span());
         let ty = quote_spanned!(place=> __redis_lock::std::time::Duration);
-        quote_spanned!(mixed()=> { let __value: #ty = #value; __value })
+        typed(value, ty)
+    };
+    let count = |value: Expr| {
+        let place = at(value.span());
+        typed(
+            value,
+            quote_spanned!(place=> __redis_lock::std::primitive::u32),
+        )
     };
     let some = |value| quote_spanned!(mixed()=> __redis_lock::std::option::Option::Some(#value));
     let every = |value| quote_spanned!(mixed()=> __redis_lock::Renew::Every(#value));
@@ -101,12 +115,15 @@ fn at_run_time(args: &Args, arguments: &[String], constant: TokenStream) -> Toke
     let renew = computed(interval).map(alone).map(every);
     let max_hold = computed(args.max_hold.as_ref()).map(alone).map(some);
     let at_least = computed(args.at_least.as_ref()).map(alone).map(some);
+    let permits = args.permits.as_ref().and_then(|it| it.computed(arguments));
+    let permits = permits.map(count).map(some);
     let fields = [
         expire.map(|value| quote_spanned!(mixed()=> expire: #value,)),
         wait.map(|value| quote_spanned!(mixed()=> wait: #value,)),
         renew.map(|value| quote_spanned!(mixed()=> renew: #value,)),
         max_hold.map(|value| quote_spanned!(mixed()=> max_hold: #value,)),
         at_least.map(|value| quote_spanned!(mixed()=> at_least: #value,)),
+        permits.map(|value| quote_spanned!(mixed()=> permits: #value,)),
     ];
     let mut fields = fields.into_iter().flatten().peekable();
     if fields.peek().is_none() {
@@ -151,8 +168,11 @@ fn section_info(
         let constant = duration.constant(&arguments);
         constant.is_some_and(may_name_generics) || duration.computed(&arguments).is_some()
     };
-    let permits = args.permits.as_ref().and_then(Permits::constant);
-    if args.durations().any(is_unknown) || permits.is_some_and(may_name_generics) {
+    let permits = args.permits.as_ref();
+    let constant = permits.and_then(|it| it.constant(&arguments));
+    let is_unknown_count = constant.is_some_and(may_name_generics)
+        || permits.is_some_and(|it| it.computed(&arguments).is_some());
+    if args.durations().any(is_unknown) || is_unknown_count {
         info = quote_spanned!(mixed()=> #info.incomplete());
     }
     info
@@ -203,10 +223,12 @@ fn values(args: &Args, is_known: impl Fn(&Duration) -> bool, of_permits: bool) -
             permits.set_span(mixed());
             quote_spanned!(mixed()=> __redis_lock::std::option::Option::Some(#permits))
         }
-        Some(Permits::Constant(permits)) => {
+        Some(Permits::Path(permits)) => {
             quote_spanned!(mixed()=> __redis_lock::std::option::Option::Some(#permits))
         }
-        None => quote_spanned!(mixed()=> __redis_lock::std::option::Option::None),
+        Some(Permits::Computed(_)) | None => {
+            quote_spanned!(mixed()=> __redis_lock::std::option::Option::None)
+        }
     };
     let [shared, reentrant, fair] = [args.shared, args.reentrant, args.fair];
     quote_spanned! {mixed()=>

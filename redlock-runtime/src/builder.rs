@@ -67,6 +67,9 @@ impl Builder {
     /// - `rediss://...`: the same over TLS, with the feature `tls`; see `Builder::tls` for the parameters
     /// - `redis+sentinel://[user:password@]host[:port],.../master[/database]`: the server that a majority of
     ///   these Sentinels names; see [servers](crate::guide::servers#masters-that-sentinels-name)
+    /// - `redis+cluster://[user:password@]host[:port],...[?tag=...]`: the server of this Redis Cluster that owns
+    ///   the slot of the hash tag; see [servers](crate::guide::servers#redis-cluster)
+    /// - `rediss+sentinel://...` and `rediss+cluster://...`: the same over TLS
     /// - `unix:///path/to/socket[?db=...&user=...&pass=...]`
     /// - `memory://name`: no server at all, but a store in this process, for tests and for
     ///   trying things out; one name is one store. Locks on such nodes exclude nothing outside this
@@ -75,7 +78,7 @@ impl Builder {
     /// A part of a URL that has no meaning here, such as another parameter, is an error. In a password,
     /// write `/` as `%2F`, `?` as `%3F` and `#` as `%23`.
     ///
-    /// Use an odd number of servers that fail independently: no replicas of each other, no
+    /// Use an odd number of servers that fail independently: no replicas of each other, not of one
     /// cluster, each with its own machine. With one node there is one lock server, and no lock
     /// without it.
     pub fn nodes<I>(mut self, urls: I) -> Self

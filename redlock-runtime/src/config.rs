@@ -1,14 +1,16 @@
 //! Every rule for what may be configured, for a node set and for one lock.
 
+mod elected_nodes;
 mod error;
 mod nodes;
 mod options;
 mod problem;
 mod section_info;
-mod sentinel_nodes;
 mod server_url;
 #[cfg(feature = "tls")]
 mod tls;
+#[cfg(feature = "tls")]
+mod tls_files;
 #[cfg(feature = "tls")]
 mod tls_nodes;
 
@@ -16,11 +18,11 @@ use std::{sync::Arc, time::Duration};
 
 use redlock_protocol::{LockParams, Mode};
 
+pub(crate) use self::elected_nodes::split as split_urls;
 #[cfg(feature = "test-util")]
 pub(crate) use self::nodes::count_problem;
 pub(crate) use self::nodes::{Access, Node, parse_nodes};
 pub(crate) use self::options::PERMITS;
-pub(crate) use self::sentinel_nodes::split as split_urls;
 #[cfg(feature = "tls")]
 pub use self::tls::Tls;
 pub use self::{

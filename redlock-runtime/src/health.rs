@@ -285,7 +285,9 @@ impl fmt::Display for NodeState {
 pub(crate) fn remedy(message: &str) -> Option<&'static str> {
     let is = |codes: &[&str]| codes.iter().any(|code| message.contains(code));
     if is(&["CLUSTERDOWN", "CROSSSLOT", "MOVED"]) {
-        Some("nodes of a Redis Cluster cannot be used, only servers with `cluster-enabled no`")
+        Some(
+            "write a Redis Cluster as `redis+cluster://c1,c2,c3`, and none of its servers by itself",
+        )
     } else if is(&["unknown command"]) {
         Some(
             "it may be a Sentinel: write its master as `redis+sentinel://s1,s2,s3/name` in its place",

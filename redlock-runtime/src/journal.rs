@@ -64,18 +64,11 @@ impl Journal {
         }
     }
 
-    pub(crate) fn ask(
-        &self,
-        section: SectionId,
-        key: &Arc<str>,
-        name: Option<&'static str>,
-        status: &Arc<Status>,
-        now: Instant,
-    ) {
+    pub(crate) fn ask(&self, status: &Arc<Status>, now: Instant) {
         let entry = Entry {
-            section,
-            key: Arc::clone(key),
-            name,
+            section: status.section,
+            key: Arc::clone(&status.subject.key),
+            name: status.subject.name,
             status: Arc::clone(status),
             asked: now.since(self.began),
             granted: None,

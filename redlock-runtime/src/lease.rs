@@ -9,11 +9,11 @@ use std::{
     time::Duration,
 };
 
+use redlock_protocol::Loss;
 pub use redlock_protocol::Release;
-use redlock_protocol::{Instant, Loss, SectionId};
 
 use crate::{
-    engine::{Keys, Status, Stopped},
+    engine::{Status, Stopped},
     error::{Context, LockError},
     nesting::{self, Enclosing},
     node_set::Shared,
@@ -60,16 +60,28 @@ impl fmt::Display for FencingToken {
 /// tasks; it keeps nothing alive.
 #[derive(Clone, Debug)]
 pub struct Lease {
-    /// What errors name: the key, or all keys.
+    pub(crate) asked: Result<Asked, Box<Unasked>>,
+}
+
+/// A section that has no node set, or no usable key.
+#[derive(Clone, Debug)]
+pub(crate) struct Unasked {
     pub(crate) key: Arc<str>,
-    pub(crate) asked: Result<Asked, LockError>,
+    pub(crate) error: LockError,
 }
 
 impl Lease {
     /// The key of the lock.
     #[must_use]
     pub fn key(&self) -> &str {
-        &self.key
+        match &self.asked {
+            Ok(asked) => &asked.own.subject.key,
+            Err(unasked) => &unasked.key,
+        }
+    }
+
+    pub(crate) fn asked(&self) -> Result<&Asked, LockError> {
+        self.asked.as_ref().map_err(|unasked| unasked.error.clone())
     }
 
     /// True while the lock is held: acquired, not released, not known to be lost, and before its
@@ -95,11 +107,11 @@ impl Lease {
     /// The lock is not held any more: [`LockError::Lost`], [`LockError::Expired`],
     /// [`LockError::Released`] or [`LockError::Stopped`]; or not yet.
     pub fn fencing_token(&self) -> Result<FencingToken, LockError> {
-        let asked = self.asked.as_ref().map_err(Clone::clone)?;
+        let asked = self.asked()?;
         if !self.is_held() {
-            return Err(asked.over_error(&self.key));
+            return Err(asked.over_error());
         }
-        Ok(FencingToken(asked.status.token().0))
+        Ok(FencingToken(asked.status().token().0))
     }
 
     /// Waits until the lock is lost or expires, and returns the reason. Waits for ever if the holder
@@ -113,9 +125,9 @@ impl Lease {
         match &self.asked {
             Ok(asked) => {
                 asked.ended().await;
-                asked.over_error(&self.key)
+                asked.over_error()
             }
-            Err(error) => error.clone(),
+            Err(unasked) => unasked.error.clone(),
         }
     }
 
@@ -129,14 +141,14 @@ impl Lease {
     /// # Cancellation
     /// The extension goes on when the future is dropped. It never revives a lock that ended.
     pub async fn extend(&self) -> Result<Duration, LockError> {
-        let asked = self.asked.as_ref().map_err(Clone::clone)?;
+        let asked = self.asked()?;
         if !self.is_held() {
-            return Err(asked.over_error(&self.key));
+            return Err(asked.over_error());
         }
-        match asked.shared.engine.extend(asked.section).await {
+        match asked.shared.engine.extend(asked.status().section).await {
             Ok(Ok(())) => Ok(self.remaining()),
-            Ok(Err(verdicts)) => Err(LockError::not_extended(verdicts, &asked.context(&self.key))),
-            Err(Stopped) => Err(asked.over_error(&self.key)),
+            Ok(Err(verdicts)) => Err(LockError::not_extended(verdicts, &asked.context())),
+            Err(Stopped) => Err(asked.over_error()),
         }
     }
 
@@ -177,11 +189,12 @@ impl Lease {
     ) -> impl Future<Output = Result<B::Output, LockError>> + use<B> {
         let mut lease = self.clone();
         if let Ok(asked) = &mut lease.asked {
-            asked.joined = true;
+            let status = Arc::clone(asked.status());
+            asked.around = Some(status);
         }
         async move {
             let body = pin!(body);
-            run(&lease.asked, &lease.key, &Course::default(), body).await
+            run(&lease, &Course::default(), body).await
         }
     }
 }
@@ -189,13 +202,12 @@ impl Lease {
 /// Polls `body` while the lease can be trusted, and not again once that has ended. The caller
 /// destroys it.
 pub(crate) async fn run<B: Future>(
-    asked: &Result<Asked, LockError>,
-    key: &Arc<str>,
+    lease: &Lease,
     course: &Course,
     mut body: Pin<&mut B>,
 ) -> Result<B::Output, LockError> {
-    let asked = asked.as_ref().map_err(Clone::clone)?;
-    let status = &asked.status;
+    let asked = lease.asked()?;
+    let status = asked.status();
     let mut over = pin!(asked.ended());
     let mut enclosing = Some(asked.enclosing());
     let finished = poll_fn(|context| {
@@ -210,62 +222,67 @@ pub(crate) async fn run<B: Future>(
     })
     .await;
     asked.shared.check_clock()?;
-    finished.ok_or_else(|| asked.over_error(key))
+    finished.ok_or_else(|| asked.over_error())
 }
 
 /// What a section and its views know of their lease.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) keys: Keys,
-    pub(crate) section: SectionId,
-    pub(crate) status: Arc<Status>,
-    pub(crate) name: Option<&'static str>,
-    pub(crate) since: Instant,
-    /// The lease is that of a section around this one, which ends it.
-    pub(crate) joined: bool,
+    /// What the section is itself.
+    pub(crate) own: Arc<Status>,
+    /// The lease is that of this section around it, which ends it.
+    pub(crate) around: Option<Arc<Status>>,
 }
 
 impl Asked {
+    /// That of the lease.
+    pub(crate) fn status(&self) -> &Arc<Status> {
+        self.around.as_ref().unwrap_or(&self.own)
+    }
+
+    pub(crate) const fn is_joined(&self) -> bool {
+        self.around.is_some()
+    }
+
     /// Waits until the lease has ended under its holder, which is for ever if that lets go.
     async fn ended(&self) {
-        if self.joined {
+        match &self.around {
             // Somebody else lets go of it.
-            self.status.over().await;
-        } else {
-            self.status.ended().await;
+            Some(status) => status.over().await,
+            None => drop(self.own.ended().await),
         }
     }
 
     pub(crate) fn remaining(&self) -> Duration {
         let now = self.shared.engine.now();
-        if self.status.is_held(now) {
-            self.status.deadline().since(now)
+        if self.status().is_held(now) {
+            self.status().deadline().since(now)
         } else {
             Duration::ZERO
         }
     }
 
     /// The error for a lease that is over.
-    pub(crate) fn over_error(&self, key: &Arc<str>) -> LockError {
+    pub(crate) fn over_error(&self) -> LockError {
         let expired = Loss::Expired {
             verdicts: Vec::new(),
         };
-        match self.status.loss() {
-            None if self.status.is_released() => LockError::released(&self.context(key)),
-            loss => LockError::over(loss.unwrap_or(&expired), &self.context(key)),
+        match self.status().loss() {
+            None if self.status().is_released() => LockError::released(&self.context()),
+            loss => LockError::over(loss.unwrap_or(&expired), &self.context()),
         }
     }
 
     pub(crate) fn enclosing(&self) -> Enclosing {
-        Enclosing::new(&self.shared, &self.keys, self.section, &self.status)
+        Enclosing::new(&self.shared, &self.own, self.status())
     }
 
     #[cfg(feature = "test-util")]
-    pub(crate) fn note_ask(&self, key: &Arc<str>) {
+    pub(crate) fn note_ask(&self) {
         if let Some(journal) = &self.shared.journal {
             let now = self.shared.engine.now();
-            journal.ask(self.section, key, self.name, &self.status, now);
+            journal.ask(&self.own, now);
         }
     }
 
@@ -274,8 +291,8 @@ impl Asked {
         if let Some(journal) = &self.shared.journal {
             let now = self.shared.engine.now();
             match outcome {
-                Ok(()) => journal.grant(self.section, now),
-                Err(error) => journal.fail(self.section, now, error.to_string()),
+                Ok(()) => journal.grant(self.own.section, now),
+                Err(error) => journal.fail(self.own.section, now, error.to_string()),
             }
         }
     }
@@ -284,34 +301,37 @@ impl Asked {
     pub(crate) fn note_end(&self, course: &Course) -> Option<End> {
         #[cfg(feature = "test-util")]
         if let Some(journal) = &self.shared.journal {
-            journal.end(self.section, self.shared.engine.now());
+            journal.end(self.own.section, self.shared.engine.now());
         }
         if !course.is_open() {
             return None;
         }
         let at = self.shared.engine.now();
-        let over = match self.status.loss() {
+        let over = match self.own.loss() {
             Some(loss) => Some(Over::of(loss)),
-            None => (!self.status.is_held(at)).then_some(Over::Expired),
+            None => (!self.own.is_held(at)).then_some(Over::Expired),
         };
-        let left = self.status.deadline().since(at);
+        let left = self.own.deadline().since(at);
         Some(End { at, left, over })
     }
 
     /// To be called after the release is on its way, because subscribers are code of others.
     pub(crate) fn report_end(&self, course: &mut Course, end: Option<End>) {
         if let Some(end) = end {
-            let Self { shared, status, .. } = self;
-            let token = status.token();
-            shared.observer.ended(course, &status.subject, token, end);
+            let (observer, token) = (&self.shared.observer, self.own.token());
+            observer.ended(course, &self.own.subject, token, end);
         }
     }
 
-    pub(crate) fn context<'a>(&'a self, key: &'a Arc<str>) -> Context<'a> {
+    pub(crate) fn context(&self) -> Context<'_> {
+        self.context_of(&self.own.subject.key)
+    }
+
+    pub(crate) fn context_of<'a>(&'a self, key: &'a Arc<str>) -> Context<'a> {
         Context {
-            name: self.name,
+            name: self.own.subject.name,
             key,
-            elapsed: self.shared.engine.now().since(self.since),
+            elapsed: self.shared.engine.now().since(self.own.since),
             nodes: &self.shared.addresses,
         }
     }

@@ -327,10 +327,17 @@ impl Lock {
     ///
     /// # Cancellation
     /// Cancel-safe.
-    pub async fn acquire(self) -> Result<Guard, LockError> {
-        let mut section = self.into_section();
-        section.acquire().await?;
-        Ok(Guard::new(section))
+    // Not an `async fn`: the options would be part of the task of each caller that waits.
+    pub fn acquire(self) -> impl Future<Output = Result<Guard, LockError>> {
+        let lock = Box::new(self);
+        async move {
+            let mut section = {
+                let lock = lock; // freed before the lock is waited for
+                lock.into_section()
+            };
+            section.acquire().await?;
+            Ok(Guard::new(section))
+        }
     }
 
     /// Acquires the lock if it is free now: one attempt, whatever [`wait`](Self::wait) says.
@@ -340,8 +347,8 @@ impl Lock {
     ///
     /// # Cancellation
     /// Cancel-safe.
-    pub async fn try_acquire(self) -> Result<Guard, LockError> {
-        self.wait(Duration::ZERO).acquire().await
+    pub fn try_acquire(self) -> impl Future<Output = Result<Guard, LockError>> {
+        self.wait(Duration::ZERO).acquire()
     }
 
     /// Acquires the lock, runs `body` under it, and releases it.

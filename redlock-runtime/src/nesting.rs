@@ -6,7 +6,6 @@
 
 use std::{cell::RefCell, sync::Arc};
 
-use redlock_protocol::SectionId;
 use tokio::task::{self, Id};
 
 use crate::{
@@ -25,22 +24,17 @@ thread_local! {
 pub(crate) struct Enclosing {
     /// Where the node set is, which its section keeps alive.
     node_set: usize,
-    pub(crate) keys: Keys,
-    pub(crate) section: SectionId,
+    /// The innermost section that has it, whose keys are those that count.
+    pub(crate) own: Arc<Status>,
+    /// That of the lease.
     pub(crate) status: Arc<Status>,
 }
 
 impl Enclosing {
-    pub(crate) fn new(
-        shared: &Arc<Shared>,
-        keys: &Keys,
-        section: SectionId,
-        status: &Arc<Status>,
-    ) -> Self {
+    pub(crate) fn new(shared: &Arc<Shared>, own: &Arc<Status>, status: &Arc<Status>) -> Self {
         Self {
             node_set: Arc::as_ptr(shared).addr(),
-            keys: keys.clone(),
-            section,
+            own: Arc::clone(own),
             status: Arc::clone(status),
         }
     }
@@ -59,7 +53,7 @@ pub(crate) fn find(shared: &Arc<Shared>, keys: &Keys) -> Option<Enclosing> {
             // A `LocalSet` that a body drives polls other tasks within the poll of that body.
             *entered_by == task
                 && lease.node_set == node_set
-                && keys.meet(&lease.keys)
+                && keys.meet(&lease.own.keys)
                 && !lease.status.is_released()
         };
         entered.iter().rev().find(is_it).map(|(_, it)| it.clone())

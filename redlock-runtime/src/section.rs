@@ -8,9 +8,9 @@ use redlock_protocol::{Mode, Release};
 use crate::{
     blocking,
     config::{self, ConfigError, Options, Renew, SectionInfo},
-    engine::{Status, Stopped},
+    engine::{Acquired, Acquisition, Status, Stopped},
     error::LockError,
-    lease::{self, Asked, Lease},
+    lease::{self, Asked, Lease, Unasked},
     nesting,
     node_set::Shared,
     observe::{Course, Outcome, Subject},
@@ -28,12 +28,26 @@ const LATENESS: u32 = 20;
 pub(crate) struct Section {
     /// The error of a section that has no node set, or no usable key, waits in it for `acquire`.
     lease: Lease,
-    options: Options,
-    /// The annotated function, if it is one.
-    info: Option<&'static SectionInfo>,
+    /// `None` once it has been asked for: who waits for a lock or holds it keeps it no longer.
+    wanted: Option<Box<Wanted>>,
     course: Course,
     /// True from the moment a request may be sent until the end is told.
     begun: bool,
+}
+
+/// How a section comes to its lease.
+enum Asking {
+    /// It has that of a section around it, of which it wants so much.
+    Joins(Duration),
+    Waits(Acquisition),
+}
+
+/// What an acquisition goes by.
+#[derive(Clone, Copy, Debug)]
+struct Wanted {
+    options: Options,
+    /// The annotated function, if it is one.
+    info: Option<&'static SectionInfo>,
 }
 
 impl Section {
@@ -64,36 +78,38 @@ impl Section {
                 Renew::Default | Renew::Every(_) => None,
             };
             let name = info.map(SectionInfo::name);
-            let subject = Subject::new(name, &key);
+            let id = shared.engine.new_section();
+            let since = shared.engine.now();
+            let subject = Subject::new(name, Arc::clone(&key));
+            let own = Status::new((id, keys), since, extends_to, options.mode(), subject);
             let mut asked = Asked {
-                section: shared.engine.new_section(),
-                name,
-                status: Arc::new(Status::new(name, extends_to, options.mode(), subject)),
-                since: shared.engine.now(),
-                keys,
-                joined: false,
+                own: Arc::new(own),
+                around: None,
                 shared,
             };
             match outer {
-                Some(outer) if !options.reentrant || !asked.keys.are_within(&outer.keys) => {
-                    return Err(LockError::nested(outer.status.name, &asked.context(&key)));
+                Some(outer)
+                    if !options.reentrant || !asked.own.keys.are_within(&outer.own.keys) =>
+                {
+                    return Err(LockError::nested(
+                        outer.status.subject.name,
+                        &asked.context(),
+                    ));
                 }
                 Some(outer) if outer.status.mode == Mode::Shared && !options.shared => {
-                    return Err(LockError::upgrade(outer.status.name, &asked.context(&key)));
+                    return Err(LockError::upgrade(
+                        outer.status.subject.name,
+                        &asked.context(),
+                    ));
                 }
-                Some(outer) => {
-                    asked.joined = true;
-                    asked.section = outer.section;
-                    asked.status = outer.status;
-                }
-                None => {}
+                outer => asked.around = outer.map(|outer| outer.status),
             }
             Ok(asked)
         });
+        let asked = asked.map_err(|error| Box::new(Unasked { key, error }));
         Self {
-            lease: Lease { key, asked },
-            options,
-            info,
+            lease: Lease { asked },
+            wanted: Some(Box::new(Wanted { options, info })),
             course: Course::default(),
             begun: false,
         }
@@ -105,53 +121,66 @@ impl Section {
     }
 
     pub(crate) async fn acquire(&mut self) -> Result<(), LockError> {
-        let asked = self.lease.asked.as_ref().map_err(Clone::clone)?;
-        let Asked {
-            shared,
-            section,
-            status,
-            ..
-        } = asked;
-        let params = self.options.params(&shared.settings);
-        let params = params.map_err(named(self.info))?;
-        if let Keys::All(_) = asked.keys {
-            self.options.for_several_keys().map_err(named(self.info))?;
+        match self.ask()? {
+            // In a box, because it is rare and large.
+            Asking::Joins(wanted) => Box::pin(self.join(wanted)).await,
+            Asking::Waits(answer) => {
+                let answer = answer.await;
+                self.on_answer(answer)
+            }
         }
-        if asked.joined {
-            return self.join(asked, params.lease).await;
+    }
+
+    /// Asks for the lock. Apart from `acquire`, which is part of the task of each caller that waits.
+    fn ask(&mut self) -> Result<Asking, LockError> {
+        let asked = self.lease.asked()?;
+        let Some(wanted) = self.wanted.take() else {
+            return Err(asked.over_error());
+        };
+        let Wanted { options, info } = *wanted;
+        let Asked { shared, own, .. } = asked;
+        let params = options.params(&shared.settings).map_err(named(info))?;
+        if let Keys::All(_) = own.keys {
+            options.for_several_keys().map_err(named(info))?;
+        }
+        if asked.is_joined() {
+            return Ok(Asking::Joins(params.lease));
         }
         shared.check_clock()?;
         #[cfg(feature = "test-util")]
-        asked.note_ask(&self.lease.key);
+        asked.note_ask();
         // From here on, dropping this section is what releases, also while the answer is awaited.
         self.begun = true;
         let Shared {
             engine, observer, ..
         } = &**shared;
-        self.course = observer.asked(&status.subject, &params, asked.since);
-        let answer = engine
-            .acquire(*section, asked.keys.clone(), params, Arc::clone(status))
-            .await;
-        let now = engine.now();
-        let mut attempts = status.granted().1;
+        self.course = observer.asked(&own.subject, &params, own.since);
+        Ok(Asking::Waits(engine.acquire(own, params)))
+    }
+
+    fn on_answer(&mut self, answer: Result<Acquired, Stopped>) -> Result<(), LockError> {
+        let asked = self.lease.asked()?;
+        let Asked { shared, own, .. } = asked;
+        let now = shared.engine.now();
+        let mut attempts = own.granted().1;
         let outcome = match answer {
-            Ok(Ok(())) if status.is_held(now) => Ok(()),
+            Ok(Ok(())) if own.is_held(now) => Ok(()),
             // The caller was not polled while its lease went by.
-            Ok(Ok(())) => Err(asked.over_error(&self.lease.key)),
+            Ok(Ok(())) => Err(asked.over_error()),
             Ok(Err(refusal)) => {
                 self.begun = false;
                 attempts = refusal.attempts;
                 let key = refusal.key.clone();
-                let key = key.as_ref().unwrap_or(&self.lease.key);
-                Err(LockError::refused(refusal, &asked.context(key)))
+                let key = key.as_ref().unwrap_or(&own.subject.key);
+                Err(LockError::refused(*refusal, &asked.context_of(key)))
             }
-            Err(Stopped) => Err(LockError::stopped(&asked.context(&self.lease.key))),
+            Err(Stopped) => Err(LockError::stopped(&asked.context())),
         };
         #[cfg(feature = "test-util")]
         asked.note_outcome(&outcome);
-        let course = &mut self.course;
+        let (observer, course) = (&shared.observer, &mut self.course);
         match &outcome {
-            Ok(()) => observer.granted(course, &status.subject, status.granted(), now),
+            Ok(()) => observer.granted(course, &own.subject, own.granted(), now),
             Err(error) => {
                 let reason = (outcome_of(error), attempts);
                 observer.failed(course, reason, now);
@@ -162,15 +191,16 @@ impl Section {
 
     /// Nothing is asked of the nodes, unless the lease ends sooner than this section may last and
     /// nobody renews it.
-    async fn join(&self, asked: &Asked, wanted: Duration) -> Result<(), LockError> {
+    async fn join(&self, wanted: Duration) -> Result<(), LockError> {
+        let asked = self.lease.asked()?;
         let remaining = asked.remaining();
         if remaining.is_zero() {
-            return Err(asked.over_error(&self.lease.key));
+            return Err(asked.over_error());
         }
-        let wanted = wanted.min(asked.status.extends_to.unwrap_or_default());
+        let wanted = wanted.min(asked.status().extends_to.unwrap_or_default());
         if remaining < wanted - wanted / LATENESS && self.lease.extend().await?.is_zero() {
             // The caller was not polled while its lease went by.
-            return Err(asked.over_error(&self.lease.key));
+            return Err(asked.over_error());
         }
         Ok(())
     }
@@ -182,14 +212,15 @@ impl Section {
         &mut self,
         body: Pin<&mut B>,
     ) -> impl Future<Output = Result<B::Output, LockError>> {
-        lease::run(&self.lease.asked, &self.lease.key, &self.course, body)
+        lease::run(&self.lease, &self.course, body)
     }
 
     /// The same on a thread that may sleep.
     pub(crate) fn acquire_blocking(&mut self) -> Result<(), LockError> {
         if let Ok(asked) = &self.lease.asked {
             let refused = blocking::refuse(&asked.shared.engine);
-            refused.map_err(named(self.info))?;
+            let info = self.wanted.as_ref().and_then(|wanted| wanted.info);
+            refused.map_err(named(info))?;
         }
         blocking::block_on(self.acquire())
     }
@@ -197,7 +228,7 @@ impl Section {
     /// Runs `body` under the lease, to its end: nothing can stop it. So what it returns is what
     /// counts, whatever has become of the lease.
     pub(crate) fn within<T>(&mut self, body: impl FnOnce() -> T) -> Result<T, LockError> {
-        let asked = self.lease.asked.as_ref().map_err(Clone::clone)?;
+        let asked = self.lease.asked()?;
         let mut enclosing = Some(asked.enclosing());
         let _span = self.course.enter();
         Ok(nesting::within(&mut enclosing, body))
@@ -207,15 +238,17 @@ impl Section {
     pub(crate) fn release(mut self) -> impl Future<Output = Release> + Send {
         let begun = std::mem::take(&mut self.begun);
         let otherwise = match &self.lease.asked {
-            Ok(asked) if asked.joined && asked.remaining().is_zero() => Release::AlreadyExpired,
-            Ok(asked) if asked.joined => Release::Joined,
+            Ok(asked) if asked.is_joined() && asked.remaining().is_zero() => {
+                Release::AlreadyExpired
+            }
+            Ok(asked) if asked.is_joined() => Release::Joined,
             _ => Release::Unknown,
         };
         let asked = self.lease.asked.as_ref().ok().filter(|_| begun);
         let released = asked.map(|asked| {
             let end = asked.note_end(&self.course);
-            asked.status.release();
-            let released = asked.shared.engine.end_and_report(asked.section);
+            asked.own.release();
+            let released = asked.shared.engine.end_and_report(asked.own.section);
             asked.report_end(&mut self.course, end);
             released
         });
@@ -301,8 +334,8 @@ impl Drop for Section {
     fn drop(&mut self) {
         if let (true, Ok(asked)) = (self.begun, &self.lease.asked) {
             let end = asked.note_end(&self.course);
-            asked.status.release();
-            asked.shared.engine.end(asked.section);
+            asked.own.release();
+            asked.shared.engine.end(asked.own.section);
             asked.report_end(&mut self.course, end);
         }
     }

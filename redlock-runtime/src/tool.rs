@@ -22,6 +22,15 @@ pub struct Servers {
     timeout: Duration,
 }
 
+/// What things are called on a node.
+#[derive(Debug)]
+pub struct Names {
+    /// The node's own hash.
+    pub hash: String,
+    /// What all keys begin with, the hash included.
+    pub tag: Arc<str>,
+}
+
 /// The URLs of a list, as `REDLOCK_NODES` is one: those of Sentinels have commas in them.
 pub fn urls(list: &str) -> Vec<String> {
     split_urls(list)
@@ -46,13 +55,15 @@ impl Servers {
         self.nodes.iter().map(|node| &*node.address)
     }
 
-    /// Sends commands to all servers at once; `of` is given the name of a node's own hash.
+    /// Sends commands to all servers at once; `of` is given what things are called on a node.
     pub async fn ask(
         &self,
-        of: impl Fn(&str) -> Vec<Vec<String>>,
+        of: impl Fn(&Names) -> Vec<Vec<String>>,
     ) -> Vec<Result<Vec<Value>, Arc<str>>> {
         let question = |endpoint: Endpoint| {
-            let commands = of(&node_hash(endpoint.database));
+            let tag = Arc::clone(&endpoint.tag);
+            let hash = format!("{tag}{}", node_hash(endpoint.database));
+            let commands = of(&Names { hash, tag });
             (endpoint, commands)
         };
         let questions = self.endpoints().map(question).collect();
@@ -66,6 +77,11 @@ impl Servers {
     /// The number of each node's database.
     pub fn databases(&self) -> impl Iterator<Item = i64> {
         self.endpoints().map(|endpoint| endpoint.database)
+    }
+
+    /// Which nodes are the owner of a slot of a cluster.
+    pub fn are_of_clusters(&self) -> impl Iterator<Item = bool> {
+        self.endpoints().map(|endpoint| !endpoint.tag.is_empty())
     }
 
     fn endpoints(&self) -> impl Iterator<Item = Endpoint> {

@@ -216,3 +216,67 @@ async fn the_number_of_permits_is_a_constant() {
     }
     running.iter().for_each(tokio::task::JoinHandle::abort);
 }
+
+/// And what an argument has: a field, what a method returns, or the argument itself.
+#[tokio::test(start_paused = true)]
+async fn the_number_of_permits_is_computed() {
+    #[derive(Clone)]
+    struct Exports {
+        redlock: Redlock,
+        most: u32,
+    }
+
+    impl Exports {
+        const fn most(&self) -> u32 {
+            self.most
+        }
+
+        #[redis_lock(key = "field", permits = self.most, via = &self.redlock)]
+        async fn by_field(&self) -> Result<(), LockError> {
+            std::future::pending().await
+        }
+
+        #[redis_lock(key = "method", permits = self.most(), via = &self.redlock)]
+        async fn by_method(self) -> Result<(), LockError> {
+            std::future::pending().await
+        }
+    }
+
+    #[redis_lock(key = "argument", permits = count, via = redlock)]
+    async fn by_argument(redlock: &Redlock, count: u32) -> Result<(), LockError> {
+        std::future::pending().await
+    }
+
+    let redlock = redlock("computed").await;
+    let of = |most| Exports {
+        redlock: redlock.clone(),
+        most,
+    };
+    let mut running = Vec::new();
+    for _ in 0..3 {
+        let (one, two, redlock) = (of(3), of(3), redlock.clone());
+        running.push(tokio::spawn(async move { one.by_field().await }));
+        running.push(tokio::spawn(two.by_method()));
+        running.push(tokio::spawn(async move { by_argument(&redlock, 3).await }));
+    }
+    // Those before are at their bodies.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    assert!(running.iter().all(|running| !running.is_finished()));
+    let refused = [
+        of(3).by_field().await,
+        of(3).by_method().await,
+        by_argument(&redlock, 3).await,
+    ];
+    for refused in refused {
+        assert!(matches!(refused, Err(LockError::Contended(_))));
+    }
+    for count in [0, 1, 65, u32::MAX] {
+        let error = by_argument(&redlock, count).await.unwrap_err();
+        let ConfigProblem::Section { section, problem } = problem(&error) else {
+            panic!("{error}");
+        };
+        assert_eq!(**problem, ConfigProblem::NumberOfPermits { count });
+        assert_eq!(section.permits(), None);
+    }
+    running.iter().for_each(tokio::task::JoinHandle::abort);
+}

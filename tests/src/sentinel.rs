@@ -37,21 +37,33 @@ impl Sentinel {
     /// If one of them ends before it serves.
     #[must_use]
     pub fn three_for(name: &str, master: &Server) -> [Self; 3] {
-        let port = master.port();
-        let settings = format!(
-            "sentinel monitor {name} 127.0.0.1 {port} 2\n\
-             sentinel down-after-milliseconds {name} 500\n\
-             sentinel failover-timeout {name} 5000\n"
-        );
+        let settings = settings(name, master.port());
         [(); 3].map(|()| Self::start_with(&settings))
     }
 
+    /// The same over TLS alone, of the server with this port, by settings that name the certificates.
+    ///
+    /// # Panics
+    /// If one of them ends before it serves.
+    #[must_use]
+    pub fn three_over_tls(name: &str, master: u16, tls: &str) -> [Self; 3] {
+        let settings = format!("{}{tls}tls-replication yes\n", settings(name, master));
+        [(); 3].map(|()| Self::start_on("port 0\ntls-port", &settings))
+    }
+
     fn start_with(settings: &str) -> Self {
+        Self::start_on("port", settings)
+    }
+
+    fn start_on(port_setting: &str, settings: &str) -> Self {
         let port = Port::reserve();
         let files = tempfile::tempdir().expect("a folder can be made");
         // It writes its state into its configuration, so it needs one.
         let config = files.path().join("sentinel.conf");
-        let text = format!("port {}\nbind 127.0.0.1\n{settings}", port.number());
+        let text = format!(
+            "{port_setting} {}\nbind 127.0.0.1\n{settings}",
+            port.number()
+        );
         fs::write(&config, text).expect("a file can be written");
         let (output, input) = io::pipe().expect("a pipe can be made");
         let program = env::var_os("REDIS_SERVER").unwrap_or_else(|| OsString::from("redis-server"));
@@ -102,4 +114,12 @@ impl Sentinel {
     pub fn url(&self) -> String {
         format!("redis://127.0.0.1:{}", self.port.number())
     }
+}
+
+fn settings(name: &str, port: u16) -> String {
+    format!(
+        "sentinel monitor {name} 127.0.0.1 {port} 2\n\
+         sentinel down-after-milliseconds {name} 500\n\
+         sentinel failover-timeout {name} 2000\n"
+    )
 }

@@ -121,7 +121,7 @@ async fn servers_that_cannot_be_nodes_are_told_apart() {
     let replica_of = master.port().to_string();
     let _one = INSTALLED.lock().await;
     for (args, word) in [
-        (vec!["--cluster-enabled", "yes"], "cluster-enabled no"),
+        (vec!["--cluster-enabled", "yes"], "redis+cluster://"),
         (vec!["--replicaof", "127.0.0.1", &replica_of], "its master"),
     ] {
         let server = Server::builder().args(args).start();

@@ -207,11 +207,11 @@ impl Here<'_> {
                 "role",
                 "is a Sentinel: name the servers that it watches",
             );
-        } else if told.field("cluster_enabled") == Some("1") {
+        } else if told.is_of_cluster() {
             self.add(
                 Error,
                 "role",
-                "belongs to a Redis Cluster: use servers with `cluster-enabled no`",
+                "belongs to a Redis Cluster: name the cluster, `redis+cluster://...`, or servers with `cluster-enabled no`",
             );
         } else if told.field("role") == Some("slave") {
             self.add(Error, "role", "is a replica: name its master");

@@ -90,10 +90,10 @@ async fn examine(servers: &Servers, key_prefix: &str) -> Vec<Examined> {
     let surveyed = survey(servers).await;
     let settings = servers.ask(|_| vec![words(&["CONFIG", "GET", "*"])]).await;
     let name = rights::name_of_probe();
-    let probes = servers.ask(|hash| {
+    let probes = servers.ask(|names| {
         // A node's own hash is named for its database.
-        let database = hash.rsplit(':').next().unwrap_or("0");
-        rights::probes(key_prefix, &name, database)
+        let database = names.hash.rsplit(':').next().unwrap_or("0");
+        rights::probes(&names.tag, key_prefix, &name, database)
     });
     let probes = probes.await;
     let databases = servers.databases();

@@ -67,9 +67,9 @@ pub(crate) fn name_of_probe() -> String {
 
 /// One command for each right. What they write is deleted by the last ones, and expires after a second if
 /// the user may not delete it.
-pub(crate) fn probes(key_prefix: &str, name: &str, database: &str) -> Vec<Vec<String>> {
-    let key = &format!("{key_prefix}__{name}")[..];
-    let hash = &format!("__redlock:{name}")[..];
+pub(crate) fn probes(tag: &str, key_prefix: &str, name: &str, database: &str) -> Vec<Vec<String>> {
+    let key = &format!("{tag}{key_prefix}__{name}")[..];
+    let hash = &format!("{tag}__redlock:{name}")[..];
     // An unknown script, which is found out after the rights.
     let digest = "0".repeat(40);
     vec![
@@ -129,7 +129,7 @@ mod tests {
             .split_whitespace();
         let documented: Vec<&str> = rules.filter(|rule| rule.starts_with('+')).collect();
         let probed: Vec<&str> = RIGHTS.iter().map(|right| right.rule).collect();
-        assert_eq!(RIGHTS.len(), probes("", "x", "0").len());
+        assert_eq!(RIGHTS.len(), probes("", "", "x", "0").len());
         for rule in &documented {
             assert!(probed.contains(rule), "{rule}");
         }
@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn a_probe_asks_for_its_right() {
-        for (right, probe) in RIGHTS.iter().zip(probes("", "x", "0")) {
+        for (right, probe) in RIGHTS.iter().zip(probes("", "", "x", "0")) {
             let words = right.rule[1..].split('|').map(str::to_uppercase);
             assert!(
                 words.zip(&probe).all(|(word, said)| word == *said),

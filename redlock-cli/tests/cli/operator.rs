@@ -1,6 +1,8 @@
 //! What an operator finds out and does with the program alone.
 
-use redlock_tests::{Cluster, Sentinel, Server};
+use std::time::Duration;
+
+use redlock_tests::{Cluster, RedisCluster, Sentinel, Server};
 
 use crate::{admit, cluster, output, redlock, start, text};
 
@@ -198,6 +200,35 @@ fn a_master_that_sentinels_name_is_one_of_the_nodes() {
         found.starts_with("k is held; 3 of 3 nodes replied"),
         "{found}"
     );
+}
+
+#[test]
+fn a_cluster_is_one_of_the_nodes() {
+    let (others, cluster) = (Cluster::start(2), RedisCluster::start());
+    let mut urls = others.urls();
+    urls.push(format!("redis+cluster://{}", cluster.hosts(4..6)));
+    admit(&urls);
+    let all = urls.join(",");
+    let shown = |args: &[&str]| {
+        let out = redlock(&others, args).env("REDLOCK_NODES", &all).output();
+        let out = out.unwrap();
+        assert!(out.status.success(), "{}", text(&out.stderr));
+        text(&out.stdout).to_owned()
+    };
+    let status = shown(&["status"]);
+    assert!(status.contains("3 of 3 nodes vote"), "{status}");
+    let doctor = shown(&["doctor"]);
+    assert!(doctor.contains("3 servers examined: 0 errors"), "{doctor}");
+    let run = ["run", "-k", "k", "--", env!("CARGO_BIN_EXE_redlock")];
+    let found = shown(&[&run[..], &["inspect", "k"]].concat());
+    assert!(
+        found.starts_with("k is held; 3 of 3 nodes replied"),
+        "{found}"
+    );
+    let owner = &cluster[0];
+    owner.set_nx_px("{redlock}stuck", "theirs", Duration::from_secs(3_600));
+    shown(&["break", "stuck", "--yes"]);
+    assert!(!owner.exists("{redlock}stuck"));
 }
 
 #[test]

@@ -10,10 +10,11 @@ use crate::key::Template;
 use crate::mistakes::Mistakes;
 use crate::tokens::{joined, ungrouped};
 
+mod permits;
 mod values;
 mod words;
 
-pub(crate) use self::values::{NOT_PERMITS, Permits};
+pub(crate) use self::permits::Permits;
 pub(crate) use self::words::ARGUMENTS;
 use self::words::{several_keys, unknown};
 
@@ -177,7 +178,7 @@ impl Args {
             "renew" => self.renew = Some(Renew::Every(values::renew_interval(name, input)?)),
             "max_hold" => self.max_hold = Some(values::duration(name, input)?),
             "at_least" => self.at_least = Some(values::duration(name, input)?),
-            "permits" => self.permits = Some(values::permits(input)?),
+            "permits" => self.permits = Some(permits::permits(input)?),
             "lease" => self.lease = Some(values::lease_name(input)?),
             "name" => self.name = Some(values::label(input)?),
             "when_held" => self.when_held = Some(values::expression(name, input)?),

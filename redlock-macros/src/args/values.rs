@@ -1,10 +1,8 @@
 //! The values of arguments: what stands after `=`.
 
-use std::ops::RangeInclusive;
-
 use proc_macro2::{Delimiter, Ident, Literal, Span, TokenStream, TokenTree};
 use syn::parse::{ParseStream, Parser};
-use syn::{Error, Expr, ExprPath, Lit, LitInt, LitStr, Path, Result, Token, bracketed, token};
+use syn::{Error, Expr, ExprPath, Lit, LitStr, Path, Result, Token, bracketed, token};
 
 use super::{rest_of_argument, starts_argument};
 use crate::duration::Duration;
@@ -69,52 +67,6 @@ pub(super) fn no_value(name: &Ident, input: ParseStream) -> Result<()> {
             format!("`{name}` takes no value; leave it out if the lock is not to be {name}")
         }
         _ => format!("`{name}` takes no value; write `{name}`"),
-    };
-    Err(Error::new_spanned(value, message))
-}
-
-/// How many permits a lock has.
-pub(crate) enum Permits {
-    Known(u32),
-    /// A constant, whose value is known to rustc only.
-    Constant(ExprPath),
-}
-
-impl Permits {
-    pub(crate) fn constant(&self) -> Option<&ExprPath> {
-        match self {
-            Self::Known(_) => None,
-            Self::Constant(path) => Some(path),
-        }
-    }
-}
-
-/// For a number that is none, or is known only when the function is called.
-pub(crate) const NOT_PERMITS: &str = "`permits` takes a number or a constant, such as `permits = 3`; for one \
-    that is computed, use `redlock.lock(key).permits(count).hold(..)` instead of the attribute";
-
-/// As in the runtime.
-const PERMITS: RangeInclusive<u32> = 2..=64;
-
-pub(super) fn permits(input: ParseStream) -> Result<Permits> {
-    let value = rest_of_argument(input)?;
-    if let Ok(constant) = syn::parse2(ungrouped(value.clone())) {
-        return Ok(Permits::Constant(constant));
-    }
-    let literal = syn::parse2::<LitInt>(ungrouped(value.clone()));
-    let count = literal.and_then(|literal| literal.base10_parse::<u64>());
-    let message = match count {
-        Ok(1) => "one permit is a lock for one holder at a time, which every lock is; \
-                  leave out `permits`"
-            .to_owned(),
-        Ok(count) => match u32::try_from(count).ok().filter(|it| PERMITS.contains(it)) {
-            Some(count) => return Ok(Permits::Known(count)),
-            None => {
-                let (least, most) = (PERMITS.start(), PERMITS.end());
-                format!("a lock has {least} to {most} permits, and not {count}")
-            }
-        },
-        Err(_) => NOT_PERMITS.to_owned(),
     };
     Err(Error::new_spanned(value, message))
 }

@@ -5,7 +5,7 @@ use quote::ToTokens;
 use syn::ext::IdentExt;
 use syn::{Error, Expr};
 
-use crate::args::{Args, NOT_PERMITS, Permits, Renew};
+use crate::args::{Args, Renew};
 use crate::duration::{Duration, Known};
 use crate::function::Function;
 use crate::key::{Ambiguity, Template};
@@ -181,12 +181,6 @@ pub(crate) fn names(args: &Args, function: &Function, mistakes: &mut Mistakes) {
     }
     let wrong = args.durations().filter_map(|it| it.wrong_deref(&names));
     wrong.for_each(|mistake| mistakes.add(mistake));
-    if let Some(path) = args.permits.as_ref().and_then(Permits::constant)
-        && let Some(name) = path.path.get_ident()
-        && names.contains(&name.unraw().to_string())
-    {
-        mistakes.add_at(name.span(), NOT_PERMITS);
-    }
     for (name, value) in [("when_held", &args.when_held), ("on_error", &args.on_error)] {
         if let Some(place) = value.as_ref().and_then(self_of)
             && function.moves_mutable_self()

@@ -336,11 +336,23 @@ fn permits_are_a_number_from_2_to_64() {
         let message = format!("a lock has 2 to 64 permits, and not {count}");
         assert_eq!(of(&format!(" = {count}")), [message]);
     }
-    for constant in ["MOST", "config::MOST", "Self::MOST"] {
-        assert!(of(&format!(" = {constant}")).is_empty());
-    }
     // `order` is an argument.
-    for wrong in ["\"3\"", "-3", "most()", "3.5", "order"] {
+    for path in [
+        "MOST",
+        "config::MOST",
+        "Self::MOST",
+        "order",
+        "order.most",
+        "order.most()",
+        "*order",
+    ] {
+        assert!(of(&format!(" = {path}")).is_empty());
+    }
+    assert_eq!(
+        of(" = order.most().await.count"),
+        ["the number of permits cannot be awaited; make it an argument, or await it in the caller"]
+    );
+    for wrong in ["\"3\"", "-3", "most()", "3.5", "order + 1"] {
         let message = of(&format!(" = {wrong}")).join("");
         assert!(message.starts_with("`permits` takes a number"), "{message}");
     }

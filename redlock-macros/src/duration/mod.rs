@@ -47,7 +47,7 @@ impl Duration {
         match syn::parse2(tokens.iter().cloned().collect()) {
             Ok(Expr::Path(path)) => Ok(Self::Path(path)),
             Ok(expression) if is_computed(&expression) => {
-                let awaited = awaited(&expression);
+                let awaited = awaited("a duration", &expression);
                 awaited.map_or_else(|| Ok(Self::Computed(Box::new(expression))), Err)
             }
             _ => Err(Error::new_spanned(value, mistake(name, &tokens))),
@@ -101,7 +101,7 @@ impl Duration {
 }
 
 /// Whether it is a field or a method of something that is not a number.
-fn is_computed(expression: &Expr) -> bool {
+pub(crate) fn is_computed(expression: &Expr) -> bool {
     let of = match expression {
         Expr::Field(field) => &field.base,
         Expr::MethodCall(call) => &call.receiver,
@@ -119,14 +119,15 @@ fn is_path_or_computed(text: &str) -> bool {
 }
 
 /// The mistake of one that waits for its value.
-fn awaited(expression: &Expr) -> Option<Error> {
+pub(crate) fn awaited(what: &str, expression: &Expr) -> Option<Error> {
     let mut place = None;
     for_each_ident(expression.to_token_stream(), &mut |ident| {
         if ident == "await" {
             place = Some(ident.span());
         }
     });
-    let message = "a duration cannot be awaited; make it an argument, or await it in the caller";
+    let message =
+        format!("{what} cannot be awaited; make it an argument, or await it in the caller");
     place.map(|place| Error::new(place, message))
 }
 

@@ -33,34 +33,34 @@ const MOST_DOUBLINGS: u32 = 8;
 const MOST_RAISES: u32 = 8;
 
 #[derive(Debug)]
-pub(crate) struct Compound {
-    params: LockParams,
-    wait_until: Instant,
-    parts: Vec<Part>,
-    state: State,
+pub struct Compound {
+    pub params: LockParams,
+    pub wait_until: Instant,
+    pub parts: Vec<Part>,
+    pub state: State,
     /// How often a key was refused.
-    failures: u32,
-    raises: u32,
+    pub failures: u32,
+    pub raises: u32,
     /// Of all parts so far.
-    attempts: u32,
+    pub attempts: u32,
     /// The holder has asked for a fresh lease.
-    is_extending: bool,
+    pub is_extending: bool,
     /// When the lease ends, as far as the holder has been told.
-    told: Instant,
-    release: Release,
-    steps: Vec<Step>,
+    pub told: Instant,
+    pub release: Release,
+    pub steps: Vec<Step>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Part {
-    pub(crate) key: Arc<str>,
+pub struct Part {
+    pub key: Arc<str>,
     /// Its section; another one each time that the key is asked for.
-    pub(crate) section: Option<SectionId>,
-    stage: Stage,
+    pub section: Option<SectionId>,
+    pub stage: Stage,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Stage {
+pub enum Stage {
     Idle,
     Asked,
     Held {
@@ -74,7 +74,7 @@ enum Stage {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+pub enum State {
     /// All are asked for, or the others once one that was waited for is there.
     Asking,
     /// For one alone.
@@ -96,7 +96,7 @@ enum State {
 
 /// What is to be done for it.
 #[derive(Clone, Debug)]
-pub(crate) enum Step {
+pub enum Step {
     /// Its caller is told.
     Answer(Answer),
     /// A key is asked for, by a new section.
@@ -112,7 +112,7 @@ pub(crate) enum Step {
 
 /// What the section of a part is told.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Word {
+pub enum Word {
     End { report: bool },
     Extend,
     Raise { reach: Token },
@@ -122,7 +122,7 @@ pub(crate) enum Word {
 
 impl Compound {
     /// Each key once.
-    pub(crate) fn new(mut keys: Vec<Arc<str>>, params: LockParams, now: Instant) -> Self {
+    pub fn new(mut keys: Vec<Arc<str>>, params: LockParams, now: Instant) -> Self {
         keys.sort_unstable();
         keys.dedup();
         let part = |key| Part {
@@ -147,31 +147,31 @@ impl Compound {
         compound
     }
 
-    pub(crate) fn take_steps(&mut self) -> Vec<Step> {
+    pub fn take_steps(&mut self) -> Vec<Step> {
         std::mem::take(&mut self.steps)
     }
 
-    pub(crate) fn part(&mut self, part: usize) -> &mut Part {
+    pub fn part(&mut self, part: usize) -> &mut Part {
         &mut self.parts[part]
     }
 
     /// The part whose section this is.
-    pub(crate) fn part_of(&self, section: SectionId) -> Option<usize> {
+    pub fn part_of(&self, section: SectionId) -> Option<usize> {
         let mut parts = self.parts.iter();
         parts.position(|part| part.section == Some(section))
     }
 
-    pub(crate) fn is_ended(&self) -> bool {
+    pub fn is_ended(&self) -> bool {
         self.state == State::Ended
     }
 
     /// Its caller has not let go.
-    pub(crate) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         !matches!(self.state, State::Ending | State::Ended)
     }
 
     /// When it goes on by itself.
-    pub(crate) fn next_due(&self) -> Option<Instant> {
+    pub fn next_due(&self) -> Option<Instant> {
         match self.state {
             State::Pausing { until, .. } => Some(until),
             _ => None,
@@ -180,7 +180,7 @@ impl Compound {
 
     // ---- the caller
 
-    pub(crate) fn on_extend(&mut self) {
+    pub fn on_extend(&mut self) {
         if self.state != State::Held {
             return;
         }
@@ -196,7 +196,7 @@ impl Compound {
         }
     }
 
-    pub(crate) fn on_end(&mut self, report: bool) {
+    pub fn on_end(&mut self, report: bool) {
         let was_held = self.state == State::Held;
         let was_over = self.state == State::Over;
         self.end_all(report && was_held);
@@ -215,7 +215,7 @@ impl Compound {
     }
 
     /// Nothing new is begun.
-    pub(crate) fn stop(&mut self) {
+    pub fn stop(&mut self) {
         if let State::Pausing { .. } = self.state {
             self.refuse(Refusal::without_verdicts(Cause::Stopped));
         }
@@ -223,7 +223,7 @@ impl Compound {
 
     // ---- time
 
-    pub(crate) fn advance(&mut self, now: Instant) {
+    pub fn advance(&mut self, now: Instant) {
         if let State::Pausing { until, part } = self.state
             && until <= now
         {
@@ -233,7 +233,7 @@ impl Compound {
 
     // ---- parts
 
-    pub(crate) fn on_answer(
+    pub fn on_answer(
         &mut self,
         part: usize,
         answer: Answer,

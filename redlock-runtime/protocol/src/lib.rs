@@ -27,7 +27,8 @@
 
 mod action;
 mod ask;
-mod compound;
+#[doc(hidden)]
+pub mod compound;
 mod event;
 mod key;
 mod message;

@@ -28,6 +28,7 @@ pub(crate) enum Timer {
 /// At most one time for each timer.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
+    /// Those of keys, of which there may be many, are with the keys.
     at: BTreeMap<Timer, Instant>,
     order: BTreeSet<(Instant, Timer)>,
 }
@@ -37,18 +38,38 @@ impl Timers {
     /// stays: its owner sets the next one when it is woken, which is cheaper than moving the
     /// timer each time the owner's state changes.
     pub(crate) fn wake_by(&mut self, timer: Timer, at: Instant) {
-        if self.at.get(&timer).is_some_and(|&set| set <= at) {
-            return;
+        let mut set = self.at.get(&timer).copied();
+        if self.move_to(timer, &mut set, at) {
+            self.at.insert(timer, at);
         }
-        self.cancel(timer);
-        self.at.insert(timer, at);
-        self.order.insert((at, timer));
     }
 
     pub(crate) fn cancel(&mut self, timer: Timer) {
         if let Some(at) = self.at.remove(&timer) {
             self.order.remove(&(at, timer));
         }
+    }
+
+    /// The same for a key, which is to forget the time once it is woken.
+    pub(crate) fn wake_key_by(&mut self, key: KeyId, set: &mut Option<Instant>, at: Instant) {
+        self.move_to(Timer::Key(key), set, at);
+    }
+
+    pub(crate) fn cancel_key(&mut self, key: KeyId, set: Option<Instant>) {
+        if let Some(at) = set {
+            self.order.remove(&(at, Timer::Key(key)));
+        }
+    }
+
+    /// False if it wakes early enough.
+    fn move_to(&mut self, timer: Timer, set: &mut Option<Instant>, at: Instant) -> bool {
+        if set.is_some_and(|set| set <= at) {
+            return false;
+        }
+        if let Some(before) = set.replace(at) {
+            self.order.remove(&(before, timer));
+        }
+        self.order.insert((at, timer))
     }
 
     pub(crate) fn next(&self) -> Option<Instant> {

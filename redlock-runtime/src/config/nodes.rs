@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use url::Url;
 
 use super::{
+    elected_nodes::{self, Elected},
     problem::ConfigProblem,
-    sentinel_nodes,
     server_url::{SERVER, SERVER_IPV6, check_database, check_host, check_rest, endpoint},
 };
 #[cfg(feature = "tls")]
@@ -160,14 +160,8 @@ impl<'a> Parser<'a> {
     }
 
     fn node(&mut self, text: &str) -> Result<Node, String> {
-        let mut node = match sentinel_nodes::parse(text) {
-            Some(named) => {
-                let (address, endpoint) = named?;
-                Node {
-                    address: address.into(),
-                    target: Target::Redis(Box::new(endpoint)),
-                }
-            }
+        let mut node = match elected_nodes::parse(text) {
+            Some(elected) => self.elected(elected?)?,
             None => self.one_server(text)?,
         };
         if let Target::Redis(endpoint) = &mut node.target
@@ -176,6 +170,29 @@ impl<'a> Parser<'a> {
             endpoint.login = login.clone();
         }
         Ok(node)
+    }
+
+    #[cfg(feature = "tls")]
+    fn elected(&mut self, elected: Elected) -> Result<Node, String> {
+        let mut endpoint = elected.endpoint;
+        if let Some(url) = &elected.tls {
+            endpoint.tls = self.clients.client(url, &elected.hosts)?;
+        }
+        Ok(Node {
+            address: elected.address.into(),
+            target: Target::Redis(Box::new(endpoint)),
+        })
+    }
+
+    #[cfg(not(feature = "tls"))]
+    fn elected(&mut self, elected: Elected) -> Result<Node, String> {
+        if elected.tls.is_some() {
+            return Err("TLS needs the feature `tls`".to_owned());
+        }
+        Ok(Node {
+            address: elected.address.into(),
+            target: Target::Redis(Box::new(elected.endpoint)),
+        })
     }
 
     fn one_server(&mut self, text: &str) -> Result<Node, String> {
@@ -192,7 +209,7 @@ impl<'a> Parser<'a> {
             scheme => {
                 return Err(format!(
                     "unknown scheme `{scheme}`; the schemes are `redis`, `rediss` (over TLS), `unix`, \
-                     `redis+sentinel` and `memory`, as in `redis://host:6379`"
+                     `redis+sentinel`, `redis+cluster` and `memory`, as in `redis://host:6379`"
                 ));
             }
         };
@@ -203,7 +220,9 @@ impl<'a> Parser<'a> {
     fn tls_endpoint(&mut self, url: &Url) -> Result<Endpoint, String> {
         check_host(url)?;
         check_rest(url, &[&["protocol"], TLS_PARAMETERS].concat())?;
-        let tls = self.clients.client(url)?;
+        let tls = self
+            .clients
+            .client(url, &[url.host_str().unwrap_or_default().to_owned()])?;
         // The driver knows as much of the URL without TLS, which is not its part here.
         let mut plain = url.clone();
         let _ = plain.set_scheme("redis");

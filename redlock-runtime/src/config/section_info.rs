@@ -108,7 +108,8 @@ impl SectionInfo {
         self.options.fair
     }
 
-    /// How many calls of the whole fleet can have the lock at a time; `None` for one.
+    /// How many calls of the whole fleet can have the lock at a time; `None` for one, and if it depends on
+    /// the arguments.
     #[must_use]
     pub const fn permits(&self) -> Option<u32> {
         self.options.permits

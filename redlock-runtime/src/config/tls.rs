@@ -37,9 +37,12 @@ use super::problem::ConfigProblem;
 /// `sni` is the server's name, and `#insecure` at the end turns off verification. They have the names
 /// that the options of `redis-cli` have.
 ///
-/// Files are read once, when the node set is built, and each mistake in them is a
-/// [`ConfigProblem::BadTls`]. A certificate that has been renewed on disk is read when the process is
-/// started again.
+/// Files are read and checked when the node set is built, and each mistake in them is a
+/// [`ConfigProblem::BadTls`]. They are read again at each connection to a node, so certificates can be
+/// renewed on disk while the process runs; connections that stand go on with what they began with. If a
+/// file cannot be used then, the connection is not made, and the state of the node,
+/// [`NodeState::Down`](crate::NodeState::Down), says why in the same words. What was given as text stays,
+/// and so do the operating system's roots until a file changes.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct Tls {
     authorities: Option<Pem>,
@@ -135,6 +138,13 @@ impl Tls {
         but_for_the_name(self) == but_for_the_name(other)
     }
 
+    /// What stands in the files that are named.
+    pub(super) fn read_files(&self) -> Result<Vec<Vec<u8>>, ConfigProblem> {
+        let of_client = self.certificate.iter().flat_map(|(cert, key)| [cert, key]);
+        let named = self.authorities.iter().chain(of_client);
+        named.filter(|pem| pem.is_file()).map(Pem::read).collect()
+    }
+
     /// Reads and checks what is named.
     pub(super) fn client_config(&self) -> Result<ClientConfig, ConfigProblem> {
         // Without a choice rustls panics where an application's other crates bring several providers
@@ -192,6 +202,10 @@ impl Tls {
 impl Pem {
     fn text(pem: impl Into<Vec<u8>>) -> Self {
         Self::Text(pem.into().into())
+    }
+
+    const fn is_file(&self) -> bool {
+        matches!(self, Self::File(_))
     }
 
     fn read(&self) -> Result<Vec<u8>, ConfigProblem> {

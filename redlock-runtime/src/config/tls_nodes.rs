@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use rustls::{ClientConfig, pki_types::ServerName};
 use url::Url;
 
-use super::{problem::ConfigProblem, tls::Tls};
-use crate::node::TlsClient;
+use super::{problem::ConfigProblem, tls::Tls, tls_files::Renewed};
+use crate::node::{TlsClient, TlsConfig, server_name};
 
 /// The parameters of a `rediss` URL, which are named for the options of `redis-cli`.
 pub(super) const TLS_PARAMETERS: &[&str] = &["cacert", "cert", "key", "sni"];
@@ -37,10 +36,11 @@ fn tls_of(url: &Url) -> Result<Tls, String> {
     Ok(tls.insecure(url.fragment() == Some("insecure")))
 }
 
-/// What the nodes of a set share: files are read once, and mistakes are told once.
+/// What the nodes of a set share: mistakes are told once.
 pub(super) struct Clients<'a> {
     of_all: &'a Tls,
-    known: Vec<(Tls, Option<Arc<ClientConfig>>)>,
+    known: Vec<Arc<Renewed>>,
+    broken: Vec<Tls>,
     problems: Vec<ConfigProblem>,
 }
 
@@ -49,38 +49,55 @@ impl<'a> Clients<'a> {
         Self {
             of_all,
             known: Vec::new(),
+            broken: Vec::new(),
             problems: Vec::new(),
         }
     }
 
-    /// What a node with this URL needs. `None` after a mistake in what it names.
-    pub(super) fn client(&mut self, url: &Url) -> Result<Option<TlsClient>, String> {
+    /// What a node with this URL needs, of which these are the hosts that it names. `None` after a mistake in
+    /// what it names.
+    pub(super) fn client(
+        &mut self,
+        url: &Url,
+        hosts: &[String],
+    ) -> Result<Option<TlsClient>, String> {
         let tls = tls_of(url)?.or(self.of_all);
-        let host = url.host_str().unwrap_or_default();
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        let name = ServerName::try_from(tls.name().unwrap_or(host).to_owned()).map_err(|_| {
-            "no certificate can be for the server's name; write the name that it is for, as in \
-             `rediss://10.0.0.1?sni=redis.internal`"
-        })?;
+        let name = tls.name().map(server_name);
+        let of_host = |host: &String| server_name(host.trim_matches(['[', ']'])).is_some();
+        if name == Some(None) || name.is_none() && !hosts.iter().all(of_host) {
+            return Err(
+                "no certificate can be for the server's name; write the name that it is for, as in \
+                 `rediss://10.0.0.1?sni=redis.internal`"
+                    .to_owned(),
+            );
+        }
         let is_insecure = tls.is_insecure();
-        let known = self
-            .known
-            .iter()
-            .find(|(known, _)| known.has_config_of(&tls));
-        let config = match known {
-            Some((_, config)) => config.clone(),
-            None => {
-                let config = tls.client_config().map(Arc::new);
-                let config = config.map_err(|problem| self.problems.push(problem)).ok();
-                self.known.push((tls, config.clone()));
-                config
-            }
-        };
-        Ok(config.map(|config| TlsClient {
+        Ok(self.config(tls).map(|config| TlsClient {
             config,
-            name,
+            name: name.flatten(),
             is_insecure,
         }))
+    }
+
+    fn config(&mut self, tls: Tls) -> Option<Arc<dyn TlsConfig>> {
+        if let Some(known) = self.known.iter().find(|known| known.is_for(&tls)) {
+            return Some(Arc::clone(known) as _);
+        }
+        if self.broken.iter().any(|broken| broken.has_config_of(&tls)) {
+            return None;
+        }
+        match Renewed::new(tls.clone()) {
+            Ok(config) => {
+                let config = Arc::new(config);
+                self.known.push(Arc::clone(&config));
+                Some(config)
+            }
+            Err(problem) => {
+                self.broken.push(tls);
+                self.problems.push(problem);
+                None
+            }
+        }
     }
 
     pub(super) fn into_problems(self) -> Vec<ConfigProblem> {

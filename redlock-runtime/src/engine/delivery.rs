@@ -12,8 +12,11 @@ use tokio::sync::{oneshot, watch};
 use super::status::{Seen, Status};
 use crate::observe::{Observer, Over};
 
+/// What comes of an acquisition.
+pub(crate) type Acquired = Result<(), Box<Refusal>>;
+
 /// Who asks for a lock, and what came of it.
-pub(super) type Acquiring = oneshot::Sender<Result<(), Refusal>>;
+pub(super) type Acquiring = oneshot::Sender<Acquired>;
 
 /// Who asks for a longer lease, and what came of it.
 pub(super) type Extending = oneshot::Sender<Result<(), Vec<Verdict>>>;
@@ -21,7 +24,7 @@ pub(super) type Extending = oneshot::Sender<Result<(), Vec<Verdict>>>;
 /// Whose waker, or what destructor, is to run.
 #[derive(Debug)]
 pub(super) enum Delivery {
-    Acquired(Acquiring, Result<(), Refusal>),
+    Acquired(Acquiring, Acquired),
     Extended(Extending, Result<(), Vec<Verdict>>),
     Released(oneshot::Sender<Release>, Release),
     Seen(oneshot::Sender<Vec<Seen>>, Vec<Seen>),

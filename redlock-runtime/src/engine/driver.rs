@@ -16,8 +16,9 @@ use tokio::sync::{oneshot, watch};
 
 use super::{
     clock::Clock,
-    command::{Command, Keys, Shutdown},
+    command::{Command, Shutdown},
     delivery::{Acquiring, Delivery, Extending},
+    keys::Keys,
     status::{Seen, Status},
 };
 #[cfg(feature = "test-util")]
@@ -46,6 +47,8 @@ pub(super) struct Driver {
     #[cfg(feature = "metrics")]
     gauges_at: Instant,
     callers: HashMap<SectionId, Caller>,
+    /// Those callers that want a longer lease.
+    extending: HashMap<SectionId, Vec<Extending>>,
     /// What memory nodes have answered.
     answered: VecDeque<Event>,
     shutdowns: Vec<Shutdown>,
@@ -63,7 +66,6 @@ enum Node {
 struct Caller {
     status: Arc<Status>,
     acquiring: Option<Acquiring>,
-    extending: Vec<Extending>,
     releasing: Option<oneshot::Sender<Release>>,
     /// If it is renewed, with how little left of the lease that is late.
     late: Option<Duration>,
@@ -75,7 +77,6 @@ impl Caller {
         Self {
             status,
             acquiring: Some(answer),
-            extending: Vec::new(),
             releasing: None,
             late: params.renew.map(|every| slack(every) / 2),
         }
@@ -121,6 +122,7 @@ impl Driver {
             #[cfg(feature = "metrics")]
             gauges_at: Instant::from_nanos(0),
             callers: HashMap::new(),
+            extending: HashMap::new(),
             answered: VecDeque::new(),
             shutdowns: Vec::new(),
             drained: None,
@@ -228,12 +230,11 @@ impl Driver {
             // would have to wait for all of their requests and releases.
             Command::Acquire { answer, .. } if answer.is_closed() => {}
             Command::Acquire {
-                section,
-                keys,
                 params,
                 status,
                 answer,
             } => {
+                let (section, keys) = (status.section, status.keys.clone());
                 let caller = Caller::new(status, answer, &params);
                 self.callers.insert(section, caller);
                 self.handle(match keys {
@@ -257,10 +258,10 @@ impl Driver {
             }
             Command::Extend { section, answer } => {
                 // Of a lease that is over nothing is heard any more: dropping the sender says so.
-                let caller = self.callers.get_mut(&section);
+                let caller = self.callers.get(&section);
                 match caller.filter(|caller| caller.status.loss().is_none()) {
-                    Some(caller) => {
-                        caller.extending.push(answer);
+                    Some(_) => {
+                        self.extending.entry(section).or_default().push(answer);
                         self.handle(Event::Extend { section });
                     }
                     None => self.deliveries.push(Delivery::Unheard(None, vec![answer])),
@@ -418,7 +419,8 @@ impl Driver {
             }
             Answer::Refused(refusal) => {
                 let acquiring = caller.acquiring.take();
-                deliveries.extend(acquiring.map(|to| Delivery::Acquired(to, Err(refusal))));
+                deliveries
+                    .extend(acquiring.map(|to| Delivery::Acquired(to, Err(Box::new(refusal)))));
                 self.forget(section);
             }
             Answer::Extended { deadline } => {
@@ -431,11 +433,11 @@ impl Driver {
                     deliveries.push(Delivery::Renewed(status, Arc::clone(observer), late));
                 }
                 caller.status.hold_until(deadline);
-                let extending = caller.extending.drain(..);
+                let extending = self.extending.remove(&section).into_iter().flatten();
                 deliveries.extend(extending.map(|to| Delivery::Extended(to, Ok(()))));
             }
             Answer::NotExtended { verdicts } => {
-                let extending = caller.extending.drain(..);
+                let extending = self.extending.remove(&section).into_iter().flatten();
                 let told = extending.map(|to| Delivery::Extended(to, Err(verdicts.clone())));
                 deliveries.extend(told);
             }
@@ -444,8 +446,8 @@ impl Driver {
                     let (status, observer) = (Arc::clone(&caller.status), &self.observer);
                     deliveries.push(Delivery::Over(status, Arc::clone(observer)));
                 }
-                let extending = std::mem::take(&mut caller.extending);
-                deliveries.push(Delivery::Unheard(None, extending));
+                let extending = self.extending.remove(&section);
+                deliveries.extend(extending.map(|all| Delivery::Unheard(None, all)));
             }
             Answer::Released(release) => {
                 let releasing = caller.releasing.take();
@@ -456,10 +458,10 @@ impl Driver {
     }
 
     fn forget(&mut self, section: SectionId) {
-        if let Some(caller) = self.callers.remove(&section)
-            && (caller.acquiring.is_some() || !caller.extending.is_empty())
-        {
-            let unheard = Delivery::Unheard(caller.acquiring, caller.extending);
+        let acquiring = self.callers.remove(&section).and_then(|it| it.acquiring);
+        let extending = self.extending.remove(&section);
+        if acquiring.is_some() || extending.is_some() {
+            let unheard = Delivery::Unheard(acquiring, extending.unwrap_or_default());
             self.deliveries.push(unheard);
         }
     }

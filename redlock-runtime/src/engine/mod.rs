@@ -7,20 +7,23 @@ mod combiner;
 mod command;
 mod delivery;
 mod driver;
+mod keys;
 mod signal;
 mod status;
 
 use std::{
+    pin::Pin,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
+    task::{Context, Poll},
     thread,
     time::Duration,
 };
 
 use redlock_protocol::{
-    Env, Instant, LockParams, NodeState, Process, Protocol, Refusal, Release, SectionId, Settings,
+    Env, Instant, LockParams, NodeState, Process, Protocol, Release, SectionId, Settings,
     ShutdownError, Verdict,
 };
 use tokio::{
@@ -37,13 +40,28 @@ use self::{
 };
 pub(crate) use self::{
     clock::is_paused_here,
-    command::{Keys, Stopped},
+    command::Stopped,
+    delivery::Acquired,
+    keys::Keys,
     status::{Seen, Status},
 };
 use crate::{node::Target, observe::Observer};
 
 /// How long releases are still carried out after the last handle of an engine is gone.
 const LAST_RELEASES: Duration = Duration::from_secs(1);
+
+/// What comes of an acquisition, once it has come to anything.
+#[derive(Debug)]
+pub(crate) struct Acquisition(oneshot::Receiver<Acquired>);
+
+impl Future for Acquisition {
+    type Output = Result<Acquired, Stopped>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = Pin::new(&mut self.0).poll(cx);
+        answer.map_err(|_| Stopped)
+    }
+}
 
 /// What an engine needs to start.
 #[derive(Debug)]
@@ -194,22 +212,17 @@ impl Engine {
             || here.is_ok_and(|runtime| runtime.runtime_flavor() != RuntimeFlavor::CurrentThread)
     }
 
-    pub(crate) async fn acquire(
-        &self,
-        section: SectionId,
-        keys: Keys,
-        params: LockParams,
-        status: Arc<Status>,
-    ) -> Result<Result<(), Refusal>, Stopped> {
+    /// Asks for the lock at once, and not when what it returns is awaited.
+    pub(crate) fn acquire(&self, status: &Arc<Status>, params: LockParams) -> Acquisition {
         let (answer, answered) = oneshot::channel();
-        self.tell(Command::Acquire {
-            section,
-            keys,
+        let status = Arc::clone(status);
+        // Of an engine that has stopped nothing is heard.
+        let _ = self.tell(Command::Acquire {
             params,
             status,
             answer,
-        })?;
-        answered.await.map_err(|_| Stopped)
+        });
+        Acquisition(answered)
     }
 
     /// Fails with what each node said if no majority extended it in time.

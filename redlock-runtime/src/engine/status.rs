@@ -1,5 +1,5 @@
-//! What guards read of their lease without asking: its deadline, and whether it is over. The
-//! engine writes it, and the holder when it lets go.
+//! What a section is, and what guards read of its lease without asking: the deadline, and whether it is
+//! over. The engine writes it, and the holder when it lets go.
 
 use std::{
     sync::{
@@ -9,16 +9,19 @@ use std::{
     time::Duration,
 };
 
-use redlock_protocol::{Instant, Loss, Mode, Token};
+use redlock_protocol::{Instant, Loss, Mode, SectionId, Token};
 use tokio::sync::Notify;
 
+use super::keys::Keys;
 use crate::observe::Subject;
 
-/// One lease's state, shared by the engine, the guard and its views.
-#[derive(Debug, Default)]
+/// One section and the state of its lease, shared by the engine, the guard and its views.
+#[derive(Debug)]
 pub(crate) struct Status {
-    /// What its section is called.
-    pub(crate) name: Option<&'static str>,
+    pub(crate) section: SectionId,
+    pub(crate) keys: Keys,
+    /// When it was asked for.
+    pub(crate) since: Instant,
     /// What an extension makes of the lease; `None` if it is renewed anyway.
     pub(crate) extends_to: Option<Duration>,
     /// Whether others can have the lock at the same time.
@@ -29,7 +32,7 @@ pub(crate) struct Status {
     token: AtomicU64,
     /// How often the nodes were asked before it was held.
     attempts: AtomicU32,
-    loss: OnceLock<Loss>,
+    loss: OnceLock<Box<Loss>>,
     released: AtomicBool,
     /// Somebody beside the holder waits for its end, and so for the release.
     is_followed: AtomicBool,
@@ -46,17 +49,26 @@ pub(crate) struct Seen {
 
 impl Status {
     pub(crate) fn new(
-        name: Option<&'static str>,
+        (section, keys): (SectionId, Keys),
+        since: Instant,
         extends_to: Option<Duration>,
         mode: Mode,
         subject: Subject,
     ) -> Self {
         Self {
-            name,
+            section,
+            keys,
+            since,
             extends_to,
             mode,
             subject,
-            ..Self::default()
+            deadline: AtomicU64::default(),
+            token: AtomicU64::default(),
+            attempts: AtomicU32::default(),
+            loss: OnceLock::new(),
+            released: AtomicBool::default(),
+            is_followed: AtomicBool::default(),
+            changed: Notify::new(),
         }
     }
 
@@ -91,7 +103,7 @@ impl Status {
 
     /// The same, and true if those who wait for the end are still to be [told](Self::tell_end).
     pub(super) fn end_untold(&self, loss: Loss) -> bool {
-        self.loss.set(loss).is_ok()
+        self.loss.set(Box::new(loss)).is_ok()
     }
 
     /// Wakes those who wait for the end.
@@ -116,7 +128,7 @@ impl Status {
     }
 
     pub(crate) fn loss(&self) -> Option<&Loss> {
-        self.loss.get()
+        self.loss.get().map(|loss| &**loss)
     }
 
     /// Held, not known to be lost, not released, and before its deadline.
@@ -140,11 +152,11 @@ impl Status {
         let mut changed = std::pin::pin!(self.changed.notified());
         // Registered before the look, so that an end in between is not missed.
         changed.as_mut().enable();
-        if let Some(loss) = self.loss.get() {
+        if let Some(loss) = self.loss() {
             return loss;
         }
         changed.await;
-        match self.loss.get() {
+        match self.loss() {
             Some(loss) => loss,
             None => std::future::pending().await,
         }
@@ -159,9 +171,14 @@ mod tests {
         Instant::from_nanos(nanos)
     }
 
+    fn fresh() -> Status {
+        let keys = (SectionId(0), Keys::One("k".into()));
+        Status::new(keys, at(0), None, Mode::Exclusive, Subject::default())
+    }
+
     #[test]
     fn nothing_is_held_before_the_grant_after_the_deadline_or_after_the_end() {
-        let status = Status::default();
+        let status = fresh();
         assert!(!status.is_held(at(0)));
         status.hold_until(at(10));
         assert!(status.is_held(at(9)));
@@ -169,7 +186,7 @@ mod tests {
         status.end(Loss::Stopped);
         assert!(!status.is_held(at(9)));
 
-        let released = Status::default();
+        let released = fresh();
         released.hold_until(at(10));
         released.release();
         assert!(!released.is_held(at(9)));

@@ -397,7 +397,7 @@ impl LocalSection {
         let status = &seen.status;
         let is_held = status.is_held(now);
         Self {
-            name: status.name,
+            name: status.subject.name,
             is_shared: status.mode == Mode::Shared,
             waits: seen.waits,
             remaining: match is_held {

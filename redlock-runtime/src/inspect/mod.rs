@@ -52,7 +52,10 @@ pub(crate) async fn ask(
 
 fn question(endpoint: &Endpoint, key: &str) -> (Endpoint, Vec<Vec<String>>) {
     let hash = node_hash(endpoint.database);
-    (endpoint.clone(), snapshot::questions(key, &hash))
+    (
+        endpoint.clone(),
+        snapshot::questions(key, &hash, &endpoint.tag),
+    )
 }
 
 /// Stores in memory name no clients, and keep no queue that could be read here.

@@ -56,19 +56,20 @@ pub(crate) struct Waiting {
     pub(crate) waited: Option<Duration>,
 }
 
-/// Commands with no effect, each within the documented rights.
-pub(crate) fn questions(key: &str, hash: &str) -> Vec<Vec<String>> {
+/// Commands with no effect, each within the documented rights. On the node all keys begin with `tag`.
+pub(crate) fn questions(key: &str, hash: &str, tag: &str) -> Vec<Vec<String>> {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-    let mut hints: Vec<String> = words(&["HMGET", hash]);
+    let mut hints: Vec<String> = words(&["HMGET", &format!("{tag}{hash}")]);
     hints.push(format!("waiter {}", stripe(key)));
     hints.extend((0..MOST_SLOTS).map(|slot| format!("waiter {}#{slot}", stripe(key))));
     let mut questions = vec![
         words(&["TIME"]),
         words(&["CLIENT", "LIST"]),
-        words(&["HGETALL", &format!("{QUEUE}{key}")]),
+        words(&["HGETALL", &format!("{tag}{QUEUE}{key}")]),
         hints,
     ];
     for (_, key) in places(key) {
+        let key = format!("{tag}{key}");
         questions.push(words(&["GET", &key]));
         questions.push(words(&["PTTL", &key]));
     }

@@ -6,17 +6,18 @@ use redis::{InfoDict, PushKind, Value};
 use redlock_protocol::Facts;
 
 use super::{
-    endpoint::{Credentials, Endpoint},
+    electors::InOffice,
+    endpoint::Endpoint,
     guarded::Guarded,
     info::{field, name},
     lacking::{Lack, Lacking},
+    login::Credentials,
     reason::reason,
-    sentinel::InOffice,
     sign_in::{Failure, refusal, sign_in},
     stream::{self, Stream},
     wire::Wire,
 };
-use crate::script::{self, words};
+use crate::script::{self, Deletion, Word, words};
 
 /// A connection that is ready for requests, and what the server tells of itself.
 pub(super) struct Connection {
@@ -24,6 +25,7 @@ pub(super) struct Connection {
     pub(super) facts: Facts,
     /// What is to be said behind the name of its process.
     pub(super) term: Arc<str>,
+    pub(super) deletion: Option<Deletion>,
 }
 
 impl Connection {
@@ -61,16 +63,32 @@ impl Connection {
         (credentials, has_resp3): (Option<&Credentials>, bool),
     ) -> Result<Self, Failure> {
         let database = endpoint.database;
-        let mut wire = enter(stream, database, credentials, has_resp3).await?;
-        let facts = prepare(&mut wire, has_resp3, &endpoint.lacking).await?;
+        let mut wire = enter(stream, endpoint, credentials, has_resp3).await?;
+        let (facts, deletion) = prepare(&mut wire, has_resp3, &endpoint.lacking).await?;
         let Some(office) = office else {
-            let term = "".into();
-            return Ok(Self { wire, facts, term });
+            return Ok(Self {
+                wire,
+                facts,
+                term: "".into(),
+                deletion,
+            });
         };
+        if let Some(id) = office.id() {
+            let reply = wire.exchange(&[words(["CLUSTER", "MYID"])]).await?.pop();
+            match reply {
+                Some(Value::ServerError(error)) => return Err(Failure::of(&error)),
+                Some(Value::BulkString(said)) if said == id.as_bytes() => {}
+                _ => return Err(Failure::of(&"another server has its address now")),
+            }
+        }
         let marker = marker(&mut wire, database).await?;
         let facts = office.check(facts, marker.as_deref())?;
-        let term = office.term();
-        Ok(Self { wire, facts, term })
+        Ok(Self {
+            wire,
+            facts,
+            term: office.term(),
+            deletion,
+        })
     }
 }
 
@@ -81,7 +99,7 @@ pub(super) async fn open_plain(endpoint: &Endpoint) -> Result<Wire, Arc<str>> {
     let master = office.as_ref().map(|office| &office.master.address);
     let address = master.unwrap_or(&endpoint.address);
     let credentials = endpoint.login.credentials(address).await?;
-    let entered = enter(stream, endpoint.database, credentials.as_ref(), false).await;
+    let entered = enter(stream, endpoint, credentials.as_ref(), false).await;
     entered.map_err(|failure| match failure {
         Failure::WithoutResp3 => "the server knows no RESP2".into(),
         Failure::Other(reason) => reason,
@@ -91,11 +109,12 @@ pub(super) async fn open_plain(endpoint: &Endpoint) -> Result<Wire, Arc<str>> {
 /// Signs in, and goes to the database.
 async fn enter(
     stream: Box<dyn Stream>,
-    database: i64,
+    endpoint: &Endpoint,
     credentials: Option<&Credentials>,
     has_resp3: bool,
 ) -> Result<Wire, Failure> {
-    let mut wire = Wire::new(stream);
+    let database = endpoint.database;
+    let mut wire = Wire::new(stream).with_tag(Arc::clone(&endpoint.tag));
     sign_in(&mut wire, credentials, has_resp3).await?;
     if database != 0 {
         let database = database.to_string();
@@ -108,12 +127,12 @@ async fn enter(
 
 /// A way to the server, or to the one that is the node at present.
 async fn connect(endpoint: &Endpoint) -> Result<(Box<dyn Stream>, Option<InOffice>), Arc<str>> {
-    let Some(sentinels) = &endpoint.sentinels else {
+    let Some(electors) = &endpoint.electors else {
         let stream = stream::connect(endpoint).await;
         return Ok((stream.map_err(|error| reason(&error))?, None));
     };
-    let (office, watch) = sentinels.find().await?;
-    let stream = stream::to(&office.master.address).await;
+    let (office, watch) = electors.find(endpoint).await?;
+    let stream = stream::to(endpoint, &office.master.address).await;
     let stream = stream.map_err(|error| reason(&format_args!("{}: {error}", office.master)))?;
     Ok((Box::new(Guarded::new(stream, watch)), Some(office)))
 }
@@ -122,7 +141,11 @@ async fn connect(endpoint: &Endpoint) -> Result<(Box<dyn Stream>, Option<InOffic
 async fn marker(wire: &mut Wire, database: i64) -> Result<Option<String>, Failure> {
     let hash = script::node_hash(database);
     let reply = wire
-        .exchange(&[words(["HGET", &hash, "server"])])
+        .exchange(&[vec![
+            Word::Text("HGET"),
+            Word::Key(&hash),
+            Word::Text("server"),
+        ]])
         .await?
         .pop();
     match reply {
@@ -133,9 +156,9 @@ async fn marker(wire: &mut Wire, database: i64) -> Result<Option<String>, Failur
     }
 }
 
-/// The keys that a push says have changed, and `None` for a key if any may have. Nothing if it says
-/// nothing of the kind.
-pub(super) fn changed_keys(kind: &PushKind, data: Vec<Value>) -> Vec<Option<Arc<str>>> {
+/// The keys that a push says have changed, without the tag, and `None` for a key if any may have. Nothing if
+/// it says nothing of the kind.
+pub(super) fn changed_keys(kind: &PushKind, data: Vec<Value>, tag: &str) -> Vec<Option<Arc<str>>> {
     if *kind != PushKind::Invalidate {
         return Vec::new();
     }
@@ -145,7 +168,10 @@ pub(super) fn changed_keys(kind: &PushKind, data: Vec<Value>) -> Vec<Option<Arc<
         .and_then(|keys| redis::from_redis_value(keys).ok())
         .flatten();
     match keys {
-        Some(keys) => keys.into_iter().map(|key| Some(key.into())).collect(),
+        Some(keys) => {
+            let ours = keys.iter().filter_map(|key| key.strip_prefix(tag));
+            ours.map(|key| Some(key.into())).collect()
+        }
         None => vec![None],
     }
 }
@@ -162,7 +188,11 @@ pub(super) fn unasked(reply: &Value) -> Arc<str> {
 /// Loads the scripts, and asks who the server is and what it does with keys. A server that
 /// refuses still serves: a script goes out with its text when it is missing, and what it does
 /// not tell is not known.
-async fn prepare(wire: &mut Wire, has_pushes: bool, lacking: &Lacking) -> Result<Facts, Failure> {
+async fn prepare(
+    wire: &mut Wire,
+    has_pushes: bool,
+    lacking: &Lacking,
+) -> Result<(Facts, Option<Deletion>), Failure> {
     let mut commands = vec![
         words(["INFO", "server"]),
         words(["INFO", "memory"]),
@@ -171,6 +201,7 @@ async fn prepare(wire: &mut Wire, has_pushes: bool, lacking: &Lacking) -> Result
         // Only keys that are read on purpose, and no news of what this connection does itself.
         words(["CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"]),
     ];
+    commands.extend(Deletion::probes());
     commands.extend(script::load_all());
     let mut answers = wire.exchange(&commands).await?.into_iter();
     let server = info(answers.next())?;
@@ -179,13 +210,14 @@ async fn prepare(wire: &mut Wire, has_pushes: bool, lacking: &Lacking) -> Result
     let uptime = field(&server, "uptime_in_seconds").and_then(|seconds| seconds.parse().ok());
     let keeps_all = keeps_all(answers.next());
     let tells_changes = matches!(answers.next(), Some(Value::Okay)) && has_pushes;
+    let deletion = Deletion::known(answers);
     let process = field(&server, "run_id").and_then(name);
     lacking.set([
         (Lack::Info, process.is_none()),
         (Lack::Config, keeps_all.is_none()),
         (Lack::Notices, !tells_changes),
     ]);
-    Ok(Facts {
+    let facts = Facts {
         server: process,
         uptime: uptime.map(Duration::from_secs),
         is_durable: keeps_all == Some(true) && was_never_a_replica(&replication),
@@ -194,7 +226,8 @@ async fn prepare(wire: &mut Wire, has_pushes: bool, lacking: &Lacking) -> Result
             .filter(|policy| policy != "noeviction")
             .filter(|_| field(&memory, "maxmemory").is_some_and(|limit| limit != "0"))
             .map(Arc::from),
-    })
+    };
+    Ok((facts, deletion))
 }
 
 /// An error that a server answers to everything for a time: it says nothing of what the user may do.
@@ -262,6 +295,41 @@ mod tests {
             .build();
         let opened = runtime.unwrap().block_on(Connection::open(&info.into()));
         opened.err().expect("it does not let us in")
+    }
+
+    /// What a server has that answers these commands with 0, and others with an error.
+    fn deletion_of(known: &'static [&str]) -> Option<Deletion> {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("redis://{}?protocol=resp2", listener.local_addr().unwrap());
+        thread::spawn(move || {
+            let (stream, _) = listener.accept().unwrap();
+            let mut ours = stream.try_clone().unwrap();
+            let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+            while let Some(line) = lines.next() {
+                if !line.starts_with('*') {
+                    continue;
+                }
+                let name = lines.nth(1).unwrap();
+                let reply = match known.contains(&&*name) {
+                    true => ":0\r\n",
+                    false => "-ERR unknown command\r\n",
+                };
+                ours.write_all(reply.as_bytes()).unwrap();
+            }
+        });
+        let info = redis::IntoConnectionInfo::into_connection_info(url).unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build();
+        let opened = runtime.unwrap().block_on(Connection::open(&info.into()));
+        opened.unwrap_or_else(|reason| panic!("{reason}")).deletion
+    }
+
+    #[test]
+    fn a_server_is_asked_how_it_deletes() {
+        assert_eq!(deletion_of(&[]), None);
+        assert_eq!(deletion_of(&["DELIFEQ"]), Some(Deletion::DelIfEq));
+        assert_eq!(deletion_of(&["DELEX"]), Some(Deletion::DelEx));
     }
 
     #[test]

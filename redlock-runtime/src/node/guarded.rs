@@ -12,7 +12,7 @@ use futures_util::task::AtomicWaker;
 use redlock_protocol::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use super::{endpoint::AbortOnDrop, stream::Stream};
+use super::{login::AbortOnDrop, stream::Stream};
 use crate::clock;
 
 /// Until when a server is known to be the master.

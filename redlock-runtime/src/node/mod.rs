@@ -5,8 +5,12 @@
 //! written in the very step in which the protocol wanted it, and a reply is read in the one that hands it
 //! to the protocol.
 
+mod address;
+mod ballot;
 mod client_name;
+mod cluster;
 mod connection;
+mod electors;
 mod endpoint;
 #[cfg(feature = "test-util")]
 mod faulty;
@@ -14,7 +18,9 @@ mod guarded;
 mod info;
 mod inquiry;
 mod lacking;
+mod login;
 mod memory;
+mod office;
 mod reason;
 mod reply;
 mod resp;
@@ -24,6 +30,8 @@ mod sign_in;
 mod stream;
 #[cfg(all(test, unix))]
 mod tests;
+#[cfg(feature = "tls")]
+mod tls;
 mod wire;
 
 use std::{
@@ -35,22 +43,26 @@ use std::{
 use futures_util::{FutureExt, future::BoxFuture};
 use redlock_protocol::{ConnectionId, Event, Instant, NodeId, Order, model::Key};
 
-#[cfg(feature = "tls")]
-pub(crate) use self::endpoint::TlsClient;
 #[cfg(feature = "test-util")]
 pub(crate) use self::faulty::{Behavior, Faulty, FaultyLink};
+#[cfg(feature = "tls")]
+pub(crate) use self::tls::{TlsClient, TlsConfig, server_name};
 pub(crate) use self::{
+    address::address_text,
     client_name::{ClientName, client_name},
-    endpoint::{Endpoint, Login, Provider, Sentinels, address_text},
+    cluster::slot_of,
+    endpoint::Endpoint,
     inquiry::{inquire, read_clocks},
     lacking::{Lack, Lacking},
+    login::{Login, Provider},
     memory::Memory,
+    office::Electors,
 };
 use self::{
     connection::Connection,
     session::{Refused, Session},
 };
-pub use self::{endpoint::Credentials, inquiry::ClockReading};
+pub use self::{inquiry::ClockReading, login::Credentials};
 use crate::script;
 
 /// Where a node is.
@@ -194,7 +206,8 @@ impl Server {
                         facts: opened.facts,
                     });
                     let refused = mem::take(&mut self.refused);
-                    let mut session = Session::new(opened.wire, refused).in_term(opened.term);
+                    let session = Session::new(opened.wire, refused).in_term(opened.term);
+                    let mut session = session.deleting(opened.deletion);
                     session.introduce(&self.client_name);
                     self.state = State::Open(connection, Box::new(session));
                 }

@@ -19,7 +19,7 @@ use super::{
     connection, reply,
     wire::{TOO_LARGE, Wire},
 };
-use crate::script::{self, Kind};
+use crate::script::{self, Deletion, Kind};
 
 /// So many values of one server are read, or replies in them, before it is the turn of the others and of
 /// callers: the runtime lets one poll read only so much from all sockets together, and a server may write without
@@ -45,6 +45,8 @@ pub(super) struct Session {
     refused: Refused,
     /// What is to be said behind the name of the server's process.
     term: Arc<str>,
+    /// How it deletes without a script.
+    deletion: Option<Deletion>,
 }
 
 /// Commands for several requests that are not to be used: the server has refused one, because it may not
@@ -65,6 +67,7 @@ enum Owed {
     /// The command only went before another.
     Nothing,
     One(Asked),
+    WithoutScript(Asked),
     Many(Kind, Vec<Asked>),
 }
 
@@ -78,18 +81,24 @@ impl Session {
             unknown: Vec::new(),
             refused,
             term: "".into(),
+            deletion: None,
         }
     }
 
     /// Says what the connection is called. Nothing depends on it, so a server may refuse it.
     pub(super) fn introduce(&mut self, name: &str) {
-        script::write(&script::words(["CLIENT", "SETNAME", name]), self.wire.out());
+        self.wire.put(&script::words(["CLIENT", "SETNAME", name]));
         self.owed.push_back(Owed::Nothing);
     }
 
     /// With a server that is named for this term of office, too.
     pub(super) fn in_term(self, term: Arc<str>) -> Self {
         Self { term, ..self }
+    }
+
+    /// With a server that can delete so.
+    pub(super) fn deleting(self, deletion: Option<Deletion>) -> Self {
+        Self { deletion, ..self }
     }
 
     /// What the next session has to know.
@@ -100,7 +109,7 @@ impl Session {
     /// It has so much to answer that what is asked now can wait for more.
     pub(super) fn is_busy(&self) -> bool {
         let count = |owed: &Owed| match owed {
-            Owed::Nothing | Owed::One(_) => 1,
+            Owed::Nothing | Owed::One(_) | Owed::WithoutScript(_) => 1,
             Owed::Many(_, asked) => asked.len(),
         };
         self.owed.iter().take(BUSY).map(count).sum::<usize>() >= BUSY
@@ -117,7 +126,11 @@ impl Session {
             self.write_together(hash);
         }
         match kind {
-            Some(_) => self.together.push((request, body)),
+            Some(_) => {
+                self.together
+                    .reserve(1 + MOST_TOGETHER - self.together.len());
+                self.together.push((request, body));
+            }
             None => self.write((request, body), hash),
         }
     }
@@ -141,10 +154,15 @@ impl Session {
     }
 
     fn write(&mut self, (request, body): Asked, hash: &str) {
+        if let Some(command) = self.deletion.and_then(|it| it.command(&body)) {
+            self.wire.put(&command);
+            self.owed.push_back(Owed::WithoutScript((request, body)));
+            return;
+        }
         let with_source = self.is_to_bring(Script::Of(mem::discriminant(&body)));
         self.write_preface(&body);
         let command = script::command(&body, hash, with_source);
-        script::write(&command, self.wire.out());
+        self.wire.put(&command);
         self.owed.push_back(Owed::One((request, body)));
     }
 
@@ -155,13 +173,13 @@ impl Session {
         }
         let requests = asked.iter().map(|(_, body)| body);
         let command = script::command_for_many(kind, requests, hash, with_source);
-        script::write(&command, self.wire.out());
+        self.wire.put(&command);
         self.owed.push_back(Owed::Many(kind, asked));
     }
 
     fn write_preface(&mut self, body: &Request) {
         for preface in script::preface(body) {
-            script::write(&preface, self.wire.out());
+            self.wire.put(&preface);
             self.owed.push_back(Owed::Nothing);
         }
     }
@@ -197,6 +215,21 @@ impl Session {
             reply => reply,
         };
         tell(request, reply);
+    }
+
+    /// The same for a release without a script. The script says what is wrong, if it is not the command.
+    fn on_deletion(
+        &mut self,
+        asked: Asked,
+        answer: Value,
+        hash: &str,
+        tell: impl FnOnce(RequestId, Reply),
+    ) {
+        if matches!(answer, Value::ServerError(_)) {
+            self.deletion = None;
+            return self.write(asked, hash);
+        }
+        self.on_answer(asked, answer, hash, tell);
     }
 
     /// The same for several requests.
@@ -284,7 +317,7 @@ impl Session {
             };
             match value {
                 Value::Push { kind, data } => {
-                    let keys = connection::changed_keys(&kind, data).into_iter();
+                    let keys = connection::changed_keys(&kind, data, self.wire.tag()).into_iter();
                     events.extend(keys.map(|key| Event::Changed { node, key }));
                 }
                 answer => {
@@ -293,6 +326,9 @@ impl Session {
                     let others = self.owed.len();
                     match owed {
                         Some(Owed::One(asked)) => self.on_answer(asked, answer, hash, tell),
+                        Some(Owed::WithoutScript(asked)) => {
+                            self.on_deletion(asked, answer, hash, tell);
+                        }
                         Some(Owed::Many(kind, asked)) => {
                             self.on_answers(kind, asked, answer, hash, tell);
                         }

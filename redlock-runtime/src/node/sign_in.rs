@@ -4,7 +4,7 @@ use std::{fmt::Display, sync::Arc};
 
 use redis::{ServerError, Value};
 
-use super::{endpoint::Credentials, reason::reason, wire::Wire};
+use super::{login::Credentials, reason::reason, wire::Wire};
 use crate::script::{Command, words};
 
 /// Why there is no connection, for operators. Holds addresses but no passwords.

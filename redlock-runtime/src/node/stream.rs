@@ -1,8 +1,6 @@
 //! A way to a server: TCP, TLS or a socket of the file system.
 
 use std::io;
-#[cfg(feature = "tls")]
-use std::sync::Arc;
 
 use futures_util::future::select_ok;
 use redis::ConnectionAddr;
@@ -19,18 +17,24 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
 pub(super) async fn connect(endpoint: &Endpoint) -> io::Result<Box<dyn Stream>> {
+    to(endpoint, &endpoint.address).await
+}
+
+/// The same to another address.
+pub(super) async fn to(
+    #[cfg_attr(not(feature = "tls"), expect(unused_variables))] endpoint: &Endpoint,
+    address: &ConnectionAddr,
+) -> io::Result<Box<dyn Stream>> {
     #[cfg(feature = "tls")]
-    if let (ConnectionAddr::Tcp(host, port), Some(tls)) = (&endpoint.address, &endpoint.tls) {
-        let connector = tokio_rustls::TlsConnector::from(Arc::clone(&tls.config));
+    if let (ConnectionAddr::Tcp(host, port), Some(tls)) = (address, &endpoint.tls) {
         let socket = tcp(host, *port).await?;
-        let stream = connector.connect(tls.name.clone(), socket).await;
-        return Ok(Box::new(stream.map_err(|error| in_handshake(&error))?));
+        return Ok(Box::new(tls.connect(host, socket).await?));
     }
-    to(&endpoint.address).await
+    plainly(address).await
 }
 
 /// Without TLS.
-pub(super) async fn to(address: &ConnectionAddr) -> io::Result<Box<dyn Stream>> {
+pub(super) async fn plainly(address: &ConnectionAddr) -> io::Result<Box<dyn Stream>> {
     match address {
         ConnectionAddr::Tcp(host, port) => Ok(Box::new(tcp(host, *port).await?)),
         #[cfg(unix)]
@@ -39,16 +43,6 @@ pub(super) async fn to(address: &ConnectionAddr) -> io::Result<Box<dyn Stream>> 
             io::ErrorKind::Unsupported,
             "this kind of address is not supported here",
         )),
-    }
-}
-
-/// A server without TLS often closes the connection, which by itself tells nothing of TLS.
-#[cfg(feature = "tls")]
-fn in_handshake(error: &io::Error) -> io::Error {
-    match error.kind() {
-        // By rustls, which says what is wrong.
-        io::ErrorKind::InvalidData => io::Error::other(error.to_string()),
-        kind => io::Error::new(kind, format!("TLS handshake: {error}")),
     }
 }
 

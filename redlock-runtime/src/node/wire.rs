@@ -16,7 +16,7 @@ use super::{
     resp::{self, Malformed, Scan},
     stream::Stream,
 };
-use crate::script::{self, Command};
+use crate::script::{self, Command, Word};
 
 /// How much is read at once. More than any usual batch of replies, because a read that does not fill
 /// its buffer spares the next one, which would find nothing.
@@ -42,6 +42,8 @@ pub(super) struct Wire {
     start: usize,
     end: usize,
     scan: Scan,
+    /// What all keys begin with on the server.
+    tag: Arc<str>,
 }
 
 impl Wire {
@@ -55,12 +57,21 @@ impl Wire {
             start: 0,
             end: 0,
             scan: Scan::default(),
+            tag: "".into(),
         }
     }
 
-    /// Where to put commands. They go out when the wire is polled.
-    pub(super) const fn out(&mut self) -> &mut Vec<u8> {
-        &mut self.out
+    pub(super) fn with_tag(self, tag: Arc<str>) -> Self {
+        Self { tag, ..self }
+    }
+
+    pub(super) fn tag(&self) -> &str {
+        &self.tag
+    }
+
+    /// Takes on a command, to be sent when the wire is polled.
+    pub(super) fn put(&mut self, command: &[Word<'_>]) {
+        script::write(command, &self.tag, &mut self.out);
     }
 
     /// Writes what can be written. `cx` is woken when more can be.
@@ -149,7 +160,7 @@ impl Wire {
         commands: &[Command<'_>],
     ) -> Result<Vec<Value>, Arc<str>> {
         for command in commands {
-            script::write(command, &mut self.out);
+            self.put(command);
         }
         let mut replies = Vec::with_capacity(commands.len());
         for _ in 0..commands.len() + MOST_PUSHES {
@@ -349,10 +360,10 @@ mod tests {
         const STEP: usize = LARGE / 4;
         let mut wire = Wire::new(Box::new(Slow(STEP, false)));
         let mut cx = Context::from_waker(std::task::Waker::noop());
-        wire.out().resize(2 * LARGE, 0);
+        wire.out.resize(2 * LARGE, 0);
         for _ in 0..100 {
-            let room = wire.out().len() + STEP;
-            wire.out().resize(room, 0);
+            let room = wire.out.len() + STEP;
+            wire.out.resize(room, 0);
             assert_eq!(wire.poll_write(&mut cx), Ok(()));
             assert_eq!(wire.out.len() - wire.written, 2 * LARGE);
             assert!(wire.out.len() <= 4 * LARGE + STEP);
@@ -371,7 +382,7 @@ mod tests {
             }
         });
         for number in 0..COMMANDS {
-            wire.out().extend(format!(":{number:05}\r\n").bytes());
+            wire.out.extend(format!(":{number:05}\r\n").bytes());
         }
         for number in 0..COMMANDS {
             let value = poll_fn(|cx| {

@@ -17,7 +17,6 @@ mod meter;
 mod off;
 #[cfg(feature = "tracing")]
 mod on;
-#[cfg(feature = "tracing")]
 mod subject;
 
 #[cfg(not(feature = "tracing"))]
@@ -27,11 +26,9 @@ pub(crate) use self::fact::{End, Outcome, Over, Start};
 #[cfg(feature = "tracing")]
 pub(crate) use self::log::start;
 #[cfg(not(feature = "tracing"))]
-pub(crate) use self::off::{Course, Observer, Subject};
+pub(crate) use self::off::{Course, Observer};
 #[cfg(feature = "tracing")]
-pub(crate) use self::{
-    on::{Course, Observer},
-    subject::Subject,
-};
+pub(crate) use self::on::{Course, Observer};
+pub(crate) use self::subject::Subject;
 #[cfg(not(feature = "tracing"))]
 pub(crate) fn start(_: Start, _: &dyn Display) {}

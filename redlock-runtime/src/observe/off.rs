@@ -4,25 +4,19 @@ use std::{sync::Arc, time::Duration};
 
 use redlock_protocol::{Instant, LockParams, NodeState, Token};
 
-use super::fact::{End, Outcome, Over};
+use super::{
+    fact::{End, Outcome, Over},
+    subject::Subject,
+};
 
 #[derive(Debug)]
 pub(crate) struct Observer;
-
-#[derive(Debug, Default)]
-pub(crate) struct Subject(());
 
 #[derive(Debug, Default)]
 pub(crate) struct Course(());
 
 #[derive(Debug)]
 pub(crate) struct Entered(());
-
-impl Subject {
-    pub(crate) const fn new(_: Option<&'static str>, _: &Arc<str>) -> Self {
-        Self(())
-    }
-}
 
 impl Course {
     pub(crate) const fn is_open(&self) -> bool {

@@ -7,7 +7,7 @@ use super::{
     source::{EXTEND_MANY, run},
     word::{
         Command,
-        Word::{Number, Owner, Text},
+        Word::{Key, Number, Owner},
         millis, words,
     },
 };
@@ -50,7 +50,7 @@ pub(crate) fn command_for_many<'a>(
     let mut command = match kind {
         Kind::Watch => {
             let mut command = words(["MGET"]);
-            command.extend(keys.map(Text));
+            command.extend(keys.map(Key));
             return command;
         }
         Kind::Extend(admission) => {

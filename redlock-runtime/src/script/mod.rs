@@ -3,6 +3,7 @@
 //! On the wire a lock is what every Redlock client writes: `SET key owner NX PX ttl`, and a
 //! compare-and-delete. Clients of other libraries on the same key exclude us and are excluded.
 
+mod deletion;
 mod many;
 mod source;
 mod word;
@@ -14,6 +15,7 @@ use redlock_protocol::{
 };
 use uuid::Uuid;
 
+pub(crate) use self::deletion::Deletion;
 pub(crate) use self::many::{Kind, command_for_many, kind};
 pub(crate) use self::{
     source::load_all,
@@ -96,7 +98,7 @@ pub(crate) fn command<'a>(request: &'a Request, hash: &'a str, with_source: bool
             *ticket,
             with_source,
         ),
-        Request::Watch { key, .. } => words(["GET", key]),
+        Request::Watch { key, .. } => vec![Text("GET"), Word::Key(key)],
         Request::Release { .. } => release(request, with_source),
     }
 }
@@ -200,7 +202,7 @@ fn run_on_queue<'a>(
     hash: &'a str,
 ) -> Command<'a> {
     let mut command = begin(script, with_source, 3);
-    command.extend([Text(key), Text(hash), Word::Queue(key)]);
+    command.extend([Word::Key(key), Word::Key(hash), Word::Queue(key)]);
     command
 }
 

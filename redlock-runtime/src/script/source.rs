@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use super::word::{
     Command,
-    Word::{Number, Text},
+    Word::{Key, Number, Text},
     words,
 };
 
@@ -124,7 +124,7 @@ const MOST_WORDS: usize = 17;
 
 pub(super) fn run<'a>(script: &'static Source, with_source: bool, keys: &[&'a str]) -> Command<'a> {
     let mut command = begin(script, with_source, keys.len());
-    command.extend(keys.iter().map(|&key| Text(key)));
+    command.extend(keys.iter().map(|&key| Key(key)));
     command
 }
 

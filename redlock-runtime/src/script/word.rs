@@ -9,6 +9,8 @@ use uuid::Uuid;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Word<'a> {
     Text(&'a str),
+    /// A key, without what all keys on the server begin with.
+    Key(&'a str),
     Number(u64),
     /// What stands under the key of a lock.
     Owner(Owner),
@@ -29,26 +31,30 @@ pub(crate) fn words<'a, const N: usize>(texts: [&'a str; N]) -> Command<'a> {
     texts.map(Word::Text).into()
 }
 
-/// Puts a command behind what is in the buffer.
-pub(crate) fn write(command: &[Word<'_>], out: &mut Vec<u8>) {
+/// Puts a command behind what is in the buffer. All keys begin with `tag`.
+pub(crate) fn write(command: &[Word<'_>], tag: &str, out: &mut Vec<u8>) {
     write_length(b'*', command.len(), out);
     for word in command {
         match *word {
             Word::Text(text) => write_word(text.as_bytes(), out),
             Word::Number(number) => write_word(decimal(number, &mut [0; 20]), out),
             Word::Owner(owner) => write_word(&owner_value(owner), out),
-            Word::Queue(key) => {
-                write_length(b'$', QUEUE.len() + key.len(), out);
-                out.extend_from_slice(QUEUE.as_bytes());
-                out.extend_from_slice(key.as_bytes());
-                out.extend_from_slice(b"\r\n");
-            }
+            Word::Key(key) => write_key([tag, key, ""], out),
+            Word::Queue(key) => write_key([tag, QUEUE, key], out),
             Word::Process(process) => {
                 let owner = owner_value(Owner(u128::from(process.0) << 64));
                 write_word(&owner[..PROCESS_LENGTH], out);
             }
         }
     }
+}
+
+fn write_key(parts: [&str; 3], out: &mut Vec<u8>) {
+    write_length(b'$', parts.iter().map(|part| part.len()).sum(), out);
+    for part in parts {
+        out.extend_from_slice(part.as_bytes());
+    }
+    out.extend_from_slice(b"\r\n");
 }
 
 fn write_word(word: &[u8], out: &mut Vec<u8>) {
@@ -118,13 +124,17 @@ mod tests {
                 Word::Text(""),
                 Word::Owner(owner),
                 Word::Queue("k"),
+                Word::Key("k"),
                 Word::Process(owner.process()),
             ];
-            write(&command, &mut ours);
+            write(&command, "{t}", &mut ours);
             let mut theirs = redis::cmd("SET");
             theirs.arg(text).arg(number).arg("");
             theirs.arg("67e55044-10b1-426f-9247-bb680e5fe0c8");
-            theirs.arg("__redlock:queue:k").arg("67e55044-10b1-426f");
+            theirs
+                .arg("{t}__redlock:queue:k")
+                .arg("{t}k")
+                .arg("67e55044-10b1-426f");
             let theirs = theirs.get_packed_command();
             assert_eq!(ours.strip_prefix(b"before"), Some(&theirs[..]));
         }

@@ -13,6 +13,8 @@
 //! - *Sharing*, in discrete time: no client has the lock beside a writer: [`sharing`].
 //! - *Fair* locks, without any clock: nobody has the lock before one that came first and has told the node
 //!   that keeps the order: [`fair`].
+//! - *Several keys* at once, without any clock: all or none, tokens above all earlier ones of each key, and
+//!   no state from which a caller can never get them: [`several`].
 //!
 //! Nodes, messages and clients are models, as small as they can be. What follows from the replies is
 //! decided by the protocol's own code: `Numbers`, `Block`, `majority`, `Readings`.
@@ -22,8 +24,10 @@
 //! if a mutant is not found that can be.
 
 mod fair;
+mod known;
 mod quarantine;
 mod search;
+mod several;
 mod sharing;
 mod tokens;
 mod trial;
@@ -32,6 +36,7 @@ mod words;
 
 use std::{env, process::ExitCode, time::Instant};
 
+use search::Found;
 use trial::{Expected, Trial};
 
 fn main() -> ExitCode {
@@ -53,6 +58,7 @@ fn courses() -> Vec<Trial> {
     courses.extend(quarantine::courses::courses());
     courses.extend(sharing::courses::courses());
     courses.extend(fair::courses::courses());
+    courses.extend(several::courses::courses());
     courses
 }
 
@@ -61,27 +67,24 @@ fn mutants() -> Vec<Trial> {
     mutants.extend(quarantine::courses::mutants());
     mutants.extend(sharing::courses::mutants());
     mutants.extend(fair::courses::mutants());
+    mutants.extend(several::courses::mutants());
     mutants
 }
 
 /// Everything; the last line is the sum of it.
 fn run(with_mutants: bool) -> ExitCode {
     let began = Instant::now();
-    let courses = courses();
-    let (mut states, mut wrong, mut survivors) = (0, 0, 0);
-    for course in &courses {
-        let found = course.run();
-        states += found.states;
-        wrong += usize::from(!course.is_as_expected(&found));
-    }
-    let mutants = if with_mutants { mutants() } else { Vec::new() };
-    for mutant in &mutants {
-        let found = mutant.run();
-        survivors += usize::from(!mutant.is_as_expected(&found));
-    }
+    let courses = trial::run_all(courses());
+    let mutants = trial::run_all(if with_mutants { mutants() } else { Vec::new() });
+    let unexpected = |trials: &[(Trial, Found)]| {
+        let as_expected = |(trial, found): &&(Trial, Found)| trial.is_as_expected(found);
+        trials.len() - trials.iter().filter(as_expected).count()
+    };
+    let (wrong, survivors) = (unexpected(&courses), unexpected(&mutants));
+    let states: usize = courses.iter().map(|(_, found)| found.states).sum();
     let excused = mutants
         .iter()
-        .filter(|mutant| matches!(mutant.expected, Expected::Survives(_)))
+        .filter(|(mutant, _)| matches!(mutant.expected, Expected::Survives(_)))
         .count();
     println!(
         "{{\"courses\":{},\"states\":{states},\"wrong\":{wrong},\"mutants\":{},\"excused\":{excused},\"survivors\":{survivors},\"seconds\":{:.1}}}",

@@ -4,10 +4,11 @@
 //! states have the same is less likely than one in 10^22.
 
 use std::{
-    collections::HashSet,
     fmt,
-    hash::{BuildHasherDefault, Hash, Hasher},
+    hash::{Hash, Hasher},
 };
+
+use crate::known::Known;
 
 /// What can happen.
 pub(crate) trait Model {
@@ -73,23 +74,55 @@ struct Origin<M> {
     by: Option<M>,
 }
 
+/// So many steps are looked at together.
+const TOGETHER: usize = 256;
+
+/// What has been visited, and is to be visited next.
+struct Visited<M: Model> {
+    known: Known,
+    origins: Vec<Origin<M::Move>>,
+    next_layer: Vec<M::State>,
+    /// Steps that have been taken, each with the fingerprint of the state that it leads to.
+    taken: Vec<(u128, Origin<M::Move>, M::State)>,
+}
+
+impl<M: Model> Visited<M> {
+    fn take(&mut self, from: u32, by: Option<M::Move>, state: M::State) {
+        let origin = Origin { from, by };
+        self.taken.push((fingerprint(&state), origin, state));
+        if self.taken.len() == TOGETHER {
+            self.settle();
+        }
+    }
+
+    fn settle(&mut self) {
+        self.known
+            .call(self.taken.iter().map(|(fingerprint, ..)| *fingerprint));
+        for (fingerprint, origin, state) in self.taken.drain(..) {
+            if self.known.insert(fingerprint) {
+                self.origins.push(origin);
+                self.next_layer.push(state);
+            }
+        }
+    }
+}
+
 /// Visits all states, those that are reached in the fewest steps first.
 pub(crate) fn explore<M: Model>(model: &M) -> Found {
     let mut found = Found::default();
-    let mut known: HashSet<u128, BuildHasherDefault<Folded>> = HashSet::default();
-    let mut origins: Vec<Origin<M::Move>> = Vec::new();
-    let mut layer: Vec<M::State> = Vec::new();
+    let mut visited = Visited::<M> {
+        known: Known::default(),
+        origins: Vec::new(),
+        next_layer: Vec::new(),
+        taken: Vec::with_capacity(TOGETHER),
+    };
     for start in model.starts() {
-        let start = model.canonical(&start);
-        if known.insert(fingerprint(&start)) {
-            let from = origins.len() as u32;
-            origins.push(Origin { from, by: None });
-            layer.push(start);
-        }
+        visited.take(0, None, model.canonical(&start));
     }
-    while !layer.is_empty() {
-        let first = origins.len() - layer.len();
-        let mut next_layer = Vec::new();
+    visited.settle();
+    while !visited.next_layer.is_empty() {
+        let layer = std::mem::take(&mut visited.next_layer);
+        let first = visited.origins.len() - layer.len();
         for (place, state) in layer.iter().enumerate() {
             let from = (first + place) as u32;
             let mut wrong = None;
@@ -97,27 +130,23 @@ pub(crate) fn explore<M: Model>(model: &M) -> Found {
                 found.steps += 1;
                 if step.wrong.is_some() && wrong.is_none() {
                     wrong = Some(step);
-                    return;
-                }
-                let next = model.canonical(&step.next);
-                if known.insert(fingerprint(&next)) {
-                    let by = Some(step.by);
-                    origins.push(Origin { from, by });
-                    next_layer.push(next);
+                } else {
+                    visited.take(from, Some(step.by), model.canonical(&step.next));
                 }
             });
             if let Some(step) = wrong {
-                found.states = origins.len();
+                visited.settle();
+                found.states = visited.origins.len();
                 found.violation = Some(Violation {
                     rule: step.wrong.unwrap_or_default(),
-                    course: course(model, &origins, from, step.by),
+                    course: course(model, &visited.origins, from, step.by),
                 });
                 return found;
             }
         }
-        layer = next_layer;
+        visited.settle();
     }
-    found.states = origins.len();
+    found.states = visited.origins.len();
     found
 }
 
@@ -264,28 +293,10 @@ impl Hasher for Lanes {
     fn write_usize(&mut self, _length: usize) {}
 }
 
-/// A fingerprint needs no further hashing.
-#[derive(Default)]
-struct Folded(u64);
-
-impl Hasher for Folded {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for &byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(byte);
-        }
-    }
-
-    fn write_u128(&mut self, fingerprint: u128) {
-        self.0 = fingerprint as u64 ^ (fingerprint >> 64) as u64;
-    }
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::collections::HashSet;
+
     use super::*;
 
     /// Every order of so many things.

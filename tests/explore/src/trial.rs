@@ -1,6 +1,6 @@
 //! One exploration and what it is expected to find.
 
-use std::time::Instant;
+use std::{collections::BTreeMap, num::NonZero, sync::Mutex, thread, time::Instant};
 
 use crate::{
     search::{self, Found, Model},
@@ -15,7 +15,7 @@ pub(crate) struct Trial {
     pub(crate) name: String,
     pub(crate) expected: Expected,
     extent: Extent,
-    explore: Box<dyn Fn(Extent) -> Found>,
+    explore: Box<dyn Fn(Extent) -> Found + Send>,
 }
 
 /// What is to be found.
@@ -46,8 +46,32 @@ impl Extent {
     };
 }
 
+/// Explores each, as many at a time as there are processors, and says what was found of it. In the same
+/// order.
+pub(crate) fn run_all(trials: Vec<Trial>) -> Vec<(Trial, Found)> {
+    let open = Mutex::new(trials.into_iter().enumerate());
+    let done = Mutex::new(BTreeMap::new());
+    let work = || {
+        loop {
+            let next = open.lock().unwrap().next();
+            let Some((place, trial)) = next else {
+                break;
+            };
+            let found = trial.run();
+            done.lock().unwrap().insert(place, (trial, found));
+        }
+    };
+    let workers = thread::available_parallelism().map_or(1, NonZero::get);
+    thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(work);
+        }
+    });
+    done.into_inner().unwrap().into_values().collect()
+}
+
 impl Trial {
-    pub(crate) fn new<M: Model + 'static>(
+    pub(crate) fn new<M: Model + Send + 'static>(
         name: impl Into<String>,
         expected: Expected,
         extent: Extent,

@@ -111,8 +111,9 @@ impl World {
             let what = format!("client {client}'s {section:?} is granted before its turn");
             self.violation(Rule::Line, what);
         }
-        if !is_of_several {
-            self.on_holder(client, task);
+        match is_of_several {
+            true => self.on_holder_of_all(client, task),
+            false => self.on_holder(client, task),
         }
         let belief = Belief {
             client,

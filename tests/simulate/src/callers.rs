@@ -366,7 +366,13 @@ impl World {
     fn extend(&mut self, client: usize, task: usize) {
         let one = &self.clients[client];
         let (section, params) = (one.tasks[task].section, one.tasks[task].params);
-        let by = one.limit(self.now, params.round_timeout());
+        // Of several keys one may have a round under way, behind which another one follows.
+        let rounds = if one.tasks[task].is_of_several() {
+            2
+        } else {
+            1
+        };
+        let by = one.limit(self.now, rounds * params.round_timeout());
         let extending = &mut self.clients[client].tasks[task];
         extending.extending.get_or_insert(by);
         extending.has_asked_for_more = true;
@@ -424,8 +430,6 @@ impl World {
 
     /// Ends a section in whatever stage it is.
     pub(crate) fn let_go(&mut self, client: usize, task: usize, report: bool) {
-        // What is said of several keys is not looked at.
-        let report = report && !self.clients[client].tasks[task].is_of_several();
         let now = self.clients[client].clock.read(self.now);
         let one = &self.clients[client].tasks[task];
         let (key, section) = (one.key, one.section);
@@ -440,8 +444,10 @@ impl World {
         let kept = self.carriers(client, section);
         let one = &mut self.clients[client].tasks[task];
         one.kept = kept;
-        if let Some(owner) = one.owner.filter(|_| over == Over::No && report) {
-            self.checker.end(client, section, owner);
+        if over == Over::No && report {
+            for owner in one.keys().filter_map(|(_, owner)| owner) {
+                self.checker.end(client, section, owner);
+            }
         }
         one.read = None;
         one.stage = if report {

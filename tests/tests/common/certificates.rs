@@ -90,6 +90,19 @@ impl TlsServer {
         self.port.number()
     }
 
+    /// From now on it has this certificate, and wants those of `authority`.
+    pub fn present(&self, signed: &Signed, authority: &Authority) {
+        let text = |path: &Path| path.to_str().unwrap().to_owned();
+        let words = [
+            ("tls-cert-file", text(&signed.cert)),
+            ("tls-key-file", text(&signed.key)),
+            ("tls-ca-cert-file", text(&authority.file())),
+        ];
+        let words = words.iter().flat_map(|(name, value)| [*name, value]);
+        let words: Vec<&str> = ["CONFIG", "SET"].into_iter().chain(words).collect();
+        self.server.command(&words);
+    }
+
     pub fn url(&self, host: &str, rest: &str) -> String {
         format!("rediss://{host}:{}{rest}", self.port())
     }
@@ -98,4 +111,9 @@ impl TlsServer {
 /// For `localhost`, valid now.
 pub fn localhost() -> CertificateParams {
     CertificateParams::new(["localhost".to_owned()]).unwrap()
+}
+
+/// For this machine by name and address.
+pub fn here() -> CertificateParams {
+    CertificateParams::new(["localhost".to_owned(), "127.0.0.1".to_owned()]).unwrap()
 }

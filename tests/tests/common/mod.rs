@@ -7,6 +7,7 @@
 )]
 
 pub mod certificates;
+pub mod load;
 
 use std::time::{Duration, Instant};
 

@@ -8,6 +8,7 @@ mod common;
 
 mod at_least;
 mod clocks;
+mod cluster;
 mod configuration;
 mod contract;
 mod credentials;

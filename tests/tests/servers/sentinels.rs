@@ -1,22 +1,14 @@
 //! A master that Sentinels name as one node.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
-    },
-    time::Duration,
+use crate::common::{
+    await_state, await_up,
+    certificates::{Authority, here, localhost},
+    load::{Load, brief as builder, voting},
 };
-
-use crate::common::{await_state, await_up};
-use redlock_runtime::{Builder, ConfigProblem, NodeState, Redlock};
+use redlock_runtime::{Builder, ConfigProblem, NodeState, Redlock, Release, Tls};
 use redlock_tests::{Cluster, Sentinel, Server, StandIn, redis};
-use tokio::task::JoinSet;
 
 const NAME: &str = "locks";
-
-/// A lease whose quarantine a test can wait for.
-const BRIEF: Duration = Duration::from_millis(500);
 
 // ---- real ones
 
@@ -49,10 +41,13 @@ async fn a_replica_that_is_promoted_is_quarantined_and_then_votes() {
     let load = Load::start(&redlocks);
 
     master.kill();
-    await_state("a quarantine", || is_quarantined(&redlocks[0])).await;
+    // One of them may come to it when the quarantine is over.
+    await_state("a quarantine", || redlocks.iter().any(is_quarantined)).await;
     load.goes_on().await;
-    let replica_says = || redlocks[0].nodes()[2].clone();
-    await_state("a vote", || replica_says().is_up()).await;
+    await_state("a vote", || {
+        redlocks.iter().all(|redlock| redlock.nodes()[2].is_up())
+    })
+    .await;
     let epoch = sentinels[0].field(NAME, "config-epoch");
     assert_eq!(marker(&replica), format!("{}@{epoch}", replica.run_id()));
     load.goes_on().await;
@@ -81,6 +76,63 @@ async fn a_sentinel_that_watches_no_such_master_says_so() {
         text.contains("1 sentinels names one master `other`"),
         "{text}"
     );
+}
+
+/// They and the master require certificates of clients.
+#[tokio::test]
+async fn sentinels_and_their_master_are_spoken_to_over_tls() {
+    let authority = Authority::new();
+    let master = authority.server(here(), "yes");
+    let client = authority.sign("client", localhost());
+    let signed = authority.sign("sentinel", here());
+    let settings = format!(
+        "tls-cert-file {}\ntls-key-file {}\ntls-ca-cert-file {}\ntls-auth-clients yes\n",
+        signed.cert.display(),
+        signed.key.display(),
+        authority.file().display(),
+    );
+    let sentinels = Sentinel::three_over_tls(NAME, master.port(), &settings);
+    let url = |host: &str, rest: &str| {
+        let hosts = sentinels
+            .each_ref()
+            .map(|it| format!("{host}:{}", it.port()));
+        format!("rediss+sentinel://{}/{NAME}{rest}", hosts.join(","))
+    };
+    let all = Tls::new()
+        .cacert_file(authority.file())
+        .cert_files(&client.cert, &client.key);
+    let ca = authority.file();
+    let [ca, cert, key] = [&ca, &client.cert, &client.key].map(|it| it.display());
+    let in_url = format!("?cacert={ca}&cert={cert}&key={key}");
+    for builder in [
+        builder(&[url("127.0.0.1", "")]).tls(all.clone()),
+        builder(&[url("127.0.0.1", &in_url)]),
+        // The master has another address than its Sentinels, and is known by the same name.
+        builder(&[url("127.0.0.1", "?sni=localhost")]).tls(all.clone()),
+        builder(&[url("localhost", "")]).tls(all),
+    ] {
+        let redlock = voting(builder.assume_fresh(true)).await;
+        let guard = redlock.lock("k").acquire().await.unwrap();
+        assert_eq!(guard.release().await, Release::Released);
+    }
+
+    let stranger = Authority::named("stranger");
+    for (tls, words) in [
+        (Tls::new().cacert_file(stranger.file()), "UnknownIssuer"),
+        (
+            Tls::new().cacert_file(authority.file()),
+            "CertificateRequired",
+        ),
+        (
+            Tls::new().cacert_file(authority.file()).sni("else"),
+            "not valid for name",
+        ),
+    ] {
+        let redlock = builder(&[url("127.0.0.1", "")]).tls(tls).build().await;
+        let text = redlock.unwrap().health().to_string();
+        assert!(text.contains("no majority of 3 sentinels"), "{text}");
+        assert!(text.contains(words), "{words}: {text}");
+    }
 }
 
 // ---- stand-ins
@@ -250,20 +302,6 @@ impl Set {
 
 // ---- steps
 
-fn builder(urls: &[String]) -> Builder {
-    Redlock::builder()
-        .nodes(urls)
-        .expire(BRIEF)
-        .max_lease(BRIEF)
-        .guard_band(BRIEF)
-}
-
-async fn voting(builder: Builder) -> Redlock {
-    let redlock = builder.build().await.unwrap();
-    await_up(&redlock).await;
-    redlock
-}
-
 async fn follow(replica: &Server, master: &Server) {
     replica.command(&["REPLICAOF", "127.0.0.1", &master.port().to_string()]);
     let is_up = || replica.info("replication")["master_link_status"] == "up";
@@ -281,58 +319,4 @@ fn marker(node: &Server) -> String {
 
 fn is_quarantined(redlock: &Redlock) -> bool {
     matches!(redlock.nodes()[2].state(), NodeState::Quarantined { .. })
-}
-
-/// Sections that exclude each other, and look whether they do.
-struct Load {
-    tasks: JoinSet<()>,
-    sections: Arc<AtomicUsize>,
-    is_over: Arc<AtomicBool>,
-}
-
-impl Load {
-    fn start(redlocks: &[Redlock; 2]) -> Self {
-        let mut tasks = JoinSet::new();
-        let sections = Arc::new(AtomicUsize::new(0));
-        let is_over = Arc::new(AtomicBool::new(false));
-        let inside = Arc::new(AtomicUsize::new(0));
-        for redlock in redlocks.iter().flat_map(|redlock| [redlock, redlock]) {
-            let (redlock, inside) = (redlock.clone(), Arc::clone(&inside));
-            let (sections, is_over) = (Arc::clone(&sections), Arc::clone(&is_over));
-            tasks.spawn(async move {
-                let mut last = 0;
-                while !is_over.load(SeqCst) {
-                    let Ok(guard) = redlock.lock("k").wait(BRIEF).acquire().await else {
-                        continue;
-                    };
-                    assert_eq!(inside.fetch_add(1, SeqCst), 0, "two have the lock");
-                    let token = guard.fencing_token().unwrap().get();
-                    tokio::task::yield_now().await;
-                    let was_held = guard.is_held();
-                    assert_eq!(inside.fetch_sub(1, SeqCst), 1, "two have the lock");
-                    assert!(!was_held || token > last, "{token} after {last}");
-                    last = token;
-                    sections.fetch_add(1, SeqCst);
-                    guard.release().await;
-                }
-            });
-        }
-        Self {
-            tasks,
-            sections,
-            is_over,
-        }
-    }
-
-    async fn goes_on(&self) {
-        let before = self.sections.load(SeqCst);
-        await_state("more sections", || self.sections.load(SeqCst) > before + 20).await;
-    }
-
-    async fn end(mut self) {
-        self.is_over.store(true, SeqCst);
-        while let Some(ended) = self.tasks.join_next().await {
-            ended.unwrap();
-        }
-    }
 }

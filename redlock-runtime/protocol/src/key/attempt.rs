@@ -10,7 +10,7 @@
 //! less than a majority. No owner holds the lock then, and the attempt is repeated leader-first, also
 //! for a waiter that does not wait: of any number of them exactly one wins.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     Claim, Cx, Front, Key, Waiter,
@@ -28,6 +28,7 @@ use crate::{
         quorum,
         token::{Block, Token},
     },
+    time::Instant,
 };
 
 /// While one node's word is enough, one in so many attempts asks all nodes.
@@ -53,7 +54,7 @@ impl Attempt {
     /// them. That is a refresh of a turn that has not begun.
     fn ask_for_higher(&mut self, cx: &mut Cx<'_>) {
         self.give_up_place(cx);
-        let mut question = self.round.question;
+        let mut question = self.round.question.clone();
         question.kind = Kind::Extend;
         question.is_repeated = true;
         question.in_order = None;
@@ -109,6 +110,7 @@ impl Key {
             now.after(timeout)
         };
         let closes_at = waiter.split.map_or(own_end, |split| split.until);
+        let began = waiter.split.map_or(now, |split| split.since);
         let proposal = Token((cx.out.env.wall_micros)().min(Token::LARGEST.0 / 2));
         let is_fair = waiter.params.is_fair;
         let is_single = is_fair || cx.out.settings.mixed_fleet;
@@ -121,24 +123,24 @@ impl Key {
             kind: Kind::Acquire {
                 waits: waiter.goes_on_waiting(now),
             },
-            params: waiter.params,
+            params: Arc::clone(&waiter.params),
             spare,
             block: Some(BlockRequest { proposal, length }),
-            is_repeated: self.is_refused_by_leftovers(cx),
+            is_repeated: self.is_refused_by_leftovers(began, cx),
             in_order: is_fair.then_some((waiter.section, waiter.wait_until)),
         };
         let majority_delay = cx.nodes.majority_delay().min(timeout / 4);
         let hedge_delay = cx.nodes.hedge_delay().min(timeout / 4);
         let mut order = if is_fair {
-            cx.nodes.order(&cx.name, timeout / 2, now)
+            cx.nodes.order(cx.name, timeout / 2, now)
         } else if is_leader_first {
-            cx.nodes.order(&cx.name, hedge_delay, now)
+            cx.nodes.order(cx.name, hedge_delay, now)
         } else {
-            cx.nodes.useful_first(&cx.name, majority_delay, now)
+            cx.nodes.useful_first(cx.name, majority_delay, now)
         };
         let mut patience = hedge_delay;
         if let Some(split) = waiter.split {
-            order.sort_by_key(|&node| self.has_leftover(node));
+            order.sort_by_key(|&node| self.has_leftover(node, began, cx));
             // Silent nodes may be slow and needed, or silent for good. They are waited for as long as it
             // has been tried already: who waits for them to the end is in the way of all others.
             patience = patience.max(now.since(split.since));
@@ -150,20 +152,24 @@ impl Key {
         Round::open(question, fanout, closes_at, cx)
     }
 
-    /// Whether a node has the key of an owner that it had an attempt before, and so of none of those
-    /// who have just asked at once. All of them would be refused there, and their split go on.
-    fn has_leftover(&self, node: NodeId) -> bool {
-        let [last, before] = &self.refused;
-        let is_same = |refused| before.contains(refused);
-        last.iter()
-            .any(|refused| refused.0 == node && is_same(refused))
+    /// See [`Contention::has_leftover`].
+    fn has_leftover(&self, node: NodeId, began: Instant, cx: &Cx<'_>) -> bool {
+        let long = 2 * cx.nodes.hedge_delay();
+        let contention = self.contention.as_ref();
+        contention.is_some_and(|contention| contention.has_leftover(node, began.before(long)))
     }
 
     /// Those that refused had nothing but that. The others are needed, however slow they are.
-    fn is_refused_by_leftovers(&self, cx: &Cx<'_>) -> bool {
-        let [last, _] = &self.refused;
-        let is_minority = last.len() < quorum::majority(cx.nodes.count());
-        is_minority && last.iter().any(|&(node, _)| self.has_leftover(node))
+    fn is_refused_by_leftovers(&self, began: Instant, cx: &Cx<'_>) -> bool {
+        let refused = self
+            .contention
+            .as_ref()
+            .map(|contention| &contention.refused);
+        refused.is_some_and(|refused| {
+            let is_minority = refused.len() < quorum::majority(cx.nodes.count());
+            let mut nodes = refused.iter().map(|one| one.node);
+            is_minority && nodes.any(|node| self.has_leftover(node, began, cx))
+        })
     }
 
     pub(super) fn advance_attempt(&mut self, cx: &mut Cx<'_>) -> bool {
@@ -195,12 +201,14 @@ impl Key {
     }
 
     fn on_won(&mut self, mut attempt: Attempt, block: Option<Block>, cx: &mut Cx<'_>) {
-        self.last_refusal = Refusal::CONTENDED;
-        self.order.on_own_turn();
+        if let Some(contention) = &mut self.contention {
+            contention.on_own_turn();
+        }
         attempt.give_up_place(cx);
         let mut held = Held::begin(attempt.claim, &attempt.round, block, cx);
         attempt.waiter.lost_attempts += 1;
         held.start(attempt.waiter, cx);
+        held.shore_up(cx);
         self.front = Front::Held(held);
     }
 
@@ -224,7 +232,7 @@ impl Key {
         // for ever: a node that cannot delete names that owner until the key expires. Nor if nobody
         // deletes it: the other nodes have been waited for.
         waiter.asks_all = if round.lost_at_leader().is_some() {
-            let asks_all = round.holder() != self.holder
+            let asks_all = round.holder() != self.contention().holder
                 || self.is_left_to_expire(cx)
                 || waiter.lost_attempts.is_multiple_of(ASKS_ALL_EVERY);
             match waiter.params.is_fair {
@@ -232,11 +240,12 @@ impl Key {
                 false => asks_all,
             }
         } else {
-            self.holder = round.holder().filter(|_| failure == Failure::Held);
-            if waiter.split.is_none() {
-                let [last, before] = &mut self.refused;
-                *before = std::mem::replace(last, round.holders.clone());
-            }
+            self.contention().on_refusal(
+                &round,
+                failure == Failure::Held,
+                waiter.split.is_some(),
+                now,
+            );
             failure != Failure::Held && !waiter.params.is_fair
         };
         waiter.met_readers = round.holder() == Some(Some(Owner::READERS));
@@ -255,7 +264,7 @@ impl Key {
         // that keeps the order is not asked again at once.
         let is_split = failure == Failure::Split || is_first && failure == Failure::Held;
         let closes_at = round.closes_at;
-        self.last_refusal = Refusal {
+        self.contention().last_refusal = Refusal {
             cause,
             verdicts: round.into_verdicts(),
             key: None,
@@ -277,7 +286,7 @@ impl Key {
         // It was their attempt as well: see `Key::on_ask`. Another one, of all nodes, would be in the way
         // of the process that has won this one.
         while let Some(joined) = self.queue.pop_impatient() {
-            let refusal = self.last_refusal.clone();
+            let refusal = self.last_refusal().clone();
             cx.answer(joined.section, Answer::Refused(refusal));
         }
         if waiter.goes_on_waiting(cx.now()) {
@@ -286,7 +295,7 @@ impl Key {
         self.front = Front::Free;
         let refusal = Refusal {
             attempts: waiter.lost_attempts,
-            ..self.last_refusal.clone()
+            ..self.last_refusal().clone()
         };
         cx.answer(waiter.section, Answer::Refused(refusal));
     }

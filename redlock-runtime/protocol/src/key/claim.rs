@@ -4,7 +4,7 @@
 //! is released there. *Is it known to have the key there?* If in doubt, no: a lock that is not
 //! known to rest on a majority is lost.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{Cx, round::Round};
 use crate::{
@@ -14,8 +14,9 @@ use crate::{
     rules::{
         quorum,
         token::{Token, apart_from_others, split_slot},
+        validity::LockParams,
     },
-    time::Instant,
+    time::{Instant, Span},
 };
 
 /// Two clocks may differ by one part in so many: every lease allows for that.
@@ -29,7 +30,7 @@ pub(super) struct Claim {
     pub(super) owner: Owner,
     pub(super) mode: Mode,
     /// No node was asked to keep the key for longer.
-    pub(super) ttl: Duration,
+    pub(super) ttl: Span,
     /// The nodes keep the key until then, whatever ends the turn before.
     pub(super) keep_until: Option<Instant>,
     /// Another process was refused on one of the nodes, and waits.
@@ -37,28 +38,23 @@ pub(super) struct Claim {
     /// The same, since the last round began that was to let the key live for longer.
     pub(super) is_waited_for: bool,
     extension: Option<Extension>,
-    /// Requests that were sent later than the last node said that it has taken the key.
-    joined: RequestId,
     places: Vec<Place>,
 }
 
 /// The last round that was to let the key live for longer.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Extension {
     round: RoundId,
     started: Instant,
-    lease: Duration,
-    guard_band: Duration,
-    /// How long the key was to live at the least.
-    key_ttl: Duration,
+    params: Arc<LockParams>,
     /// For how long the key was to live if it was written.
-    lives: Duration,
+    lives: Span,
 }
 
 impl Extension {
     /// A node on which the key had so much `remaining` has written it.
     fn is_written(&self, remaining: Option<Duration>) -> bool {
-        remaining.is_none_or(|remaining| remaining < self.key_ttl)
+        remaining.is_none_or(|remaining| remaining < self.params.key_ttl())
     }
 }
 
@@ -67,15 +63,11 @@ impl Extension {
 struct Place {
     may_have: bool,
     is_known: bool,
-    /// It has taken the key later than the others, and does not count yet: see [`Claim::on_joined`].
-    joins: bool,
-    /// It has said that it has the key since the last node joined.
-    is_confirmed: bool,
     /// The last request that can have made the key, and whether nothing was there before.
     asked: RequestId,
     was_absent: bool,
     /// When the key was written last, at the earliest, and how long it was to live then.
-    written: Option<(Instant, Duration)>,
+    written: Option<(Instant, Span)>,
     /// The node has said that it was written. Before that, it was asked to.
     is_written: bool,
     lead: Lead,
@@ -108,12 +100,11 @@ impl Claim {
         Self {
             owner,
             mode,
-            ttl: Duration::ZERO,
+            ttl: Span::ZERO,
             keep_until: None,
             has_remote_waiter: false,
             is_waited_for: false,
             extension: None,
-            joined: RequestId::default(),
             places: vec![Place::default(); nodes],
         }
     }
@@ -122,7 +113,7 @@ impl Claim {
     /// the lock: others may ask for numbers at the same time.
     pub(super) fn next_proposal(&self, round: &Round, cx: &Cx<'_>) -> Token {
         let proposal = round.next_proposal(cx.now());
-        let meets_others = self.mode == Mode::Shared || !split_slot(&cx.name).1.is_empty();
+        let meets_others = self.mode == Mode::Shared || !split_slot(cx.name).1.is_empty();
         match round.question.block.filter(|_| meets_others) {
             Some(block) => apart_from_others(proposal, block.length, self.owner.0),
             None => proposal,
@@ -131,7 +122,7 @@ impl Claim {
 
     /// A request that can make the key goes to a node.
     pub(super) fn on_asked(&mut self, node: NodeId, request: RequestId, ttl: Duration) {
-        self.ttl = self.ttl.max(ttl);
+        self.ttl = self.ttl.max(ttl.into());
         let place = &mut self.places[node.0];
         place.was_absent = !place.may_have;
         place.may_have = true;
@@ -148,21 +139,19 @@ impl Claim {
     ) {
         self.on_asked(node, request, ttl);
         let place = &mut self.places[node.0];
-        (place.written, place.is_written) = (Some((now, ttl)), false);
+        (place.written, place.is_written) = (Some((now, ttl.into())), false);
     }
 
     /// A round begins that lets the key live for longer.
     pub(super) fn on_extending(&mut self, round: &Round) {
-        let params = round.question.params;
-        let lives = params.key_ttl() + round.question.spare;
+        let params = Arc::clone(&round.question.params);
+        let lives = Span::from(params.key_ttl() + round.question.spare);
         self.ttl = self.ttl.max(lives);
         self.is_waited_for = false;
         self.extension = Some(Extension {
             round: round.id,
             started: round.started,
-            lease: params.lease,
-            guard_band: params.guard_band,
-            key_ttl: params.key_ttl(),
+            params,
             lives,
         });
     }
@@ -183,8 +172,7 @@ impl Claim {
                 has_remote_waiter, ..
             } => {
                 self.has_remote_waiter |= has_remote_waiter;
-                self.places[node.0].is_written = true;
-                self.on_known(node, request);
+                self.on_granted(node);
             }
             Reply::Extended {
                 remaining,
@@ -194,12 +182,11 @@ impl Claim {
                 self.has_remote_waiter |= has_remote_waiter;
                 self.is_waited_for |= has_remote_waiter;
                 // Also if the next round has begun: a node may always reply as late as that.
-                self.on_known(node, request);
+                self.on_known(node);
                 return self.on_extended(node, ask, remaining, now);
             }
             Reply::PutBack => self.on_put_back(node),
-            Reply::Ours if self.places[node.0].joins => {}
-            Reply::Ours => self.on_known(node, request),
+            Reply::Ours => self.on_known(node),
             Reply::Held { .. }
             | Reply::Queued { .. }
             | Reply::NotOwner
@@ -216,63 +203,39 @@ impl Claim {
 
     /// The node may have written the key in this round, which was to let it live for longer.
     pub(super) fn may_have_written(&self, round: RoundId, reply: &Reply) -> bool {
-        let last = self.extension.filter(|extension| extension.round == round);
+        let last = self.extension.as_ref();
+        let last = last.filter(|extension| extension.round == round);
         match (last, reply) {
             (Some(last), &Reply::Extended { remaining, .. }) => last.is_written(remaining),
             _ => true,
         }
     }
 
-    /// The node has made the key again, or had it. That is no vote.
+    fn on_granted(&mut self, node: NodeId) {
+        self.places[node.0].is_written = true;
+        self.on_known(node);
+    }
+
+    /// The node has made the key again, or had it. That is no vote, and it must not hide that the key was
+    /// gone from a majority for a while. So it is not known before the key is read there, or extended: what
+    /// the others say that have been asked with it, or have lost the key, is heard before.
     fn on_put_back(&mut self, node: NodeId) {
         let place = &mut self.places[node.0];
         place.may_have = true;
         place.written = None;
     }
 
-    /// The same, before any request from `next` on was sent. It must not hide that the key was gone from a
-    /// majority for a while. So the node counts once as many as a majority, none of which joins, have said
-    /// to such requests that they have the key. On each of them it has been since it was known there: a
-    /// node that has lost it gets it back only by being asked to take it, and joins then. So it has not
-    /// been gone from a majority until the new node had it, and from now on it may be gone from one of
-    /// the others.
-    pub(super) fn on_joined(&mut self, node: NodeId, next: RequestId) {
-        if self.places[node.0].is_known {
-            return;
-        }
-        self.places[node.0].joins = true;
-        self.joined = next;
-        for place in &mut self.places {
-            place.is_confirmed = false;
-        }
-    }
-
-    /// Nodes wait to be counted, and without them the lock is lost with one more key.
-    pub(super) fn needs_those_that_join(&self) -> bool {
-        self.places.iter().any(|place| place.joins) && self.known() <= self.majority()
-    }
-
-    /// The node has the key, and said so to this request.
-    fn on_known(&mut self, node: NodeId, request: RequestId) {
-        let is_late = request >= self.joined;
+    fn on_known(&mut self, node: NodeId) {
         let place = &mut self.places[node.0];
         place.may_have = true;
         place.is_known = true;
-        place.joins = false;
-        place.is_confirmed |= is_late;
-        let confirmed = |place: &&Place| place.is_known && place.is_confirmed;
-        if self.places.iter().filter(confirmed).count() >= self.majority() {
-            for place in &mut self.places {
-                place.is_known |= std::mem::take(&mut place.joins);
-            }
-        }
     }
 
     /// The node said to this request that the owner has nothing there. It may have been asked to
     /// make the key again since.
     fn on_absent(&mut self, node: NodeId, request: RequestId) {
         let place = &mut self.places[node.0];
-        (place.is_known, place.joins) = (false, false);
+        place.is_known = false;
         if place.asked <= request {
             place.may_have = false;
         }
@@ -286,6 +249,11 @@ impl Claim {
         }
     }
 
+    /// It was to make the key, and may have lost it since.
+    pub(super) fn was_asked(&self, node: NodeId) -> bool {
+        self.places[node.0].asked != RequestId::default()
+    }
+
     pub(super) fn may_have(&self, node: NodeId) -> bool {
         self.places[node.0].may_have
     }
@@ -296,15 +264,8 @@ impl Claim {
 
     /// No majority is known to have the key any more.
     pub(super) fn is_lost(&self) -> bool {
-        self.known() < self.majority()
-    }
-
-    fn known(&self) -> usize {
-        self.places.iter().filter(|place| place.is_known).count()
-    }
-
-    const fn majority(&self) -> usize {
-        quorum::majority(self.places.len())
+        let known = self.places.iter().filter(|place| place.is_known).count();
+        known < quorum::majority(self.places.len())
     }
 
     /// A majority is known not to have the key any more.
@@ -325,8 +286,8 @@ impl Claim {
         remaining: Option<Duration>,
         now: Instant,
     ) -> Option<Duration> {
-        let is_it = |one: &Extension| ask == Ask::Extend(one.round, self.owner);
-        let extension = self.extension.filter(is_it)?;
+        let is_it = |one: &&Extension| ask == Ask::Extend(one.round, self.owner);
+        let extension = self.extension.as_ref().filter(is_it)?;
         let place = &mut self.places[node.0];
         let before = place.written.filter(|_| place.is_written);
         let is_written = extension.is_written(remaining);
@@ -336,9 +297,9 @@ impl Claim {
         }
         let ((written, lived), remaining) = before.zip(remaining)?;
         let elapsed = now.since(written);
-        let expected = lived.saturating_sub(elapsed + elapsed / DRIFT + ROUNDING);
+        let expected = Duration::from(lived).saturating_sub(elapsed + elapsed / DRIFT + ROUNDING);
         let gain = expected.saturating_sub(remaining);
-        let bounds = (extension.lease, extension.guard_band);
+        let bounds = (extension.params.lease, extension.params.guard_band);
         place.lead.add(gain, is_written, bounds, now)
     }
 }
@@ -353,7 +314,7 @@ mod tests {
         let mut claim = Claim::new(Owner(1), Mode::Exclusive, 3);
         for node in 0..2 {
             claim.on_asked(NodeId(node), RequestId(5), TTL);
-            claim.on_known(NodeId(node), RequestId(5));
+            claim.on_known(NodeId(node));
         }
         claim
     }
@@ -364,7 +325,7 @@ mod tests {
         assert!(!claim.is_lost());
         claim.on_absent(NodeId(0), RequestId(6));
         assert!(claim.is_lost());
-        claim.on_known(NodeId(2), RequestId(6));
+        claim.on_known(NodeId(2));
         assert!(!claim.is_lost());
     }
 
@@ -385,41 +346,8 @@ mod tests {
         claim.on_asked(NodeId(0), RequestId(9), TTL);
         claim.on_put_back(NodeId(0));
         assert!(claim.is_lost() && claim.may_have(NodeId(0)));
-        claim.on_known(NodeId(0), RequestId(10));
+        claim.on_known(NodeId(0));
         assert!(!claim.is_lost());
-    }
-
-    fn ours(claim: &mut Claim, node: usize, request: u64) {
-        let place = (NodeId(node), RequestId(request));
-        let ask = Ask::Watch(claim.owner);
-        claim.on_reply(place, ask, &Reply::Ours, Instant::from_nanos(0));
-    }
-
-    #[test]
-    fn a_node_that_takes_the_key_counts_once_a_majority_is_known_to_have_had_it_until_then() {
-        let mut claim = claim();
-        claim.on_put_back(NodeId(2));
-        claim.on_joined(NodeId(2), RequestId(8));
-        ours(&mut claim, 2, 9);
-        ours(&mut claim, 0, 8);
-        assert!(!claim.is_known(NodeId(2)) && claim.needs_those_that_join());
-        ours(&mut claim, 1, 7);
-        assert!(!claim.is_known(NodeId(2)), "it may have been gone since");
-        ours(&mut claim, 1, 10);
-        assert!(claim.is_known(NodeId(2)) && !claim.needs_those_that_join());
-        claim.on_absent(NodeId(0), RequestId(11));
-        assert!(!claim.is_lost());
-    }
-
-    #[test]
-    fn a_node_that_takes_the_key_after_it_was_gone_from_a_majority_does_not_count() {
-        let mut claim = claim();
-        claim.on_put_back(NodeId(2));
-        claim.on_joined(NodeId(2), RequestId(8));
-        ours(&mut claim, 1, 8);
-        ours(&mut claim, 2, 9);
-        claim.on_absent(NodeId(0), RequestId(10));
-        assert!(claim.is_lost());
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::{
 
 pub(crate) struct Cx<'a> {
     pub(crate) key: KeyId,
-    pub(crate) name: Arc<str>,
+    pub(crate) name: &'a Arc<str>,
     pub(crate) nodes: &'a mut Nodes,
     pub(crate) out: &'a mut Out,
 }

@@ -115,7 +115,7 @@ impl Standing {
     pub(super) fn place(&self, ticket: Option<Ticket>, cx: &mut Cx<'_>) {
         if let Some(leader) = self.leader {
             let body = Request::Place {
-                key: Arc::clone(&cx.name),
+                key: Arc::clone(cx.name),
                 process: cx.nodes.process(),
                 ticket,
             };

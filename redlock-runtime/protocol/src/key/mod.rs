@@ -12,6 +12,7 @@
 
 mod attempt;
 mod claim;
+mod contention;
 mod cx;
 mod failure;
 mod fairness;
@@ -34,8 +35,8 @@ pub(crate) use self::cx::Cx;
 use self::{
     attempt::Attempt,
     claim::Claim,
-    fairness::{Standing, TurnOrder},
-    queue::{Queue, Waiter},
+    contention::Contention,
+    queue::{Queue, Waiter, Waiting},
     release::Releases,
     report::Reports,
     round::Round,
@@ -55,22 +56,12 @@ use crate::{
 /// One key.
 #[derive(Debug)]
 pub(crate) struct Key {
-    pub(crate) name: Arc<str>,
     front: Front,
     queue: Queue,
-    order: TurnOrder,
-    /// The lock is left to other processes until then.
-    stand_back_until: Option<Instant>,
-    /// The owner that held the lock when all nodes were asked last.
-    holder: Option<Option<Owner>>,
-    /// The nodes that refused when all were asked last and the time before, and for whom. Not those
-    /// of attempts that end a split.
-    refused: [Vec<(NodeId, Option<Owner>)>; 2],
+    contention: Option<Box<Contention>>,
     /// Sections that are over and have not let go yet. Nothing of theirs is released before.
     stuck: Vec<Stuck>,
     releases: Releases,
-    /// Why the last attempt failed: what a waiter is told that gives up.
-    last_refusal: Refusal,
 }
 
 #[derive(Debug)]
@@ -89,30 +80,25 @@ struct Stuck {
 }
 
 impl Key {
-    pub(crate) fn new(name: Arc<str>) -> Self {
+    pub(crate) fn new() -> Self {
         Self {
-            name,
             front: Front::Free,
             queue: Queue::default(),
-            order: TurnOrder::default(),
-            stand_back_until: None,
-            holder: None,
-            refused: Default::default(),
+            contention: None,
             stuck: Vec::new(),
             releases: Releases::default(),
-            last_refusal: Refusal::CONTENDED,
         }
     }
 
     /// Nothing is left of it.
     pub(crate) fn is_idle(&self) -> bool {
-        let is_free = matches!(self.front, Front::Free) && self.stand_back_until.is_none();
+        let is_free = matches!(self.front, Front::Free) && self.stand_back_until().is_none();
         is_free && self.queue.is_empty() && self.stuck.is_empty() && self.releases.are_done()
     }
 
     pub(crate) fn next_due(&self, now: Instant) -> Option<Instant> {
         let front = match &self.front {
-            Front::Free => self.stand_back_until,
+            Front::Free => self.stand_back_until(),
             Front::Acquiring(attempt) => Some(attempt.round.next_due(now)),
             Front::BackingOff(backoff) => Some(backoff.next_due()),
             Front::Held(held) => held.next_due(self.queue.first(), now),
@@ -128,10 +114,8 @@ impl Key {
 
     // ---- callers
 
-    pub(crate) fn on_ask(&mut self, section: SectionId, mut params: LockParams, cx: &mut Cx<'_>) {
+    pub(crate) fn on_ask(&mut self, section: SectionId, params: Arc<LockParams>, cx: &mut Cx<'_>) {
         let now = cx.now();
-        // Those that share have no order between processes.
-        params.is_fair &= params.mode == Mode::Exclusive;
         let is_first = matches!(self.front, Front::Free) && self.queue.is_empty();
         let mut wait = params.wait;
         if wait.is_zero() && !is_first {
@@ -142,19 +126,16 @@ impl Key {
             // The round of those that it joins is its attempt.
             wait = params.round_timeout();
         }
-        self.queue.join(Waiter {
+        let waiting = Waiting {
             section,
             params,
             wait_until: now.after(wait),
-            lost_attempts: 0,
-            asks_all: false,
-            split: None,
-            met_readers: false,
-            standing: Standing::default(),
-        });
+        };
         if is_first {
             // Also a waiter that does not wait has its attempt.
-            self.step_up(cx);
+            self.bring_forward(waiting, cx);
+        } else {
+            self.queue.join(waiting);
         }
     }
 
@@ -241,14 +222,12 @@ impl Key {
                     round.on_reply(node, reply, lead, claim, cx);
                 }
             }
-            Ask::PutBack(owner) => {
-                if let Front::Held(held) = &mut self.front
-                    && held.claim.owner == owner
-                    && reply == Ok(Reply::PutBack)
-                {
-                    held.on_put_back(node, cx);
+            Ask::PutBack(owner) if reply == Ok(Reply::PutBack) => {
+                if let Some(claim) = self.claim_of(owner) {
+                    claim.read(node, cx);
                 }
             }
+            Ask::PutBack(_) => {}
             Ask::Watch(owner) => {
                 if let Some(claim) = self.claim_of(owner) {
                     claim.on_watched(node, cx);
@@ -289,15 +268,15 @@ impl Key {
             round.on_settled(node, claim, cx);
         }
         if !cx.nodes.is_up(node) {
+            if let Front::Held(held) = &mut self.front {
+                held.shore_up(cx);
+            }
             return;
         }
+        let lacks_quorum = self.last_refusal().lacks_quorum();
         match &mut self.front {
-            Front::Held(held) if held.is_watched() => {
-                held.put_back(node, cx);
-            }
-            Front::BackingOff(_)
-                if self.last_refusal.lacks_quorum() && cx.nodes.has_majority(cx.now()) =>
-            {
+            Front::Held(held) if held.is_watched() => held.put_back(node, cx),
+            Front::BackingOff(_) if lacks_quorum && cx.nodes.has_majority(cx.now()) => {
                 self.retry_now(cx);
             }
             _ => {}
@@ -310,7 +289,9 @@ impl Key {
     pub(crate) fn advance(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
         self.releases.advance(cx);
-        self.stand_back_until.take_if(|until| *until <= now);
+        if let Some(contention) = &mut self.contention {
+            contention.stand_back_until.take_if(|until| *until <= now);
+        }
         while let Some(late) = self.queue.pop_late(now) {
             let refusal = self.refusal_in_queue(now);
             cx.answer(late.section, Answer::Refused(refusal));
@@ -325,18 +306,26 @@ impl Key {
 
     /// Lets the first waiter come to the front. False if nobody waits.
     fn step_up(&mut self, cx: &mut Cx<'_>) -> bool {
-        let Some(waiter) = self.queue.pop() else {
-            return false;
-        };
+        let first = self.queue.pop();
+        let is_any = first.is_some();
+        if let Some(first) = first {
+            self.bring_forward(first, cx);
+        }
+        is_any
+    }
+
+    fn bring_forward(&mut self, first: Waiting, cx: &mut Cx<'_>) {
+        let waiter = Waiter::new(first);
         if waiter.params.is_fair && !cx.out.settings.mixed_fleet {
             // A node knows whose turn it is.
-            self.stand_back_until = None;
+            if let Some(contention) = &mut self.contention {
+                contention.stand_back_until = None;
+            }
         }
-        match self.stand_back_until {
+        match self.stand_back_until() {
             Some(until) if !waiter.params.wait.is_zero() => self.stand_back(waiter, until, cx),
             _ => self.attempt(waiter, false, cx),
         }
-        true
     }
 
     /// Ends all sections under their holders, and with them the turn. The next waiter goes on: the
@@ -386,7 +375,7 @@ impl Key {
             let retry_after = ends.max().map(|deadline| deadline.since(now));
             return Refusal::without_verdicts(Cause::Contended { retry_after });
         }
-        self.last_refusal.clone()
+        self.last_refusal().clone()
     }
 
     // ---- looking things up
@@ -470,7 +459,7 @@ mod tests {
     /// A process may hold a hundred thousand. What few of them need at a time is in boxes.
     #[test]
     fn a_key_that_is_held_is_small() {
-        assert!(size_of::<Key>() <= 900, "{}", size_of::<Key>());
+        assert!(size_of::<Key>() <= 400, "{}", size_of::<Key>());
         assert!(size_of::<Held>() <= size_of::<Attempt>());
     }
 }

@@ -15,8 +15,8 @@ impl Key {
     }
 
     /// The process has had its share, and leaves the lock to others for a while.
-    pub(crate) const fn is_left_to_others(&self) -> bool {
-        self.stand_back_until.is_some()
+    pub(crate) fn is_left_to_others(&self) -> bool {
+        self.stand_back_until().is_some()
     }
 
     /// The section that has the key is the caller's from now on. False if the section does not have it.

@@ -1,19 +1,13 @@
 //! Where the key is while a section holds it: nodes are watched for changes, and those that have
 //! nothing of it get it.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
-use super::{
-    Ask, Claim, Cx,
-    turn::{Held, WATCH_AFTER},
-};
+use super::{Ask, Claim, Cx, turn::Held};
 use crate::{
     ask::RoundId,
     message::{NodeId, Reply, Request},
 };
-
-/// How long nodes get at least to take a key before it is read on all.
-const SHORTEST_SPREAD: Duration = Duration::from_millis(1);
 
 impl Claim {
     /// Reads the key on a node that will then tell of its changes.
@@ -23,12 +17,13 @@ impl Claim {
         }
     }
 
-    fn read(&mut self, node: NodeId, cx: &mut Cx<'_>) {
-        if !self.reads(node).begin() {
+    /// The same on any node that is connected: one that has taken the key counts once it says so.
+    pub(super) fn read(&mut self, node: NodeId, cx: &mut Cx<'_>) {
+        if !cx.nodes.is_connected(node) || !self.reads(node).begin() {
             return;
         }
         let body = Request::Watch {
-            key: Arc::clone(&cx.name),
+            key: Arc::clone(cx.name),
             owner: Some(self.owner),
         };
         cx.tell(node, Ask::Watch(self.owner), body);
@@ -61,66 +56,50 @@ impl Held {
         }
     }
 
-    /// First sets the key on nodes that were not asked for it, and reads it on all once they have replied:
-    /// what the others say then makes those count.
     pub(super) fn watch_if_due(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
         if self.watch_at.take_if(|at| *at <= now).is_none() {
             return;
         }
-        let is_spread = std::mem::replace(&mut self.is_spread, true);
-        if self.put_back_missing(cx) && !is_spread {
-            let round = (2 * self.took).clamp(SHORTEST_SPREAD, WATCH_AFTER);
-            self.watch_at = Some(now.after(round));
-            return;
-        }
-        self.read_all(cx);
-    }
-
-    /// Also on nodes that tell of no change, if others are to count by what all say.
-    fn read_all(&mut self, cx: &mut Cx<'_>) {
-        let all = self.claim.needs_those_that_join();
         for node in cx.nodes.ids() {
-            let tells = cx.nodes.tells_changes(node) || all && cx.nodes.is_connected(node);
-            if tells && self.claim.may_have(node) {
-                self.claim.read(node, cx);
+            if self.claim.may_have(node) {
+                self.claim.watch(node, cx);
             }
         }
+        self.put_back_missing(cx);
     }
 
-    /// A node has taken the key.
-    pub(super) fn on_put_back(&mut self, node: NodeId, cx: &mut Cx<'_>) {
-        self.claim.on_joined(node, cx.nodes.next_request());
-        if !self.is_watched() {
-            return;
-        }
-        if self.claim.needs_those_that_join() {
-            self.read_all(cx);
-        } else {
-            self.claim.watch(node, cx);
+    /// A node that has the key and is gone may come back with nothing, and a bare majority would be none
+    /// then. Sets the key on those that were not asked for it, without waiting for the time to read it. Not
+    /// on those that have lost it: that so many have is not to be hidden.
+    pub(super) fn shore_up(&mut self, cx: &mut Cx<'_>) {
+        let is_gone = |node| self.claim.is_known(node) && !cx.nodes.is_up(node);
+        if cx.nodes.ids().any(is_gone) {
+            for node in cx.nodes.ids() {
+                if !self.claim.was_asked(node) {
+                    self.put_back(node, cx);
+                }
+            }
         }
     }
 
     /// Sets the key on nodes that have nothing of it: they could not be reached, or were not asked,
-    /// or have lost it. True if there was one.
-    pub(super) fn put_back_missing(&mut self, cx: &mut Cx<'_>) -> bool {
-        let mut is_put_back = false;
+    /// or have lost it.
+    pub(super) fn put_back_missing(&mut self, cx: &mut Cx<'_>) {
         for node in cx.nodes.ids() {
             if !self.claim.may_have(node) {
-                is_put_back |= self.put_back(node, cx);
+                self.put_back(node, cx);
             }
         }
-        is_put_back
     }
 
-    /// Sets the key on a node that votes, unless it is there. Gives no vote. False if that cannot be asked
-    /// for.
-    pub(super) fn put_back(&mut self, node: NodeId, cx: &mut Cx<'_>) -> bool {
+    /// Sets the key on a node that votes, unless it is there. Gives no vote.
+    pub(super) fn put_back(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         if self.sections.is_empty() || !cx.nodes.is_up(node) {
-            return false;
+            return;
         }
         let (owner, mode) = (self.claim.owner, self.claim.mode);
-        let (key, ttl) = (Arc::clone(&cx.name), self.ttl);
+        let (key, ttl) = (Arc::clone(cx.name), self.ttl.into());
         let body = |admission| Request::PutBack {
             key,
             owner,
@@ -128,10 +107,8 @@ impl Held {
             ttl,
             admission,
         };
-        let Ok(Some(request)) = cx.ask(node, Ask::PutBack(owner), body) else {
-            return false;
-        };
-        self.claim.on_asked(node, request, ttl);
-        true
+        if let Ok(Some(request)) = cx.ask(node, Ask::PutBack(owner), body) {
+            self.claim.on_asked(node, request, ttl);
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What a round asks the nodes, and of which of them.
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::Range, sync::Arc, time::Duration};
 
 use super::{Ask, Claim, Cx, round::Round};
 use crate::{
@@ -11,10 +11,10 @@ use crate::{
 };
 
 /// An acquisition or an extension.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Question {
     pub(super) kind: Kind,
-    pub(super) params: LockParams,
+    pub(super) params: Arc<LockParams>,
     /// How much longer than the key TTL of `params` the nodes keep the key if they write it.
     pub(super) spare: Duration,
     pub(super) block: Option<BlockRequest>,
@@ -26,7 +26,7 @@ pub(super) struct Question {
 
 impl Question {
     fn body(
-        self,
+        &self,
         key: Arc<str>,
         (owner, mode): (Owner, Mode),
         admission: AdmissionId,
@@ -97,11 +97,11 @@ impl Fanout {
         }
     }
 
-    /// The nodes to ask next, so that `count` have been asked, or all there are.
-    pub(super) fn reach(&mut self, count: usize) -> Vec<NodeId> {
+    /// The places of the nodes to ask next, so that `count` have been asked, or all there are.
+    pub(super) fn reach(&mut self, count: usize) -> Range<usize> {
         let count = count.min(self.order.len()).max(self.reached);
         let before = std::mem::replace(&mut self.reached, count);
-        self.order[before..count].to_vec()
+        before..count
     }
 }
 
@@ -132,14 +132,15 @@ impl Round {
         cx: &mut Cx<'_>,
     ) -> Self {
         let now = cx.now();
-        let (order, others): (Vec<NodeId>, Vec<NodeId>) =
-            cx.nodes.ids().partition(|&node| claim.may_have(node));
+        let nodes = cx.nodes.ids();
+        let mut order = Vec::with_capacity(cx.nodes.count());
+        order.extend(nodes.filter(|&node| claim.may_have(node)));
         let all = order.len();
         // So that time is left for another round.
         let hedge_delay = cx.nodes.hedge_delay().min(closes_at.since(now) / 4);
         let fanout = Fanout::new(order, hedge_delay);
         let mut round = Self::open(question, fanout, closes_at, cx);
-        for node in others {
+        for node in cx.nodes.ids().filter(|&node| !claim.may_have(node)) {
             round.on_verdict(node, Verdict::NoLongerOurs, now);
         }
         claim.on_extending(&round);
@@ -150,14 +151,14 @@ impl Round {
     /// Asks more nodes, so that `count` have been asked.
     pub(super) fn ask(&mut self, count: usize, claim: &mut Claim, cx: &mut Cx<'_>) {
         self.asked_at = cx.now();
-        for node in self.fanout.reach(count) {
-            self.ask_node(node, claim, cx);
+        for place in self.fanout.reach(count) {
+            self.ask_node(self.fanout.order[place], claim, cx);
         }
     }
 
     /// Asks one node: now, or once it is known whether it votes.
     fn ask_node(&mut self, node: NodeId, claim: &mut Claim, cx: &mut Cx<'_>) {
-        let (key, owner, mode) = (Arc::clone(&cx.name), claim.owner, claim.mode);
+        let (key, owner, mode) = (Arc::clone(cx.name), claim.owner, claim.mode);
         let ask = match self.question.kind {
             Kind::Acquire { .. } => Ask::Acquire(self.id, owner),
             Kind::Extend => Ask::Extend(self.id, owner),
@@ -203,6 +204,15 @@ impl Round {
             Err(verdict) => {
                 self.on_verdict(node, verdict, cx.now());
             }
+        }
+    }
+
+    /// Whether the node has the key of this owner, if that is known.
+    pub(super) fn is_held_by(&self, node: NodeId, owner: Option<Owner>) -> Option<bool> {
+        match self.ballot.verdicts()[node.0] {
+            Verdict::Ours => Some(false),
+            Verdict::HeldByAnother { .. } => Some(self.holders.contains(&(node, owner))),
+            _ => None,
         }
     }
 }

@@ -1,6 +1,9 @@
 //! The callers of this process that wait for a key, in the order of asking.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use super::{fairness::Standing, waiting::Split};
 use crate::{
@@ -9,12 +12,20 @@ use crate::{
     time::Instant,
 };
 
-/// One that waits.
+/// One that waits behind the front.
+#[derive(Clone, Debug)]
+pub(super) struct Waiting {
+    pub(super) section: SectionId,
+    pub(super) params: Arc<LockParams>,
+    /// When its caller stops waiting. One that does not wait may be among readers until then.
+    pub(super) wait_until: Instant,
+}
+
+/// One that has come to the front.
 #[derive(Clone, Debug)]
 pub(super) struct Waiter {
     pub(super) section: SectionId,
-    pub(super) params: LockParams,
-    /// When its caller stops waiting. One that does not wait may be among readers until then.
+    pub(super) params: Arc<LockParams>,
     pub(super) wait_until: Instant,
     pub(super) lost_attempts: u32,
     /// One node's word is not enough: see `attempt`.
@@ -27,23 +38,53 @@ pub(super) struct Waiter {
     pub(super) standing: Standing,
 }
 
+impl Waiting {
+    fn is_exclusive(&self) -> bool {
+        self.params.mode == Mode::Exclusive
+    }
+
+    fn is_impatient(&self) -> bool {
+        self.params.wait.is_zero()
+    }
+}
+
 impl Waiter {
+    /// Nothing has been done for it.
+    pub(super) fn new(waiting: Waiting) -> Self {
+        Self {
+            section: waiting.section,
+            params: waiting.params,
+            wait_until: waiting.wait_until,
+            lost_attempts: 0,
+            asks_all: false,
+            split: None,
+            met_readers: false,
+            standing: Standing::default(),
+        }
+    }
+
     /// Its caller does, after a refusal.
     pub(super) fn goes_on_waiting(&self, now: Instant) -> bool {
         now < self.wait_until && !self.params.wait.is_zero()
     }
 
-    pub(super) const fn is_exclusive(&self) -> bool {
-        matches!(self.params.mode, Mode::Exclusive)
+    pub(super) fn is_exclusive(&self) -> bool {
+        self.params.mode == Mode::Exclusive
     }
 }
 
 /// All behind the front. Each can leave cheaply from anywhere.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    /// In boxes: a tree is half empty, since its keys come in order.
-    waiting: BTreeMap<u64, Box<Waiter>>,
-    places: BTreeMap<SectionId, u64>,
+    /// Behind most keys nobody waits.
+    places: Option<Box<Places>>,
+}
+
+/// At least one is taken.
+#[derive(Debug, Default)]
+struct Places {
+    waiting: BTreeMap<u64, Waiting>,
+    of: BTreeMap<SectionId, u64>,
     ends: BTreeSet<(Instant, u64)>,
     joined: u64,
     /// So many are to have the key alone.
@@ -53,45 +94,52 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn join(&mut self, waiter: Waiter) {
-        self.joined += 1;
-        self.exclusive += usize::from(waiter.is_exclusive());
-        self.impatient += usize::from(waiter.params.wait.is_zero());
-        self.places.insert(waiter.section, self.joined);
-        self.ends.insert((waiter.wait_until, self.joined));
-        self.waiting.insert(self.joined, Box::new(waiter));
+    pub(super) fn join(&mut self, waiting: Waiting) {
+        let places = self.places.get_or_insert_default();
+        places.joined += 1;
+        let place = places.joined;
+        places.exclusive += usize::from(waiting.is_exclusive());
+        places.impatient += usize::from(waiting.is_impatient());
+        places.of.insert(waiting.section, place);
+        places.ends.insert((waiting.wait_until, place));
+        places.waiting.insert(place, waiting);
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+    pub(super) const fn is_empty(&self) -> bool {
+        self.places.is_none()
     }
 
     /// Whether all are to share the key.
-    pub(super) const fn is_of_readers(&self) -> bool {
-        self.exclusive == 0
+    pub(super) fn is_of_readers(&self) -> bool {
+        self.places
+            .as_ref()
+            .is_none_or(|places| places.exclusive == 0)
     }
 
-    pub(super) fn first(&self) -> Option<&Waiter> {
-        self.waiting.first_key_value().map(|(_, waiter)| &**waiter)
+    /// What the first one asks for.
+    pub(super) fn first(&self) -> Option<&Arc<LockParams>> {
+        let (_, first) = self.places.as_ref()?.waiting.first_key_value()?;
+        Some(&first.params)
     }
 
     pub(super) fn sections(&self) -> impl Iterator<Item = SectionId> {
-        self.waiting.values().map(|waiter| waiter.section)
+        let places = self.places.iter();
+        places.flat_map(|places| places.waiting.values().map(|waiting| waiting.section))
     }
 
-    pub(super) fn pop(&mut self) -> Option<Waiter> {
-        let place = *self.waiting.first_key_value()?.0;
+    pub(super) fn pop(&mut self) -> Option<Waiting> {
+        let place = *self.places.as_ref()?.waiting.first_key_value()?.0;
         self.take(place)
     }
 
-    pub(super) fn leave(&mut self, section: SectionId) -> Option<Waiter> {
-        let place = *self.places.get(&section)?;
+    pub(super) fn leave(&mut self, section: SectionId) -> Option<Waiting> {
+        let place = *self.places.as_ref()?.of.get(&section)?;
         self.take(place)
     }
 
     /// Takes out one whose caller has stopped waiting.
-    pub(super) fn pop_late(&mut self, now: Instant) -> Option<Waiter> {
-        let &(end, place) = self.ends.first()?;
+    pub(super) fn pop_late(&mut self, now: Instant) -> Option<Waiting> {
+        let &(end, place) = self.places.as_ref()?.ends.first()?;
         if end > now {
             return None;
         }
@@ -99,34 +147,31 @@ impl Queue {
     }
 
     /// Takes out one whose caller does not wait.
-    pub(super) fn pop_impatient(&mut self) -> Option<Waiter> {
-        if self.impatient == 0 {
+    pub(super) fn pop_impatient(&mut self) -> Option<Waiting> {
+        let places = self.places.as_ref()?;
+        if places.impatient == 0 {
             return None;
         }
-        let mut waiting = self.waiting.iter();
-        let (&place, _) = waiting.find(|(_, waiter)| waiter.params.wait.is_zero())?;
+        let mut waiting = places.waiting.iter();
+        let (&place, _) = waiting.find(|(_, waiting)| waiting.is_impatient())?;
         self.take(place)
     }
 
     pub(super) fn next_due(&self) -> Option<Instant> {
-        self.ends.first().map(|&(end, _)| end)
+        self.places.as_ref()?.ends.first().map(|&(end, _)| end)
     }
 
-    fn take(&mut self, place: u64) -> Option<Waiter> {
-        let waiter = *self.waiting.remove(&place)?;
-        self.exclusive -= usize::from(waiter.is_exclusive());
-        self.impatient -= usize::from(waiter.params.wait.is_zero());
-        self.places.remove(&waiter.section);
-        self.ends.remove(&(waiter.wait_until, place));
-        if self.is_empty() {
-            // An empty tree keeps a node of eleven waiters.
-            let joined = self.joined;
-            *self = Self {
-                joined,
-                ..Self::default()
-            };
+    fn take(&mut self, place: u64) -> Option<Waiting> {
+        let places = self.places.as_mut()?;
+        let waiting = places.waiting.remove(&place)?;
+        places.exclusive -= usize::from(waiting.is_exclusive());
+        places.impatient -= usize::from(waiting.is_impatient());
+        places.of.remove(&waiting.section);
+        places.ends.remove(&(waiting.wait_until, place));
+        if places.waiting.is_empty() {
+            self.places = None;
         }
-        Some(waiter)
+        Some(waiting)
     }
 }
 
@@ -143,15 +188,10 @@ mod tests {
     fn queue(ends: &[u64]) -> Queue {
         let mut queue = Queue::default();
         for (section, &end) in (0..).zip(ends) {
-            queue.join(Waiter {
+            queue.join(Waiting {
                 section: SectionId(section),
-                params: LockParams::of(Duration::from_secs(1)),
+                params: Arc::new(LockParams::of(Duration::from_secs(1))),
                 wait_until: at(end),
-                lost_attempts: 0,
-                asks_all: false,
-                split: None,
-                met_readers: false,
-                standing: Standing::default(),
             });
         }
         queue

@@ -1,10 +1,10 @@
 //! The round that keeps a turn going: renewals, extensions that a holder asks for, reports of
 //! releases and new blocks of tokens are all the same question to the nodes.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
-    Cx, Waiter,
+    Cx,
     question::{Kind, Question},
     round::{Progress, Round},
     section::Section,
@@ -21,13 +21,17 @@ use crate::{
 };
 
 impl Held {
-    pub(super) fn refresh_if_due(&mut self, next: Option<&Waiter>, cx: &mut Cx<'_>) -> bool {
+    pub(super) fn refresh_if_due(
+        &mut self,
+        next: Option<&Arc<LockParams>>,
+        cx: &mut Cx<'_>,
+    ) -> bool {
         let is_due = self.refresh_at(next).is_some_and(|at| at <= cx.now());
         is_due && self.refresh(next, cx)
     }
 
     /// When to refresh the turn while a section has the lock, if that is not being done.
-    pub(super) fn refresh_at(&self, next: Option<&Waiter>) -> Option<Instant> {
+    pub(super) fn refresh_at(&self, next: Option<&Arc<LockParams>>) -> Option<Instant> {
         if self.refresh.is_some() {
             return None;
         }
@@ -46,14 +50,14 @@ impl Held {
 
     /// Begins a round that lets the keys live for longer, and brings a new block if a section waits.
     /// False if neither has a use for it.
-    pub(super) fn refresh(&mut self, next: Option<&Waiter>, cx: &mut Cx<'_>) -> bool {
+    pub(super) fn refresh(&mut self, next: Option<&Arc<LockParams>>, cx: &mut Cx<'_>) -> bool {
         let now = cx.now();
         let next = next.filter(|_| !self.is_single || self.is_shared());
-        let params = self.sections.iter().map(|section| section.params);
-        let params = params.chain(next.map(|next| next.params));
+        let params = self.sections.iter().map(|section| &section.params);
+        let params = params.chain(next);
         // The holder must not lose its lease because the next waiter can wait for longer.
         let timeout = params.clone().map(|params| params.round_timeout()).min();
-        let longest = params.max_by_key(LockParams::key_ttl);
+        let longest = params.max_by_key(|params| params.key_ttl()).cloned();
         let Some((params, timeout)) = longest.zip(timeout) else {
             return false;
         };
@@ -75,8 +79,8 @@ impl Held {
         };
         let question = Question {
             kind: Kind::Extend,
-            params,
             spare: next.map_or(Duration::ZERO, |_| self.spare(&params)),
+            params,
             block,
             is_repeated: self.least_proposal.is_some(),
             in_order: None,
@@ -139,8 +143,8 @@ impl Held {
             self.claim.has_remote_waiter = self.claim.is_waited_for;
         }
         self.won_at = round.started;
-        self.took = cx.now().since(round.started);
-        self.ttl = round.question.params.key_ttl();
+        self.took = cx.now().since(round.started).into();
+        self.ttl = round.question.params.key_ttl().into();
         self.least_proposal = least_proposal;
         // Not so if a majority lies.
         let rises = |block: &Block| block.lies_above(self.token);

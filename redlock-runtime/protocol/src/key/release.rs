@@ -30,6 +30,12 @@ const LONGEST_RETRY: Duration = Duration::from_secs(8);
 
 #[derive(Debug, Default)]
 pub(super) struct Releases {
+    owed: Option<Box<Owed>>,
+}
+
+/// At least one release.
+#[derive(Debug, Default)]
+struct Owed {
     open: BTreeMap<Owner, Open>,
     /// When to ask nodes again that answered with errors, and the pause before.
     retry: Option<(Instant, Duration)>,
@@ -83,7 +89,7 @@ impl Releases {
             owner: claim.owner,
             mode: claim.mode,
             places: vec![nothing; cx.nodes.count()],
-            until: cx.now().after(claim.ttl),
+            until: cx.now().after(claim.ttl.into()),
             keep_until: claim.keep_until,
             reports,
             had_it: 0,
@@ -98,31 +104,56 @@ impl Releases {
         }
         open.report(cx);
         if !open.is_done() {
-            self.wake_by(open.next_due());
-            self.open.insert(open.owner, open);
+            let owed = self.owed.get_or_insert_default();
+            owed.wake_by(open.next_due());
+            owed.open.insert(open.owner, open);
         }
     }
 
-    pub(super) fn are_done(&self) -> bool {
-        self.open.is_empty()
+    pub(super) const fn are_done(&self) -> bool {
+        self.owed.is_none()
     }
 
-    /// Nodes are still to delete the key of this owner.
-    pub(super) fn deletes(&self, owner: Owner) -> bool {
-        let open = self.open.get(&owner);
-        open.is_some_and(|open| open.keep_until.is_none())
+    /// Nodes are still to be told of the release of this owner.
+    pub(super) fn are_owed(&self, owner: Owner) -> bool {
+        let owed = self.owed.as_ref();
+        owed.is_some_and(|owed| owed.open.contains_key(&owner))
     }
 
-    pub(super) const fn next_due(&self) -> Option<Instant> {
-        self.due
+    pub(super) fn next_due(&self) -> Option<Instant> {
+        self.owed.as_ref()?.due
     }
 
-    pub(super) fn on_reply(
-        &mut self,
-        (node, owner): (NodeId, Owner),
-        reply: Option<Reply>,
-        cx: &mut Cx<'_>,
-    ) {
+    pub(super) fn on_reply(&mut self, of: (NodeId, Owner), reply: Option<Reply>, cx: &mut Cx<'_>) {
+        self.with_owed(|owed| owed.on_reply(of, reply, cx));
+    }
+
+    /// Sends what the node has not confirmed.
+    pub(super) fn on_connected(&mut self, node: NodeId, cx: &mut Cx<'_>) {
+        self.with_owed(|owed| owed.send_all(node, State::Unsent, cx));
+    }
+
+    /// Looks at the clock: asks nodes again that failed, and gives up what must have expired.
+    pub(super) fn advance(&mut self, cx: &mut Cx<'_>) {
+        self.with_owed(|owed| owed.advance(cx));
+    }
+
+    /// Those that a connected node has not confirmed.
+    pub(super) fn unconfirmed(&self, nodes: &Nodes) -> usize {
+        let owed = self.owed.as_ref();
+        owed.map_or(0, |owed| owed.unconfirmed(nodes))
+    }
+
+    fn with_owed(&mut self, act: impl FnOnce(&mut Owed)) {
+        if let Some(owed) = &mut self.owed {
+            act(owed);
+            self.owed.take_if(|owed| owed.open.is_empty());
+        }
+    }
+}
+
+impl Owed {
+    fn on_reply(&mut self, (node, owner): (NodeId, Owner), reply: Option<Reply>, cx: &mut Cx<'_>) {
         let Some(open) = self.open.get_mut(&owner) else {
             return;
         };
@@ -156,16 +187,9 @@ impl Releases {
         if self.retry.is_some() {
             self.send_all(node, State::Failed, cx);
         }
-        self.rest_if_done();
     }
 
-    /// Sends what the node has not confirmed.
-    pub(super) fn on_connected(&mut self, node: NodeId, cx: &mut Cx<'_>) {
-        self.send_all(node, State::Unsent, cx);
-    }
-
-    /// Looks at the clock: asks nodes again that failed, and gives up what must have expired.
-    pub(super) fn advance(&mut self, cx: &mut Cx<'_>) {
+    fn advance(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
         if self.due.is_none_or(|due| now < due) {
             return;
@@ -184,11 +208,9 @@ impl Releases {
         }
         let dues = self.open.values().map(Open::next_due);
         self.due = dues.chain(self.retry.map(|(at, _)| at)).min();
-        self.rest_if_done();
     }
 
-    /// Those that a connected node has not confirmed.
-    pub(super) fn unconfirmed(&self, nodes: &Nodes) -> usize {
+    fn unconfirmed(&self, nodes: &Nodes) -> usize {
         let is_open = |open: &&Open| {
             let mut connected = nodes.ids().filter(|&node| nodes.is_connected(node));
             connected.any(|node| open.places[node.0].state == State::Sent)
@@ -216,19 +238,13 @@ impl Releases {
     fn wake_by(&mut self, at: Instant) {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
-
-    fn rest_if_done(&mut self) {
-        if self.open.is_empty() {
-            *self = Self::default();
-        }
-    }
 }
 
 impl Open {
     fn send(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         let left = self.keep_until.map(|until| until.since(cx.now()));
         let body = Request::Release {
-            key: Arc::clone(&cx.name),
+            key: Arc::clone(cx.name),
             owner: self.owner,
             mode: self.mode,
             keep: left.filter(|left| !left.is_zero()).map(outlasting),

@@ -1,6 +1,6 @@
 //! A critical section while its holder has the lock: its lease, and when it is renewed.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     action::{Answer, Verdict},
@@ -21,7 +21,7 @@ const GRID: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub(super) struct Section {
     pub(super) id: SectionId,
-    pub(super) params: LockParams,
+    pub(super) params: Arc<LockParams>,
     pub(super) deadline: Instant,
     /// From when `max_hold` counts.
     acquired: Instant,
@@ -41,7 +41,7 @@ impl Section {
     /// A lease that counts from `acquired`.
     pub(super) fn new(
         id: SectionId,
-        params: LockParams,
+        params: Arc<LockParams>,
         owner: Owner,
         acquired: Instant,
         now: Instant,
@@ -52,8 +52,8 @@ impl Section {
         let renew_every = params.renew.map(sooner);
         Self {
             id,
-            params,
             deadline: params.deadline(acquired, acquired),
+            params,
             acquired,
             granted: now,
             renew_every,

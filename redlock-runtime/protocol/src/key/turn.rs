@@ -26,7 +26,7 @@
 //! The turn of a section that is to have the lock for *at least* some time ends with the section, if
 //! that ends sooner: the nodes keep the key for the rest of the time, from this process as well.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     Claim, Cx, Front, Key, Waiter,
@@ -42,7 +42,7 @@ use crate::{
         token::{Block, Token},
         validity::LockParams,
     },
-    time::Instant,
+    time::{Instant, Span},
 };
 
 /// How long a process keeps the lock while another one waits: so long that the cost of a change
@@ -62,9 +62,9 @@ pub(super) const SMALL_BLOCK: u64 = 16;
 /// others that have short sections.
 const MOST_ROUNDS: u32 = 4;
 
-/// Most turns are shorter, and need no watching. Longer ones are to rest on all nodes: on a bare majority a
-/// lock is lost with one key.
-pub(super) const WATCH_AFTER: Duration = Duration::from_millis(20);
+/// Most turns are shorter, and need no watching. Longer ones are put on all nodes: on a bare majority a lock
+/// is lost with one key.
+const WATCH_AFTER: Duration = Duration::from_millis(20);
 
 /// Clients of other libraries poll: the longest time for which a process stands back for them.
 const LONGEST_MIXED_COOLDOWN: Duration = Duration::from_millis(50);
@@ -92,11 +92,11 @@ pub(super) struct Held {
     pub(super) join_at: Instant,
     began: Instant,
     /// How long the last won round took.
-    pub(super) took: Duration,
+    pub(super) took: Span,
     /// Before the first request of the last won round.
     pub(super) won_at: Instant,
     /// How long that round lets the keys live.
-    pub(super) ttl: Duration,
+    pub(super) ttl: Span,
     pub(super) block: Option<Block>,
     /// Before the first request of the round that brought the block.
     pub(super) block_at: Instant,
@@ -112,8 +112,6 @@ pub(super) struct Held {
     pub(super) reports: Reports,
     /// When to read the key on all nodes; `None` once it has been read.
     pub(super) watch_at: Option<Instant>,
-    /// The nodes that were not asked for the key have been.
-    pub(super) is_spread: bool,
     /// One section and no more: it is fair, or see `Settings::mixed_fleet`.
     pub(super) is_single: bool,
 }
@@ -127,9 +125,9 @@ impl Held {
             over: Vec::new(),
             join_at: cx.now(),
             began: cx.now(),
-            took: cx.now().since(round.started),
+            took: cx.now().since(round.started).into(),
             won_at: round.started,
-            ttl: round.question.params.key_ttl(),
+            ttl: round.question.params.key_ttl().into(),
             block,
             block_at: round.started,
             token: Token::default(),
@@ -139,7 +137,6 @@ impl Held {
             has_failed: false,
             reports: Reports::default(),
             watch_at: Some(cx.now().after(WATCH_AFTER)),
-            is_spread: false,
             is_single: cx.out.settings.mixed_fleet || round.question.params.is_fair,
         }
     }
@@ -176,8 +173,8 @@ impl Held {
     }
 
     /// The next waiter, if a turn of this kind is of use to it.
-    fn of_its_kind<'a>(&self, next: Option<&'a Waiter>) -> Option<&'a Waiter> {
-        next.filter(|next| next.params.mode == self.claim.mode)
+    fn of_its_kind<'a>(&self, next: Option<&'a Arc<LockParams>>) -> Option<&'a Arc<LockParams>> {
+        next.filter(|next| next.mode == self.claim.mode)
     }
 
     /// This section, if it has the lock.
@@ -213,7 +210,7 @@ impl Held {
     }
 
     /// When to look at it again at the latest.
-    pub(super) fn next_due(&self, next: Option<&Waiter>, now: Instant) -> Option<Instant> {
+    pub(super) fn next_due(&self, next: Option<&Arc<LockParams>>, now: Instant) -> Option<Instant> {
         let dues = [
             self.refresh.as_ref().map(|round| round.next_due(now)),
             self.reports.next_due(),
@@ -226,7 +223,7 @@ impl Held {
     }
 
     /// When to ask the nodes whether the next waiter can join the readers.
-    fn asks_to_join_at(&self, next: Option<&Waiter>) -> Option<Instant> {
+    fn asks_to_join_at(&self, next: Option<&Arc<LockParams>>) -> Option<Instant> {
         let is_wanted = self.is_shared() && self.of_its_kind(next).is_some();
         let can_ask = self.refresh.is_none() && !self.sections.is_empty();
         (is_wanted && can_ask).then_some(self.join_at)
@@ -234,11 +231,11 @@ impl Held {
 
     /// When to refresh the turn so that the next section need not wait for it. Not while a section
     /// runs for longer than a block stays young: then it is refreshed once that is over.
-    pub(super) fn refresh_ahead_at(&self, section: &Section, next: &Waiter) -> Option<Instant> {
+    pub(super) fn refresh_ahead_at(&self, section: &Section, next: &LockParams) -> Option<Instant> {
         if self.is_shared() {
             return None;
         }
-        let fresh = next.params.freshness();
+        let fresh = next.freshness();
         let at = self.block_at.after(fresh / 2);
         let is_short = at < section.granted.after(fresh) && at < section.deadline;
         (is_short && !self.has_failed && !self.has_had_its_share(at)).then_some(at)
@@ -248,8 +245,8 @@ impl Held {
     /// let go soon, and one round tells of all, or the release of the keys does.
     pub(super) fn verify_at(&self, section: &Section) -> Option<Instant> {
         let since = self.reports.since().filter(|_| !self.has_failed)?;
-        let is_long = section.granted.after(self.took);
-        Some(is_long.min(since.after(MOST_ROUNDS * self.took)))
+        let took = Duration::from(self.took);
+        Some((section.granted.after(took)).min(since.after(MOST_ROUNDS * took)))
     }
 
     /// Whether a section can begin without asking any node: the turn's keys live long enough, and it
@@ -266,7 +263,7 @@ impl Held {
         let lasts = refresh.is_none_or(|ttl| ttl >= params.key_ttl());
         (is_young || is_just_won && self.block_at == self.won_at)
             && self.block.is_some_and(|mut block| block.take().is_some())
-            && self.ttl >= params.key_ttl()
+            && self.ttl >= params.key_ttl().into()
             && lasts
             && deadline.since(now) >= params.min_validity
     }
@@ -320,7 +317,7 @@ impl Held {
 
     #[cfg(debug_assertions)]
     pub(super) fn invariants(&self) {
-        let last = self.won_at.after(self.ttl);
+        let last = self.won_at.after(self.ttl.into());
         for section in &self.sections {
             assert!(section.deadline < last, "a lease ends before its keys do");
             assert!(
@@ -381,9 +378,9 @@ impl Key {
             return false;
         };
         let is_over = held.has_had_its_share(now);
-        if !is_over && held.can_start(&next.params, is_just_won, now) {
+        if !is_over && held.can_start(next, is_just_won, now) {
             if let Some(waiter) = self.queue.pop() {
-                held.start(waiter, cx);
+                held.start(Waiter::new(waiter), cx);
             }
             return true;
         }
@@ -404,17 +401,18 @@ impl Key {
         let is_over = held.has_had_its_share(now);
         // A section that gets stuck keeps the keys to their end, so they must not live for much longer
         // than its own lease needs: an extension never makes them live for less.
-        let fits =
-            |next: &&Waiter| held.claim.ttl <= 2 * next.params.key_ttl() && !next.params.is_fair;
+        let fits = |next: &&Arc<LockParams>| {
+            held.claim.ttl <= (2 * next.key_ttl()).into() && !next.is_fair
+        };
         let next = held.of_its_kind(self.queue.first());
         let next = next.filter(|_| !is_over).filter(fits);
         let Some(next) = next else {
             self.end_turn(cx);
             return true;
         };
-        if held.can_start(&next.params, is_just_won, now) {
+        if held.can_start(next, is_just_won, now) {
             if let Some(waiter) = self.queue.pop() {
-                held.start(waiter, cx);
+                held.start(Waiter::new(waiter), cx);
             }
             return true;
         }
@@ -442,10 +440,12 @@ impl Key {
             // Readers are not to be back before one that waits to have it alone, and may defer.
             let rounds = if held.is_shared() { 8 } else { 4 };
             let shortest = SHORTEST_COOLDOWN * rounds / 4;
-            let delay = (rounds * held.took).clamp(shortest, LONGEST_COOLDOWN);
+            let delay = (rounds * Duration::from(held.took)).clamp(shortest, LONGEST_COOLDOWN);
             held.claim.has_remote_waiter.then_some(delay)
         };
-        self.stand_back_until = cooldown.map(|time| cx.now().after(time));
+        if cooldown.is_some() || self.contention.is_some() {
+            self.contention().stand_back_until = cooldown.map(|time| cx.now().after(time));
+        }
         self.releases.begin(&held.claim, held.reports, cx);
     }
 

@@ -72,7 +72,7 @@ impl Key {
     pub(super) fn back_off(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
         let random = cx.random();
         let node = self.watch_node(cx);
-        let refusal = &self.last_refusal;
+        let refusal = self.last_refusal();
         let can_ask = cx.nodes.has_majority(cx.now());
         let longest = backoff::longest(refusal, waiter.params.round_timeout(), can_ask);
         let is_notified = node.is_some();
@@ -91,19 +91,19 @@ impl Key {
     /// What holds the lock is this process's own and has been released: a key that is to be kept for a
     /// while, or one that came too late to be deleted. Nobody deletes it, so asking for it is of no use.
     pub(super) fn is_left_to_expire(&self, cx: &Cx<'_>) -> bool {
-        let owner = self.holder.flatten();
+        let owner = self.contention.as_ref().and_then(|it| it.holder.flatten());
         owner.is_some_and(|owner| {
             let is_stuck = || self.stuck.iter().any(|stuck| stuck.claim.owner == owner);
-            owner.process() == cx.nodes.process() && !is_stuck() && !self.releases.deletes(owner)
+            owner.process() == cx.nodes.process() && !is_stuck() && !self.releases.are_owed(owner)
         })
     }
 
     /// The process has had its share of turns: leaves the lock to others for a while.
     pub(super) fn stand_back(&mut self, waiter: Waiter, until: Instant, cx: &mut Cx<'_>) {
         let until = until.min(waiter.wait_until);
-        self.last_refusal = Refusal::CONTENDED;
+        self.contention().last_refusal = Refusal::CONTENDED;
         self.front = Front::BackingOff(Backoff::new(waiter, until));
-        let mut order = cx.nodes.in_order(&cx.name);
+        let mut order = cx.nodes.in_order(cx.name);
         let leader = order.find(|&node| cx.nodes.is_up(node));
         if let Some(leader) = leader.filter(|&leader| cx.nodes.tells_changes(leader)) {
             self.read(leader, cx);
@@ -134,7 +134,8 @@ impl Key {
         }
         let split = &mut backoff.waiter.split;
         if split.take_if(|split| split.until <= now).is_none() {
-            let is_leader_first = backoff.asks_leader_first(&self.last_refusal, now);
+            let refusal = &self.contention.get_or_insert_default().last_refusal;
+            let is_leader_first = backoff.asks_leader_first(refusal, now);
             self.go_on(is_leader_first, cx);
         } else if let Front::BackingOff(backoff) = self.take_front() {
             // No process has won in time. The waiter goes on like any other.
@@ -145,7 +146,7 @@ impl Key {
 
     /// What kept the front waiter from the lock may be over.
     pub(super) fn retry_now(&mut self, cx: &mut Cx<'_>) {
-        if self.stand_back_until.is_none() {
+        if self.stand_back_until().is_none() {
             self.go_on(false, cx);
         }
     }
@@ -159,8 +160,8 @@ impl Key {
 
     /// A node that has the holder's key and tells when that changes.
     fn watch_node(&self, cx: &Cx<'_>) -> Option<NodeId> {
-        let refusal = &self.last_refusal;
-        let mut order = cx.nodes.in_order(&cx.name);
+        let refusal = self.last_refusal();
+        let mut order = cx.nodes.in_order(cx.name);
         order.find(|&node| {
             let verdict = refusal.verdicts.get(node.0);
             matches!(verdict, Some(Verdict::HeldByAnother { .. }))
@@ -174,12 +175,13 @@ impl Key {
         let Front::BackingOff(backoff) = &mut self.front else {
             return;
         };
-        let is_wanted = self.last_refusal.is_contended() && backoff.waiter.split.is_none();
+        let refusal = &self.contention.get_or_insert_default().last_refusal;
+        let is_wanted = refusal.is_contended() && backoff.waiter.split.is_none();
         if !is_wanted || !backoff.reads.begin() {
             return;
         }
         let body = Request::Watch {
-            key: Arc::clone(&cx.name),
+            key: Arc::clone(cx.name),
             owner: None,
         };
         // Not connected: the next attempt comes anyway.
@@ -195,6 +197,7 @@ impl Key {
         if backoff.reads.end() && reply.is_some() {
             return self.read(node, cx);
         }
+        let contention = self.contention.get_or_insert_default();
         let waiter = &mut backoff.waiter;
         let is_of_readers = matches!(
             reply,
@@ -204,7 +207,7 @@ impl Key {
         );
         if is_of_readers && !waiter.is_exclusive() {
             // It can join them, unless it has tried: then it waits for the process that is to go first.
-            if !waiter.met_readers && self.stand_back_until.is_none() {
+            if !waiter.met_readers && contention.stand_back_until.is_none() {
                 waiter.met_readers = true;
                 backoff.ask_at = Some(cx.now());
             }
@@ -215,18 +218,23 @@ impl Key {
                 waiter.met_readers = false;
                 backoff.ask_at = None;
                 backoff.waiter.standing.on_turn_of(owner, cx.now());
-                self.order.on_turn_of(owner.map(Owner::process));
+                contention.order.on_turn_of(owner.map(Owner::process));
                 // The process has left the lock to others for long enough, and waits like them.
-                if self.stand_back_until.take().is_some() {
+                if contention.stand_back_until.take().is_some() {
                     self.go_on(true, cx);
                 }
             }
-            Some(Reply::Free) if self.stand_back_until.is_none() && backoff.ask_at.is_none() => {
+            Some(Reply::Free)
+                if contention.stand_back_until.is_none() && backoff.ask_at.is_none() =>
+            {
                 let round = cx.nodes.delay(node);
                 let waiter = &backoff.waiter;
                 let pause = match waiter.params.is_fair {
                     true => waiter.standing.defer_by(round),
-                    false => self.order.defer_by(round, waiter.met_readers, cx.random()),
+                    false => {
+                        let order = &contention.order;
+                        order.defer_by(round, waiter.met_readers, cx.random())
+                    }
                 };
                 backoff.ask_at = Some(cx.now().after(pause));
             }

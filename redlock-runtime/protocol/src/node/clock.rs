@@ -11,13 +11,13 @@
 
 use std::time::Duration;
 
-use crate::time::Instant;
+use crate::time::{Instant, Span};
 
 /// By how much a node's clock has gained on ours within one lease of one lock, at the least.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Lead {
     /// When it was nothing, and what it was when the key was written last.
-    before: Option<(Instant, Duration)>,
+    before: Option<(Instant, Span)>,
 }
 
 impl Lead {
@@ -31,9 +31,9 @@ impl Lead {
         now: Instant,
     ) -> Option<Duration> {
         let young = self.before.filter(|(since, _)| now.since(*since) <= lease);
-        let (since, before) = young.unwrap_or((now, Duration::ZERO));
-        let by = before + gain;
-        let kept = if is_written { by } else { before };
+        let (since, before) = young.unwrap_or((now, Span::ZERO));
+        let by = Duration::from(before) + gain;
+        let kept = if is_written { by.into() } else { before };
         self.before = Some((since, kept));
         (by > guard_band).then_some(by)
     }

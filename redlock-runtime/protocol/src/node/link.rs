@@ -225,10 +225,16 @@ impl Link {
     /// is worth something once it has replied: only then is the pause short again, so that a server
     /// that accepts and drops connections is not asked in a busy loop.
     pub(super) fn on_reply(&mut self, request: RequestId, now: Instant) -> Option<InFlight> {
-        let place = self
-            .in_flight
-            .binary_search_by_key(&request, |sent| sent.request);
-        let sent = self.in_flight.remove(place.ok()?)?;
+        let place = match self.in_flight.front() {
+            // Servers reply in the order of asking.
+            Some(first) if first.request == request => 0,
+            _ => {
+                let in_flight = &self.in_flight;
+                let place = in_flight.binary_search_by_key(&request, |sent| sent.request);
+                place.ok()?
+            }
+        };
+        let sent = self.in_flight.remove(place)?;
         self.failures = 0;
         self.delay = Some(now.since(sent.at));
         self.replied_at = now;

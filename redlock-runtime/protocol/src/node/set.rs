@@ -95,11 +95,6 @@ impl Nodes {
         link.is_connected() && link.facts().tells_changes
     }
 
-    /// All that was sent had a smaller number.
-    pub(crate) const fn next_request(&self) -> RequestId {
-        RequestId(self.next_request)
-    }
-
     /// How long a node took to reply last; nothing if it has not over this connection.
     pub(crate) fn delay(&self, node: NodeId) -> Duration {
         self.round_trip(node).unwrap_or_default()
@@ -121,14 +116,12 @@ impl Nodes {
     /// The same while a majority is asked. If the others are asked for nothing, that costs some requests,
     /// and does not disturb others that have asked at once.
     pub(crate) fn majority_delay(&self) -> Duration {
-        let mut delays: Vec<Duration> = self
-            .nodes
-            .iter()
-            .filter_map(|node| node.link.delay())
-            .collect();
-        delays.sort_unstable();
-        let last = delays.get(quorum::majority(self.nodes.len()) - 1);
-        let delay = last.map_or(Duration::ZERO, |&delay| 4 * delay);
+        let majority = quorum::majority(self.nodes.len());
+        let delays = || self.nodes.iter().filter_map(|node| node.link.delay());
+        let of_majority =
+            |last: &Duration| delays().filter(|delay| delay <= last).count() >= majority;
+        let delay = delays().filter(of_majority).min();
+        let delay = delay.map_or(Duration::ZERO, |delay| 4 * delay);
         delay.max(SHORTEST_MAJORITY_DELAY)
     }
 

@@ -52,6 +52,10 @@ impl Nodes {
         if matches!(this.standing, Standing::Up(_)) {
             this.standing = Standing::Probing;
             self.send(node, Purpose::Identify, Request::Identify, out);
+            if let Some(survey) = &mut self.survey {
+                // What it has said is from before.
+                survey.records[node.0] = None;
+            }
         }
     }
 

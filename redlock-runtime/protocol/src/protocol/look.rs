@@ -28,7 +28,9 @@ impl Protocol {
             true => self.parts.get(&section).copied(),
             false => Some(section),
         };
-        let at_keys = keys.flat_map(|key| key.sections()).filter_map(of_caller);
+        let at_keys = keys
+            .flat_map(|entry| entry.key.sections())
+            .filter_map(of_caller);
         let mut sections: Vec<SectionId> = at_keys.chain(self.pools.callers_of(name)).collect();
         sections.sort_unstable();
         sections.dedup();

@@ -18,7 +18,7 @@ use crate::{
     compound::Compound,
     event::Event,
     key::{Cx, Key},
-    message::{NodeId, Process, SectionId},
+    message::{Mode, NodeId, Process, SectionId},
     node::{Nodes, Notice, Out},
     rules::validity::LockParams,
     settings::{Env, Settings},
@@ -32,7 +32,7 @@ pub struct Protocol {
     out: Out,
     nodes: Nodes,
     /// In boxes: a tree is half empty, since its keys come in order, and moves what it splits.
-    keys: BTreeMap<KeyId, Box<Key>>,
+    keys: BTreeMap<KeyId, Box<Entry>>,
     names: BTreeMap<Arc<str>, KeyId>,
     next_key: u64,
     compounds: BTreeMap<SectionId, Compound>,
@@ -41,9 +41,20 @@ pub struct Protocol {
     last_part: SectionId,
     pools: Pools,
     timers: Timers,
+    /// Those of the section that was asked for last: most are asked for with the same.
+    last_params: Arc<LockParams>,
     /// Holders and releases are waited for until then.
     stops_at: Option<Instant>,
     is_drained: bool,
+}
+
+/// A key, and what is known of it from outside.
+#[derive(Debug)]
+struct Entry {
+    name: Arc<str>,
+    /// When its timer wakes.
+    wakes_at: Option<Instant>,
+    key: Key,
 }
 
 impl Protocol {
@@ -71,6 +82,7 @@ impl Protocol {
             last_part: SectionId::FIRST_PART,
             pools: Pools::default(),
             timers: Timers::default(),
+            last_params: Arc::new(LockParams::of(Duration::ZERO)),
             stops_at: None,
             is_drained: false,
         };
@@ -169,7 +181,12 @@ impl Protocol {
     fn on_wakeup(&mut self) {
         while let Some(timer) = self.timers.pop_due(self.out.now) {
             match timer {
-                Timer::Key(key) => self.with_key(key, |_, _| {}),
+                Timer::Key(key) => {
+                    if let Some(entry) = self.keys.get_mut(&key) {
+                        entry.wakes_at = None;
+                    }
+                    self.with_key(key, |_, _| {});
+                }
                 Timer::Nodes => self.nodes.advance(&mut self.out),
                 Timer::Compound(section) => self.with_compound(section, |_| {}),
                 Timer::Pool(pool) => self.with_pool(pool, |_| {}),
@@ -187,11 +204,26 @@ impl Protocol {
         let key = *self.names.entry(name).or_insert_with_key(|name| {
             let key = KeyId(self.next_key);
             self.next_key += 1;
-            self.keys.insert(key, Box::new(Key::new(Arc::clone(name))));
+            let entry = Entry {
+                name: Arc::clone(name),
+                wakes_at: None,
+                key: Key::new(),
+            };
+            self.keys.insert(key, Box::new(entry));
             key
         });
         self.out.sections.insert(section, key);
+        let params = self.shared_params(params);
         self.with_key(key, |key, cx| key.on_ask(section, params, cx));
+    }
+
+    fn shared_params(&mut self, mut params: LockParams) -> Arc<LockParams> {
+        // Those that share have no order between processes.
+        params.is_fair &= params.mode == Mode::Exclusive;
+        if *self.last_params != params {
+            self.last_params = Arc::new(params);
+        }
+        Arc::clone(&self.last_params)
     }
 
     fn on_end(&mut self, section: SectionId, report: bool) {
@@ -246,12 +278,17 @@ impl Protocol {
 
     /// Lets one key act and go on, arms its timer, and forgets it once nothing is left of it.
     fn with_key(&mut self, id: KeyId, act: impl FnOnce(&mut Key, &mut Cx<'_>)) {
-        let Some(key) = self.keys.get_mut(&id) else {
+        let Some(entry) = self.keys.get_mut(&id) else {
             return;
         };
+        let Entry {
+            name,
+            wakes_at,
+            key,
+        } = &mut **entry;
         let mut cx = Cx {
             key: id,
-            name: Arc::clone(&key.name),
+            name,
             nodes: &mut self.nodes,
             out: &mut self.out,
         };
@@ -261,10 +298,10 @@ impl Protocol {
         #[cfg(debug_assertions)]
         key.invariants(now);
         match key.next_due(now) {
-            Some(at) => self.timers.wake_by(Timer::Key(id), at),
+            Some(at) => self.timers.wake_key_by(id, wakes_at, at),
             None if key.is_idle() => {
-                self.timers.cancel(Timer::Key(id));
-                self.names.remove(&key.name);
+                self.timers.cancel_key(id, *wakes_at);
+                self.names.remove(name);
                 self.keys.remove(&id);
             }
             None => {}
@@ -302,7 +339,7 @@ impl Protocol {
         let unconfirmed = || {
             self.keys
                 .values()
-                .map(|key| key.unconfirmed_releases(&self.nodes))
+                .map(|entry| entry.key.unconfirmed_releases(&self.nodes))
         };
         // This is after each event, so it looks for one that is left and counts only at the end.
         let is_held = || of_callers().next().is_some() || compounds().next().is_some();

@@ -108,13 +108,13 @@ impl Protocol {
         act(pool);
         let (sections, keys) = (&self.out.sections, &self.keys);
         let refusal_of = |section| {
-            let key = keys.get(sections.get(&section)?)?;
-            Some(key.refusal(now))
+            let entry = keys.get(sections.get(&section)?)?;
+            Some(entry.key.refusal(now))
         };
         let names = &self.names;
         let is_held = |name: &str| {
-            let key = names.get(name).and_then(|id| keys.get(id));
-            key.is_some_and(|key| key.is_held())
+            let entry = names.get(name).and_then(|id| keys.get(id));
+            entry.is_some_and(|entry| entry.key.is_held())
         };
         pool.advance(Around {
             now,
@@ -146,7 +146,7 @@ impl Protocol {
             } => {
                 self.pools.sections.insert(section, id);
                 let known = self.names.get(&key).and_then(|id| self.keys.get(id));
-                if gives_way && known.is_some_and(|key| key.is_left_to_others()) {
+                if gives_way && known.is_some_and(|known| known.key.is_left_to_others()) {
                     let answer = Answer::Refused(Refusal::CONTENDED);
                     return self.out.answer(section, answer);
                 }
@@ -172,11 +172,11 @@ impl Protocol {
     fn give(&mut self, section: SectionId, caller: SectionId, granted: Answer) {
         self.pools.sections.remove(&caller);
         let key = self.out.sections.remove(&section);
-        let Some((id, key)) = key.and_then(|id| Some((id, self.keys.get_mut(&id)?))) else {
+        let Some((id, entry)) = key.and_then(|id| Some((id, self.keys.get_mut(&id)?))) else {
             return;
         };
         // Nothing has happened to the key since.
-        let is_given = key.give(section, caller);
+        let is_given = entry.key.give(section, caller);
         debug_assert!(is_given, "who was granted a slot has it");
         self.out.sections.insert(caller, id);
         self.out.answer(caller, granted);

@@ -211,3 +211,25 @@ fn a_section_that_follows_in_a_turn_is_kept_as_well() {
         "{since:?}"
     );
 }
+
+/// A node has kept the key for longer, because it could not be told. It is told before the key expires.
+#[test]
+fn a_waiter_of_the_same_process_comes_as_soon_as_a_node_is_told_late() {
+    let mut world = World::new(3);
+    let params = LockParams {
+        at_least: LEASE / 10,
+        ..params()
+    };
+    world.ask(1, "k", params);
+    world.granted(1);
+    world.behave([0, 1], Behavior::Refusing(Refuses::Releases));
+    world.end(1);
+    world.run_for(10 * HOP);
+    world.ask(2, "k", waiting(2 * LEASE));
+    world.run_for(LEASE / 2);
+    world.behave([0, 1], Behavior::Healthy);
+    let able = world.now;
+    world.granted(2);
+    let took = world.now.since(able);
+    assert!(took < 2 * LEASE / 5, "{took:?}");
+}

@@ -509,3 +509,28 @@ fn a_paused_holder_and_its_successor_are_told_apart_by_their_tokens() {
         )
     }));
 }
+
+/// Sections of one process are refused one right after the other, while others that have asked at once wait
+/// for a silent node. These let go soon, and all of them ask the same node first.
+#[test]
+fn an_attempt_that_is_met_twice_is_no_leftover() {
+    let mut world = World::new(5);
+    let order = world.order("k");
+    world.behave([order[4]], Behavior::Unresponsive);
+    for (owner, &node) in (1..).zip(&order[..3]) {
+        world.occupy(node, "k", Owner(owner), LEASE);
+    }
+    for section in 1..=2 {
+        world.ask(section, "k", params());
+        assert!(matches!(world.refused(section), Cause::Contended { .. }));
+    }
+    let attempts = |world: &World| world.sends(|body| matches!(body, Request::Acquire { .. }));
+    let before = attempts(&world).len();
+    world.ask(3, "k", params());
+    assert!(matches!(world.refused(3), Cause::Contended { .. }));
+    let nodes: Vec<usize> = attempts(&world)[before..]
+        .iter()
+        .map(|(_, node)| node.0)
+        .collect();
+    assert_eq!(nodes.last(), Some(&order[0]), "{nodes:?}");
+}

@@ -229,8 +229,8 @@ fn a_lock_that_is_held_for_a_while_outlives_the_restart_of_any_node() {
         for restarted in 0..nodes {
             let mut world = World::new(nodes);
             // One that tells nothing by itself is asked.
-            let leader = world.leader("k");
-            world.nodes[leader].tells_changes = tells;
+            let last = world.order("k")[nodes - 1];
+            world.nodes[last].tells_changes = tells;
             world.client(0).restart();
             world.run_for(20 * HOP);
             world.ask(1, "k", params());
@@ -293,4 +293,30 @@ fn a_lock_is_never_believed_in_while_a_majority_of_nodes_is_known_not_to_have_it
         assert!(world.step());
     }
     assert!(world.now.since(lost) <= Duration::from_millis(100));
+}
+
+/// It was granted by a majority alone, one node of which is gone at once and comes back with nothing.
+#[test]
+fn a_lock_on_a_bare_majority_outlives_the_restart_of_one_node() {
+    for late in 0..4 {
+        let mut world = World::new(5);
+        let order = world.order("k");
+        if late == 0 {
+            // It has granted the lock when it goes, and the others have not.
+            for &node in &order[1..3] {
+                world.client(0).set_lag(node, 4 * HOP);
+            }
+            world.ask(1, "k", renewing());
+            world.run_for(ROUND_TRIP);
+        } else {
+            world.ask(1, "k", renewing());
+            world.granted(1);
+            world.run_for(late * HOP);
+        }
+        world.restart_empty(order[0]);
+        world.run_for(2 * LEASE);
+        let over = |(_, answer): &(SectionId, Answer)| matches!(answer, Answer::Over(_));
+        assert!(!world.answers().iter().any(over), "{:?}", world.answers());
+        assert!(world.majority_owner("k").is_some(), "{late}");
+    }
 }

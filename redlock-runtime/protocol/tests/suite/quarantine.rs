@@ -327,3 +327,22 @@ fn a_flush_of_scripts_alone_costs_a_round_trip_or_two_and_no_quarantine() {
     world.run_for(10 * HOP);
     assert_eq!(world.carriers("k"), []);
 }
+
+/// All nodes are asked what they remember, for the sake of one of them. Another one forgets after it has told.
+#[test]
+fn a_node_that_is_flushed_while_records_are_read_does_not_count_as_remembering() {
+    let mut world = World::new(3);
+    world.client(0).set_lag(2, Duration::from_millis(50));
+    world.flush(0);
+    world.run_for(60 * HOP);
+    world.flush(1);
+    let flushed = world.now;
+    world.run_for(Duration::from_millis(400));
+    assert!(is_quarantined(&world.state(1)), "{:?}", world.state(1));
+    world.votes_again(1);
+    let took = world.now.since(flushed);
+    assert!(
+        took <= settings().max_ttl + Duration::from_secs(1),
+        "{took:?}"
+    );
+}

@@ -470,3 +470,33 @@ fn readers_share_in_mixed_fleets_too() {
         }
     }
 }
+
+/// Readers had the lock, and one node still has what some of them have left there.
+#[test]
+fn readers_that_one_node_names_are_not_taken_for_those_that_had_the_lock() {
+    let mixed = Settings {
+        mixed_fleet: true,
+        ..settings()
+    };
+    let mut world = World::with_settings(3, &[mixed]);
+    let order = world.order("k");
+    for node in 0..3 {
+        world.occupy(node, "k", Owner::READERS, 10 * LEASE);
+    }
+    for section in 1..=2 {
+        world.ask(section, "k", waiting(4 * LEASE));
+    }
+    world.run_for(10 * ROUND_TRIP);
+    for &node in &order[1..] {
+        world.nodes[node].forget_key("k");
+    }
+    world.granted(1);
+    world.end(1);
+    let freed = world.now;
+    world.granted(2);
+    let took = world.now.since(freed);
+    assert!(
+        took <= Duration::from_millis(66) + 6 * ROUND_TRIP,
+        "{took:?}"
+    );
+}

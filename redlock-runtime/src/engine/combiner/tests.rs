@@ -9,7 +9,7 @@ use std::{
 };
 
 use redlock_protocol::{
-    Action, Env, LockParams, Loss, Mode, NodeId, Protocol, Refusal, SectionId, Settings,
+    Action, Env, LockParams, Loss, Mode, NodeId, Protocol, SectionId, Settings,
 };
 use tokio::sync::{
     oneshot::{self, error::TryRecvError},
@@ -18,9 +18,9 @@ use tokio::sync::{
 
 use super::*;
 use crate::{
-    engine::{command::Keys, status::Status},
+    engine::{Acquired, Keys, Status},
     node::{Memory, Target},
-    observe::Observer,
+    observe::{Observer, Subject},
 };
 
 const LEASE: Duration = Duration::from_secs(5);
@@ -61,14 +61,15 @@ fn random() -> impl FnMut() -> u128 + Send {
     move || numbers.next().unwrap()
 }
 
-type Answer = oneshot::Receiver<Result<(), Refusal>>;
+type Answer = oneshot::Receiver<Acquired>;
 
 fn ask(combiner: &Combiner, section: u64, key: &str) -> (Arc<Status>, Answer) {
     let (answer, answered) = oneshot::channel();
-    let status = Arc::<Status>::default();
+    let of = (SectionId(section), Keys::One(key.into()));
+    let now = Clock::System.now();
+    let subject = Subject::default();
+    let status = Arc::new(Status::new(of, now, None, Mode::Exclusive, subject));
     let told = combiner.tell(Command::Acquire {
-        section: SectionId(section),
-        keys: Keys::One(key.into()),
         params: LockParams {
             mode: Mode::Exclusive,
             lease: LEASE,

@@ -24,7 +24,7 @@ use redlock_protocol::{
 
 use self::server::{Server, exchange};
 use super::reply;
-use crate::script::{self, Kind, Word};
+use crate::script::{self, Deletion, Kind, Word};
 
 /// Requests are sent in the first part of a millisecond, so that they are carried out within it.
 const LAST_MICRO: u64 = 600;
@@ -35,6 +35,8 @@ const HASH: &str = "__redlock:node:0";
 /// A server and the model that must do the same.
 struct Twins {
     server: Connection,
+    /// How the server deletes without a script.
+    deletion: Option<Deletion>,
     model: Model,
     /// How many replies were compared.
     compared: u64,
@@ -54,8 +56,14 @@ impl Twins {
         for answer in exchange(&mut connection, &loading) {
             assert!(matches!(answer, Value::BulkString(_)), "{answer:?}");
         }
+        let mut probing = Pipeline::new();
+        for probe in Deletion::probes() {
+            probing.add_command(cmd(&probe));
+        }
+        let deletion = Deletion::known(exchange(&mut connection, &probing).into_iter());
         let mut twins = Self {
             server: connection,
+            deletion,
             model: Model::default(),
             compared: 0,
             expiries: BTreeMap::new(),
@@ -79,7 +87,9 @@ impl Twins {
     fn ask(&mut self, request: &Request) -> Option<Reply> {
         let key = key_of(request);
         self.wait_for_quiet(key);
-        let command = cmd(&script::command(request, HASH, false));
+        let by_command = self.deletion.and_then(|it| it.command(request));
+        let command = by_command.unwrap_or_else(|| script::command(request, HASH, false));
+        let command = cmd(&command);
         let (answer, expiry, at) = match key {
             Some(key) => self.carry_out_on_key(command, key),
             None => {
@@ -289,7 +299,7 @@ fn cmd(command: &[Word<'_>]) -> Cmd {
     let mut cmd = Cmd::new();
     for word in command {
         match *word {
-            Word::Text(text) => cmd.arg(text),
+            Word::Text(text) | Word::Key(text) => cmd.arg(text),
             Word::Number(number) => cmd.arg(number),
             Word::Owner(owner) => cmd.arg(&script::owner_value(owner)[..]),
             Word::Queue(key) => cmd.arg(format!("{}queue:{key}", script::RESERVED)),

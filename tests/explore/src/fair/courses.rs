@@ -8,6 +8,7 @@ impl Fair {
         Self {
             processes,
             is_patient: processes > 2,
+            expires: false,
             mutant,
             leader: Default::default(),
         }
@@ -16,13 +17,18 @@ impl Fair {
 
 /// All must be in order.
 pub(crate) fn courses() -> Vec<Trial> {
-    let whole = |name, processes| {
-        let model = Fair::new(processes, None);
+    let whole = |name, processes, expires| {
+        let model = Fair {
+            expires,
+            ..Fair::new(processes, None)
+        };
         Trial::new(name, Expected::Order, Extent::Whole, model)
     };
     vec![
-        whole("fair: two processes", 2),
-        whole("fair: three processes", 3),
+        whole("fair: two processes", 2, false),
+        whole("fair: three processes", 3, false),
+        whole("fair: two processes, places that expire", 2, true),
+        whole("fair: three processes, places that expire", 3, true),
     ]
 }
 
@@ -30,7 +36,11 @@ pub(crate) fn courses() -> Vec<Trial> {
 pub(crate) fn mutants() -> Vec<Trial> {
     let mutants = Mutant::ALL.into_iter().map(|mutant| {
         let name = format!("fair: {mutant:?}");
-        let model = Fair::new(3, Some(mutant));
+        let expires = matches!(mutant, Mutant::ExpiredComesAsNew | Mutant::PlaceForEver);
+        let model = Fair {
+            expires,
+            ..Fair::new(3, Some(mutant))
+        };
         Trial::new(name, Expected::Violation, Extent::Whole, model)
     });
     mutants.collect()

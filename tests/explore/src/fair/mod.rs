@@ -5,7 +5,10 @@
 //! takes its place again and releases what it has. What a process sends to one node arrives in order, and as
 //! late as it likes. What a request makes of key and queue is decided by the protocol's own `model::Model`.
 //!
-//! Not explored: places that expire, a leader that loses its memory, and a waiter that doubts the leader:
+//! Where places expire, they do so at any time, and processes are killed while they wait. A caller whose place
+//! has expired is passed by others, until it has told the leader again.
+//!
+//! Not explored: a leader that loses its memory, and a waiter that doubts the leader:
 //! then order is not promised.
 
 mod canonical;
@@ -30,6 +33,8 @@ pub(crate) struct Fair {
     pub(crate) processes: usize,
     /// They ask again once all that they have sent has arrived.
     pub(crate) is_patient: bool,
+    /// Places expire, and processes vanish.
+    pub(crate) expires: bool,
     /// What goes wrong on purpose.
     pub(crate) mutant: Option<Mutant>,
     leader: leader::Leader,
@@ -50,16 +55,22 @@ pub(crate) enum Mutant {
     AsksAll,
     /// The leader grants a free key to anybody.
     QueueIgnored,
+    /// A caller whose place has expired takes a new one, as if it had just come.
+    ExpiredComesAsNew,
+    /// The place of a process that is gone does not expire.
+    PlaceForEver,
 }
 
 impl Mutant {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 8] = [
         Self::PlaceNotTakenAgain,
         Self::ReleasedBeforePlace,
         Self::PlacedAsNew,
         Self::LeavesSilently,
         Self::AsksAll,
         Self::QueueIgnored,
+        Self::ExpiredComesAsNew,
+        Self::PlaceForEver,
     ];
 }
 
@@ -82,6 +93,8 @@ pub(crate) enum Move {
     Fail { process: u8 },
     End { process: u8 },
     GiveUp { process: u8 },
+    Expire { process: u8 },
+    Vanish { process: u8 },
 }
 
 type Take<'a> = &'a mut dyn FnMut(Step<Move, State>);

@@ -22,6 +22,7 @@ pub(super) struct Process {
     pub(super) came: u8,
     /// The leader has refused it the lock.
     pub(super) is_placed: bool,
+    pub(super) place: Place,
     /// Who has replied to its attempt, and granted it, a bit for each node.
     pub(super) replied: u8,
     pub(super) granted: u8,
@@ -36,6 +37,17 @@ pub(super) enum Phase {
     /// Between two attempts.
     Waits,
     Holds,
+}
+
+/// What has become of its place.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(super) enum Place {
+    #[default]
+    Kept,
+    /// It has not been heard for long, and is to take it again.
+    Expired,
+    /// It is one of a process that is gone.
+    Left,
 }
 
 impl Channel {
@@ -73,7 +85,7 @@ impl Fair {
         let this = &mut next.processes[process];
         match this.phase {
             // Of the caller before nothing is on its way: what follows it could not pass it.
-            Phase::Idle if channels.iter().all(Channel::is_empty) => {
+            Phase::Idle if channels.iter().all(Channel::is_empty) && this.place != Place::Left => {
                 this.came = state.last_came() + 1;
                 self.ask(&mut next, process);
                 take(self.checked(Move::Begin { process: place }, next));
@@ -91,6 +103,49 @@ impl Fair {
         }
         self.fail(state, process, take);
         self.give_up(state, process, take);
+        if self.expires {
+            self.expire(state, process, take);
+            self.vanish(state, process, take);
+        }
+    }
+
+    /// The leader forgets a place, of a process that is slow or gone.
+    fn expire(&self, state: &State, process: usize, take: Take<'_>) {
+        let this = state.processes[process];
+        let is_of_caller = matches!(this.phase, Phase::Asks | Phase::Waits);
+        let is_left = this.place == Place::Left && !self.has(Mutant::PlaceForEver);
+        if state.queue[process] == 0 || !(is_of_caller || is_left) {
+            return;
+        }
+        let mut next = *state;
+        next.queue[process] = 0;
+        next.processes[process].place = match is_of_caller {
+            true => Place::Expired,
+            false => Place::Kept,
+        };
+        let process = process as u8;
+        take(self.checked(Move::Expire { process }, next));
+    }
+
+    /// The process is killed while it waits. What it may have on the nodes expires.
+    fn vanish(&self, state: &State, process: usize, take: Take<'_>) {
+        let has_place = state.queue[process] != 0;
+        if state.processes[process].phase != Phase::Waits || !has_place {
+            return;
+        }
+        let is_sent = state.channels[process]
+            .iter()
+            .any(|channel| !channel.is_empty());
+        if is_sent {
+            return;
+        }
+        let mut next = *state;
+        next.processes[process] = Process {
+            place: Place::Left,
+            ..Process::default()
+        };
+        let process = process as u8;
+        take(self.checked(Move::Vanish { process }, next));
     }
 
     /// What follows something to the leader cannot pass it, and might as well be sent later.
@@ -104,11 +159,15 @@ impl Fair {
 
     /// An attempt begins.
     fn ask(&self, next: &mut State, process: usize) {
+        let last_came = next.last_came();
         let this = &mut next.processes[process];
         this.phase = Phase::Asks;
         (this.replied, this.granted) = (0, 0);
         let asked = if self.has(Mutant::AsksAll) { NODES } else { 1 };
-        let came = this.came;
+        let came = match this.place {
+            Place::Expired if self.has(Mutant::ExpiredComesAsNew) => last_came + 1,
+            _ => this.came,
+        };
         for channel in &mut next.channels[process][..asked] {
             channel.send(Message::Ask { came });
         }
@@ -176,6 +235,9 @@ impl Fair {
         let Some(message) = next.channels[process][node].take() else {
             return;
         };
+        if node == 0 && matches!(message, Message::Ask { .. } | Message::Place { .. }) {
+            next.processes[process].place = Place::Kept;
+        }
         let is_granted = self.carry_out(&mut next, process, node, message);
         let by = Move::Arrive {
             process: process as u8,
@@ -235,10 +297,10 @@ impl Fair {
                 continue;
             }
             match this.phase {
-                Phase::Idle | Phase::Holds if has_place => {
+                Phase::Idle | Phase::Holds if has_place && this.place != Place::Left => {
                     wrong = Some("a place is left of a caller that waits no more".to_owned());
                 }
-                Phase::Waits if !has_place => {
+                Phase::Waits if !has_place && this.place != Place::Expired => {
                     wrong = Some("a caller that waits has no place".to_owned());
                 }
                 _ => {}
@@ -251,6 +313,11 @@ impl Fair {
     }
 
     fn is_stuck(&self, state: &State) -> bool {
+        // It goes with the time.
+        let is_left = |process: &Process| process.place == Place::Left;
+        if state.processes.iter().any(is_left) && !self.has(Mutant::PlaceForEver) {
+            return false;
+        }
         let waits = |place: &usize| state.processes[*place].phase == Phase::Waits;
         let first = (0..PROCESSES).filter(waits);
         let first = first.min_by_key(|&place| state.processes[place].came);
@@ -304,10 +371,11 @@ impl State {
                 phase,
                 came,
                 is_placed,
+                place,
                 ..
             } = self.processes[**other];
             let waits = matches!(phase, Phase::Asks | Phase::Waits);
-            is_placed && waits && came < this.came
+            is_placed && place == Place::Kept && waits && came < this.came
         };
         let others: Vec<usize> = (0..PROCESSES).collect();
         let first = others.iter().find(is_first);

@@ -20,6 +20,8 @@ impl fmt::Display for Move {
             }
             Self::Fail { process } => write!(f, "the attempt of {} fails", name(process)),
             Self::End { process } => write!(f, "{} releases the lock", name(process)),
+            Self::Expire { process } => write!(f, "the place of {} expires", name(process)),
+            Self::Vanish { process } => write!(f, "{} is killed", name(process)),
             Self::GiveUp { process } => write!(f, "the caller of {} gives up", name(process)),
         }
     }

@@ -77,7 +77,7 @@ impl<const N: usize> State<N> {
                 node.marks.swap(0, 1);
             }
         }
-        self.nodes.sort_unstable_by_key(Node::packed);
+        self.nodes.sort_unstable();
     }
 
     fn swap_clients(&mut self) {

@@ -105,11 +105,11 @@ fn other_numbers() -> Vec<Trial> {
     ]
 }
 
-fn whole<M: Model + 'static>(name: &str, model: M) -> Trial {
+fn whole<M: Model + Send + 'static>(name: &str, model: M) -> Trial {
     Trial::new(name, Expected::Order, Extent::Whole, model)
 }
 
-fn walks<M: Model + 'static>(name: &str, model: M) -> Trial {
+fn walks<M: Model + Send + 'static>(name: &str, model: M) -> Trial {
     Trial::new(name, Expected::Order, Extent::WALKS, model)
 }
 

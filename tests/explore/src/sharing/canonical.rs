@@ -23,7 +23,7 @@ impl<const N: usize> State<N> {
         if clients_are_alike && self.clients[0] > self.clients[1] {
             self.swap_clients();
         }
-        self.nodes.sort_unstable_by_key(Node::packed);
+        self.nodes.sort_unstable();
     }
 
     fn swap_clients(&mut self) {

@@ -263,11 +263,11 @@ fn turns_of_two_kinds() -> Vec<Trial> {
     courses
 }
 
-fn whole<M: Model + 'static>(name: &str, model: M) -> Trial {
+fn whole<M: Model + Send + 'static>(name: &str, model: M) -> Trial {
     Trial::new(name, Expected::Order, Extent::Whole, model)
 }
 
-fn walks<M: Model + 'static>(name: &str, model: M) -> Trial {
+fn walks<M: Model + Send + 'static>(name: &str, model: M) -> Trial {
     Trial::new(name, Expected::Order, Extent::WALKS, model)
 }
 

@@ -317,20 +317,22 @@ impl Checker {
     }
 
     /// How many nodes have said that the key was still there after the end of a section, and how many
-    /// that it was not.
+    /// that it was not. Of several keys, the fewest and the most.
     pub(crate) fn end_in_truth(
         &mut self,
         client: usize,
         section: SectionId,
     ) -> Option<(usize, usize)> {
-        let ended = &mut self.clients[client].ended;
-        let place = ended.iter().position(|ended| ended.section == section)?;
-        let ended = ended.swap_remove(place);
-        // Some may have refused to make a key only after the end.
-        let denied = self.owners.get(&ended.owner.0).map_or(0, |one| one.denied);
         let all = (1_u16 << self.nodes) as u8 - 1;
         let count = |mask: u8| (mask & all).count_ones() as usize;
-        Some((count(ended.had_it), count(ended.did_not | denied)))
+        let ended = &mut self.clients[client].ended;
+        let of_section = ended.extract_if(.., |ended| ended.section == section);
+        let said = of_section.map(|ended| {
+            // Some may have refused to make a key only after the end.
+            let denied = self.owners.get(&ended.owner.0).map_or(0, |one| one.denied);
+            (count(ended.had_it), count(ended.did_not | denied))
+        });
+        said.reduce(|(had_it, did_not), other| (had_it.min(other.0), did_not.max(other.1)))
     }
 
     // ---- lines

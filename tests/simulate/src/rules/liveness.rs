@@ -1,10 +1,11 @@
 //! No caller waits for a lock that is free.
 
-use redlock_protocol::{NodeId, Ticket, majority};
+use redlock_protocol::{NodeId, Owner, Ticket, majority};
 
 use crate::{
     MILLI,
     checker::Rule,
+    node::Node,
     world::{Phase, World},
 };
 
@@ -16,6 +17,10 @@ const LONGEST_PAUSE: u64 = 2 * 66 * MILLI;
 /// cannot be asked to delete; or where counters that lie apart, which take three rounds, take several
 /// attempts because the rounds do not fit into the node timeout.
 const WITH_LEFTOVERS: u64 = 2 * LONGEST_PAUSE;
+
+/// What comes to that for a caller of several keys: the longest pause after two in a row were taken, and
+/// another one if the first attempt after it meets others.
+const LONGEST_PAUSE_OF_ALL: u64 = 2 * 1_024 * MILLI;
 
 /// What happens to a key while all is calm. True times.
 #[derive(Clone, Copy, Debug, Default)]
@@ -77,13 +82,7 @@ impl World {
             // It shares it with them; or one that asks for several keys has had it, and given it back.
             return;
         }
-        // A node may grant one key that cannot vote on all. Nobody who knows that could have had the lock
-        // while other nodes kept what others had left there.
-        let is_open = |&node: &usize| {
-            let left = self.nodes[node].parts(key, self.now);
-            self.can_vote(node) && left.iter().all(|left| left.owner == owner)
-        };
-        if (0..self.nodes.len()).filter(is_open).count() < majority(self.nodes.len()) {
+        if !self.is_open((key, owner)) {
             return;
         }
         let Traffic {
@@ -97,8 +96,41 @@ impl World {
             None if self.plan.fleet.permits.is_some() => asked,
             None => waiting_since,
         };
+        let expired =
+            (0..self.nodes.len()).filter_map(|node| self.nodes[node].expired(key, self.now));
+        let vanished = expired.fold(vanished, u64::max);
         let since = waiting_since.max(idle_since).max(vanished);
-        self.check_gap(key, since, "nobody held it");
+        self.check_gap(key, since, "nobody held it", self.patience());
+    }
+
+    /// A caller has got several keys. How often others have had one of them and given it back does not
+    /// matter: for so long nobody held any.
+    pub(crate) fn on_holder_of_all(&mut self, client: usize, task: usize) {
+        let one = &self.clients[client].tasks[task];
+        let (first, mut since) = (one.key, one.asked);
+        let held: Vec<_> = one.keys().collect();
+        for &(key, _) in &held {
+            let Traffic {
+                idle_since,
+                vanished,
+                ..
+            } = self.traffic[key];
+            since = since.max(idle_since).max(vanished);
+        }
+        if held.into_iter().all(|held| self.is_open(held)) {
+            let longest = self.patience() + LONGEST_PAUSE_OF_ALL;
+            self.check_gap(first, since, "nobody held any of its keys", longest);
+        }
+    }
+
+    /// A node may grant one key that cannot vote on all. Nobody who knows that could have had the lock
+    /// while other nodes kept what others had left there.
+    fn is_open(&self, (key, owner): (usize, Option<Owner>)) -> bool {
+        let is_open = |&node: &usize| {
+            let left = self.nodes[node].parts(key, self.now);
+            self.can_vote(node) && left.iter().all(|left| left.owner == owner)
+        };
+        (0..self.nodes.len()).filter(is_open).count() >= majority(self.nodes.len())
     }
 
     /// Nodes have made or deleted keys.
@@ -119,20 +151,20 @@ impl World {
             let since = since.max(asked).max(idle_since);
             // Else a client of another library has come back to a lock that nobody wanted.
             if self.checker.is_waited_for(self.line_of(key)) {
-                self.check_gap(key, since, "nodes had no key");
+                self.check_gap(key, since, "nodes had no key", self.patience());
             }
         }
     }
 
-    fn check_gap(&mut self, key: usize, since: u64, what: &str) {
+    fn check_gap(&mut self, key: usize, since: u64, what: &str, longest: u64) {
         if self.phase != Phase::Calm || self.plan.half_open_at_last || !self.is_served() {
             return;
         }
         let since = since.max(self.served_since).max(self.clocks_run());
         let gap = self.now.saturating_sub(since);
-        let longest = &mut self.traffic[key].longest;
-        *longest = gap.max(*longest);
-        if gap > self.patience() {
+        let most = &mut self.traffic[key].longest;
+        *most = gap.max(*most);
+        if gap > longest {
             let what = format!(
                 "key {key} was waited for, and {what} for {} ms",
                 gap as f64 / 1e6
@@ -164,5 +196,16 @@ impl World {
             let what = format!("of {asked} callers that asked at once {winners} got the lock");
             self.violation(Rule::Liveness, what);
         }
+    }
+}
+
+impl Node {
+    /// When the last part of a key expired, if some has of which the node has told nobody.
+    fn expired(&self, index: usize, at: u64) -> Option<u64> {
+        let now = self.moment(at).now;
+        let parts = self.parts(index, at).into_iter();
+        let expired = parts.filter_map(|part| part.expires.filter(|&expires| expires <= now));
+        let since = |expires| at.saturating_sub(now.since(expires).as_nanos() as u64);
+        expired.map(since).max()
     }
 }

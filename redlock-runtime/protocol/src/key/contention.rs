@@ -1,0 +1,100 @@
+//! What a key knows of others that want it. Most keys nobody else ever asks for, and a process may
+//! hold a hundred thousand, so this is in a box that is made when a lock cannot be had at once.
+
+use super::{Key, fairness::TurnOrder, round::Round};
+use crate::{
+    action::Refusal,
+    message::{NodeId, Owner},
+    time::Instant,
+};
+
+/// A node that has the key of another owner.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refused {
+    pub(super) node: NodeId,
+    owner: Option<Owner>,
+    /// It was so when it was asked first.
+    since: Instant,
+}
+
+#[derive(Debug)]
+pub(super) struct Contention {
+    pub(super) order: TurnOrder,
+    /// The lock is left to other processes until then.
+    pub(super) stand_back_until: Option<Instant>,
+    /// The owner that held the lock when all nodes were asked last.
+    pub(super) holder: Option<Option<Owner>>,
+    /// The nodes that refused when all were asked last. Not those of attempts that end a split.
+    pub(super) refused: Vec<Refused>,
+    /// Why the last attempt failed: what a waiter is told that gives up.
+    pub(super) last_refusal: Refusal,
+}
+
+impl Default for Contention {
+    fn default() -> Self {
+        Self {
+            order: TurnOrder::default(),
+            stand_back_until: None,
+            holder: None,
+            refused: Vec::new(),
+            last_refusal: Refusal::CONTENDED,
+        }
+    }
+}
+
+impl Contention {
+    pub(super) fn on_own_turn(&mut self) {
+        self.last_refusal = Refusal::CONTENDED;
+        self.order.on_own_turn();
+    }
+
+    /// Nodes other than the leader have been asked as well, and the lock was not to be had.
+    pub(super) fn on_refusal(
+        &mut self,
+        round: &Round,
+        is_held: bool,
+        is_split: bool,
+        now: Instant,
+    ) {
+        // All readers go by one name: those that are met next may be others, or what some have left.
+        let is_one = |holder: &Option<Owner>| *holder != Some(Owner::READERS);
+        self.holder = round.holder().filter(|_| is_held).filter(is_one);
+        if is_split {
+            self.refused
+                .retain(|one| round.is_held_by(one.node, one.owner) != Some(false));
+            return;
+        }
+        let before = std::mem::take(&mut self.refused);
+        let refused = round.holders.iter().map(|&(node, owner)| {
+            let is_same = |one: &&Refused| one.node == node && one.owner == owner;
+            let known = before.iter().find(is_same).copied();
+            let since = now;
+            known.unwrap_or(Refused { node, owner, since })
+        });
+        self.refused = refused.collect();
+    }
+
+    /// Whether a node has had the key of one owner since then. If that is longer than an attempt waits for
+    /// silent nodes, it is that of none of those who have just asked at once: all of them would be refused
+    /// there, and their split go on.
+    pub(super) fn has_leftover(&self, node: NodeId, since: Instant) -> bool {
+        let mut refused = self.refused.iter();
+        refused.any(|one| one.node == node && one.since < since)
+    }
+}
+
+impl Key {
+    pub(super) fn contention(&mut self) -> &mut Contention {
+        self.contention.get_or_insert_default()
+    }
+
+    pub(super) fn stand_back_until(&self) -> Option<Instant> {
+        self.contention.as_ref()?.stand_back_until
+    }
+
+    pub(super) fn last_refusal(&self) -> &Refusal {
+        static NONE: Refusal = Refusal::CONTENDED;
+        let contention = self.contention.as_ref();
+        contention.map_or(&NONE, |contention| &contention.last_refusal)
+    }
+}

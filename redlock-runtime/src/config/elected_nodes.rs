@@ -1,0 +1,370 @@
+//! Nodes of which other servers say where they are: `redis+sentinel://s1:26379,s2:26379,s3:26379/mymaster`
+//! and `redis+cluster://c1:6379,c2:6379,c3:6379`.
+
+use std::sync::Arc;
+
+use redis::ConnectionAddr;
+use url::Url;
+
+use super::server_url::{check_host, check_rest, endpoint};
+#[cfg(feature = "tls")]
+use super::tls_nodes::TLS_PARAMETERS;
+use crate::node::{Credentials, Electors, Endpoint, address_text, slot_of};
+
+/// A node that sentinels name as it should be.
+const SENTINELS: &str = "write it as `redis+sentinel://s1:26379,s2:26379,s3:26379/mymaster`";
+
+/// A cluster as it should be.
+const CLUSTER: &str = "write it as `redis+cluster://c1:6379,c2:6379,c3:6379`";
+
+/// The port of a sentinel.
+const SENTINEL_PORT: u16 = 26379;
+
+/// That of a server.
+const PORT: u16 = 6379;
+
+/// The longest hash tag. It is sent with each key.
+const LONGEST_TAG: usize = 64;
+
+/// The hash tag of a node that is a cluster, if its URL has none.
+const TAG: &str = "redlock";
+
+/// The URLs of a text, with commas between them. The addresses in one have commas between them as well.
+pub(crate) fn split(list: &str) -> Vec<String> {
+    let mut urls: Vec<String> = Vec::new();
+    for part in list
+        .split(',')
+        .map(str::trim)
+        .filter(|part| !part.is_empty())
+    {
+        match urls.last_mut() {
+            Some(last) if kind(last).is_some() && !part.contains("://") => {
+                last.push(',');
+                last.push_str(part);
+            }
+            _ => urls.push(part.to_owned()),
+        }
+    }
+    urls
+}
+
+/// Who names the server, and whether they and it are spoken to over TLS.
+#[derive(Clone, Copy)]
+enum Kind {
+    Sentinels { has_tls: bool },
+    Cluster { has_tls: bool },
+}
+
+fn kind(text: &str) -> Option<Kind> {
+    let (scheme, _) = text.trim().split_once("://")?;
+    let (server, kind) = scheme.split_once('+')?;
+    let has_tls = match server {
+        "redis" | "valkey" => false,
+        "rediss" | "valkeys" => true,
+        _ => return None,
+    };
+    match kind {
+        "sentinel" => Some(Kind::Sentinels { has_tls }),
+        "cluster" => Some(Kind::Cluster { has_tls }),
+        _ => None,
+    }
+}
+
+/// Such a node.
+pub(super) struct Elected {
+    /// What it is called.
+    pub(super) address: String,
+    pub(super) endpoint: Endpoint,
+    /// What the URL says of TLS, if it is used.
+    pub(super) tls: Option<Url>,
+    /// Whom it names.
+    #[cfg_attr(not(feature = "tls"), expect(dead_code))]
+    pub(super) hosts: Vec<String>,
+}
+
+/// Reads such a URL. `None` if it is none.
+pub(super) fn parse(text: &str) -> Option<Result<Elected, String>> {
+    let scheme = text.trim().split_once("://").map(|(scheme, _)| scheme);
+    match (scheme?, kind(text)) {
+        ("redis-sentinel" | "sentinel", _) => Some(Err(SENTINELS.to_owned())),
+        ("redis-cluster" | "cluster", _) => Some(Err(CLUSTER.to_owned())),
+        (_, kind) => kind.map(|kind| kind.read(text)),
+    }
+}
+
+impl Kind {
+    fn read(self, text: &str) -> Result<Elected, String> {
+        let (_, rest) = text.trim().split_once("://").unwrap_or_default();
+        // A password has none of these, but as `%2F` and so on.
+        let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
+        let (authority, rest) = rest.split_at(end);
+        let (login, hosts) = match authority.rsplit_once('@') {
+            Some((login, hosts)) => (format!("{login}@"), hosts),
+            None => (String::new(), authority),
+        };
+        let seeds = self.seeds(hosts)?;
+        // Everything but where the server is, as for a server.
+        let scheme = if self.has_tls() { "rediss" } else { "redis" };
+        let url = Url::parse(&format!("{scheme}://{login}master{rest}"))
+            .map_err(|error| format!("not a URL ({error}); {}", self.form()))?;
+        let host = |seed: &ConnectionAddr| match seed {
+            ConnectionAddr::Tcp(host, _) => host.clone(),
+            _ => String::new(),
+        };
+        let hosts = seeds.iter().map(host).collect();
+        let addresses: Vec<String> = seeds.iter().map(address_text).collect();
+        let (name, endpoint) = match self {
+            Self::Sentinels { .. } => self.master(&url, seeds)?,
+            Self::Cluster { .. } => self.owner(&url, seeds)?,
+        };
+        Ok(Elected {
+            address: format!("{}/{name}", addresses.join(",")),
+            endpoint,
+            tls: self.has_tls().then_some(url),
+            hosts,
+        })
+    }
+
+    /// The addresses that are named.
+    fn seeds(self, hosts: &str) -> Result<Vec<ConnectionAddr>, String> {
+        let mut seeds = Vec::new();
+        for host in hosts.split(',').map(str::trim) {
+            let seed = self.seed(&format!("redis://{host}"))?;
+            if seeds.contains(&seed) {
+                return Err(format!(
+                    "{} is named twice; {}",
+                    self.elector(),
+                    self.form()
+                ));
+            }
+            seeds.push(seed);
+        }
+        Ok(seeds)
+    }
+
+    fn seed(self, text: &str) -> Result<ConnectionAddr, String> {
+        let mut url = Url::parse(text).map_err(|error| {
+            let (elector, form) = (self.elector(), self.form());
+            format!("not the address of {elector} ({error}); {form}")
+        })?;
+        check_host(&url)?;
+        if url.port().is_none() {
+            let _ = url.set_port(Some(match self {
+                Self::Sentinels { .. } => SENTINEL_PORT,
+                Self::Cluster { .. } => PORT,
+            }));
+        }
+        Ok(endpoint(&url)?.address)
+    }
+
+    /// What sentinels call the master, and how to get there.
+    fn master(self, url: &Url, seeds: Vec<ConnectionAddr>) -> Result<(String, Endpoint), String> {
+        let mut segments = url.path().trim_matches('/').splitn(2, '/');
+        let name = segments.next().filter(|name| !name.is_empty());
+        let name = name.ok_or_else(|| format!("the URL names no master; {SENTINELS}"))?;
+        if !name.chars().all(is_of_name) {
+            return Err(format!(
+                "the name of a master has letters, digits, `.`, `-` and `_` only; {SENTINELS}"
+            ));
+        }
+        let mut master = url.clone();
+        master.set_path(segments.next().unwrap_or_default());
+        let endpoint = self.endpoint(&master)?;
+        let login = login_of_sentinels(url)?;
+        let electors = Electors::sentinels(seeds, name.to_owned(), login);
+        let endpoint = Endpoint {
+            electors: Some(Arc::new(electors)),
+            ..endpoint
+        };
+        Ok((name.to_owned(), endpoint))
+    }
+
+    /// The hash tag of a cluster, and how to get to the owner of its slot.
+    fn owner(self, url: &Url, seeds: Vec<ConnectionAddr>) -> Result<(String, Endpoint), String> {
+        if !matches!(url.path(), "" | "/") {
+            return Err(format!(
+                "a cluster has one database, without a number; {CLUSTER}"
+            ));
+        }
+        let tag = parameter(url, "tag").unwrap_or_else(|| TAG.to_owned());
+        if !(1..=LONGEST_TAG).contains(&tag.len()) || !tag.chars().all(is_of_name) {
+            return Err(format!(
+                "a hash tag has one to {LONGEST_TAG} letters, digits, `.`, `-` and `_`, as in \
+                 `redis+cluster://c1:6379,c2:6379,c3:6379?tag=locks`"
+            ));
+        }
+        let endpoint = Endpoint {
+            electors: Some(Arc::new(Electors::cluster(seeds, slot_of(&tag)))),
+            tag: format!("{{{tag}}}").into(),
+            ..self.endpoint(url)?
+        };
+        Ok((format!("{{{tag}}}"), endpoint))
+    }
+
+    /// What is said of the server itself.
+    fn endpoint(self, url: &Url) -> Result<Endpoint, String> {
+        check_host(url)?;
+        let known = ["protocol"].iter().chain(match self {
+            Self::Sentinels { .. } => &["sentinel-user", "sentinel-pass"][..],
+            Self::Cluster { .. } => &["tag"],
+        });
+        #[cfg(feature = "tls")]
+        let known = known.chain(TLS_PARAMETERS.iter().filter(|_| self.has_tls()));
+        let known: Vec<&str> = known.copied().collect();
+        check_rest(url, &known)?;
+        let mut plain = url.clone();
+        let _ = plain.set_scheme("redis");
+        plain.set_fragment(None);
+        let protocol = parameter(url, "protocol").map(|protocol| format!("protocol={protocol}"));
+        plain.set_query(protocol.as_deref());
+        endpoint(&plain)
+    }
+
+    const fn has_tls(self) -> bool {
+        let (Self::Sentinels { has_tls } | Self::Cluster { has_tls }) = self;
+        has_tls
+    }
+
+    const fn elector(self) -> &'static str {
+        match self {
+            Self::Sentinels { .. } => "a sentinel",
+            Self::Cluster { .. } => "a server",
+        }
+    }
+
+    const fn form(self) -> &'static str {
+        match self {
+            Self::Sentinels { .. } => SENTINELS,
+            Self::Cluster { .. } => CLUSTER,
+        }
+    }
+}
+
+const fn is_of_name(character: char) -> bool {
+    character.is_ascii_alphanumeric() || matches!(character, '.' | '-' | '_')
+}
+
+fn parameter(url: &Url, name: &str) -> Option<String> {
+    let mut pairs = url.query_pairs();
+    let found = pairs.find(|(known, _)| known == name);
+    found.map(|(_, value)| value.into_owned())
+}
+
+/// Named for the settings of a Sentinel by which it signs in with others.
+fn login_of_sentinels(url: &Url) -> Result<Option<Credentials>, String> {
+    let [user, password] = ["sentinel-user", "sentinel-pass"].map(|name| parameter(url, name));
+    match (user, password) {
+        (None, None) => Ok(None),
+        (None, Some(password)) => Ok(Some(Credentials::password_only(password))),
+        (Some(user), Some(password)) => Ok(Some(Credentials::new(user, password))),
+        (Some(_), None) => Err("`sentinel-user` has no `sentinel-pass`".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Access, ConfigProblem, parse_nodes};
+
+    #[test]
+    fn a_list_of_urls_is_split_between_them() {
+        for (list, urls) in [
+            ("redis://a, redis://b,", vec!["redis://a", "redis://b"]),
+            (
+                "redis+sentinel://a,b:1, c/m,redis://d,valkey+sentinel://e,f/m/1",
+                vec![
+                    "redis+sentinel://a,b:1,c/m",
+                    "redis://d",
+                    "valkey+sentinel://e,f/m/1",
+                ],
+            ),
+            (
+                "rediss+cluster://a,b?tag=x,redis+cluster://c",
+                vec!["rediss+cluster://a,b?tag=x", "redis+cluster://c"],
+            ),
+            ("redis://a,b", vec!["redis://a", "b"]),
+        ] {
+            assert_eq!(split(list), urls);
+        }
+    }
+
+    fn read(url: &str) -> Elected {
+        parse(url).unwrap().unwrap()
+    }
+
+    #[test]
+    fn the_servers_of_a_cluster_its_tag_and_the_login_are_read() {
+        let Elected {
+            address, endpoint, ..
+        } = read("redis+cluster://u:p%2Cw@c1,[::1]:7000/?protocol=2&tag=my.locks");
+        assert_eq!(address, "c1:6379,[::1]:7000/{my.locks}");
+        assert_eq!(&*endpoint.tag, "{my.locks}");
+        let text = format!("{endpoint:?}");
+        assert!(text.contains("has_resp3: false"), "{text}");
+        assert!(text.contains("\"u\"") && !text.contains("p,w"), "{text}");
+        for url in ["valkey+cluster://c1", "redis+cluster://c1/"] {
+            assert_eq!(&*read(url).endpoint.tag, "{redlock}");
+        }
+    }
+
+    #[test]
+    fn sentinels_master_database_and_logins_are_read() {
+        let node = read(
+            "redis+sentinel://u:p%2Cw@s1,[::1]:7/my-master/3?protocol=2&sentinel-user=x&sentinel-pass=y",
+        );
+        let Elected {
+            address, endpoint, ..
+        } = node;
+        assert_eq!(address, "s1:26379,[::1]:7/my-master");
+        let text = format!("{endpoint:?}");
+        assert!(text.contains("database: 3"), "{text}");
+        assert!(text.contains("has_resp3: false"), "{text}");
+        assert!(
+            text.contains("my-master") && text.contains("\"x\""),
+            "{text}"
+        );
+        assert!(!text.contains("p,w") && !text.contains("\"y\""), "{text}");
+    }
+
+    #[test]
+    fn a_url_with_a_mistake_is_refused_in_words_that_help() {
+        for (url, words) in [
+            ("redis+sentinel://s1,s2", "the URL names no master"),
+            ("redis+sentinel://s1,s2/", "the URL names no master"),
+            ("redis+sentinel:///m", "names no host"),
+            ("redis+sentinel://s1,/m", "names no host"),
+            (
+                "redis+sentinel://s1,s1:26379/m",
+                "a sentinel is named twice",
+            ),
+            ("redis+sentinel://s1:x/m", "not the address of a sentinel"),
+            ("redis+sentinel://s1/m/x", "the database must be a number"),
+            (
+                "redis+sentinel://s1/a b",
+                "the name of a master has letters",
+            ),
+            ("redis+sentinel://s1/m?db=1", "unknown parameter"),
+            ("redis+sentinel://s1/m#x", "nothing may follow a `#`"),
+            (
+                "redis+sentinel://s1/m?sentinel-user=a",
+                "no `sentinel-pass`",
+            ),
+            ("redis-sentinel://s1/m", SENTINELS),
+            ("sentinel://s1/m", SENTINELS),
+            ("redis+sentinel://s1/m?cacert=a", "unknown parameter"),
+            ("redis+cluster://c1,c2/1", "without a number"),
+            ("redis+cluster://c1,c1:6379", "a server is named twice"),
+            ("redis+cluster://c1?tag=", "a hash tag has"),
+            ("redis+cluster://c1?tag=a}b", "a hash tag has"),
+            ("redis+cluster://", "names no host"),
+            ("redis+cluster://c1#x", "nothing may follow a `#`"),
+            ("redis-cluster://c1", CLUSTER),
+        ] {
+            let (_, problems) = parse_nodes(&[url.to_owned()], false, &Access::default());
+            let [ConfigProblem::BadNode { index: 0, reason }] = &problems[..] else {
+                panic!("{url}: {problems:?}");
+            };
+            assert!(reason.contains(words), "{url}: {reason}");
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! Where user and password come from.
+
+use std::{error::Error, fmt, sync::Arc};
+
+use futures_util::future::BoxFuture;
+use redis::ConnectionAddr;
+use tokio::task::JoinHandle;
+
+use super::{address::address_text, reason::reason};
+
+/// Where user and password come from.
+#[derive(Clone, Debug)]
+pub(crate) enum Login {
+    Fixed(Option<Credentials>),
+    Provided(Provider),
+}
+
+/// User and password for a server. `Debug` does not write the password.
+///
+/// ```
+/// use redlock_runtime::Credentials;
+///
+/// let credentials = Credentials::new("locker", "secret");
+/// assert!(!format!("{credentials:?}").contains("secret"));
+/// ```
+#[derive(Clone, PartialEq, Eq)]
+pub struct Credentials {
+    user: Option<Arc<str>>,
+    password: Arc<str>,
+}
+
+/// Asks the application for user and password, with the address of the node.
+#[derive(Clone)]
+pub(crate) struct Provider(Arc<Provide>);
+
+type Provide = dyn Fn(Arc<str>) -> BoxFuture<'static, Result<Credentials, Box<dyn Error + Send + Sync>>>
+    + Send
+    + Sync;
+
+impl Credentials {
+    /// A user of the server's access control list, and the user's password or token.
+    #[must_use]
+    pub fn new(user: impl Into<Arc<str>>, password: impl Into<Arc<str>>) -> Self {
+        Self {
+            user: Some(user.into()),
+            password: password.into(),
+        }
+    }
+
+    /// The password of the user `default`, which is what `requirepass` sets.
+    #[must_use]
+    pub fn password_only(password: impl Into<Arc<str>>) -> Self {
+        Self {
+            user: None,
+            password: password.into(),
+        }
+    }
+
+    pub(super) fn user(&self) -> Option<&str> {
+        self.user.as_deref()
+    }
+
+    pub(super) fn password(&self) -> &str {
+        &self.password
+    }
+}
+
+impl fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Credentials")
+            .field("user", &self.user)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Provider {
+    pub(crate) fn new<F, R, E>(provide: F) -> Self
+    where
+        F: Fn(Arc<str>) -> R + Send + Sync + 'static,
+        R: Future<Output = Result<Credentials, E>> + Send + 'static,
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        Self(Arc::new(move |address| {
+            let provided = provide(address);
+            Box::pin(async move { provided.await.map_err(Into::into) })
+        }))
+    }
+
+    /// In a task of its own: what the application does there, at its end, too, is done while nobody waits
+    /// for the node set, and a panic of it is no panic of the engine.
+    async fn provide(&self, address: Arc<str>) -> Result<Credentials, Arc<str>> {
+        let provide = Arc::clone(&self.0);
+        let mut task = AbortOnDrop(tokio::spawn(async move { provide(address).await }));
+        match (&mut task.0).await {
+            Ok(Ok(credentials)) => Ok(credentials),
+            Ok(Err(error)) => Err(reason(&format_args!("no credentials: {error}"))),
+            Err(error) if error.is_panic() => {
+                Err("no credentials: their provider has panicked".into())
+            }
+            Err(_) => Err("no credentials: the runtime has ended".into()),
+        }
+    }
+}
+
+pub(super) struct AbortOnDrop<T>(pub(super) JoinHandle<T>);
+
+impl<T> Drop for AbortOnDrop<T> {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl fmt::Debug for Provider {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Provider")
+    }
+}
+
+impl Login {
+    pub(super) async fn credentials(
+        &self,
+        address: &ConnectionAddr,
+    ) -> Result<Option<Credentials>, Arc<str>> {
+        match self {
+            Self::Fixed(credentials) => Ok(credentials.clone()),
+            Self::Provided(provider) => {
+                let address = address_text(address).into();
+                provider.provide(address).await.map(Some)
+            }
+        }
+    }
+}

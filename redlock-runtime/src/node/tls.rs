@@ -1,0 +1,68 @@
+//! What a TLS connection to a server begins with.
+
+use std::{fmt, io, sync::Arc};
+
+use rustls::{ClientConfig, pki_types::ServerName};
+use tokio::{net::TcpStream, task::spawn_blocking};
+use tokio_rustls::{TlsConnector, client::TlsStream};
+
+/// How TLS is spoken with a server.
+#[derive(Clone)]
+pub(crate) struct TlsClient {
+    pub(crate) config: Arc<dyn TlsConfig>,
+    /// What the certificate must be for, and what the server is told to whom the client wants to speak, in
+    /// place of the host.
+    pub(crate) name: Option<ServerName<'static>>,
+    /// Any certificate is accepted.
+    pub(crate) is_insecure: bool,
+}
+
+/// Certificates and keys, which may be renewed while the process runs.
+pub(crate) trait TlsConfig: Send + Sync {
+    /// As they are now. May read files.
+    fn current(&self) -> Result<Arc<ClientConfig>, Arc<str>>;
+}
+
+impl TlsClient {
+    pub(super) async fn connect(
+        &self,
+        host: &str,
+        socket: TcpStream,
+    ) -> io::Result<TlsStream<TcpStream>> {
+        let config = Arc::clone(&self.config);
+        // Nothing is read from disk on the engine's thread.
+        let config = spawn_blocking(move || config.current()).await;
+        let config = config.map_err(|_| io::Error::other("the runtime has ended"))?;
+        let config = config.map_err(|reason| io::Error::other(reason.to_string()))?;
+        let name = match &self.name {
+            Some(name) => name.clone(),
+            None => server_name(host).ok_or_else(|| io::Error::other(NO_NAME))?,
+        };
+        let stream = TlsConnector::from(config).connect(name, socket).await;
+        stream.map_err(|error| in_handshake(&error))
+    }
+}
+
+const NO_NAME: &str = "no certificate can be for the server's name";
+
+/// What a certificate can be for.
+pub(crate) fn server_name(host: &str) -> Option<ServerName<'static>> {
+    ServerName::try_from(host.to_owned()).ok()
+}
+
+/// A server without TLS often closes the connection, which by itself tells nothing of TLS.
+fn in_handshake(error: &io::Error) -> io::Error {
+    match error.kind() {
+        // By rustls, which says what is wrong.
+        io::ErrorKind::InvalidData => io::Error::other(error.to_string()),
+        kind => io::Error::new(kind, format!("TLS handshake: {error}")),
+    }
+}
+
+impl fmt::Debug for TlsClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsClient")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
