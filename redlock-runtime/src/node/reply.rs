@@ -183,6 +183,14 @@ fn extension(answer: &Value, wants_block: bool) -> Option<Reply> {
     let values = match answer {
         Value::Int(-1) => return Some(Reply::NotAdmitted),
         Value::Int(0) => return Some(Reply::NotOwner),
+        // What extend_many.lua says of most locks.
+        Value::Int(remaining @ 1..) if !wants_block => {
+            return Some(Reply::Extended {
+                remaining: time_left(remaining - 2),
+                first: None,
+                has_remote_waiter: false,
+            });
+        }
         Value::Array(values) => values,
         _ => return None,
     };

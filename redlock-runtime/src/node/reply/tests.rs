@@ -204,6 +204,13 @@ fn votes_are_read() {
     };
     let five = Some(Duration::from_millis(5));
     assert_eq!(parse(&extend(None), ints([0, 1, 5])), extended(five, None));
+    let alone = Reply::Extended {
+        remaining: five,
+        first: None,
+        has_remote_waiter: false,
+    };
+    assert_eq!(parse(&extend(None), Value::Int(7)), alone);
+    assert_garbled(&extend(Some(BLOCK)), Value::Int(7));
     assert_eq!(
         parse(&extend(Some(BLOCK)), ints([9, 1, -1])),
         extended(None, Some(Token(9)))
