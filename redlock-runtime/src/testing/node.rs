@@ -98,7 +98,7 @@ impl TestNode {
     }
 
     /// True if it has a key of this name, whoever set it. The name is without the key prefix of the
-    /// node set.
+    /// node set. A lock is on a majority of the nodes, and on all once it has been held for a while.
     #[must_use]
     pub fn has_key(&self, key: &str) -> bool {
         let shared = &self.redlock.shared;

@@ -47,7 +47,7 @@ async fn a_lock_is_kept_when_its_node_set_is_no_more() {
     tick(&one).await.unwrap();
     one.shutdown(NEVER).await.unwrap();
     drop(one);
-    assert_eq!(cluster.held_on(KEY), 3);
+    assert!(cluster.held_on(KEY) >= 2);
     let _next = two.lock(KEY).wait(NEVER).acquire().await.unwrap();
     assert!(start.elapsed() >= PERIOD);
 }

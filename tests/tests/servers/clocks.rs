@@ -29,6 +29,10 @@ async fn a_minority_that_is_set_far_forward_lets_nobody_else_in() {
         let cluster = clocked(5);
         let (holder, rival) = (connect(&cluster).await, connect(&cluster).await);
         let guard = acquire_on_all(&holder, &cluster, KEY).await;
+        // So that the holder knows of all nodes.
+        for _ in 0..2 {
+            guard.extend().await.unwrap();
+        }
 
         for node in cluster.iter().take(stepped) {
             node.clock().step(FAR);

@@ -1,10 +1,10 @@
 //! One attempt of the front waiter to get the lock.
 //!
-//! The first attempt asks all nodes at once: the fastest majority decides. While the nodes are busy
-//! it asks only as many as a majority needs, and the others as soon as one of those fails or is
-//! late. After a refusal an attempt is *leader-first*: one node, the same for all processes, and the
-//! others once it has granted. So at most one of many processes that hear at once that the lock is
-//! free disturbs the others.
+//! The first attempt asks only as many nodes as a majority needs, and the others as soon as one of those
+//! fails or is late, or they do not agree. Which they are is the same for all processes, and different for
+//! each key; a lock that is held for a while is put on the others, too. After a refusal an attempt is
+//! *leader-first*: one node, the same for all processes, and the others once it has granted. So at most one
+//! of many processes that hear at once that the lock is free disturbs the others.
 //!
 //! A refusal is not always contention. If several processes ask at the same instant, each may get
 //! less than a majority. No owner holds the lock then, and the attempt is repeated leader-first, also
@@ -14,14 +14,15 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     Claim, Cx, Front, Key, Waiter,
+    failure::Failure,
     question::{Fanout, Kind, Question},
     report::Reports,
-    round::{Failure, Progress, Round},
+    round::{Progress, Round},
     turn::{BLOCK, Held, SMALL_BLOCK, TURN},
     waiting::Split,
 };
 use crate::{
-    action::{Answer, Cause, Refusal, Verdict},
+    action::{Answer, Cause, Refusal},
     message::{BlockRequest, NodeId, Owner},
     rules::{
         quorum,
@@ -44,7 +45,7 @@ impl Attempt {
     /// The lock is as good as won. A node that has not granted it, as others have, may have a place for
     /// the waiter all the same.
     fn give_up_place(&mut self, cx: &mut Cx<'_>) {
-        if self.round.question.in_order.is_some() && !is_granted_by_leader(&self.round) {
+        if self.round.question.in_order.is_some() && !self.round.is_granted_by_leader() {
             self.waiter.standing.leave(cx);
         }
     }
@@ -75,18 +76,14 @@ impl Key {
         let random = cx.random();
         let owner = Owner(process << 64 | u128::from(random as u64));
         let mut claim = Claim::new(owner, waiter.params.mode, cx.nodes.count());
-        let mut round = self.open_attempt(&waiter, cx);
+        // A split ends because all who met ask the same node first, and one node knows who is first.
+        let is_fair = waiter.params.is_fair && !waiter.asks_all;
+        let is_leader_first = is_leader_first || is_fair || waiter.split.is_some();
+        let mut round = self.open_attempt(&waiter, is_leader_first, cx);
         if cx.nodes.has_majority(cx.now()) {
-            // A split ends because all who met ask the same node first, and one node knows who is first.
-            let is_fair = waiter.params.is_fair && !waiter.asks_all;
-            let is_leader_first = is_leader_first || is_fair || waiter.split.is_some();
-            let nodes = cx.nodes.count();
-            let many = if is_leader_first {
-                1
-            } else if cx.nodes.are_busy(cx.out.settings.busy_from) {
-                quorum::majority(nodes)
-            } else {
-                nodes
+            let many = match is_leader_first {
+                true => 1,
+                false => quorum::majority(cx.nodes.count()),
             };
             round.ask(many, &mut claim, cx);
         }
@@ -103,7 +100,7 @@ impl Key {
     }
 
     /// The round of an attempt. No node has been asked.
-    fn open_attempt(&self, waiter: &Waiter, cx: &mut Cx<'_>) -> Round {
+    fn open_attempt(&self, waiter: &Waiter, is_leader_first: bool, cx: &mut Cx<'_>) -> Round {
         let now = cx.now();
         let timeout = waiter.params.round_timeout();
         let own_end = if waiter.params.wait.is_zero() && now < waiter.wait_until {
@@ -132,9 +129,15 @@ impl Key {
             is_repeated: self.is_refused_by_leftovers(began, cx),
             in_order: is_fair.then_some((waiter.section, waiter.wait_until)),
         };
+        let majority_delay = cx.nodes.majority_delay().min(timeout / 4);
         let hedge_delay = cx.nodes.hedge_delay().min(timeout / 4);
-        let prompt = if is_fair { timeout / 2 } else { hedge_delay };
-        let mut order = cx.nodes.order(cx.name, prompt, now);
+        let mut order = if is_fair {
+            cx.nodes.order(cx.name, timeout / 2, now)
+        } else if is_leader_first {
+            cx.nodes.order(cx.name, hedge_delay, now)
+        } else {
+            cx.nodes.useful_first(cx.name, majority_delay, now)
+        };
         let mut patience = hedge_delay;
         if let Some(split) = waiter.split {
             order.sort_by_key(|&node| self.has_leftover(node, began, cx));
@@ -142,7 +145,10 @@ impl Key {
             // has been tried already: who waits for them to the end is in the way of all others.
             patience = patience.max(now.since(split.since));
         }
-        let fanout = Fanout::new(order, patience);
+        let fanout = Fanout {
+            majority_delay,
+            ..Fanout::new(order, patience)
+        };
         Round::open(question, fanout, closes_at, cx)
     }
 
@@ -215,7 +221,7 @@ impl Key {
         } = attempt;
         let (now, holder) = (cx.now(), round.holder().flatten());
         // Who is granted the key has no place any more, and others would come first once it is released.
-        let is_first = waiter.params.is_fair && is_granted_by_leader(&round);
+        let is_first = waiter.params.is_fair && round.is_granted_by_leader();
         if is_first && waiter.goes_on_waiting(now) {
             waiter.standing.place(round.question.ticket(now), cx);
         }
@@ -306,10 +312,4 @@ impl Key {
         };
         waiter.standing.leave(cx);
     }
-}
-
-/// The node that was asked first has said yes.
-fn is_granted_by_leader(round: &Round) -> bool {
-    let leader = round.fanout.order.first();
-    leader.is_some_and(|leader| round.ballot.verdicts()[leader.0] == Verdict::Ours)
 }

@@ -216,8 +216,9 @@ impl Claim {
         self.on_known(node);
     }
 
-    /// The node has made the key again, or had it. That is no vote, and it must not hide that the
-    /// key was gone from a majority for a while: it is not known before the next extension.
+    /// The node has made the key again, or had it. That is no vote, and it must not hide that the key was
+    /// gone from a majority for a while. So it is not known before the key is read there, or extended: what
+    /// the others say that have been asked with it, or have lost the key, is heard before.
     fn on_put_back(&mut self, node: NodeId) {
         let place = &mut self.places[node.0];
         place.may_have = true;

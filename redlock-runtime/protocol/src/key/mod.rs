@@ -14,6 +14,7 @@ mod attempt;
 mod claim;
 mod contention;
 mod cx;
+mod failure;
 mod fairness;
 mod permit;
 mod presence;
@@ -223,7 +224,7 @@ impl Key {
             }
             Ask::PutBack(owner) if reply == Ok(Reply::PutBack) => {
                 if let Some(claim) = self.claim_of(owner) {
-                    claim.watch(node, cx);
+                    claim.read(node, cx);
                 }
             }
             Ask::PutBack(_) => {}

@@ -12,7 +12,14 @@ use crate::{
 impl Claim {
     /// Reads the key on a node that will then tell of its changes.
     pub(super) fn watch(&mut self, node: NodeId, cx: &mut Cx<'_>) {
-        if !cx.nodes.tells_changes(node) || !self.reads(node).begin() {
+        if cx.nodes.tells_changes(node) {
+            self.read(node, cx);
+        }
+    }
+
+    /// The same on any node that is connected: one that has taken the key counts once it says so.
+    pub(super) fn read(&mut self, node: NodeId, cx: &mut Cx<'_>) {
+        if !cx.nodes.is_connected(node) || !self.reads(node).begin() {
             return;
         }
         let body = Request::Watch {
@@ -86,8 +93,7 @@ impl Held {
         }
     }
 
-    /// Sets the key on a node that votes, unless it is there. Gives no vote; the next extension may
-    /// count it.
+    /// Sets the key on a node that votes, unless it is there. Gives no vote.
     pub(super) fn put_back(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         if self.sections.is_empty() || !cx.nodes.is_up(node) {
             return;

@@ -80,7 +80,9 @@ pub(super) enum Kind {
 pub(super) struct Fanout {
     pub(super) order: Vec<NodeId>,
     pub(super) reached: usize,
-    /// For how long only a part of the nodes is asked.
+    /// For how long only a majority of the nodes is asked.
+    pub(super) majority_delay: Duration,
+    /// For how long one node is asked, and nodes that do not reply are waited for.
     pub(super) hedge_delay: Duration,
 }
 
@@ -90,6 +92,7 @@ impl Fanout {
         Self {
             order,
             reached: 0,
+            majority_delay: hedge_delay,
             hedge_delay,
         }
     }

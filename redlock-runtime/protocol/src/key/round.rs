@@ -6,9 +6,12 @@
 
 use std::time::Duration;
 
-use super::question::{Fanout, Kind, Question};
+use super::{
+    failure::{Failure, outage},
+    question::{Fanout, Kind, Question},
+};
 use crate::{
-    action::{Cause, Verdict},
+    action::Verdict,
     ask::RoundId,
     message::{NodeId, Owner, Reply},
     rules::{
@@ -55,17 +58,6 @@ pub(super) enum Progress {
     Failed(Failure),
 }
 
-/// Why not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Failure {
-    /// Another owner has, or may have, the lock.
-    Held,
-    /// No owner is known to have a majority: several have asked at once.
-    Split,
-    /// Too few nodes voted.
-    Outage(Cause),
-}
-
 impl Round {
     /// Nodes that are not in the fan-out have no vote, and the reason is to be handed in at once.
     pub(super) fn new(
@@ -102,9 +94,11 @@ impl Round {
 
     /// When nodes that do not reply are not waited for any more.
     fn hedge_at(&self) -> Instant {
+        let reached = self.fanout.reached;
         let delay = match self.question.in_order {
             // Only the leader knows whose turn it is.
-            Some(_) if self.fanout.reached == 1 => self.question.params.round_timeout() / 2,
+            Some(_) if reached == 1 => self.question.params.round_timeout() / 2,
+            _ if 1 < reached && reached < self.fanout.order.len() => self.fanout.majority_delay,
             _ => self.fanout.hedge_delay,
         };
         self.asked_at.after(delay).min(self.closes_at)
@@ -206,7 +200,7 @@ impl Round {
         }
     }
 
-    fn progress_of_numbers(&self, now: Instant) -> Progress {
+    fn progress_of_numbers(&mut self, now: Instant) -> Progress {
         let Some(block) = self.question.block else {
             return Progress::Won(None);
         };
@@ -214,9 +208,13 @@ impl Round {
         if let Some(first) = self.numbers.agreed(nodes) {
             return Progress::Won(Some(Block::new(first, block.length)));
         }
-        // After a second disagreement: a node whose counter is far off may always be among the first
-        // to reply, so the others are waited for.
+        // A node whose counter is far off may always be among the first to reply, and nothing is to be
+        // built on what it says: the others are asked, and after a second disagreement waited for.
         let can_agree = self.numbers.can_agree(nodes, self.ballot.pending());
+        if can_agree && self.fanout.reached < self.fanout.order.len() {
+            self.question.is_repeated = true;
+            return Progress::AskMore;
+        }
         if self.question.is_repeated && can_agree && now < self.hedge_at() {
             Progress::Open
         } else {
@@ -251,9 +249,26 @@ impl Round {
         // A refusal is not made up for at once: most likely the other nodes refuse too.
         if pending > 0 && !any_failed && now < self.hedge_at() {
             Progress::Open
+        } else if self.has_met_several() {
+            Progress::Failed(Failure::Split)
         } else {
             Progress::AskMore
         }
+    }
+
+    /// Several others have asked at once, and each has a node. If all of them went on to the other nodes,
+    /// they would meet there again. So the one that has the first node goes on alone. With one other it is
+    /// different: the nodes that are left decide between two, and it may be what a failed process left.
+    fn has_met_several(&self) -> bool {
+        let owner = |place: usize| self.holders.get(place).map(|&(_, owner)| owner);
+        let several = (1..self.holders.len()).any(|place| owner(place) != owner(0));
+        several && !self.is_granted_by_leader()
+    }
+
+    /// The node that was asked first has said yes.
+    pub(super) fn is_granted_by_leader(&self) -> bool {
+        let leader = self.fanout.order.first();
+        leader.is_some_and(|leader| self.ballot.verdicts()[leader.0] == Verdict::Ours)
     }
 
     /// What to propose after a disagreement. On nodes that have been waited for nothing is built.
@@ -291,56 +306,13 @@ impl Round {
 
     /// Readers are no owner: none of them need have a majority. Only for one that does not wait is that
     /// worth another attempt.
-    fn held_by(&self, owner: Option<Owner>) -> usize {
+    pub(super) fn held_by(&self, owner: Option<Owner>) -> usize {
         let is_last = self.question.kind == Kind::Acquire { waits: false };
         if owner == Some(Owner::READERS) && is_last {
             return 0;
         }
         let is_theirs = |holder: &&(NodeId, Option<Owner>)| holder.1 == owner;
         self.holders.iter().filter(is_theirs).count()
-    }
-
-    /// When as many of the refusing nodes as a majority lacks will have let go of the key by
-    /// themselves. `None` if that cannot be told: a key without expiry.
-    pub(super) fn retry_after(&self) -> Option<Duration> {
-        let remaining = |verdict: &Verdict| match verdict {
-            Verdict::HeldByAnother { remaining } => *remaining,
-            _ => None,
-        };
-        if let Some(verdict) = self.lost_at_leader() {
-            return remaining(verdict);
-        }
-        let verdicts = self.ballot.verdicts();
-        let majority = quorum::majority(verdicts.len());
-        let is_held = self.holder().map_or(0, |owner| self.held_by(owner)) >= majority;
-        let holder = self.holder().filter(|_| is_held);
-        let wait = |&(node, owner): &(NodeId, Option<Owner>)| match holder {
-            // Beside the holder, others have only asked at the same time. They let go.
-            Some(holder) if owner != holder => Some(Duration::ZERO),
-            _ => remaining(&verdicts[node.0]),
-        };
-        wait_for(self.ballot.missing(), self.holders.iter().filter_map(wait))
-    }
-}
-
-/// How long until so many of the nodes are out of the way, by how long each will be in it.
-fn wait_for(missing: usize, waits: impl Iterator<Item = Duration>) -> Option<Duration> {
-    let mut waits: Vec<Duration> = waits.collect();
-    waits.sort_unstable();
-    waits.get(missing.checked_sub(1)?).copied()
-}
-
-/// Why a majority cannot vote, by what each node says.
-fn outage(verdicts: &[Verdict]) -> Cause {
-    let wait = |verdict: &Verdict| match verdict {
-        Verdict::Quarantined { remaining, .. } => Some(*remaining),
-        _ => None,
-    };
-    let able = verdicts.iter().filter(|verdict| !verdict.is_failure());
-    let missing = quorum::majority(verdicts.len()).saturating_sub(able.count());
-    match wait_for(missing, verdicts.iter().filter_map(wait)) {
-        Some(ready_in) => Cause::Quarantined { ready_in },
-        None => Cause::NoQuorum,
     }
 }
 
@@ -349,7 +321,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::{action::QuarantineReason, message::BlockRequest, rules::validity::LockParams};
+    use crate::{action::Cause, message::BlockRequest, rules::validity::LockParams};
 
     fn at(millis: u64) -> Instant {
         Instant::from_nanos(0).after(Duration::from_millis(millis))
@@ -453,6 +425,44 @@ mod tests {
     }
 
     #[test]
+    fn of_several_who_meet_the_one_that_has_the_first_node_goes_on() {
+        for (node, others) in [(0, [1, 2]), (1, [0, 2])] {
+            let mut round = round(3);
+            round.on_yes(NodeId(node), Some(Token(7)), at(1));
+            refuse(&mut round, others[0], 1, 30);
+            assert_eq!(round.progress(at(1)), Progress::Open);
+            refuse(&mut round, others[1], 2, 30);
+            let expected = match node {
+                0 => Progress::AskMore,
+                _ => Progress::Failed(Failure::Split),
+            };
+            assert_eq!(round.progress(at(1)), expected);
+        }
+    }
+
+    #[test]
+    fn one_who_is_met_alone_may_be_gone() {
+        let mut round = round(3);
+        round.on_yes(NodeId(2), Some(Token(7)), at(1));
+        refuse(&mut round, 0, 1, 30);
+        refuse(&mut round, 1, 1, 30);
+        assert_eq!(round.progress(at(1)), Progress::AskMore);
+    }
+
+    #[test]
+    fn the_other_nodes_are_asked_before_anything_is_built_on_a_number() {
+        let mut round = round(3);
+        say(&mut round, &[7, 9, 8]);
+        assert_eq!(round.progress(at(1)), Progress::AskMore);
+        round.fanout.reach(5);
+        assert_eq!(round.progress(at(1)), Progress::Open);
+        for node in [3, 4] {
+            round.on_yes(NodeId(node), Some(Token(7)), at(1));
+        }
+        assert!(matches!(round.progress(at(1)), Progress::Won(Some(_))));
+    }
+
+    #[test]
     fn a_retry_makes_sense_once_enough_nodes_let_go() {
         let mut round = round(5);
         say(&mut round, &[7]);
@@ -475,23 +485,5 @@ mod tests {
             refuse(&mut round, node, owner, millis);
         }
         assert_eq!(round.retry_after(), Some(Duration::from_millis(30)));
-    }
-
-    #[test]
-    fn an_outage_that_ends_by_itself_says_when() {
-        let quarantined = |millis| Verdict::Quarantined {
-            reason: QuarantineReason::Flushed,
-            remaining: Duration::from_millis(millis),
-        };
-        let timed_out = Verdict::TimedOut;
-        let verdicts = [quarantined(9), timed_out.clone(), quarantined(5)];
-        assert_eq!(
-            outage(&verdicts),
-            Cause::Quarantined {
-                ready_in: Duration::from_millis(9)
-            }
-        );
-        let verdicts = [quarantined(9), timed_out.clone(), timed_out];
-        assert_eq!(outage(&verdicts), Cause::NoQuorum);
     }
 }

@@ -62,7 +62,8 @@ pub(super) const SMALL_BLOCK: u64 = 16;
 /// others that have short sections.
 const MOST_ROUNDS: u32 = 4;
 
-/// Most turns are shorter, and need no watching.
+/// Most turns are shorter, and need no watching. Longer ones are put on all nodes: on a bare majority a lock
+/// is lost with one key.
 const WATCH_AFTER: Duration = Duration::from_millis(20);
 
 /// Clients of other libraries poll: the longest time for which a process stands back for them.

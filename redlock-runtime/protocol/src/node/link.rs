@@ -18,6 +18,10 @@ const FIRST_PAUSE: Duration = Duration::from_millis(10);
 /// than one connection attempt in this time.
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
+/// A node that was late or refused is asked after the others for so long. That is a hundred times as long
+/// as they take, so to try it again costs little.
+const TRIED_AGAIN_AFTER: Duration = Duration::from_millis(100);
+
 #[derive(Debug)]
 pub(super) struct Link {
     state: State,
@@ -33,6 +37,8 @@ pub(super) struct Link {
     delay: Option<Duration>,
     /// When the last reply came.
     replied_at: Instant,
+    /// The last request for a vote was answered with an error.
+    refuses: bool,
     /// Since when it is being found out whether what seems overdue has come and was not read.
     listens_since: Option<Instant>,
     facts: Facts,
@@ -65,6 +71,7 @@ impl Link {
             in_flight: VecDeque::new(),
             delay: None,
             replied_at: Instant::from_nanos(0),
+            refuses: false,
             listens_since: None,
             facts: Facts::default(),
             connected_at: Instant::from_nanos(0),
@@ -146,6 +153,7 @@ impl Link {
             .min(LONGEST_PAUSE);
         self.failures = self.failures.saturating_add(1);
         self.delay = None;
+        self.refuses = false;
         self.listens_since = None;
         self.connection = None;
         self.reason = reason;
@@ -233,8 +241,15 @@ impl Link {
         Some(sent)
     }
 
-    pub(super) fn outstanding(&self) -> usize {
-        self.in_flight.len()
+    /// What a request for a vote was answered with.
+    pub(super) const fn on_vote(&mut self, is_refused: bool) {
+        self.refuses = is_refused;
+    }
+
+    /// A little while ago it took so long to reply, or refused to vote.
+    pub(super) fn was_of_no_use(&self, limit: Duration, now: Instant) -> bool {
+        let is_late = self.delay.is_some_and(|delay| delay >= limit);
+        (is_late || self.refuses) && now.since(self.replied_at) < TRIED_AGAIN_AFTER
     }
 
     /// For how long the oldest request has had no reply.
@@ -363,7 +378,7 @@ mod tests {
         link.on_sent(sent(2, 0));
         assert!(link.on_reply(RequestId(2), at(4)).is_some());
         assert!(link.on_reply(RequestId(2), at(4)).is_none());
-        assert_eq!(link.outstanding(), 1);
+        assert_eq!(link.waiting_for(at(4)), Duration::from_millis(4));
         assert_eq!(link.delay(), Some(Duration::from_millis(4)));
     }
 

@@ -3,7 +3,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Node, Notice, Out, Purpose, admission::Standing, link::InFlight, survey::Reading};
+use super::{
+    Node, Notice, Out, Purpose,
+    admission::Standing,
+    link::{InFlight, Link},
+    survey::Reading,
+};
 use crate::{
     action::{Action, NodeState, Order, Verdict},
     ask::{Ask, KeyId},
@@ -14,13 +19,11 @@ use crate::{
     time::Instant,
 };
 
-/// A node that owes so many answers is busy. One worker makes none so, and of a queue of them only
-/// one with very short sections. That as many nodes as a majority needs are asked first then is worth a
-/// factor of 1.6 to 2 in cycles of 64 workers on free keys, and up to 2 in those of 16.
-pub const BUSY_FROM: usize = 2;
-
-/// Hedge delays that are much shorter cost more than the requests that they save.
+/// If several ask at once, those that give up sooner make others see a holder that is none.
 const SHORTEST_HEDGE_DELAY: Duration = Duration::from_millis(10);
+
+/// With a shorter one, more requests are sent because the client itself was late.
+const SHORTEST_MAJORITY_DELAY: Duration = Duration::from_millis(2);
 
 #[derive(Debug)]
 pub(crate) struct Nodes {
@@ -102,37 +105,48 @@ impl Nodes {
         self.nodes[node.0].link.delay()
     }
 
-    /// Most nodes have enough to do, so that they should not be asked what need not be asked. Not
-    /// so if only some owe replies, because they are slow.
-    pub(crate) fn are_busy(&self, busy_from: usize) -> bool {
-        let busy = |node: &&Node| node.link.outstanding() >= busy_from;
-        self.nodes.iter().filter(busy).count() >= quorum::majority(self.nodes.len())
-    }
-
     /// How long nodes that are asked before the others may take: several times as long as a
     /// majority did last. With a constant in its place, nodes that are 20 to 30 ms away get 1.6 to 1.8
     /// times as many commands; with a quarter of the node timeout, the longest wait beside a silent node
     /// is eleven times as long.
     pub(crate) fn hedge_delay(&self) -> Duration {
+        self.majority_delay().max(SHORTEST_HEDGE_DELAY)
+    }
+
+    /// The same while a majority is asked. If the others are asked for nothing, that costs some requests,
+    /// and does not disturb others that have asked at once.
+    pub(crate) fn majority_delay(&self) -> Duration {
         let majority = quorum::majority(self.nodes.len());
         let delays = || self.nodes.iter().filter_map(|node| node.link.delay());
         let of_majority =
             |last: &Duration| delays().filter(|delay| delay <= last).count() >= majority;
         let delay = delays().filter(of_majority).min();
         let delay = delay.map_or(Duration::ZERO, |delay| 4 * delay);
-        delay.max(SHORTEST_HEDGE_DELAY)
+        delay.max(SHORTEST_MAJORITY_DELAY)
     }
 
     /// The nodes that can be asked, in the order in which to ask them: those that do not reply last,
     /// and beyond that in an order that is the same for every client and different for each key. Beside a
-    /// silent node that is worth a factor of 1.7 in cycles of 64 workers. To ask nodes last that are
-    /// usually slow would bring nothing more.
-    pub(crate) fn order(&self, key: &str, hedge_delay: Duration, now: Instant) -> Vec<NodeId> {
+    /// silent node that is worth a factor of 1.7 in cycles of 64 workers.
+    pub(crate) fn order(&self, key: &str, patience: Duration, now: Instant) -> Vec<NodeId> {
+        self.ordered(key, now, |link| link.waiting_for(now) >= patience)
+    }
+
+    /// The same, and those that were of no use a little while ago are among the last: a node that is
+    /// always late or refuses for good would delay most locks. Not where one node is asked first: all
+    /// clients have to ask the same.
+    pub(crate) fn useful_first(&self, key: &str, patience: Duration, now: Instant) -> Vec<NodeId> {
+        self.ordered(key, now, |link| {
+            link.waiting_for(now) >= patience || link.was_of_no_use(patience, now)
+        })
+    }
+
+    fn ordered(&self, key: &str, now: Instant, is_last: impl Fn(&Link) -> bool) -> Vec<NodeId> {
         let able = |node: &NodeId| self.verdict(*node, now).is_none();
         let mut order: Vec<NodeId> = self.in_order(key).filter(able).collect();
         order.sort_by_key(|&node| {
             let node = &self.nodes[node.0];
-            !node.is_up() || node.link.waiting_for(now) >= hedge_delay
+            !node.is_up() || is_last(&node.link)
         });
         order
     }
@@ -240,6 +254,10 @@ impl Nodes {
         let Purpose::Key(key, ask) = sent.purpose else {
             return self.on_own_reply(node, sent.purpose, reply, out);
         };
+        if let Ask::Acquire(..) | Ask::Extend(..) | Ask::PutBack(..) = ask {
+            let is_refused = matches!(reply, Reply::Refused { .. } | Reply::Garbled { .. });
+            self.nodes[node.0].link.on_vote(is_refused);
+        }
         if reply == Reply::NotAdmitted {
             // The server may be another process, or may have lost its memory: no vote counts before
             // that is known.

@@ -222,16 +222,37 @@ fn news_of_a_change_that_changed_nothing_is_no_loss() {
     assert_eq!(world.now, deadline);
 }
 
+/// It was granted by a majority, and all have it once it is held for a while.
+#[test]
+fn a_lock_that_is_held_for_a_while_outlives_the_restart_of_any_node() {
+    for (nodes, tells) in [(3, true), (5, true), (3, false), (5, false)] {
+        for restarted in 0..nodes {
+            let mut world = World::new(nodes);
+            // One that tells nothing by itself is asked.
+            let last = world.order("k")[nodes - 1];
+            world.nodes[last].tells_changes = tells;
+            world.client(0).restart();
+            world.run_for(20 * HOP);
+            world.ask(1, "k", params());
+            let (deadline, _) = world.granted(1);
+            world.run_for(40 * HOP);
+            world.restart_empty(restarted);
+            let answer = world.answer(1);
+            assert!(
+                matches!(answer, Answer::Over(Loss::Expired { .. })),
+                "{restarted} of {nodes}: {answer:?}"
+            );
+            assert_eq!(world.now, deadline);
+        }
+    }
+}
+
 /// Keys that come back do not bring back a lock.
 #[test]
 fn that_a_majority_has_lost_a_lock_is_not_hidden_by_those_it_is_put_on() {
     for extends in [false, true] {
         for after in 0..6 {
-            let busy = Settings {
-                busy_from: 0,
-                ..settings()
-            };
-            let mut world = World::with_settings(5, &[busy]);
+            let mut world = World::new(5);
             world.ask(1, "k", renewing());
             world.granted(1);
             world.run_for(5 * after * HOP);
@@ -278,11 +299,7 @@ fn a_lock_is_never_believed_in_while_a_majority_of_nodes_is_known_not_to_have_it
 #[test]
 fn a_lock_on_a_bare_majority_outlives_the_restart_of_one_node() {
     for late in 0..4 {
-        let busy = Settings {
-            busy_from: 0,
-            ..settings()
-        };
-        let mut world = World::with_settings(5, &[busy]);
+        let mut world = World::new(5);
         let order = world.order("k");
         if late == 0 {
             // It has granted the lock when it goes, and the others have not.

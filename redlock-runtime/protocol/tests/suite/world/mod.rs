@@ -22,6 +22,9 @@ pub(crate) const HOP: Duration = Duration::from_millis(1);
 /// The time of a request and its reply.
 pub(crate) const ROUND_TRIP: Duration = Duration::from_millis(2);
 
+/// For how long a majority is asked before the others are.
+pub(crate) const HEDGE: Duration = Duration::from_millis(8);
+
 pub(crate) const LEASE: Duration = Duration::from_secs(5);
 
 /// No test waits for longer than this for an answer.
@@ -36,7 +39,6 @@ pub(crate) fn settings() -> Settings {
         max_ttl: params_of(Duration::from_secs(60)).key_ttl(),
         default_ttl: params().key_ttl(),
         assume_fresh: false,
-        busy_from: BUSY_FROM,
         mixed_fleet: false,
     }
 }
