@@ -2,6 +2,7 @@
 
 use std::{
     ops::{Deref, Range},
+    sync::{Condvar, Mutex, PoisonError},
     thread,
     time::{Duration, Instant},
 };
@@ -14,6 +15,32 @@ use crate::{PATIENCE, Port, Server, ServerBuilder};
 pub struct RedisCluster {
     servers: Vec<Server>,
     _bus: Vec<Port>,
+    _turn: Turn,
+}
+
+/// So many at a time: many servers that compete for a processor depose each other.
+const MOST: usize = 2;
+
+static RUNNING: (Mutex<usize>, Condvar) = (Mutex::new(0), Condvar::new());
+
+#[derive(Debug)]
+struct Turn;
+
+impl Turn {
+    fn wait() -> Self {
+        let (running, ended) = &RUNNING;
+        let running = running.lock().unwrap_or_else(PoisonError::into_inner);
+        let free = ended.wait_while(running, |running| *running >= MOST);
+        *free.unwrap_or_else(PoisonError::into_inner) += 1;
+        Self
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        *RUNNING.0.lock().unwrap_or_else(PoisonError::into_inner) -= 1;
+        RUNNING.1.notify_one();
+    }
 }
 
 /// The first and the last slot of each master.
@@ -38,9 +65,14 @@ impl RedisCluster {
     /// If that takes too long.
     #[must_use]
     pub fn start_with(settings: &ServerBuilder) -> Self {
+        let turn = Turn::wait();
         let bus: Vec<Port> = (0..6).map(|_| Port::reserve()).collect();
         let servers = bus.iter().map(|bus| start(settings, bus)).collect();
-        let cluster = Self { servers, _bus: bus };
+        let cluster = Self {
+            servers,
+            _bus: bus,
+            _turn: turn,
+        };
         for (number, [first, last]) in RANGES.iter().enumerate() {
             let server = &cluster[number];
             server.command(&["CLUSTER", "ADDSLOTSRANGE", first, last]);
