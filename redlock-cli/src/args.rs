@@ -3,6 +3,8 @@
 use std::{path::PathBuf, time::Duration};
 
 use clap::{Parser, Subcommand};
+#[cfg(feature = "tls")]
+use redlock_runtime::Tls;
 use redlock_runtime::{
     __tool::{Servers, urls},
     Builder, ConfigError, Credentials, Redlock,
@@ -48,6 +50,19 @@ pub(crate) struct ServerArgs {
     /// seen by others.
     #[arg(long, env = "REDLOCK_PASSWORD", hide_env_values = true, global = true)]
     password: Option<String>,
+    /// For `rediss://` nodes whose URLs name none: the certificate authorities to trust in place of those of
+    /// the operating system, a PEM file.
+    #[cfg(feature = "tls")]
+    #[arg(long, env = "REDLOCK_TLS_CACERT", global = true, value_name = "FILE")]
+    tls_ca: Option<PathBuf>,
+    /// The client's certificate, a PEM file. The private key may be in it.
+    #[cfg(feature = "tls")]
+    #[arg(long, env = "REDLOCK_TLS_CERT", global = true, value_name = "FILE")]
+    tls_cert: Option<PathBuf>,
+    /// The private key of the client's certificate, a PEM file. The certificate may be in it.
+    #[cfg(feature = "tls")]
+    #[arg(long, env = "REDLOCK_TLS_KEY", global = true, value_name = "FILE")]
+    tls_key: Option<PathBuf>,
     /// What every key begins with on the nodes.
     #[arg(long, env = "REDLOCK_KEY_PREFIX", global = true)]
     #[arg(default_value = "", hide_default_value = true)]
@@ -178,16 +193,38 @@ impl ServerArgs {
 
     /// To look at them.
     pub(crate) fn open(&self) -> Result<Servers, ConfigError> {
-        Servers::new(&urls(&self.nodes), self.credentials(), self.connect_timeout)
+        let (urls, credentials) = (urls(&self.nodes), self.credentials());
+        #[cfg(feature = "tls")]
+        return Servers::with_tls(&urls, credentials, self.tls(), self.connect_timeout);
+        #[cfg(not(feature = "tls"))]
+        Servers::new(&urls, credentials, self.connect_timeout)
+    }
+
+    #[cfg(feature = "tls")]
+    fn tls(&self) -> Tls {
+        let mut tls = Tls::new();
+        if let Some(authorities) = &self.tls_ca {
+            tls = tls.cacert_file(authorities);
+        }
+        // One file may hold both.
+        let cert = self.tls_cert.as_ref().or(self.tls_key.as_ref());
+        let key = self.tls_key.as_ref().or(self.tls_cert.as_ref());
+        match cert.zip(key) {
+            Some((cert, key)) => tls.cert_files(cert, key),
+            None => tls,
+        }
     }
 
     /// To lock.
+    #[cfg(unix)]
     pub(crate) fn builder(&self) -> Builder {
         let builder = Redlock::builder()
             .nodes(urls(&self.nodes))
             .key_prefix(&self.key_prefix)
             .connect_timeout(self.connect_timeout)
             .require_servers(true);
+        #[cfg(feature = "tls")]
+        let builder = builder.tls(self.tls());
         match self.credentials() {
             Some(credentials) => builder.credentials(credentials),
             None => builder,

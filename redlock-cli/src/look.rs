@@ -41,7 +41,7 @@ return mark";
 pub(crate) async fn status(args: &ServerArgs) -> u8 {
     let servers = match args.open() {
         Ok(servers) => servers,
-        Err(error) => return fail(output::CONFIG, &error),
+        Err(error) => return fail(output::CONFIG, &output::in_words(&error)),
     };
     let surveyed = survey(&servers).await;
     let votes = |one: &&Surveyed| {
@@ -105,7 +105,7 @@ pub(crate) fn rounded(seconds: u64) -> String {
 pub(crate) async fn inspect(args: &ServerArgs, key: &str) -> u8 {
     let servers = match args.open() {
         Ok(servers) => servers,
-        Err(error) => return fail(output::CONFIG, &error),
+        Err(error) => return fail(output::CONFIG, &output::in_words(&error)),
     };
     let found = servers.inspect(&args.key(key)).await;
     match args.json {
@@ -186,7 +186,7 @@ const fn kind(kind: HolderKind) -> &'static str {
 pub(crate) async fn break_key(args: &ServerArgs, key: &str, yes: bool) -> u8 {
     let servers = match args.open() {
         Ok(servers) => servers,
-        Err(error) => return fail(output::CONFIG, &error),
+        Err(error) => return fail(output::CONFIG, &output::in_words(&error)),
     };
     let key = args.key(key);
     if key.starts_with("__redlock:") {

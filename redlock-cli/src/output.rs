@@ -2,6 +2,8 @@
 
 use std::fmt::Display;
 
+use redlock_runtime::{ConfigError, ConfigProblem};
+
 /// `doctor` has found a mistake.
 pub(crate) const FOUND: u8 = 1;
 /// The arguments make no sense.
@@ -11,8 +13,10 @@ pub(crate) const UNAVAILABLE: u8 = 69;
 /// Something failed that is neither the servers' fault nor the caller's.
 pub(crate) const INTERNAL: u8 = 70;
 /// Another client has the lock.
+#[cfg(unix)]
 pub(crate) const HELD: u8 = 75;
 /// The lock was lost, or its time was up, and the command was ended.
+#[cfg(unix)]
 pub(crate) const LOST: u8 = 76;
 /// The node set is described wrongly, or the servers refuse it.
 pub(crate) const CONFIG: u8 = 78;
@@ -21,4 +25,28 @@ pub(crate) const CONFIG: u8 = 78;
 pub(crate) fn fail(code: u8, error: &dyn Display) -> u8 {
     eprintln!("redlock: {error}");
     code
+}
+
+/// What is wrong with the node set. The remedies that the library names are methods of its builder, which this
+/// program has not.
+pub(crate) fn in_words(error: &ConfigError) -> String {
+    let problem = |problem: &ConfigProblem| {
+        match problem {
+        ConfigProblem::NoNodes => {
+            "no node is configured; name some with `--nodes` or in the environment variable REDLOCK_NODES"
+                .to_owned()
+        }
+        ConfigProblem::ServersRequired { memory } => {
+            format!("{memory} lives in one process only, so it excludes no other; name servers")
+        }
+        ConfigProblem::NoQuorum { .. } => {
+            let text = problem.to_string();
+            let remedy = text.rfind("; to start without").unwrap_or(text.len());
+            text[..remedy].to_owned()
+        }
+        other => other.to_string(),
+    }
+    };
+    let problems: Vec<String> = error.problems().iter().map(problem).collect();
+    problems.join("; ")
 }

@@ -114,7 +114,7 @@ impl Builder {
     /// Asks `provider` for user and password, for all nodes whose URLs name none: for passwords and
     /// tokens that change. It is called each time a connection to a node has been made and has to be
     /// signed in, with the [address](crate::NodeStatus::address) of the node, or of the server that Sentinels
-    /// name.
+    /// name. A node that is a cluster has this for each server of it.
     ///
     /// ```
     /// # fn builder(builder: redlock_runtime::Builder) -> redlock_runtime::Builder {

@@ -1,5 +1,6 @@
 //! Every rule for what may be configured, for a node set and for one lock.
 
+mod duration;
 mod elected_nodes;
 mod error;
 mod nodes;
@@ -18,6 +19,7 @@ use std::{sync::Arc, time::Duration};
 
 use redlock_protocol::{LockParams, Mode};
 
+pub(crate) use self::duration::parse_duration;
 pub(crate) use self::elected_nodes::split as split_urls;
 #[cfg(feature = "test-util")]
 pub(crate) use self::nodes::count_problem;

@@ -32,6 +32,7 @@ pub struct Lock {
     shared: Arc<Shared>,
     keys: Keys,
     options: Options,
+    name: Option<&'static str>,
 }
 
 impl Lock {
@@ -40,7 +41,29 @@ impl Lock {
             shared,
             keys,
             options,
+            name: None,
         }
+    }
+
+    /// What metrics, events and errors call the section, as `name = ".."` does in the attribute. Without it,
+    /// metrics count it among all sections without a name. Names are few and known while compiling, since
+    /// each is a series of each metric: not for what is in the key.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let redlock = redlock_runtime::Redlock::builder().nodes(["memory://name"]).build().await?;
+    /// let lock = redlock.lock("order:7").name("orders.pay");
+    /// let _guard = lock.clone().acquire().await?;
+    /// let error = lock.acquire().await.unwrap_err();
+    /// assert!(error.to_string().contains("orders.pay"));
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "label")]
+    pub const fn name(mut self, name: &'static str) -> Self {
+        self.name = Some(name);
+        self
     }
 
     /// The lease: how long the lock can be trusted, counted from before the first request is
@@ -461,6 +484,6 @@ impl Lock {
     }
 
     pub(crate) fn into_section(self) -> Section {
-        Section::new(Ok(self.shared), self.keys, self.options, None)
+        Section::new(Ok(self.shared), self.keys, self.options, (self.name, None))
     }
 }

@@ -129,7 +129,8 @@ impl Section {
             (None, None) => Err(LockError::not_installed(&keys.text(), Some(info.name()))),
             (None, Some(shared)) => Ok(shared),
         };
-        Self(section::Section::new(shared, keys, options, Some(info)))
+        let named = (Some(info.name()), Some(info));
+        Self(section::Section::new(shared, keys, options, named))
     }
 
     /// `lease = ...`

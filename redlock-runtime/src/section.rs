@@ -55,7 +55,7 @@ impl Section {
         shared: Result<Arc<Shared>, LockError>,
         keys: Keys,
         options: Options,
-        info: Option<&'static SectionInfo>,
+        (name, info): (Option<&'static str>, Option<&'static SectionInfo>),
     ) -> Self {
         let mut keys = keys;
         let shared = shared.and_then(|shared| {
@@ -77,7 +77,6 @@ impl Section {
                 Renew::Never => Some(options.expire.unwrap_or(shared.settings.expire)),
                 Renew::Default | Renew::Every(_) => None,
             };
-            let name = info.map(SectionInfo::name);
             let id = shared.engine.new_section();
             let since = shared.engine.now();
             let subject = Subject::new(name, Arc::clone(&key));

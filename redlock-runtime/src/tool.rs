@@ -9,7 +9,7 @@ use redlock_protocol::Instant;
 pub use crate::node::ClockReading;
 
 use crate::{
-    config::{Access, ConfigError, Node, parse_nodes, split_urls},
+    config::{self, Access, ConfigError, Node, parse_nodes, split_urls},
     inspect::{self, Inspection},
     node::{Credentials, Endpoint, Login, Target, inquire, read_clocks},
     script::node_hash,
@@ -36,13 +36,37 @@ pub fn urls(list: &str) -> Vec<String> {
     split_urls(list)
 }
 
+/// A duration with its unit, as configuration files have it.
+pub fn parse_duration(text: &str) -> Option<Duration> {
+    config::parse_duration(text)
+}
+
 impl Servers {
     pub fn new(
         urls: &[String],
         credentials: Option<Credentials>,
         timeout: Duration,
     ) -> Result<Self, ConfigError> {
-        let mut access = Access::default();
+        Self::open(urls, credentials, Access::default(), timeout)
+    }
+
+    #[cfg(feature = "tls")]
+    pub fn with_tls(
+        urls: &[String],
+        credentials: Option<Credentials>,
+        tls: config::Tls,
+        timeout: Duration,
+    ) -> Result<Self, ConfigError> {
+        let access = Access { tls, login: None };
+        Self::open(urls, credentials, access, timeout)
+    }
+
+    fn open(
+        urls: &[String],
+        credentials: Option<Credentials>,
+        mut access: Access,
+        timeout: Duration,
+    ) -> Result<Self, ConfigError> {
         if credentials.is_some() {
             access.login = Some(Login::Fixed(credentials));
         }

@@ -59,7 +59,7 @@ struct Examination {
 pub(crate) async fn doctor(args: &ServerArgs, strict: bool) -> u8 {
     let servers = match args.open() {
         Ok(servers) => servers,
-        Err(error) => return fail(output::CONFIG, &error),
+        Err(error) => return fail(output::CONFIG, &output::in_words(&error)),
     };
     let examined = examine(&servers, &args.key_prefix).await;
     let mut findings = checks::all(&examined);

@@ -83,7 +83,7 @@ async fn acquire(servers: &ServerArgs, args: &RunArgs) -> Result<(Installed, Gua
             true => output::UNAVAILABLE,
             false => output::CONFIG,
         };
-        fail(code, &error)
+        fail(code, &output::in_words(&error))
     })?;
     let mut lock = installed
         .lock(&*args.key)

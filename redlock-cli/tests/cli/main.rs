@@ -1,9 +1,17 @@
 //! The program over real servers and processes.
 #![cfg(unix)]
 
+#[path = "../../../tests/tests/common/certificates.rs"]
+#[allow(
+    dead_code,
+    unreachable_pub,
+    reason = "the tests of the library use all of it"
+)]
+mod certificates;
 mod doctor;
 mod operator;
 mod run;
+mod tls;
 
 use std::process::{Command, Output};
 

@@ -232,6 +232,10 @@ fn what_cannot_be_run_is_said_by_the_exit_code() {
             text(&out.stderr)
         );
         assert!(out.stdout.is_empty());
+        // What the library's builder could do about it is no option here.
+        for method in ["require_quorum", "require_servers", "nodes("] {
+            assert!(!text(&out.stderr).contains(method), "{}", text(&out.stderr));
+        }
     }
 }
 

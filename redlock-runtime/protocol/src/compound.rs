@@ -196,9 +196,11 @@ impl Compound {
         }
     }
 
-    pub fn on_end(&mut self, report: bool) {
-        let was_held = self.state == State::Held;
-        let was_over = self.state == State::Over;
+    pub fn on_end(&mut self, report: bool, now: Instant) {
+        // What its parts have may last for longer: the caller was not told.
+        let is_late = self.state == State::Held && self.told <= now;
+        let was_over = self.state == State::Over || is_late;
+        let was_held = self.state == State::Held && !is_late;
         self.end_all(report && was_held);
         self.state = match (report, was_held) {
             (true, true) => State::Ending,

@@ -55,7 +55,7 @@ impl Trust {
             Some(reason) => Err(io::Error::other(reason.to_string())),
             None if clock::now() < state.until => Ok(()),
             None => Err(io::Error::other(
-                "no sentinel says any more that it is the master",
+                "no majority says any more that it is the master",
             )),
         }
     }

@@ -183,6 +183,14 @@ fn extension(answer: &Value, wants_block: bool) -> Option<Reply> {
     let values = match answer {
         Value::Int(-1) => return Some(Reply::NotAdmitted),
         Value::Int(0) => return Some(Reply::NotOwner),
+        // What extend_many.lua says of most locks.
+        Value::Int(remaining @ 1..) if !wants_block => {
+            return Some(Reply::Extended {
+                remaining: time_left(remaining - 2),
+                first: None,
+                has_remote_waiter: false,
+            });
+        }
         Value::Array(values) => values,
         _ => return None,
     };
@@ -589,6 +597,13 @@ mod tests {
         };
         let five = Some(Duration::from_millis(5));
         assert_eq!(parse(&extend(None), ints([0, 1, 5])), extended(five, None));
+        let alone = Reply::Extended {
+            remaining: five,
+            first: None,
+            has_remote_waiter: false,
+        };
+        assert_eq!(parse(&extend(None), Value::Int(7)), alone);
+        assert_garbled(&extend(Some(BLOCK)), Value::Int(7));
         assert_eq!(
             parse(&extend(Some(BLOCK)), ints([9, 1, -1])),
             extended(None, Some(Token(9)))

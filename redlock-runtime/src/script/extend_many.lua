@@ -2,7 +2,7 @@
 -- KEYS: locks, node   ARGV: admission, and for each lock owner, ttl in ms, ttl in ms if the key is
 --   written, stripe, fingerprint
 -- -1: another admission stands, or none
--- for each lock what extend.lua says of it
+-- for each lock what extend.lua says of it; two more than the remaining time in ms if that is all
 local count = #KEYS - 1
 local hash = KEYS[count + 1]
 local fields = {'admission', 'longest', 'longest_until'}
@@ -46,7 +46,7 @@ for i = 1, count do
         has_waiter = 1
       end
     end
-    replies[i] = {0, has_waiter, remaining}
+    replies[i] = has_waiter == 0 and remaining + 2 or {0, 1, remaining}
   end
 end
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

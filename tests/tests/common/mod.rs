@@ -12,7 +12,7 @@ pub mod load;
 use std::time::{Duration, Instant};
 
 use redlock_runtime::{Builder, Guard, NodeState, Redlock};
-use redlock_tests::{Cluster, PATIENCE, Proxy, Server};
+use redlock_tests::{Cluster, PATIENCE, Proxy, Server, redis};
 
 /// Longer than any test. What has to wait for it fails its test instead of passing late.
 pub const NEVER: Duration = Duration::from_secs(3_600);
@@ -142,6 +142,22 @@ pub async fn await_watched(cluster: &Cluster) {
 /// Only the question for a lock ends with the word whether its client waits, behind so many others.
 pub fn asks_for_a_lock(words: &[String]) -> bool {
     words[0].starts_with("EVAL") && words.len() == 13 && ["0", "1"].contains(&&*words[12])
+}
+
+/// A release, by the script or by the command of a server that needs none.
+pub fn is_release(words: &[String]) -> bool {
+    let script = include_str!("../../../redlock-runtime/src/script/release.lua");
+    let is_script = || words[1] == redis::Script::new(script).get_hash();
+    matches!(&*words[0], "DELIFEQ" | "DELEX") || words[0].starts_with("EVAL") && is_script()
+}
+
+/// Waits until a release has come to a proxy.
+pub async fn await_release(proxy: &Proxy) {
+    let has_come = || {
+        let commands = proxy.traffic().commands;
+        commands.iter().any(|command| is_release(&command.words))
+    };
+    await_state("a release", has_come).await;
 }
 
 /// Only the question what a node remembers is a script of no argument but its one key.

@@ -93,6 +93,30 @@ async fn a_healthy_day_writes_spans_alone_and_the_body_is_in_its_span() {
     redlock.shutdown(common::NEVER).await.unwrap();
 }
 
+/// As an annotated function is.
+#[tokio::test]
+async fn a_lock_that_is_made_at_run_time_is_counted_by_its_name() {
+    let recorded = Recorded::install();
+    let cluster = Cluster::start(3);
+    let redlock = common::connect(&cluster).await;
+    let lock = redlock.lock("item:3").name("named.at_run_time");
+    let guard = lock.clone().acquire().await.unwrap();
+    let refused = lock.acquire().await.unwrap_err();
+    assert!(
+        refused.to_string().contains("`named.at_run_time`"),
+        "{refused}"
+    );
+    guard.release().await;
+    let acquisitions = |outcome: &str| {
+        let labels = format!(r#"section="named.at_run_time",outcome="{outcome}""#);
+        recorded.total("redlock_acquisitions_total", &labels)
+    };
+    assert_eq!(
+        (acquisitions("granted"), acquisitions("contended")),
+        (1.0, 1.0)
+    );
+}
+
 #[tokio::test]
 async fn what_is_held_waits_and_is_handed_over_is_counted() {
     let recorded = Recorded::install();

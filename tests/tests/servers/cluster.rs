@@ -9,7 +9,7 @@ use crate::common::{
     set_user,
 };
 use redlock_runtime::{NodeState, Redlock, Release};
-use redlock_tests::{Cluster, PATIENCE, Port, RedisCluster, Server, redis};
+use redlock_tests::{Cluster, Member, PATIENCE, Port, RedisCluster, Server, StandIn, redis};
 
 /// That of `{redlock}`, which the first master owns at first.
 const SLOT: u16 = 2_639;
@@ -222,6 +222,72 @@ async fn a_server_is_not_two_nodes_by_two_tags() {
     let redlock = builder.assume_fresh(true).build().await.unwrap();
     let is_refused = || redlock.health().to_string().contains("is the same server");
     await_state("one that is refused", is_refused).await;
+}
+
+/// One client reaches the old owner and no other server of the cluster any more; the other one reaches the new
+/// owner. Both believe that all slots are theirs.
+#[tokio::test]
+async fn a_new_owner_is_used_only_after_the_old_one_has_been_left_by_those_who_are_cut_off() {
+    let others = Cluster::start(2);
+    let owners = [1, 2].map(|epoch| {
+        let bus = Port::reserve();
+        let server = Server::builder()
+            .args(["--cluster-enabled", "yes", "--cluster-port"])
+            .args([bus.number().to_string()])
+            .start();
+        server.command(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+        server.command(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch.to_string()]);
+        (server, bus, epoch)
+    });
+    let electors = [(); 3].map(|()| StandIn::naming(0));
+    let tell = |owner: usize| {
+        let mut all: Vec<_> = electors.iter().map(StandIn::member).collect();
+        all.extend(
+            owners
+                .iter()
+                .enumerate()
+                .map(|(number, (server, _, epoch))| Member {
+                    id: server.query(&["CLUSTER", "MYID"]),
+                    ports: [server.port(); 2],
+                    epoch: *epoch,
+                    is_owner: number == owner,
+                }),
+        );
+        for elector in &electors {
+            elector.tell(&all);
+        }
+    };
+    tell(0);
+    let builder = |door| {
+        let mut urls = others.urls();
+        let addresses = electors.each_ref().map(|it| it.address(door));
+        urls.push(format!("redis+cluster://{}", addresses.join(",")));
+        brief(&urls)
+    };
+    drop(voting(builder(1).assume_fresh(true)).await);
+    let old = voting(builder(0)).await;
+    for elector in &electors {
+        elector.shut(0);
+    }
+    tell(1);
+    let new = builder(1).build().await.unwrap();
+
+    let said = || new.health().to_string();
+    await_state("a handover", || {
+        said().contains("when no process uses the one before")
+    })
+    .await;
+    assert!(is_up(&old), "{}", old.health());
+    await_state("a new owner", || is_quarantined(&new) || is_up(&new)).await;
+    let (server, ..) = &owners[0];
+    let asked = server.count("evalsha");
+    for lock in 0..5 {
+        // On a busy machine it may come to nothing; what counts is whom it asks.
+        drop(old.lock(format!("{lock}")).acquire().await);
+    }
+    assert_eq!(server.count("evalsha"), asked, "both are in use");
+    await_state("an end", || !is_up(&old)).await;
+    await_state("a vote", || is_up(&new)).await;
 }
 
 /// Two servers, and a cluster.

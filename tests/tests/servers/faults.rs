@@ -9,8 +9,8 @@ use std::{
 };
 
 use crate::common::{
-    NEVER, asks_for_a_lock, asks_for_its_record, await_state, await_up, connect, connect_by,
-    connection_ids, unhurried,
+    NEVER, asks_for_a_lock, asks_for_its_record, await_release, await_state, await_up, connect,
+    connect_by, connection_ids, unhurried,
 };
 use redlock_runtime::{LockError, NodeState, Redlock, Release, Verdict};
 use redlock_tests::{Cluster, Mode, PATIENCE, Proxy, Server};
@@ -301,7 +301,7 @@ async fn a_release_that_a_reset_took_with_it_is_sent_again() {
     proxies[0].hold_requests();
     proxies[0].clear();
     assert_eq!(guard.release().await, Release::Released);
-    proxies[0].await_command("EVALSHA", 1).await;
+    await_release(&proxies[0]).await;
 
     proxies[0].reset();
     assert!(cluster[0].exists("k"), "the reset was too late");

@@ -57,3 +57,29 @@ fn a_lease_that_has_ended_is_not_extended() {
     let over = Answer::Over(Loss::Expired { verdicts });
     assert_eq!(hears(105, 1, at(205)), Some(over));
 }
+
+/// The keys live on: one of them was extended, and the other one was not.
+#[test]
+fn who_lets_go_after_its_lease_hears_that_it_was_over() {
+    let at = |millis: u64| Instant::from_nanos(1_000_000 * millis);
+    for (now, release) in [(99, None), (100, Some(Release::AlreadyExpired))] {
+        let keys = vec!["a".into(), "b".into()];
+        let mut compound = Compound::new(keys, LockParams::of(Duration::from_millis(100)), at(0));
+        for part in 0..2 {
+            let granted = Answer::Granted {
+                deadline: at(100),
+                token: Token(1),
+                attempts: 1,
+            };
+            compound.on_answer(part, granted, Some(Token(1)), (at(1), 0));
+        }
+        compound.take_steps();
+        compound.on_end(true, at(now));
+        let answers = compound.take_steps().into_iter();
+        let mut answers = answers.filter_map(|step| match step {
+            Step::Answer(answer) => Some(answer),
+            _ => None,
+        });
+        assert_eq!(answers.next(), release.map(Answer::Released));
+    }
+}

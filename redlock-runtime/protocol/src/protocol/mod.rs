@@ -118,7 +118,8 @@ impl Protocol {
             }
             Event::Extend { section } => self.with_key_of(section, |key| key.on_extend(section)),
             Event::End { section, report } if self.compounds.contains_key(&section) => {
-                self.with_compound(section, |compound| compound.on_end(report));
+                let now = self.out.now;
+                self.with_compound(section, |compound| compound.on_end(report, now));
             }
             Event::End { section, report } if self.pools.has(section) => {
                 self.on_end_waiting(section, report);

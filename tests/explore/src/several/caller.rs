@@ -253,7 +253,7 @@ impl<const P: usize, const K: usize> Several<P, K> {
         let mut compound = before.compound(&wanted);
         match event {
             Event::Begin => {}
-            Event::End { report } => compound.on_end(report),
+            Event::End { report } => compound.on_end(report, NOW),
             Event::Extend => compound.on_extend(),
             Event::PauseEnds => compound.advance(NOW.after(MILLISECOND)),
             Event::Granted { key, .. }
