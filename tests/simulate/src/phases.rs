@@ -18,6 +18,9 @@ use crate::{
 /// wait for five leases and hold locks for three.
 const REST: u64 = 60 * SECOND;
 
+/// Longer than nodes know of who has waited: the rest of a second, and the next one, by their clocks.
+const HINTS_LAST: u64 = 2_100 * MILLI;
+
 impl World {
     pub(crate) fn run(mut self) -> History {
         trace!(self, "{}", self.plan.summary());
@@ -96,8 +99,14 @@ impl World {
         self.phase = Phase::Storm;
         let keys = self.plan.fleet.permits.map_or(1, |_| self.plan.fleet.keys);
         for _ in 0..2 {
-            // Nobody stands back any more, and keys that nobody comes for have expired.
-            let life = self.longest_life();
+            // Nobody stands back any more, keys that nobody comes for have expired, and no reader is refused
+            // for the sake of a writer that has waited before.
+            let hints = if self.plan.habits.shared > 0 {
+                HINTS_LAST
+            } else {
+                0
+            };
+            let life = self.longest_life().max(hints);
             self.run_until(self.clocks_run().max(self.now + life));
             if self
                 .nodes

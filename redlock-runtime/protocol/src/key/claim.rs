@@ -79,11 +79,14 @@ struct Place {
 pub(super) struct Reads {
     is_reading: bool,
     reads_again: bool,
+    /// The node has answered the last one with an error, and tells of no change.
+    pub(super) has_failed: bool,
 }
 
 impl Reads {
     /// True if the key can be read now; else it is read once more after the read that is under way.
     pub(super) const fn begin(&mut self) -> bool {
+        self.has_failed = false;
         self.reads_again = self.is_reading;
         !std::mem::replace(&mut self.is_reading, true)
     }

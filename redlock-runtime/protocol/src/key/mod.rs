@@ -230,7 +230,9 @@ impl Key {
             Ask::PutBack(_) => {}
             Ask::Watch(owner) => {
                 if let Some(claim) = self.claim_of(owner) {
-                    claim.on_watched(node, cx);
+                    let has_failed =
+                        matches!(reply, Ok(Reply::Refused { .. } | Reply::Garbled { .. }));
+                    claim.on_watched(node, has_failed, cx);
                 }
             }
             Ask::Await => self.on_awaited(node, reply.ok(), cx),
@@ -266,6 +268,11 @@ impl Key {
     pub(crate) fn on_settled(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         if let Some((round, claim)) = self.round() {
             round.on_settled(node, claim, cx);
+        }
+        if let Front::Held(held) = &mut self.front
+            && held.claim.reads(node).has_failed
+        {
+            held.claim.watch(node, cx);
         }
         if !cx.nodes.is_up(node) {
             if let Front::Held(held) = &mut self.front {

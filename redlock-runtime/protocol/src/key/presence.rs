@@ -30,9 +30,12 @@ impl Claim {
     }
 
     /// A read is over, with a reply or without.
-    pub(super) fn on_watched(&mut self, node: NodeId, cx: &mut Cx<'_>) {
-        if self.reads(node).end() {
+    pub(super) fn on_watched(&mut self, node: NodeId, has_failed: bool, cx: &mut Cx<'_>) {
+        let reads = self.reads(node);
+        if reads.end() {
             self.watch(node, cx);
+        } else {
+            reads.has_failed = has_failed;
         }
     }
 }

@@ -320,3 +320,19 @@ fn a_lock_on_a_bare_majority_outlives_the_restart_of_one_node() {
         assert!(world.majority_owner("k").is_some(), "{late}");
     }
 }
+
+/// A node that has forgotten everything answers the first question after its restart with an error.
+#[test]
+fn a_key_that_could_not_be_read_is_read_again_once_it_is_known_what_the_node_remembers() {
+    let mut world = World::new(3);
+    world.ask(1, "k", params());
+    let (deadline, _) = world.granted(1);
+    world.run_for(Duration::from_millis(100));
+    world.behave([0], Behavior::Refusing(Refuses::Everything));
+    world.restart_empty(0);
+    world.run_for(Duration::from_millis(500));
+    world.delete(1, "k");
+    world.behave([0], Behavior::Healthy);
+    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    assert!(world.now < deadline);
+}
