@@ -24,7 +24,7 @@ impl Counter {
     /// The counter `name` on `server`.
     #[must_use]
     pub fn on(server: &Server, name: &str) -> Self {
-        Self::at(&server.url(), name)
+        Self::at(&server.own_url(), name)
     }
 
     /// The counter `name` at the server with this URL, for worker processes.

@@ -50,15 +50,26 @@ impl Server {
         ServerBuilder::default()
     }
 
-    /// `redis://127.0.0.1:port`, with the password if there is one.
+    /// `redis://127.0.0.1:port`, with the password if there is one. If the environment names
+    /// `REDLOCK_TEST_RIGHTS`, with a user who may do that and nothing else; the tests themselves may do all.
     #[must_use]
     pub fn url(&self) -> String {
+        self.url_at(self.port())
+    }
+
+    /// The same for what the tests themselves write there, who may do all.
+    #[must_use]
+    pub fn own_url(&self) -> String {
         self.0.builder.url(self.port())
     }
 
     /// [`Server::url`] as seen through a proxy that listens on `port`.
     pub(crate) fn url_at(&self, port: u16) -> String {
-        self.0.builder.url(port)
+        let builder = &self.0.builder;
+        match launch::rights().filter(|_| builder.password.is_none()) {
+            Some(_) => format!("redis://{}:any@127.0.0.1:{port}", launch::USER),
+            None => builder.url(port),
+        }
     }
 
     /// `unix:///…`, the same server through its socket. It takes no password.

@@ -53,7 +53,7 @@ fn compare(seconds: u64) -> Result<ExitCode, Box<dyn Error>> {
             let mut command = Command::new(env::current_exe()?);
             command.args(["work", kind, &seconds.to_string()]);
             command.env("REDLOCK_NODES", nodes.url_list());
-            command.env("COUNTER", bank.url());
+            command.env("COUNTER", bank.own_url());
             io::Result::Ok(Worker::from_command(&mut command))
         };
         let workers = [start(kind)?, start("rslock")?];

@@ -80,6 +80,14 @@ pub(super) fn is_port_taken(log: &str) -> bool {
     log.contains("Address already in use")
 }
 
+/// Who may do what [`rights`] says.
+pub(super) const USER: &str = "restricted";
+
+/// The rules of a user as whom the tests of a run lock.
+pub(super) fn rights() -> Option<String> {
+    env::var("REDLOCK_TEST_RIGHTS").ok()
+}
+
 fn command(builder: &ServerBuilder, port: u16, dir: &Path) -> Command {
     let program = env::var_os("REDIS_SERVER").unwrap_or_else(|| OsString::from("redis-server"));
     let mut command = Command::new(program);
@@ -94,6 +102,10 @@ fn command(builder: &ServerBuilder, port: u16, dir: &Path) -> Command {
         .args(["--notify-keyspace-events", "EA"]);
     if let Some(password) = &builder.password {
         command.args(["--requirepass", password]);
+    }
+    if let Some(rights) = rights() {
+        command.args(["--user", USER, "on", "nopass"]);
+        command.args(rights.split_whitespace());
     }
     for hidden in &builder.hidden {
         command.args(["--rename-command", hidden, &link::secret(hidden)]);

@@ -36,7 +36,7 @@ impl Fleet {
             &[sections],
             &[
                 ("REDLOCK_NODES", &self.cluster.url_list()),
-                ("COUNTER", &self.bank.url()),
+                ("COUNTER", &self.bank.own_url()),
             ],
         );
         worker.expect_line("ready");

@@ -13,7 +13,7 @@ async fn fleet(kind: &str, sections: u64) -> Server {
     let (cluster, bank) = (Cluster::start(5), Server::start());
     let environment = [
         ("REDLOCK_NODES", &*cluster.url_list()),
-        ("BANK", &*bank.url()),
+        ("BANK", &*bank.own_url()),
     ];
     let program = env!("CARGO_BIN_EXE_family_worker");
     let spawn = |_| Worker::spawn(program, &[kind, &sections.to_string()], &environment);
@@ -24,7 +24,7 @@ async fn fleet(kind: &str, sections: u64) -> Server {
     for worker in &workers {
         worker.send_line("go");
     }
-    let mut store = redis::Client::open(bank.url())
+    let mut store = redis::Client::open(bank.own_url())
         .unwrap()
         .get_connection()
         .unwrap();
