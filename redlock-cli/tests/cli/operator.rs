@@ -181,36 +181,32 @@ fn a_master_that_sentinels_name_is_one_of_the_nodes() {
     let hosts = sentinels
         .each_ref()
         .map(|it| format!("127.0.0.1:{}", it.port()));
-    let mut urls = others.urls();
-    urls.push(format!("redis+sentinel://{}/locks", hosts.join(",")));
-    admit(&urls);
-    let all = urls.join(",");
-    let shown = |args: &[&str]| {
-        let out = redlock(&others, args).env("REDLOCK_NODES", &all).output();
-        let out = out.unwrap();
-        assert!(out.status.success(), "{}", text(&out.stderr));
-        text(&out.stdout).to_owned()
-    };
-    let status = shown(&["status"]);
-    assert!(status.contains("3 of 3 nodes vote"), "{status}");
-    assert!(shown(&["doctor"]).contains("3 servers examined: 0 errors"));
-    let run = ["run", "-k", "k", "--", env!("CARGO_BIN_EXE_redlock")];
-    let found = shown(&[&run[..], &["inspect", "k"]].concat());
-    assert!(
-        found.starts_with("k is held; 3 of 3 nodes replied"),
-        "{found}"
+    assert_one_of_three(
+        &others,
+        format!("redis+sentinel://{}/locks", hosts.join(",")),
     );
 }
 
 #[test]
 fn a_cluster_is_one_of_the_nodes() {
     let (others, cluster) = (Cluster::start(2), RedisCluster::start());
+    let url = format!("redis+cluster://{}", cluster.hosts(4..6));
+    let shown = assert_one_of_three(&others, url);
+    let owner = &cluster[0];
+    owner.set_nx_px("{redlock}stuck", "theirs", Duration::from_secs(3_600));
+    shown(&["break", "stuck", "--yes"]);
+    assert!(!owner.exists("{redlock}stuck"));
+}
+
+/// The node with this URL votes beside two others, is examined, and has keys. Returns what asks the program
+/// about all of them.
+fn assert_one_of_three(others: &Cluster, url: String) -> impl Fn(&[&str]) -> String {
     let mut urls = others.urls();
-    urls.push(format!("redis+cluster://{}", cluster.hosts(4..6)));
+    urls.push(url);
     admit(&urls);
     let all = urls.join(",");
-    let shown = |args: &[&str]| {
-        let out = redlock(&others, args).env("REDLOCK_NODES", &all).output();
+    let shown = move |args: &[&str]| {
+        let out = redlock(others, args).env("REDLOCK_NODES", &all).output();
         let out = out.unwrap();
         assert!(out.status.success(), "{}", text(&out.stderr));
         text(&out.stdout).to_owned()
@@ -225,10 +221,7 @@ fn a_cluster_is_one_of_the_nodes() {
         found.starts_with("k is held; 3 of 3 nodes replied"),
         "{found}"
     );
-    let owner = &cluster[0];
-    owner.set_nx_px("{redlock}stuck", "theirs", Duration::from_secs(3_600));
-    shown(&["break", "stuck", "--yes"]);
-    assert!(!owner.exists("{redlock}stuck"));
+    shown
 }
 
 #[test]
