@@ -23,12 +23,11 @@ use super::{
 };
 use crate::{
     action::{Answer, Cause, Refusal},
-    message::{BlockRequest, NodeId, Owner},
+    message::{BlockRequest, Owner},
     rules::{
         quorum,
         token::{Block, Token},
     },
-    time::Instant,
 };
 
 /// While one node's word is enough, one in so many attempts asks all nodes.
@@ -111,6 +110,7 @@ impl Key {
         };
         let closes_at = waiter.split.map_or(own_end, |split| split.until);
         let began = waiter.split.map_or(now, |split| split.since);
+        let (leftovers, is_minority) = self.leftovers(began, cx);
         let proposal = Token((cx.out.env.wall_micros)().min(Token::LARGEST.0 / 2));
         let is_fair = waiter.params.is_fair;
         let is_single = is_fair || cx.out.settings.mixed_fleet;
@@ -126,7 +126,8 @@ impl Key {
             params: Arc::clone(&waiter.params),
             spare,
             block: Some(BlockRequest { proposal, length }),
-            is_repeated: self.is_refused_by_leftovers(began, cx),
+            // Those that refused had nothing but that. The others are needed, however slow they are.
+            is_repeated: is_minority && !leftovers.is_empty(),
             in_order: is_fair.then_some((waiter.section, waiter.wait_until)),
         };
         let majority_delay = cx.nodes.majority_delay().min(timeout / 4);
@@ -140,7 +141,7 @@ impl Key {
         };
         let mut patience = hedge_delay;
         if let Some(split) = waiter.split {
-            order.sort_by_key(|&node| self.has_leftover(node, began, cx));
+            order.sort_by_key(|node| leftovers.contains(node));
             // Silent nodes may be slow and needed, or silent for good. They are waited for as long as it
             // has been tried already: who waits for them to the end is in the way of all others.
             patience = patience.max(now.since(split.since));
@@ -150,26 +151,6 @@ impl Key {
             ..Fanout::new(order, patience)
         };
         Round::open(question, fanout, closes_at, cx)
-    }
-
-    /// See [`Contention::has_leftover`].
-    fn has_leftover(&self, node: NodeId, began: Instant, cx: &Cx<'_>) -> bool {
-        let long = 2 * cx.nodes.hedge_delay();
-        let contention = self.contention.as_ref();
-        contention.is_some_and(|contention| contention.has_leftover(node, began.before(long)))
-    }
-
-    /// Those that refused had nothing but that. The others are needed, however slow they are.
-    fn is_refused_by_leftovers(&self, began: Instant, cx: &Cx<'_>) -> bool {
-        let refused = self
-            .contention
-            .as_ref()
-            .map(|contention| &contention.refused);
-        refused.is_some_and(|refused| {
-            let is_minority = refused.len() < quorum::majority(cx.nodes.count());
-            let mut nodes = refused.iter().map(|one| one.node);
-            is_minority && nodes.any(|node| self.has_leftover(node, began, cx))
-        })
     }
 
     pub(super) fn advance_attempt(&mut self, cx: &mut Cx<'_>) -> bool {

@@ -1,17 +1,18 @@
 //! What a key knows of others that want it. Most keys nobody else ever asks for, and a process may
 //! hold a hundred thousand, so this is in a box that is made when a lock cannot be had at once.
 
-use super::{Key, fairness::TurnOrder, round::Round};
+use super::{Cx, Key, fairness::TurnOrder, round::Round};
 use crate::{
     action::Refusal,
     message::{NodeId, Owner},
+    rules::quorum,
     time::Instant,
 };
 
 /// A node that has the key of another owner.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Refused {
-    pub(super) node: NodeId,
+    node: NodeId,
     owner: Option<Owner>,
     /// It was so when it was asked first.
     since: Instant,
@@ -25,7 +26,7 @@ pub(super) struct Contention {
     /// The owner that held the lock when all nodes were asked last.
     pub(super) holder: Option<Option<Owner>>,
     /// The nodes that refused when all were asked last. Not those of attempts that end a split.
-    pub(super) refused: Vec<Refused>,
+    refused: Vec<Refused>,
     /// Why the last attempt failed: what a waiter is told that gives up.
     pub(super) last_refusal: Refusal,
 }
@@ -73,17 +74,22 @@ impl Contention {
         });
         self.refused = refused.collect();
     }
-
-    /// Whether a node has had the key of one owner since then. If that is longer than an attempt waits for
-    /// silent nodes, it is that of none of those who have just asked at once: all of them would be refused
-    /// there, and their split go on.
-    pub(super) fn has_leftover(&self, node: NodeId, since: Instant) -> bool {
-        let mut refused = self.refused.iter();
-        refused.any(|one| one.node == node && one.since < since)
-    }
 }
 
 impl Key {
+    /// The nodes that had the key of one owner for longer than an attempt waits for silent nodes, when this
+    /// began: it is that of none of those who have just asked at once, and all of them would be refused there,
+    /// and their split go on. And whether a majority has not refused.
+    pub(super) fn leftovers(&self, began: Instant, cx: &Cx<'_>) -> (Vec<NodeId>, bool) {
+        let Some(contention) = &self.contention else {
+            return (Vec::new(), true);
+        };
+        let before = began.before(2 * cx.nodes.hedge_delay());
+        let old = contention.refused.iter().filter(|one| one.since < before);
+        let is_minority = contention.refused.len() < quorum::majority(cx.nodes.count());
+        (old.map(|one| one.node).collect(), is_minority)
+    }
+
     pub(super) fn contention(&mut self) -> &mut Contention {
         self.contention.get_or_insert_default()
     }

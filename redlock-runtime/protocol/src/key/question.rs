@@ -206,13 +206,4 @@ impl Round {
             }
         }
     }
-
-    /// Whether the node has the key of this owner, if that is known.
-    pub(super) fn is_held_by(&self, node: NodeId, owner: Option<Owner>) -> Option<bool> {
-        match self.ballot.verdicts()[node.0] {
-            Verdict::Ours => Some(false),
-            Verdict::HeldByAnother { .. } => Some(self.holders.contains(&(node, owner))),
-            _ => None,
-        }
-    }
 }

@@ -297,6 +297,15 @@ impl Round {
         self.verdicts()
     }
 
+    /// Whether the node has the key of this owner, if that is known.
+    pub(super) fn is_held_by(&self, node: NodeId, owner: Option<Owner>) -> Option<bool> {
+        match self.ballot.verdicts()[node.0] {
+            Verdict::Ours => Some(false),
+            Verdict::HeldByAnother { .. } => Some(self.holders.contains(&(node, owner))),
+            _ => None,
+        }
+    }
+
     /// The owner that has most of the nodes that refused, if any has refused. Clients of other
     /// libraries count as one owner.
     pub(super) fn holder(&self) -> Option<Option<Owner>> {
