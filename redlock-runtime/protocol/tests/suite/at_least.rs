@@ -222,12 +222,14 @@ fn a_waiter_of_the_same_process_comes_as_soon_as_a_node_is_told_late() {
     };
     world.ask(1, "k", params);
     world.granted(1);
-    world.behave([0, 1], Behavior::Refusing(Refuses::Releases));
+    // Those that have the key.
+    let carriers = world.carriers("k");
+    world.behave(carriers.clone(), Behavior::Refusing(Refuses::Releases));
     world.end(1);
     world.run_for(10 * HOP);
     world.ask(2, "k", waiting(2 * LEASE));
     world.run_for(LEASE / 2);
-    world.behave([0, 1], Behavior::Healthy);
+    world.behave(carriers, Behavior::Healthy);
     let able = world.now;
     world.granted(2);
     let took = world.now.since(able);
