@@ -100,6 +100,7 @@ impl Settings {
             max_ttl: self.key_ttl(self.max_lease),
             default_ttl: self.key_ttl(self.expire),
             assume_fresh: self.assume_fresh,
+            busy_from: redlock_protocol::BUSY_FROM,
             mixed_fleet: self.mixed_fleet,
         }
     }

@@ -10,8 +10,8 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use divan::{Bencher, counter::ItemsCount};
 
 use redlock_protocol::{
-    Action, AdmissionId, Answer, Env, Event, Facts, Instant, LockParams, Marker, Order, Protocol,
-    Record, Reply, Request, SectionId, Settings, key_ttl,
+    Action, AdmissionId, Answer, BUSY_FROM, Env, Event, Facts, Instant, LockParams, Marker, Order,
+    Protocol, Record, Reply, Request, SectionId, Settings, key_ttl,
 };
 
 const LEASE: Duration = Duration::from_secs(5);
@@ -102,6 +102,7 @@ impl World {
             max_ttl: key_ttl(LEASE * 12, LEASE),
             default_ttl: key_ttl(LEASE, LEASE / 10),
             assume_fresh: false,
+            busy_from: BUSY_FROM,
             mixed_fleet: false,
         };
         let now = Instant::from_nanos(1_000_000_000);

@@ -52,6 +52,7 @@ pub use self::{
         AdmissionId, BlockRequest, ConnectionId, Evidence, Facts, LossId, LossRecord, Marker, Mode,
         NodeId, Owner, Process, Record, Reply, Request, RequestId, SectionId, Ticket,
     },
+    node::BUSY_FROM,
     pool::MOST_SLOTS,
     protocol::Protocol,
     rules::{

@@ -123,6 +123,7 @@ impl World {
             max_ttl: traits.max_ttl,
             default_ttl: traits.default_ttl,
             assume_fresh: traits.assume_fresh,
+            busy_from: traits.busy_from,
             mixed_fleet: traits.mixed_fleet,
         };
         let protocol = Protocol::new(self.plan.servers.count, settings, self.env(), now);

@@ -2,7 +2,7 @@
 
 use std::{fmt::Write, time::Duration};
 
-use redlock_protocol::key_ttl;
+use redlock_protocol::{BUSY_FROM, key_ttl};
 
 use crate::{
     MICRO, MILLI, SECOND, clock::Clock, faults::Fault, names::KEYS, permits::Permits,
@@ -382,6 +382,8 @@ impl Habits {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Traits {
     pub(crate) silence_limit: u64,
+    /// From never to always.
+    pub(crate) busy_from: usize,
     pub(crate) default_ttl: Duration,
     pub(crate) max_ttl: Duration,
     pub(crate) is_blind: bool,
@@ -395,6 +397,7 @@ impl Traits {
         let max_ttl = plan.max_ttl() * if is_odd { 2 } else { 1 };
         Self {
             silence_limit: random.pick(&[50 * MILLI, 200 * MILLI, SECOND]),
+            busy_from: random.pick(&[usize::MAX, BUSY_FROM, 1, 0]),
             default_ttl: plan.default_ttl(random),
             max_ttl,
             is_blind: plan.fleet.blind && random.chance(500),

@@ -51,7 +51,7 @@ pub async fn connect_by(proxies: &[Proxy]) -> Redlock {
 /// be connected.
 ///
 /// Requests to a node keep their order, so it is enough to see that a later lock has come and gone.
-/// A majority is asked first, and the others get a lock that is held for a while.
+/// A busy set is asked for a majority first, and the others get a lock that is held for a while.
 pub async fn await_sent(redlock: &Redlock, cluster: &Cluster) {
     const FENCE: &str = "fence";
     let seen = |node: &Server| {

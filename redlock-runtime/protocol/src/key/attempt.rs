@@ -1,10 +1,11 @@
 //! One attempt of the front waiter to get the lock.
 //!
-//! The first attempt asks only as many nodes as a majority needs, and the others as soon as one of those
-//! fails or is late, or they do not agree. Which they are is the same for all processes, and different for
-//! each key; a lock that is held for a while is put on the others, too. After a refusal an attempt is
-//! *leader-first*: one node, the same for all processes, and the others once it has granted. So at most one
-//! of many processes that hear at once that the lock is free disturbs the others.
+//! The first attempt asks all nodes at once: the fastest majority decides. While the nodes are busy it asks
+//! only as many as a majority needs, and the others as soon as one of those fails or is late, or they do not
+//! agree. Which they are is the same for all processes, and different for each key; a lock that is held for a
+//! while is put on the others, too. After a refusal an attempt is *leader-first*: one node, the same for all
+//! processes, and the others once it has granted. So at most one of many processes that hear at once that the
+//! lock is free disturbs the others.
 //!
 //! A refusal is not always contention. If several processes ask at the same instant, each may get
 //! less than a majority. No owner holds the lock then, and the attempt is repeated leader-first, also
@@ -80,9 +81,13 @@ impl Key {
         let is_leader_first = is_leader_first || is_fair || waiter.split.is_some();
         let mut round = self.open_attempt(&waiter, is_leader_first, cx);
         if cx.nodes.has_majority(cx.now()) {
-            let many = match is_leader_first {
-                true => 1,
-                false => quorum::majority(cx.nodes.count()),
+            let nodes = cx.nodes.count();
+            let many = if is_leader_first {
+                1
+            } else if cx.nodes.are_busy(cx.out.settings.busy_from) {
+                quorum::majority(nodes)
+            } else {
+                nodes
             };
             round.ask(many, &mut claim, cx);
         }

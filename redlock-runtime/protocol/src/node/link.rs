@@ -252,6 +252,11 @@ impl Link {
         (is_late || self.refuses) && now.since(self.replied_at) < TRIED_AGAIN_AFTER
     }
 
+    /// How many requests have no reply.
+    pub(super) fn outstanding(&self) -> usize {
+        self.in_flight.len()
+    }
+
     /// For how long the oldest request has had no reply.
     pub(super) fn waiting_for(&self, now: Instant) -> Duration {
         let oldest = self.in_flight.front();

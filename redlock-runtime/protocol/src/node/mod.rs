@@ -15,6 +15,7 @@ use std::{
     time::Duration,
 };
 
+pub use self::set::BUSY_FROM;
 use self::{
     admission::{Circumstances, Found, Lost, Standing, Step, Survey},
     link::Link,

@@ -129,7 +129,7 @@ fn nothing_is_held_while_another_key_is_waited_for() {
     }
     world.client(1).end(1);
     world.client(0).granted(2);
-    assert_eq!(world.carriers("a").len(), 2);
+    assert_eq!(world.carriers("a").len(), 3);
 }
 
 #[test]

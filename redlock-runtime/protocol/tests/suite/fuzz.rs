@@ -71,6 +71,7 @@ impl Fuzz {
             wall_micros: Box::new(move || wall),
         };
         let settings = Settings {
+            busy_from: dice.below(3) as usize,
             may_evict: dice.one_in(2),
             assume_fresh: dice.one_in(3),
             mixed_fleet: dice.one_in(4),

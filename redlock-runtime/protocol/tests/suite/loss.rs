@@ -227,7 +227,7 @@ fn news_of_a_change_that_changed_nothing_is_no_loss() {
 fn a_lock_that_is_held_for_a_while_outlives_the_restart_of_any_node() {
     for (nodes, tells) in [(3, true), (5, true), (3, false), (5, false)] {
         for restarted in 0..nodes {
-            let mut world = World::new(nodes);
+            let mut world = World::busy(nodes);
             // One that tells nothing by itself is asked.
             let last = world.order("k")[nodes - 1];
             world.nodes[last].tells_changes = tells;
@@ -252,7 +252,7 @@ fn a_lock_that_is_held_for_a_while_outlives_the_restart_of_any_node() {
 fn that_a_majority_has_lost_a_lock_is_not_hidden_by_those_it_is_put_on() {
     for extends in [false, true] {
         for after in 0..6 {
-            let mut world = World::new(5);
+            let mut world = World::busy(5);
             world.ask(1, "k", renewing());
             world.granted(1);
             world.run_for(5 * after * HOP);
@@ -299,7 +299,7 @@ fn a_lock_is_never_believed_in_while_a_majority_of_nodes_is_known_not_to_have_it
 #[test]
 fn a_lock_on_a_bare_majority_outlives_the_restart_of_one_node() {
     for late in 0..4 {
-        let mut world = World::new(5);
+        let mut world = World::busy(5);
         let order = world.order("k");
         if late == 0 {
             // It has granted the lock when it goes, and the others have not.

@@ -17,7 +17,7 @@ fn one_waiter_of_a_process_asks_the_nodes_and_the_queue_is_served_in_order() {
         assert!(world.answers().is_empty(), "only one holds it");
         world.end(section);
     }
-    assert_eq!(world.sends(is_acquire).len(), 2);
+    assert_eq!(world.sends(is_acquire).len(), 3);
     world.run_for(2 * HOP);
     assert_eq!(world.carriers("k"), []);
 }
@@ -95,7 +95,7 @@ fn a_waiter_does_not_ask_the_nodes_while_a_task_of_its_process_holds_the_lock() 
     world.granted(1);
     world.ask(2, "k", waiting(Duration::from_secs(60)));
     world.run_for(Duration::from_secs(30));
-    assert_eq!(world.sends(is_acquire).len(), 2);
+    assert_eq!(world.sends(is_acquire).len(), 3);
     world.end(1);
     let ended = world.now;
     world.granted(2);

@@ -14,14 +14,6 @@ fn held(nodes: usize) -> World {
     world
 }
 
-/// The same, for so long that all nodes have the key.
-fn held_by_all(nodes: usize) -> World {
-    let mut world = held(nodes);
-    world.run_for(30 * HOP);
-    assert_eq!(world.carriers("k").len(), nodes);
-    world
-}
-
 fn releases_to(world: &World, node: usize) -> usize {
     let sent = world.sends(is_release);
     sent.iter().filter(|(_, to)| to.0 == node).count()
@@ -30,7 +22,7 @@ fn releases_to(world: &World, node: usize) -> usize {
 #[test]
 fn the_outcome_of_a_release_is_what_the_nodes_reply() {
     let release = |spoil: fn(&mut World)| {
-        let mut world = held_by_all(3);
+        let mut world = held(3);
         spoil(&mut world);
         world.release(1);
         world.answer(1)
@@ -84,7 +76,7 @@ fn a_release_takes_one_round_trip() {
         assert_eq!(world.answer(1), Answer::Released(Release::Released));
         assert_eq!(world.now.since(ended), ROUND_TRIP);
         assert_eq!(world.carriers("k"), []);
-        assert_eq!(world.sends(is_release).len(), majority(nodes));
+        assert_eq!(world.sends(is_release).len(), nodes);
     }
 }
 
@@ -106,7 +98,7 @@ fn the_release_of_an_unknown_section_is_answered() {
 
 #[test]
 fn a_release_that_a_broken_connection_took_along_is_sent_again() {
-    let mut world = held_by_all(3);
+    let mut world = held(3);
     world.nodes[0].behavior = Behavior::Slow(Duration::from_secs(3_600));
     world.end(1);
     world.nodes[0].behavior = Behavior::Healthy;
@@ -132,7 +124,7 @@ fn a_release_that_was_sent_twice_and_finds_nothing_is_unknown() {
 
 #[test]
 fn a_release_that_a_node_refused_is_sent_again() {
-    let mut world = held_by_all(3);
+    let mut world = held(3);
     world.nodes[0].behavior = Behavior::Refusing(Refuses::Everything);
     world.release(1);
     assert_eq!(world.answer(1), Answer::Released(Release::Released));
@@ -145,7 +137,7 @@ fn a_release_that_a_node_refused_is_sent_again() {
 
 #[test]
 fn a_node_that_was_away_is_released_when_it_is_back() {
-    let mut world = held_by_all(3);
+    let mut world = held(3);
     world.kill(0);
     world.end(1);
     world.run_for(Duration::from_secs(2));
@@ -157,7 +149,7 @@ fn a_node_that_was_away_is_released_when_it_is_back() {
 
 #[test]
 fn a_node_that_stays_away_is_forgotten_once_its_key_has_expired() {
-    let mut world = held_by_all(3);
+    let mut world = held(3);
     world.kill(0);
     world.end(1);
     world.run_for(2 * params().key_ttl());
@@ -171,7 +163,7 @@ fn a_node_that_stays_away_is_forgotten_once_its_key_has_expired() {
 /// A user that may not delete: each release is tried a few times while the key lives.
 #[test]
 fn a_node_that_refuses_releases_is_asked_less_and_less_often() {
-    let mut world = held_by_all(3);
+    let mut world = held(3);
     world.nodes[0].behavior = Behavior::Refusing(Refuses::Releases);
     world.end(1);
     world.run_for(Duration::from_secs(30));
@@ -220,7 +212,7 @@ fn a_node_that_has_carried_nothing_out_is_not_released() {
 #[test]
 fn a_node_that_fails_in_the_middle_is_released() {
     let mut world = World::new(3);
-    world.behave([world.leader("k")], Behavior::FailingAfterwards);
+    world.nodes[0].behavior = Behavior::FailingAfterwards;
     world.ask(1, "k", params());
     world.granted(1);
     assert_eq!(world.carriers("k"), [0, 1, 2]);
@@ -236,8 +228,8 @@ fn a_node_that_refuses_an_attempt_because_of_another_owner_is_not_released() {
     world.ask(1, "k", params());
     assert!(matches!(world.refused(1), Cause::Contended { .. }));
     world.run_for(Duration::from_secs(1));
-    assert_eq!(world.sends(is_acquire).len(), 2);
-    assert_eq!(world.sends(is_release).len(), 0);
+    // Two of three decide; the third one had not replied.
+    assert_eq!(world.sends(is_release).len(), 1);
     assert_eq!(world.carriers("k"), [0, 1, 2]);
 }
 

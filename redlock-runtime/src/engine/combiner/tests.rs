@@ -37,6 +37,7 @@ fn combiner_of(node: Target, random: impl FnMut() -> u128 + Send + 'static) -> A
         max_ttl: 2 * LEASE,
         default_ttl: LEASE,
         assume_fresh: true,
+        busy_from: redlock_protocol::BUSY_FROM,
         mixed_fleet: false,
     };
     let env = Env {

@@ -22,7 +22,7 @@ pub(crate) const HOP: Duration = Duration::from_millis(1);
 /// The time of a request and its reply.
 pub(crate) const ROUND_TRIP: Duration = Duration::from_millis(2);
 
-/// For how long a majority is asked before the others are.
+/// For how long a majority of busy nodes is asked before the others are.
 pub(crate) const HEDGE: Duration = Duration::from_millis(8);
 
 pub(crate) const LEASE: Duration = Duration::from_secs(5);
@@ -39,6 +39,7 @@ pub(crate) fn settings() -> Settings {
         max_ttl: params_of(Duration::from_secs(60)).key_ttl(),
         default_ttl: params().key_ttl(),
         assume_fresh: false,
+        busy_from: BUSY_FROM,
         mixed_fleet: false,
     }
 }
@@ -105,6 +106,15 @@ impl World {
     /// Healthy nodes that are connected and vote, and so many clients.
     pub(crate) fn with_clients(nodes: usize, clients: usize) -> Self {
         Self::with_settings(nodes, &vec![settings(); clients])
+    }
+
+    /// The same, and the client always asks a majority first.
+    pub(crate) fn busy(nodes: usize) -> Self {
+        let settings = Settings {
+            busy_from: 0,
+            ..settings()
+        };
+        Self::with_settings(nodes, &[settings])
     }
 
     /// Healthy nodes that are connected and vote, and one client for each of the settings.
