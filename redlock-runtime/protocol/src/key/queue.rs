@@ -39,10 +39,6 @@ pub(super) struct Waiter {
 }
 
 impl Waiting {
-    fn is_exclusive(&self) -> bool {
-        self.params.mode == Mode::Exclusive
-    }
-
     fn is_impatient(&self) -> bool {
         self.params.wait.is_zero()
     }
@@ -66,10 +62,6 @@ impl Waiter {
     /// Its caller does, after a refusal.
     pub(super) fn goes_on_waiting(&self, now: Instant) -> bool {
         now < self.wait_until && !self.params.wait.is_zero()
-    }
-
-    pub(super) fn is_exclusive(&self) -> bool {
-        self.params.mode == Mode::Exclusive
     }
 }
 
@@ -98,7 +90,7 @@ impl Queue {
         let places = self.places.get_or_insert_default();
         places.joined += 1;
         let place = places.joined;
-        places.exclusive += usize::from(waiting.is_exclusive());
+        places.exclusive += usize::from(waiting.params.mode == Mode::Exclusive);
         places.impatient += usize::from(waiting.is_impatient());
         places.of.insert(waiting.section, place);
         places.ends.insert((waiting.wait_until, place));
@@ -111,9 +103,8 @@ impl Queue {
 
     /// Whether all are to share the key.
     pub(super) fn is_of_readers(&self) -> bool {
-        self.places
-            .as_ref()
-            .is_none_or(|places| places.exclusive == 0)
+        let places = self.places.as_ref();
+        places.is_none_or(|places| places.exclusive == 0)
     }
 
     /// What the first one asks for.
@@ -164,7 +155,7 @@ impl Queue {
     fn take(&mut self, place: u64) -> Option<Waiting> {
         let places = self.places.as_mut()?;
         let waiting = places.waiting.remove(&place)?;
-        places.exclusive -= usize::from(waiting.is_exclusive());
+        places.exclusive -= usize::from(waiting.params.mode == Mode::Exclusive);
         places.impatient -= usize::from(waiting.is_impatient());
         places.of.remove(&waiting.section);
         places.ends.remove(&(waiting.wait_until, place));
