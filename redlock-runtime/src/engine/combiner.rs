@@ -25,10 +25,11 @@ use tokio::time::Sleep;
 
 use super::{
     clock::Clock,
-    command::{Command, Stopped},
+    command::Command,
     delivery::{self, Delivery},
     driver::Driver,
     signal::Signal,
+    status::Stopped,
 };
 
 /// How many commands are taken from the inbox before what the protocol wants is sent.
