@@ -241,6 +241,20 @@ fn callers_that_an_engine_has_not_heard_are_told_that_it_has_ended() {
     assert_eq!(status.loss(), Some(&Loss::Stopped));
 }
 
+#[test]
+fn many_commands_at_once_leave_no_memory_behind() {
+    let combiner = combiner("combiner-many", random());
+    let working = lock(&combiner.driver);
+    for section in 0..1_000 {
+        end(&combiner, section);
+    }
+    drop(working);
+    while !lock(&combiner.inbox).commands.is_empty() {
+        end(&combiner, 0);
+    }
+    assert!(lock(&combiner.inbox).commands.capacity() <= 2 * LARGEST_INTAKE);
+}
+
 #[tokio::test]
 async fn a_task_that_never_has_to_wait_lets_others_run() {
     let combiner = combiner("combiner-budget", random());
