@@ -337,8 +337,8 @@ impl fmt::Display for LockError {
                 )?;
                 if cfg!(feature = "test-util") {
                     f.write_str(
-                        ", or in a test `Redlock::test()` and its `enter`, which counts on one \
-                         thread, or `scope`",
+                        "; in a test, call `Redlock::test()` and its `enter`, for one thread, or \
+                         `scope`, for one future",
                     )?;
                 }
             }
@@ -478,7 +478,7 @@ impl From<ConfigError> for LockError {
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`#[redis_lock]` does not know how `{Self}` tells that the lock failed",
+    message = "`#[redis_lock]` cannot return a lock error as `{Self}`",
     label = "a lock error does not convert to this",
     note = "return `Result<T, E>` with `E: From<LockError>`, or say `on_error = |error| ...` in the attribute"
 )]

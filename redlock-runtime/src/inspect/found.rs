@@ -172,7 +172,7 @@ impl Holder {
         self.process.as_ref()
     }
 
-    /// The addresses of the nodes on which it stands, and for how long yet if nothing is done; `None` if it
+    /// The addresses of the nodes on which it stands, and for how much longer if nothing is done; `None` if it
     /// never expires.
     pub fn nodes(&self) -> impl Iterator<Item = (&str, Option<Duration>)> {
         let nodes = self.nodes.iter();
