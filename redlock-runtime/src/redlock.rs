@@ -59,8 +59,8 @@ impl Redlock {
     }
 
     /// One lock on several keys, all or none, for what must not be done to any of them by others
-    /// meanwhile: a transfer between two accounts. It has all ways and options of a lock on one key, and
-    /// excludes those on any of its keys.
+    /// meanwhile: a transfer between two accounts. It is acquired as a lock on one key is, and excludes
+    /// locks on any of its keys.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -93,7 +93,8 @@ impl Redlock {
     /// them all at once; then lock something that they have in common. With
     /// [`wait`](Lock::wait), a call returns within that time and three node timeouts.
     ///
-    /// One to 16 keys; [`at_least`](Lock::at_least) is for one key. Acquiring fails with
+    /// One to 16 keys. [`at_least`](Lock::at_least), [`shared`](Lock::shared), [`permits`](Lock::permits)
+    /// and [`fair`](Lock::fair) are for one key. Acquiring fails with
     /// [`LockError::Config`](crate::LockError::Config) otherwise.
     pub fn lock_all<I>(&self, keys: I) -> Lock
     where

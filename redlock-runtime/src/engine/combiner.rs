@@ -1,12 +1,13 @@
-//! The driver in the hands of whoever has something for it: of a caller, on the caller's own thread, or
-//! of the engine. Known as *flat combining*: one works at a time, for all.
+//! Lets one thread at a time work with the driver, for all: a caller's own thread, or the engine's. Known as
+//! *flat combining*.
 //!
 //! A caller that finds the driver free does at once what its command needs, and so waits for no other
-//! thread: within a turn it has its lock before it would have to wait. One that finds it taken leaves its
-//! command in the inbox and goes on, because whoever has taken the driver looks there again after having
-//! put it back. So nobody ever waits for the driver, and a thread that is paused while it works delays
-//! the others for as long as it is paused, like the engine's own. What needs the engine's runtime is left
-//! to the engine: to connect, and to wait for sockets and timers.
+//! thread: within a turn it has its lock before it would have to wait. A caller that finds the driver taken
+//! leaves its command in the inbox and goes on, because the thread at work looks there again after it has put
+//! the driver back. So no thread ever waits for the driver, and a thread that is paused while it works delays
+//! the others for as long as it is paused, like the engine's own. Callers leave all commands to the engine
+//! while the servers have much to answer, or if the application has chosen the engine's runtime; and always
+//! what needs that runtime: to connect, and to wait for sockets and timers.
 //!
 //! Wakers and destructors of others run only after the driver was put back, so they may come here again.
 

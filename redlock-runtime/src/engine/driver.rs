@@ -170,8 +170,9 @@ impl Driver {
         self.any_server(|server| server.has_work() && server.needs_runtime())
     }
 
-    /// Most servers have so much to answer that what is asked now can wait for more. One that lags behind
-    /// the others says nothing of how much is asked.
+    /// Most servers have so much to answer that a new command can wait for more, to be written with them. A
+    /// single server that lags says nothing of how much is asked. (How many *nodes* an attempt asks goes by
+    /// `Settings::busy_from` of the protocol.)
     pub(super) fn is_busy(&self) -> bool {
         let is_busy = |node: &&Node| matches!(node, Node::Redis(server) if server.is_busy());
         2 * self.nodes.iter().filter(is_busy).count() > self.nodes.len()
