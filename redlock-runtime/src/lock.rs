@@ -179,7 +179,7 @@ impl Lock {
     /// The readers of one process share a key on each node, so most of them ask no node. Use this where
     /// sections that only read are long or frequent; for short ones an exclusive lock costs the same.
     /// Every node keeps a list of the processes that read, 54 bytes for each, and writes it whenever one
-    /// of them begins, extends its lease, or ends; each of the others is told, and reads the list. So this
+    /// of them begins, extends its lease, or ends; each of the others is notified, and reads the list. So this
     /// is for some hundreds of processes that read one key, and any number of tasks.
     ///
     /// Not for [several keys](crate::Redlock::lock_all), nor with [`at_least`](Self::at_least),

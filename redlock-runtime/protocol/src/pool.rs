@@ -31,7 +31,7 @@ pub(crate) struct Terms {
     pub(crate) params: LockParams,
 }
 
-/// An attempt can take as long as a round may, if keys that nobody comes for keep it from a majority.
+/// An attempt can take as long as a round may, if keys that no client comes for keep it from a majority.
 /// Another slot may be free meanwhile, and is asked for after a quarter of that time, or after this, if the
 /// caller waits. Of those that do not wait each asks for one slot at a time, so that of many that ask at
 /// once as many win as there are slots.
@@ -160,7 +160,7 @@ impl Pool {
 
     // ---- slots
 
-    /// A section has its slot, and nobody else can have it in this process.
+    /// A section has its slot, and no other one of this process can have it.
     pub(crate) fn on_granted(&mut self, section: SectionId, granted: Answer) {
         if !self.on_taken(section, Refusal::CONTENDED) {
             return;

@@ -52,8 +52,8 @@ const FOREVER: Duration = Duration::from_secs(1 << 30);
 
 #[derive(Debug)]
 pub(super) struct Combiner {
-    // Whoever wants to work has held the inbox before it tries to take the driver, and whoever has worked
-    // holds it after the driver was put back: one of the two sees the other.
+    // A thread that wants to work has held the inbox before it tries to take the driver, and a thread that has
+    // worked holds it after the driver was put back: one of the two sees the other.
     inbox: Mutex<Inbox>,
     /// `None` once the engine has ended.
     driver: Mutex<Option<Driver>>,
@@ -79,7 +79,7 @@ enum Outcome {
     Idle(Option<Instant>),
     /// Something is, and it has been enough for once.
     Unfinished,
-    /// Somebody else is at work.
+    /// Another thread is at work.
     Taken,
     Ended,
 }
@@ -113,7 +113,7 @@ impl Combiner {
         }
     }
 
-    /// Takes a command on, and carries it out if nobody else is at work. Never blocks.
+    /// Takes a command on, and carries it out if no other thread is at work. Never blocks.
     pub(super) fn tell(&self, command: Command) -> Result<(), Stopped> {
         let is_left_to_engine = {
             let mut inbox = lock(&self.inbox);
@@ -188,7 +188,7 @@ impl Combiner {
     }
 
     /// Does what there is to do, unless another does. `engine` is what wakes the engine's task, where that
-    /// works. Whoever calls this has held the inbox before.
+    /// works. The caller has held the inbox before.
     fn work(&self, mut engine: Option<&mut Context<'_>>) -> Outcome {
         for _ in 0..MOST_PASSES {
             // It is never poisoned: panics do not get that far.
@@ -264,7 +264,7 @@ impl Combiner {
         }
     }
 
-    /// Nobody gets an answer any more.
+    /// No caller gets an answer any more.
     fn close(&self, driver: Option<Driver>) {
         let unheard = {
             let mut inbox = lock(&self.inbox);

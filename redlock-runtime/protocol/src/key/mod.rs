@@ -311,7 +311,7 @@ impl Key {
         } {}
     }
 
-    /// Lets the first waiter come to the front. False if nobody waits.
+    /// Lets the first waiter come to the front. False if there is none.
     fn step_up(&mut self, cx: &mut Cx<'_>) -> bool {
         let first = self.queue.pop();
         let is_any = first.is_some();
