@@ -76,8 +76,8 @@ impl Lock {
     }
 
     /// How long to wait for the lock. Default: zero, which is one attempt. A call returns within
-    /// this time and one node timeout; without it, a lock with [permits](Self::permits) can take a node
-    /// timeout for each of them. `Duration::MAX` waits without limit.
+    /// this time and one node timeout, or three for [several keys](crate::Redlock::lock_all). Without it, a
+    /// lock with [permits](Self::permits) can take a node timeout for each. `Duration::MAX` waits without limit.
     pub const fn wait(mut self, time: Duration) -> Self {
         self.options.wait = time;
         self
