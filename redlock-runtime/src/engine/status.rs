@@ -45,7 +45,7 @@ pub(crate) struct Status {
     /// The caller that waits for the lock.
     caller: AtomicWaker,
     released: AtomicBool,
-    /// Somebody beside the holder waits for its end, and so for the release.
+    /// A task other than the holder's waits for its end, and so for the release.
     is_followed: AtomicBool,
     /// The end of its lease under its holder has been reported.
     is_over: AtomicBool,
