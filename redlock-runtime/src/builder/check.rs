@@ -54,7 +54,7 @@ impl Redlock {
     pub(super) async fn await_quorum(&self) -> Result<(), ConfigError> {
         let is_decided = || {
             let health = self.health();
-            health.has_quorum() || health.quorum_in().is_none()
+            health.has_quorum() || !health.may_gain_quorum()
         };
         if !is_decided() {
             announce::waits(self);

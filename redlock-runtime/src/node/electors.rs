@@ -40,7 +40,7 @@ use super::{
     endpoint::Endpoint,
     guarded::{Trust, Watch},
     login::{AbortOnDrop, Login},
-    office::{Electors, Master, Office},
+    office::{Electors, HANDING_OVER, Master, Office},
     reason::reason,
     sentinel, sign_in, stream,
     wire::Wire,
@@ -309,8 +309,7 @@ impl InOffice {
         let left = self.electors.handover(&self.master);
         if !is_taken_over && !left.is_zero() {
             return Err(format!(
-                "the {they} have made {} the master; it is used in {left:.1?}, when no process uses \
-                 the one before any more",
+                "the {they} have made {} the master; it is used in {left:.1?}, {HANDING_OVER}",
                 self.master
             )
             .into());
