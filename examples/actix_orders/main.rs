@@ -19,7 +19,7 @@ use tokio::time::sleep;
 #[derive(Default)]
 struct Paid(Mutex<HashSet<u64>>);
 
-/// Does not wait: who pays twice at once should rather be told.
+/// Does not wait: a client that pays twice at once should rather be told.
 #[post("/orders/{id}/pay")]
 #[redis_lock(key = "order:{id}", expire = 10s)]
 async fn pay(id: web::Path<u64>, paid: web::Data<Paid>) -> Result<String> {

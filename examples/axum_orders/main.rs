@@ -34,7 +34,7 @@ use tokio::{net::TcpListener, select, signal, time::sleep};
 /// after SIGTERM; no handler takes longer than its `wait` and its lease.
 const GRACE: Duration = Duration::from_secs(20);
 
-/// Does not wait: who pays twice at once should rather be told.
+/// Does not wait: a client that pays twice at once should rather be told.
 #[redis_lock(key = "order:{id}", expire = 10s)]
 async fn pay(State(orders): State<Orders>, Path(id): Path<u64>) -> Result<Json<Order>, ApiError> {
     let mut order = orders.load(id).ok_or(ApiError::NoSuchOrder)?;

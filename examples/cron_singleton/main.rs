@@ -51,8 +51,7 @@ async fn replica(number: u32, ticks: u32) -> anyhow::Result<Tally> {
         );
     }
 
-    // Replicas that ask in the same instant may split the nodes' votes, so that none gets the
-    // lock. Ticks by the clock on the wall need such a spread, or a short `wait`.
+    // Replicas do not tick at the same instant. If they did, one of them would get the lock all the same.
     let start = Instant::now() + Duration::from_millis(100) * number;
     let mut interval = interval_at(start, Duration::from_secs(2));
     // A job that takes longer than a tick costs that tick; it must not be made up for.

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The files are in the directory that `REPORT` names, or in one of the system's temporary directory.
-//! Readers run together, in all processes; while the report is rebuilt nobody reads it, and a builder that
+//! Readers run together, in all processes; while the report is rebuilt no reader reads it, and a builder that
 //! waits lets no new reader in, so it has its turn however many readers there are.
 
 use std::{

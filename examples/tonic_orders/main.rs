@@ -42,7 +42,7 @@ struct Paid(Mutex<HashSet<u64>>);
 
 #[tonic::async_trait]
 impl Orders for Paid {
-    /// Does not wait: who pays twice at once should rather be told.
+    /// Does not wait: a client that pays twice at once should rather be told.
     #[redis_lock(key = "order:{request.get_ref().id}", expire = 10s)]
     async fn pay(&self, request: Request<Order>) -> Result<Response<Receipt>, Status> {
         let Order { id } = request.into_inner();

@@ -26,7 +26,7 @@ const CENTS: i64 = 1_000;
 const TELLERS: i32 = 4;
 const TRANSFERS: i32 = 25; // of each teller
 
-/// In its own schema, so that nobody's table of this name is touched.
+/// In its own schema, so that no other table of this name is touched.
 const OPTIONS: &str = "-c search_path=redlock_example";
 
 const TABLES: &str = "CREATE SCHEMA IF NOT EXISTS redlock_example;

@@ -38,6 +38,7 @@ Exit codes:
 
 /// The node set.
 #[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Servers")]
 pub(crate) struct ServerArgs {
     /// URLs of the servers, with commas between them.
     #[arg(long, env = "REDLOCK_NODES", hide_env_values = true, global = true)]
@@ -77,7 +78,7 @@ pub(crate) struct ServerArgs {
     #[arg(value_parser = duration::parse, value_name = "DURATION")]
     connect_timeout: Duration,
     /// Write JSON.
-    #[arg(long, global = true)]
+    #[arg(long, global = true, help_heading = "Output")]
     pub(crate) json: bool,
 }
 
@@ -136,7 +137,7 @@ pub(crate) struct RunArgs {
     /// How long to wait for a lock that another client has.
     #[arg(long, short, default_value = "0s", value_parser = duration::parse, value_name = "DURATION")]
     pub(crate) wait: Duration,
-    /// Renew the lease while the command runs. This is so unless `--no-renew` is given.
+    /// Renew the lease while the command runs. This is the default.
     #[arg(long, overrides_with = "no_renew")]
     renew: bool,
     /// End the command when the lease ends.
@@ -145,21 +146,21 @@ pub(crate) struct RunArgs {
     /// End the command if it runs for longer than this.
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", conflicts_with = "no_renew")]
     pub(crate) max_hold: Option<Duration>,
-    /// Keep the lock for at least this time, though the command was quicker: of many machines whose clocks
+    /// Keep the lock for at least this time, even if the command was quicker: of many machines whose clocks
     /// differ, one runs the job. At most the lease.
     #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
     pub(crate) at_least: Option<Duration>,
-    /// Let so many holders have the lock at a time. All must name the same number.
+    /// How many holders may have the lock at a time. All must name the same number.
     #[arg(long, value_name = "NUMBER", conflicts_with = "shared")]
     pub(crate) permits: Option<u32>,
     /// Share the lock with others that share it.
     #[arg(long)]
     pub(crate) shared: bool,
-    /// Wait behind all that have asked before, on whichever machine.
+    /// Wait behind all callers that asked before, on any machine.
     #[arg(long, conflicts_with_all = ["shared", "permits"])]
     pub(crate) fair: bool,
-    /// The time between SIGTERM and SIGKILL if the command has to end. SIGTERM comes so long before the end
-    /// of the lease, so that the command is gone when the lock is. At most a third of the lease.
+    /// The time between SIGTERM and SIGKILL if the command has to end. SIGTERM comes this long before the end
+    /// of the lease, so the command is gone when the lock is. At most a third of the lease.
     #[arg(long, default_value = "5s", value_parser = duration::parse, value_name = "DURATION")]
     pub(crate) grace: Duration,
     /// How to exit if another client has the lock.
@@ -168,7 +169,7 @@ pub(crate) struct RunArgs {
     /// Say nothing if another client has the lock.
     #[arg(long, short)]
     pub(crate) quiet: bool,
-    /// What this process is called where the holder of a lock is shown. Default: the name of the command.
+    /// The name of this process in `redlock inspect`. Default: the name of the command.
     #[arg(long)]
     pub(crate) service: Option<String>,
     /// The longest lease in the fleet. All that use the servers need the same.

@@ -195,7 +195,7 @@ pub(crate) async fn break_key(args: &ServerArgs, key: &str, yes: bool) -> u8 {
             &"this is no lock, but what the library keeps on its nodes",
         );
     }
-    // Before it is shown to anybody.
+    // Before it is shown.
     let marks = match mark_or_delete(&servers, &key, &[]).await {
         Ok(marked) => marked.marks,
         Err(reason) => return fail(output::CONFIG, &reason),

@@ -54,9 +54,12 @@ async fn carry_out(args: Args) -> u8 {
             clap_complete::generate(shell, &mut Args::command(), "redlock", &mut io::stdout());
             0
         }
-        Command::Man { folder } => match clap_mangen::generate_to(Args::command(), folder) {
+        Command::Man { folder } => match clap_mangen::generate_to(Args::command(), &folder) {
             Ok(()) => 0,
-            Err(error) => output::fail(output::INTERNAL, &error),
+            Err(error) => {
+                let text = format!("{}: {error}", folder.display());
+                output::fail(output::INTERNAL, &text)
+            }
         },
     }
 }

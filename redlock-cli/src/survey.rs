@@ -98,7 +98,9 @@ impl Told {
 
     pub(crate) fn vote(&self) -> Vote {
         if self.field("redis_mode") == Some("sentinel") {
-            return Vote::Unfit("is a Sentinel: name the servers that it watches".to_owned());
+            return Vote::Unfit(
+                "is a Sentinel: write its master as `redis+sentinel://s1,s2,s3/name`".to_owned(),
+            );
         }
         if self.is_of_cluster() {
             return Vote::Unfit("belongs to a Redis Cluster".to_owned());
@@ -135,7 +137,7 @@ impl Vote {
             Self::Votes => "votes".to_owned(),
             Self::Unused => "has no record: unused yet, or emptied".to_owned(),
             Self::Restarted => "was restarted, which no process has noticed yet".to_owned(),
-            Self::Quarantined(Some(age)) => format!("quarantined since {age:.1?}"),
+            Self::Quarantined(Some(age)) => format!("quarantined {age:.1?} ago"),
             Self::Quarantined(None) => "quarantined".to_owned(),
             Self::Unfit(why) => why.clone(),
         }

@@ -78,9 +78,8 @@ impl Builder {
     /// A part of a URL that has no meaning here, such as another parameter, is an error. In a password,
     /// write `/` as `%2F`, `?` as `%3F` and `#` as `%23`.
     ///
-    /// Use an odd number of servers that fail independently: no replicas of each other, not of one
-    /// cluster, each with its own machine. With one node there is one lock server, and no lock
-    /// without it.
+    /// Use an odd number of servers that fail independently: no replicas of each other, no two of one
+    /// cluster, each with its own machine. With one node there is no lock while that server is down.
     pub fn nodes<I>(mut self, urls: I) -> Self
     where
         I: IntoIterator,
@@ -113,8 +112,8 @@ impl Builder {
 
     /// Asks `provider` for user and password, for all nodes whose URLs name none: for passwords and
     /// tokens that change. It is called each time a connection to a node has been made and has to be
-    /// signed in, with the [address](crate::NodeStatus::address) of the node, or of the server that Sentinels
-    /// name. A node that is a cluster has this for each server of it.
+    /// signed in, with the [address](crate::NodeStatus::address) of the node. For a master that Sentinels
+    /// name, it is called with the address of the master, and for a cluster with that of each server.
     ///
     /// ```
     /// # fn builder(builder: redlock_runtime::Builder) -> redlock_runtime::Builder {

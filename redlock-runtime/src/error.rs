@@ -49,16 +49,16 @@ pub enum LockError {
     /// The lease ran out while the lock was held: it was not renewed, no majority extended it in
     /// time, or `max_hold` was reached.
     Expired(Report),
-    /// The lock is not held any more because its section has ended, and what was asked of its
-    /// [`Lease`](crate::Lease) came after that.
+    /// The section that held the lock has ended and released it, and its [`Lease`](crate::Lease) is still
+    /// in use.
     Released(Report),
-    /// The lock was asked for within a section of this task that holds it, and could not be had before
-    /// that one ends, which is [named](Report::outer_name) by the report. Sections that are
+    /// The lock was asked for within a section of this task that holds it, and would wait for that
+    /// section's end. [`Report::outer_name`] names that section. Sections that are
     /// [re-entrant](crate::Lock::reentrant) join it.
     Nested(Report),
     /// A [re-entrant](crate::Lock::reentrant) lock that is not [shared](crate::Lock::shared) was asked
-    /// for within a section of this task that shares it, which is [named](Report::outer_name) by the
-    /// report. Two sections that share a lock and wait to have it alone would wait for each other.
+    /// for within a section of this task that shares it. [`Report::outer_name`] names that section. Two
+    /// sections that share a lock and wait to have it alone would wait for each other.
     Upgrade(Report),
     /// The node set was shut down.
     Stopped(Report),
@@ -245,8 +245,7 @@ impl Report {
         self.0.name
     }
 
-    /// Of [`LockError::Nested`] and [`LockError::Upgrade`], what the section is called that holds the
-    /// lock.
+    /// Of [`LockError::Nested`] and [`LockError::Upgrade`], the name of the section that holds the lock.
     #[must_use]
     pub fn outer_name(&self) -> Option<&str> {
         self.0.outer_name
@@ -337,8 +336,8 @@ impl fmt::Display for LockError {
                 )?;
                 if cfg!(feature = "test-util") {
                     f.write_str(
-                        ", or in a test `Redlock::test()` and its `enter`, which counts on one \
-                         thread, or `scope`",
+                        "; in a test, call `Redlock::test()` and its `enter`, for one thread, or \
+                         `scope`, for one future",
                     )?;
                 }
             }
@@ -481,7 +480,7 @@ impl From<ConfigError> for LockError {
 /// }
 /// ```
 #[diagnostic::on_unimplemented(
-    message = "`#[redis_lock]` does not know how `{Self}` tells that the lock failed",
+    message = "`#[redis_lock]` cannot return a lock error as `{Self}`",
     label = "a lock error does not convert to this",
     note = "return `Result<T, E>` with `E: From<LockError>`, or say `on_error = |error| ...` in the attribute"
 )]

@@ -318,20 +318,20 @@ pub(crate) fn remedy(message: &str) -> Option<&'static str> {
 fn check(reason: &str) -> Option<&'static str> {
     let is = |words: &[&str]| words.iter().any(|word| reason.contains(word));
     if is(&["lookup address"]) {
-        Some("where the lookup failed, check the name of the host")
+        Some("if the lookup failed, check the name of the host")
     } else if let Some(check) = check_tls(&is) {
         Some(check)
     } else if is(&["no Redis reply"]) {
-        Some("where the answer is no Redis answer, something else listens: check the port")
+        Some("if a reply is no Redis reply, something else listens there: check the port")
     } else if is(&["reset by peer", "closed the connection"]) {
-        Some("where the server closes the connection, check the scheme: with TLS it is `rediss://`")
+        Some("if the server closes the connection, check the scheme: with TLS it is `rediss://`")
     } else if is(&["DB index"]) {
-        Some("where the database is out of range, check the number at the end of the URL")
+        Some("if the database is out of range, check the number at the end of the URL")
     } else if is(&["refused (os", "refused it", "No such file"]) {
-        Some("where the connection is refused, no server listens: check host and port")
+        Some("if the connection is refused, no server listens there: check host and port")
     } else if is(&["no connection within", "timed out"]) {
         Some(
-            "where no connection was made in time, check host, port and firewall, and the scheme: a \
+            "if no connection was made in time, check host, port and firewall, and the scheme: a \
              server without TLS does not reply to `rediss://`",
         )
     } else {
@@ -343,25 +343,25 @@ fn check(reason: &str) -> Option<&'static str> {
 fn check_tls(is: &dyn Fn(&[&str]) -> bool) -> Option<&'static str> {
     if is(&["UnknownIssuer"]) {
         Some(
-            "where the issuer of a certificate is unknown, name the certificate of its authority by \
+            "if the issuer of a certificate is unknown, name the certificate of its authority by \
              `cacert` in the URL, or add it to the certificates of the operating system",
         )
     } else if is(&["not valid for name"]) {
         Some(
-            "where a certificate is for another name, connect by that name, or give it by `sni` in \
+            "if a certificate is for another name, connect by that name, or give it by `sni` in \
              the URL",
         )
     } else if is(&["certificate expired", "not valid yet"]) {
         Some(
-            "where a certificate is not valid at this time, renew it, or set the clock of this machine",
+            "if a certificate is not valid at this time, renew it, or set the clock of this machine",
         )
     } else if is(&["CertificateRequired"]) {
-        Some("where a client certificate is required, give one by `cert` and `key` in the URL")
+        Some("if a client certificate is required, give one by `cert` and `key` in the URL")
     } else if is(&["InvalidContentType", "handshake"]) {
-        Some("where the TLS handshake failed, use the port for TLS, or `redis://` without TLS")
+        Some("if the TLS handshake failed, use the port for TLS, or `redis://` without TLS")
     } else if is(&["fatal alert"]) {
         Some(
-            "where the server refuses the client, check that it trusts the authority of the client \
+            "if the server refuses the client, check that it trusts the authority of the client \
              certificate, and that this certificate is valid",
         )
     } else {

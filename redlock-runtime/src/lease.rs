@@ -257,7 +257,7 @@ impl Asked {
     /// Waits until the lease has ended under its holder, which is for ever if that lets go.
     async fn ended(&self) {
         match &self.around {
-            // Somebody else lets go of it.
+            // The section around it lets go of it.
             Some(status) => status.over().await,
             None => drop(self.own.ended().await),
         }

@@ -55,8 +55,7 @@
 //! [writes every lock to disk](guide::operating#configuration-of-a-server) votes at once after a
 //! restart.
 //!
-//! Not detected: a virtual machine that is set back to an earlier state while no client is connected;
-//! a restart with old data of a server that does not allow `INFO`.
+//! [`guarantees`](guarantees#assumptions) says which losses are not detected.
 //!
 //! # Cancellation
 //!

@@ -22,7 +22,7 @@ use crate::{
 /// unless the lock is [`reentrant`](Self::reentrant).
 ///
 /// Waiting tasks of one process are served in the order in which they asked. Between processes
-/// there is no such order. A process that passes the lock from task to task leaves it to other
+/// there is no such order unless the lock is [`fair`](Self::fair). A process that passes the lock from task to task leaves it to other
 /// processes after some 25 ms, once it knows that they wait; which of them is next is not
 /// defined. Clients of other libraries cannot announce that they wait: see
 /// [`mixed_fleet`](crate::Builder::mixed_fleet).
@@ -67,17 +67,17 @@ impl Lock {
     }
 
     /// The lease: how long the lock can be trusted, counted from before the first request is
-    /// sent. If tasks of this process have the lock one after another, that request may be up to 50 ms
-    /// older than the section, and a twentieth of the lease at most. Default: that of the node set,
-    /// 5 s.
+    /// sent. If tasks of this process have the lock one after another, they share that request: it may be
+    /// older than the section by 50 ms or a twentieth of the lease, whichever is less. Default: that of
+    /// the node set, 5 s.
     pub const fn expire(mut self, lease: Duration) -> Self {
         self.options.expire = Some(lease);
         self
     }
 
     /// How long to wait for the lock. Default: zero, which is one attempt. A call returns within
-    /// this time and one node timeout; without it, a lock with [permits](Self::permits) can take a node
-    /// timeout for each of them. `Duration::MAX` waits without limit.
+    /// this time and one node timeout, or three for [several keys](crate::Redlock::lock_all). Without it, a
+    /// lock with [permits](Self::permits) can take a node timeout for each. `Duration::MAX` waits without limit.
     pub const fn wait(mut self, time: Duration) -> Self {
         self.options.wait = time;
         self
@@ -107,10 +107,10 @@ impl Lock {
         self
     }
 
-    /// The shortest time for which nobody else gets the lock, counted as the lease is, however soon it
+    /// The shortest time for which no other caller gets the lock, counted as the lease is, however soon it
     /// is released and whatever ended it: a return, an error, a panic, a cancellation, or the end of the
     /// process. For a job that every replica starts by its own clock: a replica whose clock is late
-    /// finds the lock taken, also if the job took no time at all.
+    /// finds the lock taken, even if the job took no time at all.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -127,16 +127,16 @@ impl Lock {
     /// # }
     /// ```
     ///
-    /// [`Guard::release`] returns as soon as the nodes have confirmed, and not when the time is over;
-    /// [`Release::Released`](crate::Release::Released) says what it always does. Until then every
-    /// acquisition fails with [`LockError::Contended`], in this process as in others, and its
-    /// `retry_after` says how long that is; one that waits, gets the lock afterwards, so a periodic job
-    /// should not wait. Nodes keep the lock for 1 % and 2 ms longer, because clocks differ: choose a
-    /// time that is shorter than the period of the job by more than that.
+    /// [`Guard::release`] returns as soon as the nodes have confirmed, and not when the time is over. Until
+    /// the time is over, every acquisition fails with [`LockError::Contended`], in this process as in
+    /// others, and its `retry_after` says how long that is. A call that waits gets the lock afterwards, so a
+    /// periodic job should not wait. Nodes keep the lock for 1 % and 2 ms longer, because clocks differ:
+    /// choose a time that is shorter than the period of the job by more than that.
     ///
-    /// Not for [several keys](crate::Redlock::lock_all) or [permits](Self::permits), and at most [`expire`](Self::expire), because that is how long the nodes keep the lock if the process
-    /// dies. Not for sections that follow each other fast: each needs a round trip to the nodes.
-    /// Default: none.
+    /// Not for [several keys](crate::Redlock::lock_all), [permits](Self::permits) or locks that are
+    /// [shared](Self::shared), and at most [`expire`](Self::expire), because that is how long the nodes keep
+    /// the lock if the process dies. Not for sections that follow each other fast: each needs a round trip
+    /// to the nodes. Default: none.
     ///
     /// The time has no guard band: a server whose clock is stepped forward drops the lock sooner by as
     /// much. Servers that are restarted without their data do not shorten it.
@@ -179,7 +179,7 @@ impl Lock {
     /// The readers of one process share a key on each node, so most of them ask no node. Use this where
     /// sections that only read are long or frequent; for short ones an exclusive lock costs the same.
     /// Every node keeps a list of the processes that read, 54 bytes for each, and writes it whenever one
-    /// of them begins, extends its lease, or ends; each of the others is told, and reads the list. So this
+    /// of them begins, extends its lease, or ends; each of the others is notified, and reads the list. So this
     /// is for some hundreds of processes that read one key, and any number of tasks.
     ///
     /// Not for [several keys](crate::Redlock::lock_all), nor with [`at_least`](Self::at_least),
@@ -252,7 +252,7 @@ impl Lock {
 
     /// Within a body of the same task that holds this lock, joins the lease of that body instead of
     /// failing with [`LockError::Nested`]. The same lock is one with the same key of the same
-    /// [`Redlock`](crate::Redlock) or a clone of it. Only this, the inner lock needs the flag.
+    /// [`Redlock`](crate::Redlock) or a clone of it. Only the inner lock needs the flag.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -307,14 +307,14 @@ impl Lock {
     /// # }
     /// ```
     ///
-    /// The order is that in which the processes' requests reach one of the nodes, to the millisecond, the same for all
-    /// processes as long as they reach it. It keeps one entry for each process that waits, which lasts
+    /// The order is that in which the processes' requests reach one of the nodes, to the millisecond: the
+    /// same node for all processes, as long as they reach it. It keeps one entry for each process that waits, which lasts
     /// for a second and is renewed.
     ///
     /// It costs throughput: each section asks the nodes, that node before the others, so a free lock
     /// takes two round trips, and no section follows another one without any.
     ///
-    /// The order is advice, exclusion is not. It is not kept
+    /// Exclusion always holds, the order only if all goes well. It is not kept
     /// - by callers without `fair`: they take the lock whenever it is free, so use it for all sections of
     ///   a key or for none;
     /// - while the node is down, slower than half the node timeout, or does not vote: the next one keeps
@@ -457,15 +457,15 @@ impl Lock {
     ///
     /// **The body cannot be stopped when the lock is lost**, as an async one is at its next await. For
     /// that reason the lease is renewed even without [`renew`](Self::renew), for as long as the body runs
-    /// or until [`max_hold`](Self::max_hold), except if it [joins](Self::reentrant) a lease, which is
-    /// renewed only if the section around it says so. If the lease ends nevertheless, because no majority could be
-    /// reached or the process was paused, the body runs on without the lock. It learns of that only by
+    /// or until [`max_hold`](Self::max_hold). A lease that it [joins](Self::reentrant) is renewed only if
+    /// the section around it says so. If the lease ends nevertheless, because no majority could be reached
+    /// or the process was paused, the body runs on without the lock. It learns of that only by
     /// asking: [`is_held`](Lease::is_held), [`remaining`](Lease::remaining), or
     /// [`fencing_token`](Lease::fencing_token) before each write. What it returns is returned, in any
     /// case.
     ///
-    /// Whatever runs on this thread while the body does, counts as nested in it, also an unrelated job that
-    /// a work-stealing pool begins there. Do not let such jobs ask for the same lock if it is
+    /// Whatever runs on this thread while the body runs counts as nested in it, even an unrelated job that a
+    /// work-stealing pool begins there. Do not let such jobs ask for the same lock if it is
     /// [`reentrant`](Self::reentrant).
     ///
     /// # Errors

@@ -161,7 +161,7 @@ impl Section {
     }
 }
 
-/// Whether the lock failed only because somebody else holds it: what `when_held = ...` is for.
+/// Whether the lock failed only because another caller holds it: what `when_held = ...` is for.
 #[must_use]
 pub const fn is_held<T>(outcome: &Result<T, LockError>) -> bool {
     matches!(outcome, Err(LockError::Contended(_)))

@@ -59,8 +59,8 @@ impl Redlock {
     }
 
     /// One lock on several keys, all or none, for what must not be done to any of them by others
-    /// meanwhile: a transfer between two accounts. It has all ways and options of a lock on one key, and
-    /// excludes those on any of its keys.
+    /// meanwhile: a transfer between two accounts. It is acquired as a lock on one key is, and excludes
+    /// locks on any of its keys.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -93,7 +93,8 @@ impl Redlock {
     /// them all at once; then lock something that they have in common. With
     /// [`wait`](Lock::wait), a call returns within that time and three node timeouts.
     ///
-    /// One to 16 keys; [`at_least`](Lock::at_least) is for one key. Acquiring fails with
+    /// One to 16 keys. [`at_least`](Lock::at_least), [`shared`](Lock::shared), [`permits`](Lock::permits)
+    /// and [`fair`](Lock::fair) are for one key. Acquiring fails with
     /// [`LockError::Config`](crate::LockError::Config) otherwise.
     pub fn lock_all<I>(&self, keys: I) -> Lock
     where
@@ -170,8 +171,8 @@ impl Redlock {
         self.health().into_nodes()
     }
 
-    /// Who holds the lock with this key and who waits for it, for operators: what stands on each node,
-    /// for how long yet, and whose it is.
+    /// Who holds the lock with this key and who waits for it, for operators: what each node has under
+    /// it, for how much longer, and whose it is.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -190,7 +191,7 @@ impl Redlock {
     /// let process = holder.process().expect("it is this one");
     /// assert_eq!((process.service(), process.pid()), ("orders", std::process::id()));
     /// // "order:7 is held; 3 of 3 nodes replied
-    /// //   orders on web-3, process 4711 (this one), on 3 of 3 nodes, for 5.5s yet, owner 67e55044-..."
+    /// //   orders on web-3, process 4711 (this one), on 3 of 3 nodes, for another 5.5s, owner 67e55044-..."
     /// println!("{found}");
     /// # guard.release().await;
     /// # Ok(())
@@ -205,7 +206,7 @@ impl Redlock {
     ///
     /// The nodes are asked over connections of their own, and no key is changed. Each has the
     /// [`connect_timeout`](crate::Builder::connect_timeout) to reply. There is no error:
-    /// [`InspectedNode::problem`](crate::InspectedNode::problem) has what a node did not tell. Of
+    /// [`InspectedNode::problem`](crate::InspectedNode::problem) says why nothing is known of a node. Of
     /// `memory://` nodes, waiters of other node sets are not known.
     ///
     /// # Cancellation

@@ -18,8 +18,8 @@ use crate::{
 
 pub(crate) use crate::engine::Keys;
 
-/// A section that joins a lease has nearly all the time that it asks for if at most a twentieth of it
-/// is gone: as long as a turn may let a section wait with its lease.
+/// A section that joins a lease extends it only if more than a twentieth of the time that it asks for is
+/// gone: a section that begins within a turn may have as much less than its lease.
 const LATENESS: u32 = 20;
 
 /// Owns one lease. Dropping it ends the lease in whatever phase it is: that never
@@ -28,7 +28,7 @@ const LATENESS: u32 = 20;
 pub(crate) struct Section {
     /// The error of a section that has no node set, or no usable key, waits in it for `acquire`.
     lease: Lease,
-    /// `None` once it has been asked for: who waits for a lock or holds it keeps it no longer.
+    /// `None` once the lock was asked for: neither a waiter nor a holder needs it any more.
     wanted: Option<Box<Wanted>>,
     course: Course,
     /// True from the moment a request may be sent until the end is told.
@@ -37,7 +37,7 @@ pub(crate) struct Section {
 
 /// How a section comes to its lease.
 enum Asking {
-    /// It has that of a section around it, of which it wants so much.
+    /// It joins that of a section around it, and wants so much of it to be left.
     Joins(Duration),
     Waits(Acquisition),
 }
@@ -188,8 +188,8 @@ impl Section {
         outcome
     }
 
-    /// Nothing is asked of the nodes, unless the lease ends sooner than this section may last and
-    /// nobody renews it.
+    /// Asks the nodes for nothing, unless the lease ends sooner than this section may last and is not
+    /// renewed.
     async fn join(&self, wanted: Duration) -> Result<(), LockError> {
         let asked = self.lease.asked()?;
         let remaining = asked.remaining();

@@ -44,7 +44,7 @@ async fn holder_and_waiters_of_this_process_are_told() {
         panic!("{found}")
     };
     assert!(
-        holder.has_majority() && holder.nodes().count() >= 2,
+        holder.has_majority() && holder.nodes().count() == 3,
         "{found}"
     );
     assert_eq!(holder.kind(), HolderKind::Exclusive);

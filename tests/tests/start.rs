@@ -191,11 +191,11 @@ async fn addresses_without_a_node_are_told_apart() {
     for (url, words) in [
         (
             format!("redis://127.0.0.1:{}", nobody.number()),
-            "no server listens: check host and port",
+            "no server listens there: check host and port",
         ),
         (
             "unix:///nowhere/redis.sock".to_owned(),
-            "no server listens: check host and port",
+            "no server listens there: check host and port",
         ),
         (
             "redis://no-such-host.invalid".to_owned(),
@@ -203,7 +203,7 @@ async fn addresses_without_a_node_are_told_apart() {
         ),
         (
             format!("redis://127.0.0.1:{other_service}"),
-            "something else listens: check the port",
+            "something else listens there: check the port",
         ),
         (
             format!("rediss://127.0.0.1:{other_service}"),

@@ -205,7 +205,7 @@ impl Here<'_> {
             self.add(
                 Error,
                 "role",
-                "is a Sentinel: name the servers that it watches",
+                "is a Sentinel: write its master as `redis+sentinel://s1,s2,s3/name`",
             );
         } else if told.is_of_cluster() {
             self.add(

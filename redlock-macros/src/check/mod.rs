@@ -29,7 +29,7 @@ pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
         && args.keys.as_ref().is_some_and(|keys| keys.len() > 1)
     {
         let message = "`at_least` is for locks on one key; \
-                       keys of which another is taken are let go";
+                       of several keys, those that were granted are released when another one is taken";
         mistakes.add_at(span, message);
     }
     shared(args, mistakes);

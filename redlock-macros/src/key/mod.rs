@@ -28,7 +28,7 @@ enum Piece {
     Placeholder(Placeholder),
 }
 
-/// Two placeholders of which nobody can tell where the one ends and the other begins.
+/// Two placeholders of which no reader of the key can tell where the one ends and the other begins.
 pub(crate) struct Ambiguity {
     /// `{a}{b}`
     pub(crate) written: String,

@@ -6,7 +6,7 @@ use crate::message::Owner;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct KeyId(pub(crate) u64);
 
-/// A pool while anybody waits in it. Never reused.
+/// A pool while a caller waits in it. Never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct PoolId(pub(crate) u64);
 

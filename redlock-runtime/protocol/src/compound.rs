@@ -13,7 +13,11 @@
 //!
 //! The lease ends with the first of the parts. What ends one, ends all.
 
+mod part;
+
 use std::{sync::Arc, time::Duration};
+
+pub use self::part::{Part, Stage, Step, Word};
 
 use crate::{
     action::{Answer, Cause, Loss, Refusal, Release, Verdict},
@@ -51,28 +55,6 @@ pub struct Compound {
     pub steps: Vec<Step>,
 }
 
-#[derive(Debug)]
-pub struct Part {
-    pub key: Arc<str>,
-    /// Its section; another one each time that the key is asked for.
-    pub section: Option<SectionId>,
-    pub stage: Stage,
-}
-
-#[derive(Clone, Copy, Debug)]
-pub enum Stage {
-    Idle,
-    Asked,
-    Held {
-        deadline: Instant,
-        token: Token,
-        /// The nodes give no token up to this one any more.
-        reach: Token,
-        /// An answer to a raise, or to an extension, is to come.
-        is_asked: bool,
-    },
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// All are asked for, or the others once one that was waited for is there.
@@ -92,32 +74,6 @@ pub enum State {
     /// The caller waits to hear what became of its release.
     Ending,
     Ended,
-}
-
-/// What is to be done for it.
-#[derive(Clone, Debug)]
-pub enum Step {
-    /// Its caller is told.
-    Answer(Answer),
-    /// A key is asked for, by a new section.
-    Ask {
-        part: usize,
-        params: LockParams,
-    },
-    Tell {
-        part: usize,
-        what: Word,
-    },
-}
-
-/// What the section of a part is told.
-#[derive(Clone, Copy, Debug)]
-pub enum Word {
-    End { report: bool },
-    Extend,
-    Raise { reach: Token },
-    SettleToken(Token),
-    StopRenewing,
 }
 
 impl Compound {
@@ -485,15 +441,6 @@ impl Compound {
     fn is_asking(&self) -> bool {
         let is_asked = |part: &Part| matches!(part.stage, Stage::Held { is_asked: true, .. });
         self.parts.iter().any(is_asked)
-    }
-}
-
-impl Part {
-    fn token(&self) -> Option<Token> {
-        match self.stage {
-            Stage::Held { token, .. } => Some(token),
-            Stage::Idle | Stage::Asked => None,
-        }
     }
 }
 

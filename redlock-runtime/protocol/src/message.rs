@@ -127,7 +127,7 @@ pub struct Marker {
     pub was_durable: bool,
 }
 
-/// A loss of memory that somebody has found.
+/// A loss of memory that a client has found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LossRecord {
     /// Which one.
@@ -209,7 +209,7 @@ pub enum Request {
     ReportLoss {
         /// The process that the client speaks to; with `None`, any marker is accepted.
         server: Option<Arc<str>>,
-        /// The name of the loss, if nobody has noted it before.
+        /// The name of the loss, if no client has noted it before.
         loss: LossId,
         /// Another node has a marker, or the client has seen one vote.
         beside_marker: bool,

@@ -3,12 +3,12 @@
 //! It has a *slot* for each permit, which is a lock of its own with a key of its own, so a majority of
 //! nodes decides each of them and there are never more holders than slots.
 //!
-//! Callers of one process that ask for the same wait in one pool, in order. For each the pool asks for
-//! one slot at a time, by an ordinary section and without waiting; a refusal leads to the next slot, and so
-//! does an attempt that takes long, of a caller that waits. A caller that was refused all of them waits: then the pool asks for *all* slots and waits for each, also
-//! for those that this process has, which pass from section to section without any node. Whichever is
-//! granted first is given to the first caller, whose it is from then on: the pool forgets it. Slots that
-//! nobody needs any more are let go.
+//! Callers of one process that ask for the same wait in one pool, in order. For each caller the pool asks for
+//! one slot at a time, by an ordinary section and without waiting. After a refusal it asks for the next slot,
+//! and also after an attempt that takes long, if the caller waits. If all slots have refused a caller that
+//! waits, the pool asks for *all* slots and waits for each, also for those that this process has: they pass from
+//! section to section without any node. The slot that is granted first is given to the first caller, and the
+//! pool forgets it. Slots that no caller needs any more are let go.
 
 mod callers;
 
@@ -31,7 +31,7 @@ pub(crate) struct Terms {
     pub(crate) params: LockParams,
 }
 
-/// An attempt can take as long as a round may, if keys that nobody comes for keep it from a majority.
+/// An attempt can take as long as a round may, if keys that no client comes for keep it from a majority.
 /// Another slot may be free meanwhile, and is asked for after a quarter of that time, or after this, if the
 /// caller waits. Of those that do not wait each asks for one slot at a time, so that of many that ask at
 /// once as many win as there are slots.
@@ -160,7 +160,7 @@ impl Pool {
 
     // ---- slots
 
-    /// A section has its slot, and nobody else can have it in this process.
+    /// A section has its slot, and no other one of this process can have it.
     pub(crate) fn on_granted(&mut self, section: SectionId, granted: Answer) {
         if !self.on_taken(section, Refusal::CONTENDED) {
             return;

@@ -26,8 +26,8 @@ pub struct Settings {
     pub default_ttl: Duration,
     /// Lets a node vote at once that has lost its memory. For development and tests.
     pub assume_fresh: bool,
-    /// A node that owes so many answers is busy. While a majority is, an attempt asks no more nodes
-    /// at first than it needs.
+    /// A node that owes this process so many replies is busy. While a majority of the nodes is, a first
+    /// attempt asks no more of them than a majority at first.
     pub busy_from: usize,
     /// Clients of other libraries use the same keys, and cannot leave a waiter hint: every section
     /// has a turn of its own, after which the process stands back for a random time.

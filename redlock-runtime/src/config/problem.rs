@@ -369,7 +369,7 @@ impl ConfigProblem {
                 write!(f, "a lock has one to {most} keys, and not {count}")
             }
             Self::AtLeastOfSeveralKeys => f.write_str(
-                "`at_least` is for locks on one key; keys of which another is taken are let go",
+                "`at_least` is for locks on one key; of several keys, those that were granted are released when another one is taken",
             ),
             Self::NotShared { what } => write!(
                 f,

@@ -1,12 +1,13 @@
-//! The driver in the hands of whoever has something for it: of a caller, on the caller's own thread, or
-//! of the engine. Known as *flat combining*: one works at a time, for all.
+//! Lets one thread at a time work with the driver, for all: a caller's own thread, or the engine's. Known as
+//! *flat combining*.
 //!
 //! A caller that finds the driver free does at once what its command needs, and so waits for no other
-//! thread: within a turn it has its lock before it would have to wait. One that finds it taken leaves its
-//! command in the inbox and goes on, because whoever has taken the driver looks there again after having
-//! put it back. So nobody ever waits for the driver, and a thread that is paused while it works delays
-//! the others for as long as it is paused, like the engine's own. What needs the engine's runtime is left
-//! to the engine: to connect, and to wait for sockets and timers.
+//! thread: within a turn it has its lock before it would have to wait. A caller that finds the driver taken
+//! leaves its command in the inbox and goes on, because the thread at work looks there again after it has put
+//! the driver back. So no thread ever waits for the driver, and a thread that is paused while it works delays
+//! the others for as long as it is paused, like the engine's own. Callers leave all commands to the engine
+//! while the servers have much to answer, or if the application has chosen the engine's runtime; and always
+//! what needs that runtime: to connect, and to wait for sockets and timers.
 //!
 //! Wakers and destructors of others run only after the driver was put back, so they may come here again.
 
@@ -51,8 +52,8 @@ const FOREVER: Duration = Duration::from_secs(1 << 30);
 
 #[derive(Debug)]
 pub(super) struct Combiner {
-    // Whoever wants to work has held the inbox before it tries to take the driver, and whoever has worked
-    // holds it after the driver was put back: one of the two sees the other.
+    // A thread that wants to work has held the inbox before it tries to take the driver, and a thread that has
+    // worked holds it after the driver was put back: one of the two sees the other.
     inbox: Mutex<Inbox>,
     /// `None` once the engine has ended.
     driver: Mutex<Option<Driver>>,
@@ -78,7 +79,7 @@ enum Outcome {
     Idle(Option<Instant>),
     /// Something is, and it has been enough for once.
     Unfinished,
-    /// Somebody else is at work.
+    /// Another thread is at work.
     Taken,
     Ended,
 }
@@ -112,7 +113,7 @@ impl Combiner {
         }
     }
 
-    /// Takes a command on, and carries it out if nobody else is at work. Never blocks.
+    /// Takes a command on, and carries it out if no other thread is at work. Never blocks.
     pub(super) fn tell(&self, command: Command) -> Result<(), Stopped> {
         let is_left_to_engine = {
             let mut inbox = lock(&self.inbox);
@@ -187,7 +188,7 @@ impl Combiner {
     }
 
     /// Does what there is to do, unless another does. `engine` is what wakes the engine's task, where that
-    /// works. Whoever calls this has held the inbox before.
+    /// works. The caller has held the inbox before.
     fn work(&self, mut engine: Option<&mut Context<'_>>) -> Outcome {
         for _ in 0..MOST_PASSES {
             // It is never poisoned: panics do not get that far.
@@ -263,7 +264,7 @@ impl Combiner {
         }
     }
 
-    /// Nobody gets an answer any more.
+    /// No caller gets an answer any more.
     fn close(&self, driver: Option<Driver>) {
         let unheard = {
             let mut inbox = lock(&self.inbox);

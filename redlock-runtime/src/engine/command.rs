@@ -10,7 +10,7 @@ use super::{
     status::{Seen, Status},
 };
 
-/// Who is told what is left after a shutdown.
+/// What to call after a shutdown, with what is left.
 pub(super) type Shutdown = Box<dyn FnOnce(ShutdownError) + Send>;
 
 /// One question, and where the answer goes.
@@ -45,7 +45,7 @@ pub(super) enum Command {
 pub(crate) struct Stopped;
 
 impl Command {
-    /// Somebody waits for what comes of it.
+    /// A caller waits for what comes of it.
     pub(super) const fn is_awaited(&self) -> bool {
         !matches!(self, Self::End { answer: None, .. })
     }

@@ -160,7 +160,7 @@ impl Driver {
         }
     }
 
-    /// A node is to be polled although nothing has woken it, by anybody.
+    /// A node is to be polled although nothing has woken it, by any thread.
     pub(super) fn has_work(&self) -> bool {
         self.any_server(|server| server.has_work() && !server.needs_runtime())
     }
@@ -170,8 +170,9 @@ impl Driver {
         self.any_server(|server| server.has_work() && server.needs_runtime())
     }
 
-    /// Most servers have so much to answer that what is asked now can wait for more. One that lags behind
-    /// the others says nothing of how much is asked.
+    /// Most servers have so much to answer that a new command can wait for more, to be written with them. A
+    /// single server that lags says nothing of how much is asked. (How many *nodes* an attempt asks goes by
+    /// `Settings::busy_from` of the protocol.)
     pub(super) fn is_busy(&self) -> bool {
         let is_busy = |node: &&Node| matches!(node, Node::Redis(server) if server.is_busy());
         2 * self.nodes.iter().filter(is_busy).count() > self.nodes.len()
@@ -182,7 +183,7 @@ impl Driver {
         nodes.any(|node| matches!(node, Node::Redis(server) if is_so(server)))
     }
 
-    /// There are commands, and nobody waits for what comes of them.
+    /// There are commands, and no caller waits for what comes of them.
     pub(super) fn is_nothing_awaited(&self) -> bool {
         !self.intake.is_empty() && !self.intake.iter().any(Command::is_awaited)
     }
@@ -257,7 +258,7 @@ impl Driver {
                 });
             }
             Command::Extend { section, answer } => {
-                // Of a lease that is over nothing is heard any more: dropping the sender says so.
+                // A lease that is over is not extended: dropping the sender says so.
                 let caller = self.callers.get(&section);
                 match caller.filter(|caller| caller.status.loss().is_none()) {
                     Some(_) => {
@@ -467,8 +468,8 @@ impl Driver {
     }
 }
 
-/// However the engine ends, by shutdown, by a panic, or because its runtime was dropped: nobody
-/// goes on believing in a lease that nobody watches.
+/// However the engine ends, by shutdown, by a panic, or because its runtime was dropped: no holder
+/// goes on believing in a lease that is not watched.
 impl Drop for Driver {
     fn drop(&mut self) {
         for caller in self.callers.values() {

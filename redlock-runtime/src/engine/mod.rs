@@ -90,7 +90,7 @@ pub(crate) struct Engine {
     /// The process that started it: a fork has this memory, but not the thread.
     process: u32,
     own_thread: bool,
-    /// It works only while somebody drives the runtime that it is on.
+    /// It works only while some thread drives the runtime that it is on.
     needs_threads_of_others: bool,
 }
 
@@ -216,7 +216,7 @@ impl Engine {
     pub(crate) fn acquire(&self, status: &Arc<Status>, params: LockParams) -> Acquisition {
         let (answer, answered) = oneshot::channel();
         let status = Arc::clone(status);
-        // Of an engine that has stopped nothing is heard.
+        // An engine that has stopped answers by dropping the sender.
         let _ = self.tell(Command::Acquire {
             params,
             status,
@@ -320,7 +320,7 @@ impl Engine {
     }
 }
 
-/// Nobody is left to ask for anything; what was released last still has to reach the nodes.
+/// No handle is left to ask for anything; what was released last still has to reach the nodes.
 impl Drop for Engine {
     fn drop(&mut self) {
         let _ = self.shutdown(LAST_RELEASES, true, drop);

@@ -34,7 +34,7 @@ pub(crate) struct Status {
     attempts: AtomicU32,
     loss: OnceLock<Box<Loss>>,
     released: AtomicBool,
-    /// Somebody beside the holder waits for its end, and so for the release.
+    /// A task other than the holder's waits for its end, and so for the release.
     is_followed: AtomicBool,
     changed: Notify,
 }

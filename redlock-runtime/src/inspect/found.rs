@@ -1,4 +1,4 @@
-//! What operators are told of a lock.
+//! What operators learn of a lock.
 
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -138,7 +138,7 @@ impl InspectedNode {
         self.problem.as_deref()
     }
 
-    /// Why it does not tell which processes are connected, such as a user without the right
+    /// Why it does not list the processes that are connected, such as a user without the right
     /// `+client|list`.
     #[must_use]
     pub fn hides_clients(&self) -> Option<&str> {
@@ -173,7 +173,7 @@ impl Holder {
         self.process.as_ref()
     }
 
-    /// The addresses of the nodes on which it stands, and for how long yet if nothing is done; `None` if it
+    /// The addresses of the nodes on which it stands, and for how much longer if nothing is done; `None` if it
     /// never expires.
     pub fn nodes(&self) -> impl Iterator<Item = (&str, Option<Duration>)> {
         let nodes = self.nodes.iter();

@@ -43,7 +43,7 @@ impl fmt::Display for Inspection {
         }
         for node in &self.nodes {
             if let Some(problem) = &node.problem {
-                write!(f, "\n  {} did not tell: {problem}", node.address)?;
+                write!(f, "\n  {} could not be read: {problem}", node.address)?;
             }
             if let Some(reason) = &node.hides_clients {
                 let address = &node.address;
@@ -72,7 +72,7 @@ impl Holder {
         }
         write!(f, ", on {} of {count} nodes", self.nodes.len())?;
         match self.remaining() {
-            Some(remaining) => write!(f, ", for {remaining:.1?} yet")?,
+            Some(remaining) => write!(f, ", for another {remaining:.1?}")?,
             None => f.write_str(", without expiry")?,
         }
         match self.kind {
@@ -106,7 +106,7 @@ impl fmt::Display for LocalSection {
         match (self.waits, self.remaining.is_zero()) {
             (true, _) => f.write_str(" waits"),
             (false, true) => f.write_str(" has not let go after the end of its lease"),
-            (false, false) => write!(f, " holds it for {:.1?} yet", self.remaining),
+            (false, false) => write!(f, " holds it for another {:.1?}", self.remaining),
         }
     }
 }

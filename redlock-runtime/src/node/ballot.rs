@@ -77,7 +77,7 @@ impl<'a> Ballot<'a> {
         is_majority
             && match self.office {
                 Office::Master(_) => true,
-                // See there why it must name itself, and nobody a later one.
+                // See there why it must name itself, and no elector a later one.
                 Office::Slot(_) => {
                     let is_later = |vote: &Answer| vote.master.epoch > master.epoch;
                     votes.clone().any(|vote| vote.elector == master.name)

@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    #[ignore = "takes minutes"]
+    #[ignore = "takes minutes without optimization"]
     fn values_are_read_as_the_parser_of_redis_reads_them_ten_million_times() {
         for seed in 2..12 {
             compare(seed, 1_000_000);

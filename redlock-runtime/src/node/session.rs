@@ -22,8 +22,8 @@ use super::{
 use crate::script::{self, Deletion, Kind};
 
 /// So many values of one server are read, or replies in them, before it is the turn of the others and of
-/// callers: the runtime lets one poll read only so much from all sockets together, and a server may write without
-/// end.
+/// callers: the runtime lets one poll read only so much from all sockets together, and a server may write
+/// without end.
 pub(super) const MOST_AT_ONCE: usize = 1_024;
 
 /// From so many replies that a server owes, requests of callers wait for each other and go out together:

@@ -46,7 +46,7 @@ pub(super) async fn plainly(address: &ConnectionAddr) -> io::Result<Box<dyn Stre
     }
 }
 
-/// Tries all addresses of a host at once: one that does not answer keeps nobody from the others.
+/// Tries all addresses of a host at once: one that does not answer delays no connection to the others.
 async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
     let addresses: Vec<_> = lookup_host((host, port)).await?.collect();
     if addresses.is_empty() {

@@ -1,6 +1,6 @@
 //! Spans and events by `tracing`: names, fields, levels and texts.
 //!
-//! `WARN` is for what somebody should look at, `INFO` for the end of such a thing, `DEBUG` for spans. A
+//! `WARN` is for what an operator should look at, `INFO` for the end of such a thing, `DEBUG` for spans. A
 //! day on which nothing goes wrong writes nothing above `DEBUG`.
 
 use std::{fmt::Display, time::Duration};
@@ -26,7 +26,7 @@ macro_rules! event {
     };
 }
 
-/// Somebody may listen.
+/// A subscriber may listen.
 pub(super) fn is_on() -> bool {
     LevelFilter::current() != LevelFilter::OFF
 }

@@ -1,4 +1,4 @@
-//! Nobody watches.
+//! Without the feature `tracing` nothing is reported.
 
 use std::{sync::Arc, time::Duration};
 

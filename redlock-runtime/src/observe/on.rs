@@ -58,7 +58,7 @@ enum Quorum {
     Lost,
 }
 
-/// How far a section has come; nothing if nobody watches, or it is over. In a box, because sections are
+/// How far a section has come; nothing if no subscriber watches, or it is over. In a box, because sections are
 /// part of the futures of their callers.
 #[derive(Debug, Default)]
 pub(crate) struct Course(Option<Box<Open>>);
@@ -110,7 +110,7 @@ impl Observer {
         }
     }
 
-    /// Somebody may watch.
+    /// A subscriber or a recorder may watch.
     pub(crate) fn is_on(&self) -> bool {
         cfg!(feature = "metrics") || log::is_on()
     }

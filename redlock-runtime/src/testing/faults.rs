@@ -9,8 +9,8 @@ impl TestRedlock {
     /// Lets another client hold `key` on all nodes from now on, until the returned value is dropped.
     ///
     /// If the key was locked on this node set, that lock is lost: its body is cut off with
-    /// [`LockError::Lost`](crate::LockError::Lost) as soon as this task awaits something. Whoever
-    /// asks for it meanwhile waits, or gets [`LockError::Contended`](crate::LockError::Contended).
+    /// [`LockError::Lost`](crate::LockError::Lost) as soon as this task awaits something. A call
+    /// that asks for it meanwhile waits, or gets [`LockError::Contended`](crate::LockError::Contended).
     ///
     /// ```
     /// # use redlock_runtime::{LockError, Redlock};

@@ -98,7 +98,8 @@ impl TestNode {
     }
 
     /// True if it has a key of this name, whoever set it. The name is without the key prefix of the
-    /// node set. A lock is on a majority of the nodes, and on all once it has been held for a while.
+    /// node set. A lock is on all nodes that replied; if they were busy when it was
+    /// acquired, on a majority at first, and on the others some 20 ms later.
     #[must_use]
     pub fn has_key(&self, key: &str) -> bool {
         let shared = &self.redlock.shared;

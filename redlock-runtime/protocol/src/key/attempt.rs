@@ -1,14 +1,14 @@
 //! One attempt of the front waiter to get the lock.
 //!
-//! The first attempt asks all nodes at once: the fastest majority decides. While the nodes are busy it asks
-//! only as many as a majority needs, and the others as soon as one of those fails or is late, or they do not
-//! agree. Which they are is the same for all processes, and different for each key; a lock that is held for a
-//! while is put on the others, too. After a refusal an attempt is *leader-first*: one node, the same for all
-//! processes, and the others once it has granted. So at most one of many processes that hear at once that the
-//! lock is free disturbs the others.
+//! The first attempt asks all nodes at once: the fastest majority decides. While the nodes are busy
+//! (`Nodes::are_busy`) it asks only a majority, and the others as soon as one of that majority fails or is late,
+//! or they do not agree. That majority is the same for all processes, and different for each key; a lock that
+//! is held for a while is put on the other nodes, too. After a refusal an attempt is *leader-first*: it asks one
+//! node, the same for all processes, and the others once that one has granted. So of many processes that learn
+//! at once that the lock is free, at most one disturbs the others.
 //!
 //! A refusal is not always contention. If several processes ask at the same instant, each may get
-//! less than a majority. No owner holds the lock then, and the attempt is repeated leader-first, also
+//! less than a majority. Then no owner holds the lock, and the attempt is repeated leader-first, even
 //! for a waiter that does not wait: of any number of them exactly one wins.
 
 use std::{sync::Arc, time::Duration};

@@ -220,8 +220,8 @@ impl Claim {
     }
 
     /// The node has made the key again, or had it. That is no vote, and it must not hide that the key was
-    /// gone from a majority for a while. So it is not known before the key is read there, or extended: what
-    /// the others say that have been asked with it, or have lost the key, is heard before.
+    /// gone from a majority for a while. So the key is not known to be there before it is read or extended
+    /// there: by then, the replies of nodes that were asked with it, or have lost the key, have been counted.
     fn on_put_back(&mut self, node: NodeId) {
         let place = &mut self.places[node.0];
         place.may_have = true;

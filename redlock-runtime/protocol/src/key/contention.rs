@@ -1,5 +1,5 @@
-//! What a key knows of others that want it. Most keys nobody else ever asks for, and a process may
-//! hold a hundred thousand, so this is in a box that is made when a lock cannot be had at once.
+//! What a key knows of other processes that want it. No other process ever asks for most keys, and a process
+//! may hold a hundred thousand, so this is in a box that is made when a lock cannot be had at once.
 
 use super::{Cx, Key, fairness::TurnOrder, round::Round};
 use crate::{
@@ -77,9 +77,9 @@ impl Contention {
 }
 
 impl Key {
-    /// The nodes that had the key of one owner for longer than an attempt waits for silent nodes, when this
-    /// began: it is that of none of those who have just asked at once, and all of them would be refused there,
-    /// and their split go on. And whether a majority has not refused.
+    /// The nodes that, when this began, had one owner's key for longer than an attempt waits for silent nodes.
+    /// None of the processes that have just asked at once is that owner: all of them would be refused there,
+    /// and their split would go on. And whether the nodes that refused are a minority.
     pub(super) fn leftovers(&self, began: Instant, cx: &Cx<'_>) -> (Vec<NodeId>, bool) {
         let Some(contention) = &self.contention else {
             return (Vec::new(), true);

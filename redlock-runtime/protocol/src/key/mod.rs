@@ -311,7 +311,7 @@ impl Key {
         } {}
     }
 
-    /// Lets the first waiter come to the front. False if nobody waits.
+    /// Lets the first waiter come to the front. False if there is none.
     fn step_up(&mut self, cx: &mut Cx<'_>) -> bool {
         let first = self.queue.pop();
         let is_any = first.is_some();
@@ -374,8 +374,8 @@ impl Key {
         front && self.queue.is_of_readers() && params.mode == Mode::Shared
     }
 
-    /// What a waiter hears that does not get to ask the nodes, because another section of this
-    /// process is in front: that it is held, or whatever keeps that one from holding it.
+    /// The refusal of a waiter that never gets to ask the nodes, because another section of this process
+    /// is in front: the lock is held, or what keeps that section from holding it.
     fn refusal_in_queue(&self, now: Instant) -> Refusal {
         if let Front::Held(held) = &self.front {
             let ends = held.sections.iter().map(|section| section.deadline);

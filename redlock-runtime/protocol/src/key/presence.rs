@@ -72,9 +72,9 @@ impl Held {
         self.put_back_missing(cx);
     }
 
-    /// A node that has the key and is gone may come back with nothing, and a bare majority would be none
-    /// then. Sets the key on those that were not asked for it, without waiting for the time to read it. Not
-    /// on those that have lost it: that so many have is not to be hidden.
+    /// If a node that has the key is gone, sets the key on the nodes that were not asked for it, without
+    /// waiting for the time to read it: the node may come back with nothing, and a bare majority would be
+    /// none then. Not on nodes that have lost the key: a loss on so many nodes must not be hidden.
     pub(super) fn shore_up(&mut self, cx: &mut Cx<'_>) {
         let is_gone = |node| self.claim.is_known(node) && !cx.nodes.is_up(node);
         if cx.nodes.ids().any(is_gone) {

@@ -74,15 +74,15 @@ pub(super) enum Kind {
     Extend,
 }
 
-/// Who is asked when: the first `reached` of `order` have been. The others are asked too if those
-/// cannot or do not decide it.
+/// Which nodes are asked when: the first `reached` of `order` have been asked. The others are asked too if
+/// those cannot or do not decide it.
 #[derive(Debug)]
 pub(super) struct Fanout {
     pub(super) order: Vec<NodeId>,
     pub(super) reached: usize,
     /// For how long only a majority of the nodes is asked.
     pub(super) majority_delay: Duration,
-    /// For how long one node is asked, and nodes that do not reply are waited for.
+    /// For how long only one node is asked, and for how long nodes that do not reply are waited for.
     pub(super) hedge_delay: Duration,
 }
 

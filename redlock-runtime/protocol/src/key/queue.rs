@@ -76,7 +76,7 @@ impl Waiter {
 /// All behind the front. Each can leave cheaply from anywhere.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    /// Behind most keys nobody waits.
+    /// Most keys have no waiter.
     places: Option<Box<Places>>,
 }
 

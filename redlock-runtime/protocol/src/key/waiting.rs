@@ -89,7 +89,7 @@ impl Key {
     }
 
     /// What holds the lock is this process's own and has been released: a key that is to be kept for a
-    /// while, or one that came too late to be deleted. Nobody deletes it, so asking for it is of no use.
+    /// while, or one that came too late to be deleted. No client deletes it, so asking for it is of no use.
     pub(super) fn is_left_to_expire(&self, cx: &Cx<'_>) -> bool {
         let owner = self.contention.as_ref().and_then(|it| it.holder.flatten());
         owner.is_some_and(|owner| {

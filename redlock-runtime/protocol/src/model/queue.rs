@@ -1,6 +1,6 @@
 //! The queue of a fair lock: of each process that waits, since when.
 //!
-//! It is advice, and one node's: a grant of that node alone gives nobody the lock.
+//! It is advice, and one node's: a grant of that node alone gives no client the lock.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 

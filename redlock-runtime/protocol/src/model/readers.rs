@@ -1,6 +1,6 @@
 //! Keys that are shared: each lists its readers, one entry for each owner.
 //!
-//! The key stands for as long as anybody reads, so it excludes writers and clients of other libraries as
+//! The key stands for as long as any reader does, so it excludes writers and clients of other libraries as
 //! any lock does. An entry has a time of its own, because no reader may live on another one's.
 
 use std::sync::Arc;

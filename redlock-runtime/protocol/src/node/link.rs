@@ -128,7 +128,7 @@ impl Link {
         self.state = State::Connecting { since: now };
     }
 
-    /// False for a connection that nobody waits for any more.
+    /// False for a connection that was given up.
     pub(super) fn on_connected(&mut self, facts: Facts, now: Instant) -> bool {
         if !matches!(self.state, State::Connecting { .. }) {
             return false;

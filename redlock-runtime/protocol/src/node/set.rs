@@ -19,9 +19,10 @@ use crate::{
     time::Instant,
 };
 
-/// A node that owes so many answers is busy. One worker makes none so. To ask a majority first takes the
-/// servers 10 to 23 % less processor time for a lock of one worker, whose median wait is 1.3 to 1.5 times as
-/// long then; with 64 workers it is worth a factor of 1.6 to 2 in cycles.
+/// A node that owes this process so many replies is busy. One worker alone makes no node busy: if its locks
+/// asked a majority first, the servers would need 10 to 23 % less processor time for each, but its median wait
+/// would be 1.3 to 1.5 times as long. With 64 workers, asking a majority first makes for 1.6 to 2 times as
+/// many cycles a second.
 pub const BUSY_FROM: usize = 2;
 
 /// If several ask at once, those that give up sooner make others see a holder that is none.
@@ -88,7 +89,7 @@ impl Nodes {
         self.nodes[node.0].is_up()
     }
 
-    /// So many nodes can be asked that a majority is possible.
+    /// Enough nodes can be asked for a majority.
     pub(crate) fn has_majority(&self, now: Instant) -> bool {
         let able = |node: &&Node| node.verdict(now).is_none();
         self.nodes.iter().filter(able).count() >= quorum::majority(self.nodes.len())
@@ -110,7 +111,7 @@ impl Nodes {
         self.nodes[node.0].link.delay()
     }
 
-    /// A majority owes so many answers.
+    /// A majority of the nodes owes this process so many replies or more, each.
     pub(crate) fn are_busy(&self, busy_from: usize) -> bool {
         let busy = |node: &&Node| node.link.outstanding() >= busy_from;
         self.nodes.iter().filter(busy).count() >= quorum::majority(self.nodes.len())
@@ -124,8 +125,8 @@ impl Nodes {
         self.majority_delay().max(SHORTEST_HEDGE_DELAY)
     }
 
-    /// The same while a majority is asked. If the others are asked for nothing, that costs some requests,
-    /// and does not disturb others that have asked at once.
+    /// The same if a majority was asked first. Shorter, because asking the others in vain costs some requests,
+    /// and disturbs no process that has asked at the same instant.
     pub(crate) fn majority_delay(&self) -> Duration {
         let majority = quorum::majority(self.nodes.len());
         let delays = || self.nodes.iter().filter_map(|node| node.link.delay());
@@ -136,16 +137,16 @@ impl Nodes {
         delay.max(SHORTEST_MAJORITY_DELAY)
     }
 
-    /// The nodes that can be asked, in the order in which to ask them: those that do not reply last,
-    /// and beyond that in an order that is the same for every client and different for each key. Beside a
-    /// silent node that is worth a factor of 1.7 in cycles of 64 workers.
+    /// The nodes that can be asked, in the order in which to ask them. The order is the same for every client
+    /// and different for each key, except that nodes that do not reply come last: beside a silent node, that
+    /// is worth a factor of 1.7 in cycles of 64 workers.
     pub(crate) fn order(&self, key: &str, patience: Duration, now: Instant) -> Vec<NodeId> {
         self.ordered(key, now, |link| link.waiting_for(now) >= patience)
     }
 
-    /// The same, and those that were of no use a little while ago are among the last: a node that is
-    /// always late or refuses for good would delay most locks. Not where one node is asked first: all
-    /// clients have to ask the same.
+    /// The same, and nodes that were of no use a little while ago come last, too: otherwise a node that is
+    /// always late or refuses for good would delay most locks. Not for attempts that ask one node first,
+    /// because all clients have to ask the same one.
     pub(crate) fn useful_first(&self, key: &str, patience: Duration, now: Instant) -> Vec<NodeId> {
         self.ordered(key, now, |link| {
             link.waiting_for(now) >= patience || link.was_of_no_use(patience, now)
@@ -177,8 +178,8 @@ impl Nodes {
 
     // ---- requests of keys
 
-    /// Asks for a vote, or says at once why that cannot be. `None`: it is being found out whether the
-    /// node votes. A notice tells once that is known.
+    /// Asks for a vote, or says at once why that cannot be. `None`: it is not known yet whether the node votes.
+    /// A notice says when it is.
     pub(crate) fn ask(
         &mut self,
         node: NodeId,

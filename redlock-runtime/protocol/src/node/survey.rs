@@ -131,7 +131,7 @@ impl Nodes {
 
     fn survey_for(&self, node: NodeId, reading: &Reading, is_first_start: bool) -> Survey {
         let mut others = Readings::new(self.nodes.len());
-        // Whoever has seen a node vote knows that this is no first start, whatever is left there.
+        // A client that has seen a node vote knows that this is no first start, whatever is left there.
         let mut beside_marker = self.nodes.iter().any(|node| node.known.is_some());
         for (other, record) in self.nodes.iter().zip(&reading.records) {
             if let Some(record) = record.as_ref().filter(|_| other.id != node) {

@@ -99,7 +99,7 @@ impl Protocol {
         });
     }
 
-    /// Lets it act and go on, does what it wants done, and forgets it once nobody waits.
+    /// Lets it act and go on, does what it wants done, and forgets it once no caller waits.
     pub(super) fn with_pool(&mut self, id: PoolId, act: impl FnOnce(&mut Pool)) {
         let now = self.out.now;
         let Some(pool) = self.pools.pools.get_mut(&id) else {

@@ -3,6 +3,7 @@
 mod acquire;
 mod admission;
 mod at_least;
+mod busy;
 mod clock;
 mod compound;
 mod contention;

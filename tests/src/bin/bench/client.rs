@@ -33,7 +33,8 @@ const SHORT_PAUSE: Duration = Duration::from_millis(8);
 pub(crate) enum Clients {
     Floor(Floor),
     Rslock(LockManager),
-    Ours(Redlock, Way),
+    /// Each worker has one of them.
+    Ours(Vec<Redlock>, Way),
 }
 
 /// What one worker locks with.
@@ -65,22 +66,30 @@ impl Clients {
                 manager.set_retry(u32::MAX, SHORT_PAUSE);
                 Self::Rslock(manager)
             }
-            ours => Self::Ours(redlock(ours, urls).await?, ours),
+            ours => {
+                let mut engines = Vec::new();
+                for _ in 0..ours.engines() {
+                    engines.push(redlock(ours, urls).await?);
+                }
+                Self::Ours(engines, ours)
+            }
         })
     }
 
-    pub(crate) fn client(&self, name: String) -> Client {
+    pub(crate) fn client(&self, name: String, worker: usize) -> Client {
         match self {
             Self::Floor(floor) => Client::Floor(Box::new(floor.worker(name))),
             Self::Rslock(manager) => Client::Rslock(manager.clone()),
-            Self::Ours(redlock, way) => Client::Ours(redlock.clone(), *way),
+            Self::Ours(engines, way) => Client::Ours(engines[worker % engines.len()].clone(), *way),
         }
     }
 
     /// Carries out what is left to release, so that it is not counted and not lost.
     pub(crate) async fn finish(self) {
-        if let Self::Ours(redlock, _) = self {
-            let _ = redlock.shutdown(Duration::from_secs(1)).await;
+        if let Self::Ours(engines, _) = self {
+            for redlock in engines {
+                let _ = redlock.shutdown(Duration::from_secs(1)).await;
+            }
         }
     }
 }

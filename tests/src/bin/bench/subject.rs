@@ -29,6 +29,8 @@ pub(crate) enum Way {
     InRuntime,
     /// The engine on the caller's runtime; a closure.
     InRuntimeClosure,
+    /// As `OursClosure`, with an engine for each half of the workers.
+    TwoEngines,
     /// As `Ours`, of two keys.
     TwoKeys,
     /// As `Ours`, kept for a while after its release.
@@ -62,6 +64,7 @@ impl Subject {
         match self.way {
             // Pauses make a difference only if there is another holder to wait for.
             Way::FloorTuned | Way::RslockTuned => workload.is_contended(),
+            Way::TwoEngines => workload == Workload::Many && nodes == NODES,
             Way::TwoKeys
             | Way::AtLeast
             | Way::Permits
@@ -104,7 +107,7 @@ impl fmt::Display for Subject {
 }
 
 impl Way {
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 15] = [
         Self::Floor,
         Self::FloorTuned,
         Self::Rslock,
@@ -113,6 +116,7 @@ impl Way {
         Self::OursClosure,
         Self::InRuntime,
         Self::InRuntimeClosure,
+        Self::TwoEngines,
         Self::TwoKeys,
         Self::AtLeast,
         Self::Permits,
@@ -131,6 +135,7 @@ impl Way {
             Self::OursClosure => "ours-closure",
             Self::InRuntime => "in-runtime",
             Self::InRuntimeClosure => "in-runtime-closure",
+            Self::TwoEngines => "two-engines",
             Self::TwoKeys => "two-keys",
             Self::AtLeast => "at-least",
             Self::Permits => "permits",
@@ -145,7 +150,17 @@ impl Way {
     }
 
     pub(crate) const fn is_closure(self) -> bool {
-        matches!(self, Self::OursClosure | Self::InRuntimeClosure)
+        matches!(
+            self,
+            Self::OursClosure | Self::InRuntimeClosure | Self::TwoEngines
+        )
+    }
+
+    pub(crate) const fn engines(self) -> usize {
+        match self {
+            Self::TwoEngines => 2,
+            _ => 1,
+        }
     }
 
     /// Whether it is a plain lock of the library, which the targets are about.

@@ -158,7 +158,7 @@ impl Worker {
             false => (0..KEYS).map(|key| format!("key:{name}:{key}")).collect(),
         };
         Self {
-            client: clients.client(name.clone()),
+            client: clients.client(name.clone(), number),
             sections: is_contended.then(sections),
             warm_up: (0..64).map(|key| format!("warm:{name}:{key}")).collect(),
             keys,

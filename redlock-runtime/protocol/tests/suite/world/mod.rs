@@ -22,9 +22,6 @@ pub(crate) const HOP: Duration = Duration::from_millis(1);
 /// The time of a request and its reply.
 pub(crate) const ROUND_TRIP: Duration = Duration::from_millis(2);
 
-/// For how long a majority of busy nodes is asked before the others are.
-pub(crate) const HEDGE: Duration = Duration::from_millis(8);
-
 pub(crate) const LEASE: Duration = Duration::from_secs(5);
 
 /// No test waits for longer than this for an answer.

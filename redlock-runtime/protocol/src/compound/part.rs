@@ -1,0 +1,67 @@
+//! One of the keys of a section with several: how far it is, and what is to be done for it.
+
+use std::sync::Arc;
+
+use crate::{
+    action::Answer,
+    message::SectionId,
+    rules::{token::Token, validity::LockParams},
+    time::Instant,
+};
+
+#[derive(Debug)]
+pub struct Part {
+    pub key: Arc<str>,
+    /// Its section; another one each time that the key is asked for.
+    pub section: Option<SectionId>,
+    pub stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Stage {
+    Idle,
+    Asked,
+    Held {
+        deadline: Instant,
+        token: Token,
+        /// The nodes give no token up to this one any more.
+        reach: Token,
+        /// An answer to a raise, or to an extension, is to come.
+        is_asked: bool,
+    },
+}
+
+impl Part {
+    pub(super) fn token(&self) -> Option<Token> {
+        match self.stage {
+            Stage::Held { token, .. } => Some(token),
+            Stage::Idle | Stage::Asked => None,
+        }
+    }
+}
+
+/// What is to be done for it.
+#[derive(Clone, Debug)]
+pub enum Step {
+    /// Its caller is told.
+    Answer(Answer),
+    /// A key is asked for, by a new section.
+    Ask {
+        part: usize,
+        params: LockParams,
+    },
+    Tell {
+        part: usize,
+        what: Word,
+    },
+}
+
+/// What the section of a part is told.
+#[derive(Clone, Copy, Debug)]
+pub enum Word {
+    End { report: bool },
+    Extend,
+    Raise { reach: Token },
+    SettleToken(Token),
+    StopRenewing,
+}

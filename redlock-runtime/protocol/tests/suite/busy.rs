@@ -1,0 +1,179 @@
+//! A busy set is asked for a majority first.
+
+use std::time::Duration;
+
+use redlock_protocol::*;
+
+use crate::{world::*, *};
+
+/// For how long a majority is asked before the others are.
+const HEDGE: Duration = Duration::from_millis(8);
+
+#[test]
+fn a_busy_set_is_asked_for_a_majority_and_a_lock_that_is_kept_is_put_on_the_rest() {
+    let mut world = World::busy(5);
+    world.ask(1, "k", params());
+    world.granted(1);
+    assert_eq!(world.sends(is_acquire).len(), 3);
+    world.run_for(Duration::from_millis(50));
+    assert_eq!(world.carriers("k"), [0, 1, 2, 3, 4]);
+    world.end(1);
+    world.run_for(2 * HOP);
+    assert_eq!(world.carriers("k"), []);
+    world.ask(2, "k", params());
+    world.granted(2);
+    world.end(2);
+    world.run_for(Duration::from_millis(50));
+    assert_eq!(world.sends(is_acquire).len(), 3 + 3);
+}
+
+#[test]
+fn one_refusal_among_the_first_nodes_of_a_busy_set_is_made_up_for_by_the_others() {
+    let mut world = World::busy(5);
+    let leader = world.leader("k");
+    world.occupy(leader, "k", OTHER, LEASE);
+    let asked = world.now;
+    world.ask(1, "k", params());
+    world.granted(1);
+    assert!(world.now.since(asked) <= 3 * ROUND_TRIP);
+    world.end(1);
+    world.run_for(2 * HOP);
+    assert_eq!(world.carriers("k"), [leader], "which is another's");
+}
+
+#[test]
+fn a_silent_node_among_the_first_of_a_busy_set_delays_a_lock_by_a_few_milliseconds() {
+    for nodes in [3, 5] {
+        let mut world = World::busy(nodes);
+        let leader = world.leader("k");
+        world.behave([leader], Behavior::Unresponsive);
+        for section in 1..=5 {
+            let asked = world.now;
+            world.ask(section, "k", params());
+            world.granted(section);
+            let took = world.now.since(asked);
+            assert!(
+                took <= Duration::from_millis(20),
+                "section {section}: {took:?}"
+            );
+            world.end(section);
+            world.run_for(ROUND_TRIP);
+        }
+    }
+}
+
+#[test]
+fn a_node_of_a_busy_set_that_was_not_asked_is_not_waited_for() {
+    let mut world = World::busy(4);
+    let order = world.order("k");
+    for node in [order[1], order[2]] {
+        world.occupy(node, "k", OTHER, LEASE);
+    }
+    let asked = world.now;
+    world.ask(1, "k", params());
+    while world.sends(is_acquire).len() == 3 {
+        assert!(world.step());
+    }
+    assert_eq!(world.now.since(asked), ROUND_TRIP);
+}
+
+#[test]
+fn a_refusal_on_a_busy_set_names_the_nodes_that_were_not_asked() {
+    let mut world = World::busy(5);
+    world.occupy_all("k", OTHER);
+    world.ask(1, "k", params());
+    let Answer::Refused(refusal) = world.answer(1) else {
+        panic!("held by another")
+    };
+    assert!(refusal.verdicts.contains(&Verdict::NotAsked));
+}
+
+#[test]
+fn a_silent_node_makes_no_set_busy() {
+    let mut world = World::new(5);
+    world.behave([2], Behavior::Unresponsive);
+    for section in 1..=20 {
+        world.ask(section, "k", params());
+        world.granted(section);
+        world.end(section);
+        world.run_for(ROUND_TRIP);
+    }
+    assert_eq!(world.sends(is_acquire).len(), 20 * 5);
+}
+
+#[test]
+fn counters_of_a_busy_set_that_disagree_cost_two_more_rounds_once_and_tokens_rise() {
+    let mut world = World::busy(5);
+    for (node, counter) in [30, 10, 20, 10, 0].into_iter().enumerate() {
+        world.nodes[node].set_counter("k", counter);
+    }
+    let asked = world.now;
+    world.ask(1, "k", params());
+    let (deadline, first) = world.granted(1);
+    assert!(
+        first > Token(20),
+        "above the counters of a majority: {first}"
+    );
+    // The others are asked, because they may agree with one of the first.
+    assert_eq!(world.now.since(asked), 3 * ROUND_TRIP);
+    assert!(deadline <= asked.after(2 * ROUND_TRIP).after(LEASE));
+    world.end(1);
+    world.run_for(ROUND_TRIP);
+    let asked = world.now;
+    world.ask(2, "k", params());
+    let (_, second) = world.granted(2);
+    assert!(second > first);
+    assert_eq!(world.now.since(asked), ROUND_TRIP);
+}
+
+#[test]
+fn a_minority_of_bad_nodes_of_a_busy_set_costs_little_time_once() {
+    for (bad, costs) in [
+        (Behavior::Dead, Duration::ZERO),
+        (Behavior::Unresponsive, HEDGE),
+        (Behavior::Slow(Duration::from_millis(900)), HEDGE),
+        (Behavior::Refusing(Refuses::Everything), ROUND_TRIP),
+    ] {
+        let mut world = World::busy(5);
+        for node in [0, 2] {
+            world.nodes[node].behavior = bad;
+            if bad == Behavior::Dead {
+                world.kill(node);
+            }
+        }
+        for (section, costs) in [(1, costs), (2, Duration::ZERO)] {
+            let asked = world.now;
+            world.ask(section, "k", params());
+            world.granted(section);
+            assert_eq!(world.now.since(asked), costs + ROUND_TRIP, "{bad:?}");
+            world.end(section);
+            world.run_for(HEDGE);
+        }
+    }
+}
+
+/// It is tried again ten times a second.
+#[test]
+fn a_node_that_is_always_late_or_refuses_for_good_delays_few_locks_while_the_set_is_busy() {
+    use Behavior::{Delayed, Refusing};
+    for bad in [Delayed(20 * HOP), Refusing(Refuses::Writes)] {
+        let mut world = World::busy(5);
+        world.behave([world.leader("k")], bad);
+        let mut delayed = 0;
+        let began = world.now;
+        for section in 1..=200 {
+            let asked = world.now;
+            world.ask(section, "k", params());
+            world.granted(section);
+            delayed += u32::from(world.now.since(asked) > ROUND_TRIP);
+            world.end(section);
+            world.run_for(2 * ROUND_TRIP);
+        }
+        let tenths = world.now.since(began).as_millis() / 100;
+        assert!(
+            u128::from(delayed) <= tenths + 1,
+            "{bad:?}: {delayed} locks"
+        );
+        assert!(delayed >= 5, "{bad:?}: {delayed} locks");
+    }
+}
