@@ -4,7 +4,7 @@ use std::{error, fmt, sync::Arc, time::Duration};
 
 use redlock_protocol::{self as protocol, Instant, QuarantineReason};
 
-use crate::{limitation::Limitation, node::HANDING_OVER};
+use crate::limitation::Limitation;
 
 /// Whether a node votes, and if it does not, why. Written without a subject: "votes", "was restarted and
 /// does not vote for up to 4.2s".
@@ -211,18 +211,6 @@ impl Health {
         let mut ready: Vec<Duration> = self.nodes.iter().filter_map(ready).collect();
         ready.sort_unstable();
         ready.get(protocol::majority(self.nodes.len()) - 1).copied()
-    }
-
-    /// Whether waiting may lead to a majority, also of nodes of which it is not known how long that takes.
-    pub(crate) fn may_gain_quorum(&self) -> bool {
-        let is_handing_over = |node: &NodeStatus| match node.state() {
-            NodeState::Down { reason } => reason.contains(HANDING_OVER),
-            _ => false,
-        };
-        let may_vote = |node: &&NodeStatus| {
-            node.is_up() || node.remaining().is_some() || is_handing_over(node)
-        };
-        self.nodes.iter().filter(may_vote).count() >= protocol::majority(self.nodes.len())
     }
 
     /// What to check about nodes that cannot be reached when a program starts: once for each kind of
