@@ -437,6 +437,11 @@ impl Compound {
         deadlines.min().flatten()
     }
 
+    pub fn has_any(&self) -> bool {
+        let is_held = |part: &Part| matches!(part.stage, Stage::Held { .. });
+        self.parts.iter().any(is_held)
+    }
+
     /// Some part has not answered what it was asked while it is held.
     fn is_asking(&self) -> bool {
         let is_asked = |part: &Part| matches!(part.stage, Stage::Held { is_asked: true, .. });

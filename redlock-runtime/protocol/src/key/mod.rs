@@ -114,10 +114,19 @@ impl Key {
 
     // ---- callers
 
-    pub(crate) fn on_ask(&mut self, section: SectionId, params: Arc<LockParams>, cx: &mut Cx<'_>) {
+    /// One that has another key already, and does not wait for this one, `goes_first` if nobody but a waiter that
+    /// stands back is in front of it.
+    pub(crate) fn on_ask(
+        &mut self,
+        section: SectionId,
+        params: Arc<LockParams>,
+        goes_first: bool,
+        cx: &mut Cx<'_>,
+    ) {
         let now = cx.now();
-        let is_first = matches!(self.front, Front::Free) && self.queue.is_empty();
         let mut wait = params.wait;
+        let is_first = matches!(self.front, Front::Free) && self.queue.is_empty()
+            || goes_first && self.steps_aside();
         if wait.is_zero() && !is_first {
             if !self.is_for_readers(&params) {
                 let refusal = self.refusal_in_queue(now);
@@ -319,6 +328,21 @@ impl Key {
             self.bring_forward(first, cx);
         }
         is_any
+    }
+
+    /// Puts a waiter that stands back into the queue again. False if none does.
+    fn steps_aside(&mut self) -> bool {
+        if self.stand_back_until().is_none() {
+            return false;
+        }
+        match self.take_front() {
+            Front::BackingOff(backoff) => self.queue.rejoin(backoff.waiter),
+            front => {
+                self.front = front;
+                return false;
+            }
+        }
+        true
     }
 
     fn bring_forward(&mut self, first: Waiting, cx: &mut Cx<'_>) {

@@ -98,11 +98,22 @@ impl Queue {
         let places = self.places.get_or_insert_default();
         places.joined += 1;
         let place = places.joined;
-        places.exclusive += usize::from(waiting.is_exclusive());
-        places.impatient += usize::from(waiting.is_impatient());
-        places.of.insert(waiting.section, place);
-        places.ends.insert((waiting.wait_until, place));
-        places.waiting.insert(place, waiting);
+        places.take_in(place, waiting);
+    }
+
+    /// Before all others, again.
+    pub(super) fn rejoin(&mut self, waiter: Waiter) {
+        let places = self.places.get_or_insert_default();
+        let place = match places.waiting.first_key_value() {
+            Some((first, _)) => first - 1,
+            None => 0,
+        };
+        let waiting = Waiting {
+            section: waiter.section,
+            params: waiter.params,
+            wait_until: waiter.wait_until,
+        };
+        places.take_in(place, waiting);
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -172,6 +183,16 @@ impl Queue {
             self.places = None;
         }
         Some(waiting)
+    }
+}
+
+impl Places {
+    fn take_in(&mut self, place: u64, waiting: Waiting) {
+        self.exclusive += usize::from(waiting.is_exclusive());
+        self.impatient += usize::from(waiting.is_impatient());
+        self.of.insert(waiting.section, place);
+        self.ends.insert((waiting.wait_until, place));
+        self.waiting.insert(place, waiting);
     }
 }
 

@@ -73,11 +73,13 @@ impl Protocol {
             Step::Ask { part, params } => {
                 self.last_part.0 += 1;
                 let section = self.last_part;
+                // It would be refused, though the key is free, while others of this process stand back from it.
+                let goes_first = compound.has_any();
                 let part = compound.part(part);
                 part.section = Some(section);
                 let key = Arc::clone(&part.key);
                 self.parts.insert(section, id);
-                self.on_ask(section, key, params);
+                self.on_ask(section, key, params, goes_first);
             }
             Step::Tell { part, what } => {
                 if let Some(section) = compound.part(part).section {

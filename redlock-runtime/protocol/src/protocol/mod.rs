@@ -101,7 +101,7 @@ impl Protocol {
                 section,
                 key,
                 params,
-            } => self.on_ask(section, key, params),
+            } => self.on_ask(section, key, params, false),
             Event::AskAll {
                 section,
                 keys,
@@ -197,7 +197,7 @@ impl Protocol {
         }
     }
 
-    fn on_ask(&mut self, section: SectionId, name: Arc<str>, params: LockParams) {
+    fn on_ask(&mut self, section: SectionId, name: Arc<str>, params: LockParams, goes_first: bool) {
         if self.stops_at.is_some() {
             let answer = Answer::Refused(Refusal::without_verdicts(Cause::Stopped));
             return self.out.answer(section, answer);
@@ -215,7 +215,7 @@ impl Protocol {
         });
         self.out.sections.insert(section, key);
         let params = self.shared_params(params);
-        self.with_key(key, |key, cx| key.on_ask(section, params, cx));
+        self.with_key(key, |key, cx| key.on_ask(section, params, goes_first, cx));
     }
 
     fn shared_params(&mut self, mut params: LockParams) -> Arc<LockParams> {

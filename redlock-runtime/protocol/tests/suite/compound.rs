@@ -426,3 +426,42 @@ mod histories {
         }
     }
 }
+
+/// In a mixed fleet a process stands back after each section, so that some of its callers wait for each key most of
+/// the time.
+#[test]
+fn one_who_wants_several_keys_is_served_beside_many_who_want_one_of_them_in_a_mixed_fleet() {
+    const BOTH: u64 = 1_000_000;
+    let mixed = Settings {
+        mixed_fleet: true,
+        ..settings()
+    };
+    let mut world = World::with_settings(3, &[mixed]);
+    let mut sections = 0;
+    let mut ask = |world: &mut World| {
+        sections += 1;
+        world.ask(sections, ["a", "b"][sections as usize % 2], waiting(LEASE));
+    };
+    for _ in 0..20 {
+        ask(&mut world);
+    }
+    world.run_for(10 * HOP);
+    let asked = world.now;
+    world
+        .client(0)
+        .ask_all(BOTH, &["a", "b"], waiting(12 * LEASE));
+    let mut heard = 0;
+    while world.client(0).answered(BOTH).is_none() {
+        assert!(world.step());
+        while let Some((section, answer)) = world.answers().get(heard).cloned() {
+            heard += 1;
+            if section.0 != BOTH {
+                assert!(matches!(answer, Answer::Granted { .. }), "{answer:?}");
+                world.end(section.0);
+                ask(&mut world);
+            }
+        }
+    }
+    let took = world.now.since(asked);
+    assert!(took < LEASE, "{took:?}");
+}
