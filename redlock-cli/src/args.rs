@@ -44,7 +44,7 @@ pub(crate) struct ServerArgs {
     #[arg(long, env = "REDLOCK_NODES", hide_env_values = true, global = true)]
     #[arg(value_name = "URL,..", default_value = "", hide_default_value = true)]
     nodes: String,
-    /// The user for all nodes whose URLs name none.
+    /// The user for all nodes whose URLs name none. Without a password: one that needs none.
     #[arg(long, env = "REDLOCK_USER", global = true)]
     user: Option<String>,
     /// The password for all nodes whose URLs name none. Better in the environment, since arguments can be
@@ -185,10 +185,10 @@ pub(crate) struct RunArgs {
 
 impl ServerArgs {
     fn credentials(&self) -> Option<Credentials> {
-        let password = self.password.as_deref()?;
-        Some(match &self.user {
-            Some(user) => Credentials::new(&**user, password),
-            None => Credentials::password_only(password),
+        Some(match (&self.user, self.password.as_deref()) {
+            (Some(user), password) => Credentials::new(&**user, password.unwrap_or_default()),
+            (None, Some(password)) => Credentials::password_only(password),
+            (None, None) => return None,
         })
     }
 

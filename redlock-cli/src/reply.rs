@@ -53,7 +53,10 @@ pub(crate) fn millis(value: &Value) -> Option<i64> {
     };
     let number = |part: &Value| text(part)?.parse::<i64>().ok();
     match &parts[..] {
-        [seconds, micros] => Some(number(seconds)? * 1_000 + number(micros)? / 1_000),
+        [seconds, micros] => {
+            let millis = number(seconds)?.checked_mul(1_000)?;
+            millis.checked_add(number(micros)? / 1_000)
+        }
         _ => None,
     }
 }

@@ -124,7 +124,7 @@ impl Told {
         }
         if of_record("loss").is_some() {
             let begin = of_record("loss_begin").and_then(|begin| begin.parse::<i64>().ok());
-            let age = begin.and_then(|begin| u64::try_from(self.now? - begin).ok());
+            let age = begin.and_then(|begin| u64::try_from(self.now?.checked_sub(begin)?).ok());
             return Vote::Quarantined(age.map(Duration::from_millis));
         }
         Vote::Unused

@@ -392,7 +392,10 @@ fn write_nested(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     if let Some(outer) = report.outer_name() {
         write!(f, " in `{outer}`")?;
     }
-    f.write_str(", and would wait for itself; `reentrant` makes a section join the one around it")
+    f.write_str(
+        ", and would wait for itself; `reentrant` makes a section join one around it that has all its \
+         keys, with `permits` if it has them",
+    )
 }
 
 fn write_upgrade(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {

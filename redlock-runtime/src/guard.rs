@@ -1,6 +1,6 @@
 //! A lock while it is held.
 
-use std::ops::Deref;
+use std::{fmt, ops::Deref};
 
 use crate::{
     lease::{Lease, Release},
@@ -19,7 +19,6 @@ use crate::{
 /// it. [`Lock::hold`](crate::Lock::hold) and annotated functions can. With a bare guard, check
 /// [`is_held`](Lease::is_held) before each step that must not happen without the lock, or race
 /// the work against [`lost`](Lease::lost).
-#[derive(Debug)]
 #[must_use = "a lock is released when its guard is dropped"]
 pub struct Guard {
     section: Section,
@@ -60,5 +59,11 @@ impl Deref for Guard {
 
     fn deref(&self) -> &Lease {
         self.section.lease()
+    }
+}
+
+impl fmt::Debug for Guard {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Guard").field(&**self).finish()
     }
 }

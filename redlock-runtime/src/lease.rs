@@ -58,7 +58,7 @@ impl fmt::Display for FencingToken {
 ///
 /// `lease = name` in the attribute binds one in the body. It can be cloned and handed to other
 /// tasks; it keeps nothing alive.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Lease {
     pub(crate) asked: Result<Asked, Box<Unasked>>,
 }
@@ -196,6 +196,15 @@ impl Lease {
             let body = pin!(body);
             run(&lease, &Course::default(), body).await
         }
+    }
+}
+
+impl fmt::Debug for Lease {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lease")
+            .field("key", &self.key())
+            .field("remaining", &self.remaining())
+            .finish()
     }
 }
 

@@ -259,7 +259,7 @@ async fn a_nested_section_that_does_not_join_fails_at_once() {
         assert_eq!(
             error.to_string(),
             "lock `k`: this task already holds it, and would wait for itself; `reentrant` makes a \
-             section join the one around it"
+             section join one around it that has all its keys, with `permits` if it has them"
         );
         assert!(outer.is_held());
     });
@@ -463,4 +463,20 @@ async fn in_a_scope_whose_lock_was_released_the_lock_can_be_acquired() {
         !matches!(again, Some(Err(LockError::Nested(_)))),
         "{again:?}"
     );
+}
+
+/// Calls are logged with all their arguments by other crates' attributes.
+#[tokio::test]
+async fn what_is_an_argument_is_shown_in_few_words() {
+    let redlock = redlock("debug").await;
+    let lock = redlock.lock("k");
+    let shown = format!("{redlock:?} {lock:?}");
+    assert!(shown.len() < 1_000, "{shown}");
+    let guard = lock.acquire().await.unwrap();
+    let shown = format!("{guard:?}");
+    assert!(
+        shown.starts_with("Guard(Lease { key: \"k\", remaining: "),
+        "{shown}"
+    );
+    assert!(shown.len() < 70, "{shown}");
 }

@@ -7,6 +7,7 @@ mod common;
 use std::{fmt, future::pending, net::Ipv4Addr, sync::Arc, time::Duration};
 
 use common::{
+    await_state,
     certificates::{Authority, localhost},
     unhurried,
 };
@@ -29,11 +30,32 @@ static INSTALLED: Mutex<()> = Mutex::const_new(());
 
 /// With a quarantine that a test can wait for.
 fn brief(cluster: &Cluster) -> Builder {
+    with_brief_quarantine(cluster.urls())
+}
+
+fn with_brief_quarantine(urls: impl IntoIterator<Item = String>) -> Builder {
     Redlock::builder()
-        .nodes(cluster.urls())
+        .nodes(urls)
         .connect_timeout(PATIENCE)
         .expire(Duration::from_millis(500))
         .max_lease(Duration::from_secs(1))
+}
+
+/// A cluster of one server, which is used some seconds after it was found first.
+#[tokio::test]
+async fn a_cluster_that_is_new_votes_once_install_returns() {
+    let _one = INSTALLED.lock().await;
+    let bus = Port::reserve();
+    let server = Server::builder()
+        .args(["--cluster-enabled", "yes", "--cluster-port"])
+        .args([bus.number().to_string()])
+        .start();
+    server.command(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+    let info = || server.query::<String>(&["CLUSTER", "INFO"]);
+    await_state("a cluster", || info().starts_with("cluster_state:ok")).await;
+    let url = format!("redis+cluster://127.0.0.1:{}", server.port());
+    let installed = with_brief_quarantine([url]).install().await.unwrap();
+    assert!(installed.health().has_quorum());
 }
 
 #[tokio::test]

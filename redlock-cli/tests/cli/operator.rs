@@ -237,3 +237,29 @@ fn the_program_completes_its_arguments_and_has_a_manual() {
     std::fs::remove_dir_all(&folder).unwrap();
     assert!(page.contains("max\\-hold"), "{page}");
 }
+
+/// One whose password is left out is not another user.
+#[test]
+fn a_user_needs_no_password() {
+    let cluster = Cluster::start(1);
+    cluster[0].command(&["ACL", "SETUSER", "nobody", "on", "nopass"]);
+    let of_nobody = redlock(&cluster, &["inspect", "k"])
+        .env("REDLOCK_USER", "nobody")
+        .output()
+        .unwrap();
+    let shown = text(&of_nobody.stdout);
+    assert!(shown.contains("no permissions"), "{shown}");
+}
+
+#[test]
+fn a_lock_of_which_too_few_servers_tell_may_be_held() {
+    let cluster = Cluster::start(3);
+    let found = |killed: usize| {
+        cluster[killed].kill();
+        let found = output(&cluster, &["inspect", "k"]);
+        text(&found.stdout).lines().next().unwrap().to_owned()
+    };
+    assert_eq!(found(2), "k is free; 2 of 3 nodes replied");
+    assert_eq!(found(1), "k may be held; 1 of 3 nodes replied");
+    assert_eq!(found(0), "k may be held; 0 of 3 nodes replied");
+}

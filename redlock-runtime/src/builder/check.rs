@@ -4,7 +4,8 @@ use crate::{
     announce,
     config::{ConfigError, ConfigProblem},
     engine::Stopped,
-    health::NodeState,
+    health::{Health, NodeState, NodeStatus},
+    node::HANDING_OVER,
     redlock::Redlock,
 };
 
@@ -54,7 +55,7 @@ impl Redlock {
     pub(super) async fn await_quorum(&self) -> Result<(), ConfigError> {
         let is_decided = || {
             let health = self.health();
-            health.has_quorum() || health.quorum_in().is_none()
+            health.has_quorum() || !may_gain_quorum(&health)
         };
         if !is_decided() {
             announce::waits(self);
@@ -72,6 +73,18 @@ fn gone(_: Stopped) -> ConfigError {
     ConfigError::of(ConfigProblem::NoEngine {
         message: "its runtime is gone".to_owned(),
     })
+}
+
+/// Whether waiting may lead to a majority, also of nodes of which it is not known how long that takes.
+fn may_gain_quorum(health: &Health) -> bool {
+    let is_handing_over = |node: &NodeStatus| match node.state() {
+        NodeState::Down { reason } => reason.contains(HANDING_OVER),
+        _ => false,
+    };
+    let may_vote =
+        |node: &&NodeStatus| node.is_up() || node.remaining().is_some() || is_handing_over(node);
+    let voters = health.nodes().iter().filter(may_vote).count();
+    voters >= redlock_protocol::majority(health.nodes().len())
 }
 
 /// True for an error message about a wrong or missing user or password, or about missing rights: in the

@@ -57,6 +57,7 @@ enum Kind {
 
 fn kind(text: &str) -> Option<Kind> {
     let (scheme, _) = text.trim().split_once("://")?;
+    let scheme = scheme.to_ascii_lowercase();
     let (server, kind) = scheme.split_once('+')?;
     let has_tls = match server {
         "redis" | "valkey" => false,
@@ -302,7 +303,7 @@ mod tests {
         let text = format!("{endpoint:?}");
         assert!(text.contains("has_resp3: false"), "{text}");
         assert!(text.contains("\"u\"") && !text.contains("p,w"), "{text}");
-        for url in ["valkey+cluster://c1", "redis+cluster://c1/"] {
+        for url in ["valkey+cluster://c1", "Redis+Cluster://c1/"] {
             assert_eq!(&*read(url).endpoint.tag, "{redlock}");
         }
     }

@@ -101,7 +101,8 @@ impl Inspection {
         &self.holders
     }
 
-    /// True if a majority of nodes has one of the [holders](Self::holders).
+    /// True if a majority of nodes has one of the [holders](Self::holders). If nodes have a
+    /// [problem](InspectedNode::problem), the lock can be held although this is false.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.holders.iter().any(Holder::has_majority)
@@ -179,7 +180,8 @@ impl Holder {
         nodes.map(|(address, remaining)| (&**address, *remaining))
     }
 
-    /// Whether a majority of all nodes has it. If not, it holds nothing, and only stands in the way.
+    /// Whether a majority of all nodes has it, as far as they replied. If not, and all did, it holds nothing,
+    /// and only stands in the way.
     #[must_use]
     pub const fn has_majority(&self) -> bool {
         self.has_majority

@@ -86,9 +86,12 @@ fn places(key: &str) -> impl Iterator<Item = (Option<u32>, Arc<str>)> {
 pub(crate) fn read(key: &str, replies: Vec<Value>) -> Result<Snapshot, Arc<str>> {
     let mut replies = replies.into_iter();
     let mut next = || replies.next().unwrap_or(Value::Nil);
-    let now: Vec<u64> = redis::from_redis_value(next()).unwrap_or_default();
+    let now: Vec<u64> = match next() {
+        Value::ServerError(error) => return Err(error.to_string().into()),
+        reply => redis::from_redis_value(reply).unwrap_or_default(),
+    };
     let now = match now[..] {
-        [seconds, micros] => seconds * 1_000 + micros / 1_000,
+        [seconds, micros] => seconds.saturating_mul(1_000).saturating_add(micros / 1_000),
         _ => return Err("the reply is no time".into()),
     };
     let clients = clients(next());
@@ -183,9 +186,10 @@ fn in_queue(reply: Value, now: u64) -> Vec<Waiting> {
             let mut numbers = place.split(' ').map(|number| number.parse::<i64>().ok());
             let (_, since, until) = (numbers.next()??, numbers.next()??, numbers.next()??);
             let now = i64::try_from(now).ok()?;
+            let waited = u64::try_from(now.checked_sub(since)?).ok()?;
             (until > now).then_some(Waiting {
                 process,
-                waited: Some(Duration::from_millis(u64::try_from(now - since).ok()?)),
+                waited: Some(Duration::from_millis(waited)),
             })
         })
         .collect();
@@ -222,4 +226,26 @@ fn clients(reply: Value) -> Result<Vec<(ClientName, String)>, Arc<str>> {
         Some((name, field(line, "addr").unwrap_or_default()))
     };
     Ok(list.lines().filter_map(client).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(texts: &[&str]) -> Value {
+        let text = |text: &&str| Value::BulkString(text.as_bytes().to_vec());
+        Value::Array(texts.iter().map(text).collect())
+    }
+
+    /// Anybody who may write on the server can write such a place, and a server can say anything.
+    #[test]
+    fn numbers_without_bounds_are_no_panic() {
+        let place = format!("1 {} {}", i64::MIN, i64::MAX);
+        for time in [["1", "1"], ["18446744073709551615", "18446744073709551615"]] {
+            let list = Value::BulkString(Vec::new());
+            let replies = vec![texts(&time), list, texts(&["process", &place])];
+            let snapshot = read("k", replies).unwrap();
+            assert!(snapshot.waiting.is_empty() && snapshot.entries.is_empty());
+        }
+    }
 }

@@ -2,18 +2,24 @@
 
 use std::fmt;
 
+use redlock_protocol::majority;
+
 use super::found::{ClientProcess, Holder, HolderKind, Inspection, LocalSection};
 
 impl fmt::Display for Inspection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let count = self.nodes.len();
         let replied = self.nodes.iter().filter(|node| node.problem.is_none());
-        let state = match (self.is_held(), self.holders.is_empty()) {
-            (true, _) => "is held",
-            (false, true) => "is free",
-            (false, false) => "is held by no client, but stands on some nodes",
-        };
         let replied = replied.count();
+        let most = self.holders.iter().map(|holder| holder.nodes.len()).max();
+        // The others may have it, too.
+        let may_be_on = most.unwrap_or_default() + count - replied;
+        let state = match (self.is_held(), most) {
+            (true, _) => "is held",
+            (false, _) if may_be_on >= majority(count) => "may be held",
+            (false, None) => "is free",
+            (false, Some(_)) => "is held by no client, but stands on some nodes",
+        };
         write!(
             f,
             "{} {state}; {replied} of {count} nodes replied",

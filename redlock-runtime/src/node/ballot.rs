@@ -1,6 +1,6 @@
 //! What electors answer, counted.
 
-use std::{mem, sync::Arc};
+use std::{collections::BTreeSet, mem, sync::Arc};
 
 use redis::ConnectionAddr;
 
@@ -16,6 +16,8 @@ pub(super) struct Answer {
     pub(super) elector: String,
     /// How many electors it knows, itself included.
     pub(super) electors: usize,
+    /// Who they are, if it says so.
+    pub(super) known: Vec<String>,
     /// Where they are, if it says so.
     pub(super) others: Vec<ConnectionAddr>,
 }
@@ -24,6 +26,8 @@ pub(super) struct Answer {
 pub(super) struct Ballot<'a> {
     office: &'a Office,
     electors: usize,
+    /// By all that answered together: servers of different clusters are no majority of both.
+    known: BTreeSet<String>,
     votes: Vec<Answer>,
     listed: Vec<ConnectionAddr>,
     said: Vec<String>,
@@ -35,6 +39,7 @@ impl<'a> Ballot<'a> {
         Self {
             office,
             electors,
+            known: BTreeSet::new(),
             votes: Vec::new(),
             listed: Vec::new(),
             said: Vec::new(),
@@ -51,7 +56,8 @@ impl<'a> Ballot<'a> {
         match answer {
             Ok(mut vote) => {
                 self.said.push(format!("{address} names {}", vote.master));
-                self.electors = self.electors.max(vote.electors);
+                self.known.extend(mem::take(&mut vote.known));
+                self.electors = self.electors.max(vote.electors).max(self.known.len());
                 self.listed.extend(mem::take(&mut vote.others));
                 let is_new = |known: &Answer| known.elector != vote.elector;
                 if self.votes.iter().all(is_new) {
@@ -122,6 +128,7 @@ mod tests {
                 master,
                 elector: elector.to_owned(),
                 electors,
+                known: Vec::new(),
                 others: Vec::new(),
             };
             let named = ballot.add(&address, Ok(answer));
@@ -146,6 +153,30 @@ mod tests {
             assert_eq!(last(&office, 3, &[votes[0], ("b", 3, "a", 6)]), None);
             assert_eq!(last(&office, 3, &[votes[0], ("b", 3, "b", 7)]), None);
         }
+    }
+
+    #[test]
+    fn those_that_do_not_know_each_other_are_no_majority_of_both() {
+        let mut ballot = Ballot::new(&CLUSTER, 1);
+        let address = ConnectionAddr::Tcp("h".to_owned(), 1);
+        let mut add = |elector: &str, known: &[&str]| {
+            let answer = Answer {
+                master: Master {
+                    address: address.clone(),
+                    name: known[0].to_owned(),
+                    epoch: 7,
+                },
+                elector: elector.to_owned(),
+                electors: known.len(),
+                known: known.iter().map(|&id| id.to_owned()).collect(),
+                others: Vec::new(),
+            };
+            ballot.add(&address, Ok(answer)).map(|master| master.name)
+        };
+        assert_eq!(add("x", &["x"]), Some("x".to_owned()));
+        assert_eq!(add("a", &["a", "b", "c"]), None);
+        assert_eq!(add("b", &["a", "b", "c"]), None);
+        assert_eq!(add("c", &["a", "b", "c"]), Some("a".to_owned()));
     }
 
     #[test]

@@ -113,6 +113,7 @@ fn read(table: &str, slot: u16, host: &str, by_name: bool) -> Result<Answer, Arc
         },
         elector: asked.id.to_owned(),
         electors: rows.len(),
+        known: rows.iter().map(|row| row.id.to_owned()).collect(),
         others: others.filter_map(|row| row.address.clone()).collect(),
     })
 }

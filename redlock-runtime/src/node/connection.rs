@@ -353,6 +353,12 @@ mod tests {
                 assert!(!reason.contains("secret"), "{reason}");
             }
         }
+        for protocol in ["resp2", "resp3"] {
+            let url = format!("redis://:password@HOST?protocol={protocol}");
+            let line = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
+            let reason = refusal_of(line, &url);
+            assert!(reason.contains("WRONGPASS"), "{reason}");
+        }
         let url = "redis://:secret@HOST?protocol=resp2";
         let reason = refusal_of("-WRONGPASS invalid username-password pair\r\n", url);
         assert!(reason.contains("invalid username"), "{reason}");

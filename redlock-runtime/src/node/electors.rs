@@ -40,7 +40,7 @@ use super::{
     endpoint::Endpoint,
     guarded::{Trust, Watch},
     login::{AbortOnDrop, Login},
-    office::{Electors, Master, Office},
+    office::{Electors, HANDING_OVER, Master, Office},
     reason::reason,
     sentinel, sign_in, stream,
     wire::Wire,
@@ -59,6 +59,10 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// An elector that takes longer has not answered.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+/// For so long others that the URL names are waited for once a majority has been found: they may be of another
+/// cluster.
+const GRACE: Duration = Duration::from_millis(50);
 
 /// Where an elector is asked.
 struct Door {
@@ -116,7 +120,7 @@ impl Electors {
     }
 
     /// The master that a majority of all electors names, and how many there are, at least so many. In haste, the
-    /// connections to the others are given up.
+    /// connections to others than the URL names are given up.
     async fn agree(
         &self,
         doors: &mut Vec<Door>,
@@ -128,7 +132,13 @@ impl Electors {
         let asking = doors.drain(..).map(|door| self.ask(door, endpoint));
         let mut answers: FuturesUnordered<_> = asking.collect();
         let mut named = None;
-        while let Some((door, answer)) = answers.next().await {
+        loop {
+            let next = match in_haste && named.is_some() {
+                false => answers.next().await,
+                true if self.has_heard_seeds(doors) => break,
+                true => timeout(GRACE, answers.next()).await.unwrap_or_default(),
+            };
+            let Some((door, answer)) = next else { break };
             if let Ok(answer) = &answer {
                 for address in &answer.others {
                     if !known.contains(address) {
@@ -139,9 +149,6 @@ impl Electors {
             }
             named = ballot.add(&door.address, answer);
             doors.push(door);
-            if named.is_some() && in_haste {
-                break;
-            }
         }
         drop(answers);
         self.keep(doors, &ballot);
@@ -149,6 +156,12 @@ impl Electors {
         named
             .map(|master| (master, count))
             .ok_or_else(|| ballot.failure())
+    }
+
+    /// Whether all that the URL names have answered or cannot. Sentinels that it names count in any case.
+    fn has_heard_seeds(&self, doors: &[Door]) -> bool {
+        let heard = doors.iter().filter(|door| door.is_seed).count();
+        matches!(self.office, Office::Master(_)) || heard == self.seeds.len()
     }
 
     /// What is to be asked next time: what the URL names, and others that have answered and that it does not
@@ -296,8 +309,7 @@ impl InOffice {
         let left = self.electors.handover(&self.master);
         if !is_taken_over && !left.is_zero() {
             return Err(format!(
-                "the {they} have made {} the master; it is used in {left:.1?}, when no process uses \
-                 the one before any more",
+                "the {they} have made {} the master; it is used in {left:.1?}, {HANDING_OVER}",
                 self.master
             )
             .into());

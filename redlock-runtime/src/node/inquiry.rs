@@ -64,7 +64,7 @@ pub(crate) async fn read_clocks(
                 reply => redis::from_redis_value(reply).map_err(|error| reason(&error))?,
             };
             let ours = clock.duration_since(SystemTime::UNIX_EPOCH);
-            let theirs = Duration::from_secs(seconds) + Duration::from_micros(micros);
+            let theirs = Duration::from_secs(seconds).saturating_add(Duration::from_micros(micros));
             let reading = ClockReading {
                 round_trip,
                 times: [theirs, ours.unwrap_or_default() + round_trip / 2],

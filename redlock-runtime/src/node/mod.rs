@@ -56,7 +56,7 @@ pub(crate) use self::{
     lacking::{Lack, Lacking},
     login::{Login, Provider},
     memory::Memory,
-    office::Electors,
+    office::{Electors, HANDING_OVER},
 };
 use self::{
     connection::Connection,

@@ -52,6 +52,7 @@ fn read(reply: Option<Value>, sentinel: &str) -> Result<Answer, Arc<str>> {
             },
             elector: sentinel.to_owned(),
             electors: others.saturating_add(1),
+            known: Vec::new(),
             others: Vec::new(),
         })
     };

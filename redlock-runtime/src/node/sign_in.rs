@@ -85,6 +85,10 @@ fn without_secrets(error: &ServerError, credentials: Option<&Credentials>) -> St
     let text = error.to_string();
     let password = credentials.map(Credentials::password);
     let is_repeated = password.is_some_and(|it| !it.is_empty() && text.contains(it));
+    // Their own words have some passwords in them: "password", and short ones.
+    if is_repeated && error.code() == "WRONGPASS" {
+        return "WRONGPASS: the server knows no such user with this password".to_owned();
+    }
     if is_repeated || text.to_ascii_lowercase().contains("unknown command") {
         return "the server does not know how to sign in".to_owned();
     }

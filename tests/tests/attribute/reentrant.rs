@@ -77,7 +77,8 @@ async fn both_functions_are_named() {
         concat!(
             "lock `reentrant:named` of `inner`: this task already holds it in `",
             module_path!(),
-            "::outer`, and would wait for itself; `reentrant` makes a section join the one around it"
+            "::outer`, and would wait for itself; `reentrant` makes a section join one around it that \
+             has all its keys, with `permits` if it has them"
         )
     );
     assert_eq!(is_told_apart().await, Err("this task has it"));

@@ -209,6 +209,31 @@ async fn what_is_no_cluster_is_refused_in_words_that_help() {
     assert!(text.contains("cluster support disabled"), "{text}");
 }
 
+/// Each of them owns all slots. Two processes could hear different ones first.
+#[tokio::test]
+async fn servers_of_different_clusters_are_no_node() {
+    let clusters = [(); 3].map(|()| {
+        let bus = Port::reserve();
+        let server = Server::builder()
+            .args(["--cluster-enabled", "yes", "--cluster-port"])
+            .args([bus.number().to_string()])
+            .start();
+        server.command(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
+        (server, bus)
+    });
+    let hosts = clusters
+        .each_ref()
+        .map(|(server, _)| format!("127.0.0.1:{}", server.port()));
+    let url = format!("redis+cluster://{}", hosts.join(","));
+    let builder = Redlock::builder().nodes([&url]).require_quorum(false);
+    let redlock = builder.build().await.unwrap();
+    let is_refused = || {
+        let text = redlock.health().to_string();
+        text.contains("no majority of 3 servers of the cluster")
+    };
+    await_state("a refusal", is_refused).await;
+}
+
 /// Two tags do not make two nodes of a cluster.
 #[tokio::test]
 async fn a_server_is_not_two_nodes_by_two_tags() {
