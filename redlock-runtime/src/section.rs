@@ -16,7 +16,7 @@ use crate::{
     observe::{Course, Outcome, Subject},
 };
 
-pub(crate) use crate::engine::Keys;
+pub(crate) use crate::engine::{Keys, Other};
 
 /// A section that joins a lease extends it only if more than a twentieth of the time that it asks for is
 /// gone: a section that begins within a turn may have as much less than its lease.
@@ -64,7 +64,7 @@ impl Section {
             }
             keys.put_before(&shared.settings.key_prefix);
             if let (Keys::One(key), Some(permits)) = (&keys, options.permits) {
-                keys = Keys::Permit(Arc::clone(key), permits);
+                keys = Keys::Other(Other::Permit(Arc::clone(key), permits).into());
             }
             let problems = config::problems_of_keys(keys.as_slice());
             ConfigError::unless_empty(problems).map_err(named(info))?;
@@ -74,12 +74,13 @@ impl Section {
         let asked = shared.and_then(|shared| {
             let outer = nesting::find(&shared, &keys);
             let extends_to = match options.renew {
-                Renew::Never => Some(options.expire.unwrap_or(shared.settings.expire)),
-                Renew::Default | Renew::Every(_) => None,
+                Renew::Never => options.expire.unwrap_or(shared.settings.expire),
+                Renew::Default | Renew::Every(_) => Duration::ZERO,
             };
             let id = shared.engine.new_section();
             let since = shared.engine.now();
-            let subject = Subject::new(name, Arc::clone(&key));
+            let key = Arc::clone(&key);
+            let subject = Subject { name, key };
             let own = Status::new((id, keys), since, extends_to, options.mode(), subject);
             let mut asked = Asked {
                 own: Arc::new(own),
@@ -139,7 +140,7 @@ impl Section {
         let Wanted { options, info } = *wanted;
         let Asked { shared, own, .. } = asked;
         let params = options.params(&shared.settings).map_err(named(info))?;
-        if let Keys::All(_) = own.keys {
+        if own.keys.as_slice().len() > 1 {
             options.for_several_keys().map_err(named(info))?;
         }
         if asked.is_joined() {
@@ -196,7 +197,7 @@ impl Section {
         if remaining.is_zero() {
             return Err(asked.over_error());
         }
-        let wanted = wanted.min(asked.status().extends_to.unwrap_or_default());
+        let wanted = wanted.min(asked.status().extends_to());
         if remaining < wanted - wanted / LATENESS && self.lease.extend().await?.is_zero() {
             // The caller was not polled while its lease went by.
             return Err(asked.over_error());
@@ -271,7 +272,7 @@ impl Keys {
         }
         match &mut once[..] {
             [only] => Self::One(Arc::clone(only)),
-            _ => Self::All(once.into()),
+            _ => Self::Other(Other::All(once).into()),
         }
     }
 
@@ -281,16 +282,19 @@ impl Keys {
         }
         let prefixed = |key: &Arc<str>| Arc::from(format!("{prefix}{key}"));
         match self {
-            Self::One(key) | Self::Permit(key, _) => *key = prefixed(key),
-            Self::All(keys) => *keys = keys.iter().map(prefixed).collect(),
+            Self::One(key) => *key = prefixed(key),
+            Self::Other(other) => match Arc::make_mut(other) {
+                Other::All(keys) => *keys = keys.iter().map(prefixed).collect(),
+                Other::Permit(key, _) => *key = prefixed(key),
+            },
         }
     }
 
     /// What errors name.
     pub(crate) fn text(&self) -> Arc<str> {
-        match self {
-            Self::One(key) | Self::Permit(key, _) => Arc::clone(key),
-            Self::All(keys) => keys.join(", ").into(),
+        match self.as_slice() {
+            [only] => Arc::clone(only),
+            keys => keys.join(", ").into(),
         }
     }
 }

@@ -39,7 +39,7 @@ impl Timers {
     /// timer each time the owner's state changes.
     pub(crate) fn wake_by(&mut self, timer: Timer, at: Instant) {
         let mut set = self.at.get(&timer).copied();
-        if self.move_to(timer, &mut set, at) {
+        if self.wake(timer, &mut set, at) {
             self.at.insert(timer, at);
         }
     }
@@ -50,19 +50,15 @@ impl Timers {
         }
     }
 
-    /// The same for a key, which is to forget the time once it is woken.
-    pub(crate) fn wake_key_by(&mut self, key: KeyId, set: &mut Option<Instant>, at: Instant) {
-        self.move_to(Timer::Key(key), set, at);
-    }
-
     pub(crate) fn cancel_key(&mut self, key: KeyId, set: Option<Instant>) {
         if let Some(at) = set {
             self.order.remove(&(at, Timer::Key(key)));
         }
     }
 
-    /// False if it wakes early enough.
-    fn move_to(&mut self, timer: Timer, set: &mut Option<Instant>, at: Instant) -> bool {
+    /// The same for one that has its time with it, as keys have, and forgets it once it is woken. False if
+    /// it wakes early enough.
+    pub(crate) fn wake(&mut self, timer: Timer, set: &mut Option<Instant>, at: Instant) -> bool {
         if set.is_some_and(|set| set <= at) {
             return false;
         }

@@ -2,11 +2,11 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
-use redlock_protocol::{LockParams, Release, SectionId, ShutdownError};
+use redlock_protocol::{LockParams, Loss, Release, SectionId, ShutdownError};
 use tokio::sync::oneshot;
 
 use super::{
-    delivery::{Acquiring, Extending},
+    delivery::Extending,
     status::{Seen, Status},
 };
 
@@ -17,8 +17,7 @@ pub(super) type Shutdown = Box<dyn FnOnce(ShutdownError) + Send>;
 pub(super) enum Command {
     Acquire {
         params: LockParams,
-        status: Arc<Status>,
-        answer: Acquiring,
+        caller: Caller,
     },
     Extend {
         section: SectionId,
@@ -40,9 +39,18 @@ pub(super) enum Command {
     },
 }
 
-/// The engine is gone: shut down, its runtime dropped, or left behind by a fork.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Stopped;
+/// Who has asked for a lock, and is told what becomes of its lease: with the last of this that nothing more is
+/// heard of it.
+#[derive(Debug)]
+pub(super) struct Caller(pub(super) Arc<Status>);
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        if !self.0.is_released() {
+            self.0.end(Loss::Stopped);
+        }
+    }
+}
 
 impl Command {
     /// A caller waits for what comes of it.

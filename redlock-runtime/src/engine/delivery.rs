@@ -6,17 +6,11 @@ use std::{
     time::Duration,
 };
 
-use redlock_protocol::{Instant, NodeState, Refusal, Release, Verdict};
+use redlock_protocol::{Instant, NodeState, Release, Verdict};
 use tokio::sync::{oneshot, watch};
 
 use super::status::{Seen, Status};
 use crate::observe::{Observer, Over};
-
-/// What comes of an acquisition.
-pub(crate) type Acquired = Result<(), Box<Refusal>>;
-
-/// Who asks for a lock, and what came of it.
-pub(super) type Acquiring = oneshot::Sender<Acquired>;
 
 /// Who asks for a longer lease, and what came of it.
 pub(super) type Extending = oneshot::Sender<Result<(), Vec<Verdict>>>;
@@ -24,12 +18,13 @@ pub(super) type Extending = oneshot::Sender<Result<(), Vec<Verdict>>>;
 /// Whose waker, or what destructor, is to run.
 #[derive(Debug)]
 pub(super) enum Delivery {
-    Acquired(Acquiring, Acquired),
+    /// A question for a lock has an answer.
+    Answered(Arc<Status>),
     Extended(Extending, Result<(), Vec<Verdict>>),
     Released(oneshot::Sender<Release>, Release),
     Seen(oneshot::Sender<Vec<Seen>>, Vec<Seen>),
     /// There is no answer.
-    Unheard(Option<Acquiring>, Vec<Extending>),
+    Unheard(Vec<Extending>),
     /// A lease is over.
     Over(Arc<Status>, Arc<Observer>),
     /// A lease was extended; with little left of it, if it was late.
@@ -60,14 +55,16 @@ pub(super) fn deliver(deliveries: Vec<Delivery>) {
 impl Delivery {
     fn deliver(self) {
         match self {
-            Self::Acquired(acquiring, result) => drop(acquiring.send(result)),
+            Self::Answered(status) => status.tell_caller(),
             Self::Extended(extending, result) => drop(extending.send(result)),
             Self::Released(releasing, release) => drop(releasing.send(release)),
             Self::Seen(looking, seen) => drop(looking.send(seen)),
-            Self::Unheard(acquiring, extending) => drop((acquiring, extending)),
+            Self::Unheard(extending) => drop(extending),
             Self::Over(status, observer) => {
                 status.tell_end();
-                if let Some(loss) = status.loss() {
+                if let Some(loss) = status.loss()
+                    && status.is_over_now()
+                {
                     observer.over(&status.subject, status.token(), Over::of(loss));
                 }
             }

@@ -3,6 +3,7 @@
 use std::{
     collections::{HashMap, VecDeque},
     fmt,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     task::Context,
     time::Duration,
@@ -16,10 +17,10 @@ use tokio::sync::{oneshot, watch};
 
 use super::{
     clock::Clock,
-    command::{Command, Shutdown},
-    delivery::{Acquiring, Delivery, Extending},
-    keys::Keys,
-    status::{Seen, Status},
+    command::{Caller, Command, Shutdown},
+    delivery::{Delivery, Extending},
+    keys::{Keys, Other},
+    status::Seen,
 };
 #[cfg(feature = "test-util")]
 use crate::node::FaultyLink;
@@ -46,9 +47,11 @@ pub(super) struct Driver {
     /// When the metrics of the nodes are set next, if there is anything to do then.
     #[cfg(feature = "metrics")]
     gauges_at: Instant,
-    callers: HashMap<SectionId, Caller>,
+    callers: HashMap<SectionId, Asker>,
     /// Those callers that want a longer lease.
     extending: HashMap<SectionId, Vec<Extending>>,
+    /// Those that want to hear of their release.
+    releasing: HashMap<SectionId, oneshot::Sender<Release>>,
     /// What memory nodes have answered.
     answered: VecDeque<Event>,
     shutdowns: Vec<Shutdown>,
@@ -62,30 +65,25 @@ enum Node {
     Faulty(Box<FaultyLink>),
 }
 
-/// Who waits for what about a lease.
-struct Caller {
-    status: Arc<Status>,
-    acquiring: Option<Acquiring>,
-    releasing: Option<oneshot::Sender<Release>>,
-    /// If it is renewed, with how little left of the lease that is late.
-    late: Option<Duration>,
+/// Who is told what becomes of a lease.
+struct Asker {
+    caller: Caller,
+    /// With how little left of the lease, in milliseconds, a renewal is late.
+    late: u32,
 }
 
-impl Caller {
-    fn new(status: Arc<Status>, answer: Acquiring, params: &LockParams) -> Self {
+impl Asker {
+    fn new(caller: Caller, params: &LockParams) -> Self {
         let slack = |every| params.lease.saturating_sub(every);
-        Self {
-            status,
-            acquiring: Some(answer),
-            releasing: None,
-            late: params.renew.map(|every| slack(every) / 2),
-        }
+        let late = params.renew.map_or(0, |every| slack(every).as_millis() / 2);
+        let late = u32::try_from(late).unwrap_or(u32::MAX);
+        Self { caller, late }
     }
 
     fn seen(&self) -> Seen {
         Seen {
-            status: Arc::clone(&self.status),
-            waits: self.acquiring.is_some(),
+            status: Arc::clone(&self.caller.0),
+            waits: !self.caller.0.is_answered(),
         }
     }
 }
@@ -123,6 +121,7 @@ impl Driver {
             gauges_at: Instant::from_nanos(0),
             callers: HashMap::new(),
             extending: HashMap::new(),
+            releasing: HashMap::new(),
             answered: VecDeque::new(),
             shutdowns: Vec::new(),
             drained: None,
@@ -229,50 +228,47 @@ impl Driver {
         match command {
             // Its caller has gone before anything was done for it. Where many do, callers that are there
             // would have to wait for all of their requests and releases.
-            Command::Acquire { answer, .. } if answer.is_closed() => {}
-            Command::Acquire {
-                params,
-                status,
-                answer,
-            } => {
-                let (section, keys) = (status.section, status.keys.clone());
-                let caller = Caller::new(status, answer, &params);
-                self.callers.insert(section, caller);
+            Command::Acquire { caller, .. } if caller.0.is_released() => {}
+            Command::Acquire { params, caller } => {
+                let (section, keys) = (caller.0.section, caller.0.keys.clone());
+                self.callers.insert(section, Asker::new(caller, &params));
                 self.handle(match keys {
                     Keys::One(key) => Event::Ask {
                         section,
                         key,
                         params,
                     },
-                    Keys::All(keys) => Event::AskAll {
-                        section,
-                        keys: keys.to_vec(),
-                        params,
-                    },
-                    Keys::Permit(key, permits) => Event::AskPermit {
-                        section,
-                        key,
-                        permits,
-                        params,
+                    Keys::Other(other) => match &*other {
+                        Other::All(keys) => Event::AskAll {
+                            section,
+                            keys: keys.clone(),
+                            params,
+                        },
+                        Other::Permit(key, permits) => Event::AskPermit {
+                            section,
+                            key: Arc::clone(key),
+                            permits: *permits,
+                            params,
+                        },
                     },
                 });
             }
             Command::Extend { section, answer } => {
                 // A lease that is over is not extended: dropping the sender says so.
                 let caller = self.callers.get(&section);
-                match caller.filter(|caller| caller.status.loss().is_none()) {
+                match caller.filter(|asker| asker.caller.0.loss().is_none()) {
                     Some(_) => {
                         self.extending.entry(section).or_default().push(answer);
                         self.handle(Event::Extend { section });
                     }
-                    None => self.deliveries.push(Delivery::Unheard(None, vec![answer])),
+                    None => self.deliveries.push(Delivery::Unheard(vec![answer])),
                 }
             }
             Command::End { section, answer } => {
                 let report = answer.is_some();
-                match self.callers.get_mut(&section) {
-                    Some(caller) if report => caller.releasing = answer,
-                    _ => self.forget(section),
+                match answer.filter(|_| self.callers.contains_key(&section)) {
+                    Some(answer) => drop(self.releasing.insert(section, answer)),
+                    None => self.forget(section),
                 }
                 self.handle(Event::End { section, report });
             }
@@ -294,7 +290,7 @@ impl Driver {
     fn look(&mut self, key: &str, answer: oneshot::Sender<Vec<Seen>>) {
         let sections = self.protocol.sections_of(key).into_iter();
         let callers = sections.filter_map(|section| self.callers.get(&section));
-        let seen = callers.map(Caller::seen).collect();
+        let seen = callers.map(Asker::seen).collect();
         self.deliveries.push(Delivery::Seen(answer, seen));
     }
 
@@ -404,9 +400,10 @@ impl Driver {
     /// Passes an answer on. A caller that does not listen any more has asked, or is about to
     /// ask, for the end of its lease.
     fn answer(&mut self, section: SectionId, answer: Answer) {
-        let Some(caller) = self.callers.get_mut(&section) else {
+        let Some(Asker { caller, late }) = self.callers.get(&section) else {
             return;
         };
+        let status = &caller.0;
         let deliveries = &mut self.deliveries;
         match answer {
             Answer::Granted {
@@ -414,26 +411,24 @@ impl Driver {
                 token,
                 attempts,
             } => {
-                caller.status.grant(deadline, token, attempts);
-                let acquiring = caller.acquiring.take();
-                deliveries.extend(acquiring.map(|to| Delivery::Acquired(to, Ok(()))));
+                status.grant(deadline, token, attempts);
+                deliveries.push(Delivery::Answered(Arc::clone(status)));
             }
             Answer::Refused(refusal) => {
-                let acquiring = caller.acquiring.take();
-                deliveries
-                    .extend(acquiring.map(|to| Delivery::Acquired(to, Err(Box::new(refusal)))));
+                status.refuse(refusal);
+                deliveries.push(Delivery::Answered(Arc::clone(status)));
                 self.forget(section);
             }
             Answer::Extended { deadline } => {
                 if self.observer.is_on() {
-                    let left = caller.status.deadline().since(self.clock.now());
-                    let is_longer = deadline > caller.status.deadline();
-                    let is_late = caller.late.is_some_and(|late| is_longer && left < late);
-                    let (status, observer) = (Arc::clone(&caller.status), &self.observer);
+                    let left = status.deadline().since(self.clock.now());
+                    let is_longer = deadline > status.deadline();
+                    let is_late = is_longer && left < Duration::from_millis((*late).into());
+                    let (status, observer) = (Arc::clone(status), &self.observer);
                     let late = is_late.then_some(left);
                     deliveries.push(Delivery::Renewed(status, Arc::clone(observer), late));
                 }
-                caller.status.hold_until(deadline);
+                status.hold_until(deadline);
                 let extending = self.extending.remove(&section).into_iter().flatten();
                 deliveries.extend(extending.map(|to| Delivery::Extended(to, Ok(()))));
             }
@@ -443,15 +438,15 @@ impl Driver {
                 deliveries.extend(told);
             }
             Answer::Over(loss) => {
-                if caller.status.end_untold(loss) {
-                    let (status, observer) = (Arc::clone(&caller.status), &self.observer);
+                if status.end_untold(loss) {
+                    let (status, observer) = (Arc::clone(status), &self.observer);
                     deliveries.push(Delivery::Over(status, Arc::clone(observer)));
                 }
                 let extending = self.extending.remove(&section);
-                deliveries.extend(extending.map(|all| Delivery::Unheard(None, all)));
+                deliveries.extend(extending.map(Delivery::Unheard));
             }
             Answer::Released(release) => {
-                let releasing = caller.releasing.take();
+                let releasing = self.releasing.remove(&section);
                 deliveries.extend(releasing.map(|to| Delivery::Released(to, release)));
                 self.forget(section);
             }
@@ -459,12 +454,9 @@ impl Driver {
     }
 
     fn forget(&mut self, section: SectionId) {
-        let acquiring = self.callers.remove(&section).and_then(|it| it.acquiring);
+        self.callers.remove(&section);
         let extending = self.extending.remove(&section);
-        if acquiring.is_some() || extending.is_some() {
-            let unheard = Delivery::Unheard(acquiring, extending.unwrap_or_default());
-            self.deliveries.push(unheard);
-        }
+        self.deliveries.extend(extending.map(Delivery::Unheard));
     }
 }
 
@@ -472,8 +464,9 @@ impl Driver {
 /// goes on believing in a lease that is not watched.
 impl Drop for Driver {
     fn drop(&mut self) {
-        for caller in self.callers.values() {
-            caller.status.end(Loss::Stopped);
+        for asker in self.callers.values() {
+            let end = || asker.caller.0.end(Loss::Stopped);
+            let _ = catch_unwind(AssertUnwindSafe(end));
         }
     }
 }

@@ -6,8 +6,14 @@ use std::sync::Arc;
 #[derive(Clone, Debug)]
 pub(crate) enum Keys {
     One(Arc<str>),
+    /// In a box, since each section has this.
+    Other(Arc<Other>),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Other {
     /// All or none.
-    All(Arc<[Arc<str>]>),
+    All(Vec<Arc<str>>),
     /// One of so many permits.
     Permit(Arc<str>, u32),
 }
@@ -15,21 +21,32 @@ pub(crate) enum Keys {
 impl Keys {
     pub(crate) fn as_slice(&self) -> &[Arc<str>] {
         match self {
-            Self::One(key) | Self::Permit(key, _) => std::slice::from_ref(key),
-            Self::All(keys) => keys,
+            Self::One(key) => std::slice::from_ref(key),
+            Self::Other(other) => match &**other {
+                Other::All(keys) => keys,
+                Other::Permit(key, _) => std::slice::from_ref(key),
+            },
         }
     }
 
     /// Who has the others needs none of these: no key is beside them. One of many permits is none of
     /// fewer.
     pub(crate) fn are_within(&self, others: &Self) -> bool {
-        match (self, others) {
-            (Self::Permit(key, permits), Self::Permit(other, of)) => key == other && of <= permits,
-            (Self::Permit(..), _) | (_, Self::Permit(..)) => false,
-            _ => {
-                let mut keys = self.as_slice().iter();
-                keys.all(|key| others.as_slice().contains(key))
-            }
+        let is_as_many = match (self.permits(), others.permits()) {
+            (Some(permits), Some(of)) => of <= permits,
+            (permits, of) => permits == of,
+        };
+        let mut keys = self.as_slice().iter();
+        is_as_many && keys.all(|key| others.as_slice().contains(key))
+    }
+
+    fn permits(&self) -> Option<u32> {
+        match self {
+            Self::Other(other) => match **other {
+                Other::Permit(_, permits) => Some(permits),
+                Other::All(_) => None,
+            },
+            Self::One(_) => None,
         }
     }
 

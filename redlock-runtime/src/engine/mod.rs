@@ -12,12 +12,12 @@ mod signal;
 mod status;
 
 use std::{
-    pin::Pin,
+    pin::{Pin, pin},
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
     },
-    task::{Context, Poll},
+    task::{Context, Poll, ready},
     thread,
     time::Duration,
 };
@@ -29,21 +29,20 @@ use redlock_protocol::{
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
     sync::{oneshot, watch},
+    task::consume_budget,
 };
 use uuid::Uuid;
 
 use self::{
     clock::Clock,
     combiner::{Combiner, EndsWithTask},
-    command::Command,
+    command::{Caller, Command},
     driver::Driver,
 };
 pub(crate) use self::{
     clock::is_paused_here,
-    command::Stopped,
-    delivery::Acquired,
-    keys::Keys,
-    status::{Seen, Status},
+    keys::{Keys, Other},
+    status::{Acquired, Seen, Status, Stopped},
 };
 use crate::{node::Target, observe::Observer};
 
@@ -52,14 +51,22 @@ const LAST_RELEASES: Duration = Duration::from_secs(1);
 
 /// What comes of an acquisition, once it has come to anything.
 #[derive(Debug)]
-pub(crate) struct Acquisition(oneshot::Receiver<Acquired>);
+pub(crate) struct Acquisition(Arc<Status>);
 
 impl Future for Acquisition {
     type Output = Result<Acquired, Stopped>;
 
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let answer = Pin::new(&mut self.0).poll(cx);
-        answer.map_err(|_| Stopped)
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let answer = ready!(self.0.poll_answer(cx));
+        // Else a task that never has to wait would keep others from running.
+        ready!(pin!(consume_budget()).poll(cx));
+        Poll::Ready(answer)
+    }
+}
+
+impl Drop for Acquisition {
+    fn drop(&mut self) {
+        self.0.stop_waiting();
     }
 }
 
@@ -214,15 +221,10 @@ impl Engine {
 
     /// Asks for the lock at once, and not when what it returns is awaited.
     pub(crate) fn acquire(&self, status: &Arc<Status>, params: LockParams) -> Acquisition {
-        let (answer, answered) = oneshot::channel();
-        let status = Arc::clone(status);
-        // An engine that has stopped answers by dropping the sender.
-        let _ = self.tell(Command::Acquire {
-            params,
-            status,
-            answer,
-        });
-        Acquisition(answered)
+        let caller = Caller(Arc::clone(status));
+        // An engine that has stopped drops the caller, and so says that it has.
+        let _ = self.tell(Command::Acquire { params, caller });
+        Acquisition(Arc::clone(status))
     }
 
     /// Fails with what each node said if no majority extended it in time.

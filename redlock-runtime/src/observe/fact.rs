@@ -40,6 +40,8 @@ pub(crate) struct End {
     pub(crate) left: Duration,
     /// The lease was over before.
     pub(crate) over: Option<Over>,
+    /// That is not reported yet.
+    pub(crate) is_news: bool,
 }
 
 /// What has ended a lease under its holder.

@@ -178,7 +178,9 @@ impl Observer {
         #[cfg(feature = "metrics")]
         open.meter.ended(hold);
         if let Some(over) = end.over {
-            self.over(subject, token, over);
+            if end.is_news {
+                self.over(subject, token, over);
+            }
         } else if let Some(limit) = open.limit {
             let left = match open.renews {
                 true => limit.saturating_sub(hold),
@@ -200,13 +202,11 @@ impl Observer {
         }
     }
 
-    /// A lease has ended under its holder. The first report counts.
+    /// A lease has ended under its holder.
     pub(crate) fn over(&self, subject: &Subject, token: Token, over: Over) {
-        if subject.is_over_now() {
-            #[cfg(feature = "metrics")]
-            self.meter.of(subject.name).over(over);
-            log::over(subject, &self.node_set, token, over);
-        }
+        #[cfg(feature = "metrics")]
+        self.meter.of(subject.name).over(over);
+        log::over(subject, &self.node_set, token, over);
     }
 
     // ---- nodes

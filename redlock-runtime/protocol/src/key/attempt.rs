@@ -252,7 +252,7 @@ impl Key {
         let closes_at = round.closes_at;
         self.contention().last_refusal = Refusal {
             cause,
-            verdicts: round.into_verdicts(),
+            verdicts: round.verdicts(),
             key: None,
             attempts: 0,
         };

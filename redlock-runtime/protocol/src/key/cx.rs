@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::{
-    action::{Answer, Release, Verdict},
+    action::{Answer, Verdict},
     ask::{Ask, KeyId, RoundId},
     message::{AdmissionId, NodeId, Request, RequestId, SectionId},
     node::{Nodes, Out},
@@ -52,9 +52,5 @@ impl Cx<'_> {
             self.out.sections.remove(&section);
         }
         self.out.answer(section, answer);
-    }
-
-    pub(super) fn released(&mut self, section: SectionId, release: Release) {
-        self.answer(section, Answer::Released(release));
     }
 }

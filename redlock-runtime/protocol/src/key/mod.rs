@@ -16,6 +16,7 @@ mod contention;
 mod cx;
 mod failure;
 mod fairness;
+mod few;
 mod permit;
 mod presence;
 mod question;
@@ -36,6 +37,7 @@ use self::{
     attempt::Attempt,
     claim::Claim,
     contention::Contention,
+    few::Few,
     queue::{Queue, Waiter, Waiting},
     release::Releases,
     report::Reports,
@@ -60,7 +62,7 @@ pub(crate) struct Key {
     queue: Queue,
     contention: Option<Box<Contention>>,
     /// Sections that are over and have not let go yet. Nothing of theirs is released before.
-    stuck: Vec<Stuck>,
+    stuck: Few<Stuck>,
     releases: Releases,
 }
 
@@ -75,7 +77,7 @@ enum Front {
 
 #[derive(Debug)]
 struct Stuck {
-    sections: Vec<SectionId>,
+    sections: Few<SectionId>,
     claim: Claim,
 }
 
@@ -85,7 +87,7 @@ impl Key {
             front: Front::Free,
             queue: Queue::default(),
             contention: None,
-            stuck: Vec::new(),
+            stuck: Few::default(),
             releases: Releases::default(),
         }
     }
@@ -158,11 +160,12 @@ impl Key {
     /// The caller is done, whatever became of its section.
     pub(crate) fn on_end(&mut self, section: SectionId, report: bool, cx: &mut Cx<'_>) {
         let is_it = |stuck: &Stuck| stuck.sections.contains(&section);
-        let release = if let Some(place) = self.stuck.iter().position(is_it) {
-            let sections = &mut self.stuck[place].sections;
-            sections.retain(|one| *one != section);
-            if sections.is_empty() {
-                let Stuck { claim, .. } = self.stuck.swap_remove(place);
+        let release = if self.stuck.iter().any(is_it) {
+            let lets_go = |stuck: &mut Stuck| {
+                stuck.sections.extract(|one| *one == section);
+                stuck.sections.is_empty()
+            };
+            for Stuck { claim, .. } in self.stuck.extract(lets_go) {
                 self.releases.begin(&claim, Reports::default(), cx);
                 self.retry_now(cx);
             }
@@ -179,7 +182,7 @@ impl Key {
             Some(Release::Unknown)
         };
         if let Some(release) = release.filter(|_| report) {
-            cx.released(section, release);
+            cx.answer(section, Answer::Released(release));
         }
     }
 
@@ -262,10 +265,6 @@ impl Key {
     /// A connection is up. It tells of nothing that was read on the one before.
     pub(crate) fn on_connected(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         self.releases.on_connected(node, cx);
-        self.watch(node, cx);
-    }
-
-    fn watch(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         if let Front::Held(held) = &mut self.front
             && held.is_watched()
         {
@@ -323,11 +322,7 @@ impl Key {
     /// Lets the first waiter come to the front. False if there is none.
     fn step_up(&mut self, cx: &mut Cx<'_>) -> bool {
         let first = self.queue.pop();
-        let is_any = first.is_some();
-        if let Some(first) = first {
-            self.bring_forward(first, cx);
-        }
-        is_any
+        first.map(|first| self.bring_forward(first, cx)).is_some()
     }
 
     /// Puts a waiter that stands back into the queue again. False if none does.
@@ -378,10 +373,9 @@ impl Key {
     /// Nothing of a turn is released before those of its sections that are over have let go.
     fn get_stuck(&mut self, mut held: Held, cx: &mut Cx<'_>) {
         let claim = held.claim;
-        let release = if claim.is_gone() {
-            Release::AlreadyExpired
-        } else {
-            Release::Unknown
+        let release = match claim.is_gone() {
+            true => Release::AlreadyExpired,
+            false => Release::Unknown,
         };
         held.reports.answer_all(release, cx);
         let sections = held.over;
@@ -392,7 +386,7 @@ impl Key {
     fn is_for_readers(&self, params: &LockParams) -> bool {
         let front = match &self.front {
             Front::Held(held) => held.is_shared(),
-            Front::Acquiring(attempt) => !attempt.waiter.is_exclusive(),
+            Front::Acquiring(attempt) => attempt.waiter.params.mode == Mode::Shared,
             Front::Free | Front::BackingOff(_) => false,
         };
         front && self.queue.is_of_readers() && params.mode == Mode::Shared
@@ -400,7 +394,7 @@ impl Key {
 
     /// The refusal of a waiter that never gets to ask the nodes, because another section of this process
     /// is in front: the lock is held, or what keeps that section from holding it.
-    fn refusal_in_queue(&self, now: Instant) -> Refusal {
+    pub(crate) fn refusal_in_queue(&self, now: Instant) -> Refusal {
         if let Front::Held(held) = &self.front {
             let ends = held.sections.iter().map(|section| section.deadline);
             let retry_after = ends.max().map(|deadline| deadline.since(now));
@@ -424,7 +418,11 @@ impl Key {
         };
         let held = held.iter().map(|section| section.id);
         let held = held.chain(over.iter().copied());
-        let stuck = self.stuck.iter().flat_map(|stuck| &stuck.sections).copied();
+        let stuck = self
+            .stuck
+            .iter()
+            .flat_map(|stuck| &*stuck.sections)
+            .copied();
         let front = self.front_waiter().into_iter();
         held.chain(stuck)
             .chain(front)
@@ -442,10 +440,7 @@ impl Key {
 
     /// This section, if it has the lock.
     fn section(&mut self, id: SectionId) -> Option<&mut Section> {
-        match &mut self.front {
-            Front::Held(held) => held.section(id),
-            Front::Free | Front::Acquiring(_) | Front::BackingOff(_) => None,
-        }
+        self.held_by(id)?.section(id)
     }
 
     /// The round that is open, and what it asks for.
@@ -490,7 +485,7 @@ mod tests {
     /// A process may hold a hundred thousand. What few of them need at a time is in boxes.
     #[test]
     fn a_key_that_is_held_is_small() {
-        assert!(size_of::<Key>() <= 400, "{}", size_of::<Key>());
-        assert!(size_of::<Held>() <= size_of::<Attempt>());
+        assert!(size_of::<Key>() <= 272, "{}", size_of::<Key>());
+        assert!(size_of::<Section>() <= 80, "{}", size_of::<Section>());
     }
 }

@@ -1,14 +1,9 @@
 //! What a key does for a pool, whose slot it is: see `pool`.
 
 use super::{Front, Key};
-use crate::{action::Refusal, message::SectionId, time::Instant};
+use crate::message::SectionId;
 
 impl Key {
-    /// What keeps a section that waits from the key.
-    pub(crate) fn refusal(&self, now: Instant) -> Refusal {
-        self.refusal_in_queue(now)
-    }
-
     /// A section of this process has the key.
     pub(crate) const fn is_held(&self) -> bool {
         matches!(self.front, Front::Held(_))

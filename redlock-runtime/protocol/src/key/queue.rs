@@ -39,10 +39,6 @@ pub(super) struct Waiter {
 }
 
 impl Waiting {
-    fn is_exclusive(&self) -> bool {
-        self.params.mode == Mode::Exclusive
-    }
-
     fn is_impatient(&self) -> bool {
         self.params.wait.is_zero()
     }
@@ -66,10 +62,6 @@ impl Waiter {
     /// Its caller does, after a refusal.
     pub(super) fn goes_on_waiting(&self, now: Instant) -> bool {
         now < self.wait_until && !self.params.wait.is_zero()
-    }
-
-    pub(super) fn is_exclusive(&self) -> bool {
-        self.params.mode == Mode::Exclusive
     }
 }
 
@@ -122,9 +114,8 @@ impl Queue {
 
     /// Whether all are to share the key.
     pub(super) fn is_of_readers(&self) -> bool {
-        self.places
-            .as_ref()
-            .is_none_or(|places| places.exclusive == 0)
+        let places = self.places.as_ref();
+        places.is_none_or(|places| places.exclusive == 0)
     }
 
     /// What the first one asks for.
@@ -175,7 +166,7 @@ impl Queue {
     fn take(&mut self, place: u64) -> Option<Waiting> {
         let places = self.places.as_mut()?;
         let waiting = places.waiting.remove(&place)?;
-        places.exclusive -= usize::from(waiting.is_exclusive());
+        places.exclusive -= usize::from(waiting.params.mode == Mode::Exclusive);
         places.impatient -= usize::from(waiting.is_impatient());
         places.of.remove(&waiting.section);
         places.ends.remove(&(waiting.wait_until, place));
@@ -188,7 +179,7 @@ impl Queue {
 
 impl Places {
     fn take_in(&mut self, place: u64, waiting: Waiting) {
-        self.exclusive += usize::from(waiting.is_exclusive());
+        self.exclusive += usize::from(waiting.params.mode == Mode::Exclusive);
         self.impatient += usize::from(waiting.is_impatient());
         self.of.insert(waiting.section, place);
         self.ends.insert((waiting.wait_until, place));

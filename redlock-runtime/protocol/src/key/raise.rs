@@ -4,7 +4,8 @@ use super::{Front, Held, Key};
 use crate::{message::SectionId, rules::token::Token};
 
 impl Key {
-    fn held_by_part(&mut self, section: SectionId) -> Option<&mut Held> {
+    /// The turn, if this section has the lock in it.
+    pub(super) fn held_by(&mut self, section: SectionId) -> Option<&mut Held> {
         let Front::Held(held) = &mut self.front else {
             return None;
         };
@@ -14,23 +15,25 @@ impl Key {
 
     /// Nodes that have the key give no token up to this one any more.
     pub(crate) fn token_reach(&mut self, section: SectionId) -> Option<Token> {
-        self.held_by_part(section).map(|held| held.reach)
+        self.held_by(section).map(|held| held.block.last())
     }
 
     /// The nodes are to give no token up to this one any more. The round that asks for it also extends
     /// the lease, and is answered like one that the holder asks for.
     pub(crate) fn raise(&mut self, section: SectionId, reach: Token) {
         if let Some(section) = self.section(section) {
-            section.raise_to = Some(reach);
+            section.raise_to = reach;
             section.wants_extension = true;
         }
     }
 
     /// The section goes by this token, which all that follow are above.
     pub(crate) fn settle_token(&mut self, section: SectionId, token: Token) {
-        if let Some(held) = self.held_by_part(section) {
+        if let Some(held) = self.held_by(section) {
             held.token = held.token.max(token);
-            held.block.take_if(|block| !block.lies_above(token));
+            if !held.block.lies_above(token) {
+                held.block.use_up();
+            }
         }
     }
 

@@ -21,15 +21,6 @@ use crate::{
 };
 
 impl Held {
-    pub(super) fn refresh_if_due(
-        &mut self,
-        next: Option<&Arc<LockParams>>,
-        cx: &mut Cx<'_>,
-    ) -> bool {
-        let is_due = self.refresh_at(next).is_some_and(|at| at <= cx.now());
-        is_due && self.refresh(next, cx)
-    }
-
     /// When to refresh the turn while a section has the lock, if that is not being done.
     pub(super) fn refresh_at(&self, next: Option<&Arc<LockParams>>) -> Option<Instant> {
         if self.refresh.is_some() {
@@ -64,25 +55,19 @@ impl Held {
         for section in &mut self.sections {
             section.renew_at = None;
         }
-        let raise_to = self
-            .sections
-            .iter()
-            .filter_map(|section| section.raise_to)
-            .max();
-        let proposal = self.next_proposal(now);
-        let block = match (next, raise_to) {
-            (None, None) => None,
-            (next, raise_to) => Some(BlockRequest {
-                proposal: raise_to.map_or(proposal, |reach| proposal.max(reach)),
-                length: next.map_or(1, |_| BLOCK),
-            }),
-        };
+        let raises = self.sections.iter().map(|section| section.raise_to);
+        let raise_to = raises.max().unwrap_or_default();
+        let wants_block = next.is_some() || raise_to > Token::default();
+        let block = wants_block.then(|| BlockRequest {
+            proposal: self.next_proposal(now).max(raise_to),
+            length: next.map_or(1, |_| BLOCK),
+        });
         let question = Question {
             kind: Kind::Extend,
             spare: next.map_or(Duration::ZERO, |_| self.spare(&params)),
             params,
             block,
-            is_repeated: self.least_proposal.is_some(),
+            is_repeated: self.least_proposal > Token::default(),
             in_order: None,
         };
         self.has_failed = false;
@@ -117,10 +102,10 @@ impl Held {
             return false;
         };
         match progress {
-            Progress::Won(block) => self.on_refreshed(&round, block, None, cx),
+            Progress::Won(block) => self.on_refreshed(&round, block, Token::default(), cx),
             Progress::Disagrees => {
                 let proposal = self.claim.next_proposal(&round, cx);
-                self.on_refreshed(&round, None, Some(proposal), cx);
+                self.on_refreshed(&round, None, proposal, cx);
             }
             _ => {
                 self.on_refresh_failed(*round, cx);
@@ -135,7 +120,7 @@ impl Held {
         &mut self,
         round: &Round,
         block: Option<Block>,
-        least_proposal: Option<Token>,
+        least_proposal: Token,
         cx: &mut Cx<'_>,
     ) {
         if self.is_shared() {
@@ -149,11 +134,12 @@ impl Held {
         // Not so if a majority lies.
         let rises = |block: &Block| block.lies_above(self.token);
         if let Some(block) = block.filter(rises) {
-            self.reach = block.last();
             for section in &mut self.sections {
-                section.raise_to.take_if(|reach| *reach <= block.last());
+                if section.raise_to <= block.last() {
+                    section.raise_to = Token::default();
+                }
             }
-            self.block = Some(block);
+            self.block = block;
             self.block_at = round.started;
         }
         self.reports.answer_before(round.id, Release::Released, cx);
@@ -170,7 +156,7 @@ impl Held {
         let now = cx.now();
         self.watch_at.get_or_insert(now);
         self.join_at = now.after(REJOIN);
-        let verdicts = round.into_verdicts();
+        let verdicts = round.verdicts();
         for section in &mut self.sections {
             if let Some(answer) = section.on_not_extended(verdicts.clone(), now) {
                 cx.answer(section.id, answer);

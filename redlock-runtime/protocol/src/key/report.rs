@@ -1,10 +1,11 @@
 //! Callers that have let go and wait to hear what became of their release.
 
-use super::Cx;
-use crate::{action::Release, ask::RoundId, message::SectionId, time::Instant};
+use super::{Cx, Few};
+use crate::action::{Answer, Release};
+use crate::{ask::RoundId, message::SectionId, time::Instant};
 
 #[derive(Debug, Default)]
-pub(super) struct Reports(Vec<Report>);
+pub(super) struct Reports(Few<Report>);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Report {
@@ -46,8 +47,8 @@ impl Reports {
     }
 
     fn answer(&mut self, is_told: impl Fn(&Report) -> bool, release: Release, cx: &mut Cx<'_>) {
-        for report in self.0.extract_if(.., |report| is_told(report)) {
-            cx.released(report.section, release);
+        for report in self.0.extract(|report| is_told(report)) {
+            cx.answer(report.section, Answer::Released(release));
         }
     }
 }

@@ -293,10 +293,6 @@ impl Round {
         verdicts
     }
 
-    pub(super) fn into_verdicts(self) -> Vec<Verdict> {
-        self.verdicts()
-    }
-
     /// Whether the node has the key of this owner, if that is known.
     pub(super) fn is_held_by(&self, node: NodeId, owner: Option<Owner>) -> Option<bool> {
         match self.ballot.verdicts()[node.0] {

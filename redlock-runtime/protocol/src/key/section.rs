@@ -26,15 +26,14 @@ pub(super) struct Section {
     /// From when `max_hold` counts.
     acquired: Instant,
     pub(super) granted: Instant,
-    /// From one renewal to the next.
-    renew_every: Option<Duration>,
+    is_renewed: bool,
     pub(super) renew_at: Option<Instant>,
     /// The holder has asked for a fresh lease.
     pub(super) wants_extension: bool,
     /// The nodes are to give no token up to this one any more.
-    pub(super) raise_to: Option<Token>,
+    pub(super) raise_to: Token,
     /// What each node said in the last round that did not extend the lease.
-    pub(super) failed: Vec<Verdict>,
+    pub(super) failed: Box<[Verdict]>,
 }
 
 impl Section {
@@ -46,38 +45,42 @@ impl Section {
         acquired: Instant,
         now: Instant,
     ) -> Self {
-        // Up to an eighth sooner than asked for, each lock by its own part: so that thousands which
-        // were acquired at once are not for ever renewed at once.
-        let sooner = |interval: Duration| interval - jitter(interval / 8, owner.0);
-        let renew_every = params.renew.map(sooner);
-        Self {
+        let mut section = Self {
             id,
             deadline: params.deadline(acquired, acquired),
+            is_renewed: params.renew.is_some(),
             params,
             acquired,
             granted: now,
-            renew_every,
-            renew_at: renew_every.map(|interval| on_grid(acquired, interval, owner)),
+            renew_at: None,
             wants_extension: false,
-            raise_to: None,
-            failed: Vec::new(),
-        }
+            raise_to: Token::default(),
+            failed: Box::default(),
+        };
+        section.renew_after(acquired, owner);
+        section
+    }
+
+    /// Up to an eighth sooner than asked for, each lock by its own part: so that thousands which were
+    /// acquired at once are not for ever renewed at once.
+    fn renew_after(&mut self, start: Instant, owner: Owner) {
+        let interval = self.params.renew.filter(|_| self.is_renewed);
+        let sooner = |interval: Duration| interval - jitter(interval / 8, owner.0);
+        self.renew_at = interval.map(|interval| on_grid(start, sooner(interval), owner));
     }
 
     pub(super) const fn stop_renewing(&mut self) {
-        (self.renew_every, self.renew_at) = (None, None);
+        (self.is_renewed, self.renew_at) = (false, None);
     }
 
     /// A round that was started then has let the keys live for longer.
     pub(super) fn on_extended(&mut self, started: Instant, owner: Owner) -> Option<Answer> {
-        if self.renew_every.is_none() && !self.wants_extension {
+        if !self.is_renewed && !self.wants_extension {
             return None;
         }
         self.wants_extension = false;
-        self.failed.clear();
-        self.renew_at = self
-            .renew_every
-            .map(|interval| on_grid(started, interval, owner));
+        self.failed = Box::default();
+        self.renew_after(started, owner);
         // Never shorter than before: a cap by `max_hold` may have left nothing to add.
         let deadline = self.params.deadline(started, self.acquired);
         self.deadline = self.deadline.max(deadline);
@@ -91,15 +94,13 @@ impl Section {
         verdicts: Vec<Verdict>,
         now: Instant,
     ) -> Option<Answer> {
-        if self.renew_every.is_some() {
+        if self.is_renewed {
             let pause = (self.deadline.since(now) / 4).max(RENEWAL_FLOOR);
             self.renew_at = Some(now.after(pause));
         }
-        self.failed = verdicts;
+        self.failed = verdicts.clone().into();
         let asked = std::mem::take(&mut self.wants_extension);
-        asked.then(|| Answer::NotExtended {
-            verdicts: self.failed.clone(),
-        })
+        asked.then_some(Answer::NotExtended { verdicts })
     }
 }
 

@@ -29,7 +29,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Claim, Cx, Front, Key, Waiter,
+    Claim, Cx, Few, Front, Key, Waiter,
     report::{Report, Reports},
     round::Round,
     section::Section,
@@ -87,7 +87,7 @@ pub(super) struct Held {
     /// One at the most, unless the turn is shared.
     pub(super) sections: Vec<Section>,
     /// Those that are over beside others that go on, and have not let go.
-    pub(super) over: Vec<SectionId>,
+    pub(super) over: Few<SectionId>,
     /// No reader joins before, if the nodes would have to be asked.
     pub(super) join_at: Instant,
     began: Instant,
@@ -97,16 +97,14 @@ pub(super) struct Held {
     pub(super) won_at: Instant,
     /// How long that round lets the keys live.
     pub(super) ttl: Span,
-    pub(super) block: Option<Block>,
+    pub(super) block: Block,
     /// Before the first request of the round that brought the block.
     pub(super) block_at: Instant,
     /// The last token that was handed out.
     pub(super) token: Token,
-    /// The last token of the last block that was won.
-    pub(super) reach: Token,
     pub(super) refresh: Option<Box<Round>>,
     /// What to propose at the least, if the last round did not agree on a block.
-    pub(super) least_proposal: Option<Token>,
+    pub(super) least_proposal: Token,
     /// The last refresh found no majority.
     pub(super) has_failed: bool,
     pub(super) reports: Reports,
@@ -122,18 +120,17 @@ impl Held {
         Self {
             claim,
             sections: Vec::new(),
-            over: Vec::new(),
+            over: Few::default(),
             join_at: cx.now(),
             began: cx.now(),
             took: cx.now().since(round.started).into(),
             won_at: round.started,
             ttl: round.question.params.key_ttl().into(),
-            block,
+            block: block.unwrap_or_default(),
             block_at: round.started,
             token: Token::default(),
-            reach: block.map_or_else(Token::default, |block| block.last()),
             refresh: None,
-            least_proposal: None,
+            least_proposal: Token::default(),
             has_failed: false,
             reports: Reports::default(),
             watch_at: Some(cx.now().after(WATCH_AFTER)),
@@ -143,7 +140,7 @@ impl Held {
 
     /// Gives the lock to a waiter. The turn can: see [`Held::can_start`].
     pub(super) fn start(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
-        let Some(token) = self.block.as_mut().and_then(Block::take) else {
+        let Some(token) = self.block.take() else {
             return;
         };
         self.token = token;
@@ -189,7 +186,7 @@ impl Held {
 
     /// The section lets go. What became of the release is known at once if its lease is over.
     pub(super) fn on_end(&mut self, id: SectionId, report: bool, cx: &Cx<'_>) -> Option<Release> {
-        self.over.retain(|over| *over != id);
+        self.over.extract(|over| *over == id);
         let place = self.sections.iter().position(|section| section.id == id);
         let Some(place) = place else {
             return Some(Release::AlreadyExpired);
@@ -262,7 +259,7 @@ impl Held {
         let refresh = self.refresh.as_deref().map(asks_for);
         let lasts = refresh.is_none_or(|ttl| ttl >= params.key_ttl());
         (is_young || is_just_won && self.block_at == self.won_at)
-            && self.block.is_some_and(|mut block| block.take().is_some())
+            && { self.block }.take().is_some()
             && self.ttl >= params.key_ttl().into()
             && lasts
             && deadline.since(now) >= params.min_validity
@@ -274,7 +271,7 @@ impl Held {
         let elapsed = u64::try_from(now.since(self.block_at).as_micros()).unwrap_or(u64::MAX);
         let number = self.token.0.saturating_add(BLOCK).saturating_add(elapsed);
         let number = Token(number.min(Token::LARGEST.0));
-        number.max(self.least_proposal.unwrap_or_default())
+        number.max(self.least_proposal)
     }
 
     /// The key is to be kept from everybody, or another process waits, or may wait, and this one has had
@@ -289,17 +286,14 @@ impl Held {
     fn end_late(&mut self, cx: &mut Cx<'_>) -> bool {
         let now = cx.now();
         let is_late = |section: &Section| section.deadline <= now;
-        let late = self
-            .sections
-            .iter()
-            .filter(|section| is_late(section))
-            .count();
+        let late = self.sections.iter().filter(|section| is_late(section));
+        let late = late.count();
         if late == 0 || late == self.sections.len() {
             return false;
         }
         for section in self.sections.extract_if(.., |section| is_late(section)) {
             let asked = self.refresh.as_deref().map(Round::verdicts);
-            let verdicts = asked.unwrap_or(section.failed);
+            let verdicts = asked.unwrap_or_else(|| section.failed.into());
             self.over.push(section.id);
             cx.answer(section.id, Answer::Over(Loss::Expired { verdicts }));
         }
@@ -312,7 +306,7 @@ impl Held {
         let failed = failed.map(std::mem::take).unwrap_or_default();
         self.refresh
             .take()
-            .map_or(failed, |round| round.into_verdicts())
+            .map_or_else(|| failed.into(), |round| round.verdicts())
     }
 
     #[cfg(debug_assertions)]
@@ -363,7 +357,8 @@ impl Key {
             return false;
         };
         let next = held.of_its_kind(self.queue.first());
-        held.refresh_if_due(next, cx)
+        let is_due = held.refresh_at(next).is_some_and(|at| at <= cx.now());
+        is_due && held.refresh(next, cx)
     }
 
     /// Lets the next waiter join the readers that have the lock. True if it has joined, or the nodes are

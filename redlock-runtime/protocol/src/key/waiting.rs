@@ -14,7 +14,7 @@ use std::{sync::Arc, time::Duration};
 use super::{Ask, Cx, Front, Key, Waiter, claim::Reads};
 use crate::{
     action::{Refusal, Verdict},
-    message::{NodeId, Owner, Reply, Request},
+    message::{Mode, NodeId, Owner, Reply, Request},
     rules::backoff::{self, jitter},
     time::Instant,
 };
@@ -205,7 +205,7 @@ impl Key {
                 owner: Some(Owner::READERS)
             })
         );
-        if is_of_readers && !waiter.is_exclusive() {
+        if is_of_readers && waiter.params.mode == Mode::Shared {
             // It can join them, unless it has tried: then it waits for the process that is to go first.
             if !waiter.met_readers && contention.stand_back_until.is_none() {
                 waiter.met_readers = true;
@@ -227,7 +227,7 @@ impl Key {
             Some(Reply::Free)
                 if contention.stand_back_until.is_none() && backoff.ask_at.is_none() =>
             {
-                let round = cx.nodes.delay(node);
+                let round = cx.nodes.round_trip(node).unwrap_or_default();
                 let waiter = &backoff.waiter;
                 let pause = match waiter.params.is_fair {
                     true => waiter.standing.defer_by(round),

@@ -101,12 +101,7 @@ impl Nodes {
         link.is_connected() && link.facts().tells_changes
     }
 
-    /// How long a node took to reply last; nothing if it has not over this connection.
-    pub(crate) fn delay(&self, node: NodeId) -> Duration {
-        self.round_trip(node).unwrap_or_default()
-    }
-
-    /// The same; `None` if it has not.
+    /// How long a node took to reply last; `None` if it has not over this connection.
     pub(crate) fn round_trip(&self, node: NodeId) -> Option<Duration> {
         self.nodes[node.0].link.delay()
     }

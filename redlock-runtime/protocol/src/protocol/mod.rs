@@ -299,7 +299,9 @@ impl Protocol {
         #[cfg(debug_assertions)]
         key.invariants(now);
         match key.next_due(now) {
-            Some(at) => self.timers.wake_key_by(id, wakes_at, at),
+            Some(at) => {
+                self.timers.wake(Timer::Key(id), wakes_at, at);
+            }
             None if key.is_idle() => {
                 self.timers.cancel_key(id, *wakes_at);
                 self.names.remove(name);

@@ -109,7 +109,7 @@ impl Protocol {
         let (sections, keys) = (&self.out.sections, &self.keys);
         let refusal_of = |section| {
             let entry = keys.get(sections.get(&section)?)?;
-            Some(entry.key.refusal(now))
+            Some(entry.key.refusal_in_queue(now))
         };
         let names = &self.names;
         let is_held = |name: &str| {

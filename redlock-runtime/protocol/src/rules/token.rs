@@ -91,7 +91,7 @@ pub(crate) fn apart_from_others(proposal: Token, length: u64, chance: u128) -> T
 }
 
 /// Tokens that a process has won and not handed out yet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Block {
     next: u64,
     end: u64,
@@ -113,6 +113,11 @@ impl Block {
             self.next += 1;
             Token(self.next - 1)
         })
+    }
+
+    /// Hands out none any more.
+    pub const fn use_up(&mut self) {
+        self.next = self.end;
     }
 
     /// Its last token.

@@ -11,14 +11,11 @@ use std::{
 use redlock_protocol::{
     Action, Env, LockParams, Loss, Mode, NodeId, Protocol, SectionId, Settings,
 };
-use tokio::sync::{
-    oneshot::{self, error::TryRecvError},
-    watch,
-};
+use tokio::sync::watch;
 
 use super::*;
 use crate::{
-    engine::{Acquired, Keys, Status},
+    engine::{Acquired, Acquisition, Keys, Status, command::Caller},
     node::{Memory, Target},
     observe::{Observer, Subject},
 };
@@ -62,14 +59,17 @@ fn random() -> impl FnMut() -> u128 + Send {
     move || numbers.next().unwrap()
 }
 
-type Answer = oneshot::Receiver<Acquired>;
-
-fn ask(combiner: &Combiner, section: u64, key: &str) -> (Arc<Status>, Answer) {
-    let (answer, answered) = oneshot::channel();
+fn ask(combiner: &Combiner, section: u64, key: &str) -> (Arc<Status>, Acquisition) {
     let of = (SectionId(section), Keys::One(key.into()));
     let now = Clock::System.now();
     let subject = Subject::default();
-    let status = Arc::new(Status::new(of, now, None, Mode::Exclusive, subject));
+    let status = Arc::new(Status::new(
+        of,
+        now,
+        Duration::ZERO,
+        Mode::Exclusive,
+        subject,
+    ));
     let told = combiner.tell(Command::Acquire {
         params: LockParams {
             mode: Mode::Exclusive,
@@ -83,11 +83,10 @@ fn ask(combiner: &Combiner, section: u64, key: &str) -> (Arc<Status>, Answer) {
             at_least: Duration::ZERO,
             is_fair: false,
         },
-        status: Arc::clone(&status),
-        answer,
+        caller: Caller(Arc::clone(&status)),
     });
     told.unwrap();
-    (status, answered)
+    (Arc::clone(&status), Acquisition(status))
 }
 
 fn end(combiner: &Combiner, section: u64) {
@@ -99,12 +98,16 @@ fn end(combiner: &Combiner, section: u64) {
     told.unwrap();
 }
 
-fn is_granted(answer: &mut Answer) -> bool {
-    matches!(answer.try_recv(), Ok(Ok(())))
+fn poll(answer: &mut Acquisition) -> Poll<Result<Acquired, Stopped>> {
+    Pin::new(answer).poll(&mut Context::from_waker(Waker::noop()))
+}
+
+fn is_granted(answer: &mut Acquisition) -> bool {
+    matches!(poll(answer), Poll::Ready(Ok(Ok(()))))
 }
 
 /// Waits for an answer with this waker.
-fn wait(answer: &mut Answer, waker: Arc<impl Wake + Send + Sync + 'static>) {
+fn wait(answer: &mut Acquisition, waker: Arc<impl Wake + Send + Sync + 'static>) {
     let waker = Waker::from(waker);
     let polled = Pin::new(answer).poll(&mut Context::from_waker(&waker));
     assert!(polled.is_pending());
@@ -136,7 +139,7 @@ fn nobody_waits_for_one_that_works() {
 fn nothing_is_asked_for_a_caller_that_has_gone_before_its_turn() {
     let combiner = combiner("combiner-gone", random());
     let working = lock(&combiner.driver);
-    drop(ask(&combiner, 1, "key"));
+    ask(&combiner, 1, "key").0.release();
     let (_, mut second) = ask(&combiner, 2, "key");
     drop(working);
     end(&combiner, 3);
@@ -213,7 +216,7 @@ fn an_engine_that_panics_stops_and_its_callers_go_on() {
     assert!(status.is_held(Clock::System.now()));
     is_broken.store(true, Ordering::Relaxed);
     let (_, mut second) = ask(&combiner, 2, "another");
-    assert_eq!(second.try_recv(), Err(TryRecvError::Closed));
+    assert!(matches!(poll(&mut second), Poll::Ready(Err(Stopped))));
     assert_eq!(status.loss(), Some(&Loss::Stopped));
     let section = SectionId(1);
     let told = combiner.tell(Command::End {
@@ -221,6 +224,47 @@ fn an_engine_that_panics_stops_and_its_callers_go_on() {
         answer: None,
     });
     assert!(told.is_err());
+}
+
+#[test]
+fn callers_that_an_engine_has_not_heard_are_told_that_it_has_ended() {
+    let combiner = combiner("combiner-unheard", random());
+    let driver = lock(&combiner.driver).take();
+    let (status, mut answer) = ask(&combiner, 1, "key");
+    let woken = Arc::new(Counts::default());
+    wait(&mut answer, Arc::clone(&woken));
+    combiner.close(driver);
+    assert_eq!(woken.0.load(Ordering::Relaxed), 1);
+    assert!(matches!(poll(&mut answer), Poll::Ready(Err(Stopped))));
+    drop(answer);
+    assert_eq!(Arc::strong_count(&woken), 1, "no task is kept in memory");
+    assert_eq!(status.loss(), Some(&Loss::Stopped));
+}
+
+#[test]
+fn many_commands_at_once_leave_no_memory_behind() {
+    let combiner = combiner("combiner-many", random());
+    let working = lock(&combiner.driver);
+    for section in 0..1_000 {
+        end(&combiner, section);
+    }
+    drop(working);
+    while !lock(&combiner.inbox).commands.is_empty() {
+        end(&combiner, 0);
+    }
+    assert!(lock(&combiner.inbox).commands.capacity() <= 2 * LARGEST_INTAKE);
+}
+
+#[tokio::test]
+async fn a_task_that_never_has_to_wait_lets_others_run() {
+    let combiner = combiner("combiner-budget", random());
+    let other = tokio::spawn(async {});
+    for section in 0..1_000 {
+        let (_, answer) = ask(&combiner, section, "key");
+        assert!(matches!(answer.await, Ok(Ok(()))));
+        end(&combiner, section);
+    }
+    assert!(other.is_finished());
 }
 
 #[test]
