@@ -325,19 +325,20 @@ impl Key {
         first.map(|first| self.bring_forward(first, cx)).is_some()
     }
 
-    /// Puts a waiter that stands back into the queue again. False if none does.
+    /// Puts a waiter that stands back into the queue again. False if none does: also one that does not wait may
+    /// pause, between attempts to end a split.
     fn steps_aside(&mut self) -> bool {
-        if self.stand_back_until().is_none() {
-            return false;
-        }
+        let stands_back = self.stand_back_until().is_some();
         match self.take_front() {
-            Front::BackingOff(backoff) => self.queue.rejoin(backoff.waiter),
+            Front::BackingOff(backoff) if stands_back && !backoff.waiter.params.wait.is_zero() => {
+                self.queue.rejoin(backoff.waiter);
+                true
+            }
             front => {
                 self.front = front;
-                return false;
+                false
             }
         }
-        true
     }
 
     fn bring_forward(&mut self, first: Waiting, cx: &mut Cx<'_>) {

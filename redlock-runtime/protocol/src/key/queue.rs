@@ -93,7 +93,7 @@ impl Queue {
         places.take_in(place, waiting);
     }
 
-    /// Before all others, again.
+    /// Before all others, again: it was the last to leave from there.
     pub(super) fn rejoin(&mut self, waiter: Waiter) {
         let places = self.places.get_or_insert_default();
         let place = match places.waiting.first_key_value() {
