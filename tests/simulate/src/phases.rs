@@ -68,6 +68,9 @@ impl World {
             // would be in the way for a second.
             let lasts = Ticket::LASTS.as_nanos() as u64;
             self.run_until(self.now + self.longest_life().max(lasts));
+        } else if self.is_release_refused() {
+            // It is tried again after a pause that grows, and the key is in the way until then.
+            self.run_until(self.now + self.longest_life());
         }
         self.phase = Phase::Calm;
         self.served_since = self.now;

@@ -322,6 +322,19 @@ impl World {
         }
     }
 
+    /// A node has a key that it has refused to delete.
+    pub(crate) fn is_release_refused(&self) -> bool {
+        let is_refused = |node: usize, key: usize| {
+            let one = &self.nodes[node];
+            one.made(key).iter().any(|made| {
+                let owner = made.owner.and_then(|owner| self.checker.attempted(owner));
+                owner.is_some_and(|owner| owner.is_refused_by(node))
+                    && one.part(key, made.owner, self.now).is_some()
+            })
+        };
+        (0..self.nodes.len()).any(|node| (0..self.plan.fleet.keys).any(|key| is_refused(node, key)))
+    }
+
     fn is_reachable(&self, link: &Link) -> bool {
         let connection = link.current.filter(|_| link.up);
         connection.is_some_and(|connection| !self.connections[connection].is_half_open())
