@@ -55,7 +55,7 @@ impl Protocol {
             self.parts.remove(&part);
         }
         let reach = self.out.sections.get(&part);
-        let reach = reach.and_then(|key| self.keys.get_mut(key)?.key.token_reach(part));
+        let reach = reach.and_then(|key| self.keys.get_mut(*key)?.token_reach(part));
         let at = (self.out.now, (self.out.env.random)());
         self.with_compound(id, |compound| {
             if let Some(place) = compound.part_of(part) {

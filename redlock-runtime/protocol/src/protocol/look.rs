@@ -4,6 +4,7 @@ use std::iter;
 
 use super::Protocol;
 use crate::{
+    key::Key,
     message::{Process, SectionId},
     pool::MOST_SLOTS,
     rules::token::slot_key,
@@ -22,15 +23,13 @@ impl Protocol {
     pub fn sections_of(&self, name: &str) -> Vec<SectionId> {
         let slots = (0..MOST_SLOTS).map(|slot| slot_key(name, slot));
         let names = iter::once(name.into()).chain(slots);
-        let keys = names.filter_map(|name| self.keys.get(self.names.get(&name)?));
+        let keys = names.filter_map(|name| self.keys.named(&name));
         // A part is a section with several keys, or asks for a slot on behalf of callers that wait.
         let of_caller = |section: SectionId| match section.is_part() {
             true => self.parts.get(&section).copied(),
             false => Some(section),
         };
-        let at_keys = keys
-            .flat_map(|entry| entry.key.sections())
-            .filter_map(of_caller);
+        let at_keys = keys.flat_map(Key::sections).filter_map(of_caller);
         let mut sections: Vec<SectionId> = at_keys.chain(self.pools.callers_of(name)).collect();
         sections.sort_unstable();
         sections.dedup();

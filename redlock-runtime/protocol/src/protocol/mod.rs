@@ -1,9 +1,11 @@
 //! The router: every event goes to one node or one key, and what the nodes have for the keys is
-//! passed on. No rule lives here but those of shutting down.
+//! passed on. No rule lives here but those of shutting down, in `shutdown`.
 
 mod compounds;
+mod keys;
 mod look;
 mod pools;
+mod shutdown;
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -11,13 +13,12 @@ use std::{
     time::Duration,
 };
 
-use self::pools::Pools;
+use self::{keys::Keys, pools::Pools};
 use crate::{
-    action::{Action, Answer, Cause, Refusal, Release, ShutdownError},
-    ask::{KeyId, RoundId},
+    action::{Action, Answer, Cause, Refusal, Release},
+    ask::RoundId,
     compound::Compound,
     event::Event,
-    key::{Cx, Key},
     message::{Mode, NodeId, Process, SectionId},
     node::{Nodes, Notice, Out},
     rules::validity::LockParams,
@@ -31,10 +32,7 @@ use crate::{
 pub struct Protocol {
     out: Out,
     nodes: Nodes,
-    /// In boxes: a tree is half empty, since its keys come in order, and moves what it splits.
-    keys: BTreeMap<KeyId, Box<Entry>>,
-    names: BTreeMap<Arc<str>, KeyId>,
-    next_key: u64,
+    keys: Keys,
     compounds: BTreeMap<SectionId, Compound>,
     /// Which section each part belongs to, while it is to hear anything.
     parts: BTreeMap<SectionId, SectionId>,
@@ -46,15 +44,6 @@ pub struct Protocol {
     /// Holders and releases are waited for until then.
     stops_at: Option<Instant>,
     is_drained: bool,
-}
-
-/// A key, and what is known of it from outside.
-#[derive(Debug)]
-struct Entry {
-    name: Arc<str>,
-    /// When its timer wakes.
-    wakes_at: Option<Instant>,
-    key: Key,
 }
 
 impl Protocol {
@@ -74,9 +63,7 @@ impl Protocol {
                 now,
             },
             nodes: Nodes::new(nodes, process),
-            keys: BTreeMap::new(),
-            names: BTreeMap::new(),
-            next_key: 0,
+            keys: Keys::default(),
             compounds: BTreeMap::new(),
             parts: BTreeMap::new(),
             last_part: SectionId::FIRST_PART,
@@ -118,13 +105,12 @@ impl Protocol {
             }
             Event::Extend { section } => self.with_key_of(section, |key| key.on_extend(section)),
             Event::End { section, report } if self.compounds.contains_key(&section) => {
-                let now = self.out.now;
                 self.with_compound(section, |compound| compound.on_end(report, now));
             }
-            Event::End { section, report } if self.pools.has(section) => {
-                self.on_end_waiting(section, report);
+            Event::End { section, report } => {
+                self.leave_pool(section);
+                self.on_end(section, report);
             }
-            Event::End { section, report } => self.on_end(section, report),
             Event::Changed { node, key: None } => {
                 nodes.on_flushed(node, out);
                 self.for_all_keys(|key, cx| key.on_changed(node, cx));
@@ -133,7 +119,7 @@ impl Protocol {
                 node,
                 key: Some(name),
             } => {
-                if let Some(&key) = self.names.get(&name) {
+                if let Some(key) = self.keys.find(&name) {
                     self.with_key(key, |key, cx| key.on_changed(node, cx));
                 }
             }
@@ -183,9 +169,7 @@ impl Protocol {
         while let Some(timer) = self.timers.pop_due(self.out.now) {
             match timer {
                 Timer::Key(key) => {
-                    if let Some(entry) = self.keys.get_mut(&key) {
-                        entry.wakes_at = None;
-                    }
+                    self.keys.on_woken(key);
                     self.with_key(key, |_, _| {});
                 }
                 Timer::Nodes => self.nodes.advance(&mut self.out),
@@ -202,17 +186,7 @@ impl Protocol {
             let answer = Answer::Refused(Refusal::without_verdicts(Cause::Stopped));
             return self.out.answer(section, answer);
         }
-        let key = *self.names.entry(name).or_insert_with_key(|name| {
-            let key = KeyId(self.next_key);
-            self.next_key += 1;
-            let entry = Entry {
-                name: Arc::clone(name),
-                wakes_at: None,
-                key: Key::new(),
-            };
-            self.keys.insert(key, Box::new(entry));
-            key
-        });
+        let key = self.keys.id_of(name);
         self.out.sections.insert(section, key);
         let params = self.shared_params(params);
         self.with_key(key, |key, cx| key.on_ask(section, params, goes_first, cx));
@@ -268,93 +242,5 @@ impl Protocol {
             }
             Notice::Settled(node) => self.for_all_keys(|key, cx| key.on_settled(node, cx)),
         }
-    }
-
-    /// The same with the key of a section that has not ended.
-    fn with_key_of(&mut self, section: SectionId, act: impl FnOnce(&mut Key)) {
-        if let Some(&key) = self.out.sections.get(&section) {
-            self.with_key(key, |key, _| act(key));
-        }
-    }
-
-    /// Lets one key act and go on, arms its timer, and forgets it once nothing is left of it.
-    fn with_key(&mut self, id: KeyId, act: impl FnOnce(&mut Key, &mut Cx<'_>)) {
-        let Some(entry) = self.keys.get_mut(&id) else {
-            return;
-        };
-        let Entry {
-            name,
-            wakes_at,
-            key,
-        } = &mut **entry;
-        let mut cx = Cx {
-            key: id,
-            name,
-            nodes: &mut self.nodes,
-            out: &mut self.out,
-        };
-        act(key, &mut cx);
-        key.advance(&mut cx);
-        let now = self.out.now;
-        #[cfg(debug_assertions)]
-        key.invariants(now);
-        match key.next_due(now) {
-            Some(at) => {
-                self.timers.wake(Timer::Key(id), wakes_at, at);
-            }
-            None if key.is_idle() => {
-                self.timers.cancel_key(id, *wakes_at);
-                self.names.remove(name);
-                self.keys.remove(&id);
-            }
-            None => {}
-        }
-    }
-
-    fn for_all_keys(&mut self, mut act: impl FnMut(&mut Key, &mut Cx<'_>)) {
-        let keys: Vec<KeyId> = self.keys.keys().copied().collect();
-        for key in keys {
-            self.with_key(key, &mut act);
-        }
-    }
-
-    fn on_shutdown(&mut self, timeout: Duration, abort_holders: bool) {
-        let until = self.out.now.after(timeout);
-        self.stops_at = Some(self.stops_at.map_or(until, |at| at.min(until)));
-        self.for_all_keys(|key, cx| key.stop(abort_holders, cx));
-        let compounds: Vec<SectionId> = self.compounds.keys().copied().collect();
-        for compound in compounds {
-            self.with_compound(compound, Compound::stop);
-        }
-    }
-
-    fn settle_shutdown(&mut self) {
-        let Some(until) = self.stops_at.filter(|_| !self.is_drained) else {
-            return;
-        };
-        let of_callers = || {
-            self.out
-                .sections
-                .keys()
-                .filter(|section| !section.is_part())
-        };
-        let compounds = || self.compounds.values().filter(|one| one.is_open());
-        let unconfirmed = || {
-            self.keys
-                .values()
-                .map(|entry| entry.key.unconfirmed_releases(&self.nodes))
-        };
-        // This is after each event, so it looks for one that is left and counts only at the end.
-        let is_held = || of_callers().next().is_some() || compounds().next().is_some();
-        if self.out.now < until && (is_held() || unconfirmed().any(|left| left > 0)) {
-            return self.timers.wake_by(Timer::Shutdown, until);
-        }
-        let held = of_callers().count() + compounds().count();
-        let unconfirmed = unconfirmed().sum();
-        let left = ShutdownError { held, unconfirmed };
-        self.is_drained = true;
-        self.for_all_keys(|key, cx| key.stop(true, cx));
-        self.deliver();
-        self.out.actions.push_back(Action::Drained(left));
     }
 }

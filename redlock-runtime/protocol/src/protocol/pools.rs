@@ -4,8 +4,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use super::Protocol;
 use crate::{
-    action::{Answer, Cause, Refusal, Release},
+    action::{Answer, Cause, Refusal},
     ask::PoolId,
+    key::Key,
     message::{Mode, SectionId},
     pool::{Around, Pool, Step, Terms},
     rules::validity::LockParams,
@@ -23,10 +24,6 @@ pub(super) struct Pools {
 }
 
 impl Pools {
-    pub(super) fn has(&self, section: SectionId) -> bool {
-        self.sections.contains_key(&section)
-    }
-
     /// The callers that wait for a permit of this lock.
     pub(super) fn callers_of(&self, lock: &str) -> impl Iterator<Item = SectionId> {
         let of_pool = |id| {
@@ -76,14 +73,10 @@ impl Protocol {
         self.with_pool(id, |pool| pool.join(section, params.wait, now));
     }
 
-    /// A caller stops waiting.
-    pub(super) fn on_end_waiting(&mut self, section: SectionId, report: bool) {
+    /// A caller stops waiting, if it has.
+    pub(super) fn leave_pool(&mut self, section: SectionId) {
         if let Some(id) = self.pools.sections.remove(&section) {
             self.with_pool(id, |pool| pool.leave(section));
-        }
-        if report {
-            let answer = Answer::Released(Release::Unknown);
-            self.out.answer(section, answer);
         }
     }
 
@@ -108,14 +101,10 @@ impl Protocol {
         act(pool);
         let (sections, keys) = (&self.out.sections, &self.keys);
         let refusal_of = |section| {
-            let entry = keys.get(sections.get(&section)?)?;
-            Some(entry.key.refusal_in_queue(now))
+            let key = keys.get(*sections.get(&section)?)?;
+            Some(key.refusal_in_queue(now))
         };
-        let names = &self.names;
-        let is_held = |name: &str| {
-            let entry = names.get(name).and_then(|id| keys.get(id));
-            entry.is_some_and(|entry| entry.key.is_held())
-        };
+        let is_held = |name: &str| keys.named(name).is_some_and(Key::is_held);
         pool.advance(Around {
             now,
             last_section: &mut self.last_part,
@@ -145,8 +134,8 @@ impl Protocol {
                 gives_way,
             } => {
                 self.pools.sections.insert(section, id);
-                let known = self.names.get(&key).and_then(|id| self.keys.get(id));
-                if gives_way && known.is_some_and(|known| known.key.is_left_to_others()) {
+                let known = self.keys.named(&key);
+                if gives_way && known.is_some_and(Key::is_left_to_others) {
                     let answer = Answer::Refused(Refusal::CONTENDED);
                     return self.out.answer(section, answer);
                 }
@@ -172,11 +161,11 @@ impl Protocol {
     fn give(&mut self, section: SectionId, caller: SectionId, granted: Answer) {
         self.pools.sections.remove(&caller);
         let key = self.out.sections.remove(&section);
-        let Some((id, entry)) = key.and_then(|id| Some((id, self.keys.get_mut(&id)?))) else {
+        let Some((id, key)) = key.and_then(|id| Some((id, self.keys.get_mut(id)?))) else {
             return;
         };
         // Nothing has happened to the key since.
-        let is_given = entry.key.give(section, caller);
+        let is_given = key.give(section, caller);
         debug_assert!(is_given, "who was granted a slot has it");
         self.out.sections.insert(caller, id);
         self.out.answer(caller, granted);

@@ -292,9 +292,13 @@ impl<'world> Process<'world> {
     /// Nothing is known of any key any more.
     pub(crate) fn is_idle(&mut self) -> bool {
         let state = format!("{:?}", self.me().protocol);
-        ["keys: {}", "compounds: {}, parts: {}", "pools: {}, ids: {}"]
-            .iter()
-            .all(|none| state.contains(none))
+        [
+            "entries: {}, ids: {}",
+            "compounds: {}, parts: {}",
+            "pools: {}, ids: {}",
+        ]
+        .iter()
+        .all(|none| state.contains(none))
             && state.matches("sections: {}").count() == 2
     }
 

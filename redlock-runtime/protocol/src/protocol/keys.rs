@@ -1,0 +1,123 @@
+//! The keys of which anything is known, and how each of them acts.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::Protocol;
+use crate::{
+    ask::KeyId,
+    key::{Cx, Key},
+    message::SectionId,
+    time::Instant,
+    timer::Timer,
+};
+
+#[derive(Debug, Default)]
+pub(super) struct Keys {
+    /// In boxes: a tree is half empty, since its keys come in order, and moves what it splits.
+    entries: BTreeMap<KeyId, Box<Entry>>,
+    ids: BTreeMap<Arc<str>, KeyId>,
+    next: u64,
+}
+
+/// A key, and what is known of it from outside.
+#[derive(Debug)]
+struct Entry {
+    name: Arc<str>,
+    /// When its timer wakes.
+    wakes_at: Option<Instant>,
+    key: Key,
+}
+
+impl Keys {
+    /// The key of this name, a new one if nothing is known of it.
+    pub(super) fn id_of(&mut self, name: Arc<str>) -> KeyId {
+        *self.ids.entry(name).or_insert_with_key(|name| {
+            let id = KeyId(self.next);
+            self.next += 1;
+            let entry = Entry {
+                name: Arc::clone(name),
+                wakes_at: None,
+                key: Key::new(),
+            };
+            self.entries.insert(id, Box::new(entry));
+            id
+        })
+    }
+
+    pub(super) fn get(&self, id: KeyId) -> Option<&Key> {
+        self.entries.get(&id).map(|entry| &entry.key)
+    }
+
+    pub(super) fn get_mut(&mut self, id: KeyId) -> Option<&mut Key> {
+        self.entries.get_mut(&id).map(|entry| &mut entry.key)
+    }
+
+    pub(super) fn find(&self, name: &str) -> Option<KeyId> {
+        self.ids.get(name).copied()
+    }
+
+    pub(super) fn named(&self, name: &str) -> Option<&Key> {
+        self.get(self.find(name)?)
+    }
+
+    /// Its timer has woken.
+    pub(super) fn on_woken(&mut self, id: KeyId) {
+        if let Some(entry) = self.entries.get_mut(&id) {
+            entry.wakes_at = None;
+        }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Key> {
+        self.entries.values().map(|entry| &entry.key)
+    }
+}
+
+impl Protocol {
+    /// Lets one key act and go on, arms its timer, and forgets it once nothing is left of it.
+    pub(super) fn with_key(&mut self, id: KeyId, act: impl FnOnce(&mut Key, &mut Cx<'_>)) {
+        let Some(entry) = self.keys.entries.get_mut(&id) else {
+            return;
+        };
+        let Entry {
+            name,
+            wakes_at,
+            key,
+        } = &mut **entry;
+        let mut cx = Cx {
+            key: id,
+            name,
+            nodes: &mut self.nodes,
+            out: &mut self.out,
+        };
+        act(key, &mut cx);
+        key.advance(&mut cx);
+        let now = self.out.now;
+        #[cfg(debug_assertions)]
+        key.invariants(now);
+        match key.next_due(now) {
+            Some(at) => {
+                self.timers.wake(Timer::Key(id), wakes_at, at);
+            }
+            None if key.is_idle() => {
+                self.timers.cancel_key(id, *wakes_at);
+                self.keys.ids.remove(name);
+                self.keys.entries.remove(&id);
+            }
+            None => {}
+        }
+    }
+
+    /// The same with the key of a section that has not ended.
+    pub(super) fn with_key_of(&mut self, section: SectionId, act: impl FnOnce(&mut Key)) {
+        if let Some(&key) = self.out.sections.get(&section) {
+            self.with_key(key, |key, _| act(key));
+        }
+    }
+
+    pub(super) fn for_all_keys(&mut self, mut act: impl FnMut(&mut Key, &mut Cx<'_>)) {
+        let keys: Vec<KeyId> = self.keys.entries.keys().copied().collect();
+        for key in keys {
+            self.with_key(key, &mut act);
+        }
+    }
+}
