@@ -162,8 +162,7 @@ impl Key {
         let Front::Acquiring(attempt) = &mut self.front else {
             return false;
         };
-        let progress = attempt.round.progress(cx.now());
-        match progress {
+        let won = match attempt.round.progress(cx.now()) {
             Progress::Open => return false,
             Progress::AskMore => {
                 let all = cx.nodes.count();
@@ -174,14 +173,14 @@ impl Key {
                 attempt.ask_for_higher(cx);
                 return true;
             }
-            Progress::Won(_) | Progress::Failed(_) => {}
-        }
-        match (self.take_front(), progress) {
-            (Front::Acquiring(attempt), Progress::Won(block)) => self.on_won(*attempt, block, cx),
-            (Front::Acquiring(attempt), Progress::Failed(failure)) => {
-                self.on_failed(*attempt, failure, cx);
+            Progress::Won(block) => Ok(block),
+            Progress::Failed(failure) => Err(failure),
+        };
+        if let Front::Acquiring(attempt) = self.take_front() {
+            match won {
+                Ok(block) => self.on_won(*attempt, block, cx),
+                Err(failure) => self.on_failed(*attempt, failure, cx),
             }
-            (front, _) => self.front = front,
         }
         true
     }

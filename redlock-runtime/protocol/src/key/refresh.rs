@@ -90,25 +90,21 @@ impl Held {
     /// Takes in what has become of the refresh. True if it has just been won, so that a section can
     /// begin with it.
     pub(super) fn advance_refresh(&mut self, cx: &mut Cx<'_>) -> bool {
-        let now = cx.now();
-        let progress = self.refresh.as_mut().map(|round| round.progress(now));
-        let Some(progress) = progress else {
+        let Some(mut round) = self.refresh.take() else {
             return false;
         };
-        if matches!(progress, Progress::Open | Progress::AskMore) {
-            return false;
-        }
-        let Some(round) = self.refresh.take() else {
-            return false;
-        };
-        match progress {
+        match round.progress(cx.now()) {
+            Progress::Open | Progress::AskMore => {
+                self.refresh = Some(round);
+                return false;
+            }
             Progress::Won(block) => self.on_refreshed(&round, block, Token::default(), cx),
             Progress::Disagrees => {
                 let proposal = self.claim.next_proposal(&round, cx);
                 self.on_refreshed(&round, None, proposal, cx);
             }
-            _ => {
-                self.on_refresh_failed(*round, cx);
+            Progress::Failed(_) => {
+                self.on_refresh_failed(&round, cx);
                 return false;
             }
         }
@@ -151,7 +147,7 @@ impl Held {
         self.put_back_missing(cx);
     }
 
-    fn on_refresh_failed(&mut self, round: Round, cx: &mut Cx<'_>) {
+    fn on_refresh_failed(&mut self, round: &Round, cx: &mut Cx<'_>) {
         self.has_failed = true;
         let now = cx.now();
         self.watch_at.get_or_insert(now);

@@ -29,7 +29,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    Claim, Cx, Few, Front, Key, Waiter,
+    Claim, Cx, Few, Front, Key, Queue, Waiter,
     report::{Report, Reports},
     round::Round,
     section::Section,
@@ -208,11 +208,12 @@ impl Held {
 
     /// When to look at it again at the latest.
     pub(super) fn next_due(&self, next: Option<&Arc<LockParams>>, now: Instant) -> Option<Instant> {
+        let next = self.of_its_kind(next);
         let dues = [
             self.refresh.as_ref().map(|round| round.next_due(now)),
             self.reports.next_due(),
             self.sections.iter().map(|section| section.deadline).min(),
-            self.refresh_at(self.of_its_kind(next)),
+            self.refresh_at(next),
             self.asks_to_join_at(next),
             self.watch_at,
         ];
@@ -221,9 +222,8 @@ impl Held {
 
     /// When to ask the nodes whether the next waiter can join the readers.
     fn asks_to_join_at(&self, next: Option<&Arc<LockParams>>) -> Option<Instant> {
-        let is_wanted = self.is_shared() && self.of_its_kind(next).is_some();
         let can_ask = self.refresh.is_none() && !self.sections.is_empty();
-        (is_wanted && can_ask).then_some(self.join_at)
+        (self.is_shared() && next.is_some() && can_ask).then_some(self.join_at)
     }
 
     /// When to refresh the turn so that the next section need not wait for it. Not while a section
@@ -300,6 +300,24 @@ impl Held {
         true
     }
 
+    /// What ends the turn under its holders, if anything does.
+    fn loss(&mut self, cx: &Cx<'_>) -> Option<Loss> {
+        let now = cx.now();
+        if self.sections.iter().any(|section| section.deadline <= now) {
+            let verdicts = self.verdicts();
+            return Some(Loss::Expired { verdicts });
+        }
+        // No majority is known to have the key any more.
+        self.claim.is_lost().then(|| {
+            let verdict = |node| match self.claim.is_known(node) {
+                true => Verdict::Ours,
+                false => Verdict::NoLongerOurs,
+            };
+            let verdicts = cx.nodes.ids().map(verdict).collect();
+            Loss::Lost { verdicts }
+        })
+    }
+
     /// What the nodes said in the round that did not extend the lease in time.
     fn verdicts(&mut self) -> Vec<Verdict> {
         let failed = self.sections.first_mut().map(|section| &mut section.failed);
@@ -307,6 +325,40 @@ impl Held {
         self.refresh
             .take()
             .map_or_else(|| failed.into(), |round| round.verdicts())
+    }
+
+    fn refresh_if_due(&mut self, queue: &Queue, cx: &mut Cx<'_>) -> bool {
+        let next = self.of_its_kind(queue.first());
+        let is_due = self.refresh_at(next).is_some_and(|at| at <= cx.now());
+        is_due && self.refresh(next, cx)
+    }
+
+    /// Lets the next waiter join the readers that have the lock. True if it has joined, or the nodes are
+    /// asked whether it can.
+    fn join(&mut self, queue: &mut Queue, is_just_won: bool, cx: &mut Cx<'_>) -> bool {
+        let now = cx.now();
+        let next = self.of_its_kind(queue.first());
+        let Some(next) = next.filter(|_| self.is_shared()) else {
+            return false;
+        };
+        let is_over = self.has_had_its_share(now);
+        if !is_over && self.can_start(next, is_just_won, now) {
+            return self.start_first(queue, cx);
+        }
+        // A round that brought all that was wanted was of no use, so the next one would not be either.
+        if is_just_won && (is_over || self.block_at == self.won_at) {
+            self.join_at = now.after(REJOIN);
+        }
+        let asks = self.asks_to_join_at(Some(next)).is_some_and(|at| at <= now);
+        asks && self.refresh(Some(next), cx)
+    }
+
+    /// Gives the lock to the first waiter, if there is one.
+    fn start_first(&mut self, queue: &mut Queue, cx: &mut Cx<'_>) -> bool {
+        let first = queue.pop();
+        first
+            .map(|first| self.start(Waiter::new(first), cx))
+            .is_some()
     }
 
     #[cfg(debug_assertions)]
@@ -326,21 +378,15 @@ impl Held {
 
 impl Key {
     pub(super) fn advance_held(&mut self, cx: &mut Cx<'_>) -> bool {
-        let now = cx.now();
-        let Front::Held(held) = &mut self.front else {
+        let (Front::Held(held), queue) = (&mut self.front, &mut self.queue) else {
             return false;
         };
         // The clock first: a majority that replies after the deadline extends nothing.
         if held.end_late(cx) {
             return true;
         }
-        if held.sections.iter().any(|section| section.deadline <= now) {
-            let verdicts = held.verdicts();
-            self.end_under_holder(Loss::Expired { verdicts }, cx);
-            return true;
-        }
-        if held.claim.is_lost() {
-            self.lose_turn(cx);
+        if let Some(loss) = held.loss(cx) {
+            self.end_under_holder(loss, cx);
             return true;
         }
         let is_just_won = held.advance_refresh(cx);
@@ -349,48 +395,13 @@ impl Key {
         if held.sections.is_empty() {
             return self.next_section(is_just_won, cx);
         }
-        self.join(is_just_won, cx) || self.refresh_if_due(cx)
-    }
-
-    fn refresh_if_due(&mut self, cx: &mut Cx<'_>) -> bool {
-        let Front::Held(held) = &mut self.front else {
-            return false;
-        };
-        let next = held.of_its_kind(self.queue.first());
-        let is_due = held.refresh_at(next).is_some_and(|at| at <= cx.now());
-        is_due && held.refresh(next, cx)
-    }
-
-    /// Lets the next waiter join the readers that have the lock. True if it has joined, or the nodes are
-    /// asked whether it can.
-    fn join(&mut self, is_just_won: bool, cx: &mut Cx<'_>) -> bool {
-        let now = cx.now();
-        let Front::Held(held) = &mut self.front else {
-            return false;
-        };
-        let next = held.of_its_kind(self.queue.first());
-        let Some(next) = next.filter(|_| held.is_shared()) else {
-            return false;
-        };
-        let is_over = held.has_had_its_share(now);
-        if !is_over && held.can_start(next, is_just_won, now) {
-            if let Some(waiter) = self.queue.pop() {
-                held.start(Waiter::new(waiter), cx);
-            }
-            return true;
-        }
-        // A round that brought all that was wanted was of no use, so the next one would not be either.
-        if is_just_won && (is_over || held.block_at == held.won_at) {
-            held.join_at = now.after(REJOIN);
-        }
-        let asks = held.asks_to_join_at(Some(next)).is_some_and(|at| at <= now);
-        asks && held.refresh(Some(next), cx)
+        held.join(queue, is_just_won, cx) || held.refresh_if_due(queue, cx)
     }
 
     /// No section has the lock. True if that has changed, or the turn has ended.
     fn next_section(&mut self, is_just_won: bool, cx: &mut Cx<'_>) -> bool {
         let now = cx.now();
-        let Front::Held(held) = &mut self.front else {
+        let (Front::Held(held), queue) = (&mut self.front, &mut self.queue) else {
             return false;
         };
         let is_over = held.has_had_its_share(now);
@@ -399,24 +410,18 @@ impl Key {
         let fits = |next: &&Arc<LockParams>| {
             held.claim.ttl <= (2 * next.key_ttl()).into() && !next.is_fair
         };
-        let next = held.of_its_kind(self.queue.first());
+        let next = held.of_its_kind(queue.first());
         let next = next.filter(|_| !is_over).filter(fits);
-        let Some(next) = next else {
-            self.end_turn(cx);
-            return true;
-        };
-        if held.can_start(next, is_just_won, now) {
-            if let Some(waiter) = self.queue.pop() {
-                held.start(Waiter::new(waiter), cx);
-            }
-            return true;
-        }
         // A round that brought all that was wanted, too late for a section to begin, is a failure.
-        if held.has_failed || is_just_won && held.block_at == held.won_at {
-            self.end_turn(cx);
-            return true;
+        let has_failed = held.has_failed || is_just_won && held.block_at == held.won_at;
+        match next {
+            Some(next) if held.can_start(next, is_just_won, now) => held.start_first(queue, cx),
+            Some(next) if !has_failed => held.refresh.is_none() && held.refresh(Some(next), cx),
+            _ => {
+                self.end_turn(cx);
+                true
+            }
         }
-        held.refresh.is_none() && held.refresh(Some(next), cx)
     }
 
     /// Lets the lock go. If another process waits, it is left to it for a while.
@@ -442,18 +447,5 @@ impl Key {
             self.contention().stand_back_until = cooldown.map(|time| cx.now().after(time));
         }
         self.releases.begin(&held.claim, held.reports, cx);
-    }
-
-    /// No majority is known to have the key any more.
-    fn lose_turn(&mut self, cx: &mut Cx<'_>) {
-        let Front::Held(held) = &self.front else {
-            return;
-        };
-        let verdicts = cx.nodes.ids().map(|node| match held.claim.is_known(node) {
-            true => Verdict::Ours,
-            false => Verdict::NoLongerOurs,
-        });
-        let verdicts = verdicts.collect();
-        self.end_under_holder(Loss::Lost { verdicts }, cx);
     }
 }
