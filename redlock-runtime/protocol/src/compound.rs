@@ -146,7 +146,9 @@ impl Compound {
                 *is_asked = true;
                 self.steps.push(Step::Tell {
                     part,
-                    what: Word::Extend,
+                    what: Word::Extend {
+                        reach: Token::default(),
+                    },
                 });
             }
         }
@@ -296,7 +298,7 @@ impl Compound {
                 && *reach < token
             {
                 *is_asked = true;
-                let what = Word::Raise { reach: token };
+                let what = Word::Extend { reach: token };
                 self.steps.push(Step::Tell { part, what });
             }
         }

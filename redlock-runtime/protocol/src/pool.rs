@@ -49,7 +49,7 @@ pub(crate) struct Pool {
     callers: Callers,
     /// A caller was refused all slots: all of them are waited for.
     is_waiting: bool,
-    /// Counts refusals and grants.
+    /// Counts callers, refusals and grants.
     events: u64,
     steps: Vec<Step>,
 }
@@ -147,6 +147,7 @@ impl Pool {
     // ---- callers
 
     pub(crate) fn join(&mut self, section: SectionId, wait: Duration, now: Instant) {
+        self.events += 1;
         self.callers.join(Caller {
             section,
             wait_until: (!wait.is_zero()).then(|| now.after(wait)),
@@ -294,11 +295,11 @@ impl Pool {
         let mut order: Vec<usize> = (self.start..self.start + count).collect();
         order.iter_mut().for_each(|slot| *slot %= count);
         let mut place = 0;
-        while let Some((next, caller)) = self.callers.behind(place)
+        while let Some(caller) = self.callers.behind(place)
             && !order.is_empty()
         {
             while self.asks_for_another(caller, &mut order, around) {}
-            place = next;
+            place = caller.joined_at;
         }
         for slot in order {
             let ended = self.slots[slot].asked.take();

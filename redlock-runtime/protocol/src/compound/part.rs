@@ -59,9 +59,13 @@ pub enum Step {
 /// What the section of a part is told.
 #[derive(Clone, Copy, Debug)]
 pub enum Word {
-    End { report: bool },
-    Extend,
-    Raise { reach: Token },
+    End {
+        report: bool,
+    },
+    /// For a fresh lease, and so that the nodes give no token up to this one any more.
+    Extend {
+        reach: Token,
+    },
     SettleToken(Token),
     StopRenewing,
 }

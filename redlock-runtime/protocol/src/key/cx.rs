@@ -48,9 +48,6 @@ impl Cx<'_> {
     }
 
     pub(super) fn answer(&mut self, section: SectionId, answer: Answer) {
-        if matches!(answer, Answer::Refused(_)) {
-            self.out.sections.remove(&section);
-        }
         self.out.answer(section, answer);
     }
 }

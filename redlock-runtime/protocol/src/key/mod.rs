@@ -51,7 +51,7 @@ use crate::{
     ask::Ask,
     message::{Mode, NodeId, Owner, Reply, RequestId, SectionId},
     node::Nodes,
-    rules::validity::LockParams,
+    rules::{token::Token, validity::LockParams},
     time::Instant,
 };
 
@@ -150,9 +150,11 @@ impl Key {
         }
     }
 
-    /// The holder wants a fresh lease. A round that is under way serves.
-    pub(crate) fn on_extend(&mut self, id: SectionId) {
+    /// The holder wants a fresh lease, and the nodes are to give no token up to this one any more. For the
+    /// lease, a round that is under way serves.
+    pub(crate) fn on_extend(&mut self, id: SectionId, reach: Token) {
         if let Some(section) = self.section(id) {
+            section.raise_to = section.raise_to.max(reach);
             section.wants_extension = true;
         }
     }
@@ -277,23 +279,11 @@ impl Key {
         if let Some((round, claim)) = self.round() {
             round.on_settled(node, claim, cx);
         }
-        if let Front::Held(held) = &mut self.front
-            && held.claim.reads(node).has_failed
-        {
-            held.claim.watch(node, cx);
-        }
-        if !cx.nodes.is_up(node) {
-            if let Front::Held(held) = &mut self.front {
-                held.shore_up(cx);
-            }
-            return;
-        }
+        let can_ask = cx.nodes.is_up(node) && cx.nodes.has_majority(cx.now());
         let lacks_quorum = self.last_refusal().lacks_quorum();
         match &mut self.front {
-            Front::Held(held) if held.is_watched() => held.put_back(node, cx),
-            Front::BackingOff(_) if lacks_quorum && cx.nodes.has_majority(cx.now()) => {
-                self.retry_now(cx);
-            }
+            Front::Held(held) => held.on_settled(node, cx),
+            Front::BackingOff(_) if lacks_quorum && can_ask => self.retry_now(cx),
             _ => {}
         }
     }

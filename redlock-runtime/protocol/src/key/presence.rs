@@ -59,6 +59,18 @@ impl Held {
         }
     }
 
+    /// It is known whether a node votes.
+    pub(super) fn on_settled(&mut self, node: NodeId, cx: &mut Cx<'_>) {
+        if self.claim.reads(node).has_failed {
+            self.claim.watch(node, cx);
+        }
+        if !cx.nodes.is_up(node) {
+            self.shore_up(cx);
+        } else if self.is_watched() {
+            self.put_back(node, cx);
+        }
+    }
+
     pub(super) fn watch_if_due(&mut self, cx: &mut Cx<'_>) {
         let now = cx.now();
         if self.watch_at.take_if(|at| *at <= now).is_none() {

@@ -18,15 +18,6 @@ impl Key {
         self.held_by(section).map(|held| held.block.last())
     }
 
-    /// The nodes are to give no token up to this one any more. The round that asks for it also extends
-    /// the lease, and is answered like one that the holder asks for.
-    pub(crate) fn raise(&mut self, section: SectionId, reach: Token) {
-        if let Some(section) = self.section(section) {
-            section.raise_to = reach;
-            section.wants_extension = true;
-        }
-    }
-
     /// The section goes by this token, which all that follow are above.
     pub(crate) fn settle_token(&mut self, section: SectionId, token: Token) {
         if let Some(held) = self.held_by(section) {

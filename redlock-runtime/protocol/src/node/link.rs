@@ -47,7 +47,6 @@ pub(super) struct Link {
 
 #[derive(Debug)]
 enum State {
-    New,
     Connecting { since: Instant },
     Connected,
     Waiting { until: Instant },
@@ -64,7 +63,9 @@ pub(super) struct InFlight {
 impl Link {
     pub(super) fn new() -> Self {
         Self {
-            state: State::New,
+            state: State::Waiting {
+                until: Instant::from_nanos(0),
+            },
             reason: "not connected yet".into(),
             connection: None,
             failures: 0,
@@ -84,11 +85,7 @@ impl Link {
 
     /// It has not come to anything yet: neither a connection nor a failure.
     pub(super) const fn is_settling(&self) -> bool {
-        match self.state {
-            State::New => true,
-            State::Connecting { .. } => self.failures == 0,
-            State::Connected | State::Waiting { .. } => false,
-        }
+        matches!(self.state, State::Connecting { .. }) && self.failures == 0
     }
 
     pub(super) fn is_current(&self, connection: ConnectionId) -> bool {
@@ -181,7 +178,7 @@ impl Link {
                 let oldest = self.in_flight.front();
                 oldest.map(|oldest| oldest.at.max(self.replied_at))
             }
-            State::New | State::Waiting { .. } => None,
+            State::Waiting { .. } => None,
         };
         since.map(|since| since.after(limit))
     }
@@ -211,7 +208,7 @@ impl Link {
         match self.state {
             State::Connecting { .. } => Some(format!("no connection within {limit:?}").into()),
             State::Connected => Some(format!("no reply for {limit:?}").into()),
-            State::New | State::Waiting { .. } => None,
+            State::Waiting { .. } => None,
         }
     }
 

@@ -47,8 +47,11 @@ pub(crate) struct Out {
 }
 
 impl Out {
-    /// Tells a caller, or who has asked on its behalf.
+    /// Tells a caller, or who has asked on its behalf. A section that is refused has ended.
     pub(crate) fn answer(&mut self, section: SectionId, answer: Answer) {
+        if matches!(answer, Answer::Refused(_)) {
+            self.sections.remove(&section);
+        }
         if section.is_part() {
             self.for_parts.push_back((section, answer));
         } else {
@@ -128,7 +131,7 @@ impl Node {
     }
 
     const fn is_up(&self) -> bool {
-        self.link.is_connected() && matches!(self.standing, Standing::Up(_))
+        matches!(self.standing, Standing::Up(_))
     }
 
     /// It may still turn out to have a marker.
@@ -142,7 +145,7 @@ impl Node {
             Standing::Lost(Lost {
                 survey_at: Some(at),
                 ..
-            }) if self.link.is_connected() => at.as_nanos() <= now.as_nanos(),
+            }) => at.as_nanos() <= now.as_nanos(),
             _ => false,
         }
     }
@@ -154,7 +157,6 @@ impl Node {
             Standing::Unfit { until, .. } => Some(*until),
             Standing::Probing | Standing::Up(_) => None,
         };
-        let standing = standing.filter(|_| self.link.is_connected());
         let suspended = self.suspended.map(|(_, until)| until);
         let dues = [
             self.link.next_due(out.settings.silence_limit),

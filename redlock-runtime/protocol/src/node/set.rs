@@ -55,12 +55,6 @@ impl Nodes {
         }
     }
 
-    pub(crate) fn connect_all(&mut self, out: &mut Out) {
-        for node in self.ids() {
-            self.connect(node, out);
-        }
-    }
-
     // ---- questions
 
     pub(crate) fn ids(&self) -> impl Iterator<Item = NodeId> + use<> {
@@ -390,7 +384,6 @@ impl Nodes {
         let this = &mut self.nodes[node.0];
         if let Standing::Unfit { until, .. } = this.standing
             && until <= out.now
-            && this.link.is_connected()
         {
             this.standing = Standing::Probing;
             self.send(node, Purpose::Probe, Request::Probe, out);

@@ -12,7 +12,7 @@ pub(super) struct Caller {
     pub(super) section: SectionId,
     /// `None`: it is refused as soon as all slots were.
     pub(super) wait_until: Option<Instant>,
-    /// As the pool counts its events.
+    /// As the pool counts its events: its place in the order of asking.
     pub(super) joined_at: u64,
 }
 
@@ -20,21 +20,16 @@ pub(super) struct Caller {
 /// anywhere.
 #[derive(Debug, Default)]
 pub(super) struct Callers {
-    queue: BTreeMap<Place, Caller>,
-    places: BTreeMap<SectionId, Place>,
+    queue: BTreeMap<u64, Caller>,
+    places: BTreeMap<SectionId, u64>,
     ends: BTreeSet<(Instant, SectionId)>,
-    joined: u64,
 }
-
-/// Those that joined later have larger ones.
-pub(super) type Place = u64;
 
 impl Callers {
     pub(super) fn join(&mut self, caller: Caller) {
-        self.joined += 1;
         self.ends.extend(end(&caller));
-        self.places.insert(caller.section, self.joined);
-        self.queue.insert(self.joined, caller);
+        self.places.insert(caller.section, caller.joined_at);
+        self.queue.insert(caller.joined_at, caller);
     }
 
     pub(super) fn len(&self) -> usize {
@@ -45,10 +40,10 @@ impl Callers {
         self.queue.first_key_value().map(|(_, caller)| *caller)
     }
 
-    /// The first one behind this place.
-    pub(super) fn behind(&self, place: Place) -> Option<(Place, Caller)> {
-        let mut behind = self.queue.range(place + 1..);
-        behind.next().map(|(place, caller)| (*place, *caller))
+    /// The first one that joined later than this.
+    pub(super) fn behind(&self, joined_at: u64) -> Option<Caller> {
+        let mut behind = self.queue.range(joined_at + 1..);
+        behind.next().map(|(_, caller)| *caller)
     }
 
     pub(super) fn pop(&mut self) -> Option<Caller> {

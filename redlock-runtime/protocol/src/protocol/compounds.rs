@@ -97,8 +97,9 @@ impl Protocol {
                 }
                 self.on_end(section, report);
             }
-            Word::Extend => self.with_key_of(section, |key| key.on_extend(section)),
-            Word::Raise { reach } => self.with_key_of(section, |key| key.raise(section, reach)),
+            Word::Extend { reach } => {
+                self.with_key_of(section, |key| key.on_extend(section, reach));
+            }
             Word::SettleToken(token) => {
                 self.with_key_of(section, |key| key.settle_token(section, token));
             }

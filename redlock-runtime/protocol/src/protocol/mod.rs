@@ -21,7 +21,7 @@ use crate::{
     event::Event,
     message::{Mode, NodeId, Process, SectionId},
     node::{Nodes, Notice, Out},
-    rules::validity::LockParams,
+    rules::{token::Token, validity::LockParams},
     settings::{Env, Settings},
     time::Instant,
     timer::{Timer, Timers},
@@ -73,7 +73,7 @@ impl Protocol {
             stops_at: None,
             is_drained: false,
         };
-        protocol.nodes.connect_all(&mut protocol.out);
+        protocol.nodes.advance(&mut protocol.out);
         protocol.settle();
         protocol
     }
@@ -103,7 +103,9 @@ impl Protocol {
             Event::Extend { section } if self.compounds.contains_key(&section) => {
                 self.with_compound(section, Compound::on_extend);
             }
-            Event::Extend { section } => self.with_key_of(section, |key| key.on_extend(section)),
+            Event::Extend { section } => {
+                self.with_key_of(section, |key| key.on_extend(section, Token::default()));
+            }
             Event::End { section, report } if self.compounds.contains_key(&section) => {
                 self.with_compound(section, |compound| compound.on_end(report, now));
             }

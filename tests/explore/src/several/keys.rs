@@ -114,8 +114,8 @@ impl<const P: usize, const K: usize> Several<P, K> {
                     _ => Section::None,
                 };
             }
-            Word::Extend => this.ask(Asked::Extend),
-            Word::Raise { reach } => this.ask(Asked::Raise {
+            Word::Extend { reach: Token(0) } => this.ask(Asked::Extend),
+            Word::Extend { reach } => this.ask(Asked::Raise {
                 reach: reach.0 as u8,
             }),
             Word::SettleToken(token) => {
