@@ -23,10 +23,8 @@ pub(crate) enum Ask {
     Extend(RoundId, Owner),
     /// The key on one more node.
     PutBack(Owner),
-    /// Whether the key is still there.
-    Watch(Owner),
-    /// Whether another owner's key is gone.
-    Await,
+    /// Whether this owner's key is still there, or whether another's is gone.
+    Watch(Option<Owner>),
     /// A place in the queue of all processes, or its end.
     Place,
     /// The end.
@@ -40,9 +38,9 @@ impl Ask {
             Self::Acquire(_, owner)
             | Self::Extend(_, owner)
             | Self::PutBack(owner)
-            | Self::Watch(owner)
             | Self::Release(owner) => Some(owner),
-            Self::Await | Self::Place => None,
+            Self::Watch(owner) => owner,
+            Self::Place => None,
         }
     }
 }

@@ -57,17 +57,13 @@ pub struct Compound {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// All are asked for, or the others once one that was waited for is there.
+    /// All are asked for, or one that is waited for alone, or tokens of some are to rise.
     Asking,
-    /// For one alone.
-    Waiting,
     /// Then this one is waited for.
     Pausing {
         until: Instant,
         part: usize,
     },
-    /// Tokens of some are to rise.
-    Raising,
     Held,
     /// Its lease has ended under the holder.
     Over,
@@ -213,13 +209,9 @@ impl Compound {
                     reach: reach.unwrap_or(token),
                     is_asked: false,
                 };
-                if self.state == State::Waiting {
-                    self.state = State::Asking;
-                    self.ask_for_the_rest();
-                }
-                if self.deadline().is_some() {
-                    self.begin_if_raised((part, now, random));
-                }
+                // There is a rest if it was waited for.
+                self.ask_for_the_rest();
+                self.begin_if_raised((part, now, random));
             }
             Answer::Refused(refusal) => {
                 self.attempts += refusal.attempts;
@@ -228,7 +220,7 @@ impl Compound {
             }
             Answer::Extended { deadline } => self.on_extended((part, now, random), deadline, reach),
             Answer::NotExtended { verdicts } => match self.state {
-                State::Raising => self.on_failed(part, no_quorum(verdicts), (now, random)),
+                State::Asking => self.on_failed(part, no_quorum(verdicts), (now, random)),
                 State::Held if self.is_extending => {
                     self.is_extending = false;
                     self.answer(Answer::NotExtended { verdicts });
@@ -259,7 +251,7 @@ impl Compound {
             *is_asked = false;
         }
         match self.state {
-            State::Raising => self.begin_if_raised((part, now, random)),
+            State::Asking => self.begin_if_raised((part, now, random)),
             // Its parts may have been extended one after the other, and the last of them too late.
             State::Held if self.told <= now => {
                 let verdicts = Vec::new();
@@ -276,7 +268,7 @@ impl Compound {
         }
     }
 
-    /// All parts have their keys. The last of them, which has just had its answer, fails if that was in
+    /// If all parts have their keys, the last of them, which has just had its answer, fails if that was in
     /// vain.
     fn begin_if_raised(&mut self, (last, now, random): (usize, Instant, u128)) {
         if self.is_asking() {
@@ -286,7 +278,6 @@ impl Compound {
         let Some((token, deadline)) = token.zip(self.deadline()) else {
             return;
         };
-        self.state = State::Raising;
         self.raises += 1;
         if deadline.since(now) < self.params.min_validity || self.raises > MOST_RAISES {
             return self.on_failed(last, no_quorum(Vec::new()), (now, random));
@@ -342,7 +333,7 @@ impl Compound {
 
     fn on_over(&mut self, part: usize, loss: Loss, (now, random): (Instant, u128)) {
         match self.state {
-            State::Asking | State::Waiting | State::Raising => {
+            State::Asking => {
                 let refusal = match loss {
                     Loss::Stopped => Refusal::without_verdicts(Cause::Stopped),
                     Loss::Lost { verdicts } | Loss::Expired { verdicts } => no_quorum(verdicts),
@@ -388,7 +379,7 @@ impl Compound {
     }
 
     fn wait_for(&mut self, part: usize, now: Instant) {
-        self.state = State::Waiting;
+        self.state = State::Asking;
         self.ask(part, self.wait_until.since(now));
     }
 

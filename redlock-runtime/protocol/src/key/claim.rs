@@ -9,7 +9,7 @@ use std::{sync::Arc, time::Duration};
 use super::{Cx, round::Round};
 use crate::{
     ask::{Ask, RoundId},
-    message::{Mode, NodeId, Owner, Reply, RequestId},
+    message::{Mode, NodeId, Owner, Reply, Request, RequestId},
     node::Lead,
     rules::{
         quorum,
@@ -85,10 +85,22 @@ pub(super) struct Reads {
 
 impl Reads {
     /// True if the key can be read now; else it is read once more after the read that is under way.
-    pub(super) const fn begin(&mut self) -> bool {
+    const fn begin(&mut self) -> bool {
         self.has_failed = false;
         self.reads_again = self.is_reading;
         !std::mem::replace(&mut self.is_reading, true)
+    }
+
+    /// Asks a node for the key, which the owner may have, and to tell of its changes. If the node is not
+    /// connected, nothing is to be read.
+    pub(super) fn read(&mut self, node: NodeId, owner: Option<Owner>, cx: &mut Cx<'_>) {
+        if self.begin() {
+            let key = Arc::clone(cx.name);
+            let body = Request::Watch { key, owner };
+            if !cx.tell(node, Ask::Watch(owner), body) {
+                self.end();
+            }
+        }
     }
 
     /// A read is over. True if the key is to be read once more.

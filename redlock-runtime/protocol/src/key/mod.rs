@@ -242,14 +242,14 @@ impl Key {
                 }
             }
             Ask::PutBack(_) => {}
-            Ask::Watch(owner) => {
+            Ask::Watch(Some(owner)) => {
                 if let Some(claim) = self.claim_of(owner) {
                     let has_failed =
                         matches!(reply, Ok(Reply::Refused { .. } | Reply::Garbled { .. }));
                     claim.on_watched(node, has_failed, cx);
                 }
             }
-            Ask::Await => self.on_awaited(node, reply.ok(), cx),
+            Ask::Watch(None) => self.on_awaited(node, reply.ok(), cx),
             Ask::Place => {}
             Ask::Release(owner) => self.releases.on_reply((node, owner), reply.ok(), cx),
         }

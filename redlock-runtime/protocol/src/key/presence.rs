@@ -17,16 +17,10 @@ impl Claim {
         }
     }
 
-    /// The same on any node that is connected: one that has taken the key counts once it says so.
+    /// The same on any node: one that has taken the key counts once it says so.
     pub(super) fn read(&mut self, node: NodeId, cx: &mut Cx<'_>) {
-        if !cx.nodes.is_connected(node) || !self.reads(node).begin() {
-            return;
-        }
-        let body = Request::Watch {
-            key: Arc::clone(cx.name),
-            owner: Some(self.owner),
-        };
-        cx.tell(node, Ask::Watch(self.owner), body);
+        let owner = Some(self.owner);
+        self.reads(node).read(node, owner, cx);
     }
 
     /// A read is over, with a reply or without.

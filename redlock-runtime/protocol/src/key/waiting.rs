@@ -9,12 +9,12 @@
 //! its share stands back: that the lock is free is no reason to ask for it, until another process
 //! has had it or none has come for it in a while.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use super::{Ask, Cx, Front, Key, Waiter, claim::Reads};
+use super::{Cx, Front, Key, Waiter, claim::Reads};
 use crate::{
     action::{Refusal, Verdict},
-    message::{Mode, NodeId, Owner, Reply, Request},
+    message::{Mode, NodeId, Owner, Reply},
     rules::backoff::{self, jitter},
     time::Instant,
 };
@@ -177,16 +177,9 @@ impl Key {
         };
         let refusal = &self.contention.get_or_insert_default().last_refusal;
         let is_wanted = refusal.is_contended() && backoff.waiter.split.is_none();
-        if !is_wanted || !backoff.reads.begin() {
-            return;
-        }
-        let body = Request::Watch {
-            key: Arc::clone(cx.name),
-            owner: None,
-        };
-        // Not connected: the next attempt comes anyway.
-        if !cx.tell(node, Ask::Await, body) {
-            backoff.reads.end();
+        // If it is not connected, the next attempt comes anyway.
+        if is_wanted {
+            backoff.reads.read(node, None, cx);
         }
     }
 

@@ -37,10 +37,10 @@ pub(super) enum Phase {
     #[default]
     None,
     Asking,
+    /// For one key alone.
     Waiting,
     /// Then this key is waited for.
     Pausing(u8),
-    Raising,
     Held,
     Over,
     Ending,
@@ -103,10 +103,9 @@ impl<const K: usize> Caller<K> {
 
     fn of(compound: &Compound, keys: &[usize]) -> Self {
         let phase = match compound.state {
+            compound::State::Asking if has_rest(compound) => Phase::Waiting,
             compound::State::Asking => Phase::Asking,
-            compound::State::Waiting => Phase::Waiting,
             compound::State::Pausing { part, .. } => Phase::Pausing(keys[part] as u8),
-            compound::State::Raising => Phase::Raising,
             compound::State::Held => Phase::Held,
             compound::State::Over => Phase::Over,
             compound::State::Ending => Phase::Ending,
@@ -141,8 +140,7 @@ impl<const K: usize> Caller<K> {
         let deadline = NOW.after(LEASE);
         let state = match self.phase {
             Phase::None => return Compound::new(names(keys), params(), NOW),
-            Phase::Asking => compound::State::Asking,
-            Phase::Waiting => compound::State::Waiting,
+            Phase::Asking | Phase::Waiting => compound::State::Asking,
             Phase::Pausing(key) => compound::State::Pausing {
                 until: NOW.after(MILLISECOND),
                 part: keys
@@ -150,7 +148,6 @@ impl<const K: usize> Caller<K> {
                     .position(|&one| one == usize::from(key))
                     .unwrap_or(0),
             },
-            Phase::Raising => compound::State::Raising,
             Phase::Held => compound::State::Held,
             Phase::Over => compound::State::Over,
             Phase::Ending => compound::State::Ending,
@@ -324,6 +321,12 @@ impl<const P: usize, const K: usize> Several<P, K> {
             }
         }
     }
+}
+
+/// Some keys have not been asked for: another one is waited for.
+fn has_rest(compound: &Compound) -> bool {
+    let is_idle = |part: &Part| matches!(part.stage, compound::Stage::Idle);
+    compound.parts.iter().any(is_idle)
 }
 
 fn answer(event: Event) -> (Answer, Option<Token>, Instant) {
