@@ -151,21 +151,19 @@ impl Compound {
     }
 
     pub fn on_end(&mut self, report: bool, now: Instant) {
-        // What its parts have may last for longer: the caller was not told.
-        let is_late = self.state == State::Held && self.told <= now;
-        let was_over = self.state == State::Over || is_late;
-        let was_held = self.state == State::Held && !is_late;
-        self.end_all(report && was_held);
-        self.state = match (report, was_held) {
-            (true, true) => State::Ending,
-            _ => State::Ended,
+        let known = match self.state {
+            State::Held if now < self.told => None,
+            // What its parts have may last for longer: the caller was not told.
+            State::Held | State::Over => Some(Release::AlreadyExpired),
+            _ => Some(Release::Unknown),
         };
-        if report && !was_held {
-            let release = if was_over {
-                Release::AlreadyExpired
-            } else {
-                Release::Unknown
-            };
+        let is_to_come = report && known.is_none();
+        self.end_all(is_to_come);
+        self.state = match is_to_come {
+            true => State::Ending,
+            false => State::Ended,
+        };
+        if let Some(release) = known.filter(|_| report) {
             self.answer(Answer::Released(release));
         }
     }
