@@ -198,12 +198,9 @@ impl Pool {
             return false;
         };
         self.events += 1;
-        *slot = Slot {
-            key: Arc::clone(&slot.key),
-            asked: None,
-            taken_at: self.events,
-            refusal: Some(refusal),
-        };
+        slot.asked = None;
+        slot.taken_at = self.events;
+        slot.refusal = Some(refusal);
         true
     }
 

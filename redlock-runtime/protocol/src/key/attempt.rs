@@ -137,13 +137,13 @@ impl Key {
         };
         let majority_delay = cx.nodes.majority_delay().min(timeout / 4);
         let hedge_delay = cx.nodes.hedge_delay().min(timeout / 4);
-        let mut order = if is_fair {
-            cx.nodes.order(cx.name, timeout / 2, now)
-        } else if is_leader_first {
-            cx.nodes.order(cx.name, hedge_delay, now)
-        } else {
-            cx.nodes.useful_first(cx.name, majority_delay, now)
+        let silent_for = match (is_fair, is_leader_first) {
+            (true, _) => timeout / 2,
+            (false, true) => hedge_delay,
+            (false, false) => majority_delay,
         };
+        let useful_first = !is_fair && !is_leader_first;
+        let mut order = cx.nodes.order(cx.name, silent_for, useful_first, now);
         let mut patience = hedge_delay;
         if let Some(split) = waiter.split {
             order.sort_by_key(|node| leftovers.contains(node));

@@ -191,9 +191,7 @@ impl Key {
     /// Nothing new is taken on. Holders go on, unless they are to be aborted.
     pub(crate) fn stop(&mut self, abort_holders: bool, cx: &mut Cx<'_>) {
         let first = self.front_waiter();
-        if first.is_some() {
-            self.cancel_front(cx);
-        }
+        self.cancel_front(cx);
         let queue = &mut self.queue;
         let others = iter::from_fn(|| queue.pop().map(|waiter| waiter.section));
         for section in first.into_iter().chain(others) {
@@ -355,15 +353,16 @@ impl Key {
             cx.answer(section.id, Answer::Over(loss.clone()));
             held.over.push(section.id);
         }
-        if held.over.is_empty() {
-            return self.releases.begin(&held.claim, held.reports, cx);
-        }
-        self.get_stuck(held, cx);
+        self.let_go(held, cx);
     }
 
-    /// Nothing of a turn is released before those of its sections that are over have let go.
-    fn get_stuck(&mut self, mut held: Held, cx: &mut Cx<'_>) {
+    /// Releases what the turn has on the nodes. Nothing of it before those of its sections that are over have
+    /// let go.
+    fn let_go(&mut self, mut held: Held, cx: &mut Cx<'_>) {
         let claim = held.claim;
+        if held.over.is_empty() {
+            return self.releases.begin(&claim, held.reports, cx);
+        }
         let release = match claim.is_gone() {
             true => Release::AlreadyExpired,
             false => Release::Unknown,

@@ -430,7 +430,7 @@ impl Key {
             return;
         };
         if !held.over.is_empty() {
-            return self.get_stuck(held, cx);
+            return self.let_go(held, cx);
         }
         let cooldown = if cx.out.settings.mixed_fleet {
             // They leave no hint and hear nothing: they ask again after a random time.
@@ -446,6 +446,6 @@ impl Key {
         if cooldown.is_some() || self.contention.is_some() {
             self.contention().stand_back_until = cooldown.map(|time| cx.now().after(time));
         }
-        self.releases.begin(&held.claim, held.reports, cx);
+        self.let_go(held, cx);
     }
 }

@@ -3,12 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{
-    Node, Notice, Out, Purpose,
-    admission::Standing,
-    link::{InFlight, Link},
-    survey::Reading,
-};
+use super::{Node, Notice, Out, Purpose, admission::Standing, link::InFlight, survey::Reading};
 use crate::{
     action::{Action, NodeState, Order, Verdict},
     ask::{Ask, KeyId},
@@ -129,25 +124,23 @@ impl Nodes {
     /// The nodes that can be asked, in the order in which to ask them. The order is the same for every client
     /// and different for each key, except that nodes that do not reply come last: beside a silent node, that
     /// is worth a factor of 1.7 in cycles of 64 workers.
-    pub(crate) fn order(&self, key: &str, patience: Duration, now: Instant) -> Vec<NodeId> {
-        self.ordered(key, now, |link| link.waiting_for(now) >= patience)
-    }
-
-    /// The same, and nodes that were of no use a little while ago come last, too: otherwise a node that is
-    /// always late or refuses for good would delay most locks. Not for attempts that ask one node first,
+    ///
+    /// With `useful_first`, nodes that were of no use a little while ago come last, too: otherwise a node that
+    /// is always late or refuses for good would delay most locks. Not for attempts that ask one node first,
     /// because all clients have to ask the same one.
-    pub(crate) fn useful_first(&self, key: &str, patience: Duration, now: Instant) -> Vec<NodeId> {
-        self.ordered(key, now, |link| {
-            link.waiting_for(now) >= patience || link.was_of_no_use(patience, now)
-        })
-    }
-
-    fn ordered(&self, key: &str, now: Instant, is_last: impl Fn(&Link) -> bool) -> Vec<NodeId> {
+    pub(crate) fn order(
+        &self,
+        key: &str,
+        patience: Duration,
+        useful_first: bool,
+        now: Instant,
+    ) -> Vec<NodeId> {
         let able = |node: &NodeId| self.verdict(*node, now).is_none();
         let mut order: Vec<NodeId> = self.in_order(key).filter(able).collect();
         order.sort_by_key(|&node| {
-            let node = &self.nodes[node.0];
-            !node.is_up() || is_last(&node.link)
+            let Node { link, .. } = &self.nodes[node.0];
+            let is_silent = !self.is_up(node) || link.waiting_for(now) >= patience;
+            is_silent || useful_first && link.was_of_no_use(patience, now)
         });
         order
     }
