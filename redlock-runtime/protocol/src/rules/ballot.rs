@@ -18,7 +18,7 @@ impl Ballot {
     /// Counts a node's verdict. Its first one stands. False if it had one.
     pub(crate) fn cast(&mut self, node: NodeId, verdict: Verdict) -> bool {
         let cast = &mut self.verdicts[node.0];
-        let is_first = cast.is_open() && !verdict.is_open();
+        let is_first = cast.is_open();
         if is_first {
             *cast = verdict;
         }
