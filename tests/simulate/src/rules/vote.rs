@@ -18,7 +18,8 @@ impl World {
 
     /// How long a node that has lost its memory has to stay out: as long as the longest key that so
     /// many others have granted that one of them was in each majority. What one has granted that
-    /// refuses to tell, nobody knows.
+    /// refuses to tell, nobody knows. One whose clock has gained too much stays out for the longest lease
+    /// that any client may have.
     fn quarantine(&self, node: usize) -> u64 {
         let nodes = self.nodes.len();
         let others = self.nodes.iter().enumerate();
@@ -27,7 +28,8 @@ impl World {
             .filter_map(|(_, one)| one.told_record(self.now))
             .collect();
         let longest = records.iter().map(|record| record.longest).max();
-        let wait = if records.len() > nodes - majority(nodes) {
+        let is_ahead = self.nodes[node].stepped_forward > self.plan.guard_band;
+        let wait = if !is_ahead && records.len() > nodes - majority(nodes) {
             longest.unwrap_or_default()
         } else {
             self.plan.max_ttl()
