@@ -23,7 +23,7 @@ use crate::{
 ///
 /// Waiting tasks of one process are served in the order in which they asked. Between processes
 /// there is no such order unless the lock is [`fair`](Self::fair). A process that passes the lock from task to task leaves it to other
-/// processes after some 25 ms, once it knows that they wait; which of them is next is not
+/// processes after some 20 ms, once it knows that they wait; which of them is next is not
 /// defined. Clients of other libraries cannot announce that they wait: see
 /// [`mixed_fleet`](crate::Builder::mixed_fleet).
 #[derive(Clone, Debug)]
@@ -170,7 +170,7 @@ impl Lock {
     /// [record](crate::fence#readers) it in the same place.
     ///
     /// A writer that waits stops new readers, in its own process at once and in other processes once its
-    /// request has reached them, 25 ms or one section later; those that read go on to their end. Readers
+    /// request has reached them, 20 ms or one section later; those that read go on to their end. Readers
     /// that a writer has kept waiting begin together. Neither side starves. A writer that gives up can
     /// keep readers from joining others for up to 2 s. Clients of other libraries can announce nothing:
     /// while readers overlap without a gap, they wait. For them a lock that is read is a lock that is
@@ -292,7 +292,7 @@ impl Lock {
     }
 
     /// Serves the waiters of all processes in the order in which they came. Without it callers of one
-    /// process go in order, and processes take turns of up to 25 ms, so a caller may pass another one
+    /// process go in order, and processes take turns of up to 20 ms, so a caller may pass another one
     /// that came before it in another process.
     ///
     /// ```

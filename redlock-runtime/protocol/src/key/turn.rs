@@ -47,7 +47,7 @@ use crate::{
 
 /// How long a process keeps the lock while another one waits: so long that the cost of a change
 /// between processes is small beside the sections, and so short that no process waits for long.
-pub(super) const TURN: Duration = Duration::from_millis(25);
+pub(super) const TURN: Duration = Duration::from_millis(20);
 
 /// How many tokens a round takes while sections wait here. Proposals are microseconds, so this costs
 /// nothing; and as many sections as can begin while a block is young.
