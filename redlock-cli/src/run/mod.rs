@@ -162,6 +162,7 @@ impl Running {
         let mut command = Command::new(&args.command[0]);
         command
             .args(&args.command[1..])
+            .kill_on_drop(true)
             .env("REDLOCK_KEY", guard.key())
             .env("REDLOCK_TOKEN", token.to_string());
         if let Some(guardian) = &guardian {
@@ -214,7 +215,7 @@ impl Running {
     /// The lock cannot be trusted any more: SIGTERM now, SIGKILL after the grace period, but if the lease
     /// runs on, at its end.
     async fn end(mut self, why: &str, remaining: Duration) -> u8 {
-        eprintln!("redlock: the command is ended: {why}");
+        output::remark(&format_args!("the command is ended: {why}"));
         let grace = match remaining {
             Duration::ZERO => self.grace,
             remaining => remaining,
@@ -229,8 +230,10 @@ impl Running {
             ended = self.child.wait() => Some(ended),
             () = sleep_until(until) => None,
         };
-        // Also what the command leaves behind.
-        self.send(Signal::KILL);
+        // Also what the command leaves behind, if it has a group; if not, its number may be another's by now.
+        if ended.is_none() || self.guardian.is_some() {
+            self.send(Signal::KILL);
+        }
         if ended.is_none() {
             let _ = self.child.wait().await;
         }
@@ -254,6 +257,9 @@ impl Running {
     }
 
     fn ended(self, ended: io::Result<ExitStatus>) -> u8 {
+        if let Some(guardian) = self.guardian {
+            guardian.dismiss();
+        }
         match ended {
             Ok(status) => match (status.code(), status.signal()) {
                 (Some(code), _) => code as u8,
