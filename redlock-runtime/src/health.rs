@@ -378,9 +378,12 @@ impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (voters, count) = (self.voters(), self.nodes.len());
         let verb = if voters == 1 { "votes" } else { "vote" };
-        write!(f, "{voters} of {count} nodes {verb}")?;
+        let nodes = if count == 1 { "node" } else { "nodes" };
+        write!(f, "{voters} of {count} {nodes} {verb}")?;
         if !self.has_quorum() {
-            write!(f, ", {} are needed", protocol::majority(count))?;
+            let majority = protocol::majority(count);
+            let verb = if majority == 1 { "is" } else { "are" };
+            write!(f, ", {majority} {verb} needed")?;
         }
         let out = self.nodes.iter().filter(|node| !node.is_up());
         for (index, node) in out.enumerate() {

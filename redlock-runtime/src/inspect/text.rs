@@ -5,6 +5,7 @@ use std::fmt;
 use redlock_protocol::majority;
 
 use super::found::{ClientProcess, Holder, HolderKind, Inspection, LocalSection};
+use crate::key::shown;
 
 impl fmt::Display for Inspection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -23,7 +24,7 @@ impl fmt::Display for Inspection {
         write!(
             f,
             "{} {state}; {replied} of {count} nodes replied",
-            self.key
+            shown(&self.key)
         )?;
         for holder in &self.holders {
             write!(f, "\n  ")?;
@@ -61,8 +62,8 @@ impl Holder {
         }
         match (&self.process, self.kind) {
             (_, HolderKind::Foreign) => {
-                let value = &self.value;
-                write!(f, "a value that this library did not write, {value:?}")?;
+                let value = shown(&self.value);
+                write!(f, "a value that this library did not write, \"{value}\"")?;
             }
             (Some(process), _) => write!(f, "{process}")?,
             (None, _) => write!(f, "a process that is not connected under its name")?,
