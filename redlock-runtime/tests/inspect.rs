@@ -147,5 +147,10 @@ async fn one_node_is_counted_as_one() {
     let builder = Redlock::builder().nodes(urls).require_quorum(false);
     let redlock = builder.build().await.unwrap();
     let text = redlock.health().to_string();
-    assert!(text.starts_with("0 of 1 node vote, 1 is needed: "), "{text}");
+    assert!(
+        text.starts_with("0 of 1 node vote, 1 is needed: "),
+        "{text}"
+    );
+    let text = redlock.inspect("k").await.to_string();
+    assert!(text.contains("; 0 of 1 node replied"), "{text}");
 }

@@ -16,7 +16,7 @@ const LAYERS: Layers = &[
     ("health", &["limitation"]),
     ("observe", &["health", "key"]),
     ("engine", &["clock", "node", "observe"]),
-    ("inspect", &["engine", "key", "node", "script"]),
+    ("inspect", &["engine", "health", "key", "node", "script"]),
     ("tool", &["config", "inspect", "node", "script"]),
     ("config", &["health", "key", "node", "script"]),
     ("error", &["config", "health", "key"]),
