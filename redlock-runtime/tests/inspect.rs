@@ -154,3 +154,21 @@ async fn one_node_is_counted_as_one() {
     let text = redlock.inspect("k").await.to_string();
     assert!(text.contains("; 0 of 1 node replied"), "{text}");
 }
+
+#[tokio::test]
+async fn no_node_votes_for_a_node_set_that_was_shut_down() {
+    let redlock = nodes("shut-down").await;
+    assert!(redlock.health().has_quorum());
+    redlock.shutdown(WAIT).await.unwrap();
+    let text = redlock.health().to_string();
+    assert!(
+        text.starts_with("0 of 3 nodes vote, 2 are needed: "),
+        "{text}"
+    );
+    assert!(
+        text.ends_with("-3 is unreachable (the node set was shut down)"),
+        "{text}"
+    );
+    let error = redlock.ready(WAIT).await.unwrap_err();
+    assert!(error.to_string().ends_with(&text), "{error}");
+}
