@@ -215,7 +215,6 @@ impl Running {
     /// The lock cannot be trusted any more: SIGTERM now, SIGKILL after the grace period, but if the lease
     /// runs on, at its end.
     async fn end(mut self, why: &str, remaining: Duration) -> u8 {
-        output::remark(&format_args!("the command is ended: {why}"));
         let grace = match remaining {
             Duration::ZERO => self.grace,
             remaining => remaining,
@@ -225,6 +224,8 @@ impl Running {
         if !grace.is_zero() {
             self.send(Signal::TERM);
         }
+        // Only now: if a reader that hangs lets this wait, the guardian kills in time.
+        output::remark(&format_args!("the command is ended: {why}"));
         let ended = tokio::select! {
             biased;
             ended = self.child.wait() => Some(ended),

@@ -1,6 +1,10 @@
 //! What the program was started in, and what becomes of it there.
 
-use std::{fs, io, process::Command};
+use std::{
+    fs,
+    io::{self, Write},
+    process::Command,
+};
 
 use redlock_tests::Worker;
 
@@ -25,6 +29,36 @@ fn a_command_ends_with_its_lock_although_nobody_reads_what_the_program_says() {
         node.command(&["DEL", "job"]);
     }
     // Only once its child is gone, which has the same output.
+    assert_eq!(worker.wait().code(), Some(76));
+}
+
+#[test]
+fn a_command_is_asked_to_end_although_the_reader_of_what_the_program_says_hangs() {
+    let cluster = cluster();
+    let (reader, mut writer) = io::pipe().unwrap();
+    // As much as such a pipe takes.
+    writer.write_all(&[b'\n'; 1 << 16]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let heard = folder.path().join("heard");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&heard)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let obeys = "exec 9>$0; trap 'echo asked >&9; exit' TERM; echo runs; read line";
+    let mut command = redlock(&cluster, &["run", "-k", "job", "--", "sh", "-c", obeys]);
+    let worker = Worker::from_command(command.arg(&heard).stderr(writer));
+    drop(command);
+    let mut heard = fs::File::open(&heard).unwrap();
+    worker.expect_line("runs");
+    for node in &cluster {
+        node.command(&["DEL", "job"]);
+    }
+    // Until the command is gone.
+    assert_eq!(io::read_to_string(&mut heard).unwrap(), "asked\n");
+    drop(reader);
     assert_eq!(worker.wait().code(), Some(76));
 }
 
