@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use redlock_runtime::{ConfigError, ConfigProblem, Guard, Installed, Lock, LockError};
+use redlock_runtime::{ConfigProblem, Guard, Installed, Lock, LockError};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::{
     process::{Child, Command},
@@ -71,7 +71,9 @@ async fn acquire(servers: &ServerArgs, args: &RunArgs) -> Result<(Installed, Gua
         .service
         .clone()
         .unwrap_or_else(|| name(&args.command[0]));
-    let mut builder = servers.builder().service(service);
+    // The default lease is also the time for which servers that are all new do not vote, because they may
+    // have forgotten locks of that length.
+    let mut builder = servers.builder().service(service).expire(args.expire);
     if let Some(lease) = args.max_lease {
         builder = builder.max_lease(lease);
     }
@@ -79,16 +81,17 @@ async fn acquire(servers: &ServerArgs, args: &RunArgs) -> Result<(Installed, Gua
         builder = builder.guard_band(band);
     }
     let installed = builder.install().await.map_err(|error| {
-        let code = match is_outage(&error) {
-            true => output::UNAVAILABLE,
-            false => output::CONFIG,
+        let are = |is: fn(&ConfigProblem) -> bool| error.problems().iter().all(is);
+        let code = if are(is_outage) {
+            output::UNAVAILABLE
+        } else if are(is_of_lease) {
+            output::USAGE
+        } else {
+            output::CONFIG
         };
         fail(code, &output::in_words(&error))
     })?;
-    let mut lock = installed
-        .lock(&*args.key)
-        .expire(args.expire)
-        .wait(args.wait);
+    let mut lock = installed.lock(&*args.key).wait(args.wait);
     if !args.no_renew {
         lock = lock.renew();
     }
@@ -127,9 +130,17 @@ fn with_options(mut lock: Lock, args: &RunArgs) -> Lock {
     lock
 }
 
-fn is_outage(error: &ConfigError) -> bool {
-    let is = |problem: &ConfigProblem| matches!(problem, ConfigProblem::NoQuorum { .. });
-    error.problems().iter().all(is)
+fn is_outage(problem: &ConfigProblem) -> bool {
+    matches!(problem, ConfigProblem::NoQuorum { .. })
+}
+
+/// `--expire` cannot be what it is.
+fn is_of_lease(problem: &ConfigProblem) -> bool {
+    match problem {
+        ConfigProblem::LeaseTooLong { .. } | ConfigProblem::LeaseTooShort { .. } => true,
+        ConfigProblem::ZeroDuration { setting } => *setting == "expire",
+        _ => false,
+    }
 }
 
 /// Of a command, for those who look who has the lock.
