@@ -13,7 +13,7 @@ use crate::{
     node::Lead,
     rules::{
         quorum,
-        token::{Token, apart_from_others, split_slot},
+        token::{Token, apart_from_others},
         validity::LockParams,
     },
     time::{Instant, Span},
@@ -112,15 +112,13 @@ impl Claim {
         }
     }
 
-    /// What to propose after numbers that did not agree. Slots of one lock share its counter, and readers
-    /// the lock: others may ask for numbers at the same time.
+    /// What to propose after numbers that did not agree. Keys of one group share its counter, and readers
+    /// their key: others may ask for numbers at the same time.
     pub(super) fn next_proposal(&self, round: &Round, cx: &Cx<'_>) -> Token {
         let proposal = round.next_proposal(cx.now());
-        let meets_others = self.mode == Mode::Shared || !split_slot(cx.name).1.is_empty();
-        match round.question.block.filter(|_| meets_others) {
-            Some(block) => apart_from_others(proposal, block.length, self.owner.0),
-            None => proposal,
-        }
+        round.question.block.map_or(proposal, |block| {
+            apart_from_others(proposal, block.length, self.owner.0)
+        })
     }
 
     /// A request that can make the key goes to a node.

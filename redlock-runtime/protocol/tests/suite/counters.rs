@@ -268,3 +268,19 @@ fn a_clients_wall_clock_that_is_wrong_does_no_harm() {
         }
     }
 }
+
+/// Each is nearer to the node that the other one is farther from, so each finds the number of the other
+/// one there.
+#[test]
+fn keys_that_share_a_counter_do_not_stay_in_each_others_way() {
+    const NAMES: [&str; 2] = ["a", "b4278"];
+    let mut world = World::with_clients(2, 2);
+    assert_eq!(stripe(NAMES[0]), stripe(NAMES[1]));
+    for (client, name) in NAMES.into_iter().enumerate() {
+        let mut process = world.client(client);
+        process.set_lag(1 - client, HOP);
+        process.ask(1, name, params());
+    }
+    let tokens = [0, 1].map(|client| world.client(client).granted(1).1);
+    assert_ne!(tokens[0], tokens[1]);
+}
