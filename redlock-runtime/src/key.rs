@@ -103,7 +103,7 @@ impl Write for Encoded {
 /// So many characters of a key, which may be made of what a client has sent.
 const LONGEST_SHOWN: usize = 300;
 
-/// A key, or what stands under one, in a text: on one line, and not all of a long one.
+/// A key in a text: on one line, and not all of a long one.
 pub(crate) fn shown(text: &str) -> impl fmt::Display {
     let mut shown = String::new();
     for character in text.chars().take(LONGEST_SHOWN) {

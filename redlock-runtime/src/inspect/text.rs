@@ -63,8 +63,8 @@ impl Holder {
         }
         match (&self.process, self.kind) {
             (_, HolderKind::Foreign) => {
-                let value = shown(&self.value);
-                write!(f, "a value that this library did not write, \"{value}\"")?;
+                let value = &self.value;
+                write!(f, "a value that this library did not write, {value:?}")?;
             }
             (Some(process), _) => write!(f, "{process}")?,
             (None, _) => write!(f, "a process that is not connected under its name")?,
