@@ -1,6 +1,6 @@
 //! Looking at servers and locks, and freeing a lock.
 
-use std::io::{self, BufRead};
+use std::io::{self, BufRead, Write};
 
 use redlock_runtime::{
     __tool::{Names, Servers, Value},
@@ -54,10 +54,7 @@ pub(crate) async fn status(args: &ServerArgs) -> u8 {
     if args.json {
         let nodes: Vec<Json> = surveyed.iter().map(json_of).collect();
         let majority = has_majority;
-        println!(
-            "{}",
-            json!({ "nodes": nodes, "voters": voters, "majority": majority })
-        );
+        output::line(&json!({ "nodes": nodes, "voters": voters, "majority": majority }));
     } else {
         for Surveyed { address, told } in &surveyed {
             match told {
@@ -67,12 +64,15 @@ pub(crate) async fn status(args: &ServerArgs) -> u8 {
                         .uptime()
                         .map(|up| format!(", up {}", rounded(up.as_secs())));
                     let up = up.unwrap_or_default();
-                    println!("{address}  {}  (version {version}{up})", told.vote().text());
+                    let vote = told.vote().text();
+                    output::line(&format_args!("{address}  {vote}  (version {version}{up})"));
                 }
-                Err(reason) => println!("{address}  is unreachable ({reason})"),
+                Err(reason) => output::line(&format_args!("{address}  is unreachable ({reason})")),
             }
         }
-        println!("{voters} of {count} nodes vote");
+        let verb = if voters == 1 { "votes" } else { "vote" };
+        let count = output::counted(count, "node");
+        output::line(&format_args!("{voters} of {count} {verb}"));
     }
     if has_majority { 0 } else { output::UNAVAILABLE }
 }
@@ -109,8 +109,8 @@ pub(crate) async fn inspect(args: &ServerArgs, key: &str) -> u8 {
     };
     let found = servers.inspect(&args.key(key)).await;
     match args.json {
-        true => println!("{}", json_of_lock(&found)),
-        false => println!("{found}"),
+        true => output::line(&json_of_lock(&found)),
+        false => output::line(&found),
     }
     if knows_enough(&found) {
         0
@@ -202,7 +202,7 @@ pub(crate) async fn break_key(args: &ServerArgs, key: &str, yes: bool) -> u8 {
     };
     let found = servers.inspect(&key).await;
     if !args.json {
-        println!("{found}");
+        output::line(&found);
     }
     if !knows_enough(&found) {
         let text = "no majority of servers has replied; nothing was deleted";
@@ -237,12 +237,14 @@ pub(crate) async fn break_key(args: &ServerArgs, key: &str, yes: bool) -> u8 {
 
 fn finish(args: &ServerArgs, found: &Inspection, deleted: usize, text: &str) -> u8 {
     match args.json {
-        true => println!(
-            "{}",
-            json!({ "deleted_on": deleted, "lock": json_of_lock(found) })
-        ),
-        false if deleted > 0 => println!("{text} on {deleted} nodes; now {found}"),
-        false => println!("{text}"),
+        true => output::line(&json!({ "deleted_on": deleted, "lock": json_of_lock(found) })),
+        false if deleted > 0 => {
+            output::line(&format_args!(
+                "{text} on {}; now {found}",
+                output::counted(deleted, "node")
+            ));
+        }
+        false => output::line(&text),
     }
     0
 }
@@ -283,7 +285,8 @@ async fn mark_or_delete(servers: &Servers, key: &str, known: &[String]) -> Resul
 }
 
 fn confirmed() -> bool {
-    eprint!(
+    let _ = write!(
+        io::stderr(),
         "A holder that still works is cut off, but not at once: until then it and the next holder work at \
          the same time.\nDelete the lock? [y/N] "
     );

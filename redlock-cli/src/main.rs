@@ -10,7 +10,10 @@ mod reply;
 mod run;
 mod survey;
 
-use std::{io, process::ExitCode};
+use std::{
+    io::{self, Write},
+    process::ExitCode,
+};
 
 use clap::{CommandFactory, Parser};
 
@@ -34,8 +37,7 @@ fn main() -> ExitCode {
     let runtime = match runtime {
         Ok(runtime) => runtime,
         Err(error) => {
-            eprintln!("redlock: {error}");
-            return ExitCode::from(output::INTERNAL);
+            return ExitCode::from(output::fail(output::INTERNAL, &error));
         }
     };
     ExitCode::from(runtime.block_on(carry_out(args)))
@@ -51,7 +53,9 @@ async fn carry_out(args: Args) -> u8 {
         #[cfg(unix)]
         Command::Run(options) => run::run(&servers, *options).await,
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Args::command(), "redlock", &mut io::stdout());
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Args::command(), "redlock", &mut script);
+            let _ = io::stdout().write_all(&script);
             0
         }
         Command::Man { folder } => match clap_mangen::generate_to(Args::command(), &folder) {

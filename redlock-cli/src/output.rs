@@ -1,6 +1,9 @@
 //! How the program ends.
 
-use std::fmt::Display;
+use std::{
+    fmt::Display,
+    io::{self, Write},
+};
 
 use redlock_runtime::{ConfigError, ConfigProblem};
 
@@ -23,8 +26,26 @@ pub(crate) const CONFIG: u8 = 78;
 
 /// Says what is wrong, and how the program ends.
 pub(crate) fn fail(code: u8, error: &dyn Display) -> u8 {
-    eprintln!("redlock: {error}");
+    remark(error);
     code
+}
+
+/// Says something beside the output. Its reader may be gone, which changes nothing else.
+pub(crate) fn remark(text: &dyn Display) {
+    let _ = writeln!(io::stderr(), "redlock: {text}");
+}
+
+/// Writes a line. A reader may have seen enough, as `head` has.
+pub(crate) fn line(text: &dyn Display) {
+    let _ = writeln!(io::stdout(), "{text}");
+}
+
+/// `1 node`, `2 nodes`
+pub(crate) fn counted(count: usize, name: &str) -> String {
+    match count {
+        1 => format!("1 {name}"),
+        _ => format!("{count} {name}s"),
+    }
 }
 
 /// What is wrong with the node set. The remedies that the library names are methods of its builder, which this

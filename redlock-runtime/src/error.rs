@@ -6,7 +6,7 @@ use std::{error, fmt, sync::Arc, time::Duration};
 use redlock_protocol::{Cause, Loss, Refusal};
 pub use redlock_protocol::{QuarantineReason, Verdict};
 
-use crate::{config::ConfigError, health::happened};
+use crate::{config::ConfigError, health::happened, key::shown};
 
 /// Why a lock was not acquired, or no longer protects.
 ///
@@ -298,7 +298,7 @@ impl NodeVerdict {
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(report) = self.report() {
-            write!(f, "lock `{}`", report.key())?;
+            write!(f, "lock `{}`", shown(report.key()))?;
             if let Some(name) = report.name() {
                 write!(f, " of `{name}`")?;
             }

@@ -373,14 +373,22 @@ impl fmt::Display for NodeStatus {
     }
 }
 
+/// `1 node`, `3 nodes`
+pub(crate) fn nodes(count: usize) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{count} node{plural}")
+}
+
 /// How many nodes vote, and what is wrong with the others.
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (voters, count) = (self.voters(), self.nodes.len());
         let verb = if voters == 1 { "votes" } else { "vote" };
-        write!(f, "{voters} of {count} nodes {verb}")?;
+        write!(f, "{voters} of {} {verb}", nodes(count))?;
         if !self.has_quorum() {
-            write!(f, ", {} are needed", protocol::majority(count))?;
+            let majority = protocol::majority(count);
+            let verb = if majority == 1 { "is" } else { "are" };
+            write!(f, ", {majority} {verb} needed")?;
         }
         let out = self.nodes.iter().filter(|node| !node.is_up());
         for (index, node) in out.enumerate() {

@@ -100,6 +100,24 @@ impl Write for Encoded {
     }
 }
 
+/// So many characters of a key, which may be made of what a client has sent.
+const LONGEST_SHOWN: usize = 300;
+
+/// A key in a text: on one line, and not all of a long one.
+pub(crate) fn shown(text: &str) -> impl fmt::Display {
+    let mut shown = String::new();
+    for character in text.chars().take(LONGEST_SHOWN) {
+        match character.is_control() {
+            true => shown.extend(character.escape_debug()),
+            false => shown.push(character),
+        }
+    }
+    if text.chars().nth(LONGEST_SHOWN).is_some() {
+        shown.push('…');
+    }
+    shown
+}
+
 macro_rules! written_as_it_is {
     ($($format:ident)*) => {$(
         impl fmt::$format for Value {
@@ -115,6 +133,19 @@ written_as_it_is!(Binary Debug Display LowerExp LowerHex Octal Pointer UpperExp 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_is_shown_on_one_short_line() {
+        let long = "x".repeat(LONGEST_SHOWN + 1);
+        for (key, expected) in [
+            ("stock:\"été\"\\", "stock:\"été\"\\"),
+            ("a\nb\r\u{1b}[2J\0", "a\\nb\\r\\u{1b}[2J\\0"),
+            (&long[1..], &long[1..]),
+            (&long, &format!("{}…", &long[1..])),
+        ] {
+            assert_eq!(shown(key).to_string(), expected);
+        }
+    }
 
     #[test]
     fn a_value_cannot_be_taken_for_two() {

@@ -140,20 +140,25 @@ impl Redlock {
     }
 
     /// Whether a majority of nodes votes at present, and what is wrong with those that do not. For
-    /// readiness checks and logs. It costs nothing: the engine knows all nodes' states.
+    /// readiness checks and logs. It costs nothing: the engine knows all nodes' states. Once it has ended,
+    /// by [`shutdown`](Self::shutdown) for example, no node votes.
     #[must_use]
     pub fn health(&self) -> Health {
         let now = self.shared.engine.now();
         let addresses = &self.shared.addresses;
         let states = self.shared.engine.node_states();
+        let has_ended = self.shared.engine.has_ended();
         let status = |(address, state): (&Arc<str>, Option<_>)| {
-            // A node set is handed out when each of its nodes has a state.
-            let state = state.map_or_else(
-                || NodeState::Down {
-                    reason: "not connected yet".into(),
-                },
-                |state| NodeState::new(state, addresses, now),
-            );
+            let down = |reason: &str| NodeState::Down {
+                reason: reason.into(),
+            };
+            let state = match state {
+                // What the engine knew last says nothing of the calls of now, which all fail.
+                _ if has_ended => down("the node set was shut down"),
+                Some(state) => NodeState::new(state, addresses, now),
+                // A node set is handed out when each of its nodes has a state.
+                None => down("not connected yet"),
+            };
             NodeStatus::new(Arc::clone(address), state)
         };
         let nodes = addresses.iter().zip(states).map(status);

@@ -115,3 +115,60 @@ async fn a_section_with_several_keys_is_one_of_each_of_them() {
     }
     both.release().await;
 }
+
+#[tokio::test]
+async fn texts_repeat_a_key_on_one_short_line() {
+    let redlock = nodes("odd").await;
+    // Of what a client may have sent.
+    let key = format!("a\nb\u{1b}[2J{}", "x".repeat(1 << 20));
+    let guard = redlock.lock(&*key).acquire().await.unwrap();
+    let error = nodes("odd").await.lock(&*key).acquire().await.unwrap_err();
+    let reserved = Redlock::builder()
+        .nodes(["memory://odd"])
+        .key_prefix(format!("__redlock:{key}"));
+    for text in [
+        error.to_string(),
+        format!("{error:?}"),
+        redlock.inspect(&key).await.to_string(),
+        reserved.build().await.unwrap_err().to_string(),
+    ] {
+        assert!(text.contains("a\\nb\\u{1b}[2Jxxx"), "{text:.500}");
+        let longest = text.lines().map(str::len).max();
+        assert!(longest < Some(1_000), "{text:.500}");
+    }
+    // All of it, for programs.
+    assert_eq!(error.report().unwrap().key(), format!("lock:{key}"));
+    drop(guard);
+}
+
+#[tokio::test]
+async fn one_node_is_counted_as_one() {
+    let urls = ["redis://127.0.0.1:1"];
+    let builder = Redlock::builder().nodes(urls).require_quorum(false);
+    let redlock = builder.build().await.unwrap();
+    let text = redlock.health().to_string();
+    assert!(
+        text.starts_with("0 of 1 node vote, 1 is needed: "),
+        "{text}"
+    );
+    let text = redlock.inspect("k").await.to_string();
+    assert!(text.contains("; 0 of 1 node replied"), "{text}");
+}
+
+#[tokio::test]
+async fn no_node_votes_for_a_node_set_that_was_shut_down() {
+    let redlock = nodes("shut-down").await;
+    assert!(redlock.health().has_quorum());
+    redlock.shutdown(WAIT).await.unwrap();
+    let text = redlock.health().to_string();
+    assert!(
+        text.starts_with("0 of 3 nodes vote, 2 are needed: "),
+        "{text}"
+    );
+    assert!(
+        text.ends_with("-3 is unreachable (the node set was shut down)"),
+        "{text}"
+    );
+    let error = redlock.ready(WAIT).await.unwrap_err();
+    assert!(error.to_string().ends_with(&text), "{error}");
+}

@@ -68,16 +68,15 @@ pub(crate) async fn doctor(args: &ServerArgs, strict: bool) -> u8 {
     let (errors, warnings) = (count(Level::Error), count(Level::Warning));
     if args.json {
         let findings: Vec<_> = findings.iter().map(json_of).collect();
-        println!(
-            "{}",
-            json!({ "findings": findings, "errors": errors, "warnings": warnings })
-        );
+        output::line(&json!({ "findings": findings, "errors": errors, "warnings": warnings }));
     } else {
         for finding in &findings {
-            println!("{finding}");
+            output::line(finding);
         }
-        let of = examined.len();
-        println!("{of} servers examined: {errors} errors, {warnings} warnings");
+        let of = output::counted(examined.len(), "server");
+        let errors = output::counted(errors, "error");
+        let warnings = output::counted(warnings, "warning");
+        output::line(&format_args!("{of} examined: {errors}, {warnings}"));
     }
     match errors > 0 || strict && warnings > 0 {
         true => output::FOUND,

@@ -10,14 +10,15 @@ use std::{
     fs::File,
     io::{self, Read, Write},
     os::{fd::AsFd, unix::process::CommandExt},
+    path::PathBuf,
     process::{self, ChildStdin, ExitCode, Stdio},
     time::Duration,
 };
 
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
-    io::Errno,
-    process::{Pid, Signal, kill_current_process_group},
+    io::{Errno, ioctl_fionbio},
+    process::{Pid, Signal, kill_current_process_group, kill_process_group},
     time::{ClockId, clock_gettime},
 };
 
@@ -48,7 +49,7 @@ pub(super) struct Guardian {
 impl Guardian {
     /// Returns once it is at work.
     pub(super) fn start(remaining: Duration) -> io::Result<Self> {
-        let mut process = process::Command::new(env::current_exe()?)
+        let mut process = process::Command::new(program()?)
             .arg0(NAME)
             .process_group(0)
             .stdin(Stdio::piped())
@@ -56,6 +57,10 @@ impl Guardian {
             .stderr(Stdio::null())
             .spawn()?;
         let pipe = process.stdin.take();
+        if let Some(pipe) = &pipe {
+            // The guardian may be stopped with its group, and then reads nothing.
+            ioctl_fionbio(pipe, true)?;
+        }
         let group = Pid::from_raw(process.id() as i32).ok_or(io::ErrorKind::NotFound)?;
         let ready = process.stdout.take();
         let mut guardian = Self {
@@ -78,19 +83,40 @@ impl Guardian {
     /// For how long the command may run from now on.
     pub(super) fn tell(&mut self, remaining: Duration) {
         let until = u64::try_from((now() + remaining).as_nanos()).unwrap_or(u64::MAX);
-        // A guardian that somebody has killed guards nothing; this process still does.
+        // A guardian that was killed guards nothing, and one that was stopped for long has its message to
+        // come; this process still guards.
         if let Some(pipe) = &mut self.pipe {
             let _ = pipe.write_all(&until.to_le_bytes());
         }
     }
-}
 
-impl Drop for Guardian {
-    /// Nothing is left to be guarded. Killed before the pipe ends, it does nothing more.
-    fn drop(&mut self) {
+    /// The command has ended by itself. What it has left in the background lives on: killed before the pipe
+    /// ends, the guardian does nothing more.
+    pub(super) fn dismiss(mut self) {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+impl Drop for Guardian {
+    /// Kills the group, if nothing has ended it yet: after a panic of this process.
+    fn drop(&mut self) {
+        if let Ok(None) = self.process.try_wait() {
+            let _ = kill_process_group(self.group, Signal::KILL);
+            let _ = self.process.wait();
+        }
+    }
+}
+
+/// This program, also if its file has been replaced or deleted since it was started.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn program() -> io::Result<PathBuf> {
+    Ok("/proc/self/exe".into())
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+fn program() -> io::Result<PathBuf> {
+    env::current_exe()
 }
 
 fn now() -> Duration {

@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use redlock_runtime::{ConfigError, ConfigProblem, Guard, Installed, Lock, LockError};
+use redlock_runtime::{ConfigProblem, Guard, Installed, Lock, LockError};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::{
     process::{Child, Command},
@@ -71,7 +71,9 @@ async fn acquire(servers: &ServerArgs, args: &RunArgs) -> Result<(Installed, Gua
         .service
         .clone()
         .unwrap_or_else(|| name(&args.command[0]));
-    let mut builder = servers.builder().service(service);
+    // The default lease is also the time for which servers that are all new do not vote, because they may
+    // have forgotten locks of that length.
+    let mut builder = servers.builder().service(service).expire(args.expire);
     if let Some(lease) = args.max_lease {
         builder = builder.max_lease(lease);
     }
@@ -79,16 +81,17 @@ async fn acquire(servers: &ServerArgs, args: &RunArgs) -> Result<(Installed, Gua
         builder = builder.guard_band(band);
     }
     let installed = builder.install().await.map_err(|error| {
-        let code = match is_outage(&error) {
-            true => output::UNAVAILABLE,
-            false => output::CONFIG,
+        let are = |is: fn(&ConfigProblem) -> bool| error.problems().iter().all(is);
+        let code = if are(is_outage) {
+            output::UNAVAILABLE
+        } else if are(is_of_lease) {
+            output::USAGE
+        } else {
+            output::CONFIG
         };
         fail(code, &output::in_words(&error))
     })?;
-    let mut lock = installed
-        .lock(&*args.key)
-        .expire(args.expire)
-        .wait(args.wait);
+    let mut lock = installed.lock(&*args.key).wait(args.wait);
     if !args.no_renew {
         lock = lock.renew();
     }
@@ -127,9 +130,17 @@ fn with_options(mut lock: Lock, args: &RunArgs) -> Lock {
     lock
 }
 
-fn is_outage(error: &ConfigError) -> bool {
-    let is = |problem: &ConfigProblem| matches!(problem, ConfigProblem::NoQuorum { .. });
-    error.problems().iter().all(is)
+fn is_outage(problem: &ConfigProblem) -> bool {
+    matches!(problem, ConfigProblem::NoQuorum { .. })
+}
+
+/// `--expire` cannot be what it is.
+fn is_of_lease(problem: &ConfigProblem) -> bool {
+    match problem {
+        ConfigProblem::LeaseTooLong { .. } | ConfigProblem::LeaseTooShort { .. } => true,
+        ConfigProblem::ZeroDuration { setting } => *setting == "expire",
+        _ => false,
+    }
 }
 
 /// Of a command, for those who look who has the lock.
@@ -162,6 +173,7 @@ impl Running {
         let mut command = Command::new(&args.command[0]);
         command
             .args(&args.command[1..])
+            .kill_on_drop(true)
             .env("REDLOCK_KEY", guard.key())
             .env("REDLOCK_TOKEN", token.to_string());
         if let Some(guardian) = &guardian {
@@ -214,7 +226,6 @@ impl Running {
     /// The lock cannot be trusted any more: SIGTERM now, SIGKILL after the grace period, but if the lease
     /// runs on, at its end.
     async fn end(mut self, why: &str, remaining: Duration) -> u8 {
-        eprintln!("redlock: the command is ended: {why}");
         let grace = match remaining {
             Duration::ZERO => self.grace,
             remaining => remaining,
@@ -224,13 +235,17 @@ impl Running {
         if !grace.is_zero() {
             self.send(Signal::TERM);
         }
+        // Only now: if a reader that hangs lets this wait, the guardian kills in time.
+        output::remark(&format_args!("the command is ended: {why}"));
         let ended = tokio::select! {
             biased;
             ended = self.child.wait() => Some(ended),
             () = sleep_until(until) => None,
         };
-        // Also what the command leaves behind.
-        self.send(Signal::KILL);
+        // Also what the command leaves behind, if it has a group; if not, its number may be another's by now.
+        if ended.is_none() || self.guardian.is_some() {
+            self.send(Signal::KILL);
+        }
         if ended.is_none() {
             let _ = self.child.wait().await;
         }
@@ -254,6 +269,9 @@ impl Running {
     }
 
     fn ended(self, ended: io::Result<ExitStatus>) -> u8 {
+        if let Some(guardian) = self.guardian {
+            guardian.dismiss();
+        }
         match ended {
             Ok(status) => match (status.code(), status.signal()) {
                 (Some(code), _) => code as u8,

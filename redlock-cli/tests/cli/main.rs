@@ -11,6 +11,7 @@ mod certificates;
 mod doctor;
 mod operator;
 mod run;
+mod surroundings;
 mod tls;
 
 use std::process::{Command, Output};

@@ -210,6 +210,10 @@ fn what_cannot_be_run_is_said_by_the_exit_code() {
         &["run", "--", "true"],
         &["run", "-k", "job", "--grace", "20s", "--", "true"],
         &["run", "-k", "job", "--expire", "1d", "--", "true"],
+        &["run", "-k", "job", "--expire", "2m", "--", "true"],
+        &[
+            "run", "-k", "job", "--expire", "0s", "--grace", "0s", "--", "true",
+        ],
         &["run", "-k", "__redlock:x", "--", "true"],
         &["nonsense"],
     ] {
@@ -237,6 +241,16 @@ fn what_cannot_be_run_is_said_by_the_exit_code() {
             assert!(!text(&out.stderr).contains(method), "{}", text(&out.stderr));
         }
     }
+}
+
+#[test]
+fn the_lease_is_what_the_other_times_are_measured_by() {
+    // New, so they do not vote for as long as a lease that they may have forgotten; and of a fleet in which
+    // the library's own default would be too long.
+    let cluster = Cluster::start(3);
+    let options = ["--expire", "1s", "--grace", "0s", "--max-lease", "4s"];
+    let out = output(&cluster, &run(&options, "echo runs"));
+    assert_eq!(text(&out.stdout), "runs\n", "{}", text(&out.stderr));
 }
 
 #[test]

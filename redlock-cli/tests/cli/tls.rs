@@ -31,8 +31,10 @@ fn certificates_are_options_of_each_command() {
         ("--tls-cert", &cert),
         ("--tls-key", &key),
     ];
-    // A server that no process has used does not vote at once.
-    let run = ["run", "-k", "job", "--", "true"];
+    // A server that no process has used does not vote for the length of a lease.
+    let run = [
+        "run", "-k", "job", "--expire", "1s", "--grace", "0s", "--", "true",
+    ];
     let ran = redlock(&node, &all, &run);
     assert!(ran.status.success(), "{}", text(&ran.stderr));
     let status = redlock(&node, &all, &["status"]);

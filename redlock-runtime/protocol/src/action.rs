@@ -369,10 +369,14 @@ impl fmt::Display for NodeState {
 
 impl fmt::Display for ShutdownError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = |count: usize| if count == 1 { "" } else { "s" };
         write!(
             f,
-            "{} sections still held and {} releases not confirmed when the time was up",
-            self.held, self.unconfirmed
+            "{} section{} still held and {} release{} not confirmed when the time was up",
+            self.held,
+            plural(self.held),
+            self.unconfirmed,
+            plural(self.unconfirmed)
         )
     }
 }

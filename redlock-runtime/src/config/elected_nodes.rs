@@ -6,7 +6,7 @@ use std::sync::Arc;
 use redis::ConnectionAddr;
 use url::Url;
 
-use super::server_url::{check_host, check_rest, endpoint};
+use super::server_url::{check_host, check_rest, endpoint, needs_tls};
 #[cfg(feature = "tls")]
 use super::tls_nodes::TLS_PARAMETERS;
 use crate::node::{Credentials, Electors, Endpoint, address_text, slot_of};
@@ -77,9 +77,10 @@ pub(super) struct Elected {
     pub(super) address: String,
     pub(super) endpoint: Endpoint,
     /// What the URL says of TLS, if it is used.
+    #[cfg(feature = "tls")]
     pub(super) tls: Option<Url>,
     /// Whom it names.
-    #[cfg_attr(not(feature = "tls"), expect(dead_code))]
+    #[cfg(feature = "tls")]
     pub(super) hosts: Vec<String>,
 }
 
@@ -95,7 +96,11 @@ pub(super) fn parse(text: &str) -> Option<Result<Elected, String>> {
 
 impl Kind {
     fn read(self, text: &str) -> Result<Elected, String> {
-        let (_, rest) = text.trim().split_once("://").unwrap_or_default();
+        let (scheme, rest) = text.trim().split_once("://").unwrap_or_default();
+        // Before its parameters, which are not known then.
+        if cfg!(not(feature = "tls")) && self.has_tls() {
+            return Err(needs_tls(scheme));
+        }
         // A password has none of these, but as `%2F` and so on.
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, rest) = rest.split_at(end);
@@ -108,11 +113,14 @@ impl Kind {
         let scheme = if self.has_tls() { "rediss" } else { "redis" };
         let url = Url::parse(&format!("{scheme}://{login}master{rest}"))
             .map_err(|error| format!("not a URL ({error}); {}", self.form()))?;
-        let host = |seed: &ConnectionAddr| match seed {
-            ConnectionAddr::Tcp(host, _) => host.clone(),
-            _ => String::new(),
+        #[cfg(feature = "tls")]
+        let hosts = {
+            let host = |seed: &ConnectionAddr| match seed {
+                ConnectionAddr::Tcp(host, _) => host.clone(),
+                _ => String::new(),
+            };
+            seeds.iter().map(host).collect()
         };
-        let hosts = seeds.iter().map(host).collect();
         let addresses: Vec<String> = seeds.iter().map(address_text).collect();
         let (name, endpoint) = match self {
             Self::Sentinels { .. } => self.master(&url, seeds)?,
@@ -121,7 +129,9 @@ impl Kind {
         Ok(Elected {
             address: format!("{}/{name}", addresses.join(",")),
             endpoint,
+            #[cfg(feature = "tls")]
             tls: self.has_tls().then_some(url),
+            #[cfg(feature = "tls")]
             hosts,
         })
     }

@@ -4,6 +4,8 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use url::Url;
 
+#[cfg(not(feature = "tls"))]
+use super::server_url::needs_tls;
 use super::{
     elected_nodes::{self, Elected},
     problem::ConfigProblem,
@@ -172,26 +174,19 @@ impl<'a> Parser<'a> {
         Ok(node)
     }
 
-    #[cfg(feature = "tls")]
     fn elected(&mut self, elected: Elected) -> Result<Node, String> {
-        let mut endpoint = elected.endpoint;
-        if let Some(url) = &elected.tls {
-            endpoint.tls = self.clients.client(url, &elected.hosts)?;
-        }
+        let endpoint = elected.endpoint;
+        #[cfg(feature = "tls")]
+        let endpoint = match &elected.tls {
+            Some(url) => Endpoint {
+                tls: self.clients.client(url, &elected.hosts)?,
+                ..endpoint
+            },
+            None => endpoint,
+        };
         Ok(Node {
             address: elected.address.into(),
             target: Target::Redis(Box::new(endpoint)),
-        })
-    }
-
-    #[cfg(not(feature = "tls"))]
-    fn elected(&mut self, elected: Elected) -> Result<Node, String> {
-        if elected.tls.is_some() {
-            return Err("TLS needs the feature `tls`".to_owned());
-        }
-        Ok(Node {
-            address: elected.address.into(),
-            target: Target::Redis(Box::new(elected.endpoint)),
         })
     }
 
@@ -234,7 +229,7 @@ impl<'a> Parser<'a> {
 
     #[cfg(not(feature = "tls"))]
     fn tls_endpoint(&mut self, url: &Url) -> Result<Endpoint, String> {
-        Err(format!("`{}` needs the feature `tls`", url.scheme()))
+        Err(needs_tls(url.scheme()))
     }
 }
 
@@ -355,6 +350,18 @@ mod tests {
         ("memory://a/b", "a name and nothing else"),
         ("memory://a:1", "a name and nothing else"),
     ];
+
+    #[test]
+    #[cfg(not(feature = "tls"))]
+    fn without_its_feature_tls_is_what_a_url_lacks() {
+        for scheme in ["rediss", "valkeys", "rediss+sentinel", "rediss+cluster"] {
+            let url = format!("{scheme}://host:1/name?cacert=/ca.pem");
+            let (_, problems) = parse_nodes(&[url], false, &Access::default());
+            let text = problems[0].to_string();
+            let reason = format!("`{scheme}` needs the feature `tls` of redlock-runtime");
+            assert_eq!(text, format!("node 0: {reason}"));
+        }
+    }
 
     #[test]
     fn a_url_that_names_no_node_is_refused_in_words_that_help() {

@@ -5,6 +5,7 @@ use std::{fmt, path::PathBuf, time::Duration};
 use super::{options::PERMITS, section_info::SectionInfo};
 use crate::{
     health::{Health, remedy},
+    key::shown,
     script::RESERVED,
 };
 
@@ -276,7 +277,8 @@ impl fmt::Display for ConfigProblem {
             ),
             Self::ReservedKey { key } => write!(
                 f,
-                "the key `{key}` begins with `{RESERVED}`, which is reserved for the library's own keys; use another key or key prefix"
+                "the key `{}` begins with `{RESERVED}`, which is reserved for the library's own keys; use another key or key prefix",
+                shown(key)
             ),
             of_process => of_process.fmt_of_process(f),
         }

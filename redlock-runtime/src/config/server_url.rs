@@ -93,6 +93,11 @@ fn is_tls(url: &Url) -> bool {
     matches!(url.scheme(), "rediss" | "valkeys")
 }
 
+/// Why a URL of this scheme is refused without the feature.
+pub(super) fn needs_tls(scheme: &str) -> String {
+    format!("`{scheme}` needs the feature `tls` of redlock-runtime")
+}
+
 pub(super) fn endpoint(url: &Url) -> Result<Endpoint, String> {
     let info = url.clone().into_connection_info().map_err(|error| {
         // The detail may quote the URL; the kind of error does not.

@@ -314,8 +314,17 @@ impl Engine {
         self.nodes.borrow().clone()
     }
 
+    /// No engine watches the nodes any more: it was shut down, died, or is another process's.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.is_of_parent() || self.nodes.has_changed().is_err()
+    }
+
+    fn is_of_parent(&self) -> bool {
+        std::process::id() != self.process
+    }
+
     fn tell(&self, command: Command) -> Result<(), Stopped> {
-        if std::process::id() != self.process {
+        if self.is_of_parent() {
             return Err(Stopped);
         }
         self.combiner.tell(command)

@@ -5,6 +5,7 @@ use std::fmt;
 use redlock_protocol::majority;
 
 use super::found::{ClientProcess, Holder, HolderKind, Inspection, LocalSection};
+use crate::{health::nodes, key::shown};
 
 impl fmt::Display for Inspection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -22,8 +23,9 @@ impl fmt::Display for Inspection {
         };
         write!(
             f,
-            "{} {state}; {replied} of {count} nodes replied",
-            self.key
+            "{} {state}; {replied} of {} replied",
+            shown(&self.key),
+            nodes(count)
         )?;
         for holder in &self.holders {
             write!(f, "\n  ")?;
@@ -70,7 +72,7 @@ impl Holder {
         if self.kind == HolderKind::Shared {
             f.write_str(", sharing it")?;
         }
-        write!(f, ", on {} of {count} nodes", self.nodes.len())?;
+        write!(f, ", on {} of {}", self.nodes.len(), nodes(count))?;
         match self.remaining() {
             Some(remaining) => write!(f, ", for another {remaining:.1?}")?,
             None => f.write_str(", without expiry")?,

@@ -12,7 +12,10 @@ use super::{
     fact::{Outcome, Over, Start},
     subject::Subject,
 };
-use crate::health::{NodeState, NodeStatus};
+use crate::{
+    health::{self, NodeState, NodeStatus},
+    key::shown,
+};
 
 /// The target of everything.
 const TARGET: &str = "redlock_runtime";
@@ -95,33 +98,34 @@ pub(super) fn long_wait(subject: &Subject, node_set: &str, wait: Duration, limit
     event!(WARN, "redlock.long_wait", {
         section = subject.name, key = &*subject.key, node_set,
         wait_seconds = wait.as_secs_f64(), limit_seconds = limit.as_secs_f64(),
-    }, "redlock: waited {wait:.1?} of at most {limit:.1?} for `{}`", subject.key);
+    }, "redlock: waited {wait:.1?} of at most {limit:.1?} for `{}`", shown(&subject.key));
 }
 
 pub(super) fn long_hold(subject: &Subject, node_set: &str, hold: Duration, limit: Duration) {
     event!(WARN, "redlock.long_hold", {
         section = subject.name, key = &*subject.key, node_set,
         hold_seconds = hold.as_secs_f64(), limit_seconds = limit.as_secs_f64(),
-    }, "redlock: held `{}` for {hold:.1?} of at most {limit:.1?}", subject.key);
+    }, "redlock: held `{}` for {hold:.1?} of at most {limit:.1?}", shown(&subject.key));
 }
 
 pub(super) fn renewed_late(subject: &Subject, node_set: &str, token: Token, left: Duration) {
     event!(WARN, "redlock.renewed_late", {
         section = subject.name, key = &*subject.key, node_set,
         token = token.0, left_seconds = left.as_secs_f64(),
-    }, "redlock: the lease of `{}` was renewed when {left:.1?} were left", subject.key);
+    }, "redlock: the lease of `{}` was renewed when {left:.1?} were left", shown(&subject.key));
 }
 
 pub(super) fn over(subject: &Subject, node_set: &str, token: Token, over: Over) {
     let Subject { name, key, .. } = subject;
     let (section, key, token) = (*name, &**key, token.0);
+    let shown = shown(key);
     match over {
         Over::Lost => event!(WARN, "redlock.lost", { section, key, node_set, token },
-            "redlock: `{key}` was lost: no majority of nodes is known to have its key any more"),
+            "redlock: `{shown}` was lost: no majority of nodes is known to have its key any more"),
         Over::Expired => event!(WARN, "redlock.expired", { section, key, node_set, token },
-            "redlock: the lease of `{key}` ended before its holder let go"),
+            "redlock: the lease of `{shown}` ended before its holder let go"),
         Over::Stopped => event!(WARN, "redlock.stopped", { section, key, node_set, token },
-            "redlock: the holder of `{key}` was cut off, because the node set was shut down"),
+            "redlock: the holder of `{shown}` was cut off, because the node set was shut down"),
     }
 }
 
@@ -147,12 +151,13 @@ pub(super) fn node(status: &NodeStatus, node_set: &str, voting: usize) {
 }
 
 pub(super) fn quorum(is_there: bool, node_set: &str, voting: usize, nodes: usize) {
+    let of = health::nodes(nodes);
     if is_there {
         event!(INFO, "redlock.quorum.regained", { node_set, voting, nodes },
-            "redlock: {voting} of {nodes} nodes vote, so locks can be had again");
+            "redlock: {voting} of {of} vote, so locks can be had again");
     } else {
         event!(ERROR, "redlock.quorum.lost", { node_set, voting, nodes },
-            "redlock: {voting} of {nodes} nodes vote, so no lock can be had");
+            "redlock: {voting} of {of} vote, so no lock can be had");
     }
 }
 

@@ -147,7 +147,7 @@ async fn mistakes_at_the_start(heard: &Heard) {
         .until("redlock.start.unverified", "is not verified")
         .await;
     heard
-        .until("redlock.start.no_quorum", "0 of 1 nodes vote")
+        .until("redlock.start.no_quorum", "0 of 1 node vote")
         .await;
 }
 

@@ -172,3 +172,16 @@ fn what_is_asked_for_after_the_end_is_refused() {
     world.release(1);
     assert_eq!(world.answer(1), Answer::Released(Release::Unknown));
 }
+
+#[test]
+fn what_was_left_is_counted() {
+    let left = |held, unconfirmed| ShutdownError { held, unconfirmed }.to_string();
+    assert_eq!(
+        left(1, 0),
+        "1 section still held and 0 releases not confirmed when the time was up"
+    );
+    assert_eq!(
+        left(2, 1),
+        "2 sections still held and 1 release not confirmed when the time was up"
+    );
+}

@@ -1,0 +1,141 @@
+//! What the program was started in, and what becomes of it there.
+
+use std::{
+    fs,
+    io::{self, Write},
+    process::Command,
+};
+
+use redlock_tests::Worker;
+
+use crate::{cluster, output, redlock, start};
+
+/// A pipe that no process reads.
+fn broken_pipe() -> io::PipeWriter {
+    let (_, writer) = io::pipe().unwrap();
+    writer
+}
+
+#[test]
+fn a_command_ends_with_its_lock_although_nobody_reads_what_the_program_says() {
+    let cluster = cluster();
+    let stubborn = "trap '' TERM; echo runs; sleep 1000";
+    let args = [
+        "run", "-k", "job", "--grace", "100ms", "--", "sh", "-c", stubborn,
+    ];
+    let worker = Worker::from_command(redlock(&cluster, &args).stderr(broken_pipe()));
+    worker.expect_line("runs");
+    for node in &cluster {
+        node.command(&["DEL", "job"]);
+    }
+    // Only once its child is gone, which has the same output.
+    assert_eq!(worker.wait().code(), Some(76));
+}
+
+#[test]
+fn a_command_is_asked_to_end_although_the_reader_of_what_the_program_says_hangs() {
+    let cluster = cluster();
+    let (reader, mut writer) = io::pipe().unwrap();
+    // As much as such a pipe takes.
+    writer.write_all(&[b'\n'; 1 << 16]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let heard = folder.path().join("heard");
+    assert!(
+        Command::new("mkfifo")
+            .arg(&heard)
+            .status()
+            .unwrap()
+            .success()
+    );
+    let obeys = "exec 9>$0; trap 'echo asked >&9; exit' TERM; echo runs; read line";
+    let mut command = redlock(&cluster, &["run", "-k", "job", "--", "sh", "-c", obeys]);
+    let worker = Worker::from_command(command.arg(&heard).stderr(writer));
+    drop(command);
+    let mut heard = fs::File::open(&heard).unwrap();
+    worker.expect_line("runs");
+    for node in &cluster {
+        node.command(&["DEL", "job"]);
+    }
+    // Until the command is gone.
+    assert_eq!(io::read_to_string(&mut heard).unwrap(), "asked\n");
+    drop(reader);
+    assert_eq!(worker.wait().code(), Some(76));
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let cluster = cluster();
+    for args in [
+        &["status"][..],
+        &["status", "--json"],
+        &["inspect", "job"],
+        &["inspect", "job", "--json"],
+        &["break", "job", "--yes"],
+        &["doctor"],
+        &["doctor", "--json"],
+        &["completions", "bash"],
+    ] {
+        let mut command = redlock(&cluster, args);
+        let status = command.stdout(broken_pipe()).status().unwrap();
+        assert_eq!(status.code(), Some(0), "{args:?}");
+    }
+}
+
+/// As `nohup` ignores SIGHUP, and some supervisors SIGCHLD.
+#[test]
+#[cfg(target_os = "linux")]
+fn signals_that_are_ignored_when_it_starts_stay_so() {
+    let cluster = cluster();
+    let program = env!("CARGO_BIN_EXE_redlock");
+    let mut command = Command::new("env");
+    command
+        .env("REDLOCK_NODES", cluster.url_list())
+        .args(["--ignore-signal=HUP", "--ignore-signal=CHLD"])
+        .args([program, "run", "-k", "job", "--", "sh", "-c"])
+        .arg("echo runs; read line; exit 3");
+    let worker = Worker::from_command(&mut command);
+    worker.expect_line("runs");
+    let pid = worker.pid().to_string();
+    let sent = Command::new("kill").args(["-HUP", &pid]).status().unwrap();
+    assert!(sent.success());
+    worker.send_line("go on");
+    assert_eq!(worker.wait().code(), Some(3));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn the_program_can_be_replaced_while_it_waits() {
+    let cluster = cluster();
+    let first = start(
+        &cluster,
+        &["run", "-k", "job", "--", "sh", "-c", "echo runs; cat"],
+    );
+    first.expect_line("runs");
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("redlock");
+    fs::copy(env!("CARGO_BIN_EXE_redlock"), &copy).unwrap();
+    let mut command = Command::new(&copy);
+    command
+        .env("REDLOCK_NODES", cluster.url_list())
+        .args(["run", "-k", "job", "--wait", "1m", "--", "echo", "runs"]);
+    let next = Worker::from_command(&mut command);
+    cluster[0].wait_clients(2);
+    fs::remove_file(&copy).unwrap();
+    first.wait_success();
+    next.expect_line("runs");
+    next.wait_success();
+}
+
+#[test]
+fn one_server_is_counted_as_one() {
+    let cluster = redlock_tests::Cluster::start(1);
+    crate::admit(&cluster.urls());
+    for (args, expected) in [
+        (["status"], "1 of 1 node votes\n"),
+        (["doctor"], "1 server examined: 0 errors, 1 warning\n"),
+    ] {
+        let out = output(&cluster, &args);
+        let said = crate::text(&out.stdout);
+        assert!(said.ends_with(expected), "{said}");
+    }
+}
