@@ -12,6 +12,7 @@ use std::{
     io::{self, IsTerminal},
     os::unix::process::ExitStatusExt,
     path::Path,
+    pin::pin,
     process::ExitStatus,
     time::Duration,
 };
@@ -20,7 +21,7 @@ use redlock_runtime::{ConfigProblem, Guard, Installed, Lock, LockError};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::{
     process::{Child, Command},
-    time::{Instant, sleep, sleep_until},
+    time::{Instant, sleep, sleep_until, timeout},
 };
 
 use self::{guardian::Guardian, signals::Signals};
@@ -66,6 +67,9 @@ const fn signaled(signal: Signal) -> u8 {
     128_u8.saturating_add(signal.as_raw() as u8)
 }
 
+/// How long to start without a word: longer than it takes with servers that vote.
+const SILENT_START: Duration = Duration::from_secs(3);
+
 async fn acquire(servers: &ServerArgs, args: &RunArgs) -> Result<(Installed, Guard), u8> {
     let service = args
         .service
@@ -80,7 +84,17 @@ async fn acquire(servers: &ServerArgs, args: &RunArgs) -> Result<(Installed, Gua
     if let Some(band) = args.guard_band {
         builder = builder.guard_band(band);
     }
-    let installed = builder.install().await.map_err(|error| {
+    let mut install = pin!(builder.install());
+    let installed = if let Ok(installed) = timeout(SILENT_START, &mut install).await {
+        installed
+    } else {
+        output::remark(
+            &"no majority of the servers votes yet; those that may have forgotten a lock wait for as long as a \
+              lease, see `redlock status`",
+        );
+        install.await
+    };
+    let installed = installed.map_err(|error| {
         let are = |is: fn(&ConfigProblem) -> bool| error.problems().iter().all(is);
         let code = if are(is_outage) {
             output::UNAVAILABLE

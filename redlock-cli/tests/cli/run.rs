@@ -248,9 +248,14 @@ fn the_lease_is_what_the_other_times_are_measured_by() {
     // New, so they do not vote for as long as a lease that they may have forgotten; and of a fleet in which
     // the library's own default would be too long.
     let cluster = Cluster::start(3);
-    let options = ["--expire", "1s", "--grace", "0s", "--max-lease", "4s"];
+    let options = ["--expire", "4s", "--grace", "0s", "--max-lease", "4s"];
     let out = output(&cluster, &run(&options, "echo runs"));
     assert_eq!(text(&out.stdout), "runs\n", "{}", text(&out.stderr));
+    let said = text(&out.stderr);
+    assert!(
+        said.starts_with("redlock: no majority of the servers votes yet; "),
+        "{said}"
+    );
 }
 
 #[test]
