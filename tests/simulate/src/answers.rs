@@ -102,6 +102,7 @@ impl World {
             let what = format!("client {client} is granted {valid:?} of {longest:?}");
             self.violation(Rule::Validity, what);
         }
+        self.on_numbers(client, task);
         self.check_cover(client, task, deadline);
         self.check_period(client, task, deadline);
         self.check_order(client, task);

@@ -1,13 +1,13 @@
 //! A process: one engine with its protocol. What its callers do is in `callers`.
 
 use std::{
-    collections::VecDeque,
+    collections::{BTreeMap, VecDeque},
     sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
 use redlock_protocol::{
-    Action, Env, Event, Instant, Order, Protocol, Request, Settings, ShutdownError,
+    Action, Env, Event, Instant, NodeId, Order, Owner, Protocol, Request, Settings, ShutdownError,
 };
 
 use crate::{
@@ -49,6 +49,8 @@ pub(crate) struct Client {
     /// When a shutdown must be over.
     pub(crate) shut_down: Option<ShutDown>,
     pub(crate) costs: Costs,
+    /// How many rounds in a row have asked each node for numbers, for a lock that nobody has had since.
+    pub(crate) rounds: BTreeMap<(Owner, NodeId), u32>,
 }
 
 /// A true time, which pauses of the client move.
@@ -145,6 +147,7 @@ impl World {
             delayed: 0,
             shut_down: None,
             costs: Costs::default(),
+            rounds: BTreeMap::new(),
         }
     }
 
@@ -242,6 +245,7 @@ impl World {
         let one = &mut self.clients[client];
         one.costs.on_send(&order, has_choice);
         self.queue_at(&order);
+        self.check_rounds(client, &order);
         let one = &mut self.clients[client];
         let sender = Sender {
             client,

@@ -2,7 +2,16 @@
 
 use redlock_protocol::{Order, Request, majority};
 
-use crate::{SECOND, checker::Rule, trace, world::World};
+use crate::{
+    SECOND,
+    callers::{Stage, Task},
+    checker::Rule,
+    trace,
+    world::World,
+};
+
+/// For so many rounds in a row nodes may disagree on the numbers of one lock: each round draws other ones.
+const MOST_ROUNDS: u32 = 12;
 
 /// What one process has sent.
 #[derive(Clone, Copy, Debug, Default)]
@@ -115,6 +124,39 @@ impl World {
                 self.violation(Rule::Cost, what);
             }
         }
+    }
+
+    /// A lock that nobody has begins when a majority of nodes agree on its numbers.
+    pub(crate) fn check_rounds(&mut self, client: usize, order: &Order) {
+        let Request::Extend {
+            owner,
+            block: Some(_),
+            ..
+        } = order.body
+        else {
+            return;
+        };
+        let one = &mut self.clients[client];
+        let holds =
+            |task: &Task| task.owner == Some(owner) && matches!(task.stage, Stage::Holding { .. });
+        // One key of several is kept while the others are asked for.
+        if self.plan.habits.sets > 0 || one.tasks.iter().any(holds) {
+            return;
+        }
+        let rounds = one.rounds.entry((owner, order.node)).or_default();
+        *rounds += 1;
+        if *rounds == MOST_ROUNDS {
+            let what =
+                format!("client {client} has asked for numbers {MOST_ROUNDS} times in a row");
+            self.violation(Rule::Cost, what);
+        }
+    }
+
+    /// The lock has numbers.
+    pub(crate) fn on_numbers(&mut self, client: usize, task: usize) {
+        let one = &mut self.clients[client];
+        let owner = one.tasks[task].owner;
+        one.rounds.retain(|(other, _), _| Some(*other) != owner);
     }
 
     /// A node that replies with errors for good is not asked more than others are, from then on.
