@@ -22,6 +22,9 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// as they take, so to try it again costs little.
 const TRIED_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
+/// For how many requests there is room when none is under way.
+const MOST_KEPT: usize = 1024;
+
 #[derive(Debug)]
 pub(super) struct Link {
     state: State,
@@ -232,6 +235,9 @@ impl Link {
             }
         };
         let sent = self.in_flight.remove(place)?;
+        if self.in_flight.is_empty() {
+            self.in_flight.shrink_to(MOST_KEPT);
+        }
         self.failures = 0;
         self.delay = Some(now.since(sent.at));
         self.replied_at = now;
