@@ -391,6 +391,18 @@ mod tests {
     }
 
     #[test]
+    fn a_burst_of_requests_leaves_little_room_behind() {
+        let mut link = connected();
+        for request in 1..=5_000 {
+            link.on_sent(sent(request, 0));
+        }
+        for request in 1..=5_000 {
+            link.on_reply(RequestId(request), at(1));
+        }
+        assert!(link.in_flight.capacity() <= MOST_KEPT);
+    }
+
+    #[test]
     fn another_process_has_proven_nothing() {
         let mut link = Link::new();
         link.on_connecting(ConnectionId(1), at(0));
