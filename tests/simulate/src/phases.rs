@@ -61,8 +61,8 @@ impl World {
     }
 
     fn calm(&mut self) {
-        // A process stands back for so long after a turn that began with a slow round.
-        self.run_until(self.now + 250 * MILLI);
+        // A process stands back for so long after a turn that began with a slow round, by its own clock.
+        self.run_until(self.now.max(self.clocks_run()) + 250 * MILLI);
         if self.plan.is_fair_at_last() {
             // Places of processes that have died, and keys that only the node has that keeps the order,
             // would be in the way for a second.

@@ -307,12 +307,13 @@ impl World {
         // Nobody comes for these: the node does not delete, the process is gone, the release came before the
         // request on another connection, was answered with an error, or was owed until
         // the key should have expired, and the node was not there before or the client
-        // is not there any more.
+        // is not there any more. Or the key had expired, until the node's clock stepped back.
         let excused = !one.sickness.deletes()
             || attempted.incarnation != owner.incarnation
             || made.orphan
             || attempted.is_refused_by(node)
             || attempted.is_kept_by(node)
+            || attempted.is_denied_by(node) && one.stepped_back > 0
             || link.up_since >= attempted.expires
             || client.is_some() && owner.clock.read(self.now) >= attempted.expires;
         let asked_for = client.is_none_or(|client| client == attempted.client);

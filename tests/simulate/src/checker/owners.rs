@@ -278,6 +278,11 @@ impl Attempted {
         self.kept_by & bit(node) != 0
     }
 
+    /// The node has told the client that it has nothing of it.
+    pub(crate) const fn is_denied_by(&self, node: usize) -> bool {
+        self.denied & bit(node) != 0
+    }
+
     /// The node was told to release it, and replied with an error.
     pub(crate) const fn is_refused_by(&self, node: usize) -> bool {
         self.release_refused & bit(node) != 0

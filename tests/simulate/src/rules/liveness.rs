@@ -13,11 +13,6 @@ use crate::{
 /// because the first attempt may meet a key that nobody comes for, and engines wake late.
 const LONGEST_PAUSE: u64 = 2 * 66 * MILLI;
 
-/// The same where keys are left on nodes after each turn, by clients of other libraries or because a node
-/// cannot be asked to delete; or where counters that lie apart, which take three rounds, take several
-/// attempts because the rounds do not fit into the node timeout.
-const WITH_LEFTOVERS: u64 = 2 * LONGEST_PAUSE;
-
 /// What comes to that for a caller of several keys: the longest pause after two in a row were taken, and
 /// another one if the first attempt after it meets others.
 const LONGEST_PAUSE_OF_ALL: u64 = 2 * 1_024 * MILLI;
@@ -46,16 +41,15 @@ impl World {
         let links = self.clients.iter().flat_map(|client| &client.links);
         let farthest = links.map(|link| link.distance).max().unwrap_or(0);
         let is_well = (0..self.nodes.len()).all(|node| self.can_vote(node));
-        let three_rounds = 3 * 4 * farthest;
-        let is_well = is_well && self.foreign.is_empty() && self.plan.node_timeout >= three_rounds;
-        let pause = if is_well {
-            LONGEST_PAUSE
-        } else {
-            WITH_LEFTOVERS
-        };
+        // Once more where keys are left on nodes after each turn, by clients of other libraries or because a
+        // node cannot be asked to delete; and where counters that lie apart, which take three rounds, take
+        // several attempts because the rounds do not fit into the node timeout.
+        let leaves_keys = !is_well || !self.foreign.is_empty();
+        let is_hurried = self.plan.node_timeout < 3 * 4 * farthest;
+        let pause = LONGEST_PAUSE * (1 + u64::from(leaves_keys) + u64::from(is_hurried));
         // What only the node has that keeps the order is in the way for longer.
         let lasts = Ticket::LASTS.as_nanos() as u64;
-        let of_order = match self.plan.is_fair_at_last() && !is_well {
+        let of_order = match self.plan.is_fair_at_last() && (leaves_keys || is_hurried) {
             true => 2 * lasts,
             false => 0,
         };
