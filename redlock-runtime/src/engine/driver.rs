@@ -33,9 +33,6 @@ use crate::{
 #[cfg(feature = "metrics")]
 const GAUGE_EVERY: Duration = Duration::from_secs(1);
 
-/// For how many events there is room when none is there: a burst would leave a megabyte behind.
-const MOST_KEPT: usize = 1024;
-
 pub(super) struct Driver {
     protocol: Protocol,
     clock: Clock,
@@ -194,7 +191,6 @@ impl Driver {
     pub(super) fn take_in(&mut self) {
         let mut events = std::mem::take(&mut self.events);
         events.drain(..).for_each(|event| self.handle(event));
-        events.shrink_to(MOST_KEPT);
         self.events = events;
         let mut intake = std::mem::take(&mut self.intake);
         intake

@@ -324,10 +324,6 @@ impl Session {
                     has_replied = true;
                     let owed = self.owed.pop_front();
                     let others = self.owed.len();
-                    if others == 0 {
-                        // Many requests at once would leave a megabyte behind.
-                        self.owed.shrink_to(MOST_AT_ONCE);
-                    }
                     match owed {
                         Some(Owed::One(asked)) => self.on_answer(asked, answer, hash, tell),
                         Some(Owed::WithoutScript(asked)) => {

@@ -22,9 +22,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// as they take, so to try it again costs little.
 const TRIED_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
-/// For how many requests there is room when none is under way.
-const MOST_KEPT: usize = 1024;
-
 #[derive(Debug)]
 pub(super) struct Link {
     state: State,
@@ -235,9 +232,6 @@ impl Link {
             }
         };
         let sent = self.in_flight.remove(place)?;
-        if self.in_flight.is_empty() {
-            self.in_flight.shrink_to(MOST_KEPT);
-        }
         self.failures = 0;
         self.delay = Some(now.since(sent.at));
         self.replied_at = now;
@@ -388,18 +382,6 @@ mod tests {
         assert!(link.on_reply(RequestId(2), at(4)).is_none());
         assert_eq!(link.waiting_for(at(4)), Duration::from_millis(4));
         assert_eq!(link.delay(), Some(Duration::from_millis(4)));
-    }
-
-    #[test]
-    fn a_burst_of_requests_leaves_little_room_behind() {
-        let mut link = connected();
-        for request in 1..=5_000 {
-            link.on_sent(sent(request, 0));
-        }
-        for request in 1..=5_000 {
-            link.on_reply(RequestId(request), at(1));
-        }
-        assert!(link.in_flight.capacity() <= MOST_KEPT);
     }
 
     #[test]
