@@ -11,7 +11,7 @@ use crate::{
 };
 
 /// For so many rounds in a row nodes may disagree on the numbers of one lock: each round draws other ones.
-const MOST_ROUNDS: u32 = 12;
+const MOST_ROUNDS: u32 = 24;
 
 /// What one process has sent.
 #[derive(Clone, Copy, Debug, Default)]
