@@ -52,6 +52,13 @@ fn output(cluster: &Cluster, args: &[&str]) -> Output {
 }
 
 /// One that goes on. Its standard input is no terminal.
+/// Deletes the lock that a command has.
+fn lose(cluster: &Cluster) {
+    for node in cluster {
+        node.command(&["DEL", "job"]);
+    }
+}
+
 fn start(cluster: &Cluster, args: &[&str]) -> Worker {
     Worker::from_command(&mut redlock(cluster, args))
 }

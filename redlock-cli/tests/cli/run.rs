@@ -4,7 +4,7 @@ use std::{os::unix::process::ExitStatusExt, process::Command};
 
 use redlock_tests::{Cluster, Worker};
 
-use crate::{cluster, output, start, text};
+use crate::{cluster, lose, output, start, text};
 
 /// Says that it runs, and goes on until its input ends.
 const SAYS: &str = "echo runs; cat";
@@ -14,12 +14,12 @@ const SAYS: &str = "echo runs; cat";
 const OBEYS: &str = "trap 'echo asked; exit 9' TERM; echo runs; read line";
 
 /// Says that it runs, and does not let itself be asked to end.
-const STUBBORN: &str = "trap '' TERM; echo runs; sleep 1000";
+pub(crate) const STUBBORN: &str = "trap '' TERM; echo runs; sleep 1000";
 
 /// Says the number of a child that runs for long.
 const WITH_CHILD: &str = "sleep 1000 & echo $!; wait";
 
-fn run<'a>(options: &[&'a str], shell: &'a str) -> Vec<&'a str> {
+pub(crate) fn run<'a>(options: &[&'a str], shell: &'a str) -> Vec<&'a str> {
     let begin = ["run", "--key", "job"];
     let command = ["--", "sh", "-c", shell];
     [&begin[..], options, &command].concat()
@@ -93,9 +93,7 @@ fn a_command_runs_for_longer_than_the_lease_because_it_is_renewed() {
 fn a_command_is_asked_to_end_when_its_lock_is_lost() {
     let cluster = cluster();
     let worker = begin(&cluster, &[], OBEYS);
-    for node in &cluster {
-        node.command(&["DEL", "job"]);
-    }
+    lose(&cluster);
     worker.expect_line("asked");
     assert_eq!(worker.wait().code(), Some(76));
 }
@@ -104,9 +102,7 @@ fn a_command_is_asked_to_end_when_its_lock_is_lost() {
 fn a_command_that_does_not_obey_is_killed_with_all_that_it_has_started() {
     let cluster = cluster();
     let worker = begin(&cluster, &["--grace", "100ms"], STUBBORN);
-    for node in &cluster {
-        node.command(&["DEL", "job"]);
-    }
+    lose(&cluster);
     // Only once its child is gone, which has the same output.
     assert_eq!(worker.wait().code(), Some(76));
 }

@@ -8,7 +8,11 @@ use std::{
 
 use redlock_tests::Worker;
 
-use crate::{cluster, output, redlock, start};
+use crate::{
+    cluster, lose, output, redlock,
+    run::{STUBBORN, run},
+    start,
+};
 
 /// A pipe that no process reads.
 fn broken_pipe() -> io::PipeWriter {
@@ -19,15 +23,10 @@ fn broken_pipe() -> io::PipeWriter {
 #[test]
 fn a_command_ends_with_its_lock_although_nobody_reads_what_the_program_says() {
     let cluster = cluster();
-    let stubborn = "trap '' TERM; echo runs; sleep 1000";
-    let args = [
-        "run", "-k", "job", "--grace", "100ms", "--", "sh", "-c", stubborn,
-    ];
+    let args = run(&["--grace", "100ms"], STUBBORN);
     let worker = Worker::from_command(redlock(&cluster, &args).stderr(broken_pipe()));
     worker.expect_line("runs");
-    for node in &cluster {
-        node.command(&["DEL", "job"]);
-    }
+    lose(&cluster);
     // Only once its child is gone, which has the same output.
     assert_eq!(worker.wait().code(), Some(76));
 }
@@ -53,9 +52,7 @@ fn a_command_is_asked_to_end_although_the_reader_of_what_the_program_says_hangs(
     drop(command);
     let mut heard = fs::File::open(&heard).unwrap();
     worker.expect_line("runs");
-    for node in &cluster {
-        node.command(&["DEL", "job"]);
-    }
+    lose(&cluster);
     // Until the command is gone.
     assert_eq!(io::read_to_string(&mut heard).unwrap(), "asked\n");
     drop(reader);
