@@ -78,8 +78,8 @@ impl Redlock {
     /// # }
     /// ```
     ///
-    /// - The order of the keys makes no difference, and no order can make two holders wait for each
-    ///   other: nothing is held while another key is waited for. A name that is given twice counts once.
+    /// - The order of the keys makes no difference, and no order can make two callers wait for each
+    ///   other: all of them wait for keys in the order of their names. A name that is given twice counts once.
     /// - An error of the acquisition names the key that could not be had; any other error, and
     ///   [`Lease::key`](crate::Lease::key), all of them with `, ` between them.
     /// - There is one fencing token. It is larger than all that were given for any of the keys before,
@@ -87,10 +87,11 @@ impl Redlock {
     /// - The lease ends with the first of the keys: if one is lost, the lock is.
     ///
     /// Keys that are free take one round trip as one key does, with one request for each key and node; a
-    /// second one if the nodes have given them tokens that lie far apart. If a key is taken, the others
-    /// are released, and the caller waits for that key alone before it asks for the others again. So if
-    /// several of the keys are in use nearly all the time, a caller may wait for long without having
-    /// them all at once; then lock something that they have in common. With
+    /// second one if the nodes have given them tokens that lie far apart. If a key is taken, those behind it are
+    /// released. Those before it are kept for some milliseconds while the caller waits, and if that was in vain,
+    /// for longer the next time: up to a second, or a quarter of the lease. In between it waits for the key that was
+    /// taken alone. So keys that are often in use make callers wait, and are in the way of others for
+    /// longer; if sections take more than a second, lock something that the keys have in common. With
     /// [`wait`](Lock::wait), a call returns within that time and three node timeouts.
     ///
     /// One to 16 keys. [`at_least`](Lock::at_least), [`shared`](Lock::shared), [`permits`](Lock::permits)

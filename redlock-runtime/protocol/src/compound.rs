@@ -1,11 +1,13 @@
 //! A section with several keys: all or none.
 //!
 //! It has one ordinary section, a *part*, for each key, and asks for all of them at the same time,
-//! without waiting. If all are granted, that was one round. If one is refused, what was granted of the
-//! others is released at once; then the section waits for the refused key *alone*, as any waiter does,
-//! and asks for the others without waiting once it has that. So nothing is held while another key is
-//! waited for, and no order of keys can make two sections wait for each other. Two that take keys from
-//! each other in turns are parted by random pauses, which grow.
+//! without waiting. If all are granted, that was one round. If one is refused, those behind it in the
+//! order of names are let go, and once the section has those before it, it waits for the refused one as any
+//! waiter does, and then asks for the others again. All sections wait in the same order, so no two ever wait for
+//! each other; and of many that want the same keys one goes on while the others wait for the first.
+//!
+//! What it holds is in the way of others, so it has *patience* while it waits, which grows from wait to wait.
+//! Without, it lets all go, and waits for that key *alone*.
 //!
 //! The token is the largest that any part was given. It is above all that were given for any of the
 //! keys before, and every key is *raised*, by a round that extends it and takes numbers up to the token,
@@ -15,23 +17,23 @@
 
 mod part;
 
-use std::{sync::Arc, time::Duration};
+use std::{ops::RangeBounds, sync::Arc, time::Duration};
 
 pub use self::part::{Part, Stage, Step, Word};
 
 use crate::{
     action::{Answer, Cause, Loss, Refusal, Release, Verdict},
     message::{Mode, SectionId},
-    rules::{backoff::jitter, token::Token, validity::LockParams},
+    rules::{token::Token, validity::LockParams},
     time::Instant,
 };
 
-/// The first pause after two keys in a row were taken, at the most; doubled each time.
-const FIRST_PAUSE: Duration = Duration::from_millis(4);
+/// How long keys are held at first while another one is waited for: long enough for one that is free now and then.
+/// Four times as long whenever that was in vain.
+const FIRST_PATIENCE: Duration = Duration::from_millis(16);
 
-/// So many doublings, to a second. Of 68 callers for the same two keys, none got both for seconds while
-/// it ended at 128 ms: at any time some had one key and some the other. So all are served in five seconds.
-const MOST_DOUBLINGS: u32 = 8;
+/// So often, to a second: many a key is in use for as long as that.
+const MOST_STEPS: u32 = 3;
 
 /// The raises of tokens before one attempt. One is enough unless rounds do not agree.
 const MOST_RAISES: u32 = 8;
@@ -42,7 +44,7 @@ pub struct Compound {
     pub wait_until: Instant,
     pub parts: Vec<Part>,
     pub state: State,
-    /// How often a key was refused.
+    /// How often keys were held in vain.
     pub failures: u32,
     pub raises: u32,
     /// Of all parts so far.
@@ -57,11 +59,10 @@ pub struct Compound {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// All are asked for, or one that is waited for alone, or tokens of some are to rise.
+    /// All that are not held are asked for, or those before one that was refused; or tokens of some are to rise.
     Asking,
-    /// Then this one is waited for.
-    Pausing {
-        until: Instant,
+    /// For this one; those before it are held, or none is.
+    Waiting {
         part: usize,
     },
     Held,
@@ -122,14 +123,6 @@ impl Compound {
         !matches!(self.state, State::Ending | State::Ended)
     }
 
-    /// When it goes on by itself.
-    pub fn next_due(&self) -> Option<Instant> {
-        match self.state {
-            State::Pausing { until, .. } => Some(until),
-            _ => None,
-        }
-    }
-
     // ---- the caller
 
     pub fn on_extend(&mut self) {
@@ -158,7 +151,7 @@ impl Compound {
             _ => Some(Release::Unknown),
         };
         let is_to_come = report && known.is_none();
-        self.end_all(is_to_come);
+        self.end(.., is_to_come);
         self.state = match is_to_come {
             true => State::Ending,
             false => State::Ended,
@@ -168,32 +161,9 @@ impl Compound {
         }
     }
 
-    /// Nothing new is begun.
-    pub fn stop(&mut self) {
-        if let State::Pausing { .. } = self.state {
-            self.refuse(Refusal::without_verdicts(Cause::Stopped));
-        }
-    }
-
-    // ---- time
-
-    pub fn advance(&mut self, now: Instant) {
-        if let State::Pausing { until, part } = self.state
-            && until <= now
-        {
-            self.wait_for(part, now);
-        }
-    }
-
     // ---- parts
 
-    pub fn on_answer(
-        &mut self,
-        part: usize,
-        answer: Answer,
-        reach: Option<Token>,
-        (now, random): (Instant, u128),
-    ) {
+    pub fn on_answer(&mut self, part: usize, answer: Answer, reach: Option<Token>, now: Instant) {
         match answer {
             Answer::Granted {
                 deadline,
@@ -207,32 +177,36 @@ impl Compound {
                     reach: reach.unwrap_or(token),
                     is_asked: false,
                 };
-                // There is a rest if it was waited for.
-                self.ask_for_the_rest();
-                self.begin_if_raised((part, now, random));
+                if let State::Waiting { .. } = self.state {
+                    self.state = State::Asking;
+                    self.ask_for_the_rest();
+                }
+                self.go_on(part, now);
             }
             Answer::Refused(refusal) => {
                 self.attempts += refusal.attempts;
                 self.parts[part].stage = Stage::Idle;
-                self.on_failed(part, refusal, (now, random));
+                self.on_refused(part, refusal, now);
             }
-            Answer::Extended { deadline } => self.on_extended((part, now, random), deadline, reach),
+            Answer::Extended { deadline } => self.on_extended((part, now), deadline, reach),
             Answer::NotExtended { verdicts } => match self.state {
-                State::Asking => self.on_failed(part, no_quorum(verdicts), (now, random)),
+                State::Asking | State::Waiting { .. } => {
+                    self.on_failed(part, no_quorum(verdicts), now);
+                }
                 State::Held if self.is_extending => {
                     self.is_extending = false;
                     self.answer(Answer::NotExtended { verdicts });
                 }
                 _ => {}
             },
-            Answer::Over(loss) => self.on_over(part, loss, (now, random)),
+            Answer::Over(loss) => self.on_over(part, loss, now),
             Answer::Released(release) => self.on_released(part, release),
         }
     }
 
     fn on_extended(
         &mut self,
-        (part, now, random): (usize, Instant, u128),
+        (part, now): (usize, Instant),
         extended: Instant,
         raised: Option<Token>,
     ) {
@@ -249,11 +223,11 @@ impl Compound {
             *is_asked = false;
         }
         match self.state {
-            State::Asking => self.begin_if_raised((part, now, random)),
+            State::Asking => self.go_on(part, now),
             // Its parts may have been extended one after the other, and the last of them too late.
             State::Held if self.told <= now => {
                 let verdicts = Vec::new();
-                self.on_over(part, Loss::Expired { verdicts }, (now, random));
+                self.on_over(part, Loss::Expired { verdicts }, now);
             }
             State::Held if !(self.is_extending && self.is_asking()) => {
                 self.is_extending = false;
@@ -266,9 +240,20 @@ impl Compound {
         }
     }
 
-    /// If all parts have their keys, the last of them, which has just had its answer, fails if that was in
-    /// vain.
-    fn begin_if_raised(&mut self, (last, now, random): (usize, Instant, u128)) {
+    /// The first key that is missing is waited for once those before it are held. If none is, the last part,
+    /// which has just had its answer, fails if that was in vain.
+    fn go_on(&mut self, last: usize, now: Instant) {
+        let mut parts = self.parts.iter();
+        match parts.position(|part| !part.is_held()) {
+            None => self.begin_if_raised(last, now),
+            Some(first) if matches!(self.parts[first].stage, Stage::Idle) => {
+                self.wait_for(first, now);
+            }
+            Some(_) => {}
+        }
+    }
+
+    fn begin_if_raised(&mut self, last: usize, now: Instant) {
         if self.is_asking() {
             return;
         }
@@ -278,7 +263,7 @@ impl Compound {
         };
         self.raises += 1;
         if deadline.since(now) < self.params.min_validity || self.raises > MOST_RAISES {
-            return self.on_failed(last, no_quorum(Vec::new()), (now, random));
+            return self.on_failed(last, no_quorum(Vec::new()), now);
         }
         for (part, one) in self.parts.iter_mut().enumerate() {
             if let Stage::Held {
@@ -307,36 +292,42 @@ impl Compound {
         });
     }
 
-    /// One could not be had, or was lost before all were there.
-    fn on_failed(&mut self, part: usize, refusal: Refusal, (now, random): (Instant, u128)) {
-        let refusal = Refusal {
-            key: Some(Arc::clone(&self.parts[part].key)),
-            attempts: self.attempts,
-            ..refusal
-        };
-        if now >= self.wait_until || refusal.cause == Cause::Stopped {
-            return self.refuse(refusal);
+    /// One is taken.
+    fn on_refused(&mut self, part: usize, refusal: Refusal, now: Instant) {
+        match self.state {
+            // It was waited for alone, for as long as there was.
+            State::Waiting { .. } if !self.has_any() => self.refuse(part, refusal),
+            State::Asking if !self.is_last(&refusal, now) => {
+                self.end(part + 1.., false);
+                self.go_on(part, now);
+            }
+            _ => self.on_failed(part, refusal, now),
         }
-        self.end_all(false);
-        self.failures += 1;
-        self.raises = 0;
-        if self.failures < 2 {
-            return self.wait_for(part, now);
-        }
-        let longest = FIRST_PAUSE * (1 << (self.failures - 2).min(MOST_DOUBLINGS));
-        let until = now.after(jitter(longest, random)).min(self.wait_until);
-        self.state = State::Pausing { until, part };
-        self.advance(now);
     }
 
-    fn on_over(&mut self, part: usize, loss: Loss, (now, random): (Instant, u128)) {
+    /// What was granted is of no use.
+    fn on_failed(&mut self, part: usize, refusal: Refusal, now: Instant) {
+        if self.is_last(&refusal, now) {
+            return self.refuse(part, refusal);
+        }
+        self.failures += 1;
+        self.raises = 0;
+        self.end(.., false);
+        self.wait_for(part, now);
+    }
+
+    fn is_last(&self, refusal: &Refusal, now: Instant) -> bool {
+        now >= self.wait_until || refusal.cause == Cause::Stopped
+    }
+
+    fn on_over(&mut self, part: usize, loss: Loss, now: Instant) {
         match self.state {
-            State::Asking => {
+            State::Asking | State::Waiting { .. } => {
                 let refusal = match loss {
                     Loss::Stopped => Refusal::without_verdicts(Cause::Stopped),
                     Loss::Lost { verdicts } | Loss::Expired { verdicts } => no_quorum(verdicts),
                 };
-                self.on_failed(part, refusal, (now, random));
+                self.on_failed(part, refusal, now);
             }
             State::Held => {
                 self.state = State::Over;
@@ -348,7 +339,7 @@ impl Compound {
                 }
                 self.answer(Answer::Over(loss));
             }
-            State::Pausing { .. } | State::Over | State::Ending | State::Ended => {}
+            State::Over | State::Ending | State::Ended => {}
         }
     }
 
@@ -377,8 +368,19 @@ impl Compound {
     }
 
     fn wait_for(&mut self, part: usize, now: Instant) {
-        self.state = State::Asking;
-        self.ask(part, self.wait_until.since(now));
+        self.state = State::Waiting { part };
+        let rest = self.wait_until.since(now);
+        let wait = match self.has_any() {
+            true => self.patience().min(rest),
+            false => rest,
+        };
+        self.ask(part, wait);
+    }
+
+    /// How long keys are held while another one is waited for. Most of the lease is for the section.
+    fn patience(&self) -> Duration {
+        let longest = FIRST_PATIENCE * 4_u32.pow(self.failures.min(MOST_STEPS));
+        longest.min(self.params.lease / 4)
     }
 
     fn ask(&mut self, part: usize, wait: Duration) {
@@ -395,10 +397,10 @@ impl Compound {
         self.steps.push(Step::Ask { part, params });
     }
 
-    /// Ends all parts that there are. With `report` they are idle once they have reported.
-    fn end_all(&mut self, report: bool) {
+    /// Ends those parts. With `report` they are idle once they have reported.
+    fn end(&mut self, parts: impl RangeBounds<usize>, report: bool) {
         for (part, one) in self.parts.iter_mut().enumerate() {
-            if matches!(one.stage, Stage::Idle) {
+            if matches!(one.stage, Stage::Idle) || !parts.contains(&part) {
                 continue;
             }
             if !report {
@@ -409,10 +411,14 @@ impl Compound {
         }
     }
 
-    fn refuse(&mut self, refusal: Refusal) {
-        self.end_all(false);
+    fn refuse(&mut self, part: usize, refusal: Refusal) {
+        self.end(.., false);
         self.state = State::Ended;
-        self.answer(Answer::Refused(refusal));
+        self.answer(Answer::Refused(Refusal {
+            key: Some(Arc::clone(&self.parts[part].key)),
+            attempts: self.attempts,
+            ..refusal
+        }));
     }
 
     fn answer(&mut self, answer: Answer) {
@@ -428,9 +434,8 @@ impl Compound {
         deadlines.min().flatten()
     }
 
-    pub fn has_any(&self) -> bool {
-        let is_held = |part: &Part| matches!(part.stage, Stage::Held { .. });
-        self.parts.iter().any(is_held)
+    fn has_any(&self) -> bool {
+        self.parts.iter().any(Part::is_held)
     }
 
     /// Some part has not answered what it was asked while it is held.

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::{
     ask::{KeyId, PoolId},
-    message::SectionId,
     time::Instant,
 };
 
@@ -17,8 +16,6 @@ pub(crate) enum Timer {
     /// When to give up an unanswered connection or connection attempt, to make a new one, or to ask
     /// whether a node may vote.
     Nodes,
-    /// When a section with several keys tries again.
-    Compound(SectionId),
     /// When a caller that waits for a permit stops waiting.
     Pool(PoolId),
     /// When to stop waiting for holders and releases.

@@ -32,6 +32,10 @@ pub enum Stage {
 }
 
 impl Part {
+    pub(super) const fn is_held(&self) -> bool {
+        matches!(self.stage, Stage::Held { .. })
+    }
+
     pub(super) fn token(&self) -> Option<Token> {
         match self.stage {
             Stage::Held { token, .. } => Some(token),

@@ -116,19 +116,10 @@ impl Key {
 
     // ---- callers
 
-    /// One that has another key already, and does not wait for this one, `goes_first` if nobody but a waiter that
-    /// stands back is in front of it.
-    pub(crate) fn on_ask(
-        &mut self,
-        section: SectionId,
-        params: Arc<LockParams>,
-        goes_first: bool,
-        cx: &mut Cx<'_>,
-    ) {
+    pub(crate) fn on_ask(&mut self, section: SectionId, params: Arc<LockParams>, cx: &mut Cx<'_>) {
         let now = cx.now();
         let mut wait = params.wait;
-        let is_first = matches!(self.front, Front::Free) && self.queue.is_empty()
-            || goes_first && self.steps_aside();
+        let is_first = matches!(self.front, Front::Free) && self.queue.is_empty();
         if wait.is_zero() && !is_first {
             if !self.is_for_readers(&params) {
                 let refusal = self.refusal_in_queue(now);
@@ -311,22 +302,6 @@ impl Key {
     fn step_up(&mut self, cx: &mut Cx<'_>) -> bool {
         let first = self.queue.pop();
         first.map(|first| self.bring_forward(first, cx)).is_some()
-    }
-
-    /// Puts a waiter that stands back into the queue again. False if none does: also one that does not wait may
-    /// pause, between attempts to end a split.
-    fn steps_aside(&mut self) -> bool {
-        let stands_back = self.stand_back_until().is_some();
-        match self.take_front() {
-            Front::BackingOff(backoff) if stands_back && !backoff.waiter.params.wait.is_zero() => {
-                self.queue.rejoin(backoff.waiter);
-                true
-            }
-            front => {
-                self.front = front;
-                false
-            }
-        }
     }
 
     fn bring_forward(&mut self, first: Waiting, cx: &mut Cx<'_>) {

@@ -93,21 +93,6 @@ impl Queue {
         places.take_in(place, waiting);
     }
 
-    /// Before all others, again: it was the last to leave from there.
-    pub(super) fn rejoin(&mut self, waiter: Waiter) {
-        let places = self.places.get_or_insert_default();
-        let place = match places.waiting.first_key_value() {
-            Some((first, _)) => first - 1,
-            None => 0,
-        };
-        let waiting = Waiting {
-            section: waiter.section,
-            params: waiter.params,
-            wait_until: waiter.wait_until,
-        };
-        places.take_in(place, waiting);
-    }
-
     pub(super) const fn is_empty(&self) -> bool {
         self.places.is_none()
     }

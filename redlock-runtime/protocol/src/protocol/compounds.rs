@@ -8,7 +8,6 @@ use crate::{
     compound::{Compound, Step, Word},
     message::SectionId,
     rules::validity::LockParams,
-    timer::Timer,
 };
 
 impl Protocol {
@@ -29,18 +28,10 @@ impl Protocol {
             return;
         };
         act(compound);
-        compound.advance(self.out.now);
         for step in compound.take_steps() {
             self.carry_out(id, step);
         }
-        let Some(compound) = self.compounds.get(&id) else {
-            return;
-        };
-        if let Some(at) = compound.next_due() {
-            self.timers.wake_by(Timer::Compound(id), at);
-        }
-        if compound.is_ended() {
-            self.timers.cancel(Timer::Compound(id));
+        if self.compounds.get(&id).is_some_and(Compound::is_ended) {
             self.compounds.remove(&id);
         }
     }
@@ -56,10 +47,10 @@ impl Protocol {
         }
         let reach = self.out.sections.get(&part);
         let reach = reach.and_then(|key| self.keys.get_mut(*key)?.token_reach(part));
-        let at = (self.out.now, (self.out.env.random)());
+        let now = self.out.now;
         self.with_compound(id, |compound| {
             if let Some(place) = compound.part_of(part) {
-                compound.on_answer(place, answer, reach, at);
+                compound.on_answer(place, answer, reach, now);
             }
         });
     }
@@ -73,13 +64,11 @@ impl Protocol {
             Step::Ask { part, params } => {
                 self.last_part.0 += 1;
                 let section = self.last_part;
-                // It would be refused, though the key is free, while others of this process stand back from it.
-                let goes_first = compound.has_any();
                 let part = compound.part(part);
                 part.section = Some(section);
                 let key = Arc::clone(&part.key);
                 self.parts.insert(section, id);
-                self.on_ask(section, key, params, goes_first);
+                self.on_ask(section, key, params);
             }
             Step::Tell { part, what } => {
                 if let Some(section) = compound.part(part).section {

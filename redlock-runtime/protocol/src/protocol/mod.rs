@@ -88,7 +88,7 @@ impl Protocol {
                 section,
                 key,
                 params,
-            } => self.on_ask(section, key, params, false),
+            } => self.on_ask(section, key, params),
             Event::AskAll {
                 section,
                 keys,
@@ -175,7 +175,6 @@ impl Protocol {
                     self.with_key(key, |_, _| {});
                 }
                 Timer::Nodes => self.nodes.advance(&mut self.out),
-                Timer::Compound(section) => self.with_compound(section, |_| {}),
                 Timer::Pool(pool) => self.with_pool(pool, |_| {}),
                 // Looked at after every event.
                 Timer::Shutdown => {}
@@ -183,7 +182,7 @@ impl Protocol {
         }
     }
 
-    fn on_ask(&mut self, section: SectionId, name: Arc<str>, params: LockParams, goes_first: bool) {
+    fn on_ask(&mut self, section: SectionId, name: Arc<str>, params: LockParams) {
         if self.stops_at.is_some() {
             let answer = Answer::Refused(Refusal::without_verdicts(Cause::Stopped));
             return self.out.answer(section, answer);
@@ -191,7 +190,7 @@ impl Protocol {
         let key = self.keys.id_of(name);
         self.out.sections.insert(section, key);
         let params = self.shared_params(params);
-        self.with_key(key, |key, cx| key.on_ask(section, params, goes_first, cx));
+        self.with_key(key, |key, cx| key.on_ask(section, params, cx));
     }
 
     fn shared_params(&mut self, mut params: LockParams) -> Arc<LockParams> {

@@ -5,8 +5,6 @@ use std::time::Duration;
 use super::Protocol;
 use crate::{
     action::{Action, ShutdownError},
-    compound::Compound,
-    message::SectionId,
     timer::Timer,
 };
 
@@ -15,10 +13,6 @@ impl Protocol {
         let until = self.out.now.after(timeout);
         self.stops_at = Some(self.stops_at.map_or(until, |at| at.min(until)));
         self.for_all_keys(|key, cx| key.stop(abort_holders, cx));
-        let compounds: Vec<SectionId> = self.compounds.keys().copied().collect();
-        for compound in compounds {
-            self.with_compound(compound, Compound::stop);
-        }
     }
 
     pub(super) fn settle_shutdown(&mut self) {

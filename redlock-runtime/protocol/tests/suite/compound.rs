@@ -114,15 +114,19 @@ fn a_key_that_is_taken_is_named_and_nothing_of_the_others_is_kept() {
     assert!(world.client(0).is_idle());
 }
 
+/// Only for a moment, and nothing that comes after that key: else two could wait for each other.
 #[test]
-fn nothing_is_held_while_another_key_is_waited_for() {
+fn nothing_is_held_for_long_while_another_key_is_waited_for() {
     let mut world = World::with_clients(3, 2);
     world.client(1).ask(1, "b", renewing());
     world.client(1).granted(1);
     world
         .client(0)
         .ask_all(2, &["a", "b", "c"], waiting(2 * LEASE));
-    world.run_for(8 * HOP);
+    world.run_for(2 * ROUND_TRIP);
+    assert_eq!(world.carriers("a").len(), 3);
+    assert!(world.carriers("c").is_empty());
+    world.run_for(30 * HOP);
     for _ in 0..500 {
         world.run_for(10 * HOP);
         assert!(world.carriers("a").is_empty() && world.carriers("c").is_empty());
@@ -130,6 +134,123 @@ fn nothing_is_held_while_another_key_is_waited_for() {
     world.client(1).end(1);
     world.client(0).granted(2);
     assert_eq!(world.carriers("a").len(), 3);
+}
+
+#[test]
+fn what_comes_first_is_held_until_the_next_is_free_in_a_moment() {
+    let mut world = World::with_clients(3, 2);
+    world.client(1).ask(1, "b", params());
+    world.client(1).granted(1);
+    world.client(0).ask_all(2, &["a", "b"], waiting(LEASE));
+    world.run_for(2 * ROUND_TRIP);
+    let owners = world.carriers("a");
+    world.client(1).end(1);
+    world.client(0).granted(2);
+    assert_eq!(world.carriers("a"), owners);
+}
+
+/// There is no moment at which nobody has any of them, and hardly one at which nobody has one.
+#[test]
+fn one_who_wants_keys_that_others_always_have_is_served() {
+    for lasts in [HOP, 400 * HOP] {
+        let mut world = World::with_clients(3, 5);
+        let mut sections = 0;
+        let mut holders: Vec<(usize, u64, Option<Instant>)> = Vec::new();
+        for client in 1..5 {
+            holders.push((client, 0, None));
+        }
+        let mut ask = |world: &mut World, client: usize| {
+            sections += 1;
+            let key = NAMES[client % 2];
+            world.client(client).ask(sections, key, waiting(10 * LEASE));
+            sections
+        };
+        for holder in &mut holders {
+            holder.1 = ask(&mut world, holder.0);
+        }
+        world.run_for(10 * HOP);
+        let asked = world.now;
+        world.client(0).ask_all(1, &["a", "b"], waiting(40 * LEASE));
+        while world.client(0).answered(1).is_none() {
+            world.run_for(HOP);
+            let now = world.now;
+            for (client, section, until) in &mut holders {
+                match until {
+                    None => {
+                        if let Some(answer) = world.client(*client).answered(*section) {
+                            assert!(matches!(answer, Answer::Granted { .. }), "{answer:?}");
+                            *until = Some(now.after(lasts));
+                        }
+                    }
+                    Some(end) if *end <= now => {
+                        world.client(*client).end(*section);
+                        (*section, *until) = (ask(&mut world, *client), None);
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+        let took = world.now.since(asked);
+        assert!(took < 20 * (lasts + ROUND_TRIP), "{took:?}");
+    }
+}
+
+/// Also if half of them wait for the second key at first.
+#[test]
+fn a_crowd_that_wants_the_same_keys_is_served_one_after_the_other() {
+    const CROWD: u64 = 40;
+    const FIRST: u64 = 1_000;
+    for mixed_fleet in [false, true] {
+        let settings = Settings {
+            mixed_fleet,
+            ..settings()
+        };
+        let mut world = World::with_settings(3, &[settings, settings]);
+        for (client, key) in [(0, "a"), (1, "b")] {
+            world.client(client).ask(FIRST, key, params());
+            world.client(client).granted(FIRST);
+        }
+        let asked = world.now;
+        for section in 0..2 * CROWD {
+            let mut client = world.client(section as usize % 2);
+            client.ask_all(section, &["a", "b"], waiting(40 * LEASE));
+        }
+        world.run_for(40 * HOP);
+        for client in 0..2 {
+            world.client(client).end(FIRST);
+        }
+        let mut holders: Vec<(u64, Instant)> = Vec::new();
+        let mut left: Vec<u64> = (0..2 * CROWD).collect();
+        while !left.is_empty() {
+            world.run_for(HOP);
+            let now = world.now;
+            left.retain(
+                |&section| match world.client(section as usize % 2).answered(section) {
+                    None => true,
+                    Some(Answer::Granted { .. }) => {
+                        holders.push((section, now.after(5 * HOP)));
+                        false
+                    }
+                    Some(other) => panic!("{section}: {other:?}"),
+                },
+            );
+            holders.retain(|&(section, until)| {
+                if until <= now {
+                    world.client(section as usize % 2).end(section);
+                }
+                until > now
+            });
+        }
+        let took = world.now.since(asked);
+        assert!(took < LEASE, "{took:?}");
+        let sends = [0, 1].map(|client| world.client(client).sends(is_anything_of_keys).len());
+        let sends: usize = sends.into_iter().sum();
+        let least = 2 * 3 * 2 * CROWD as usize;
+        assert!(
+            sends < 2 * least,
+            "{sends} requests where {least} are needed"
+        );
+    }
 }
 
 #[test]

@@ -18,8 +18,8 @@ const MILLISECOND: Duration = Duration::from_millis(1);
 
 const LEASE: Duration = Duration::from_secs(1_000);
 
-/// So there always is a pause. That there is none is the same as one that ends at once.
-const FAILURES: u32 = 2;
+/// How long it has patience makes no difference here: it ends at any time.
+const FAILURES: u32 = 0;
 
 static NAMES: LazyLock<[Arc<str>; 3]> = LazyLock::new(|| ["a".into(), "b".into(), "c".into()]);
 
@@ -37,10 +37,8 @@ pub(super) enum Phase {
     #[default]
     None,
     Asking,
-    /// For one key alone.
-    Waiting,
-    /// Then this key is waited for.
-    Pausing(u8),
+    /// For this key.
+    Waiting(u8),
     Held,
     Over,
     Ending,
@@ -79,33 +77,22 @@ impl<const K: usize> Caller<K> {
         self.phase == Phase::Held
     }
 
-    /// For one key alone, or for the time to ask for it.
-    pub(super) const fn waits(&self) -> bool {
-        matches!(self.phase, Phase::Waiting | Phase::Pausing(_))
+    pub(super) fn waits_for(&self) -> Option<usize> {
+        match self.phase {
+            Phase::Waiting(key) => Some(usize::from(key)),
+            _ => None,
+        }
     }
 
-    /// The same, with another key in each place.
-    pub(super) fn image(&self, keys: &[usize; K]) -> Self {
-        let phase = match self.phase {
-            Phase::Pausing(key) => {
-                let place = keys.iter().position(|&one| one == usize::from(key));
-                Phase::Pausing(place.unwrap_or(0) as u8)
-            }
-            phase => phase,
-        };
-        let parts = keys.map(|key| self.parts[key]);
-        Self {
-            phase,
-            parts,
-            ..*self
-        }
+    pub(super) fn has_any(&self) -> bool {
+        let is_held = |part: &Stage| matches!(part, Stage::Held { .. });
+        self.parts.iter().any(is_held)
     }
 
     fn of(compound: &Compound, keys: &[usize]) -> Self {
         let phase = match compound.state {
-            compound::State::Asking if has_rest(compound) => Phase::Waiting,
             compound::State::Asking => Phase::Asking,
-            compound::State::Pausing { part, .. } => Phase::Pausing(keys[part] as u8),
+            compound::State::Waiting { part } => Phase::Waiting(keys[part] as u8),
             compound::State::Held => Phase::Held,
             compound::State::Over => Phase::Over,
             compound::State::Ending => Phase::Ending,
@@ -140,9 +127,8 @@ impl<const K: usize> Caller<K> {
         let deadline = NOW.after(LEASE);
         let state = match self.phase {
             Phase::None => return Compound::new(names(keys), params(), NOW),
-            Phase::Asking | Phase::Waiting => compound::State::Asking,
-            Phase::Pausing(key) => compound::State::Pausing {
-                until: NOW.after(MILLISECOND),
+            Phase::Asking => compound::State::Asking,
+            Phase::Waiting(key) => compound::State::Waiting {
                 part: keys
                     .iter()
                     .position(|&one| one == usize::from(key))
@@ -192,7 +178,6 @@ pub(super) enum Event {
     Begin,
     End { report: bool },
     Extend,
-    PauseEnds,
     Granted { key: usize, token: u8, reach: u8 },
     Refused { key: usize },
     TimesOut { key: usize },
@@ -214,7 +199,6 @@ impl<const P: usize, const K: usize> Several<P, K> {
         };
         match caller.phase {
             Phase::None => can(Move::Begin { process: place }, Event::Begin),
-            Phase::Pausing(_) => can(Move::PauseEnds { process: place }, Event::PauseEnds),
             Phase::Held if self.extends && !caller.is_extending => {
                 can(Move::Extend { process: place }, Event::Extend);
             }
@@ -252,7 +236,6 @@ impl<const P: usize, const K: usize> Several<P, K> {
             Event::Begin => {}
             Event::End { report } => compound.on_end(report, NOW),
             Event::Extend => compound.on_extend(),
-            Event::PauseEnds => compound.advance(NOW.after(MILLISECOND)),
             Event::Granted { key, .. }
             | Event::Refused { key }
             | Event::TimesOut { key }
@@ -262,8 +245,7 @@ impl<const P: usize, const K: usize> Several<P, K> {
             | Event::Released { key } => {
                 let part = wanted.iter().position(|&wanted| wanted == key)?;
                 let (answer, reach, now) = answer(event);
-                // Pauses are never nothing.
-                compound.on_answer(part, answer, reach, (now, u128::from(u32::MAX)));
+                compound.on_answer(part, answer, reach, now);
             }
         }
         let steps = compound.take_steps();
@@ -303,7 +285,7 @@ impl<const P: usize, const K: usize> Several<P, K> {
                 None
             }
             compound::Step::Tell { part, what } => {
-                let waits = state.callers[process].waits();
+                let waits = state.callers[process].waits_for().is_some();
                 let is_kept = match self.mutant {
                     Some(Mutant::KeptWhileWaiting) => waits,
                     Some(Mutant::OneKept) => before == Phase::Held && part == 0,
@@ -321,12 +303,6 @@ impl<const P: usize, const K: usize> Several<P, K> {
             }
         }
     }
-}
-
-/// Some keys have not been asked for: another one is waited for.
-fn has_rest(compound: &Compound) -> bool {
-    let is_idle = |part: &Part| matches!(part.stage, compound::Stage::Idle);
-    compound.parts.iter().any(is_idle)
 }
 
 fn answer(event: Event) -> (Answer, Option<Token>, Instant) {

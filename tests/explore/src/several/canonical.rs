@@ -75,8 +75,8 @@ impl<const P: usize, const K: usize> State<P, K> {
         }
     }
 
-    /// Nodes are alike, and so are processes and keys that can change places.
-    pub(super) fn sorted(self, symmetries: &[Symmetry<P, K>]) -> Self {
+    /// Nodes are alike, and so are processes that can change places.
+    pub(super) fn sorted(self, symmetries: &[Symmetry<P>]) -> Self {
         let images = symmetries.iter().map(|symmetry| {
             let mut image = self.image(symmetry);
             image.nodes.sort_unstable();
@@ -85,11 +85,11 @@ impl<const P: usize, const K: usize> State<P, K> {
         images.min().unwrap_or(self)
     }
 
-    pub(super) fn image(&self, &(processes, keys): &Symmetry<P, K>) -> Self {
+    pub(super) fn image(&self, processes: &Symmetry<P>) -> Self {
         let mut image = *self;
         for (process, &from) in processes.iter().enumerate() {
-            image.callers[process] = self.callers[from].image(&keys);
-            image.keys[process] = keys.map(|key| self.keys[from][key]);
+            image.callers[process] = self.callers[from];
+            image.keys[process] = self.keys[from];
         }
         for (node, from) in image.nodes.iter_mut().zip(&self.nodes) {
             let place_of = |owner: u8| {
@@ -97,38 +97,26 @@ impl<const P: usize, const K: usize> State<P, K> {
                     .iter()
                     .position(|&process| process + 1 == usize::from(owner))
             };
-            node.owners =
-                keys.map(|key| place_of(from.owners[key]).map_or(0, |place| place as u8 + 1));
-            node.counters = keys.map(|key| from.counters[key]);
+            node.owners = from
+                .owners
+                .map(|owner| place_of(owner).map_or(0, |place| place as u8 + 1));
             node.granted = (0..P * K)
                 .map(|at| {
-                    let was_at = processes[at / K] * K + keys[at % K];
+                    let was_at = processes[at / K] * K + at % K;
                     (from.granted >> was_at & 1) << at
                 })
                 .sum();
         }
-        image.given = keys.map(|key| self.given[key]);
         image
     }
 }
 
-/// Which process and which key comes to each place, and nothing differs.
-pub(super) type Symmetry<const P: usize, const K: usize> = ([usize; P], [usize; K]);
+/// Which process comes to each place, and nothing differs. Not keys: they are asked for in their order.
+pub(super) type Symmetry<const P: usize> = [usize; P];
 
-pub(super) fn symmetries<const P: usize, const K: usize>(wants: &[u8; P]) -> Vec<Symmetry<P, K>> {
-    let mut symmetries = Vec::new();
-    for processes in orders::<P>() {
-        for keys in orders::<K>() {
-            let wants_of = |process: usize| -> u8 {
-                let wanted = (0..K).map(|key| (wants[processes[process]] >> keys[key] & 1) << key);
-                wanted.sum()
-            };
-            if (0..P).all(|process| wants_of(process) == wants[process]) {
-                symmetries.push((processes, keys));
-            }
-        }
-    }
-    symmetries
+pub(super) fn symmetries<const P: usize>(wants: &[u8; P]) -> Vec<Symmetry<P>> {
+    let is_alike = |order: &Symmetry<P>| order.map(|process| wants[process]) == *wants;
+    orders().into_iter().filter(is_alike).collect()
 }
 
 fn orders<const N: usize>() -> Vec<[usize; N]> {
@@ -148,7 +136,7 @@ mod tests {
 
     fn images(several: &Several<2, 2>, state: &State<2, 2>) -> Vec<State<2, 2>> {
         let mut images = Vec::new();
-        for symmetry in symmetries::<2, 2>(&several.wants) {
+        for symmetry in symmetries(&several.wants) {
             for order in orders_of(3) {
                 let mut image = state.image(&symmetry);
                 image.nodes = array::from_fn(|place| image.nodes[order[place]]);
@@ -165,8 +153,9 @@ mod tests {
     }
 
     #[test]
-    fn three_in_a_circle_can_change_places() {
-        assert_eq!(symmetries::<3, 3>(&[0b011, 0b110, 0b101]).len(), 6);
-        assert_eq!(symmetries::<2, 2>(&[0b11, 0b01]).len(), 1);
+    fn those_that_want_the_same_can_change_places() {
+        assert_eq!(symmetries(&[0b11; 3]).len(), 6);
+        assert_eq!(symmetries(&[0b11, 0b01, 0b11]).len(), 2);
+        assert_eq!(symmetries(&[0b11, 0b01]).len(), 1);
     }
 }

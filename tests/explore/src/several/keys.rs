@@ -158,14 +158,15 @@ impl<const P: usize, const K: usize> Several<P, K> {
                     Move::GrantInTurn { process, key },
                     self.grant_in_turn(state, at),
                 );
-                let refused = match waits {
-                    false => (Move::Refuse { process, key }, Event::Refused { key: at.1 }),
-                    true => (
-                        Move::TimesOut { process, key },
-                        Event::TimesOut { key: at.1 },
-                    ),
-                };
-                can(refused.0, Some(self.answered(*state, at, refused.1)));
+                if waits {
+                    let next = self.answered(*state, at, Event::TimesOut { key: at.1 });
+                    can(Move::TimesOut { process, key }, Some(next));
+                }
+                // It has other keys, and no more patience.
+                if !waits || state.callers[at.0].has_any() {
+                    let next = self.answered(*state, at, Event::Refused { key: at.1 });
+                    can(Move::Refuse { process, key }, Some(next));
+                }
             }
             Section::Held { asked } => {
                 if asked != Asked::Nothing {

@@ -44,13 +44,13 @@ pub(crate) struct Several<const P: usize, const K: usize> {
     pub(crate) extends: bool,
     /// What goes wrong on purpose.
     pub(crate) mutant: Option<Mutant>,
-    symmetries: Vec<canonical::Symmetry<P, K>>,
+    symmetries: Vec<canonical::Symmetry<P>>,
 }
 
 /// A deliberate fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutant {
-    /// What was granted is kept while another key is waited for.
+    /// What was granted is kept while a key before it is waited for.
     KeptWhileWaiting,
     /// All keys are asked for without a pause once one was refused, and waited for.
     WaitsForAll,
@@ -124,9 +124,6 @@ pub(crate) enum Move {
     TimesOut {
         process: u8,
         key: u8,
-    },
-    PauseEnds {
-        process: u8,
     },
     Extend {
         process: u8,
@@ -253,8 +250,9 @@ impl<const P: usize, const K: usize> Several<P, K> {
             if caller.holds() && missing {
                 return Some("a caller has the lock, and not all of its keys".to_owned());
             }
-            if caller.waits() && (0..K).any(is_held) {
-                return Some("a key is held while another one is waited for".to_owned());
+            let is_behind = |waited: usize| (waited..K).any(is_held);
+            if caller.waits_for().is_some_and(is_behind) {
+                return Some("a key is held while one before it is waited for".to_owned());
             }
             if !caller.is_there() && (0..K).any(|key| state.keys[process][key].has_section()) {
                 return Some("a key is left of a caller that has gone".to_owned());

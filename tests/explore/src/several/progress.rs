@@ -46,7 +46,7 @@ impl<const P: usize, const K: usize> Several<P, K> {
         for key in 0..K {
             let at = (process, key);
             *state = match state.keys[process][key].section {
-                Section::Asked { waits: false } => {
+                Section::Asked { waits } if !waits || state.callers[process].has_any() => {
                     let mut next = *state;
                     next.keys[process][key].section = Section::None;
                     let _ = self.tell(&mut next, process, Event::Refused { key });
@@ -65,9 +65,6 @@ impl<const P: usize, const K: usize> Several<P, K> {
     }
 
     fn go_on(&self, state: &mut State<P, K>, process: usize) {
-        if let Phase::Pausing(_) = state.callers[process].phase {
-            let _ = self.tell(state, process, Event::PauseEnds);
-        }
         for key in 0..K {
             let at = (process, key);
             if let Some((next, _)) = self.let_go(state, at) {

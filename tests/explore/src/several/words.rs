@@ -47,7 +47,6 @@ impl fmt::Display for Move {
                     key_name(key)
                 )
             }
-            Self::PauseEnds { process } => write!(f, "the pause of {} ends", name(process)),
             Self::Extend { process } => write!(f, "{} wants to extend", name(process)),
             Self::Extended { process, key, by } => {
                 write!(f, "{} extend what {} has", nodes(by), of_key(process, key))

@@ -13,9 +13,9 @@ use crate::{
 /// because the first attempt may meet a key that nobody comes for, and engines wake late.
 const LONGEST_PAUSE: u64 = 2 * 66 * MILLI;
 
-/// What comes to that for a caller of several keys: the longest pause after two in a row were taken, and
-/// another one if the first attempt after it meets others.
-const LONGEST_PAUSE_OF_ALL: u64 = 2 * 1_024 * MILLI;
+/// What comes to that for a caller of several keys: another one may hold one of them in vain for so long, while it
+/// waits for one that cannot be had.
+const LONGEST_PATIENCE: u64 = 1_024 * MILLI;
 
 /// What happens to a key while all is calm. True times.
 #[derive(Clone, Copy, Debug, Default)]
@@ -112,7 +112,7 @@ impl World {
             since = since.max(idle_since).max(vanished);
         }
         if held.into_iter().all(|held| self.is_open(held)) {
-            let longest = self.patience() + LONGEST_PAUSE_OF_ALL;
+            let longest = self.patience() + LONGEST_PATIENCE;
             self.check_gap(first, since, "nobody held any of its keys", longest);
         }
     }
