@@ -488,3 +488,18 @@ fn a_client_of_another_fleet_admits_no_node_that_has_lost_its_memory() {
         assert_ne!(world.client(client).state(node), NodeState::Up);
     }
 }
+
+/// It is the first to find the loss, and must not write its own longest lease where the fleet would read it.
+#[test]
+fn a_client_of_another_fleet_does_not_note_the_loss_of_a_node() {
+    let mut world = World::new(3);
+    let mut other = settings();
+    other.max_ttl = settings().default_ttl;
+    world.add_client(other);
+    world.run_for(Duration::from_secs(1));
+    world.client(0).cut_off(0);
+    world.restart_empty(0);
+    world.run_for(Duration::from_secs(2));
+    world.client(0).reconnect(0);
+    world.await_votes(0);
+}

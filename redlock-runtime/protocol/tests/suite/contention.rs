@@ -120,6 +120,19 @@ fn a_silent_node_is_waited_for_no_longer_than_a_split_has_lasted() {
     world.granted(1);
 }
 
+/// What looks like a split may be what dead owners have left.
+#[test]
+fn a_split_that_does_not_end_is_looked_at_less_and_less_often() {
+    let mut world = World::new(3);
+    for (owner, &node) in (1..).zip(&world.order("k")[1..]) {
+        world.occupy(node, "k", Owner(owner), LEASE);
+    }
+    world.ask(1, "k", params());
+    assert!(matches!(world.refused(1), Cause::Contended { .. }));
+    let asked = world.sends(is_acquire).len() / 3;
+    assert!(asked <= 20, "asked {asked} times");
+}
+
 #[test]
 fn of_simultaneous_attempts_with_counters_that_differ_exactly_one_wins() {
     for nodes in [3, 5] {

@@ -460,3 +460,29 @@ fn a_release_that_reaches_some_nodes_late_does_not_change_the_order() {
     world.client(1).granted(1);
     assert_eq!(world.client(2).answered(1), None);
 }
+
+/// It has refused the lock, because another owner's key was there alone, and its reply comes too late.
+#[test]
+fn a_place_at_a_node_that_was_not_needed_is_given_up() {
+    for counters in [[1, 1], [100, 200]] {
+        let mut world = World::with_clients(3, 2);
+        let order = world.order("k");
+        let leader = order[0];
+        for (&node, counter) in order[1..].iter().zip(counters) {
+            world.nodes[node].set_counter("k", counter);
+        }
+        world.occupy(leader, "k", OTHER, LEASE);
+        world.behave([leader], Behavior::Delayed(LEASE));
+        world.client(0).ask(1, "k", fair(LONG));
+        world.client(0).granted(1);
+        world.behave([leader], Behavior::Healthy);
+        world.delete(leader, "k");
+        world.client(0).end(1);
+        world.run_for(HAND_OVER);
+        let asked = world.now;
+        world.client(1).ask(1, "k", fair(LONG));
+        world.client(1).granted(1);
+        let took = world.now.since(asked);
+        assert!(took <= HAND_OVER, "{counters:?}: {took:?}");
+    }
+}

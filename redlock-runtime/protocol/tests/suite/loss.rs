@@ -336,3 +336,19 @@ fn a_key_that_could_not_be_read_is_read_again_once_it_is_known_what_the_node_rem
     assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
     assert!(world.now < deadline);
 }
+
+/// The release of the last holder reached one node late, and another node falls silent.
+#[test]
+fn a_node_that_has_nothing_of_a_lock_gets_it_after_a_renewal_in_vain() {
+    let mut world = World::new(3);
+    world.occupy(2, "k", OTHER, Duration::from_secs(1));
+    world.ask(1, "k", renewing());
+    world.granted(1);
+    world.run_for(Duration::from_secs(1));
+    assert_eq!(world.carriers("k"), [0, 1]);
+    world.behave([1], Behavior::Unresponsive);
+    for _ in 0..3 {
+        let answer = world.answer(1);
+        assert!(matches!(answer, Answer::Extended { .. }), "{answer:?}");
+    }
+}

@@ -499,3 +499,28 @@ fn readers_that_one_node_names_are_not_taken_for_those_that_had_the_lock() {
         "{took:?}"
     );
 }
+
+/// All others that share the key are told whenever it is written, and read it.
+#[test]
+fn readers_that_join_write_the_key_seldom() {
+    let mut world = World::with_clients(3, 2);
+    world.client(1).ask(1, "k", reading(LONG));
+    world.client(1).granted(1);
+    world.ask(1, "k", reading(LONG));
+    world.granted(1);
+    world.run_for(Duration::from_secs(1));
+    let reads = |world: &mut World| {
+        let is_watch = |request: &Request| matches!(request, Request::Watch { .. });
+        world.client(1).sends(is_watch).len() / 3
+    };
+    let (before, rounds) = (reads(&mut world), world.sends(is_extend).len() / 3);
+    for section in 2..=32 {
+        world.ask(section, "k", reading(LONG));
+        world.granted(section);
+        world.run_for(60 * HOP);
+        world.end(section - 1);
+    }
+    assert!(world.sends(is_extend).len() / 3 >= rounds + 30);
+    let reads = reads(&mut world) - before;
+    assert!(reads <= 10, "{reads} writes in two seconds");
+}

@@ -203,6 +203,21 @@ fn every_section_has_keys_that_outlive_its_own_lease() {
     assert_eq!(world.carriers("k"), []);
 }
 
+/// A process that dies must keep others from the lock for no longer than its own lease lasts.
+#[test]
+fn the_keys_of_a_short_lease_behind_a_long_one_do_not_live_for_as_long_as_those() {
+    let mut world = World::new(3);
+    world.ask(1, "k", lasting(60));
+    world.ask(2, "k", lasting(1));
+    world.granted(1);
+    world.end(1);
+    let (deadline, _) = world.granted(2);
+    for expiry in world.expiries("k") {
+        let longer = expiry.since(deadline);
+        assert!(longer <= LEASE, "{longer:?}");
+    }
+}
+
 /// A refresh that was begun for a waiter with a short lease must not be won under a section with a longer
 /// one, which would believe in its whole lease.
 #[test]
