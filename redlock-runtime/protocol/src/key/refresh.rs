@@ -150,6 +150,8 @@ impl Held {
     fn on_refresh_failed(&mut self, round: &Round, cx: &mut Cx<'_>) {
         self.has_failed = true;
         let now = cx.now();
+        // Nodes that do not vote were not asked whether they still have the key, and those that have nothing
+        // of it may be needed by the next round.
         self.watch_at.get_or_insert(now);
         self.join_at = now.after(REJOIN);
         let verdicts = round.verdicts();

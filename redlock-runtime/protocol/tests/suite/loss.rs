@@ -352,3 +352,20 @@ fn a_node_that_has_nothing_of_a_lock_gets_it_after_a_renewal_in_vain() {
         assert!(matches!(answer, Answer::Extended { .. }), "{answer:?}");
     }
 }
+
+/// Another lock finds that two nodes have forgotten everything. They do not vote, so no round asks them for
+/// this one.
+#[test]
+fn a_renewal_in_vain_finds_the_loss_that_no_node_has_told_of() {
+    let mut world = World::new(3);
+    world.ask(1, "k", renewing());
+    let (deadline, _) = world.granted(1);
+    world.run_for(Duration::from_millis(100));
+    for node in [0, 1] {
+        world.nodes[node].flush();
+    }
+    world.ask(2, "another", params());
+    world.refused(2);
+    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    assert!(world.now < deadline);
+}
