@@ -222,6 +222,7 @@ impl World {
             Request::Acquire { .. } | Request::PutBack { .. } if self.is_taken => Reply::Held {
                 owner: None,
                 remaining: Some(LEASE),
+                ahead: 0,
             },
             Request::Acquire { block, .. } => Reply::Granted {
                 first: block.proposal,

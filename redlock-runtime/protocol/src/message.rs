@@ -235,7 +235,7 @@ pub enum Request {
     /// Set the key to the owner, unless there is one, and take a block of tokens: the counter `c`
     /// becomes `max(c + 1, proposal) + length - 1`, and the first number of the block is told.
     /// A key that lists readers takes in one more, unless a process waits to have it alone.
-    /// Answered by `Granted`, `Held` or `NotAdmitted`; with a ticket by `Queued` instead of `Held`.
+    /// Answered by `Granted`, `Held` or `NotAdmitted`.
     Acquire {
         /// The lock.
         key: Arc<str>,
@@ -347,21 +347,15 @@ pub enum Reply {
         /// Another process was refused this very key a moment ago, and waits.
         has_remote_waiter: bool,
     },
-    /// Acquire, put back: the key exists.
+    /// Acquire, put back: the key exists. Acquire with a ticket: or other processes have waited for it longer.
     Held {
-        /// Whose it is, or [`Owner::READERS`]; `None` if it was not made by a client of this library.
-        owner: Option<Owner>,
-        /// How long it still lives; `None` if it never expires.
-        remaining: Option<Duration>,
-    },
-    /// Acquire with a ticket: the key exists, or other processes have waited for it longer.
-    Queued {
-        /// Whose the key is; `None` if there is none, or it was not made by a client of this library.
+        /// Whose it is, or [`Owner::READERS`]; `None` if there is none, or it was not made by a client of this
+        /// library.
         owner: Option<Owner>,
         /// How long the key still lives, or the places of the other processes; `None` if it never
         /// expires.
         remaining: Option<Duration>,
-        /// How many processes have waited for it longer.
+        /// How many processes have waited for it longer: none without a ticket.
         ahead: u32,
     },
     /// Place: the process has it, or none.

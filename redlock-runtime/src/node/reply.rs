@@ -67,8 +67,7 @@ pub(super) fn parse(request: &Request, answer: Value) -> Reply {
         },
         Request::Acquire { block, ticket, .. } => match answer {
             Value::Int(1) => as_proposed(block.proposal),
-            ref answer if ticket.is_some() => queued(answer),
-            ref answer => vote(answer),
+            ref answer => vote(answer, ticket.is_some()),
         },
         Request::Place { .. } => match answer {
             Value::Int(0 | 1) => Some(Reply::Placed),
@@ -77,7 +76,9 @@ pub(super) fn parse(request: &Request, answer: Value) -> Reply {
         Request::Extend { block, .. } => extension(&answer, block.is_some()),
         Request::PutBack { .. } => match answer {
             Value::Int(1) => Some(Reply::PutBack),
-            ref answer => vote(answer).filter(|reply| !matches!(reply, Reply::Granted { .. })),
+            ref answer => {
+                vote(answer, false).filter(|reply| !matches!(reply, Reply::Granted { .. }))
+            }
         },
         Request::Watch { owner, .. } => watched(&answer, *owner),
         Request::Release { keep, .. } => match answer {
@@ -129,42 +130,36 @@ fn identity(answer: &Value) -> Option<Reply> {
     Some(Reply::Identity { server })
 }
 
-/// What vote.lua, acquire.lua and put_back.lua say, but for the shortest answer.
-fn vote(answer: &Value) -> Option<Reply> {
+/// What vote.lua, acquire.lua and put_back.lua say, but for the shortest answer, and queue.lua if it `is_fair`.
+fn vote(answer: &Value, is_fair: bool) -> Option<Reply> {
     let values = match answer {
         Value::Int(-1) => return Some(Reply::NotAdmitted),
         Value::Array(values) => values,
         _ => return None,
     };
     match &values[..] {
-        [Value::Int(remaining @ -1..), Value::BulkString(holder)] => Some(Reply::Held {
-            owner: script::holder(holder),
-            remaining: time_left(*remaining),
-        }),
+        [
+            Value::Int(remaining @ -1..),
+            Value::BulkString(holder),
+            rest @ ..,
+        ] => {
+            let ahead = match rest {
+                [] if !is_fair => 0,
+                [Value::Int(ahead @ 0..)] if is_fair => u32::try_from(*ahead).unwrap_or(u32::MAX),
+                _ => return None,
+            };
+            Some(Reply::Held {
+                owner: script::holder(holder),
+                remaining: time_left(*remaining),
+                ahead,
+            })
+        }
         [Value::Int(first), Value::Int(has_waiter @ 0..=1)] => {
             let first = token(*first)?;
             Some(granted(first, *has_waiter == 1))
         }
         _ => None,
     }
-}
-
-/// What queue.lua and acquire.lua say to a fair waiter.
-fn queued(answer: &Value) -> Option<Reply> {
-    if let Value::Array(values) = answer
-        && let [
-            Value::Int(remaining @ -1..),
-            Value::BulkString(holder),
-            Value::Int(ahead @ 0..),
-        ] = &values[..]
-    {
-        return Some(Reply::Queued {
-            owner: script::holder(holder),
-            remaining: time_left(*remaining),
-            ahead: u32::try_from(*ahead).unwrap_or(u32::MAX),
-        });
-    }
-    vote(answer).filter(|reply| !matches!(reply, Reply::Held { .. }))
 }
 
 fn as_proposed(proposal: Token) -> Option<Reply> {

@@ -60,7 +60,7 @@ impl World {
             (Request::Release { .. }, reply) => {
                 return self.checker.release_ran(node, owner, sent.id, reply);
             }
-            (Request::Acquire { .. }, Reply::Held { .. } | Reply::Queued { .. }) => {
+            (Request::Acquire { .. }, Reply::Held { .. }) => {
                 self.checker.refused(node, owner, sent.id);
                 false
             }
@@ -94,7 +94,6 @@ impl World {
                 self.checker.on_vote((client, node), (body, reply), times);
             }
             Reply::Held { .. }
-            | Reply::Queued { .. }
             | Reply::NotAdmitted
             | Reply::Refused {
                 is_untouched: true, ..

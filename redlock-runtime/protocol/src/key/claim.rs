@@ -200,11 +200,7 @@ impl Claim {
             }
             Reply::PutBack => self.on_put_back(node),
             Reply::Ours => self.on_known(node),
-            Reply::Held { .. }
-            | Reply::Queued { .. }
-            | Reply::NotOwner
-            | Reply::Taken { .. }
-            | Reply::Free => {
+            Reply::Held { .. } | Reply::NotOwner | Reply::Taken { .. } | Reply::Free => {
                 self.on_absent(node, request);
             }
             Reply::NotAdmitted => self.on_refused(node, request),

@@ -120,18 +120,15 @@ impl Round {
             (Reply::Extended { first, .. }, _) if first.is_none_or(Token::is_plausible) => {
                 return self.on_yes(node, first, now);
             }
-            (Reply::Held { owner, remaining }, _) => {
-                return self.on_held(node, owner, remaining, now);
-            }
             (
-                Reply::Queued {
+                Reply::Held {
                     owner,
                     remaining,
                     ahead,
                 },
                 _,
             ) => {
-                self.ahead = ahead;
+                self.ahead = self.ahead.max(ahead);
                 return self.on_held(node, owner, remaining, now);
             }
             (Reply::NotOwner, _) => Verdict::NoLongerOurs,
@@ -465,6 +462,21 @@ mod tests {
             round.on_yes(NodeId(node), Some(Token(7)), at(1));
         }
         assert!(matches!(round.progress(at(1)), Progress::Won(Some(_))));
+    }
+
+    #[test]
+    fn only_the_leader_knows_how_many_come_first() {
+        let mut round = round(5);
+        for (node, ahead) in [(0, 2), (1, 0)] {
+            let (owner, remaining) = (Some(Owner(1)), None);
+            let held = Reply::Held {
+                owner,
+                remaining,
+                ahead,
+            };
+            round.on_vote(NodeId(node), held, None, at(1));
+        }
+        assert_eq!(round.ahead, 2);
     }
 
     #[test]

@@ -374,6 +374,7 @@ impl Key {
         Reply::Held {
             owner: self.owner,
             remaining: self.remaining(now),
+            ahead: 0,
         }
     }
 }

@@ -70,20 +70,17 @@ impl Model {
             self.queues.insert(Arc::clone(vote.key), queue);
         }
         if let Some(until) = until.filter(|_| !is_held) {
-            return Ok(Reply::Queued {
+            return Ok(Reply::Held {
                 owner: None,
                 remaining: Some(Duration::from_millis((until - now) as u64)),
                 ahead,
             });
         }
-        Ok(match self.acquire(vote, waits, at)? {
-            Reply::Held { owner, remaining } => Reply::Queued {
-                owner,
-                remaining,
-                ahead,
-            },
-            reply => reply,
-        })
+        let mut reply = self.acquire(vote, waits, at)?;
+        if let Reply::Held { ahead: told, .. } = &mut reply {
+            *told = ahead;
+        }
+        Ok(reply)
     }
 
     /// Which processes wait for this key, and since when: in milliseconds of the node's clock.

@@ -201,7 +201,7 @@ impl Fuzz {
         let has_remote_waiter = self.dice.one_in(2);
         let span = span(&mut self.dice);
         let remaining = self.dice.maybe(span);
-        match self.dice.below(19) {
+        match self.dice.below(18) {
             0 => Reply::Identity {
                 server: self.dice.maybe("a0".into()),
             },
@@ -217,6 +217,7 @@ impl Fuzz {
             5 => Reply::Held {
                 owner: self.owner(),
                 remaining,
+                ahead: number.0 as u32,
             },
             6 => {
                 let first = self.dice.maybe(number);
@@ -238,12 +239,7 @@ impl Fuzz {
                 message: "x".into(),
                 is_untouched: self.dice.one_in(2),
             },
-            16 => Reply::Queued {
-                owner: self.owner(),
-                remaining,
-                ahead: number.0 as u32,
-            },
-            17 => Reply::Placed,
+            16 => Reply::Placed,
             _ => Reply::Garbled { answer: "x".into() },
         }
     }

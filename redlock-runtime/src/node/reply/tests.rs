@@ -179,7 +179,11 @@ fn votes_are_read() {
     for (holder, owner) in [(VALUE, Some(OWNER)), ("", None), ("theirs", None)] {
         let remaining = Some(Duration::from_millis(5));
         let held = array([Value::Int(5), text(holder)]);
-        let expected = Reply::Held { owner, remaining };
+        let expected = Reply::Held {
+            owner,
+            remaining,
+            ahead: 0,
+        };
         assert_eq!(parse(&acquire(), held.clone()), expected);
         assert_eq!(parse(&put_back(), held), expected);
     }
@@ -189,7 +193,7 @@ fn votes_are_read() {
     }
     let queued = array([Value::Int(5), text(VALUE), Value::Int(2)]);
     assert_garbled(&acquire(), queued.clone());
-    let expected = Reply::Queued {
+    let expected = Reply::Held {
         owner: Some(OWNER),
         remaining: Some(Duration::from_millis(5)),
         ahead: 2,
@@ -295,9 +299,12 @@ fn records_that_no_script_returns_are_garbled() {
 #[test]
 fn no_time_is_longer_than_can_be_reckoned_with() {
     let forever = array([Value::Int(i64::MAX), text("")]);
-    let remaining = Some(LONGEST);
-    let owner = None;
-    assert_eq!(parse(&acquire(), forever), Reply::Held { owner, remaining });
+    let expected = Reply::Held {
+        owner: None,
+        remaining: Some(LONGEST),
+        ahead: 0,
+    };
+    assert_eq!(parse(&acquire(), forever), expected);
     let mut texts = VOTING;
     texts[8] = "18446744073709551615";
     let Reply::Record(record) = parse(&Request::Probe, record_of(texts)) else {

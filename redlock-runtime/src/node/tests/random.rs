@@ -70,7 +70,7 @@ fn scripts_and_model_reply_alike_to_requests_at_random() {
                 Reply::Granted { .. } | Reply::Extended { .. } | Reply::PutBack
             ));
             let is_behind = |ahead| ahead > 0;
-            queued += u64::from(matches!(reply, Reply::Queued { ahead, .. } if is_behind(ahead)));
+            queued += u64::from(matches!(reply, Reply::Held { ahead, .. } if is_behind(ahead)));
             maker.learn(&reply);
         }
         assert!(queued > 0, "no process was ahead of another");

@@ -342,6 +342,7 @@ fn what_is_of_one_kind_goes_together_and_keeps_its_place() {
     let held = Reply::Held {
         owner: None,
         remaining: Some(Duration::from_millis(9)),
+        ahead: 0,
     };
     let expected = [
         (1, Reply::NotOwner),

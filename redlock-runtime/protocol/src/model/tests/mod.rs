@@ -136,6 +136,7 @@ const fn held(owner: Owner, remaining: Duration) -> Reply {
     Reply::Held {
         owner: Some(owner),
         remaining: Some(remaining),
+        ahead: 0,
     }
 }
 

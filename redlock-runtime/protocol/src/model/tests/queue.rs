@@ -17,7 +17,7 @@ fn ask(owner: Owner, waiter: u64, waited: u64, patience: u64) -> Request {
 
 fn ahead(reply: &Reply) -> u32 {
     match reply {
-        Reply::Queued { ahead, .. } => *ahead,
+        Reply::Held { ahead, .. } => *ahead,
         reply => panic!("{reply:?}"),
     }
 }
@@ -33,7 +33,7 @@ fn with_two_waiters() -> Model {
     let them = model.run(&ask(THEM, 1, 0, 60_000), at(100));
     assert_eq!(
         them,
-        Reply::Queued {
+        Reply::Held {
             owner: Some(US),
             remaining: Some(Duration::from_millis(4_900)),
             ahead: 0
@@ -50,7 +50,7 @@ fn a_free_lock_is_for_the_process_that_came_first() {
     let third = model.run(&ask(THIRD, 1, 100, 60_000), at(300));
     assert_eq!(
         third,
-        Reply::Queued {
+        Reply::Held {
             owner: None,
             remaining: Some(Duration::from_millis(800)),
             ahead: 1

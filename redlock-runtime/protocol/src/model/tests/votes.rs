@@ -277,6 +277,7 @@ fn clients_of_other_libraries_exclude_and_are_excluded() {
     let refused = Reply::Held {
         owner: None,
         remaining: None,
+        ahead: 0,
     };
     assert_eq!(model.run(&acquire(US, Token(9), 1), at(0)), refused);
     let owner = None;
