@@ -42,22 +42,12 @@ pub(super) struct Attempt {
 }
 
 impl Attempt {
-    /// The lock is as good as won. A node that has not granted it, as others have, may have a place for
-    /// the waiter all the same.
-    fn give_up_place(&mut self, cx: &mut Cx<'_>) {
-        if self.round.question.in_order.is_some() && !self.round.is_granted_by_leader() {
-            self.waiter.standing.leave(cx);
-        }
-    }
-
     /// The nodes have granted different numbers: asks those that may have the key for a block above
     /// them. That is a refresh of a turn that has not begun.
     fn ask_for_higher(&mut self, cx: &mut Cx<'_>) {
-        self.give_up_place(cx);
         let mut question = self.round.question.clone();
         question.kind = Kind::Extend;
         question.is_repeated = true;
-        question.in_order = None;
         // Not the wall clock again: nodes grant no number that is far ahead of theirs, so one that is
         // wrong would never make them agree.
         let proposal = self.claim.next_proposal(&self.round, cx);
@@ -189,7 +179,10 @@ impl Key {
         if let Some(contention) = &mut self.contention {
             contention.on_own_turn();
         }
-        attempt.give_up_place(cx);
+        if !attempt.round.is_granted_by(attempt.waiter.standing.leader) {
+            // It may have a place for the waiter all the same.
+            attempt.waiter.standing.leave(cx);
+        }
         let mut held = Held::begin(attempt.claim, &attempt.round, block, cx);
         attempt.waiter.lost_attempts += 1;
         held.start(attempt.waiter, cx);
@@ -206,7 +199,7 @@ impl Key {
         } = attempt;
         let (now, holder) = (cx.now(), round.holder().flatten());
         // Who is granted the key has no place any more, and others would come first once it is released.
-        let is_first = waiter.params.is_fair && round.is_granted_by_leader();
+        let is_first = waiter.params.is_fair && round.is_granted_by(waiter.standing.leader);
         if is_first && waiter.goes_on_waiting(now) {
             waiter.standing.place(round.question.ticket(now), cx);
         }

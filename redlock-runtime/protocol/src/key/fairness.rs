@@ -92,7 +92,7 @@ pub(super) struct Standing {
     /// Since when, or since all nodes were asked.
     since: Option<Instant>,
     /// The node that may have a place for it.
-    leader: Option<NodeId>,
+    pub(super) leader: Option<NodeId>,
 }
 
 impl Standing {

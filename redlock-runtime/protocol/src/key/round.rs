@@ -259,13 +259,12 @@ impl Round {
     fn has_met_several(&self) -> bool {
         let owner = |place: usize| self.holders.get(place).map(|&(_, owner)| owner);
         let several = (1..self.holders.len()).any(|place| owner(place) != owner(0));
-        several && !self.is_granted_by_leader()
+        several && !self.is_granted_by(self.fanout.order.first().copied())
     }
 
-    /// The node that was asked first has said yes.
-    pub(super) fn is_granted_by_leader(&self) -> bool {
-        let leader = self.fanout.order.first();
-        leader.is_some_and(|leader| self.ballot.verdicts()[leader.0] == Verdict::Ours)
+    /// This node has said yes.
+    pub(super) fn is_granted_by(&self, node: Option<NodeId>) -> bool {
+        node.is_some_and(|node| self.ballot.verdicts()[node.0] == Verdict::Ours)
     }
 
     /// What to propose after a disagreement. On nodes that have been waited for nothing is built.
