@@ -185,7 +185,8 @@ impl Claim {
                 has_remote_waiter, ..
             } => {
                 self.has_remote_waiter |= has_remote_waiter;
-                self.on_granted(node);
+                self.places[node.0].is_written = true;
+                self.on_known(node);
             }
             Reply::Extended {
                 remaining,
@@ -218,11 +219,6 @@ impl Claim {
             (Some(last), &Reply::Extended { remaining, .. }) => last.is_written(remaining),
             _ => true,
         }
-    }
-
-    fn on_granted(&mut self, node: NodeId) {
-        self.places[node.0].is_written = true;
-        self.on_known(node);
     }
 
     /// The node has made the key again, or had it. That is no vote, and it must not hide that the key was

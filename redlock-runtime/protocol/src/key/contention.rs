@@ -94,7 +94,8 @@ impl Key {
         self.contention.get_or_insert_default()
     }
 
-    pub(super) fn stand_back_until(&self) -> Option<Instant> {
+    /// The process has had its share, and leaves the lock to others until then.
+    pub(crate) fn stand_back_until(&self) -> Option<Instant> {
         self.contention.as_ref()?.stand_back_until
     }
 

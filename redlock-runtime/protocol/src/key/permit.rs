@@ -9,11 +9,6 @@ impl Key {
         matches!(self.front, Front::Held(_))
     }
 
-    /// The process has had its share, and leaves the lock to others for a while.
-    pub(crate) fn is_left_to_others(&self) -> bool {
-        self.stand_back_until().is_some()
-    }
-
     /// The section that has the key is the caller's from now on. False if the section does not have it.
     pub(crate) fn give(&mut self, section: SectionId, caller: SectionId) -> bool {
         self.section(section).is_some_and(|section| {
