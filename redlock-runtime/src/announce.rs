@@ -20,7 +20,7 @@ pub(crate) fn built(redlock: &Redlock) {
     if count.is_multiple_of(2) {
         let fewer = count - 1;
         let text = format_args!(
-            "{count} nodes survive the failure of no more nodes than {fewer} do; use an odd number"
+            "with {count} nodes, no more may fail than with {fewer}; use an odd number"
         );
         observe::start(Start::EvenNumber, &text);
     }

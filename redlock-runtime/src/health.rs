@@ -379,12 +379,17 @@ pub(crate) fn nodes(count: usize) -> String {
     format!("{count} node{plural}")
 }
 
+/// `1 of 3 nodes votes`, `2 of 3 nodes vote`
+pub(crate) fn vote(voters: usize, count: usize) -> String {
+    let verb = if voters == 1 { "votes" } else { "vote" };
+    format!("{voters} of {} {verb}", nodes(count))
+}
+
 /// How many nodes vote, and what is wrong with the others.
 impl fmt::Display for Health {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (voters, count) = (self.voters(), self.nodes.len());
-        let verb = if voters == 1 { "votes" } else { "vote" };
-        write!(f, "{voters} of {} {verb}", nodes(count))?;
+        f.write_str(&vote(voters, count))?;
         if !self.has_quorum() {
             let majority = protocol::majority(count);
             let verb = if majority == 1 { "is" } else { "are" };

@@ -338,7 +338,7 @@ async fn an_operator_reads_what_works_and_was_hardly_meant() {
     let [even] = &heard.take()[..] else {
         panic!("one warning");
     };
-    assert!(even.starts_with("WARN redlock: 4 nodes "), "{even}");
+    assert!(even.starts_with("WARN redlock: with 4 nodes, "), "{even}");
 
     cluster[1].kill();
     let _one_down = unhurried(three()).build().await.unwrap();

@@ -82,7 +82,7 @@ impl Findings {
             ),
             _ if count.is_multiple_of(2) => {
                 let text = format!(
-                    "{count} servers survive no more failures than {}: use an odd number",
+                    "with {count} servers, no more may fail than with {}: use an odd number",
                     count - 1
                 );
                 self.add(Warning, "number", None, text);

@@ -97,9 +97,13 @@ impl<'a> Ballot<'a> {
     }
 
     pub(super) fn failure(&self) -> Arc<str> {
-        let (count, office) = (self.electors, self.office);
-        let (they, said) = (office.electors(), self.said.join(", "));
-        format!("no majority of {count} {they} names {office}: {said}").into()
+        let (office, said) = (self.office, self.said.join(", "));
+        let (one, they) = (office.elector(), office.electors());
+        match self.electors {
+            1 => format!("the only known {one} names no {office}: {said}"),
+            count => format!("no majority of {count} {they} names one {office}: {said}"),
+        }
+        .into()
     }
 }
 
@@ -197,5 +201,31 @@ mod tests {
         assert_eq!(last(&CLUSTER, 5, &later), None);
         let earlier = [votes[0], votes[1], ("d", 5, "d", 6), votes[2]];
         assert_eq!(last(&CLUSTER, 5, &earlier), Some("a@7".to_owned()));
+    }
+
+    #[test]
+    fn one_elector_is_no_majority_in_words() {
+        let failure = |office: &Office, electors| {
+            let mut ballot = Ballot::new(office, electors);
+            let address = ConnectionAddr::Tcp("h".to_owned(), 1);
+            ballot.add(&address, Err("no".into()));
+            ballot.failure().to_string()
+        };
+        for (office, electors, expected) in [
+            (&SENTINELS, 1, "the only known sentinel names no master ``"),
+            (
+                &SENTINELS,
+                2,
+                "no majority of 2 sentinels names one master ``",
+            ),
+            (
+                &CLUSTER,
+                1,
+                "the only known server of the cluster names no owner of slot 0",
+            ),
+        ] {
+            let expected = format!("{expected}: h:1 said: no");
+            assert_eq!(failure(office, electors), expected);
+        }
     }
 }

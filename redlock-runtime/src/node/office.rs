@@ -73,13 +73,21 @@ impl Office {
             Self::Slot(_) => "servers of the cluster",
         }
     }
+
+    /// What one of them is called.
+    pub(super) const fn elector(&self) -> &'static str {
+        match self {
+            Self::Master(_) => "sentinel",
+            Self::Slot(_) => "server of the cluster",
+        }
+    }
 }
 
 impl fmt::Display for Office {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Master(name) => write!(f, "one master `{name}`"),
-            Self::Slot(slot) => write!(f, "one owner of slot {slot}"),
+            Self::Master(name) => write!(f, "master `{name}`"),
+            Self::Slot(slot) => write!(f, "owner of slot {slot}"),
         }
     }
 }

@@ -151,13 +151,13 @@ pub(super) fn node(status: &NodeStatus, node_set: &str, voting: usize) {
 }
 
 pub(super) fn quorum(is_there: bool, node_set: &str, voting: usize, nodes: usize) {
-    let of = health::nodes(nodes);
+    let vote = health::vote(voting, nodes);
     if is_there {
         event!(INFO, "redlock.quorum.regained", { node_set, voting, nodes },
-            "redlock: {voting} of {of} vote, so locks can be had again");
+            "redlock: {vote}, so locks can be had again");
     } else {
         event!(ERROR, "redlock.quorum.lost", { node_set, voting, nodes },
-            "redlock: {voting} of {of} vote, so no lock can be had");
+            "redlock: {vote}, so no lock can be had");
     }
 }
 
