@@ -70,7 +70,8 @@ pub(crate) async fn status(args: &ServerArgs) -> u8 {
                 Err(reason) => output::line(&format_args!("{address}  is unreachable ({reason})")),
             }
         }
-        let verb = if voters == 1 { "votes" } else { "vote" };
+        let is_one = voters == 1 || count == 1;
+        let verb = if is_one { "votes" } else { "vote" };
         let count = output::counted(count, "node");
         output::line(&format_args!("{voters} of {count} {verb}"));
     }

@@ -379,9 +379,10 @@ pub(crate) fn nodes(count: usize) -> String {
     format!("{count} node{plural}")
 }
 
-/// `1 of 3 nodes votes`, `2 of 3 nodes vote`
+/// `1 of 3 nodes votes`, `2 of 3 nodes vote`, `0 of 1 node votes`
 pub(crate) fn vote(voters: usize, count: usize) -> String {
-    let verb = if voters == 1 { "votes" } else { "vote" };
+    let is_one = voters == 1 || count == 1;
+    let verb = if is_one { "votes" } else { "vote" };
     format!("{voters} of {} {verb}", nodes(count))
 }
 
@@ -464,6 +465,18 @@ mod tests {
             assert_eq!(health.quorum_in(), quorum_in, "{health}");
             assert_eq!(health.has_quorum(), quorum_in == seconds(0), "{health}");
         }
+    }
+
+    #[test]
+    fn one_node_votes_and_two_vote() {
+        let texts = [(0, 1), (1, 1), (1, 3), (2, 3), (0, 3)].map(|(voters, of)| vote(voters, of));
+        let expected = [
+            "0 of 1 node votes",
+            "1 of 1 node votes",
+            "1 of 3 nodes votes",
+        ];
+        assert_eq!(texts[..3], expected);
+        assert_eq!(texts[3..], ["2 of 3 nodes vote", "0 of 3 nodes vote"]);
     }
 
     #[test]

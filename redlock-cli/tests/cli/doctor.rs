@@ -82,7 +82,7 @@ fn a_server_that_is_named_twice() {
 #[test]
 fn an_even_number_of_servers_and_a_single_one() {
     let good = Cluster::start(2);
-    Report::of(&good.urls(), &[]).assert("warning", "number", "2 servers survive");
+    Report::of(&good.urls(), &[]).assert("warning", "number", "with 2 servers");
     Report::of(&good.urls()[..1], &[]).assert("warning", "number", "there is one server");
 }
 
