@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use clap::{Parser, Subcommand};
+use clap::{Parser, Subcommand, builder::NonEmptyStringValueParser};
 #[cfg(feature = "tls")]
 use redlock_runtime::Tls;
 use redlock_runtime::{
@@ -89,6 +89,7 @@ pub(crate) enum Command {
     /// Shows who holds a lock and who waits for it. Changes nothing.
     Inspect {
         /// The key, without the key prefix.
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
         key: String,
     },
     /// Deletes a lock that another client holds, from all servers.
@@ -97,6 +98,7 @@ pub(crate) enum Command {
     /// then it and the next holder work at the same time. One permit of a lock is `KEY#0`, `KEY#1` and so on.
     Break {
         /// The key, without the key prefix.
+        #[arg(value_parser = NonEmptyStringValueParser::new())]
         key: String,
         /// Do not ask.
         #[arg(long, short)]
@@ -129,7 +131,7 @@ pub(crate) enum Command {
 #[derive(Debug, clap::Args)]
 pub(crate) struct RunArgs {
     /// The key of the lock.
-    #[arg(long, short)]
+    #[arg(long, short, value_parser = NonEmptyStringValueParser::new())]
     pub(crate) key: String,
     /// The lease: after a crash of this machine the lock is free after about this time.
     #[arg(long, short, default_value = "30s", value_parser = duration::parse, value_name = "DURATION")]

@@ -5,7 +5,9 @@ use std::{
     io::{self, Write},
 };
 
-use redlock_runtime::{ConfigError, ConfigProblem};
+use redlock_runtime::ConfigError;
+#[cfg(unix)]
+use redlock_runtime::LockError;
 
 /// `doctor` has found a mistake.
 pub(crate) const FOUND: u8 = 1;
@@ -48,26 +50,103 @@ pub(crate) fn counted(count: usize, name: &str) -> String {
     }
 }
 
-/// What is wrong with the node set. The remedies that the library names are methods of its builder, which this
-/// program has not.
+/// What is wrong with the configuration.
 pub(crate) fn in_words(error: &ConfigError) -> String {
-    let problem = |problem: &ConfigProblem| {
-        match problem {
-        ConfigProblem::NoNodes => {
-            "no node is configured; name some with `--nodes` or in the environment variable REDLOCK_NODES"
-                .to_owned()
-        }
-        ConfigProblem::ServersRequired { memory } => {
-            format!("{memory} lives in one process only, so it excludes no other; name servers")
-        }
-        ConfigProblem::NoQuorum { .. } => {
-            let text = problem.to_string();
-            let remedy = text.rfind("; to start without").unwrap_or(text.len());
-            text[..remedy].to_owned()
-        }
-        other => other.to_string(),
+    let problems = error.problems().iter();
+    let problems = problems.map(|problem| with_options(&problem.to_string()));
+    problems.collect::<Vec<_>>().join("; ")
+}
+
+/// What is wrong with the lock.
+#[cfg(unix)]
+pub(crate) fn lock_in_words(error: &LockError) -> String {
+    if let LockError::Config(error) = error {
+        return in_words(error);
     }
+    let text = error.to_string();
+    match text.split_once("; ") {
+        // The key comes first, which may be called like an option.
+        Some((fact, remedies)) => [fact, &with_options(remedies)].join("; "),
+        None => text,
+    }
+}
+
+/// The arguments and methods of the library that are options here. Others of its words are called like an
+/// option and mean something else: `key` is a parameter of URLs.
+const SETTINGS: [&str; 14] = [
+    "at_least",
+    "connect_timeout",
+    "expire",
+    "fair",
+    "guard_band",
+    "key_prefix",
+    "max_hold",
+    "max_lease",
+    "nodes",
+    "permits",
+    "renew",
+    "service",
+    "shared",
+    "wait",
+];
+
+/// A text of the library with the names of this program's options in it, and without the clauses that name a
+/// method for which there is no option.
+fn with_options(text: &str) -> String {
+    let clause = |clause: &str| {
+        let mut parts: Vec<String> = clause.split('`').map(str::to_owned).collect();
+        for code in parts.iter_mut().skip(1).step_by(2) {
+            let name = code.split('(').next().unwrap_or_default();
+            if SETTINGS.contains(&name) {
+                *code = format!("--{}", name.replace('_', "-"));
+            } else if code.ends_with(')') {
+                return None;
+            }
+        }
+        Some(parts.join("`"))
     };
-    let problems: Vec<String> = error.problems().iter().map(problem).collect();
-    problems.join("; ")
+    let clauses: Vec<String> = text.split("; ").filter_map(clause).collect();
+    clauses.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::args::Args;
+
+    #[test]
+    #[cfg(unix)]
+    fn each_setting_is_an_option() {
+        let program = Args::command();
+        let run = program.find_subcommand("run").unwrap();
+        let options = program.get_arguments().chain(run.get_arguments());
+        let options: Vec<_> = options.filter_map(|option| option.get_long()).collect();
+        for setting in SETTINGS {
+            let option = setting.replace('_', "-");
+            assert!(options.contains(&&*option), "{option}");
+        }
+    }
+
+    #[test]
+    fn what_the_library_calls_its_own_is_called_as_here_or_left_out() {
+        for (text, expected) in [
+            ("`max_hold` needs `renew`", "`--max-hold` needs `--renew`"),
+            (
+                "none; name some with `nodes([...])`",
+                "none; name some with `--nodes`",
+            ),
+            (
+                "none; set `require_quorum(false)`; or wait",
+                "none; or wait",
+            ),
+            (
+                "`appendonly` is `yes`; name it `a(b",
+                "`appendonly` is `yes`; name it `a(b",
+            ),
+        ] {
+            assert_eq!(with_options(text), expected);
+        }
+    }
 }

@@ -313,8 +313,7 @@ impl fmt::Display for LockError {
             Self::Quarantined(report) => write!(
                 f,
                 ": no majority is available for up to {:.1?}, because some servers may have lost locks \
-                 and do not vote until those have expired; use `wait`, or `assume_fresh(true)` in \
-                 development (after {elapsed:.1?})",
+                 and do not vote until those have expired (after {elapsed:.1?})",
                 report.retry_after().unwrap_or_default()
             )?,
             Self::Lost(_) => write!(
@@ -322,7 +321,10 @@ impl fmt::Display for LockError {
                 " was lost while it was held: no majority of nodes has its key any more (acquisition \
                  began {elapsed:.1?} ago)"
             )?,
-            Self::Expired(report) => write_expired(report, f)?,
+            Self::Expired(_) => write!(
+                f,
+                " expired while it was held (acquisition began {elapsed:.1?} ago)"
+            )?,
             Self::Released(_) => {
                 f.write_str(" is not held any more, because its section has ended")?
             }
@@ -355,7 +357,24 @@ impl fmt::Display for LockError {
             f.write_str(if index == 0 { ": " } else { ", " })?;
             verdict.fmt(f)?;
         }
-        Ok(())
+        f.write_str(self.remedy())
+    }
+}
+
+impl LockError {
+    /// What the caller can do, at the end of the text. The program `redlock` relies on its form: a clause for
+    /// each method of the builder.
+    fn remedy(&self) -> &'static str {
+        match self {
+            Self::Quarantined(_) => {
+                "; to wait for it, use `wait`; in development, skip it by `assume_fresh(true)`"
+            }
+            // No node is to blame: the body took longer than it was given.
+            Self::Expired(report) if report.verdicts().is_empty() => {
+                "; to hold it for longer, use `renew`, or a longer `expire` or `max_hold`"
+            }
+            _ => "",
+        }
     }
 }
 
@@ -372,19 +391,6 @@ fn write_contended(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, ", for at most {after:.1?} more")?;
     }
     write!(f, " (waited {:.1?})", report.elapsed())
-}
-
-fn write_expired(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-    let began = report.elapsed();
-    write!(
-        f,
-        " expired while it was held (acquisition began {began:.1?} ago)"
-    )?;
-    // No node is to blame: the body took longer than it was given.
-    if report.verdicts().is_empty() {
-        f.write_str("; for a longer body, use `renew`, or a longer `expire` or `max_hold`")?;
-    }
-    Ok(())
 }
 
 fn write_nested(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {

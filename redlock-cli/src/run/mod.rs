@@ -17,7 +17,9 @@ use std::{
     time::Duration,
 };
 
-use redlock_runtime::{ConfigProblem, Guard, Installed, Lock, LockError};
+use redlock_runtime::{
+    Builder, ConfigError, ConfigProblem, Guard, Installed, Lock, LockError, Redlock,
+};
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use tokio::{
     process::{Child, Command},
@@ -71,20 +73,8 @@ const fn signaled(signal: Signal) -> u8 {
 const SILENT_START: Duration = Duration::from_secs(3);
 
 async fn acquire(servers: &ServerArgs, args: &RunArgs) -> Result<(Installed, Guard), u8> {
-    let service = args
-        .service
-        .clone()
-        .unwrap_or_else(|| name(&args.command[0]));
-    // The default lease is also the time for which servers that are all new do not vote, because they may
-    // have forgotten locks of that length.
-    let mut builder = servers.builder().service(service).expire(args.expire);
-    if let Some(lease) = args.max_lease {
-        builder = builder.max_lease(lease);
-    }
-    if let Some(band) = args.guard_band {
-        builder = builder.guard_band(band);
-    }
-    let mut install = pin!(builder.install());
+    rehearse(servers, args).await?;
+    let mut install = pin!(with_settings(servers.builder(), args).install());
     let installed = if let Ok(installed) = timeout(SILENT_START, &mut install).await {
         installed
     } else {
@@ -94,22 +84,8 @@ async fn acquire(servers: &ServerArgs, args: &RunArgs) -> Result<(Installed, Gua
         );
         install.await
     };
-    let installed = installed.map_err(|error| {
-        let are = |is: fn(&ConfigProblem) -> bool| error.problems().iter().all(is);
-        let code = if are(is_outage) {
-            output::UNAVAILABLE
-        } else if are(is_of_lease) {
-            output::USAGE
-        } else {
-            output::CONFIG
-        };
-        fail(code, &output::in_words(&error))
-    })?;
-    let mut lock = installed.lock(&*args.key).wait(args.wait);
-    if !args.no_renew {
-        lock = lock.renew();
-    }
-    lock = with_options(lock, args);
+    let installed = installed.map_err(|error| refused(&error))?;
+    let lock = with_options(installed.lock(&*args.key), args);
     match lock.acquire().await {
         Ok(guard) => Ok((installed, guard)),
         Err(LockError::Contended(_)) if args.quiet => Err(args.held_exit_code),
@@ -117,15 +93,64 @@ async fn acquire(servers: &ServerArgs, args: &RunArgs) -> Result<(Installed, Gua
             let found = installed.inspect(&args.key).await;
             Err(fail(args.held_exit_code, &found))
         }
-        Err(error) => Err(match &error {
-            LockError::NoQuorum(_) | LockError::Quarantined(_) => fail(output::UNAVAILABLE, &error),
-            LockError::Config(_) | LockError::EmptyKey { .. } => fail(output::USAGE, &error),
-            _ => fail(output::INTERNAL, &error),
-        }),
+        Err(error) => Err(failed(&error)),
     }
 }
 
-fn with_options(mut lock: Lock, args: &RunArgs) -> Lock {
+/// Finds what is wrong with the options before any server is asked: the lock is acquired within this process
+/// first.
+async fn rehearse(servers: &ServerArgs, args: &RunArgs) -> Result<(), u8> {
+    let builder = Redlock::builder().nodes(["memory://rehearsal"]);
+    let builder = with_settings(builder.key_prefix(&servers.key_prefix), args);
+    let redlock = builder.build().await.map_err(|error| refused(&error))?;
+    let lock = with_options(redlock.lock(&*args.key), args);
+    let acquired = lock.acquire().await;
+    acquired.map(drop).map_err(|error| failed(&error))
+}
+
+fn with_settings(builder: Builder, args: &RunArgs) -> Builder {
+    let service = args.service.clone();
+    let service = service.unwrap_or_else(|| name(&args.command[0]));
+    // The default lease is also the time for which servers that are all new do not vote, because they may
+    // have forgotten locks of that length.
+    let mut builder = builder.service(service).expire(args.expire);
+    if let Some(lease) = args.max_lease {
+        builder = builder.max_lease(lease);
+    }
+    if let Some(band) = args.guard_band {
+        builder = builder.guard_band(band);
+    }
+    builder
+}
+
+/// The node set cannot be used.
+fn refused(error: &ConfigError) -> u8 {
+    let are = |is: fn(&ConfigProblem) -> bool| error.problems().iter().all(is);
+    let code = if are(is_outage) {
+        output::UNAVAILABLE
+    } else if are(is_of_lease) {
+        output::USAGE
+    } else {
+        output::CONFIG
+    };
+    fail(code, &output::in_words(error))
+}
+
+/// The lock cannot be had.
+fn failed(error: &LockError) -> u8 {
+    let code = match error {
+        LockError::NoQuorum(_) | LockError::Quarantined(_) => output::UNAVAILABLE,
+        LockError::Config(_) => output::USAGE,
+        _ => output::INTERNAL,
+    };
+    fail(code, &output::lock_in_words(error))
+}
+
+fn with_options(lock: Lock, args: &RunArgs) -> Lock {
+    let mut lock = lock.wait(args.wait);
+    if !args.no_renew {
+        lock = lock.renew();
+    }
     if let Some(time) = args.max_hold {
         lock = lock.max_hold(time);
     }
@@ -179,7 +204,7 @@ impl Running {
     fn start(args: &RunArgs, guard: &Guard) -> Result<Self, (u8, String)> {
         let internal = |error: io::Error| (output::INTERNAL, error.to_string());
         let token = guard.fencing_token();
-        let token = token.map_err(|error| (output::LOST, error.to_string()))?;
+        let token = token.map_err(|error| (output::LOST, output::lock_in_words(&error)))?;
         let guardian = match io::stdin().is_terminal() {
             true => None,
             false => Some(Guardian::start(guard.remaining()).map_err(internal)?),
@@ -222,7 +247,7 @@ impl Running {
             if remaining <= self.grace {
                 let why = match guard.is_held() {
                     true => "the lease is about to end".to_owned(),
-                    false => guard.lost().await.to_string(),
+                    false => output::lock_in_words(&guard.lost().await),
                 };
                 return self.end(&why, remaining).await;
             }

@@ -1,6 +1,6 @@
 //! Commands that run under a lock.
 
-use std::{os::unix::process::ExitStatusExt, process::Command};
+use std::{io::ErrorKind, net::TcpListener, os::unix::process::ExitStatusExt, process::Command};
 
 use redlock_tests::{Cluster, Worker};
 
@@ -237,6 +237,62 @@ fn what_cannot_be_run_is_said_by_the_exit_code() {
         for method in ["require_quorum", "require_servers", "nodes("] {
             assert!(!text(&out.stderr).contains(method), "{}", text(&out.stderr));
         }
+    }
+}
+
+#[test]
+fn wrong_options_are_told_by_their_names_and_before_a_server_is_asked() {
+    let server = TcpListener::bind("127.0.0.1:0").unwrap();
+    server.set_nonblocking(true).unwrap();
+    let node = format!("redis://{}", server.local_addr().unwrap());
+    for (options, expected) in [
+        (&["--key", ""][..], "a value is required for '--key <KEY>'"),
+        (
+            &["--key", "__redlock:x"],
+            "the key `__redlock:x` begins with",
+        ),
+        (
+            &["--expire", "2m"],
+            "`--expire` of 120s is longer than `--max-lease`, which is 60s; use `--renew` with",
+        ),
+        (
+            &["--at-least", "1m"],
+            "`--at-least` of 60s is longer than `--expire`",
+        ),
+        (
+            &["--max-hold", "1s"],
+            "`--max-hold` of 1s is shorter than `--expire`",
+        ),
+        (
+            &["--shared", "--at-least", "1s"],
+            "`--shared` cannot have `--at-least`",
+        ),
+        (&["--permits", "1"], "leave out `--permits`"),
+        (
+            &["--guard-band", "0s"],
+            "`--guard-band` must be longer than zero",
+        ),
+        (&["--nodes", ""], "name some with `--nodes` or in "),
+        (
+            &["--nodes", "memory://a"],
+            "name some with `--nodes` or in ",
+        ),
+    ] {
+        let mut args = vec!["run"];
+        if !options.contains(&"--key") {
+            args.extend(["--key", "job"]);
+        }
+        let program = env!("CARGO_BIN_EXE_redlock");
+        let out = Command::new(program)
+            .env("REDLOCK_NODES", &node)
+            .args([&args, options, &["--", "echo", "never"]].concat())
+            .output();
+        let out = out.unwrap();
+        let said = text(&out.stderr);
+        assert!(matches!(out.status.code(), Some(64 | 78)), "{said}");
+        assert!(said.contains(expected), "{said}");
+        let asked = server.accept().map_err(|error| error.kind());
+        assert!(matches!(asked, Err(ErrorKind::WouldBlock)), "{said}");
     }
 }
 

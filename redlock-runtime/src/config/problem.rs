@@ -269,7 +269,7 @@ impl fmt::Display for ConfigProblem {
             ),
             Self::ServersRequired { memory } => write!(
                 f,
-                "{memory} lives in this process only, and `require_servers` allows only servers; name some in {NODES_VARIABLE} or with `nodes([...])`"
+                "{memory} lives in this process only, and servers are required; name some with `nodes([...])` or in the environment variable {NODES_VARIABLE}; for tests, leave out `require_servers(true)`"
             ),
             Self::TooManyNodes { count, most } => write!(
                 f,
@@ -408,7 +408,7 @@ impl ConfigProblem {
             ),
             Self::MaxLeaseTooLong { max_lease, longest } => write!(
                 f,
-                "`max_lease` of {max_lease:?} is longer than {longest:?}; hold locks for longer with `renew`"
+                "`max_lease` of {max_lease:?} is longer than {longest:?}; to hold locks for longer, use `renew`"
             ),
             of_time => of_time.fmt_time(f),
         }
@@ -432,7 +432,7 @@ impl ConfigProblem {
             ),
             Self::LeaseTooLong { expire, max_lease } => write!(
                 f,
-                "`expire` of {expire:?} is longer than `max_lease`, which is {max_lease:?}; hold the lock for longer with `renew`"
+                "`expire` of {expire:?} is longer than `max_lease`, which is {max_lease:?}; use `renew` with a shorter one, or give all processes a longer `max_lease`"
             ),
             Self::RenewNotShorter { renew, expire } => write!(
                 f,

@@ -210,7 +210,10 @@ async fn errors_tell_this_process_from_others_and_what_a_long_body_needs() {
 
     let body = lock().hold(async |_| sleep(seconds(60)).await);
     let text = body.await.unwrap_err().to_string();
-    assert!(text.contains("; for a longer body, use `renew`"), "{text}");
+    assert!(
+        text.contains("; to hold it for longer, use `renew`"),
+        "{text}"
+    );
 }
 
 /// Each has a key of its own.
