@@ -340,7 +340,7 @@ impl Builder {
     /// Returns once a majority of nodes votes. On servers that have just been started this takes some
     /// seconds, once: they look like servers that have lost all their locks, so they do not vote
     /// before such locks have expired. A [cluster](crate::guide::servers#redis-cluster), or a master after a
-    /// failover, takes 5.5 s more. [`assume_fresh(true)`](Self::assume_fresh) skips the wait in
+    /// [failover](crate::guide::servers#masters-that-sentinels-name), takes some seconds more. [`assume_fresh(true)`](Self::assume_fresh) skips the wait in
     /// development, [`require_quorum(false)`](Self::require_quorum) does not wait at all.
     ///
     /// Before anything is sent, all annotated functions of the program are checked against the

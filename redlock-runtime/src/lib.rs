@@ -75,8 +75,8 @@
 //!
 //! # Units
 //!
-//! All durations are [`std::time::Duration`]. Nodes count in whole milliseconds: a key's time to
-//! live is the lease, plus 1 % and 2 ms for the drift of clocks, plus the guard band, rounded
+//! All durations are [`std::time::Duration`]. Nodes count in whole milliseconds: the *key TTL*, a key's time
+//! to live, is the lease, plus 1 % and 2 ms for the drift of clocks, plus the guard band, rounded
 //! up. Clocks include the time that a machine is suspended (on Linux `CLOCK_BOOTTIME`).
 //!
 //! # Nodes

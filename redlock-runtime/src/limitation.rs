@@ -29,7 +29,7 @@ pub enum Limitation {
     /// quarantined after each restart.
     DurabilityUnknown,
     /// `CLIENT TRACKING` or RESP3 is refused. A holder learns of a loss at its next renewal or extension,
-    /// or without either not before its deadline, and waiting processes ask again after up to 64 ms.
+    /// or without either not before its deadline, and waiting processes have to ask again and again.
     NoNotices,
 }
 

@@ -22,10 +22,10 @@ use crate::{
 /// unless the lock is [`reentrant`](Self::reentrant).
 ///
 /// Waiting tasks of one process are served in the order in which they asked. Between processes
-/// there is no such order unless the lock is [`fair`](Self::fair). A process that passes the lock from task to task leaves it to other
-/// processes after some 20 ms, once it knows that they wait; which of them is next is not
-/// defined. Clients of other libraries cannot announce that they wait: see
-/// [`mixed_fleet`](crate::Builder::mixed_fleet).
+/// there is no such order unless the lock is [`fair`](Self::fair): they take turns. A process that passes
+/// the lock from task to task leaves it to other processes after a turn of some 20 ms, once it knows that
+/// they wait; which of them is next is not defined. Clients of other libraries cannot announce that they
+/// wait: see [`mixed_fleet`](crate::Builder::mixed_fleet).
 #[derive(Clone, Debug)]
 #[must_use = "a lock is not held before `acquire` is awaited"]
 pub struct Lock {
@@ -69,7 +69,7 @@ impl Lock {
     /// The lease: how long the lock can be trusted, counted from before the first request is
     /// sent. If tasks of this process have the lock one after another, they share that request: it may be
     /// older than the section by 50 ms or a twentieth of the lease, whichever is less. Default: that of
-    /// the node set, 5 s.
+    /// the [node set](crate::Builder::expire).
     pub const fn expire(mut self, lease: Duration) -> Self {
         self.options.expire = Some(lease);
         self
@@ -130,8 +130,8 @@ impl Lock {
     /// [`Guard::release`] returns as soon as the nodes have confirmed, and not when the time is over. Until
     /// the time is over, every acquisition fails with [`LockError::Contended`], in this process as in
     /// others, and its `retry_after` says how long that is. A call that waits gets the lock afterwards, so a
-    /// periodic job should not wait. Nodes keep the lock for 1 % and 2 ms longer, because clocks differ:
-    /// choose a time that is shorter than the period of the job by more than that.
+    /// periodic job should not wait. Nodes keep the lock longer by the [drift of clocks](crate#units): choose a
+    /// time that is shorter than the period of the job by more than that.
     ///
     /// Not for [several keys](crate::Redlock::lock_all), [permits](Self::permits) or locks that are
     /// [shared](Self::shared), and at most [`expire`](Self::expire), because that is how long the nodes keep
@@ -170,7 +170,7 @@ impl Lock {
     /// [record](crate::fence#readers) it in the same place.
     ///
     /// A writer that waits stops new readers, in its own process at once and in other processes once its
-    /// request has reached them, 20 ms or one section later; those that read go on to their end. Readers
+    /// request has reached them, a [turn](Self) or one section later; those that read go on to their end. Readers
     /// that a writer has kept waiting begin together. Neither side starves. A writer that gives up can
     /// keep readers from joining others for up to 2 s. Clients of other libraries can announce nothing:
     /// while readers overlap without a gap, they wait. For them a lock that is read is a lock that is
@@ -292,8 +292,8 @@ impl Lock {
     }
 
     /// Serves the waiters of all processes in the order in which they came. Without it callers of one
-    /// process go in order, and processes take turns of up to 20 ms, so a caller may pass another one
-    /// that came before it in another process.
+    /// process go in order, and processes take [turns](Self), so a caller may pass another one that came
+    /// before it in another process.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]

@@ -155,7 +155,7 @@ pub enum ConfigProblem {
         /// The longest that can be set.
         longest: Duration,
     },
-    /// The lease is no longer than the drift of clocks that Redlock allows for: 1 % and 2 ms.
+    /// The lease is no longer than the [drift of clocks](crate#units) that Redlock allows for.
     LeaseTooShort {
         /// The lease.
         expire: Duration,

@@ -99,7 +99,8 @@ impl TestNode {
 
     /// True if it has a key of this name, whoever set it. The name is without the key prefix of the
     /// node set. A lock is on all nodes that replied; if they were busy when it was
-    /// acquired, on a majority at first, and on the others some 20 ms later.
+    /// acquired, on a majority at first, and on the others once it is
+    /// [watched](crate::guarantees#promises).
     #[must_use]
     pub fn has_key(&self, key: &str) -> bool {
         let shared = &self.redlock.shared;
