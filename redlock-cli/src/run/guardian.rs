@@ -22,7 +22,7 @@ use rustix::{
     time::{ClockId, clock_gettime},
 };
 
-use super::signals::Signals;
+use super::signals;
 use crate::output;
 
 /// How this program is told by itself that it is the guardian.
@@ -139,7 +139,7 @@ fn guard() -> io::Result<()> {
         .build()?;
     let _within = runtime.enter();
     // They are for the command, which is in the same group.
-    let _caught = Signals::new()?;
+    signals::catch_all();
     io::stdout().write_all(&[1])?;
     io::stdout().flush()?;
     // Not by way of `Stdin`, which reads ahead.

@@ -20,7 +20,7 @@ use std::{
 use redlock_runtime::{
     Builder, ConfigError, ConfigProblem, Guard, Installed, Lock, LockError, Redlock,
 };
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
 use tokio::{
     process::{Child, Command},
     time::{Instant, sleep, sleep_until, timeout},
@@ -300,11 +300,23 @@ impl Running {
     /// The command may be gone.
     fn send(&self, signal: Signal) {
         let _ = match &self.guardian {
-            Some(guardian) => kill_process_group(guardian.group(), signal),
+            Some(guardian) => {
+                if let Some(group) = self.group_of_its_own() {
+                    let _ = kill_process_group(group, signal);
+                }
+                kill_process_group(guardian.group(), signal)
+            }
             // Both have it from the terminal.
             None if signal == Signal::INT || signal == Signal::QUIT => Ok(()),
             None => kill_process(self.pid, signal),
         };
+    }
+
+    /// That of a command which has left the guardian's, as `setsid` does.
+    fn group_of_its_own(&self) -> Option<Pid> {
+        // None once it has ended, when its number may be another's.
+        let pid = Pid::from_raw(self.child.id()? as i32)?;
+        (getpgid(Some(pid)) == Ok(pid)).then_some(pid)
     }
 
     fn ended(self, ended: io::Result<ExitStatus>) -> u8 {

@@ -15,6 +15,9 @@ const PASSED_ON: [Signal; 6] = [
     Signal::USR2,
 ];
 
+/// No system has more, real-time signals included.
+const LAST_SIGNAL: i32 = 127;
+
 #[derive(Debug)]
 pub(crate) struct Signals {
     passed_on: Vec<(Signal, unix::Signal)>,
@@ -50,6 +53,17 @@ impl Signals {
             Poll::Pending
         })
         .await
+    }
+}
+
+/// From here on no signal ends this process, except those that cannot be caught or tell of a fault. Within a
+/// runtime.
+pub(super) fn catch_all() {
+    // Of the faults, tokio refuses all others.
+    let numbers = (1..=LAST_SIGNAL).filter(|number| *number != Signal::BUS.as_raw());
+    for number in numbers {
+        // An error says that it is refused, or that there is none of this number.
+        let _ = signal(SignalKind::from_raw(number));
     }
 }
 

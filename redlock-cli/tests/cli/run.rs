@@ -155,6 +155,31 @@ fn signals_are_passed_on_to_the_command() {
     cluster.assert_free("job");
 }
 
+/// As `setsid` does, which makes it lead a group of its own.
+#[test]
+#[cfg(target_os = "linux")]
+fn a_command_that_leaves_its_group_is_ended_with_its_lock() {
+    let cluster = cluster();
+    let begin = |options: &[&str], shell| {
+        let args = [
+            &["run", "-k", "job"][..],
+            options,
+            &["--", "setsid", "sh", "-c", shell],
+        ];
+        start(&cluster, &args.concat())
+    };
+    let worker = begin(&["--grace", "100ms"], STUBBORN);
+    worker.expect_line("runs");
+    lose(&cluster);
+    // Only once its child is gone, which has the same output.
+    assert_eq!(worker.wait().code(), Some(76));
+
+    let worker = begin(&[], WITH_CHILD);
+    worker.wait_line(|_| true);
+    worker.terminate();
+    assert_eq!(worker.wait().code(), Some(128 + 15));
+}
+
 #[test]
 fn one_that_waits_for_the_lock_can_be_ended() {
     let cluster = cluster();
@@ -171,6 +196,23 @@ fn one_that_waits_for_the_lock_can_be_ended() {
 fn a_command_does_not_outlive_the_program() {
     let cluster = cluster();
     let worker = start(&cluster, &run(&[], WITH_CHILD));
+    worker.wait_line(|_| true);
+    worker.kill();
+    // Once nothing is left that has its output.
+    assert_eq!(worker.wait().signal(), Some(9));
+}
+
+#[test]
+fn nor_does_one_that_sends_signals_to_its_whole_group() {
+    let cluster = cluster();
+    let mut shell = String::new();
+    for name in [
+        "ABRT", "ALRM", "PROF", "SYS", "TERM", "TRAP", "USR1", "VTALRM", "XCPU", "XFSZ",
+    ] {
+        shell += &format!("trap : {name}; kill -{name} 0; ");
+    }
+    shell += WITH_CHILD;
+    let worker = start(&cluster, &run(&[], &shell));
     worker.wait_line(|_| true);
     worker.kill();
     // Once nothing is left that has its output.
