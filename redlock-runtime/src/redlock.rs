@@ -257,7 +257,7 @@ impl Redlock {
     /// Shuts the node set down in order: nothing new is locked, waiting callers get
     /// [`LockError::Stopped`](crate::LockError::Stopped), holders may finish, and everything is
     /// released. Returns once that is done, or after `timeout`: bodies that still run are then cut off
-    /// with [`LockError::Stopped`](crate::LockError::Stopped), and keys that are left expire.
+    /// with [`LockError::Stopped`](crate::LockError::Stopped), and their locks stay until the keys expire.
     ///
     /// # Errors
     /// [`ShutdownError`] counts what was left when the time was up.
