@@ -257,7 +257,8 @@ impl Redlock {
     /// Shuts the node set down in order: nothing new is locked, waiting callers get
     /// [`LockError::Stopped`](crate::LockError::Stopped), holders may finish, and everything is
     /// released. Returns once that is done, or after `timeout`: bodies that still run are then cut off
-    /// with [`LockError::Stopped`](crate::LockError::Stopped), and their locks stay until the keys expire.
+    /// with [`LockError::Stopped`](crate::LockError::Stopped), and have another second to let go. The lock of
+    /// one that does not, and of a [`Guard`](crate::Guard) that is not dropped, stays until its keys expire.
     ///
     /// # Errors
     /// [`ShutdownError`] counts what was left when the time was up.

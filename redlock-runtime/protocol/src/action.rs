@@ -281,7 +281,7 @@ pub enum NodeState {
 /// What was left when a shutdown ended; both zero if it was complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ShutdownError {
-    /// Sections whose holder had not let go.
+    /// Sections whose holder had not let go when the time was up, and was cut off.
     pub held: usize,
     /// Releases that not every reachable node has confirmed.
     pub unconfirmed: usize,

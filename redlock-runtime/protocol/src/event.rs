@@ -95,8 +95,8 @@ pub enum Event {
         /// The connection.
         connection: ConnectionId,
     },
-    /// Nothing new is taken on. Answered by `Drained`, after `timeout` at the latest. A second one
-    /// can bring the end forward, not put it off.
+    /// Nothing new is taken on. Answered by `Drained`, after `timeout` at the latest, or a second later if
+    /// holders are cut off then. A second one can bring the end forward, not put it off.
     Shutdown {
         /// How long holders and releases are waited for.
         timeout: Duration,

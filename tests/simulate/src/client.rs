@@ -11,7 +11,7 @@ use redlock_protocol::{
 };
 
 use crate::{
-    EPOCH, MICRO, MILLI,
+    EPOCH, MICRO, MILLI, SECOND,
     agenda::Happening,
     callers::{Stage, Task},
     checker::{Rule, Sender},
@@ -65,6 +65,8 @@ pub(crate) struct ShutDown {
     by: Limit,
     /// By the client's clock: not before this time, unless nothing is left to do.
     until: u64,
+    /// How much longer, if a holder has not let go.
+    last: u64,
 }
 
 impl Client {
@@ -329,9 +331,12 @@ impl World {
 
     pub(crate) fn tell_shutdown(&mut self, client: usize, timeout: u64, abort_holders: bool) {
         let one = &mut self.clients[client];
+        // Those that are cut off when the time is up have a second to let go.
+        let last = if abort_holders { 0 } else { SECOND };
         one.shut_down = Some(ShutDown {
-            by: one.limit(self.now, nanos(timeout)),
+            by: one.limit(self.now, nanos(timeout + last)),
             until: one.clock.read(self.now) + timeout,
+            last,
         });
         let shutdown = Event::Shutdown {
             timeout: nanos(timeout),
@@ -344,7 +349,10 @@ impl World {
         let now = self.clients[client].clock.read(self.now);
         if let Some(shut_down) = self.clients[client].shut_down {
             self.in_time(client, shut_down.by, "of the end of a shutdown");
-            if left != ShutdownError::default() && now < shut_down.until {
+            let tasks = &mut self.clients[client].tasks.iter();
+            let is_stuck = tasks.any(|task| matches!(task.stage, Stage::Stuck));
+            let last = if is_stuck { shut_down.last } else { 0 };
+            if left != ShutdownError::default() && now < shut_down.until + last {
                 let what = format!("client {client} has shut down before its time: {left:?}");
                 self.violation(Rule::Answer, what);
             }

@@ -237,6 +237,23 @@ async fn a_guard_dropped_before_a_shutdown_that_waits_for_nothing_is_released() 
     await_come_and_gone(&cluster).await;
 }
 
+#[tokio::test]
+async fn a_body_that_a_shutdown_cuts_off_is_released() {
+    let cluster = Cluster::start(5);
+    let redlock = connect(&cluster).await;
+    let (body, inside) = endless();
+    let lock = redlock.lock(KEY);
+    let task = tokio::spawn(async move { lock.hold(async |_| body.await).await });
+    inside.await.unwrap();
+
+    let left = redlock.shutdown(Duration::ZERO).await.unwrap_err();
+    assert_eq!((left.held, left.unconfirmed), (1, 0));
+    let error = task.await.unwrap().unwrap_err();
+    assert!(matches!(error, LockError::Stopped(_)), "{error}");
+
+    await_come_and_gone(&cluster).await;
+}
+
 fn outside(guard: Guard, end: fn(Guard)) -> thread::Result<()> {
     let thread = thread::spawn(move || {
         assert!(runtime::Handle::try_current().is_err());

@@ -43,6 +43,8 @@ pub struct Protocol {
     last_params: Arc<LockParams>,
     /// Holders and releases are waited for until then.
     stops_at: Option<Instant>,
+    /// How many holders were cut off when the time was up; none as long as they are waited for.
+    cut_off: Option<usize>,
     is_drained: bool,
 }
 
@@ -71,6 +73,7 @@ impl Protocol {
             timers: Timers::default(),
             last_params: Arc::new(LockParams::of(Duration::ZERO)),
             stops_at: None,
+            cut_off: None,
             is_drained: false,
         };
         protocol.nodes.advance(&mut protocol.out);

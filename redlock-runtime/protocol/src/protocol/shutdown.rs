@@ -1,4 +1,5 @@
-//! Shutting down: nothing new is begun, and holders and releases are waited for.
+//! Shutting down: nothing new is begun, and holders and releases are waited for. Holders for which the time
+//! does not suffice are cut off, and have a little more to let go, so that their locks are released, too.
 
 use std::time::Duration;
 
@@ -8,10 +9,16 @@ use crate::{
     timer::Timer,
 };
 
+/// How long holders that were cut off when the time was up have to let go: those that can need far less.
+const LAST_RELEASES: Duration = Duration::from_secs(1);
+
 impl Protocol {
     pub(super) fn on_shutdown(&mut self, timeout: Duration, abort_holders: bool) {
         let until = self.out.now.after(timeout);
         self.stops_at = Some(self.stops_at.map_or(until, |at| at.min(until)));
+        if abort_holders {
+            self.cut_off.get_or_insert(0);
+        }
         self.for_all_keys(|key, cx| key.stop(abort_holders, cx));
     }
 
@@ -35,13 +42,19 @@ impl Protocol {
         if self.out.now < until && is_left() {
             return self.timers.wake_by(Timer::Shutdown, until);
         }
-        let left = ShutdownError {
-            held: held().count(),
-            unconfirmed: unconfirmed().sum(),
-        };
-        self.is_drained = true;
+        let held = held().count();
+        let unconfirmed = unconfirmed().sum();
         self.for_all_keys(|key, cx| key.stop(true, cx));
         self.deliver();
+        if self.cut_off.is_none() && held > 0 {
+            self.cut_off = Some(held);
+            let until = self.out.now.after(LAST_RELEASES);
+            self.stops_at = Some(until);
+            return self.timers.wake_by(Timer::Shutdown, until);
+        }
+        let held = self.cut_off.map_or(held, |cut_off| cut_off.max(held));
+        self.is_drained = true;
+        let left = ShutdownError { held, unconfirmed };
         self.out.actions.push_back(Action::Drained(left));
     }
 }

@@ -371,7 +371,11 @@ fn a_shutdown_ends_those_that_wait_and_waits_for_those_that_hold() {
     world.client(1).granted(1);
     world.client(1).shut_down(LEASE / 5, false);
     assert_eq!(world.client(1).answer(1), Answer::Over(Loss::Stopped));
+    assert_eq!(world.client(1).drained(), None);
+    world.client(1).end(1);
+    world.run_for(20 * HOP);
     assert_eq!(world.client(1).drained().unwrap().held, 1);
+    assert_eq!(world.carriers("a"), []);
 }
 
 /// In many processes, each of which asks for its keys in another order.

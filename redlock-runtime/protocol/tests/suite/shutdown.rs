@@ -6,6 +6,9 @@ use redlock_protocol::*;
 
 use crate::world::*;
 
+/// How much longer it lasts if a holder does not let go.
+const LAST_RELEASES: Duration = Duration::from_secs(1);
+
 fn runs_until_drained(world: &mut World) -> ShutdownError {
     loop {
         if let Some(left) = world.client(0).drained() {
@@ -51,10 +54,26 @@ fn a_shutdown_ends_in_time_and_counts_those_that_still_hold() {
     let timeout = Duration::from_secs(30);
     world.client(0).shut_down(timeout, false);
     let left = runs_until_drained(&mut world);
-    assert_eq!(world.now.since(asked), timeout);
+    assert_eq!(world.now.since(asked), timeout + LAST_RELEASES);
     assert_eq!(left.held, 1);
     let stopped = (SectionId(1), Answer::Over(Loss::Stopped));
     assert!(world.answers().contains(&stopped));
+}
+
+#[test]
+fn a_holder_that_is_cut_off_and_lets_go_is_released() {
+    let mut world = World::new(3);
+    world.ask(1, "k", renewing());
+    world.granted(1);
+    world.client(0).shut_down(Duration::ZERO, false);
+    assert_eq!(world.answer(1), Answer::Over(Loss::Stopped));
+    assert_eq!(world.carriers("k").len(), 3, "it may not have stopped");
+    let asked = world.now;
+    world.end(1);
+    let left = runs_until_drained(&mut world);
+    assert_eq!((left.held, left.unconfirmed), (1, 0));
+    assert_eq!(world.carriers("k"), []);
+    assert!(world.now.since(asked) <= ROUND_TRIP);
 }
 
 #[test]
@@ -145,7 +164,8 @@ fn a_second_shutdown_can_bring_the_end_forward_and_not_put_it_off() {
             .client(0)
             .shut_down(Duration::from_secs(second), false);
         runs_until_drained(&mut world);
-        assert_eq!(world.now.since(asked), Duration::from_secs(ends));
+        let ends = Duration::from_secs(ends) + LAST_RELEASES;
+        assert_eq!(world.now.since(asked), ends);
     }
 }
 
