@@ -294,7 +294,7 @@ impl Value {
     }
 
     fn duration(self) -> Result<Duration, &'static str> {
-        const EXPECTED: &str = "a whole number of milliseconds with a unit, such as \"500ms\", \"5s\", \"1.5m\" or \"1h\"";
+        const EXPECTED: &str = "one number with one unit, in whole milliseconds, such as \"500ms\", \"5s\", \"1.5m\" or \"1h\"";
         match self {
             Self::Text(text) => parse_duration(&text).ok_or(EXPECTED),
             _ => Err(EXPECTED),

@@ -223,10 +223,14 @@ impl Running {
                 io::ErrorKind::NotFound => 127,
                 _ => 126,
             };
-            (
-                code,
-                format!("{}: {error}", args.command[0].to_string_lossy()),
-            )
+            let program = args.command[0].to_string_lossy();
+            let remedy = match program.contains(' ') {
+                true => {
+                    "; a command is run without a shell, so write a line of shell as `sh -c '..'`"
+                }
+                false => "",
+            };
+            (code, format!("{program}: {error}{remedy}"))
         })?;
         let pid = child.id().and_then(|pid| Pid::from_raw(pid as i32));
         let pid = pid.ok_or_else(|| internal(io::ErrorKind::NotFound.into()))?;

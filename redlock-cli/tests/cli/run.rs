@@ -244,6 +244,9 @@ fn what_cannot_be_run_is_said_by_the_exit_code() {
         assert!(text(&out.stderr).contains(program));
         cluster.assert_free("job");
     }
+    let line = output(&cluster, &["run", "-k", "job", "--", "echo never"]);
+    assert_eq!(line.status.code(), Some(127));
+    assert!(text(&line.stderr).contains("as `sh -c '..'`"));
     for args in [
         &["run", "-k", "job"][..],
         &["run", "--", "true"],
