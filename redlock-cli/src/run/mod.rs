@@ -102,7 +102,8 @@ async fn acquire(servers: &ServerArgs, args: &RunArgs) -> Result<(Installed, Gua
 async fn rehearse(servers: &ServerArgs, args: &RunArgs) -> Result<(), u8> {
     let builder = Redlock::builder().nodes(["memory://rehearsal"]);
     let builder = with_settings(builder.key_prefix(&servers.key_prefix), args);
-    let redlock = builder.build().await.map_err(|error| refused(&error))?;
+    let redlock = builder.build().await;
+    let redlock = redlock.map_err(|error| fail(output::USAGE, &output::in_words(&error)))?;
     let lock = with_options(redlock.lock(&*args.key), args);
     let acquired = lock.acquire().await;
     acquired.map(drop).map_err(|error| failed(&error))
@@ -125,13 +126,9 @@ fn with_settings(builder: Builder, args: &RunArgs) -> Builder {
 
 /// The node set cannot be used.
 fn refused(error: &ConfigError) -> u8 {
-    let are = |is: fn(&ConfigProblem) -> bool| error.problems().iter().all(is);
-    let code = if are(is_outage) {
-        output::UNAVAILABLE
-    } else if are(is_of_lease) {
-        output::USAGE
-    } else {
-        output::CONFIG
+    let code = match error.problems().iter().all(is_outage) {
+        true => output::UNAVAILABLE,
+        false => output::CONFIG,
     };
     fail(code, &output::in_words(error))
 }
@@ -173,15 +170,6 @@ fn is_outage(problem: &ConfigProblem) -> bool {
     matches!(problem, ConfigProblem::NoQuorum { .. })
 }
 
-/// `--expire` cannot be what it is.
-fn is_of_lease(problem: &ConfigProblem) -> bool {
-    match problem {
-        ConfigProblem::LeaseTooLong { .. } | ConfigProblem::LeaseTooShort { .. } => true,
-        ConfigProblem::ZeroDuration { setting } => *setting == "expire",
-        _ => false,
-    }
-}
-
 /// Of a command, for those who look who has the lock.
 fn name(command: &OsString) -> String {
     let name = Path::new(command).file_name();
@@ -198,6 +186,9 @@ struct Running {
     guardian: Option<Guardian>,
     grace: Duration,
     tell_every: Duration,
+    is_renewed: bool,
+    /// If the time is limited.
+    held_until: Option<Instant>,
 }
 
 impl Running {
@@ -241,6 +232,8 @@ impl Running {
             guardian,
             grace: args.grace,
             tell_every: (args.expire / TELLINGS).clamp(least, most),
+            is_renewed: !args.no_renew,
+            held_until: args.max_hold.map(|time| Instant::now() + time),
         })
     }
 
@@ -250,7 +243,7 @@ impl Running {
             let remaining = guard.remaining();
             if remaining <= self.grace {
                 let why = match guard.is_held() {
-                    true => "the lease is about to end".to_owned(),
+                    true => self.why_it_ends(remaining).to_owned(),
                     false => output::lock_in_words(&guard.lost().await),
                 };
                 return self.end(&why, remaining).await;
@@ -263,6 +256,19 @@ impl Running {
                 _ = guard.lost() => {}
                 () = sleep((remaining - self.grace).min(self.tell_every)) => {}
             }
+        }
+    }
+
+    /// The lease has only so much time left.
+    fn why_it_ends(&self, remaining: Duration) -> &'static str {
+        // The lease is limited from a little earlier on.
+        let limit = Instant::now() + remaining + Duration::from_secs(1);
+        if self.held_until.is_some_and(|until| until <= limit) {
+            "the command has run for nearly as long as `--max-hold` allows"
+        } else if self.is_renewed {
+            "the lease is about to end, and could not be renewed"
+        } else {
+            "the lease is about to end, and is not renewed because of `--no-renew`"
         }
     }
 

@@ -132,6 +132,21 @@ fn a_command_that_takes_too_long_is_ended() {
 }
 
 #[test]
+fn a_command_that_is_ended_with_its_lease_says_by_which_option() {
+    let cluster = cluster();
+    let lease = ["--expire", "1s", "--grace", "300ms"];
+    for (option, said) in [
+        (&["--max-hold", "2s"][..], "`--max-hold` allows"),
+        (&["--no-renew"], "`--no-renew`"),
+    ] {
+        let options = [&lease[..], option].concat();
+        let out = output(&cluster, &run(&options, "sleep 1000"));
+        assert_eq!(out.status.code(), Some(76));
+        assert!(text(&out.stderr).contains(said), "{}", text(&out.stderr));
+    }
+}
+
+#[test]
 fn signals_are_passed_on_to_the_command() {
     let cluster = cluster();
     let worker = begin(&cluster, &[], OBEYS);
@@ -317,6 +332,10 @@ fn wrong_options_are_told_by_their_names_and_before_a_server_is_asked() {
             &["--guard-band", "0s"],
             "`--guard-band` must be longer than zero",
         ),
+        (
+            &["--max-lease", "25h"],
+            "`--max-lease` of 90000s is longer than 86400s",
+        ),
         (&["--nodes", ""], "name some with `--nodes` or in "),
         (
             &["--nodes", "memory://a"],
@@ -334,7 +353,8 @@ fn wrong_options_are_told_by_their_names_and_before_a_server_is_asked() {
             .output();
         let out = out.unwrap();
         let said = text(&out.stderr);
-        assert!(matches!(out.status.code(), Some(64 | 78)), "{said}");
+        let code = if options.contains(&"--nodes") { 78 } else { 64 };
+        assert_eq!(out.status.code(), Some(code), "{said}");
         assert!(said.contains(expected), "{said}");
         let asked = server.accept().map_err(|error| error.kind());
         assert!(matches!(asked, Err(ErrorKind::WouldBlock)), "{said}");
