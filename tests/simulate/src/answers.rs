@@ -238,7 +238,11 @@ impl World {
                 Release::AlreadyExpired => {
                     over == Over::Yes || nodes - missing < majority || kept < majority
                 }
-                _ => over == Over::No && self.may_be_unknown(client),
+                _ => {
+                    let may_be =
+                        self.may_be_unknown(client) || self.shares_with_stuck(client, owner);
+                    over == Over::No && may_be
+                }
             };
             if !truth {
                 let what = format!(
@@ -249,6 +253,13 @@ impl World {
             }
         }
         self.rest(client, task);
+    }
+
+    /// Another section that read beside it has overrun its lease, and so has ended what they had in common,
+    /// before any node had replied.
+    fn shares_with_stuck(&self, client: usize, owner: Owner) -> bool {
+        let mut tasks = self.clients[client].tasks.iter();
+        tasks.any(|task| matches!(task.stage, Stage::Stuck) && task.owner == Some(owner))
     }
 
     /// Some node may not have replied to a release.
