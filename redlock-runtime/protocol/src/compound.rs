@@ -130,17 +130,7 @@ impl Compound {
             return;
         }
         self.is_extending = true;
-        for (part, one) in self.parts.iter_mut().enumerate() {
-            if let Stage::Held { is_asked, .. } = &mut one.stage {
-                *is_asked = true;
-                self.steps.push(Step::Tell {
-                    part,
-                    what: Word::Extend {
-                        reach: Token::default(),
-                    },
-                });
-            }
-        }
+        self.extend(|_, _| true, Token::default());
     }
 
     pub fn on_end(&mut self, report: bool, now: Instant) {
@@ -179,6 +169,9 @@ impl Compound {
                 };
                 if let State::Waiting { .. } = self.state {
                     self.state = State::Asking;
+                    // Most of the lease is for the section, however many keys were waited for.
+                    let least = self.params.lease - self.params.lease / 4;
+                    self.extend(|deadline, _| deadline.since(now) < least, Token::default());
                     self.ask_for_the_rest();
                 }
                 self.go_on(part, now);
@@ -265,17 +258,7 @@ impl Compound {
         if deadline.since(now) < self.params.min_validity || self.raises > MOST_RAISES {
             return self.on_failed(last, no_quorum(Vec::new()), now);
         }
-        for (part, one) in self.parts.iter_mut().enumerate() {
-            if let Stage::Held {
-                reach, is_asked, ..
-            } = &mut one.stage
-                && *reach < token
-            {
-                *is_asked = true;
-                let what = Word::Extend { reach: token };
-                self.steps.push(Step::Tell { part, what });
-            }
-        }
+        self.extend(|_, reach| reach < token, token);
         if self.is_asking() {
             return;
         }
@@ -377,7 +360,7 @@ impl Compound {
         self.ask(part, wait);
     }
 
-    /// How long keys are held while another one is waited for. Most of the lease is for the section.
+    /// How long keys are held while another one is waited for: so short that their leases do not end.
     fn patience(&self) -> Duration {
         let longest = FIRST_PATIENCE * 4_u32.pow(self.failures.min(MOST_STEPS));
         longest.min(self.params.lease / 4)
@@ -395,6 +378,24 @@ impl Compound {
             ..self.params
         };
         self.steps.push(Step::Ask { part, params });
+    }
+
+    /// Extends the parts that need it, by when their leases end and up to where the nodes give no token.
+    fn extend(&mut self, needs_it: impl Fn(Instant, Token) -> bool, to: Token) {
+        for (part, one) in self.parts.iter_mut().enumerate() {
+            if let Stage::Held {
+                deadline,
+                reach,
+                is_asked,
+                ..
+            } = &mut one.stage
+                && needs_it(*deadline, *reach)
+            {
+                *is_asked = true;
+                let what = Word::Extend { reach: to };
+                self.steps.push(Step::Tell { part, what });
+            }
+        }
     }
 
     /// Ends those parts. With `report` they are idle once they have reported.

@@ -149,6 +149,34 @@ fn what_comes_first_is_held_until_the_next_is_free_in_a_moment() {
     assert_eq!(world.carriers("a"), owners);
 }
 
+/// Each of the others is free a moment before its time is up: all together take longer than the first one's lease.
+#[test]
+fn a_section_has_most_of_its_lease_however_many_keys_were_waited_for() {
+    const KEYS: [&str; 8] = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let lease = Duration::from_millis(64);
+    let mut world = World::with_clients(3, 2);
+    for (section, key) in (10..).zip(&KEYS[1..]) {
+        world.client(1).ask(section, key, renewing());
+        world.client(1).granted(section);
+    }
+    let params = LockParams {
+        wait: LEASE,
+        ..LockParams::of(lease)
+    };
+    world.client(0).ask_all(1, &KEYS, params);
+    world.run_for(2 * ROUND_TRIP);
+    let owner = world.majority_owner("a");
+    for section in 10..17 {
+        world.run_for(10 * HOP);
+        assert_eq!(world.majority_owner("a"), owner, "{section}");
+        world.client(1).end(section);
+        world.run_for(2 * ROUND_TRIP);
+    }
+    let (deadline, _) = world.client(0).granted(1);
+    let rest = deadline.since(world.now);
+    assert!(rest > lease / 2, "{rest:?}");
+}
+
 /// There is no moment at which nobody has any of them, and hardly one at which nobody has one.
 #[test]
 fn one_who_wants_keys_that_others_always_have_is_served() {
