@@ -6,8 +6,9 @@
 //! waiter does, and then asks for the others again. All sections wait in the same order, so no two ever wait for
 //! each other; and of many that want the same keys one goes on while the others wait for the first.
 //!
-//! What it holds is in the way of others, so it has *patience* while it waits, which grows from wait to wait.
-//! Without, it lets all go, and waits for that key *alone*.
+//! What it holds is in the way of others, so it has *patience* while it waits, and more whenever that was in
+//! vain. Once it has none left, it lets all go, and waits for that key *alone*. In the queue of each key it is
+//! before all that have called later: else it would begin at the end whenever it has let a key go.
 //!
 //! The token is the largest that any part was given. It is above all that were given for any of the
 //! keys before, and every key is *raised*, by a round that extends it and takes numbers up to the token,
@@ -41,7 +42,7 @@ const MOST_RAISES: u32 = 8;
 #[derive(Debug)]
 pub struct Compound {
     pub params: LockParams,
-    pub wait_until: Instant,
+    pub asked: Instant,
     pub parts: Vec<Part>,
     pub state: State,
     /// How often keys were held in vain.
@@ -85,7 +86,7 @@ impl Compound {
         };
         let mut compound = Self {
             params,
-            wait_until: now.after(params.wait),
+            asked: now,
             parts: keys.into_iter().map(part).collect(),
             state: State::Asking,
             failures: 0,
@@ -300,7 +301,7 @@ impl Compound {
     }
 
     fn is_last(&self, refusal: &Refusal, now: Instant) -> bool {
-        now >= self.wait_until || refusal.cause == Cause::Stopped
+        now >= self.wait_until() || refusal.cause == Cause::Stopped
     }
 
     fn on_over(&mut self, part: usize, loss: Loss, now: Instant) {
@@ -342,6 +343,10 @@ impl Compound {
 
     // ---- what they have in common
 
+    fn wait_until(&self) -> Instant {
+        self.asked.after(self.params.wait)
+    }
+
     fn ask_for_the_rest(&mut self) {
         for part in 0..self.parts.len() {
             if matches!(self.parts[part].stage, Stage::Idle) {
@@ -352,7 +357,7 @@ impl Compound {
 
     fn wait_for(&mut self, part: usize, now: Instant) {
         self.state = State::Waiting { part };
-        let rest = self.wait_until.since(now);
+        let rest = self.wait_until().since(now);
         let wait = match self.has_any() {
             true => self.patience().min(rest),
             false => rest,

@@ -116,7 +116,14 @@ impl Key {
 
     // ---- callers
 
-    pub(crate) fn on_ask(&mut self, section: SectionId, params: Arc<LockParams>, cx: &mut Cx<'_>) {
+    /// Goes before all that wait here and have called later.
+    pub(crate) fn on_ask(
+        &mut self,
+        section: SectionId,
+        params: Arc<LockParams>,
+        since: Instant,
+        cx: &mut Cx<'_>,
+    ) {
         let now = cx.now();
         let mut wait = params.wait;
         let is_first = matches!(self.front, Front::Free) && self.queue.is_empty();
@@ -137,7 +144,7 @@ impl Key {
             // Also a waiter that does not wait has its attempt.
             self.bring_forward(waiting, cx);
         } else {
-            self.queue.join(waiting);
+            self.queue.join(waiting, since);
         }
     }
 

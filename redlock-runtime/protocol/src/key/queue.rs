@@ -1,4 +1,4 @@
-//! The callers of this process that wait for a key, in the order of asking.
+//! The callers of this process that wait for a key, in the order of their calls.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -72,12 +72,15 @@ pub(super) struct Queue {
     places: Option<Box<Places>>,
 }
 
+/// When its caller called, and how many had joined by then.
+type Place = (Instant, u64);
+
 /// At least one is taken.
 #[derive(Debug, Default)]
 struct Places {
-    waiting: BTreeMap<u64, Waiting>,
-    of: BTreeMap<SectionId, u64>,
-    ends: BTreeSet<(Instant, u64)>,
+    waiting: BTreeMap<Place, Waiting>,
+    of: BTreeMap<SectionId, Place>,
+    ends: BTreeSet<(Instant, Place)>,
     joined: u64,
     /// So many are to have the key alone.
     exclusive: usize,
@@ -86,11 +89,15 @@ struct Places {
 }
 
 impl Queue {
-    pub(super) fn join(&mut self, waiting: Waiting) {
+    pub(super) fn join(&mut self, waiting: Waiting, since: Instant) {
         let places = self.places.get_or_insert_default();
         places.joined += 1;
-        let place = places.joined;
-        places.take_in(place, waiting);
+        let place = (since, places.joined);
+        places.exclusive += usize::from(waiting.params.mode == Mode::Exclusive);
+        places.impatient += usize::from(waiting.is_impatient());
+        places.of.insert(waiting.section, place);
+        places.ends.insert((waiting.wait_until, place));
+        places.waiting.insert(place, waiting);
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -148,7 +155,7 @@ impl Queue {
         self.places.as_ref()?.ends.first().map(|&(end, _)| end)
     }
 
-    fn take(&mut self, place: u64) -> Option<Waiting> {
+    fn take(&mut self, place: Place) -> Option<Waiting> {
         let places = self.places.as_mut()?;
         let waiting = places.waiting.remove(&place)?;
         places.exclusive -= usize::from(waiting.params.mode == Mode::Exclusive);
@@ -159,16 +166,6 @@ impl Queue {
             self.places = None;
         }
         Some(waiting)
-    }
-}
-
-impl Places {
-    fn take_in(&mut self, place: u64, waiting: Waiting) {
-        self.exclusive += usize::from(waiting.params.mode == Mode::Exclusive);
-        self.impatient += usize::from(waiting.is_impatient());
-        self.of.insert(waiting.section, place);
-        self.ends.insert((waiting.wait_until, place));
-        self.waiting.insert(place, waiting);
     }
 }
 
@@ -185,11 +182,12 @@ mod tests {
     fn queue(ends: &[u64]) -> Queue {
         let mut queue = Queue::default();
         for (section, &end) in (0..).zip(ends) {
-            queue.join(Waiting {
+            let waiting = Waiting {
                 section: SectionId(section),
                 params: Arc::new(LockParams::of(Duration::from_secs(1))),
                 wait_until: at(end),
-            });
+            };
+            queue.join(waiting, at(0));
         }
         queue
     }

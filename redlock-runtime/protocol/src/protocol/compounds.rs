@@ -64,11 +64,12 @@ impl Protocol {
             Step::Ask { part, params } => {
                 self.last_part.0 += 1;
                 let section = self.last_part;
+                let since = compound.asked;
                 let part = compound.part(part);
                 part.section = Some(section);
                 let key = Arc::clone(&part.key);
                 self.parts.insert(section, id);
-                self.on_ask(section, key, params);
+                self.on_ask(section, key, params, since);
             }
             Step::Tell { part, what } => {
                 if let Some(section) = compound.part(part).section {

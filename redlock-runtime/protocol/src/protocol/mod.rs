@@ -91,7 +91,7 @@ impl Protocol {
                 section,
                 key,
                 params,
-            } => self.on_ask(section, key, params),
+            } => self.on_ask(section, key, params, now),
             Event::AskAll {
                 section,
                 keys,
@@ -185,7 +185,7 @@ impl Protocol {
         }
     }
 
-    fn on_ask(&mut self, section: SectionId, name: Arc<str>, params: LockParams) {
+    fn on_ask(&mut self, section: SectionId, name: Arc<str>, params: LockParams, since: Instant) {
         if self.stops_at.is_some() {
             let answer = Answer::Refused(Refusal::without_verdicts(Cause::Stopped));
             return self.out.answer(section, answer);
@@ -193,7 +193,7 @@ impl Protocol {
         let key = self.keys.id_of(name);
         self.out.sections.insert(section, key);
         let params = self.shared_params(params);
-        self.with_key(key, |key, cx| key.on_ask(section, params, cx));
+        self.with_key(key, |key, cx| key.on_ask(section, params, since, cx));
     }
 
     fn shared_params(&mut self, mut params: LockParams) -> Arc<LockParams> {

@@ -139,7 +139,7 @@ impl Protocol {
                     let answer = Answer::Refused(Refusal::CONTENDED);
                     return self.out.answer(section, answer);
                 }
-                self.on_ask(section, key, params);
+                self.on_ask(section, key, params, self.out.now);
             }
             Step::End(section) => {
                 self.pools.sections.remove(&section);

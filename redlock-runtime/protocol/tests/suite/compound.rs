@@ -223,6 +223,53 @@ fn one_who_wants_keys_that_others_always_have_is_served() {
     }
 }
 
+/// The queues are longer than it has patience for, so it must not begin at their ends whenever it has had to give
+/// keys back.
+#[test]
+fn one_who_wants_keys_that_many_others_wait_for_is_served() {
+    const BOTH: u64 = 1_000_000;
+    let mut world = World::with_clients(3, 2);
+    let mut sections = 0;
+    let mut ask = |world: &mut World, client: usize| {
+        sections += 1;
+        let key = NAMES[sections as usize % 2];
+        world.client(client).ask(sections, key, waiting(10 * LEASE));
+        (client, sections, None)
+    };
+    let mut callers: Vec<(usize, u64, Option<Instant>)> = Vec::new();
+    for _ in 0..40 {
+        for client in 0..2 {
+            callers.push(ask(&mut world, client));
+        }
+    }
+    world.run_for(10 * HOP);
+    let asked = world.now;
+    let both = waiting(40 * LEASE);
+    world.client(0).ask_all(BOTH, &["a", "b"], both);
+    while world.client(0).answered(BOTH).is_none() {
+        world.run_for(5 * HOP);
+        let now = world.now;
+        for caller in &mut callers {
+            let (client, section, until) = *caller;
+            match until {
+                None => {
+                    if let Some(answer) = world.client(client).answered(section) {
+                        assert!(matches!(answer, Answer::Granted { .. }), "{answer:?}");
+                        caller.2 = Some(now.after(100 * HOP));
+                    }
+                }
+                Some(end) if end <= now => {
+                    world.client(client).end(section);
+                    *caller = ask(&mut world, client);
+                }
+                Some(_) => {}
+            }
+        }
+        let took = now.since(asked);
+        assert!(took < 4 * LEASE, "not served");
+    }
+}
+
 /// Also if half of them wait for the second key at first.
 #[test]
 fn a_crowd_that_wants_the_same_keys_is_served_one_after_the_other() {

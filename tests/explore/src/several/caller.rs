@@ -158,7 +158,7 @@ impl<const K: usize> Caller<K> {
         };
         Compound {
             params: params(),
-            wait_until: NOW.after(params().wait),
+            asked: NOW,
             parts: keys.iter().map(part).collect(),
             state,
             failures: FAILURES,
