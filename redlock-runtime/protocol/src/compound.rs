@@ -152,6 +152,16 @@ impl Compound {
         }
     }
 
+    /// It is refused unless it has begun.
+    pub fn stop(&mut self) {
+        if let State::Asking | State::Waiting { .. } = self.state {
+            let mut parts = self.parts.iter();
+            let missing = parts.position(|part| !part.is_held());
+            let refusal = Refusal::without_verdicts(Cause::Stopped);
+            self.refuse(missing.unwrap_or(0), refusal);
+        }
+    }
+
     // ---- parts
 
     pub fn on_answer(&mut self, part: usize, answer: Answer, reach: Option<Token>, now: Instant) {

@@ -6,6 +6,8 @@ use std::time::Duration;
 use super::Protocol;
 use crate::{
     action::{Action, ShutdownError},
+    compound::Compound,
+    message::SectionId,
     timer::Timer,
 };
 
@@ -18,6 +20,10 @@ impl Protocol {
         self.stops_at = Some(self.stops_at.map_or(until, |at| at.min(until)));
         if abort_holders {
             self.cut_off.get_or_insert(0);
+        }
+        let compounds: Vec<SectionId> = self.compounds.keys().copied().collect();
+        for compound in compounds {
+            self.with_compound(compound, Compound::stop);
         }
         self.for_all_keys(|key, cx| key.stop(abort_holders, cx));
     }

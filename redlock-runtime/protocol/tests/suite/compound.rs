@@ -453,6 +453,25 @@ fn a_shutdown_ends_those_that_wait_and_waits_for_those_that_hold() {
     assert_eq!(world.carriers("a"), []);
 }
 
+/// It has all of its keys by then, and their tokens are to rise.
+#[test]
+fn a_shutdown_ends_those_that_have_their_keys_and_have_not_begun() {
+    for rounds in [0, 1] {
+        let mut world = World::new(3);
+        for node in &mut world.nodes {
+            node.set_counter("b", 50);
+        }
+        world.client(0).ask_all(1, &["a", "b"], params());
+        world.run_for(rounds * ROUND_TRIP + HOP);
+        assert_eq!(world.client(0).answered(1), None);
+        world.client(0).shut_down(LEASE, false);
+        assert_eq!(world.client(0).refused(1), Cause::Stopped);
+        world.run_for(2 * ROUND_TRIP);
+        let left = ShutdownError::default();
+        assert_eq!(world.client(0).drained(), Some(left));
+    }
+}
+
 /// In many processes, each of which asks for its keys in another order.
 #[test]
 fn no_order_of_keys_makes_sections_wait_for_each_other() {
