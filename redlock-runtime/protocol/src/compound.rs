@@ -62,10 +62,8 @@ pub struct Compound {
 pub enum State {
     /// All that are not held are asked for, or those before one that was refused; or tokens of some are to rise.
     Asking,
-    /// For this one; those before it are held, or none is.
-    Waiting {
-        part: usize,
-    },
+    /// For the one that is asked for; those before it are held, or none is.
+    Waiting,
     Held,
     /// Its lease has ended under the holder.
     Over,
@@ -154,7 +152,7 @@ impl Compound {
 
     /// It is refused unless it has begun.
     pub fn stop(&mut self) {
-        if let State::Asking | State::Waiting { .. } = self.state {
+        if let State::Asking | State::Waiting = self.state {
             let mut parts = self.parts.iter();
             let missing = parts.position(|part| !part.is_held());
             let refusal = Refusal::without_verdicts(Cause::Stopped);
@@ -178,7 +176,7 @@ impl Compound {
                     reach: reach.unwrap_or(token),
                     is_asked: false,
                 };
-                if let State::Waiting { .. } = self.state {
+                if self.state == State::Waiting {
                     self.state = State::Asking;
                     // Most of the lease is for the section, however many keys were waited for.
                     let least = self.params.lease - self.params.lease / 4;
@@ -194,7 +192,7 @@ impl Compound {
             }
             Answer::Extended { deadline } => self.on_extended((part, now), deadline, reach),
             Answer::NotExtended { verdicts } => match self.state {
-                State::Asking | State::Waiting { .. } => {
+                State::Asking | State::Waiting => {
                     self.on_failed(part, no_quorum(verdicts), now);
                 }
                 State::Held if self.is_extending => {
@@ -290,7 +288,7 @@ impl Compound {
     fn on_refused(&mut self, part: usize, refusal: Refusal, now: Instant) {
         match self.state {
             // It was waited for alone, for as long as there was.
-            State::Waiting { .. } if !self.has_any() => self.refuse(part, refusal),
+            State::Waiting if !self.has_any() => self.refuse(part, refusal),
             State::Asking if !self.is_last(&refusal, now) => {
                 self.end(part + 1.., false);
                 self.go_on(part, now);
@@ -316,7 +314,7 @@ impl Compound {
 
     fn on_over(&mut self, part: usize, loss: Loss, now: Instant) {
         match self.state {
-            State::Asking | State::Waiting { .. } => {
+            State::Asking | State::Waiting => {
                 let refusal = match loss {
                     Loss::Stopped => Refusal::without_verdicts(Cause::Stopped),
                     Loss::Lost { verdicts } | Loss::Expired { verdicts } => no_quorum(verdicts),
@@ -366,7 +364,7 @@ impl Compound {
     }
 
     fn wait_for(&mut self, part: usize, now: Instant) {
-        self.state = State::Waiting { part };
+        self.state = State::Waiting;
         let rest = self.wait_until().since(now);
         let wait = match self.has_any() {
             true => self.patience().min(rest),

@@ -37,8 +37,8 @@ pub(super) enum Phase {
     #[default]
     None,
     Asking,
-    /// For this key.
-    Waiting(u8),
+    /// For the key that is asked for.
+    Waiting,
     Held,
     Over,
     Ending,
@@ -78,10 +78,9 @@ impl<const K: usize> Caller<K> {
     }
 
     pub(super) fn waits_for(&self) -> Option<usize> {
-        match self.phase {
-            Phase::Waiting(key) => Some(usize::from(key)),
-            _ => None,
-        }
+        let is_asked = |part: &Stage| matches!(part, Stage::Asked);
+        let asked = self.parts.iter().position(is_asked);
+        asked.filter(|_| self.phase == Phase::Waiting)
     }
 
     pub(super) fn has_any(&self) -> bool {
@@ -92,7 +91,7 @@ impl<const K: usize> Caller<K> {
     fn of(compound: &Compound, keys: &[usize]) -> Self {
         let phase = match compound.state {
             compound::State::Asking => Phase::Asking,
-            compound::State::Waiting { part } => Phase::Waiting(keys[part] as u8),
+            compound::State::Waiting => Phase::Waiting,
             compound::State::Held => Phase::Held,
             compound::State::Over => Phase::Over,
             compound::State::Ending => Phase::Ending,
@@ -128,12 +127,7 @@ impl<const K: usize> Caller<K> {
         let state = match self.phase {
             Phase::None => return Compound::new(names(keys), params(), NOW),
             Phase::Asking => compound::State::Asking,
-            Phase::Waiting(key) => compound::State::Waiting {
-                part: keys
-                    .iter()
-                    .position(|&one| one == usize::from(key))
-                    .unwrap_or(0),
-            },
+            Phase::Waiting => compound::State::Waiting,
             Phase::Held => compound::State::Held,
             Phase::Over => compound::State::Over,
             Phase::Ending => compound::State::Ending,
