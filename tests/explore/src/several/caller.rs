@@ -252,6 +252,11 @@ impl<const P: usize, const K: usize> Several<P, K> {
         wrong
     }
 
+    /// It does not wait, or has other keys and no more patience.
+    pub(super) fn may_be_refused(&self, state: &State<P, K>, process: usize, waits: bool) -> bool {
+        !waits || state.callers[process].has_any() && !self.has(Mutant::WaitsForAll)
+    }
+
     fn carry_out(
         &self,
         state: &mut State<P, K>,

@@ -162,8 +162,7 @@ impl<const P: usize, const K: usize> Several<P, K> {
                     let next = self.answered(*state, at, Event::TimesOut { key: at.1 });
                     can(Move::TimesOut { process, key }, Some(next));
                 }
-                // It has other keys, and no more patience.
-                if !waits || state.callers[at.0].has_any() {
+                if self.may_be_refused(state, at.0, waits) {
                     let next = self.answered(*state, at, Event::Refused { key: at.1 });
                     can(Move::Refuse { process, key }, Some(next));
                 }

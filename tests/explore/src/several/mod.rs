@@ -52,7 +52,7 @@ pub(crate) struct Several<const P: usize, const K: usize> {
 pub(crate) enum Mutant {
     /// What was granted is kept while a key before it is waited for.
     KeptWhileWaiting,
-    /// All keys are asked for without a pause once one was refused, and waited for.
+    /// All keys are waited for at the same time, and those that are held meanwhile are held without end.
     WaitsForAll,
     /// Tokens are not raised.
     NotRaised,

@@ -46,7 +46,7 @@ impl<const P: usize, const K: usize> Several<P, K> {
         for key in 0..K {
             let at = (process, key);
             *state = match state.keys[process][key].section {
-                Section::Asked { waits } if !waits || state.callers[process].has_any() => {
+                Section::Asked { waits } if self.may_be_refused(state, process, waits) => {
                     let mut next = *state;
                     next.keys[process][key].section = Section::None;
                     let _ = self.tell(&mut next, process, Event::Refused { key });
