@@ -41,12 +41,13 @@ impl World {
         let links = self.clients.iter().flat_map(|client| &client.links);
         let farthest = links.map(|link| link.distance).max().unwrap_or(0);
         let is_well = (0..self.nodes.len()).all(|node| self.can_vote(node));
-        // Once more where keys are left on nodes after each turn, by clients of other libraries or because a
-        // node cannot be asked to delete; and where counters that lie apart, which take three rounds, take
-        // several attempts because the rounds do not fit into the node timeout.
+        // Twice more where keys are left on nodes after each turn, by clients of other libraries or because a
+        // node cannot be asked to delete: attempts may meet on the other nodes again. Once more where counters
+        // that lie apart, which take three rounds, take several attempts because the rounds do not fit into the
+        // node timeout.
         let leaves_keys = !is_well || !self.foreign.is_empty();
         let is_hurried = self.plan.node_timeout < 3 * 4 * farthest;
-        let pause = LONGEST_PAUSE * (1 + u64::from(leaves_keys) + u64::from(is_hurried));
+        let pause = LONGEST_PAUSE * (1 + 2 * u64::from(leaves_keys) + u64::from(is_hurried));
         // What only the node has that keeps the order is in the way for longer.
         let lasts = Ticket::LASTS.as_nanos() as u64;
         let of_order = match self.plan.is_fair_at_last() && (leaves_keys || is_hurried) {
