@@ -14,7 +14,7 @@ use crate::{
 const LONGEST_PAUSE: u64 = 2 * 66 * MILLI;
 
 /// What comes to that for a caller of several keys: another one may hold one of them in vain for so long, while it
-/// waits for one that cannot be had.
+/// waits for one that cannot be had, and for a node timeout, if what is left of that one looks like an attempt.
 const LONGEST_PATIENCE: u64 = 1_024 * MILLI;
 
 /// What happens to a key while all is calm. True times.
@@ -113,7 +113,8 @@ impl World {
             since = since.max(idle_since).max(vanished);
         }
         if held.into_iter().all(|held| self.is_open(held)) {
-            let longest = self.patience() + LONGEST_PATIENCE;
+            let attempt = self.plan.calm_params(self.stepped_back()).round_timeout();
+            let longest = self.patience() + LONGEST_PATIENCE + attempt.as_nanos() as u64;
             self.check_gap(first, since, "nobody held any of its keys", longest);
         }
     }
