@@ -148,7 +148,7 @@ async fn one_node_is_counted_as_one() {
     let redlock = builder.build().await.unwrap();
     let text = redlock.health().to_string();
     assert!(
-        text.starts_with("0 of 1 node vote, 1 is needed: "),
+        text.starts_with("0 of 1 node votes, 1 is needed: "),
         "{text}"
     );
     let text = redlock.inspect("k").await.to_string();
