@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, Write};
 
 use redlock_runtime::{
-    __tool::{Names, Servers, Value},
+    __tool::{Names, Servers, Value, vote},
     ClientProcess, HolderKind, Inspection,
 };
 use serde_json::{Value as Json, json};
@@ -70,10 +70,7 @@ pub(crate) async fn status(args: &ServerArgs) -> u8 {
                 Err(reason) => output::line(&format_args!("{address}  is unreachable ({reason})")),
             }
         }
-        let is_one = voters == 1 || count == 1;
-        let verb = if is_one { "votes" } else { "vote" };
-        let count = output::counted(count, "node");
-        output::line(&format_args!("{voters} of {count} {verb}"));
+        output::line(&vote(voters, count));
     }
     if has_majority { 0 } else { output::UNAVAILABLE }
 }

@@ -380,7 +380,7 @@ pub(crate) fn nodes(count: usize) -> String {
 }
 
 /// `1 of 3 nodes votes`, `2 of 3 nodes vote`, `0 of 1 node votes`
-pub(crate) fn vote(voters: usize, count: usize) -> String {
+pub fn vote(voters: usize, count: usize) -> String {
     let is_one = voters == 1 || count == 1;
     let verb = if is_one { "votes" } else { "vote" };
     format!("{voters} of {} {verb}", nodes(count))
