@@ -17,7 +17,7 @@ const LAYERS: Layers = &[
     ("observe", &["health", "key"]),
     ("engine", &["clock", "node", "observe"]),
     ("inspect", &["engine", "health", "key", "node", "script"]),
-    ("tool", &["config", "inspect", "node", "script"]),
+    ("tool", &["config", "health", "inspect", "node", "script"]),
     ("config", &["health", "key", "node", "script"]),
     ("error", &["config", "health", "key"]),
     ("fence", &[]),
