@@ -84,16 +84,17 @@ impl Redlock {
     ///   [`Lease::key`](crate::Lease::key), all of them with `, ` between them.
     /// - There is one fencing token. It is larger than all that were given for any of the keys before,
     ///   and all later ones of each key are larger.
-    /// - The lease ends with the first of the keys: if one is lost, the lock is.
+    /// - The lease ends with the first of the keys: if one is lost, the lock is. [`max_hold`](Lock::max_hold) counts
+    ///   from when all of them are held.
     ///
     /// Keys that are free take one round trip as one key does, with one request for each key and node; a
     /// second one if the nodes have given them tokens that lie far apart. If a key is taken, those behind it are
     /// released. Those before it are kept for some milliseconds while the caller waits, and if that was in vain,
-    /// for longer the next time: up to a second, or a quarter of the lease, for each key that was taken. In between
+    /// for four times as long the next time: up to a quarter of the lease for each key that was taken. In between
     /// it holds nothing, and waits for the key that was taken. So keys that are often in use make callers wait, and
     /// each of these callers keeps other callers from keys that are free. If a process has to wait for one of
-    /// the keys for longer than that, its callers may never get all of them: then lock something that the keys have
-    /// in common. With [`wait`](Lock::wait), a call returns within that time and three node timeouts.
+    /// the keys for longer than a quarter of the lease, its callers may never get all of them: then lock something
+    /// that the keys have in common. With [`wait`](Lock::wait), a call returns within that time and three node timeouts.
     ///
     /// One to 16 keys. [`at_least`](Lock::at_least), [`shared`](Lock::shared), [`permits`](Lock::permits)
     /// and [`fair`](Lock::fair) are for one key. Acquiring fails with

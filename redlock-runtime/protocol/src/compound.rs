@@ -30,11 +30,9 @@ use crate::{
 };
 
 /// How long keys are held at first while another one is waited for: long enough for one that is free now and then.
-/// Four times as long whenever that was in vain.
+/// Four times as long whenever that was in vain, so that in the end any key can be waited for that is in use for
+/// less than a quarter of the lease.
 const FIRST_PATIENCE: Duration = Duration::from_millis(16);
-
-/// So often, to a second: many a key is in use for as long as that.
-const MOST_STEPS: u32 = 3;
 
 /// The raises of tokens before one attempt. One is enough unless rounds do not agree.
 const MOST_RAISES: u32 = 8;
@@ -272,7 +270,10 @@ impl Compound {
             return;
         }
         for part in 0..self.parts.len() {
-            let what = Word::SettleToken(token);
+            let what = Word::Begin {
+                token,
+                max_hold: self.params.max_hold,
+            };
             self.steps.push(Step::Tell { part, what });
         }
         self.state = State::Held;
@@ -375,7 +376,7 @@ impl Compound {
 
     /// How long keys are held while another one is waited for: so short that their leases do not end.
     fn patience(&self) -> Duration {
-        let longest = FIRST_PATIENCE * 4_u32.pow(self.failures.min(MOST_STEPS));
+        let longest = FIRST_PATIENCE.saturating_mul(4_u32.saturating_pow(self.failures));
         longest.min(self.params.lease / 4)
     }
 
@@ -385,6 +386,8 @@ impl Compound {
             wait,
             // What is let go because another key is taken must not be kept.
             at_least: Duration::ZERO,
+            // It counts from when all are held.
+            max_hold: None,
             // Tokens of several keys rise for one section at a time.
             mode: Mode::Exclusive,
             is_fair: false,

@@ -1,6 +1,6 @@
 //! One of the keys of a section with several: how far it is, and what is to be done for it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     action::Answer,
@@ -70,6 +70,10 @@ pub enum Word {
     Extend {
         reach: Token,
     },
-    SettleToken(Token),
+    /// All keys are held: the token of the section, and for how long it may have them from now on.
+    Begin {
+        token: Token,
+        max_hold: Option<Duration>,
+    },
     StopRenewing,
 }

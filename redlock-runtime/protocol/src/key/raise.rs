@@ -1,7 +1,9 @@
 //! What a key does for a section that has several: see `compound`.
 
+use std::time::Duration;
+
 use super::{Front, Held, Key};
-use crate::{message::SectionId, rules::token::Token};
+use crate::{message::SectionId, rules::token::Token, time::Instant};
 
 impl Key {
     /// The turn, if this section has the lock in it.
@@ -25,6 +27,18 @@ impl Key {
             if !held.block.lies_above(token) {
                 held.block.use_up();
             }
+        }
+    }
+
+    /// Renewals keep the lock for so long from now on.
+    pub(crate) fn limit_hold(
+        &mut self,
+        section: SectionId,
+        max_hold: Option<Duration>,
+        now: Instant,
+    ) {
+        if let Some(section) = self.section(section) {
+            section.limit_hold(max_hold, now);
         }
     }
 

@@ -69,6 +69,14 @@ impl Section {
         self.renew_at = interval.map(|interval| on_grid(start, sooner(interval), owner));
     }
 
+    /// `max_hold` counts from now.
+    pub(super) fn limit_hold(&mut self, max_hold: Option<Duration>, now: Instant) {
+        if max_hold.is_some() {
+            self.acquired = now;
+            Arc::make_mut(&mut self.params).max_hold = max_hold;
+        }
+    }
+
     pub(super) const fn stop_renewing(&mut self) {
         (self.is_renewed, self.renew_at) = (false, None);
     }

@@ -90,8 +90,12 @@ impl Protocol {
             Word::Extend { reach } => {
                 self.with_key_of(section, |key| key.on_extend(section, reach));
             }
-            Word::SettleToken(token) => {
-                self.with_key_of(section, |key| key.settle_token(section, token));
+            Word::Begin { token, max_hold } => {
+                let now = self.out.now;
+                self.with_key_of(section, |key| {
+                    key.settle_token(section, token);
+                    key.limit_hold(section, max_hold, now);
+                });
             }
             Word::StopRenewing => self.with_key_of(section, |key| key.stop_renewing(section)),
         }

@@ -177,10 +177,33 @@ fn a_section_has_most_of_its_lease_however_many_keys_were_waited_for() {
     assert!(rest > lease / 2, "{rest:?}");
 }
 
+#[test]
+fn the_longest_hold_counts_from_when_all_keys_are_held() {
+    let most = LEASE + LEASE / 10;
+    let mut world = World::with_clients(3, 2);
+    world.client(1).ask(1, "b", renewing());
+    world.client(1).granted(1);
+    let params = LockParams {
+        wait: 2 * LEASE,
+        max_hold: Some(most),
+        ..renewing()
+    };
+    world.client(0).ask_all(2, &["a", "b"], params);
+    world.run_for(2 * ROUND_TRIP + 10 * HOP);
+    assert_eq!(world.carriers("a").len(), 3, "while `b` is waited for");
+    world.client(1).end(1);
+    world.client(0).granted(2);
+    let granted = world.now;
+    while let Answer::Extended { deadline } = world.client(0).answer(2) {
+        assert!(deadline <= granted.after(most));
+    }
+    assert_eq!(world.now.since(granted), most);
+}
+
 /// There is no moment at which nobody has any of them, and hardly one at which nobody has one.
 #[test]
 fn one_who_wants_keys_that_others_always_have_is_served() {
-    for lasts in [HOP, 400 * HOP] {
+    for lasts in [HOP, 400 * HOP, LEASE / 4 - 10 * HOP] {
         let mut world = World::with_clients(3, 5);
         let mut sections = 0;
         let mut holders: Vec<(usize, u64, Option<Instant>)> = Vec::new();

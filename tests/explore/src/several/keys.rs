@@ -118,7 +118,7 @@ impl<const P: usize, const K: usize> Several<P, K> {
             Word::Extend { reach } => this.ask(Asked::Raise {
                 reach: reach.0 as u8,
             }),
-            Word::SettleToken(token) => {
+            Word::Begin { token, .. } => {
                 if let Some(turn) = &mut this.turn
                     && !self.has(Mutant::NotSettled)
                 {
