@@ -288,8 +288,6 @@ impl Compound {
     /// One is taken.
     fn on_refused(&mut self, part: usize, refusal: Refusal, now: Instant) {
         match self.state {
-            // It was waited for alone, for as long as there was.
-            State::Waiting if !self.has_any() => self.refuse(part, refusal),
             State::Asking if !self.is_last(&refusal, now) => {
                 self.end(part + 1.., false);
                 self.go_on(part, now);

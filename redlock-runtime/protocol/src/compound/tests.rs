@@ -111,3 +111,259 @@ fn tokens_that_never_rise_are_given_up() {
         Some(Step::Answer(Answer::Refused(_)))
     ));
 }
+
+const LEASE: Duration = Duration::from_millis(100);
+
+fn at(millis: u64) -> Instant {
+    Instant::from_nanos(1_000_000 * millis)
+}
+
+/// Asked for at 0, with so long to wait.
+fn asked(wait: Duration) -> Compound {
+    let params = LockParams {
+        wait,
+        ..LockParams::of(LEASE)
+    };
+    let mut compound = Compound::new(vec!["a".into(), "b".into(), "c".into()], params, at(0));
+    assert_eq!(steps(&mut compound), ["ask 0", "ask 1", "ask 2"]);
+    compound
+}
+
+fn held() -> Compound {
+    let mut compound = asked(Duration::ZERO);
+    for part in 0..3 {
+        grant(&mut compound, part, 100, 1);
+    }
+    assert_eq!(
+        steps(&mut compound),
+        ["begin 0", "begin 1", "begin 2", "granted"]
+    );
+    compound
+}
+
+/// One of the keys is had until then.
+fn grant(compound: &mut Compound, part: usize, until: u64, now: u64) {
+    let granted = Answer::Granted {
+        deadline: at(until),
+        token: Token(1),
+        attempts: 1,
+    };
+    compound.on_answer(part, granted, Some(Token(1)), at(now));
+}
+
+fn refuse(compound: &mut Compound, part: usize, now: u64) {
+    let refusal = Refusal {
+        attempts: 1,
+        ..Refusal::CONTENDED
+    };
+    compound.on_answer(part, Answer::Refused(refusal), None, at(now));
+}
+
+fn not_extended(compound: &mut Compound, part: usize, now: u64) {
+    let verdicts = Vec::new();
+    compound.on_answer(part, Answer::NotExtended { verdicts }, None, at(now));
+}
+
+/// What it wants done, in short.
+fn steps(compound: &mut Compound) -> Vec<String> {
+    let text = |step| match step {
+        Step::Ask { part, params } => match params.wait {
+            Duration::ZERO => format!("ask {part}"),
+            wait => format!("wait {wait:?} for {part}"),
+        },
+        Step::Tell { part, what } => match what {
+            Word::End { .. } => format!("end {part}"),
+            Word::Extend { .. } => format!("extend {part}"),
+            Word::Begin { .. } => format!("begin {part}"),
+            Word::StopRenewing => format!("stop {part}"),
+        },
+        Step::Answer(answer) => match answer {
+            Answer::Granted { .. } => "granted".into(),
+            Answer::Refused(refusal) => {
+                let key = refusal.key.unwrap_or_default();
+                format!("refused {key} after {}", refusal.attempts)
+            }
+            Answer::NotExtended { .. } => "not extended".into(),
+            Answer::Released(release) => format!("{release:?}"),
+            other => panic!("{other:?}"),
+        },
+    };
+    compound.take_steps().into_iter().map(text).collect()
+}
+
+#[test]
+fn who_does_not_ask_what_became_of_a_release_does_not_hear_of_it() {
+    let mut compound = held();
+    compound.on_end(false, at(2));
+    assert_eq!(steps(&mut compound), ["end 0", "end 1", "end 2"]);
+    assert!(compound.is_ended());
+}
+
+#[test]
+fn a_release_is_what_the_worst_of_its_parts_is() {
+    use Release::{AlreadyExpired, Released, Unknown};
+    for (parts, all) in [
+        ([Released, Released, Released], Released),
+        ([Released, Unknown, Released], Unknown),
+        ([Unknown, AlreadyExpired, Released], AlreadyExpired),
+        ([AlreadyExpired, Unknown, Released], AlreadyExpired),
+    ] {
+        let mut compound = held();
+        compound.on_end(true, at(2));
+        assert_eq!(steps(&mut compound), ["end 0", "end 1", "end 2"]);
+        for (part, release) in parts.into_iter().enumerate() {
+            assert!(!compound.is_ended() && steps(&mut compound).is_empty());
+            compound.on_answer(part, Answer::Released(release), None, at(3));
+        }
+        assert_eq!(steps(&mut compound), [format!("{all:?}")]);
+        assert!(compound.is_ended());
+    }
+}
+
+#[test]
+fn who_is_stopped_hears_which_key_is_missing() {
+    let mut compound = asked(LEASE);
+    grant(&mut compound, 0, 100, 1);
+    compound.stop();
+    assert_eq!(
+        steps(&mut compound),
+        ["end 0", "end 1", "end 2", "refused b after 1"]
+    );
+}
+
+/// The others have not begun to wait.
+#[test]
+fn who_does_not_wait_asks_once() {
+    let mut compound = asked(Duration::ZERO);
+    grant(&mut compound, 0, 100, 1);
+    refuse(&mut compound, 1, 1);
+    assert_eq!(
+        steps(&mut compound),
+        ["end 0", "end 2", "refused b after 2"]
+    );
+}
+
+#[test]
+fn who_has_waited_for_one_key_with_others_or_alone_waits_no_longer() {
+    let mut compound = asked(LEASE);
+    grant(&mut compound, 0, 100, 1);
+    refuse(&mut compound, 1, 1);
+    assert_eq!(steps(&mut compound), ["end 2", "wait 16ms for 1"]);
+    refuse(&mut compound, 1, 17);
+    assert_eq!(steps(&mut compound), ["end 0", "wait 83ms for 1"]);
+    refuse(&mut compound, 1, 100);
+    assert_eq!(steps(&mut compound), ["refused b after 4"]);
+}
+
+#[test]
+fn what_was_had_while_another_one_was_waited_for_is_extended_if_much_of_its_lease_is_over() {
+    for (now, is_extended) in [(25, false), (26, true)] {
+        let mut compound = asked(LEASE);
+        grant(&mut compound, 0, 100, 1);
+        refuse(&mut compound, 1, 1);
+        steps(&mut compound);
+        grant(&mut compound, 1, now + 100, now);
+        let mut expected = vec!["ask 2"];
+        if is_extended {
+            expected.insert(0, "extend 0");
+        }
+        assert_eq!(steps(&mut compound), expected, "{now}");
+        if is_extended {
+            grant(&mut compound, 2, now + 100, now);
+            assert_eq!(compound.state, State::Asking);
+            not_extended(&mut compound, 0, now);
+            assert_eq!(
+                steps(&mut compound),
+                ["end 0", "end 1", "end 2", "wait 74ms for 0"],
+                "no key is had of which that is not known"
+            );
+        }
+    }
+}
+
+#[test]
+fn nobody_begins_with_less_of_the_lease_than_is_worth_having() {
+    let least = LockParams::of(LEASE).min_validity.as_millis() as u64;
+    for (left, begins) in [(least, true), (least - 1, false)] {
+        let mut compound = asked(LEASE);
+        for part in 0..3 {
+            grant(&mut compound, part, 50 + left, 50);
+        }
+        let text = steps(&mut compound).join(", ");
+        assert_eq!(text.ends_with("granted"), begins, "{left}: {text}");
+        assert_eq!(text.ends_with("wait 50ms for 2"), !begins, "{left}: {text}");
+    }
+}
+
+#[test]
+fn who_has_asked_for_a_longer_lease_hears_once_that_there_is_none() {
+    let mut compound = held();
+    not_extended(&mut compound, 0, 40);
+    assert!(steps(&mut compound).is_empty(), "a renewal has failed");
+    compound.on_extend();
+    assert_eq!(steps(&mut compound), ["extend 0", "extend 1", "extend 2"]);
+    not_extended(&mut compound, 1, 50);
+    assert_eq!(steps(&mut compound), ["not extended"]);
+    not_extended(&mut compound, 2, 50);
+    assert!(steps(&mut compound).is_empty());
+}
+
+#[test]
+fn patience_grows_up_to_a_quarter_of_the_lease() {
+    let mut compound = asked(LEASE);
+    let mut waits = Vec::new();
+    for _ in 0..3 {
+        grant(&mut compound, 0, 100, 1);
+        refuse(&mut compound, 1, 1);
+        waits.extend(steps(&mut compound).pop());
+        refuse(&mut compound, 1, 1);
+        assert_eq!(steps(&mut compound), ["end 0", "wait 99ms for 1"]);
+        grant(&mut compound, 1, 100, 1);
+        assert_eq!(steps(&mut compound), ["ask 0", "ask 2"]);
+    }
+    assert_eq!(
+        waits,
+        ["wait 16ms for 1", "wait 25ms for 1", "wait 25ms for 1"]
+    );
+}
+
+#[test]
+fn what_is_for_one_key_only_is_not_for_a_part() {
+    let params = LockParams {
+        mode: Mode::Shared,
+        at_least: LEASE,
+        max_hold: Some(2 * LEASE),
+        is_fair: true,
+        ..LockParams::of(LEASE)
+    };
+    let mut compound = Compound::new(vec!["a".into(), "b".into()], params, at(0));
+    for step in compound.take_steps() {
+        assert!(matches!(step, Step::Ask { params, .. } if params == LockParams::of(LEASE)));
+    }
+    for part in 0..2 {
+        grant(&mut compound, part, 100, 1);
+    }
+    let most = Some(2 * LEASE);
+    let steps = compound.take_steps().into_iter();
+    let begun = steps.filter(|step| {
+        matches!(step, Step::Tell { what: Word::Begin { max_hold, .. }, .. } if *max_hold == most)
+    });
+    assert_eq!(begun.count(), 2);
+}
+
+#[test]
+fn who_is_refused_because_a_key_was_not_extended_hears_what_nodes_said() {
+    let mut compound = asked(Duration::ZERO);
+    grant(&mut compound, 0, 100, 1);
+    let answer = Answer::NotExtended {
+        verdicts: vec![Verdict::TimedOut],
+    };
+    compound.on_answer(0, answer, None, at(2));
+    let Some(Step::Answer(Answer::Refused(refusal))) = compound.take_steps().pop() else {
+        panic!("it does not wait")
+    };
+    assert_eq!(
+        (refusal.cause, refusal.verdicts),
+        (Cause::NoQuorum, vec![Verdict::TimedOut])
+    );
+}
