@@ -25,10 +25,11 @@ pub(crate) struct Args {
 
 const EXIT_CODES: &str = "\
 Exit codes:
-  0    success; of `run`, that of the command
+  0    success, also of `break` if there is nothing to delete; of `run`, that of the command
   1    `doctor` has found a mistake
-  64   wrong arguments
+  64   wrong arguments, or `break` was not confirmed
   69   no majority of servers can be used
+  70   an internal error, such as a process that could not be started
   75   the lock is held by another client (see `run --held-exit-code`)
   76   the lock was lost or its time was up, and the command was ended
   78   wrong configuration, or no access to the servers
@@ -94,8 +95,8 @@ pub(crate) enum Command {
     },
     /// Deletes a lock that another client holds, from all servers.
     ///
-    /// A holder that still works learns of the loss and is cut off, at its next renewal at the latest; until
-    /// then it and the next holder work at the same time. One permit of a lock is `KEY#0`, `KEY#1` and so on.
+    /// A holder that still works learns of the loss and is cut off, at its next renewal or extension at the
+    /// latest, or at the end of a lease that has none; until then it and the next holder work at the same time. One permit of a lock is `KEY#0`, `KEY#1` and so on.
     Break {
         /// The key, without the key prefix.
         #[arg(value_parser = NonEmptyStringValueParser::new())]
@@ -145,7 +146,8 @@ pub(crate) struct RunArgs {
     /// End the command when the lease ends.
     #[arg(long, overrides_with = "renew")]
     pub(crate) no_renew: bool,
-    /// End the command if it runs for longer than this.
+    /// The longest time for which the command may have the lock, not less than the lease. The command gets SIGTERM
+    /// earlier by `--grace`, and SIGKILL then.
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", conflicts_with = "no_renew")]
     pub(crate) max_hold: Option<Duration>,
     /// Keep the lock for at least this time, even if the command was quicker: of many machines whose clocks

@@ -153,14 +153,14 @@ mod tokens;
 /// in all functions and processes with this key: a literal, a constant, or what the arguments have, as for
 /// durations. A number from the arguments is checked at each call, which returns `LockError::Config` if it
 /// is not 2 to 64. The runtime's `Lock::permits` says what permits cost, what they do not promise, and why
-/// tokens of two permits fence nothing. `permits` is for one key, and not with `at_least`. A nested call on
+/// tokens of two permits fence nothing. `permits` is for one key, and not with `at_least`, `shared` or `fair`. A nested call on
 /// the same key needs `reentrant`, and then shares the permit.
 ///
 /// # When there is no lock
 ///
 /// The body does not start if the lock cannot be had, and is dropped where it stands if the lock is
 /// lost. Then the function returns the `LockError`: by `From<LockError>` if its type is
-/// `Result<T, E>`, otherwise by `on_error`, which every other type requires.
+/// `Result<T, E>`, otherwise by `on_error`, or by an implementation of `FromLockError` for a type of yours.
 ///
 /// ```
 /// use redlock_runtime::redis_lock;
@@ -281,8 +281,8 @@ mod tokens;
 /// Every annotated function registers itself with its name, key, arguments and place, whether or not
 /// it is ever called. `Builder::install` checks all of them against its settings and fails with each
 /// that cannot work, such as an `expire` above `max_lease`; `Redlock::sections` lists them, and says
-/// what is not seen. With `via`, or a duration such as `Self::LEASE`, the check comes with the first
-/// call.
+/// what is not seen. With `via`, or a duration such as `Self::LEASE` or one from the arguments, the check comes
+/// with the first call.
 ///
 /// # Cost
 ///

@@ -257,15 +257,16 @@ impl Builder {
     /// a migration to this one.
     ///
     /// Normally a process that has a lock passes it from task to task, and leaves it to another
-    /// process as soon as that one is known to wait. Clients of other libraries only try again from
+    /// process after some 20 ms, if that one is known to wait. Clients of other libraries only try again from
     /// time to time, and cannot leave a hint that they wait, so a process with many waiting tasks
     /// could keep them out for as long as its load lasts. With `mixed_fleet(true)` each critical
     /// section acquires and releases the lock on the servers by itself, and then stands back for a
     /// random time, as those clients do.
     ///
     /// The cost: a contended lock needs one round to the servers for each critical section instead
-    /// of some twenty rounds a second, so far fewer sections run in a second. Locks without
-    /// contention are as fast as before. Default: false.
+    /// of some twenty rounds a second, so far fewer sections run in a second. A call with a
+    /// [`wait`](Self::wait) for a key that its process had a moment ago waits for up to 50 ms, even if nobody else
+    /// wants it. Other locks are as fast as without. Default: false.
     pub const fn mixed_fleet(mut self, mixed: bool) -> Self {
         self.settings.mixed_fleet = mixed;
         self
@@ -300,8 +301,9 @@ impl Builder {
     /// background.
     ///
     /// # Errors
-    /// Every mistake in the configuration, at once. Also two URLs that lead to one server, and servers
-    /// that refuse access or may delete locks, if no majority is left without them.
+    /// Every mistake in the configuration, at once. Also two URLs that lead to one server. And if no majority is
+    /// left without them, servers that refuse access, that may delete locks, or that other processes use with
+    /// another [`max_lease`](Self::max_lease).
     ///
     /// # Cancellation
     /// Dropping the future leaves nothing behind.
@@ -335,11 +337,14 @@ impl Builder {
     }
 
     /// Makes the node set, and makes it the one that annotated functions use. Keep the value in
-    /// `main`: dropping it ends the node set in order.
+    /// `main`: dropping it cuts off the bodies that still run, and ends the node set. To let them finish, call
+    /// [`Redlock::shutdown`] before.
     ///
-    /// Returns once a majority of nodes votes. On servers that have just been started this takes some
-    /// seconds, once: they look like servers that have lost all their locks, so they do not vote
-    /// before such locks have expired. A [cluster](crate::guide::servers#redis-cluster), or a master after a
+    /// Returns once a majority of nodes votes, however long that takes. On servers that have just been started it
+    /// takes the key TTL of the default lease, some seconds, once: they look like servers that have lost all their
+    /// locks, so they do not vote before such locks have expired. If one of the new servers cannot be reached, or
+    /// a majority has lost its memory, it takes the key TTL of [`max_lease`](Self::max_lease), by default a
+    /// minute. A [cluster](crate::guide::servers#redis-cluster), or a master after a
     /// [failover](crate::guide::servers#masters-that-sentinels-name), takes some seconds more. [`assume_fresh(true)`](Self::assume_fresh) skips the wait in
     /// development, [`require_quorum(false)`](Self::require_quorum) does not wait at all.
     ///
@@ -347,10 +352,10 @@ impl Builder {
     /// settings, also those that are never called; [`Redlock::sections`] says which are known.
     ///
     /// # Errors
-    /// As [`build`](Self::build), if a node set is installed already, with
-    /// [`ConfigProblem::OtherNodes`] if that one has other nodes,
-    /// [`ConfigProblem::Section`] for every annotated function that cannot work, and
-    /// [`ConfigProblem::NoQuorum`] if too few nodes can vote and waiting does not help.
+    /// Those of [`build`](Self::build). [`ConfigProblem::AlreadyInstalled`] if a node set with the same nodes is
+    /// installed, [`ConfigProblem::OtherNodes`] if one with other nodes is. [`ConfigProblem::Section`] for every
+    /// annotated function that cannot work. [`ConfigProblem::NoQuorum`] if too few nodes can vote and waiting
+    /// does not help.
     ///
     /// # Cancellation
     /// Dropping the future leaves nothing behind.

@@ -18,7 +18,7 @@ use crate::{config::ConfigError, health::happened, key::shown};
 /// | [`Lost`](Self::Lost), [`Expired`](Self::Expired) | the lease ended under the body | the body was cut off; its effects may be partial |
 /// | [`Released`](Self::Released) | the section whose lease was in use has ended | end what uses its lease before |
 /// | [`Nested`](Self::Nested) | this task holds the lock already | a bug in the code: lock once, or join by `reentrant` |
-/// | [`Upgrade`](Self::Upgrade) | this task shares the lock, and asked to have it alone | a bug in the code: ask to have it alone in the outer section |
+/// | [`Upgrade`](Self::Upgrade) | this task shares the lock, and a `reentrant` section asked to have it alone | a bug in the code: ask to have it alone in the outer section |
 /// | [`Stopped`](Self::Stopped) | the node set was shut down | the process is ending |
 /// | [`NotInstalled`](Self::NotInstalled) | `install()` was not called | a bug in the set-up |
 /// | [`EmptyKey`](Self::EmptyKey) | the key or one of its placeholders is empty | bad input: HTTP 400 |
@@ -30,7 +30,7 @@ use crate::{config::ConfigError, health::happened, key::shown};
 #[non_exhaustive]
 #[derive(Clone)]
 pub enum LockError {
-    /// Another client, or another task of this process, holds the lock.
+    /// Another client holds the lock, or another task of this process holds it or was the first to ask for it.
     /// [`LockError::retry_after`] is the time until the lock expires, if that is known.
     Contended(Report),
     /// Too few nodes answered in time for a majority: they are down, out of reach, unresponsive or
@@ -98,7 +98,8 @@ pub struct NodeVerdict {
 }
 
 impl LockError {
-    /// The key of the lock; `None` for [`LockError::EmptyKey`] and [`LockError::Config`].
+    /// The key of the lock, with the [key prefix](crate::Builder::key_prefix); `None` for
+    /// [`LockError::EmptyKey`] and [`LockError::Config`].
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         self.report().map(Report::key)
@@ -120,7 +121,7 @@ impl LockError {
     }
 
     /// What each node said, in the order of the node set; empty if no node was asked, as when
-    /// another task of this process holds the lock.
+    /// another task of this process holds the lock or was the first to ask for it.
     #[must_use]
     pub fn verdicts(&self) -> &[NodeVerdict] {
         self.report().map_or(&[], Report::verdicts)
@@ -251,7 +252,7 @@ impl Report {
         self.0.outer_name
     }
 
-    /// The key of the lock.
+    /// The key of the lock, with the [key prefix](crate::Builder::key_prefix).
     #[must_use]
     pub fn key(&self) -> &str {
         &self.0.key

@@ -19,7 +19,7 @@ const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The installed node set, for as long as it is: keep it in `main`.
 ///
-/// Dropping it un-installs the node set and ends it: bodies that still run are cut off at their
+/// Dropping it un-installs the node set and ends it: async bodies that still run are cut off at their
 /// next await, waiting callers get [`LockError::Stopped`](crate::LockError::Stopped), and what
 /// was held is released. This waits until the nodes have confirmed, at most a second. For an
 /// orderly end, with time for bodies to finish, call [`Redlock::shutdown`] before.

@@ -71,7 +71,7 @@ pub(crate) struct Unasked {
 }
 
 impl Lease {
-    /// The key of the lock.
+    /// The key of the lock, as it stands on the nodes: with the [key prefix](crate::Builder::key_prefix).
     #[must_use]
     pub fn key(&self) -> &str {
         match &self.asked {

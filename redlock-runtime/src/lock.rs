@@ -76,7 +76,7 @@ impl Lock {
     }
 
     /// How long to wait for the lock. Default: zero, which is one attempt. A call returns within
-    /// this time and one node timeout, or three for [several keys](crate::Redlock::lock_all). Without it, a
+    /// this time and one node timeout, or more for [several keys](crate::Redlock::lock_all). Without it, a
     /// lock with [permits](Self::permits) can take a node timeout for each. `Duration::MAX` waits without limit.
     pub const fn wait(mut self, time: Duration) -> Self {
         self.options.wait = time;
@@ -99,7 +99,8 @@ impl Lock {
         self
     }
 
-    /// The longest time that renewals may keep the lock, counted as the lease is. Then it
+    /// The longest time that renewals may keep the lock, counted as the lease is, or for
+    /// [several keys](crate::Redlock::lock_all) from when all are held. Then it
     /// expires, so a task that hangs does not hold it for ever. Must be at least the lease;
     /// `Duration::MAX` is no limit.
     pub const fn max_hold(mut self, time: Duration) -> Self {
@@ -226,7 +227,8 @@ impl Lock {
     ///   are served in the order in which they asked; those with other options take turns with them.
     /// - All processes must name the same number. If they differ, the largest one counts.
     /// - The key is not that of the lock without permits: `lock("exports")` does not exclude
-    ///   `lock("exports").permits(2)`. [`Lock::reentrant`] joins a permit of the same key, or of fewer.
+    ///   `lock("exports").permits(2)`. A [re-entrant](Lock::reentrant) section joins one
+    ///   around it that has a permit of the same key, of as many or fewer, but none without permits.
     ///
     /// [Fencing tokens](Lease::fencing_token) are unique among all holders of all permits. They rise from
     /// holder to holder of *one* permit, but holders of two permits work at the same time, and either
@@ -242,8 +244,8 @@ impl Lock {
     /// locks do, without the nodes. Each holder is one key on each node. So this is for a few permits. For
     /// hundreds, or for limits on rates, take something else.
     ///
-    /// Not for [several keys](crate::Redlock::lock_all) nor with [`at_least`](Self::at_least). Acquiring
-    /// fails with [`LockError::Config`] then, and for another number of permits.
+    /// Not for [several keys](crate::Redlock::lock_all), and not with [`at_least`](Self::at_least),
+    /// [`shared`](Self::shared) or [`fair`](Self::fair). Acquiring fails with [`LockError::Config`] then, and for another number of permits.
     #[doc(alias = "semaphore")]
     pub const fn permits(mut self, permits: u32) -> Self {
         self.options.permits = Some(permits);
@@ -342,8 +344,11 @@ impl Lock {
     /// # Errors
     /// [`LockError::Contended`], [`NoQuorum`](LockError::NoQuorum) or
     /// [`Quarantined`](LockError::Quarantined) for the last attempt within `wait`;
-    /// [`Nested`](LockError::Nested) within a body of this task that holds it, or
-    /// [`Upgrade`](LockError::Upgrade) within one that shares it;
+    /// [`Nested`](LockError::Nested) within a body of this task that holds or shares it, unless this lock is
+    /// [re-entrant](Self::reentrant), and then [`Upgrade`](LockError::Upgrade) if it is not shared and that body
+    /// shares it;
+    /// [`Expired`](LockError::Expired) or [`Lost`](LockError::Lost) if it was granted, and the lease ended before
+    /// this future was polled again; [`Released`](LockError::Released) if the section that it joins has ended;
     /// [`Config`](LockError::Config) for options that cannot work, or a key that is reserved;
     /// [`EmptyKey`](LockError::EmptyKey) for an empty key;
     /// [`Stopped`](LockError::Stopped) after a shutdown.

@@ -129,8 +129,8 @@ impl Redlock {
     /// [`LockError::Config`](crate::LockError::Config) that names the function:
     ///
     /// - functions with `via`, which are in the list, because only a call knows their node set
-    /// - durations that are constants of a type, such as `expire = Self::LEASE`; the function is in
-    ///   the list without them
+    /// - functions with a duration or a number of permits that is a constant of a type, such as
+    ///   `expire = Self::LEASE`, or comes from the arguments; they are in the list without that value
     /// - functions of a crate that is not part of the program: Cargo may know it as a dependency,
     ///   but nothing names it in the source
     /// - all functions on platforms on which [`inventory`](https://docs.rs/inventory), which makes
@@ -180,7 +180,8 @@ impl Redlock {
     }
 
     /// Who holds the lock with this key and who waits for it, for operators: what each node has under
-    /// it, for how much longer, and whose it is.
+    /// it, for how much longer, and whose it is. The key is given as to [`lock`](Self::lock), without the
+    /// [key prefix](crate::Builder::key_prefix).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -258,9 +259,13 @@ impl Redlock {
 
     /// Shuts the node set down in order: nothing new is locked, waiting callers get
     /// [`LockError::Stopped`](crate::LockError::Stopped), holders may finish, and everything is
-    /// released. Returns once that is done, or after `timeout`: bodies that still run are then cut off
+    /// released. Returns once that is done, or after `timeout`: async bodies that still run are then cut off
     /// with [`LockError::Stopped`](crate::LockError::Stopped), and have another second to let go. The lock of
     /// one that does not, and of a [`Guard`](crate::Guard) that is not dropped, stays until its keys expire.
+    ///
+    /// Code under a guard, in [`hold_blocking`](crate::Lock::hold_blocking) or in an annotated function that is
+    /// not async cannot be cut off. It runs on, and once its keys have expired another client can get the lock:
+    /// such code must end within `timeout`, or look at [`Lease::is_held`](crate::Lease::is_held).
     ///
     /// # Errors
     /// [`ShutdownError`] counts what was left when the time was up.

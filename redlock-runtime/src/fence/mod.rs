@@ -17,7 +17,8 @@
 //! 2. **Every write carries the token**, in one transaction or script with the check.
 //! 3. **One resource, one lock key.** Tokens of different keys say nothing about each other, so
 //!    everything that is guarded under one resource name must be written under one lock key. The
-//!    key itself is a good name: [`Lease::key`](crate::Lease::key). Under a lock on
+//!    key itself is a good name: [`Lease::key`](crate::Lease::key). It includes the key prefix, so with another
+//!    prefix the resource has another name, and old tokens do not count. Under a lock on
 //!    [several keys](crate::Redlock::lock_all), guard each resource by the name of its own key.
 //! 4. **Stale means stop.** A refused holder has lost its lock: it must not retry with the same
 //!    token, nor write elsewhere.
