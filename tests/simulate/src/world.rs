@@ -8,7 +8,7 @@ use std::sync::{
 use redlock_protocol::Token;
 
 use crate::{
-    MICRO,
+    EPOCH, MICRO,
     agenda::{Agenda, Happening},
     checker::{Checker, Grant, Rule, Violation, WrongToken},
     client::Client,
@@ -25,6 +25,10 @@ use crate::{
     tally::Tally,
     trace,
 };
+
+/// How far tokens may be ahead of all wall clocks, in microseconds: by some blocks, and what is added where
+/// numbers differ.
+const MOST_AHEAD: u64 = 20_000;
 
 pub(crate) struct World {
     /// True time, in nanoseconds, as everywhere where nothing else is said.
@@ -154,9 +158,21 @@ impl World {
         let (grant, wrong) = self
             .checker
             .on_token(place, (token, mode), self.now, exclusive);
+        self.check_pace(client, key, token);
         let permits = self.plan.fleet.permits;
         let twice = permits.and_then(|_| self.checker.given_twice(key, token));
         self.judge_token(client, key, &grant, wrong.or(twice));
+    }
+
+    /// Numbers that run away from the clock may be given again if all nodes lose their memory.
+    fn check_pace(&mut self, client: usize, key: usize, token: Token) {
+        let clock = EPOCH + (self.now + self.plan.skew) / MICRO;
+        let ahead = token.0.saturating_sub(clock);
+        let is_near = self.plan.wall == Wall::Near && self.poisoned.is_none();
+        if is_near && ahead > MOST_AHEAD {
+            let what = format!("client {client} gets {token} for key {key}, {ahead} us ahead");
+            self.violation(Rule::Token, what);
+        }
     }
 
     /// Is it wrong although order was promised?

@@ -19,13 +19,14 @@ use super::{
     question::{Fanout, Kind, Question},
     report::Reports,
     round::{Progress, Round},
-    turn::{BLOCK, Held, SMALL_BLOCK, TURN},
+    turn::{Held, TURN},
     waiting::Split,
 };
 use crate::{
     action::{Answer, Cause, Refusal},
     message::{BlockRequest, Owner},
     rules::{
+        proposal::{BLOCK, SMALL_BLOCK},
         quorum,
         token::{Block, Token},
     },
@@ -50,10 +51,7 @@ impl Attempt {
         question.is_repeated = true;
         // Not the wall clock again: nodes grant no number that is far ahead of theirs, so one that is
         // wrong would never make them agree.
-        let proposal = self.claim.next_proposal(&self.round, cx);
-        question.block = question
-            .block
-            .map(|block| BlockRequest { proposal, ..block });
+        question.block = self.claim.next_block(&self.round, cx);
         self.round = Round::extend(question, &mut self.claim, self.round.closes_at, cx);
     }
 }
@@ -106,7 +104,7 @@ impl Key {
         let closes_at = waiter.split.map_or(own_end, |split| split.until);
         let began = waiter.split.map_or(now, |split| split.since);
         let (leftovers, is_minority) = self.leftovers(began, cx);
-        let proposal = Token((cx.out.env.wall_micros)().min(Token::LARGEST.0 / 2));
+        let proposal = Token(cx.wall_micros().min(Token::LARGEST.0 / 2));
         let is_fair = waiter.params.is_fair;
         let is_single = is_fair || cx.out.settings.mixed_fleet;
         let (length, spare) = match (is_single, self.queue.is_empty()) {

@@ -9,13 +9,9 @@ use std::{sync::Arc, time::Duration};
 use super::{Cx, round::Round};
 use crate::{
     ask::{Ask, RoundId},
-    message::{Mode, NodeId, Owner, Reply, Request, RequestId},
+    message::{BlockRequest, Mode, NodeId, Owner, Reply, Request, RequestId},
     node::Lead,
-    rules::{
-        quorum,
-        token::{Token, apart_from_others},
-        validity::LockParams,
-    },
+    rules::{proposal, quorum, validity::LockParams},
     time::{Instant, Span},
 };
 
@@ -126,11 +122,16 @@ impl Claim {
 
     /// What to propose after numbers that did not agree. Keys of one group share its counter, and readers
     /// their key: others may ask for numbers at the same time.
-    pub(super) fn next_proposal(&self, round: &Round, cx: &Cx<'_>) -> Token {
-        let proposal = round.next_proposal(cx.now());
-        round.question.block.map_or(proposal, |block| {
-            apart_from_others(proposal, block.length, self.owner.0)
-        })
+    pub(super) fn next_block(&self, round: &Round, cx: &mut Cx<'_>) -> Option<BlockRequest> {
+        let reached = round.reached(cx.now());
+        let wall = cx.wall_micros();
+        let block = round.question.block?;
+        Some(proposal::after_disagreement(
+            reached,
+            block.length,
+            self.owner.0,
+            wall,
+        ))
     }
 
     /// A request that can make the key goes to a node.

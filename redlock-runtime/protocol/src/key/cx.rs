@@ -26,6 +26,10 @@ impl Cx<'_> {
         (self.out.env.random)()
     }
 
+    pub(super) fn wall_micros(&mut self) -> u64 {
+        (self.out.env.wall_micros)()
+    }
+
     pub(super) const fn new_round(&mut self) -> RoundId {
         self.out.last_round.0 += 1;
         self.out.last_round

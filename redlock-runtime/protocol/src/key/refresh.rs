@@ -8,12 +8,12 @@ use super::{
     question::{Kind, Question},
     round::{Progress, Round},
     section::Section,
-    turn::{BLOCK, Held, REJOIN, TURN},
+    turn::{Held, REJOIN, TURN},
 };
 use crate::{
     action::Release,
-    message::BlockRequest,
     rules::{
+        proposal::{BLOCK, next_block},
         token::{Block, Token},
         validity::LockParams,
     },
@@ -58,9 +58,12 @@ impl Held {
         let raises = self.sections.iter().map(|section| section.raise_to);
         let raise_to = raises.max().unwrap_or_default();
         let wants_block = next.is_some() || raise_to > Token::default();
-        let block = wants_block.then(|| BlockRequest {
-            proposal: self.next_proposal(now).max(raise_to),
-            length: next.map_or(1, |_| BLOCK),
+        let block = wants_block.then(|| {
+            let had = self.token.max(self.block.last());
+            let least = self.least_proposal.max(raise_to);
+            let length = next.map_or(1, |_| BLOCK);
+            let elapsed = now.since(self.block_at);
+            next_block(had, elapsed, (least, length), cx.wall_micros())
         });
         let question = Question {
             kind: Kind::Extend,
@@ -100,8 +103,9 @@ impl Held {
             }
             Progress::Won(block) => self.on_refreshed(&round, block, Token::default(), cx),
             Progress::Disagrees => {
-                let proposal = self.claim.next_proposal(&round, cx);
-                self.on_refreshed(&round, None, proposal, cx);
+                let next = self.claim.next_block(&round, cx);
+                let least = next.map(|block| block.proposal).unwrap_or_default();
+                self.on_refreshed(&round, None, least, cx);
             }
             Progress::Failed(_) => {
                 self.on_refresh_failed(&round, cx);

@@ -267,12 +267,12 @@ impl Round {
         node.is_some_and(|node| self.ballot.verdicts()[node.0] == Verdict::Ours)
     }
 
-    /// What to propose after a disagreement. On nodes that have been waited for nothing is built.
-    pub(super) fn next_proposal(&self, now: Instant) -> Token {
+    /// What to be above after a disagreement. On nodes that have been waited for nothing is built.
+    pub(super) fn reached(&self, now: Instant) -> Token {
         let is_early = now < self.hedge_at();
         let pending = if is_early { self.ballot.pending() } else { 0 };
         let nodes = self.ballot.verdicts().len();
-        self.numbers.next_proposal(nodes, pending)
+        self.numbers.reached(nodes, pending)
     }
 
     /// How many nodes were asked and have given no verdict.

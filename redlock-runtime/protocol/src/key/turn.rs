@@ -49,15 +49,6 @@ use crate::{
 /// between processes is small beside the sections, and so short that no process waits for long.
 pub(super) const TURN: Duration = Duration::from_millis(20);
 
-/// How many tokens a round takes while sections wait here. Proposals are microseconds, so this costs
-/// nothing; and as many sections as can begin while a block is young.
-pub(super) const BLOCK: u64 = 256;
-
-/// How many an attempt takes while none of them waits yet: those that ask while it is under way need no
-/// round of their own. So few that the counter stays behind the clock, however often a free lock is
-/// acquired.
-pub(super) const SMALL_BLOCK: u64 = 16;
-
 /// For how many times as long as a round takes callers that wait to hear of their release wait for
 /// others that have short sections.
 const MOST_ROUNDS: u32 = 4;
@@ -263,15 +254,6 @@ impl Held {
             && self.ttl >= params.key_ttl().into()
             && lasts
             && deadline.since(now) >= params.min_validity
-    }
-
-    /// What to propose for the next block: above the last one by as much as clocks have gone on
-    /// since, because other processes propose by theirs; or above numbers that disagreed.
-    pub(super) fn next_proposal(&self, now: Instant) -> Token {
-        let elapsed = u64::try_from(now.since(self.block_at).as_micros()).unwrap_or(u64::MAX);
-        let number = self.token.0.saturating_add(BLOCK).saturating_add(elapsed);
-        let number = Token(number.min(Token::LARGEST.0));
-        number.max(self.least_proposal)
     }
 
     /// The key is to be kept from everybody, or another process waits, or may wait, and this one has had

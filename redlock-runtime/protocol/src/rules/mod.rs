@@ -4,6 +4,7 @@
 pub(crate) mod backoff;
 pub(crate) mod ballot;
 pub mod numbers;
+pub(crate) mod proposal;
 pub mod quarantine;
 pub mod quorum;
 pub mod token;

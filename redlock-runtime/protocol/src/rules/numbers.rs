@@ -3,10 +3,6 @@
 use super::{quorum, token::Token};
 use crate::message::NodeId;
 
-/// How far above the numbers that disagreed the next proposal is: a millisecond's worth of
-/// proposals, so that other clients' blocks of the same moment do not reach it.
-const PROPOSAL_LEAD: u64 = 1_000;
-
 /// The first numbers of the blocks that nodes report to one round.
 #[derive(Debug, Default)]
 pub struct Numbers {
@@ -37,17 +33,16 @@ impl Numbers {
         most.unwrap_or_default() + pending >= quorum::majority(nodes)
     }
 
-    /// What to propose when they differ: above the numbers of a majority, if `pending` nodes that
-    /// have not replied yet are among the lower ones. Not above all of them: one node that is far
+    /// What to be above when they differ: the numbers of a majority, if `pending` nodes that
+    /// have not replied yet are among the lower ones. Not all of them: one node that is far
     /// ahead is outvoted, and does not pull the others along.
     #[must_use]
-    pub fn next_proposal(&self, nodes: usize, pending: usize) -> Token {
+    pub fn reached(&self, nodes: usize, pending: usize) -> Token {
         let mut tokens: Vec<Token> = self.heard.iter().map(|&(_, token)| token).collect();
         tokens.sort_unstable();
         let needed = quorum::majority(nodes).saturating_sub(pending).max(1);
         let among = tokens.get(needed - 1).or_else(|| tokens.last());
-        let highest = among.copied().unwrap_or_default();
-        Token((highest.0 + PROPOSAL_LEAD).min(Token::LARGEST.0))
+        among.copied().unwrap_or_default()
     }
 }
 
@@ -79,11 +74,11 @@ mod tests {
     }
 
     #[test]
-    fn a_proposal_goes_by_a_majority_and_not_by_the_node_that_is_far_ahead() {
+    fn what_is_reached_goes_by_a_majority_and_not_by_the_node_that_is_far_ahead() {
         let poisoned = numbers(&[3, 1 << 51, 5, 4]);
-        assert_eq!(poisoned.next_proposal(5, 0), Token(5 + PROPOSAL_LEAD));
+        assert_eq!(poisoned.reached(5, 0), Token(5));
         let few = numbers(&[3, 9]);
-        assert_eq!(few.next_proposal(5, 0), Token(9 + PROPOSAL_LEAD));
+        assert_eq!(few.reached(5, 0), Token(9));
         assert!(few.can_agree(5, 2) && !few.can_agree(5, 1));
     }
 }

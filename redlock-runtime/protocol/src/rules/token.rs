@@ -12,7 +12,7 @@
 //! owners, expiry, or late and repeated requests is used: only that a node keeps its counters.
 //!
 //! What a poisoned counter can do: nothing but silence its own node. Scripts and replies refuse
-//! numbers above [`Token::LARGEST`], and `Numbers::next_proposal` goes by the numbers of a
+//! numbers above [`Token::LARGEST`], and `Numbers::reached` goes by the numbers of a
 //! majority, so that one node that is far ahead does not pull the others along.
 
 use std::{fmt, sync::Arc};
@@ -82,14 +82,6 @@ pub(crate) fn split_slot(key: &str) -> (&str, &str) {
     }
 }
 
-/// What is proposed after numbers that did not agree, if others may have the same counter at the same
-/// time: two that have met would otherwise go on to propose the same numbers.
-pub(crate) fn apart_from_others(proposal: Token, length: u64, chance: u128) -> Token {
-    let drawn = (chance as u64 ^ proposal.0).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
-    // Each as far from the next as a block is long. No farther: the counter is to stay behind the clock.
-    Token((proposal.0 + length * drawn).min(Token::LARGEST.0))
-}
-
 /// Tokens that a process has won and not handed out yet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Block {
@@ -151,15 +143,6 @@ mod tests {
         assert_eq!(stripe(""), 0xcbf2_9ce4_8422_2325 % STRIPES);
         assert_eq!(stripe("a"), 0xaf63_dc4c_8601_ec8c % STRIPES);
         assert_eq!(stripe("foobar"), 0x8594_4171_f739_67e8 % STRIPES);
-    }
-
-    #[test]
-    fn those_that_have_met_propose_other_numbers() {
-        let proposal = Token(1_985);
-        let of = |owner| apart_from_others(proposal, 16, owner).0 - proposal.0;
-        let apart: std::collections::BTreeSet<u64> = (0..64).map(of).collect();
-        let is_near = |by: &u64| by.is_multiple_of(16) && *by < 1_024;
-        assert!(apart.len() > 16 && apart.iter().all(is_near), "{apart:?}");
     }
 
     #[test]

@@ -87,6 +87,7 @@ fn sixteen_short_sections_that_ask_together_cost_one_grant_and_one_release() {
 fn awaited_releases_are_asked_about_less_often_while_rounds_take_longer() {
     let rounds = |lag| {
         let mut world = World::new(3);
+        world.client(0).start_wall_clock();
         for section in 1..=400 {
             world.ask(section, "k", waiting(Duration::from_secs(60)));
         }

@@ -284,3 +284,61 @@ fn keys_that_share_a_counter_do_not_stay_in_each_others_way() {
     let tokens = [0, 1].map(|client| world.client(client).granted(1).1);
     assert_ne!(tokens[0], tokens[1]);
 }
+
+/// A node that has lost its counter begins at a client's clock, so what runs away from the clock may be given again.
+#[test]
+fn counters_do_not_run_away_from_the_wall_clock() {
+    const CALLERS: u64 = 12;
+    for (mode, processes) in [
+        (Mode::Exclusive, 1),
+        (Mode::Exclusive, 2),
+        (Mode::Shared, 1),
+        (Mode::Shared, 2),
+    ] {
+        let mut world = World::with_clients(2, processes);
+        let mut next = CALLERS;
+        let mut callers = Vec::new();
+        for client in 0..processes {
+            world.client(client).start_wall_clock();
+            // Each is nearer to another node.
+            world.client(client).set_lag(client, HOP / 4);
+            callers.extend((0..CALLERS).map(|caller| (client, caller, None)));
+        }
+        let asked = LockParams {
+            mode,
+            ..waiting(LEASE)
+        };
+        for &(client, section, _) in &callers {
+            world.client(client).ask(section, "k", asked);
+        }
+        let mut sections = 0;
+        for _ in 0..8_000 {
+            world.run_for(HOP / 4);
+            for (client, section, until) in &mut callers {
+                match *until {
+                    None => {
+                        let answer = world.client(*client).answered(*section);
+                        *until = answer.map(|_| world.now.after(HOP));
+                    }
+                    Some(end) if end <= world.now => {
+                        sections += 1;
+                        world.client(*client).end(*section);
+                        (*section, *until) = (next, None);
+                        next += 1;
+                        world.client(*client).ask(*section, "k", asked);
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+        let clock = world.now.as_nanos() / 1_000;
+        for node in &world.nodes {
+            let ahead = node.counter("k").saturating_sub(clock);
+            assert!(
+                ahead < 10_000,
+                "{processes} processes, {mode:?}: {ahead} us ahead after {sections} sections"
+            );
+        }
+        assert!(sections > 1_000, "{sections}");
+    }
+}

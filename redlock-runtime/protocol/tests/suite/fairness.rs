@@ -186,6 +186,7 @@ fn a_process_that_is_told_last_gets_its_share() {
 #[test]
 fn a_process_that_is_alone_keeps_its_turn() {
     let mut world = World::new(3);
+    world.client(0).start_wall_clock();
     queue(&mut world, 0, "k", 1_000);
     let sections = run_sections(&mut world, 1, HOP, Duration::from_millis(1_100));
     assert_eq!(sections.len(), 1_000);
@@ -221,6 +222,7 @@ fn waiters_for_another_key_of_the_stripe_end_no_turn() {
 #[test]
 fn a_process_is_not_stopped_by_its_own_hint() {
     let mut world = World::with_clients(3, 2);
+    world.client(0).start_wall_clock();
     world.client(1).ask(1, "k", params());
     world.client(1).granted(1);
     // Refused, as often as it asks, for almost a second.

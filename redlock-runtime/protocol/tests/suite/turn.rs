@@ -47,6 +47,7 @@ fn short_sections_follow_each_other_without_a_node() {
     for nodes in 1..=5 {
         for length in [0, 1, 3, 8] {
             let mut world = World::new(nodes);
+            world.client(0).start_wall_clock();
             queue(&mut world, 1..=100, long_wait());
             let began = world.now;
             let row = run_sections(&mut world, 1..=100, length * HOP);
@@ -75,6 +76,7 @@ fn short_sections_follow_each_other_without_a_node() {
 #[test]
 fn more_sections_than_a_block_has_tokens_take_another_block() {
     let mut world = World::new(3);
+    world.client(0).start_wall_clock();
     queue(&mut world, 1..=2_000, long_wait());
     let began = world.now;
     run_sections(&mut world, 1..=2_000, Duration::ZERO);

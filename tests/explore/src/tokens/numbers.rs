@@ -7,10 +7,6 @@ use redlock_protocol::{NodeId, Token, majority, rules::numbers::Numbers};
 /// In place of the number of a node that is not asked.
 pub(super) const NOT_ASKED: u8 = u8::MAX;
 
-/// How far a proposal of the protocol is above the numbers that disagreed. Here it is one above
-/// them: the closer the numbers, the more often they collide.
-const PROPOSAL_LEAD: u64 = 1_000;
-
 /// The first numbers that the nodes have replied to a round; zero is none.
 pub(super) type Votes<const N: usize> = [u8; N];
 
@@ -20,24 +16,25 @@ pub(super) fn agreed<const N: usize>(votes: &Votes<N>) -> Option<u8> {
     if heard < majority(N) {
         return None;
     }
-    hear(votes, 1).agreed(N).map(|token| token.0 as u8)
+    hear(votes).agreed(N).map(|token| token.0 as u8)
 }
 
-/// What may be proposed after these: it depends on how many of the others can still reply.
+/// What may be proposed after these: it depends on how many of the others can still reply. One above them,
+/// and not more as by the protocol: the closer the numbers, the more often they collide.
 pub(super) fn next_proposals<const N: usize>(votes: &Votes<N>) -> Vec<u8> {
-    let numbers = hear(votes, PROPOSAL_LEAD);
+    let numbers = hear(votes);
     let pending = 0..=votes.iter().filter(|&&vote| vote == 0).count();
-    let proposals = pending.map(|pending| numbers.next_proposal(N, pending).0 / PROPOSAL_LEAD);
+    let proposals = pending.map(|pending| numbers.reached(N, pending).0 + 1);
     let mut proposals: Vec<u8> = proposals.map(|proposal| proposal as u8).collect();
     proposals.dedup();
     proposals
 }
 
-fn hear<const N: usize>(votes: &Votes<N>, unit: u64) -> Numbers {
+fn hear<const N: usize>(votes: &Votes<N>) -> Numbers {
     let mut numbers = Numbers::default();
     for (node, &vote) in votes.iter().enumerate() {
         if is_number(vote) {
-            numbers.hear(NodeId(node), Token(u64::from(vote) * unit));
+            numbers.hear(NodeId(node), Token(u64::from(vote)));
         }
     }
     numbers
