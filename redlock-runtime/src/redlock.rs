@@ -90,11 +90,12 @@ impl Redlock {
     /// Keys that are free take one round trip as one key does, with one request for each key and node; a
     /// second one if the nodes have given them tokens that lie far apart. If a key is taken, those behind it are
     /// released. Those before it are kept for some milliseconds while the caller waits, and if that was in vain,
-    /// for four times as long the next time: up to a quarter of the lease for each key that was taken. In between
+    /// for four times as long the next time: up to four seconds, or a quarter of the lease, for each key that was
+    /// taken. In between
     /// it holds nothing, and waits for the key that was taken. So keys that are often in use make callers wait, and
     /// each of these callers keeps other callers from keys that are free. If a process has to wait for one of
-    /// the keys for longer than a quarter of the lease, its callers may never get all of them: then lock something
-    /// that the keys have in common. With [`wait`](Lock::wait), a call returns within that time and three node timeouts.
+    /// the keys for longer than that, its callers may never get all of them: then lock something that the keys have
+    /// in common. With [`wait`](Lock::wait), a call returns within that time and three node timeouts.
     ///
     /// One to 16 keys. [`at_least`](Lock::at_least), [`shared`](Lock::shared), [`permits`](Lock::permits)
     /// and [`fair`](Lock::fair) are for one key. Acquiring fails with

@@ -30,9 +30,11 @@ use crate::{
 };
 
 /// How long keys are held at first while another one is waited for: long enough for one that is free now and then.
-/// Four times as long whenever that was in vain, so that in the end any key can be waited for that is in use for
-/// less than a quarter of the lease.
+/// Four times as long whenever another one was taken all the while.
 const FIRST_PATIENCE: Duration = Duration::from_millis(16);
+
+/// So often, to four seconds: many a key is in use for as long as that, and others wait for what is held in vain.
+const MOST_STEPS: u32 = 4;
 
 /// The raises of tokens before one attempt. One is enough unless rounds do not agree.
 const MOST_RAISES: u32 = 8;
@@ -193,6 +195,9 @@ impl Compound {
                 State::Asking | State::Waiting => {
                     self.on_failed(part, no_quorum(verdicts), now);
                 }
+                State::Held if self.told <= now => {
+                    self.on_over(part, Loss::Expired { verdicts }, now);
+                }
                 State::Held if self.is_extending => {
                     self.is_extending = false;
                     self.answer(Answer::NotExtended { verdicts });
@@ -301,7 +306,7 @@ impl Compound {
         if self.is_last(&refusal, now) {
             return self.refuse(part, refusal);
         }
-        self.failures += 1;
+        self.failures += u32::from(refusal.is_contended());
         self.raises = 0;
         self.end(.., false);
         self.wait_for(part, now);
@@ -374,7 +379,7 @@ impl Compound {
 
     /// How long keys are held while another one is waited for: so short that their leases do not end.
     fn patience(&self) -> Duration {
-        let longest = FIRST_PATIENCE.saturating_mul(4_u32.saturating_pow(self.failures));
+        let longest = FIRST_PATIENCE * 4_u32.pow(self.failures.min(MOST_STEPS));
         longest.min(self.params.lease / 4)
     }
 

@@ -367,3 +367,28 @@ fn who_is_refused_because_a_key_was_not_extended_hears_what_nodes_said() {
         (Cause::NoQuorum, vec![Verdict::TimedOut])
     );
 }
+
+/// That the old deadline stands would not be true.
+#[test]
+fn who_was_not_extended_in_time_hears_that_the_lease_is_over() {
+    let mut compound = asked(Duration::ZERO);
+    for (part, until) in [(0, 100), (1, 120), (2, 120)] {
+        grant(&mut compound, part, until, 1);
+    }
+    compound.on_extend();
+    compound.take_steps();
+    not_extended(&mut compound, 1, 100);
+    assert!(matches!(
+        compound.take_steps().pop(),
+        Some(Step::Answer(Answer::Over(Loss::Expired { .. })))
+    ));
+}
+
+#[test]
+fn only_keys_that_others_have_make_for_more_patience() {
+    let mut compound = asked(LEASE);
+    grant(&mut compound, 0, 100, 1);
+    let verdicts = Vec::new();
+    compound.on_answer(0, Answer::Over(Loss::Lost { verdicts }), None, at(1));
+    assert_eq!(compound.failures, 0);
+}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::Protocol;
 use crate::{
-    action::Answer,
+    action::{Answer, Refusal},
     compound::{Compound, Step, Word},
     message::SectionId,
     rules::validity::LockParams,
@@ -68,7 +68,17 @@ impl Protocol {
                 let part = compound.part(part);
                 part.section = Some(section);
                 let key = Arc::clone(&part.key);
+                let waits = !compound.params.wait.is_zero();
                 self.parts.insert(section, id);
+                // Its parts ask without waiting, and who does not wait does not stand back. But this one does.
+                let entry = self
+                    .keys
+                    .named(&key)
+                    .filter(|_| waits && params.wait.is_zero());
+                if entry.is_some_and(|key| key.stand_back_until().is_some()) {
+                    let answer = Answer::Refused(Refusal::CONTENDED);
+                    return self.out.answer(section, answer);
+                }
                 self.on_ask(section, key, params, since);
             }
             Step::Tell { part, what } => {

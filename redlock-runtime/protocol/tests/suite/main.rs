@@ -6,6 +6,7 @@ mod at_least;
 mod busy;
 mod clock;
 mod compound;
+mod compound_turns;
 mod contention;
 mod cost;
 mod counters;

@@ -99,7 +99,7 @@ impl World {
 
     /// A caller has got several keys. How often others have had one of them and given it back does not
     /// matter: for so long nobody held any. Another caller may have held one of them in vain for a quarter of the
-    /// longest lease, or many of them, while they waited for one that could not be had, and for a node timeout, if what was left of that
+    /// longest lease for each of two others, or many of them, while they waited for one that could not be had, and for a node timeout, if what was left of that
     /// one looked like an attempt.
     pub(crate) fn on_holder_of_all(&mut self, client: usize, task: usize) {
         let one = &self.clients[client].tasks[task];
@@ -116,7 +116,7 @@ impl World {
         if held.into_iter().all(|held| self.is_open(held)) {
             let attempt = self.plan.calm_params(self.stepped_back()).round_timeout();
             let longest =
-                self.patience() + MANY_IN_VAIN.max(self.plan.lease / 4) + attempt.as_nanos() as u64;
+                self.patience() + MANY_IN_VAIN.max(self.plan.lease / 2) + attempt.as_nanos() as u64;
             self.check_gap(first, since, "nobody held any of its keys", longest);
         }
     }
