@@ -89,13 +89,14 @@ impl Redlock {
     ///
     /// Keys that are free take one round trip as one key does, with one request for each key and node; a
     /// second one if the nodes have given them tokens that lie far apart. If a key is taken, those behind it are
-    /// released. Those before it are kept for some milliseconds while the caller waits, and if that was in vain,
-    /// for four times as long the next time: up to four seconds, or a quarter of the lease, for each key that was
-    /// taken. In between
-    /// it holds nothing, and waits for the key that was taken. So keys that are often in use make callers wait, and
-    /// each of these callers keeps other callers from keys that are free. If a process has to wait for one of
-    /// the keys for longer than that, its callers may never get all of them: then lock something that the keys have
-    /// in common. With [`wait`](Lock::wait), a call returns within that time and three node timeouts.
+    /// released. Those before it are kept for some milliseconds while the caller waits for it, and if that was in
+    /// vain, for four times as long the next time: up to four seconds, or a quarter of the lease if that is less, for
+    /// each key that was taken. In between the caller holds nothing, and waits for the key that was taken.
+    ///
+    /// So keys that are often in use make callers wait, and each of these callers keeps other callers from keys that
+    /// are free. If a process has to wait for one of the keys for longer than those four seconds, its callers may
+    /// never get all of them: then lock something that the keys have in common. A call returns within its
+    /// [`wait`](Lock::wait) and three node timeouts, or up to ten if the nodes are slow and do not agree on a token.
     ///
     /// One to 16 keys. [`at_least`](Lock::at_least), [`shared`](Lock::shared), [`permits`](Lock::permits)
     /// and [`fair`](Lock::fair) are for one key. Acquiring fails with
