@@ -265,7 +265,7 @@ impl Builder {
     ///
     /// The cost: a contended lock needs one round to the servers for each critical section instead
     /// of some twenty rounds a second, so far fewer sections run in a second. A call with a
-    /// [`wait`](Self::wait) for a key that its process had a moment ago waits for up to 50 ms, even if nobody else
+    /// [`wait`](crate::Lock::wait) for a key that its process had a moment ago waits for up to 50 ms, even if nobody else
     /// wants it. Other locks are as fast as without. Default: false.
     pub const fn mixed_fleet(mut self, mixed: bool) -> Self {
         self.settings.mixed_fleet = mixed;
