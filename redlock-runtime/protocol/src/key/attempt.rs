@@ -51,7 +51,7 @@ impl Attempt {
         question.is_repeated = true;
         // Not the wall clock again: nodes grant no number that is far ahead of theirs, so one that is
         // wrong would never make them agree.
-        question.block = self.claim.next_block(&self.round, cx);
+        question.block = self.claim.after_disagreement(&self.round, cx);
         self.round = Round::extend(question, &mut self.claim, self.round.closes_at, cx);
     }
 }

@@ -122,7 +122,11 @@ impl Claim {
 
     /// What to propose after numbers that did not agree. Keys of one group share its counter, and readers
     /// their key: others may ask for numbers at the same time.
-    pub(super) fn next_block(&self, round: &Round, cx: &mut Cx<'_>) -> Option<BlockRequest> {
+    pub(super) fn after_disagreement(
+        &self,
+        round: &Round,
+        cx: &mut Cx<'_>,
+    ) -> Option<BlockRequest> {
         let reached = round.reached(cx.now());
         let wall = cx.wall_micros();
         let block = round.question.block?;
