@@ -64,5 +64,5 @@ pub use self::{
         },
     },
     settings::{Env, Settings},
-    time::Instant,
+    time::{Instant, millis},
 };

@@ -20,7 +20,7 @@ pub struct Settings {
     /// Whether a node may vote that drops keys when memory runs out.
     pub may_evict: bool,
     /// The longest key TTL that the fleet may ask for: the key TTL of its longest lease. The same for
-    /// all clients of the nodes.
+    /// all clients of the nodes, and made by `key_ttl`, so that it is what nodes make of it.
     pub max_ttl: Duration,
     /// How long new nodes stay out if all of them are new: the key TTL of the default lease.
     pub default_ttl: Duration,

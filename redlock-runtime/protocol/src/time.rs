@@ -13,6 +13,17 @@ pub struct Instant(NonZeroU64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Span(u64);
 
+/// A span in what servers count: whole milliseconds, rounded up, so that nothing ends before its time.
+#[must_use]
+pub fn millis(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
+}
+
+/// The span that a server takes this one for.
+pub(crate) fn counted(span: Duration) -> Duration {
+    Duration::from_millis(millis(span))
+}
+
 impl Span {
     pub(crate) const ZERO: Self = Self(0);
 }
@@ -52,6 +63,12 @@ impl Instant {
     #[must_use]
     pub fn before(self, span: Duration) -> Self {
         Self::from_nanos(self.as_nanos().saturating_sub(Span::from(span).0))
+    }
+
+    /// What a server's clock shows: whole milliseconds.
+    pub(crate) const fn shown(self) -> Self {
+        let nanos = self.as_nanos();
+        Self::from_nanos(nanos - nanos % 1_000_000)
     }
 
     /// How long after `earlier` this is; zero if it is not after it.

@@ -109,9 +109,9 @@ pub(crate) fn process_text(process: Process) -> String {
     String::from_utf8_lossy(&owner[..PROCESS_LENGTH]).into_owned()
 }
 
-/// Rounded up: a key must not be dropped before its time.
-pub(super) fn millis(ttl: Duration) -> Word<'static> {
-    Word::Number(u64::try_from(ttl.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX))
+/// A span as scripts are given it.
+pub(super) fn millis(span: Duration) -> Word<'static> {
+    Word::Number(redlock_protocol::millis(span))
 }
 
 #[cfg(test)]

@@ -149,7 +149,8 @@ impl Plan {
         let count = wanted.nodes.unwrap_or_else(|| scenario.nodes(random));
         let scenario = scenario.with_nodes(count);
         // Short leases as often as long ones: each octave is as likely.
-        let lease = ((20 * MILLI) << scenario.octave(random)) * random.between(10, 20) / 10;
+        let lease = ((20 * MILLI) << scenario.octave(random)) * random.between(10, 20) / 10
+            + random.below(MILLI);
         let guard_band = scenario.guard_band(lease, random);
         let fleet = Fleet::draw(profile, scenario, random);
         let faults = fleet.faults(profile, scenario, guard_band, random);

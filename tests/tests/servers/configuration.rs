@@ -395,6 +395,22 @@ async fn renewals_have_a_shortest_interval() {
     }
 }
 
+/// Servers note the key TTL in milliseconds, and the next process must find its own there.
+#[tokio::test]
+async fn every_longest_lease_is_one_that_servers_can_note() {
+    for millis in [30, 5_550, 12_345, 90_050, 86_399_999] {
+        let (server, lease) = (Server::start(), Duration::from_millis(millis));
+        let builder = || {
+            let builder = Redlock::builder().nodes([server.url()]).assume_fresh(true);
+            builder.max_lease(lease).expire(lease)
+        };
+        for _ in 0..2 {
+            let redlock = builder().build().await.unwrap();
+            redlock.ready(PATIENCE).await.unwrap();
+        }
+    }
+}
+
 /// Whatever the duration, the node set is refused or it works: no engine dies of it.
 #[tokio::test]
 async fn no_duration_ends_the_engine() {

@@ -6,7 +6,7 @@ use super::{Model, Moment, Overflow, is_same};
 use crate::{
     message::{Evidence, LossId, Marker, Reply},
     rules::token::Token,
-    time::Instant,
+    time::{Instant, counted},
 };
 
 #[derive(Clone, Debug)]
@@ -98,8 +98,8 @@ impl Model {
                 let marker = self.marker.as_ref();
                 return marker.is_some_and(|it| it.admission == admission);
             }
-            Evidence::Waited { loss, wait } => (loss, wait, false),
-            Evidence::FirstStart { loss, wait } => (loss, wait, true),
+            Evidence::Waited { loss, wait } => (loss, counted(wait), false),
+            Evidence::FirstStart { loss, wait } => (loss, counted(wait), true),
         };
         let is_it = |noted: &&mut Loss| noted.id == loss && is_same(&noted.server, &self.server);
         let Some(noted) = self.loss.as_mut().filter(is_it) else {

@@ -17,13 +17,13 @@ use self::{admission::Loss, hint::Hint, queue::Queue, readers::Reader, vote::Lon
 use crate::{
     message::{AdmissionId, LossRecord, Marker, Mode, Owner, Record, Reply, Request},
     rules::token::Token,
-    time::Instant,
+    time::{Instant, counted},
 };
 
 /// When a request is carried out.
 #[derive(Clone, Copy, Debug)]
 pub struct Moment {
-    /// By the clock that keys expire by, in whole milliseconds on a server.
+    /// By the clock that keys expire by.
     pub now: Instant,
     /// Microseconds since 1970 by the node's wall clock. On a server both are one clock.
     pub wall_micros: u64,
@@ -90,8 +90,12 @@ impl Model {
         }
     }
 
-    /// Carries out a request, as the scripts do.
+    /// Carries out a request, as the scripts do: clock and spans are whole milliseconds.
     pub fn run(&mut self, request: &Request, at: Moment) -> Reply {
+        let at = Moment {
+            now: at.now.shown(),
+            ..at
+        };
         let replied = match request {
             Request::Acquire { admission, .. }
             | Request::Extend { admission, .. }
@@ -109,7 +113,7 @@ impl Model {
                 loss,
                 beside_marker,
                 max_ttl,
-            } => self.report_loss(server, *loss, *beside_marker, *max_ttl, at),
+            } => self.report_loss(server, *loss, *beside_marker, counted(*max_ttl), at),
             Request::Admit {
                 server,
                 evidence,
@@ -123,7 +127,7 @@ impl Model {
                     admission: *admission,
                     was_durable: *is_durable,
                 };
-                self.admit(marker, *evidence, *floor, *max_ttl, at)
+                self.admit(marker, *evidence, *floor, counted(*max_ttl), at)
             }
             Request::Acquire { .. } | Request::Extend { .. } | Request::PutBack { .. } => {
                 self.vote(request, at)
@@ -294,7 +298,7 @@ impl Model {
         };
         if let Some(key) = self.keys.get_mut(key) {
             // Never longer: a release that comes late must not prolong the lock.
-            let last = now.after(keep);
+            let last = now.after(counted(keep));
             key.expires = Some(key.expires.map_or(last, |expires| expires.min(last)));
         }
         Reply::Kept

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use super::{Model, Moment, Overflow, vote::Vote};
 use crate::{
     message::{Process, Reply, SectionId, Ticket},
-    time::Instant,
+    time::{self, Instant},
 };
 
 /// Who waits for one key.
@@ -34,7 +34,7 @@ impl Place {
     }
 
     /// One that lasts longer than any place can was made before the clock was set back.
-    const fn is_valid(&self, now: i64) -> bool {
+    fn is_valid(&self, now: i64) -> bool {
         now < self.until && self.until <= now + millis(Ticket::LASTS)
     }
 }
@@ -115,11 +115,6 @@ const fn whole_millis(now: Instant) -> i64 {
 }
 
 /// Rounded up, as scripts are given it.
-const fn millis(time: Duration) -> i64 {
-    let millis = time.as_nanos().div_ceil(1_000_000);
-    if millis < 1 << 52 {
-        millis as i64
-    } else {
-        1 << 52
-    }
+fn millis(span: Duration) -> i64 {
+    time::millis(span).min(1 << 52) as i64
 }

@@ -6,7 +6,7 @@ use super::{Model, Moment, Overflow, Stored, Value};
 use crate::{
     message::{BlockRequest, Mode, Owner, Reply, Request},
     rules::token::{Token, stripe},
-    time::Instant,
+    time::{Instant, counted},
 };
 
 /// A proposal further above the counter than this is compared with the node's wall clock.
@@ -66,7 +66,10 @@ impl Model {
                 spare,
                 block,
                 ..
-            } => self.extend(Vote::new(key, (*owner, *mode), *ttl, *block), *spare, at),
+            } => {
+                let vote = Vote::new(key, (*owner, *mode), *ttl, *block);
+                self.extend(vote, counted(ttl.saturating_add(*spare)), at)
+            }
             Request::PutBack {
                 key,
                 owner,
@@ -111,7 +114,8 @@ impl Model {
         })
     }
 
-    fn extend(&mut self, vote: Vote<'_>, spare: Duration, at: Moment) -> Result<Reply, Overflow> {
+    /// `written` is how long the key lives if it is written.
+    fn extend(&mut self, vote: Vote<'_>, written: Duration, at: Moment) -> Result<Reply, Overflow> {
         let Some(expires) = self.expiry_of(vote, at.now) else {
             return Ok(Reply::NotOwner);
         };
@@ -119,7 +123,7 @@ impl Model {
         let block = self.next_block(vote, false, at)?;
         let mut ttl = vote.ttl;
         if remaining.is_some_and(|remaining| remaining < ttl) {
-            ttl += spare;
+            ttl = written;
             self.set(vote, ttl, at);
         }
         let first = self.take(vote, block);
@@ -224,7 +228,7 @@ impl Model {
 }
 
 impl<'a> Vote<'a> {
-    const fn new(
+    fn new(
         key: &'a Arc<str>,
         (owner, mode): (Owner, Mode),
         ttl: Duration,
@@ -234,7 +238,7 @@ impl<'a> Vote<'a> {
             key,
             owner,
             mode,
-            ttl,
+            ttl: counted(ttl),
             block,
         }
     }

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use crate::{message::Mode, time::Instant};
+use crate::{
+    message::Mode,
+    time::{Instant, counted},
+};
 
 /// Extra key TTL that absorbs clock steps when none is configured: NTP daemons step clocks by
 /// up to 128 ms without asking, so half a second covers several such steps. It costs time only
@@ -82,10 +85,10 @@ impl LockParams {
     }
 }
 
-/// How long a node keeps a key.
+/// How long a node keeps a key, in whole milliseconds: clients compare what nodes have noted of it.
 #[must_use]
 pub fn key_ttl(lease: Duration, guard_band: Duration) -> Duration {
-    lease + drift(lease) + guard_band
+    counted(lease + drift(lease) + guard_band)
 }
 
 /// What two clocks may differ by over one lease: 1 % of it, and 2 ms for the rounding of

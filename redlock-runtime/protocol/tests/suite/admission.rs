@@ -489,6 +489,21 @@ fn a_client_of_another_fleet_admits_no_node_that_has_lost_its_memory() {
     }
 }
 
+/// What a client has in nanoseconds, a node has in milliseconds.
+#[test]
+fn every_longest_lease_is_known_again_when_a_node_tells_it() {
+    for millis in [30, 51, 1_001, 5_550, 7_250, 12_345, 90_050, 86_399_999] {
+        let settings = Settings {
+            max_ttl: params_of(Duration::from_millis(millis)).key_ttl(),
+            ..settings()
+        };
+        let mut world = World::with_settings(3, &[settings]);
+        world.client(0).restart();
+        world.await_votes(0);
+        assert_eq!(world.state(0), NodeState::Up, "{millis} ms");
+    }
+}
+
 /// It is the first to find the loss, and must not write its own longest lease where the fleet would read it.
 #[test]
 fn a_client_of_another_fleet_does_not_note_the_loss_of_a_node() {
