@@ -20,11 +20,13 @@ use crate::{
 /// The target of everything.
 const TARGET: &str = "redlock_runtime";
 
-/// An event outside all spans: the thread on which it is written may be at work for another section.
+/// An event outside all spans: the thread on which it is written may be at work for another section. Its name
+/// is a field, too, because subscribers do not write the name of an event.
 macro_rules! event {
     ($level:ident, $name:literal, { $($fields:tt)* }, $($text:tt)+) => {
         tracing::event!(
-            name: $name, target: TARGET, parent: None, Level::$level, { $($fields)* }, $($text)+
+            name: $name, target: TARGET, parent: None, Level::$level,
+            { event = $name, $($fields)* }, $($text)+
         )
     };
 }

@@ -155,7 +155,9 @@ impl Item {
         let kind = Kind {
             name: metadata.name().to_owned(),
             level: metadata.level().to_string(),
-            fields: names.filter(|name| name != "message").collect(),
+            fields: names
+                .filter(|name| !["message", "event"].contains(&&**name))
+                .collect(),
         };
         Self {
             kind,
@@ -219,6 +221,7 @@ impl Subscriber for Heard {
         assert!(event.is_root(), "an event has no parent");
         let mut item = Item::new(event.metadata());
         event.record(&mut item);
+        assert_eq!(item.values.get("event"), Some(&item.kind.name));
         all.events.push(item);
         drop(all);
         self.0.changed.notify_waiters();

@@ -7,6 +7,7 @@ mod heard;
 mod page;
 mod recorded;
 mod scenes;
+mod written;
 
 use std::{collections::BTreeSet, pin::pin};
 
