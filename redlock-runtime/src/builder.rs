@@ -19,7 +19,7 @@ use crate::{
     },
     engine::{Config, Engine, is_paused_here},
     install::{self, Installed},
-    node::{ClientName, Credentials, Login, Provider},
+    node::{ClientName, Credentials, Login, Provider, service},
     node_set::Shared,
     observe::Observer,
     redlock::Redlock,
@@ -187,7 +187,8 @@ impl Builder {
     /// What this process is called on the nodes, for operators who look for the
     /// [holder](crate::Redlock::inspect) of a lock: its connections are named
     /// `redlock:<id>:<service>:<host>:<process id>`. Up to 64 characters; those that cannot be in such a
-    /// name, such as spaces, become `_`. Default: the name of the executable.
+    /// name, such as spaces, become `_`. Default: the name of the executable. If a process has several node sets, give
+    /// each a name of its own: it is their label in [metrics](crate::guide::monitoring#metrics).
     pub fn service(mut self, service: impl Into<String>) -> Self {
         self.settings.service = Some(service.into());
         self
@@ -416,7 +417,8 @@ pub(crate) fn start(
         .into_iter()
         .map(|node| (node.address, node.target))
         .unzip();
-    let observer = Arc::new(Observer::new(&addresses));
+    let name = service(settings.service.as_deref());
+    let observer = Arc::new(Observer::new(&addresses, &name, settings.node_timeout()));
     let engine = Engine::start(Config {
         nodes: targets.clone(),
         observer: Arc::clone(&observer),

@@ -92,6 +92,12 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// That of locks with the default lease.
+    pub(crate) fn node_timeout(&self) -> Duration {
+        let default = || redlock_protocol::default_node_timeout(self.expire);
+        self.node_timeout.unwrap_or_else(default)
+    }
+
     /// What the protocol needs to know of them.
     pub(crate) fn for_protocol(&self) -> redlock_protocol::Settings {
         redlock_protocol::Settings {

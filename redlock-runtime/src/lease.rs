@@ -320,14 +320,8 @@ impl Asked {
             Some(loss) => Some(Over::of(loss)),
             None => (!self.own.is_held(at)).then_some(Over::Expired),
         };
-        let left = self.own.deadline().since(at);
         let is_news = over.is_some() && self.own.is_over_now();
-        Some(End {
-            at,
-            left,
-            over,
-            is_news,
-        })
+        Some(End { at, over, is_news })
     }
 
     /// To be called after the release is on its way, because subscribers are code of others.

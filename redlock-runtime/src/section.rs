@@ -154,7 +154,7 @@ impl Section {
         let Shared {
             engine, observer, ..
         } = &**shared;
-        self.course = observer.asked(&own.subject, &params, own.since);
+        self.course = observer.asked(&own.subject, own.since);
         Ok(Asking::Waits(engine.acquire(own, params)))
     }
 

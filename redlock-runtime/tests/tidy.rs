@@ -14,7 +14,7 @@ const LAYERS: Layers = &[
     ("node", &["clock", "script"]),
     ("limitation", &["node"]),
     ("health", &["limitation"]),
-    ("observe", &["health", "key"]),
+    ("observe", &["config", "health", "key"]),
     ("engine", &["clock", "node", "observe"]),
     ("inspect", &["engine", "health", "key", "node", "script"]),
     ("tool", &["config", "health", "inspect", "node", "script"]),

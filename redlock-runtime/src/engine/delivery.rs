@@ -26,7 +26,7 @@ pub(super) enum Delivery {
     /// There is no answer.
     Unheard(Vec<Extending>),
     /// A lease is over.
-    Over(Arc<Status>, Arc<Observer>),
+    Over(Arc<Status>, Arc<Observer>, Instant),
     /// A lease was extended; with little left of it, if it was late.
     Renewed(Arc<Status>, Arc<Observer>, Option<Duration>),
     /// A node's state has changed.
@@ -35,8 +35,7 @@ pub(super) enum Delivery {
         Arc<Observer>,
         Instant,
     ),
-    /// The metrics of the nodes are to be set.
-    #[cfg(feature = "metrics")]
+    /// How long the nodes took to reply last.
     Gauges(
         watch::Sender<Vec<Option<NodeState>>>,
         Vec<Option<Duration>>,
@@ -60,12 +59,12 @@ impl Delivery {
             Self::Released(releasing, release) => drop(releasing.send(release)),
             Self::Seen(looking, seen) => drop(looking.send(seen)),
             Self::Unheard(extending) => drop(extending),
-            Self::Over(status, observer) => {
+            Self::Over(status, observer, now) => {
                 status.tell_end();
                 if let Some(loss) = status.loss()
                     && status.is_over_now()
                 {
-                    observer.over(&status.subject, status.token(), Over::of(loss));
+                    observer.over(&status.subject, status.token(), Over::of(loss), now);
                 }
             }
             Self::Renewed(status, observer, late) => {
@@ -75,10 +74,9 @@ impl Delivery {
                 states.send_modify(|_| ());
                 observer.nodes_changed(|| states.borrow().clone(), now);
             }
-            #[cfg(feature = "metrics")]
             Self::Gauges(states, round_trips, observer, now) => {
                 let states = states.borrow().clone();
-                observer.nodes_are(states, &round_trips, now);
+                observer.nodes_are(&states, &round_trips, now);
             }
         }
     }

@@ -29,8 +29,7 @@ use crate::{
     observe::Observer,
 };
 
-/// How often the metrics of the nodes are set at the most.
-#[cfg(feature = "metrics")]
+/// How often it is reported at the most how long the nodes take to reply.
 const GAUGE_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) struct Driver {
@@ -44,8 +43,7 @@ pub(super) struct Driver {
     deliveries: Vec<Delivery>,
     node_states: watch::Sender<Vec<Option<NodeState>>>,
     observer: Arc<Observer>,
-    /// When the metrics of the nodes are set next, if there is anything to do then.
-    #[cfg(feature = "metrics")]
+    /// When that is reported next, if there is anything to do then.
     gauges_at: Instant,
     callers: HashMap<SectionId, Asker>,
     /// Those callers that want a longer lease.
@@ -117,7 +115,6 @@ impl Driver {
             deliveries: Vec::new(),
             node_states,
             observer,
-            #[cfg(feature = "metrics")]
             gauges_at: Instant::from_nanos(0),
             callers: HashMap::new(),
             extending: HashMap::new(),
@@ -300,15 +297,13 @@ impl Driver {
         let now = self.clock.now();
         self.protocol.handle(event, now);
         self.carry_out();
-        #[cfg(feature = "metrics")]
-        if self.gauges_at <= now {
+        if self.gauges_at <= now && self.observer.is_on() {
             self.gauge(now);
         }
     }
 
-    /// Has the metrics of the nodes set: for recorders that are installed late, and because round trips
-    /// change all the time.
-    #[cfg(feature = "metrics")]
+    /// Reports how long the nodes take, and has their metrics set: for recorders that are installed late, and
+    /// because round trips change all the time.
     fn gauge(&mut self, now: Instant) {
         self.gauges_at = now.after(GAUGE_EVERY);
         let round_trip = |node| self.protocol.round_trip(NodeId(node));
@@ -371,7 +366,6 @@ impl Driver {
                 let (states, observer) = (self.node_states.clone(), Arc::clone(&self.observer));
                 let delivery = Delivery::Nodes(states, observer, self.clock.now());
                 self.deliveries.push(delivery);
-                #[cfg(feature = "metrics")]
                 self.gauge(self.clock.now());
             }
             Action::Drained(left) => self.drained = Some(left),
@@ -440,7 +434,8 @@ impl Driver {
             Answer::Over(loss) => {
                 if status.end_untold(loss) {
                     let (status, observer) = (Arc::clone(status), &self.observer);
-                    deliveries.push(Delivery::Over(status, Arc::clone(observer)));
+                    let now = self.clock.now();
+                    deliveries.push(Delivery::Over(status, Arc::clone(observer), now));
                 }
                 let extending = self.extending.remove(&section);
                 deliveries.extend(extending.map(Delivery::Unheard));

@@ -27,10 +27,9 @@ pub(crate) struct ClientName {
 impl ClientName {
     /// Of this process: `client` is what it is to the nodes.
     pub(crate) fn new(client: Process, service: Option<&str>) -> Self {
-        let service = service.map_or_else(executable, str::to_owned);
         Self {
             process: process_text(client),
-            service: part(&service),
+            service: self::service(service),
             host: part(&host()),
             pid: std::process::id(),
         }
@@ -63,6 +62,11 @@ impl ClientName {
 /// The name for the connections of this process.
 pub(crate) fn client_name(client: Process, service: Option<&str>) -> Arc<str> {
     ClientName::new(client, service).text().into()
+}
+
+/// What a process is called if it is given this name, or none.
+pub(crate) fn service(name: Option<&str>) -> String {
+    part(&name.map_or_else(executable, str::to_owned))
 }
 
 /// As servers take it: without spaces and special characters.

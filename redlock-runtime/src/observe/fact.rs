@@ -1,7 +1,5 @@
 //! What is reported.
 
-use std::time::Duration;
-
 use redlock_protocol::{Instant, Loss};
 
 /// What an operator should read of the start of a node set.
@@ -36,8 +34,6 @@ pub(crate) enum Outcome {
 #[cfg_attr(not(feature = "tracing"), allow(dead_code))]
 pub(crate) struct End {
     pub(crate) at: Instant,
-    /// What was left of the lease.
-    pub(crate) left: Duration,
     /// The lease was over before.
     pub(crate) over: Option<Over>,
     /// That is not reported yet.

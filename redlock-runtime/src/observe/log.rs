@@ -96,20 +96,6 @@ impl Default for Span {
     }
 }
 
-pub(super) fn long_wait(subject: &Subject, node_set: &str, wait: Duration, limit: Duration) {
-    event!(WARN, "redlock.long_wait", {
-        section = subject.name, key = &*subject.key, node_set,
-        wait_seconds = wait.as_secs_f64(), limit_seconds = limit.as_secs_f64(),
-    }, "redlock: waited {wait:.1?} of at most {limit:.1?} for `{}`", shown(&subject.key));
-}
-
-pub(super) fn long_hold(subject: &Subject, node_set: &str, hold: Duration, limit: Duration) {
-    event!(WARN, "redlock.long_hold", {
-        section = subject.name, key = &*subject.key, node_set,
-        hold_seconds = hold.as_secs_f64(), limit_seconds = limit.as_secs_f64(),
-    }, "redlock: held `{}` for {hold:.1?} of at most {limit:.1?}", shown(&subject.key));
-}
-
 pub(super) fn renewed_late(subject: &Subject, node_set: &str, token: Token, left: Duration) {
     event!(WARN, "redlock.renewed_late", {
         section = subject.name, key = &*subject.key, node_set,
@@ -150,6 +136,13 @@ pub(super) fn node(status: &NodeStatus, node_set: &str, voting: usize) {
         NodeState::Evicts { .. } => event_of_node!(WARN, "redlock.node.evicts"),
         NodeState::OtherMaxLease { .. } => event_of_node!(WARN, "redlock.node.other_max_lease"),
     }
+}
+
+pub(super) fn slow(node: &str, node_set: &str, round_trip: Duration) {
+    event!(WARN, "redlock.node.slow", {
+        node, node_set, round_trip_seconds = round_trip.as_secs_f64(),
+    }, "redlock: {node} took {round_trip:.1?} to reply, longer than the node timeout, so locks did \
+        not count its vote");
 }
 
 pub(super) fn quorum(is_there: bool, node_set: &str, voting: usize, nodes: usize) {

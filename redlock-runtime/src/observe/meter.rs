@@ -14,7 +14,7 @@ use metrics::{
 };
 
 use super::fact::{Outcome, Over};
-use crate::health::NodeState;
+use crate::{config::SectionInfo, health::NodeState};
 
 /// The label of sections that have no name.
 const UNNAMED: &str = "unnamed";
@@ -42,9 +42,14 @@ const STATES: [&str; 8] = [
     "other_max_lease",
 ];
 
-/// The metrics of all sections of a node set, by their names.
-#[derive(Debug, Default)]
-pub(super) struct Meter(RwLock<HashMap<&'static str, Arc<OfSection>>>);
+/// The metrics of a node set.
+#[derive(Debug)]
+pub(super) struct Meter {
+    /// The label of the node set. Not its addresses: they change with each server that is replaced.
+    node_set: Arc<str>,
+    /// Of its sections, by their names.
+    sections: RwLock<HashMap<&'static str, Arc<OfSection>>>,
+}
 
 /// The metrics of the sections of one name.
 pub(super) struct OfSection {
@@ -62,23 +67,40 @@ pub(super) struct OfSection {
 }
 
 impl Meter {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(node_set: &str) -> Self {
         describe();
-        Self::default()
+        Self {
+            node_set: node_set.into(),
+            sections: RwLock::default(),
+        }
     }
 
     pub(super) fn of(&self, name: Option<&'static str>) -> Arc<OfSection> {
         let name = name.unwrap_or(UNNAMED);
         let recorder = metrics::with_recorder(|recorder| ptr::from_ref(recorder).addr());
-        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        let known = self.sections.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = known.get(name).filter(|it| it.recorder == recorder) {
             return Arc::clone(known);
         }
         drop(known);
         let new = Arc::new(OfSection::new(name, recorder));
-        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let mut known = self
+            .sections
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
         known.insert(name, Arc::clone(&new));
         new
+    }
+
+    /// Sets what holds for all nodes. Annotated functions have their metrics from the first time on, because
+    /// Prometheus sees no increase in a counter that is there only from its first event.
+    pub(super) fn quorum(&self, (voting, has_quorum): (usize, bool)) {
+        for section in SectionInfo::all() {
+            self.of(Some(section.name()));
+        }
+        let node_set = || Arc::clone(&self.node_set);
+        gauge!("redlock_nodes_voting", "node_set" => node_set()).set(voting as f64);
+        gauge!("redlock_quorum", "node_set" => node_set()).set(f64::from(u8::from(has_quorum)));
     }
 }
 
@@ -144,12 +166,6 @@ pub(super) fn node(address: &Arc<str>, state: &NodeState, round_trip: Option<Dur
     if let Some(time) = round_trip {
         gauge!("redlock_node_round_trip_seconds", "node" => Arc::clone(address)).set(time);
     }
-}
-
-pub(super) fn quorum(node_set: &Arc<str>, voting: usize, has_quorum: bool) {
-    let node_set = || Arc::clone(node_set);
-    gauge!("redlock_nodes_voting", "node_set" => node_set()).set(voting as f64);
-    gauge!("redlock_quorum", "node_set" => node_set()).set(f64::from(u8::from(has_quorum)));
 }
 
 const fn index(state: &NodeState) -> usize {

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use redlock_protocol::{Instant, LockParams, NodeState, Token};
+use redlock_protocol::{Instant, NodeState, Token};
 
 use super::{
     fact::{End, Outcome, Over},
@@ -29,7 +29,7 @@ impl Course {
 }
 
 impl Observer {
-    pub(crate) const fn new(_: &[Arc<str>]) -> Self {
+    pub(crate) const fn new(_: &[Arc<str>], _: &str, _: Duration) -> Self {
         Self
     }
 
@@ -37,7 +37,7 @@ impl Observer {
         false
     }
 
-    pub(crate) const fn asked(&self, _: &Subject, _: &LockParams, _: Instant) -> Course {
+    pub(crate) const fn asked(&self, _: &Subject, _: Instant) -> Course {
         Course(())
     }
 
@@ -49,7 +49,9 @@ impl Observer {
 
     pub(crate) const fn renewed(&self, _: &Subject, _: Token, _: Option<Duration>) {}
 
-    pub(crate) const fn over(&self, _: &Subject, _: Token, _: Over) {}
+    pub(crate) const fn over(&self, _: &Subject, _: Token, _: Over, _: Instant) {}
 
     pub(crate) fn nodes_changed(&self, _: impl FnOnce() -> Vec<Option<NodeState>>, _: Instant) {}
+
+    pub(crate) fn nodes_are(&self, _: &[Option<NodeState>], _: &[Option<Duration>], _: Instant) {}
 }

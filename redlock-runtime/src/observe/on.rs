@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use redlock_protocol::{self as protocol, Instant, LockParams, NodeState, Token};
+use redlock_protocol::{self as protocol, Instant, NodeState, Token};
 
 #[cfg(feature = "metrics")]
 use super::meter;
@@ -20,11 +20,12 @@ use super::{
 };
 use crate::health::{self, NodeStatus};
 
-/// A wait or a hold is long if so small a part of what it may take is left.
-const LITTLE: u32 = 5;
+/// The shortest time between two events of one kind that say that a lease has ended: a flush of the servers
+/// ends thousands at once. The metrics count all of them.
+const BETWEEN_ENDS: Duration = Duration::from_secs(1);
 
-/// So many nanoseconds at least are between two events that can come in thousands.
-const SELDOM: u64 = 60_000_000_000;
+/// The shortest time between two events that say that a node is slow.
+const BETWEEN_SLOW_REPLIES: Duration = Duration::from_secs(60);
 
 /// Reports what happens in one node set.
 #[derive(Debug)]
@@ -33,13 +34,17 @@ pub(crate) struct Observer {
     node_set: Arc<str>,
     addresses: Vec<Arc<str>>,
     reported: Mutex<Reported>,
-    long_waits: Seldom,
-    long_holds: Seldom,
+    /// Of each cause.
+    ends: [Seldom; 3],
+    /// Of each node.
+    slow_replies: Vec<Seldom>,
+    /// A reply that takes longer than this is no vote, unless a lock has a node timeout of its own.
+    node_timeout: Duration,
     #[cfg(feature = "metrics")]
     meter: meter::Meter,
 }
 
-/// When something was written last that can come in thousands, in nanoseconds.
+/// When an event was written last that would otherwise come too often, in nanoseconds.
 #[derive(Debug, Default)]
 struct Seldom(AtomicU64);
 
@@ -66,11 +71,6 @@ pub(crate) struct Course(Option<Box<Open>>);
 #[derive(Debug)]
 struct Open {
     stage: Stage,
-    /// How long it waits at the most.
-    wait: Duration,
-    /// How long it can have its lock, if there is a limit.
-    limit: Option<Duration>,
-    renews: bool,
     span: log::Span,
     #[cfg(feature = "metrics")]
     meter: Arc<meter::OfSection>,
@@ -95,7 +95,10 @@ impl Course {
 }
 
 impl Observer {
-    pub(crate) fn new(addresses: &[Arc<str>]) -> Self {
+    /// `name`: what the node set is called in metrics.
+    pub(crate) fn new(addresses: &[Arc<str>], name: &str, node_timeout: Duration) -> Self {
+        #[cfg(not(feature = "metrics"))]
+        let _ = name;
         Self {
             node_set: addresses.join(",").into(),
             addresses: addresses.to_vec(),
@@ -103,10 +106,11 @@ impl Observer {
                 states: vec![None; addresses.len()],
                 quorum: Quorum::NotYet,
             }),
-            long_waits: Seldom::default(),
-            long_holds: Seldom::default(),
+            ends: Default::default(),
+            slow_replies: addresses.iter().map(|_| Seldom::default()).collect(),
+            node_timeout,
             #[cfg(feature = "metrics")]
-            meter: meter::Meter::new(),
+            meter: meter::Meter::new(name),
         }
     }
 
@@ -117,18 +121,12 @@ impl Observer {
 
     // ---- sections
 
-    pub(crate) fn asked(&self, subject: &Subject, params: &LockParams, since: Instant) -> Course {
+    pub(crate) fn asked(&self, subject: &Subject, since: Instant) -> Course {
         if !self.is_on() {
             return Course::default();
         }
         let open = Open {
             stage: Stage::Waiting { since },
-            wait: params.wait,
-            limit: match params.renew {
-                Some(_) => params.max_hold,
-                None => Some(params.lease),
-            },
-            renews: params.renew.is_some(),
             span: log::acquire(subject, &self.node_set),
             #[cfg(feature = "metrics")]
             meter: self.meter.of(subject.name),
@@ -148,12 +146,8 @@ impl Observer {
         let Some(open) = &mut course.0 else {
             return;
         };
-        let Some(wait) = open.answered((Outcome::Granted, attempts), now) else {
+        if !open.answered((Outcome::Granted, attempts), now) {
             return;
-        };
-        let is_long = open.wait.saturating_sub(wait) < open.wait / LITTLE;
-        if is_long && self.long_waits.is_due(now) {
-            log::long_wait(subject, &self.node_set, wait, open.wait);
         }
         open.span = log::hold(subject, &self.node_set, token);
         open.stage = Stage::Held { since: now };
@@ -177,18 +171,8 @@ impl Observer {
         let hold = end.at.since(since);
         #[cfg(feature = "metrics")]
         open.meter.ended(hold);
-        if let Some(over) = end.over {
-            if end.is_news {
-                self.over(subject, token, over);
-            }
-        } else if let Some(limit) = open.limit {
-            let left = match open.renews {
-                true => limit.saturating_sub(hold),
-                false => end.left,
-            };
-            if left < limit / LITTLE && self.long_holds.is_due(end.at) {
-                log::long_hold(subject, &self.node_set, hold, limit);
-            }
+        if let Some(over) = end.over.filter(|_| end.is_news) {
+            self.over(subject, token, over, end.at);
         }
         open.span.end_hold(end.over, hold);
     }
@@ -203,10 +187,12 @@ impl Observer {
     }
 
     /// A lease has ended under its holder.
-    pub(crate) fn over(&self, subject: &Subject, token: Token, over: Over) {
+    pub(crate) fn over(&self, subject: &Subject, token: Token, over: Over, now: Instant) {
         #[cfg(feature = "metrics")]
         self.meter.of(subject.name).over(over);
-        log::over(subject, &self.node_set, token, over);
+        if self.ends[over as usize].is_due(BETWEEN_ENDS, now) {
+            log::over(subject, &self.node_set, token, over);
+        }
     }
 
     // ---- nodes
@@ -234,45 +220,50 @@ impl Observer {
     }
 
     /// What can be read of the nodes at any time: their states, and how long each took to reply last.
-    #[cfg(feature = "metrics")]
     pub(crate) fn nodes_are(
         &self,
-        states: Vec<Option<NodeState>>,
+        states: &[Option<NodeState>],
         round_trips: &[Option<Duration>],
         now: Instant,
     ) {
-        let is_up = |state: &&Option<NodeState>| matches!(state, Some(NodeState::Up));
-        let voting = states.iter().filter(is_up).count();
-        let has_quorum = voting >= protocol::majority(states.len());
-        meter::quorum(&self.node_set, voting, has_quorum);
+        #[cfg(feature = "metrics")]
+        self.meter.quorum(voting(states));
         let nodes = self.addresses.iter().zip(states).zip(round_trips);
-        for ((address, state), round_trip) in nodes {
-            if let Some(state) = state {
+        for (((address, state), &round_trip), seldom) in nodes.zip(&self.slow_replies) {
+            if let (Some(NodeState::Up), Some(round_trip)) = (state, round_trip)
+                && round_trip > self.node_timeout
+                && seldom.is_due(BETWEEN_SLOW_REPLIES, now)
+            {
+                log::slow(address, &self.node_set, round_trip);
+            }
+            #[cfg(feature = "metrics")]
+            if let Some(state) = state.clone() {
                 let state = health::NodeState::new(state, &self.addresses, now);
-                meter::node(address, &state, *round_trip);
+                meter::node(address, &state, round_trip);
             }
         }
     }
 }
 
 impl Open {
-    /// Its question for the lock is over. After how long, if it has not been before.
-    fn answered(&mut self, (outcome, attempts): (Outcome, u32), now: Instant) -> Option<Duration> {
+    /// Its question for the lock is over. False if it has been before.
+    fn answered(&mut self, (outcome, attempts): (Outcome, u32), now: Instant) -> bool {
         let Stage::Waiting { since } = self.stage else {
-            return None;
+            return false;
         };
         let wait = now.since(since);
         self.span.end_acquire(outcome, wait, attempts);
         #[cfg(feature = "metrics")]
         self.meter.answered(outcome, wait, attempts);
-        Some(wait)
+        true
     }
 }
 
 impl Seldom {
-    fn is_due(&self, now: Instant) -> bool {
-        let now = now.as_nanos();
-        let next = |last| (last == 0 || now.saturating_sub(last) >= SELDOM).then_some(now);
+    fn is_due(&self, every: Duration, now: Instant) -> bool {
+        let (now, every) = (now.as_nanos(), every.as_nanos());
+        let is_due = |last: u64| last == 0 || u128::from(now.saturating_sub(last)) >= every;
+        let next = |last| is_due(last).then_some(now);
         self.0
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, next)
             .is_ok()
@@ -293,9 +284,7 @@ impl Reported {
             Some((node, after?.clone()))
         });
         let changed = changed.collect();
-        let is_up = |state: &&Option<NodeState>| matches!(state, Some(NodeState::Up));
-        let voting = states.iter().filter(is_up).count();
-        let has_quorum = voting >= protocol::majority(states.len());
+        let (voting, has_quorum) = voting(&states);
         let quorum = match (has_quorum, self.quorum) {
             (true, Quorum::Lost) => Some(true),
             (false, Quorum::There) => Some(false),
@@ -309,6 +298,13 @@ impl Reported {
         self.states = states;
         (changed, voting, quorum)
     }
+}
+
+/// How many nodes vote, and whether they are a majority.
+fn voting(states: &[Option<NodeState>]) -> (usize, bool) {
+    let is_up = |state: &&Option<NodeState>| matches!(state, Some(NodeState::Up));
+    let voting = states.iter().filter(is_up).count();
+    (voting, voting >= protocol::majority(states.len()))
 }
 
 /// Not so if only the text is another one. That a node votes from the beginning is what is expected.

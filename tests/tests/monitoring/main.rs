@@ -9,7 +9,7 @@ mod recorded;
 mod scenes;
 mod written;
 
-use std::{collections::BTreeSet, pin::pin};
+use std::{collections::BTreeSet, pin::pin, time::Duration};
 
 use heard::Heard;
 use recorded::Recorded;
@@ -92,6 +92,47 @@ async fn a_healthy_day_writes_spans_alone_and_the_body_is_in_its_span() {
         assert_eq!(recorded.total(gauge, own), 0.0);
     }
     redlock.shutdown(common::NEVER).await.unwrap();
+}
+
+#[redis_lock(key = "never", via = redlock, name = "never.called")]
+async fn never_called(redlock: &redlock_runtime::Redlock) -> Result<(), LockError> {
+    Ok(())
+}
+
+#[tokio::test]
+async fn a_function_that_was_never_called_has_its_metrics() {
+    let recorded = Recorded::install();
+    let _a_function = never_called;
+    let cluster = Cluster::start(3);
+    let _redlock = common::connect(&cluster).await;
+    let own = r#"section="never.called""#;
+    let has = |metric: &str| recorded.series(metric, own) > 0;
+    common::await_state("its metrics", || has("redlock_losses_total")).await;
+    for metric in ["acquisitions_total", "waiting", "held", "renewals_total"] {
+        assert!(has(&format!("redlock_{metric}")), "{metric}");
+    }
+}
+
+/// A flush ends all locks of a fleet at once.
+#[tokio::test]
+async fn thousands_of_losses_are_counted_and_few_are_written() {
+    const LOCKS: u32 = 1_000;
+    let heard = Heard::install();
+    let recorded = Recorded::install();
+    let cluster = Cluster::start(3);
+    let redlock = common::connect(&cluster).await;
+    let lock = |number| redlock.lock(format!("k{number}")).name("flushed");
+    let guards = (0..LOCKS).map(|number| lock(number).acquire());
+    let guards = futures_util::future::try_join_all(guards).await.unwrap();
+    redlock.shutdown(Duration::ZERO).await.unwrap_err();
+    let own = r#"section="flushed",cause="stopped""#;
+    let lost = || recorded.total("redlock_losses_total", own) == f64::from(LOCKS);
+    common::await_state("the losses", lost).await;
+    let events = heard.of(&cluster).events();
+    let events = events.iter().filter(|name| *name == "redlock.stopped");
+    let count = events.count();
+    assert!((1..100).contains(&count), "{count}");
+    drop(guards);
 }
 
 /// As an annotated function is.

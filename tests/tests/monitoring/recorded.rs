@@ -53,13 +53,22 @@ impl Recorded {
 
     /// The sum over all series of this metric with this label.
     pub(crate) fn total(&self, metric: &str, label: &str) -> f64 {
+        self.values(metric, label).iter().sum()
+    }
+
+    /// How many series of this metric have this label.
+    pub(crate) fn series(&self, metric: &str, label: &str) -> usize {
+        self.values(metric, label).len()
+    }
+
+    fn values(&self, metric: &str, label: &str) -> Vec<f64> {
         let text = self.0.render();
         let of_it = |line: &&str| line.starts_with(&format!("{metric}{{")) && line.contains(label);
         let values = text
             .lines()
             .filter(of_it)
             .filter_map(|line| line.rsplit(' ').next());
-        values.map(|value| value.parse::<f64>().unwrap()).sum()
+        values.map(|value| value.parse().unwrap()).collect()
     }
 }
 

@@ -43,7 +43,7 @@ fn combiner_of(node: Target, random: impl FnMut() -> u128 + Send + 'static) -> A
     };
     let protocol = Protocol::new(1, settings, env, Clock::System.now());
     let (states, _) = watch::channel(vec![None]);
-    let observer = Arc::new(Observer::new(&["node".into()]));
+    let observer = Arc::new(Observer::new(&["node".into()], "tests", LEASE));
     let driver = Driver::new(
         protocol,
         Clock::System,
