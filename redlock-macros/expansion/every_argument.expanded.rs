@@ -21,7 +21,7 @@ async fn report() -> Option<impl Display> {
             ),
             shared: false,
             permits: __redis_lock::std::option::Option::None,
-            reentrant: true,
+            reentrant: false,
             fair: true,
         },
     );

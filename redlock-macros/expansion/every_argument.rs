@@ -5,7 +5,6 @@
     renew = 500ms,
     max_hold = 1.5m,
     at_least = 2s,
-    reentrant,
     fair,
     lease = lease,
     name = "reports.nightly",

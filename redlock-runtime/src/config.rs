@@ -172,19 +172,39 @@ impl Options {
         }
     }
 
-    fn problems_of_readers(&self) -> impl Iterator<Item = ConfigProblem> {
-        let at_least = self.at_least.map(|_| "`at_least`");
-        let permits = self.permits.map(|_| "`permits`");
-        let fair = self.fair.then_some("`fair`");
-        let given = [at_least, permits, fair].into_iter().flatten();
-        let is_shared = self.shared;
-        given.filter_map(move |what| is_shared.then_some(ConfigProblem::NotShared { what }))
+    /// What does not go together.
+    fn conflicts(&self, has_several_keys: bool) -> impl Iterator<Item = ConfigProblem> {
+        let several = ("several keys", has_several_keys);
+        let shared = ("`shared`", self.shared);
+        let permits = ("`permits`", self.permits.is_some());
+        let at_least = ("`at_least`", self.at_least.is_some());
+        let fair = ("`fair`", self.fair);
+        // The section around it decides when the lock is released.
+        let reentrant = ("`reentrant`", self.reentrant);
+        let pairs = [
+            (at_least, several),
+            (at_least, shared),
+            (at_least, permits),
+            (at_least, reentrant),
+            (fair, several),
+            (fair, shared),
+            (fair, permits),
+            (permits, several),
+            (permits, shared),
+            (shared, several),
+        ];
+        let conflicts = pairs.into_iter().filter(|(one, other)| one.1 && other.1);
+        conflicts.map(|((one, _), (other, _))| ConfigProblem::NotTogether { one, other })
     }
 
     /// Checks the options against the settings, and fills in what they leave open.
-    pub(crate) fn params(&self, settings: &Settings) -> Result<LockParams, ConfigError> {
+    pub(crate) fn params(
+        &self,
+        settings: &Settings,
+        has_several_keys: bool,
+    ) -> Result<LockParams, ConfigError> {
         let lease = self.expire.unwrap_or(settings.expire);
-        let mut problems = Vec::new();
+        let mut problems: Vec<_> = self.conflicts(has_several_keys).collect();
         problems.extend(lease_problem(lease, settings.max_lease));
         let renew = match self.renew {
             Renew::Never => None,
@@ -215,7 +235,6 @@ impl Options {
             }
             _ => {}
         }
-        problems.extend(self.problems_of_readers());
         match self.at_least {
             Some(Duration::ZERO) => problems.push(ConfigProblem::ZeroDuration {
                 setting: "at_least",
@@ -226,14 +245,8 @@ impl Options {
             }),
             _ => {}
         }
-        match self.permits {
-            Some(count) if !PERMITS.contains(&count) => {
-                problems.push(ConfigProblem::NumberOfPermits { count });
-            }
-            Some(_) if self.at_least.is_some() => problems.push(ConfigProblem::AtLeastOfPermits),
-            Some(_) if self.fair => problems.push(ConfigProblem::FairPermits),
-            _ => {}
-        }
+        let permits = self.permits.filter(|count| !PERMITS.contains(count));
+        problems.extend(permits.map(|count| ConfigProblem::NumberOfPermits { count }));
         ConfigError::unless_empty(problems)?;
         Ok(LockParams {
             lease,
@@ -254,19 +267,6 @@ impl Options {
     }
 }
 
-impl Options {
-    /// Checks that they make sense for a lock on several keys.
-    pub(crate) fn for_several_keys(&self) -> Result<(), ConfigError> {
-        let at_least = self.at_least.map(|_| ConfigProblem::AtLeastOfSeveralKeys);
-        let permits = self.permits.map(|_| ConfigProblem::PermitsOfSeveralKeys);
-        let fair = self.fair.then_some(ConfigProblem::FairOfSeveralKeys);
-        let what = "several keys";
-        let shared = self.shared.then_some(ConfigProblem::NotShared { what });
-        let problems = [at_least, permits, fair, shared].into_iter().flatten();
-        ConfigError::unless_empty(problems.collect())
-    }
-}
-
 /// Of all annotated functions that use the installed node set, what is wrong with each. Nothing if
 /// the settings themselves are wrong: mistakes in those would be told once more for every function.
 pub(crate) fn problems_of_sections(settings: &Settings) -> Vec<ConfigProblem> {
@@ -279,7 +279,7 @@ pub(crate) fn problems_of_sections(settings: &Settings) -> Vec<ConfigProblem> {
         // What follows in the key cannot make it a key that is not reserved.
         let key = format!("{}{}", settings.key_prefix, section.key());
         let of_key = reserved_key(&key);
-        let of_options = section.options().params(settings).err();
+        let of_options = section.options().params(settings, false).err();
         let problems = of_options.into_iter().flat_map(ConfigError::into_problems);
         problems
             .chain(of_key)

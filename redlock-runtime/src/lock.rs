@@ -134,9 +134,9 @@ impl Lock {
     /// periodic job should not wait. Nodes keep the lock longer by the [drift of clocks](crate#units): choose a
     /// time that is shorter than the period of the job by more than that.
     ///
-    /// Not for [several keys](crate::Redlock::lock_all), [permits](Self::permits) or locks that are
-    /// [shared](Self::shared), and at most [`expire`](Self::expire), because that is how long the nodes keep
-    /// the lock if the process dies. Not for sections that follow each other fast: each needs a round trip
+    /// At most [`expire`](Self::expire), because that is how long the nodes keep the lock if the process dies.
+    /// Not with [several keys](crate::Redlock::lock_all), [permits](Self::permits), [`shared`](Self::shared)
+    /// or [`reentrant`](Self::reentrant): a section that joins another one leaves the release to that. Not for sections that follow each other fast: each needs a round trip
     /// to the nodes. Default: none.
     ///
     /// The time has no guard band: a server whose clock is stepped forward drops the lock sooner by as
@@ -193,8 +193,7 @@ impl Lock {
         self
     }
 
-    /// Lets so many sections of the whole fleet have this lock at a time: a semaphore. From 2 to 64; a lock
-    /// without permits is for one.
+    /// Lets so many sections of the whole fleet have this lock at a time: a semaphore. From 1 to 64.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -245,7 +244,8 @@ impl Lock {
     /// hundreds, or for limits on rates, take something else.
     ///
     /// Not for [several keys](crate::Redlock::lock_all), and not with [`at_least`](Self::at_least),
-    /// [`shared`](Self::shared) or [`fair`](Self::fair). Acquiring fails with [`LockError::Config`] then, and for another number of permits.
+    /// [`shared`](Self::shared) or [`fair`](Self::fair). Acquiring fails with [`LockError::Config`] then, and for
+    /// another number of permits.
     #[doc(alias = "semaphore")]
     pub const fn permits(mut self, permits: u32) -> Self {
         self.options.permits = Some(permits);

@@ -220,7 +220,7 @@ pub const fn check_constants(options: &Options) {
     if let Some(permits) = options.permits {
         assert!(
             *PERMITS.start() <= permits && permits <= *PERMITS.end(),
-            "a lock has 2 to 64 permits"
+            "a lock has 1 to 64 permits"
         );
     }
 }

@@ -98,8 +98,8 @@ impl Redlock {
     /// never get all of them: then lock something that the keys have in common. A call returns within its
     /// [`wait`](Lock::wait) and three node timeouts, or up to ten if the nodes are slow and do not agree on a token.
     ///
-    /// One to 16 keys. [`at_least`](Lock::at_least), [`shared`](Lock::shared), [`permits`](Lock::permits)
-    /// and [`fair`](Lock::fair) are for one key. Acquiring fails with
+    /// One to 16 keys, and not with [`at_least`](Lock::at_least), [`shared`](Lock::shared),
+    /// [`permits`](Lock::permits) or [`fair`](Lock::fair), even if there is only one key. Acquiring fails with
     /// [`LockError::Config`](crate::LockError::Config) otherwise.
     pub fn lock_all<I>(&self, keys: I) -> Lock
     where

@@ -139,10 +139,8 @@ impl Section {
         };
         let Wanted { options, info } = *wanted;
         let Asked { shared, own, .. } = asked;
-        let params = options.params(&shared.settings).map_err(named(info))?;
-        if own.keys.as_slice().len() > 1 {
-            options.for_several_keys().map_err(named(info))?;
-        }
+        let params = options.params(&shared.settings, own.keys.are_several());
+        let params = params.map_err(named(info))?;
         if asked.is_joined() {
             return Ok(Asking::Joins(params.lease));
         }
@@ -262,7 +260,8 @@ impl Section {
 }
 
 impl Keys {
-    /// Each of them once.
+    /// Each of them once. Of one key, too, the rules are those of several: how many there are may be known at
+    /// run time only.
     pub(crate) fn all(keys: impl IntoIterator<Item = Arc<str>>) -> Self {
         let mut once: Vec<Arc<str>> = Vec::new();
         for key in keys {
@@ -270,10 +269,7 @@ impl Keys {
                 once.push(key);
             }
         }
-        match &mut once[..] {
-            [only] => Self::One(Arc::clone(only)),
-            _ => Self::Other(Other::All(once).into()),
-        }
+        Self::Other(Other::All(once).into())
     }
 
     fn put_before(&mut self, prefix: &str) {

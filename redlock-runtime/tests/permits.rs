@@ -26,7 +26,7 @@ fn problem(error: &LockError) -> &ConfigProblem {
 #[tokio::test(start_paused = true)]
 async fn as_many_as_there_are_permits_hold_one_and_the_next_is_served_when_one_is_back() {
     let redlock = redlock("holders").await;
-    for permits in [2, 3, 64] {
+    for permits in [1, 2, 64] {
         let lock = redlock.lock(KEY).permits(permits);
         let mut guards = Vec::new();
         for _ in 0..permits {
@@ -106,7 +106,7 @@ async fn a_lock_without_permits_has_another_key() {
 #[tokio::test(start_paused = true)]
 async fn what_cannot_work_is_told() {
     let redlock = redlock("mistakes").await;
-    for count in [0, 1, 65, u32::MAX] {
+    for count in [0, 65, u32::MAX] {
         let error = redlock
             .lock(KEY)
             .permits(count)
@@ -114,17 +114,7 @@ async fn what_cannot_work_is_told() {
             .await
             .unwrap_err();
         assert_eq!(*problem(&error), ConfigProblem::NumberOfPermits { count });
-        assert_eq!(error.to_string().contains("leave out"), count == 1);
     }
-    let both = redlock.lock_all(["a", "b"]).permits(2).acquire().await;
-    let error = both.unwrap_err();
-    assert_eq!(*problem(&error), ConfigProblem::PermitsOfSeveralKeys);
-    let kept = redlock
-        .lock(KEY)
-        .permits(2)
-        .at_least(Duration::from_secs(1));
-    let error = kept.acquire().await.unwrap_err();
-    assert_eq!(*problem(&error), ConfigProblem::AtLeastOfPermits);
 }
 
 #[redis_lock(key = "export:{shop}", permits = 2, via = redlock, when_held = Ok(0))]
@@ -270,7 +260,7 @@ async fn the_number_of_permits_is_computed() {
     for refused in refused {
         assert!(matches!(refused, Err(LockError::Contended(_))));
     }
-    for count in [0, 1, 65, u32::MAX] {
+    for count in [0, 65, u32::MAX] {
         let error = by_argument(&redlock, count).await.unwrap_err();
         let ConfigProblem::Section { section, problem } = problem(&error) else {
             panic!("{error}");

@@ -3,7 +3,7 @@
 
 use std::{thread, time::Duration};
 
-use redlock_runtime::{ConfigProblem, LockError, Redlock, Release, redis_lock};
+use redlock_runtime::{ConfigProblem, Lock, LockError, Redlock, Release, redis_lock};
 use tokio::time::Instant;
 
 const KEY: &str = "report";
@@ -152,36 +152,40 @@ async fn threads_share_a_lock() {
     drop(reader);
 }
 
+type With = (&'static str, fn(Lock) -> Lock);
+
+/// Also if what looks like several keys is one.
 #[tokio::test(start_paused = true)]
-async fn what_cannot_be_shared_is_refused() {
+async fn options_that_do_not_go_together_are_refused() {
     let redlock = redlock("refused").await;
-    let kept = redlock.lock(KEY).shared().at_least(Duration::from_secs(1));
-    let kept = problems(kept.acquire().await.unwrap_err());
-    assert_eq!(kept, [ConfigProblem::NotShared { what: "`at_least`" }]);
-    let permits = redlock.lock(KEY).shared().permits(2);
-    let permits = problems(permits.acquire().await.unwrap_err());
-    assert_eq!(permits, [ConfigProblem::NotShared { what: "`permits`" }]);
-    let fair = problems(
-        redlock
-            .lock(KEY)
-            .shared()
-            .fair()
-            .acquire()
-            .await
-            .unwrap_err(),
-    );
-    assert_eq!(fair, [ConfigProblem::NotShared { what: "`fair`" }]);
-    let several = redlock.lock_all([KEY, "other"]).shared();
-    let several = problems(several.acquire().await.unwrap_err());
-    assert_eq!(
-        several,
-        [ConfigProblem::NotShared {
-            what: "several keys"
-        }]
-    );
-    // Equal names are one key.
-    let one = redlock.lock_all([KEY, KEY]).shared().acquire();
-    drop(one.await.unwrap());
+    let at_least: With = ("`at_least`", |lock| lock.at_least(Duration::from_secs(1)));
+    let permits: With = ("`permits`", |lock| lock.permits(1));
+    let shared: With = ("`shared`", Lock::shared);
+    let fair: With = ("`fair`", Lock::fair);
+    let reentrant: With = ("`reentrant`", Lock::reentrant);
+    let mut expected = Vec::new();
+    let mut check = async |lock: Lock, one, other| {
+        let told = problems(lock.acquire().await.unwrap_err());
+        assert_eq!(told, [ConfigProblem::NotTogether { one, other }]);
+        expected.push(told[0].to_string());
+    };
+    for (one, other) in [
+        (at_least, shared),
+        (at_least, permits),
+        (at_least, reentrant),
+        (fair, shared),
+        (fair, permits),
+        (permits, shared),
+    ] {
+        check(other.1(one.1(redlock.lock(KEY))), one.0, other.0).await;
+    }
+    for (one, with) in [at_least, fair, permits, shared] {
+        for keys in [[KEY, "other"], [KEY, KEY]] {
+            check(with(redlock.lock_all(keys)), one, "several keys").await;
+        }
+    }
+    let last = "`shared` cannot be combined with several keys; leave out one of the two";
+    assert_eq!(expected.pop().as_deref(), Some(last));
 }
 
 #[test]

@@ -325,9 +325,9 @@ fn wrong_options_are_told_by_their_names_and_before_a_server_is_asked() {
         ),
         (
             &["--shared", "--at-least", "1s"],
-            "`--shared` cannot have `--at-least`",
+            "`--at-least` cannot be combined with `--shared`",
         ),
-        (&["--permits", "1"], "leave out `--permits`"),
+        (&["--permits", "0"], "a lock has 1 to 64 permits"),
         (
             &["--guard-band", "0s"],
             "`--guard-band` must be longer than zero",

@@ -44,7 +44,7 @@ fn is_argument(path: &ExprPath, arguments: &[String]) -> bool {
 }
 
 /// As in the runtime.
-const PERMITS: RangeInclusive<u32> = 2..=64;
+const PERMITS: RangeInclusive<u32> = 1..=64;
 
 pub(super) fn permits(input: ParseStream) -> Result<Permits> {
     let value = rest_of_argument(input)?;
@@ -59,9 +59,6 @@ pub(super) fn permits(input: ParseStream) -> Result<Permits> {
     let literal = syn::parse2::<LitInt>(ungrouped(value.clone()));
     let count = literal.and_then(|literal| literal.base10_parse::<u64>());
     let message = match count {
-        Ok(1) => "one permit is a lock for one holder at a time, which every lock is; \
-                  leave out `permits`"
-            .to_owned(),
         Ok(count) => match u32::try_from(count).ok().filter(|it| PERMITS.contains(it)) {
             Some(count) => return Ok(Permits::Known(count)),
             None => {

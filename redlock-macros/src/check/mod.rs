@@ -32,6 +32,11 @@ pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
                        of several keys, those that were granted are released when another one is taken";
         mistakes.add_at(span, message);
     }
+    if let (Some(span), Some(_)) = (args.given("at_least"), args.given("reentrant")) {
+        let message = "`at_least` cannot be combined with `reentrant`; \
+                       a section that joins another one leaves the release to that";
+        mistakes.add_at(span, message);
+    }
     shared(args, mistakes);
     fair(args, mistakes);
     permits(args, mistakes);

@@ -324,16 +324,13 @@ fn the_lease_hides_no_argument() {
 }
 
 #[test]
-fn permits_are_a_number_from_2_to_64() {
+fn permits_are_a_number_from_1_to_64() {
     let of = |permits: &str| argument_mistakes(&format!("key = \"k\", permits{permits}"));
-    for count in ["2", "64", "3u32", "0x10"] {
+    for count in ["1", "64", "3u32", "0x10"] {
         assert!(of(&format!(" = {count}, wait = 1s, reentrant")).is_empty());
     }
-    let one = "one permit is a lock for one holder at a time, which every lock is; \
-               leave out `permits`";
-    assert_eq!(of(" = 1"), [one]);
     for count in ["0", "65", "5000000000"] {
-        let message = format!("a lock has 2 to 64 permits, and not {count}");
+        let message = format!("a lock has 1 to 64 permits, and not {count}");
         assert_eq!(of(&format!(" = {count}")), [message]);
     }
     // `order` is an argument.
@@ -372,6 +369,17 @@ fn permits_are_of_one_key_and_not_kept() {
 }
 
 #[test]
+fn a_section_that_may_join_another_one_is_not_kept() {
+    assert_eq!(
+        argument_mistakes("key = \"k\", at_least = 1s, reentrant"),
+        [
+            "`at_least` cannot be combined with `reentrant`; a section that joins another one leaves the \
+          release to that"
+        ]
+    );
+}
+
+#[test]
 fn readers_have_no_order() {
     assert_eq!(
         argument_mistakes("key = \"k\", shared, fair"),
@@ -382,18 +390,13 @@ fn readers_have_no_order() {
 #[test]
 fn what_goes_together() {
     for kind in [
-        "shared",
-        "fair",
+        "shared, reentrant",
+        "fair, reentrant",
         "fair, at_least = 1s",
-        "permits = 3",
+        "permits = 3, reentrant",
         "at_least = 1s",
     ] {
-        for others in [
-            "reentrant",
-            "wait = 1s",
-            "renew, max_hold = 1m",
-            "lease = lease",
-        ] {
+        for others in ["wait = 1s", "renew, max_hold = 1m", "lease = lease"] {
             let args = format!("key = \"k\", {kind}, {others}");
             assert!(argument_mistakes(&args).is_empty(), "{args}");
         }

@@ -3,7 +3,7 @@
 use std::{ops::RangeInclusive, time::Duration};
 
 /// How many permits a lock can have. Each is a key, and each round of an acquisition asks for one of them.
-pub(crate) const PERMITS: RangeInclusive<u32> = 2..=redlock_protocol::MOST_SLOTS;
+pub(crate) const PERMITS: RangeInclusive<u32> = 1..=redlock_protocol::MOST_SLOTS;
 
 /// What one lock asks for, as the caller said it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -121,26 +121,18 @@ pub enum ConfigProblem {
         /// How many it can have.
         most: usize,
     },
-    /// `at_least` is for locks on one key.
-    AtLeastOfSeveralKeys,
-    /// A lock that is `shared` has what no such lock can have.
-    NotShared {
-        /// Several keys, `at_least`, `permits` or `fair`, as the text says it.
-        what: &'static str,
+    /// A lock has two things of which no lock can have both.
+    NotTogether {
+        /// `at_least`, `fair`, `permits` or `shared`, as the text says it.
+        one: &'static str,
+        /// Another of them, `reentrant`, or several keys.
+        other: &'static str,
     },
-    /// `fair` is for locks on one key.
-    FairOfSeveralKeys,
-    /// Permits have no order.
-    FairPermits,
-    /// A lock has so many permits: none, one, which is a lock without permits, or more than 64.
+    /// A lock has so many permits: none, or more than 64.
     NumberOfPermits {
         /// How many it has.
         count: u32,
     },
-    /// `permits` is for locks on one key.
-    PermitsOfSeveralKeys,
-    /// A permit cannot be kept for `at_least` some time.
-    AtLeastOfPermits,
     /// A duration that must be longer than zero is not.
     ZeroDuration {
         /// The name of the setting.
@@ -370,33 +362,15 @@ impl ConfigProblem {
             Self::NumberOfKeys { count, most } => {
                 write!(f, "a lock has one to {most} keys, and not {count}")
             }
-            Self::AtLeastOfSeveralKeys => f.write_str(
-                "`at_least` is for locks on one key; of several keys, those that were granted are released when another one is taken",
-            ),
-            Self::NotShared { what } => write!(
+            Self::NotTogether { one, other } => write!(
                 f,
-                "a lock that is `shared` cannot have {what}; leave out one of the two"
-            ),
-            Self::FairOfSeveralKeys => f.write_str(
-                "`fair` is for locks on one key; each key has an order of its own, and they may contradict each other",
-            ),
-            Self::FairPermits => f.write_str(
-                "`fair` is for locks without `permits`; leave out one of the two",
-            ),
-            Self::NumberOfPermits { count: 1 } => f.write_str(
-                "one permit is a lock for one holder at a time, which every lock is; leave out `permits`",
+                "{one} cannot be combined with {other}; leave out one of the two"
             ),
             Self::NumberOfPermits { count } => write!(
                 f,
                 "a lock has {} to {} permits, and not {count}",
                 PERMITS.start(),
                 PERMITS.end()
-            ),
-            Self::PermitsOfSeveralKeys => f.write_str(
-                "`permits` is for locks on one key; take a permit of each key in a section of its own",
-            ),
-            Self::AtLeastOfPermits => f.write_str(
-                "`at_least` is for locks without `permits`; leave out one of the two",
             ),
             Self::MaxHoldWithoutRenew => write!(
                 f,
@@ -464,14 +438,9 @@ impl ConfigProblem {
             | Self::TooManyNodes { .. }
             | Self::ReservedKey { .. }
             | Self::NumberOfKeys { .. }
-            | Self::AtLeastOfSeveralKeys
-            | Self::NotShared { .. }
+            | Self::NotTogether { .. }
             | Self::MaxLeaseTooLong { .. }
-            | Self::FairOfSeveralKeys
-            | Self::FairPermits
             | Self::NumberOfPermits { .. }
-            | Self::PermitsOfSeveralKeys
-            | Self::AtLeastOfPermits
             | Self::MaxHoldWithoutRenew
             | Self::MaxHoldTooShort { .. }
             | Self::Section { .. }

@@ -19,7 +19,6 @@ use super::{
     clock::Clock,
     command::{Caller, Command, Shutdown},
     delivery::{Delivery, Extending},
-    keys::{Keys, Other},
     status::Seen,
 };
 #[cfg(feature = "test-util")]
@@ -229,26 +228,25 @@ impl Driver {
             Command::Acquire { params, caller } => {
                 let (section, keys) = (caller.0.section, caller.0.keys.clone());
                 self.callers.insert(section, Asker::new(caller, &params));
-                self.handle(match keys {
-                    Keys::One(key) => Event::Ask {
+                let event = match (keys.as_slice(), keys.permits()) {
+                    ([key], None) => Event::Ask {
                         section,
-                        key,
+                        key: Arc::clone(key),
                         params,
                     },
-                    Keys::Other(other) => match &*other {
-                        Other::All(keys) => Event::AskAll {
-                            section,
-                            keys: keys.clone(),
-                            params,
-                        },
-                        Other::Permit(key, permits) => Event::AskPermit {
-                            section,
-                            key: Arc::clone(key),
-                            permits: *permits,
-                            params,
-                        },
+                    ([key], Some(permits)) => Event::AskPermit {
+                        section,
+                        key: Arc::clone(key),
+                        permits,
+                        params,
                     },
-                });
+                    (keys, _) => Event::AskAll {
+                        section,
+                        keys: keys.to_vec(),
+                        params,
+                    },
+                };
+                self.handle(event);
             }
             Command::Extend { section, answer } => {
                 // A lease that is over is not extended: dropping the sender says so.

@@ -29,6 +29,11 @@ impl Keys {
         }
     }
 
+    /// All or none of them.
+    pub(crate) fn are_several(&self) -> bool {
+        matches!(self, Self::Other(other) if matches!(**other, Other::All(_)))
+    }
+
     /// Who has the others needs none of these: no key is beside them. One of many permits is none of
     /// fewer.
     pub(crate) fn are_within(&self, others: &Self) -> bool {
@@ -40,7 +45,7 @@ impl Keys {
         is_as_many && keys.all(|key| others.as_slice().contains(key))
     }
 
-    fn permits(&self) -> Option<u32> {
+    pub(crate) fn permits(&self) -> Option<u32> {
         match self {
             Self::Other(other) => match **other {
                 Other::Permit(_, permits) => Some(permits),

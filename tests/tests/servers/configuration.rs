@@ -285,8 +285,8 @@ async fn a_lock_that_cannot_work_is_refused_before_anything_is_sent() {
             "`at_least` of 6s is longer than `expire`, which is 5s",
         ),
         (
-            redlock.lock_all(["a", "b"]).at_least(SECOND),
-            "`at_least` is for locks on one key",
+            redlock.lock_all(["a", "a"]).at_least(SECOND),
+            "`at_least` cannot be combined with several keys",
         ),
         (
             redlock.lock_all([""; 0]),

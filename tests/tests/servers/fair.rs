@@ -141,22 +141,3 @@ async fn a_caller_that_is_cancelled_gives_up_its_place() {
     let next = clients[0].lock(KEY).fair().acquire().await.unwrap();
     assert_eq!(next.release().await, Release::Released);
 }
-
-#[tokio::test]
-async fn neither_several_keys_nor_permits_can_be_fair() {
-    let cluster = Cluster::start(1);
-    let redlock = connect(&cluster).await;
-    for (lock, says) in [
-        (
-            redlock.lock_all(["a", "b"]),
-            "`fair` is for locks on one key",
-        ),
-        (
-            redlock.lock("a").permits(2),
-            "`fair` is for locks without `permits`",
-        ),
-    ] {
-        let error = lock.fair().acquire().await.unwrap_err().to_string();
-        assert!(error.contains(says), "{error}");
-    }
-}
