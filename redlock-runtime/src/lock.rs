@@ -225,9 +225,10 @@ impl Lock {
     /// - A call that waits gets whichever permit is free first. Calls of one process with the same options
     ///   are served in the order in which they asked; those with other options take turns with them.
     /// - All processes must name the same number. If they differ, the largest one counts.
-    /// - The key is not that of the lock without permits: `lock("exports")` does not exclude
-    ///   `lock("exports").permits(2)`. A [re-entrant](Lock::reentrant) section joins one
-    ///   around it that has a permit of the same key, of as many or fewer, but none without permits.
+    /// - It is another lock than the one without permits: `lock("exports")` does not exclude
+    ///   `lock("exports").permits(1)`, and a section of one can be nested in a section of the other. A
+    ///   [re-entrant](Lock::reentrant) section joins one around it that has a permit of the same key, of as
+    ///   many or fewer.
     ///
     /// [Fencing tokens](Lease::fencing_token) are unique among all holders of all permits. They rise from
     /// holder to holder of *one* permit, but holders of two permits work at the same time, and either

@@ -79,12 +79,22 @@ async fn a_nested_section_shares_the_permit_or_fails() {
     for (outer, inner) in [
         (permits(3), permits(3)),
         (permits(3), permits(2).reentrant()),
-        (permits(3), redlock.lock(KEY).reentrant()),
-        (redlock.lock(KEY), permits(3).reentrant()),
-        (permits(3), redlock.lock_all([KEY, "other"]).reentrant()),
     ] {
         let error = nested(outer, inner).await.unwrap_err();
         assert!(matches!(error, LockError::Nested(_)), "{error}");
+    }
+    // The permits of a key are another lock than the key.
+    for (outer, inner) in [
+        (permits(3), redlock.lock(KEY)),
+        (permits(1), redlock.lock(KEY).reentrant()),
+        (redlock.lock(KEY), permits(3)),
+        (redlock.lock(KEY), permits(3).reentrant()),
+        (permits(3), redlock.lock_all([KEY, "other"])),
+    ] {
+        assert!(
+            !nested(outer, inner).await.unwrap(),
+            "it has a lease of its own"
+        );
     }
 }
 

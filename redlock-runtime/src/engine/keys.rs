@@ -37,12 +37,11 @@ impl Keys {
     /// Who has the others needs none of these: no key is beside them. One of many permits is none of
     /// fewer.
     pub(crate) fn are_within(&self, others: &Self) -> bool {
-        let is_as_many = match (self.permits(), others.permits()) {
-            (Some(permits), Some(of)) => of <= permits,
-            (permits, of) => permits == of,
-        };
+        let is_as_many = self.permits() >= others.permits();
         let mut keys = self.as_slice().iter();
-        is_as_many && keys.all(|key| others.as_slice().contains(key))
+        is_as_many
+            && self.are_of_one_kind(others)
+            && keys.all(|key| others.as_slice().contains(key))
     }
 
     pub(crate) fn permits(&self) -> Option<u32> {
@@ -55,9 +54,13 @@ impl Keys {
         }
     }
 
-    /// One of them is among these.
+    /// One of them is among these. The permits of a key are another lock than the key.
     pub(crate) fn meet(&self, others: &Self) -> bool {
         let mut keys = self.as_slice().iter();
-        keys.any(|key| others.as_slice().contains(key))
+        self.are_of_one_kind(others) && keys.any(|key| others.as_slice().contains(key))
+    }
+
+    fn are_of_one_kind(&self, others: &Self) -> bool {
+        self.permits().is_some() == others.permits().is_some()
     }
 }
