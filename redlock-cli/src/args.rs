@@ -96,7 +96,7 @@ pub(crate) enum Command {
     /// Deletes a lock that another client holds, from all servers.
     ///
     /// A holder that still works learns of the loss and is cut off, at its next renewal or extension at the
-    /// latest, or at the end of a lease that has none; until then it and the next holder work at the same time. One permit of a lock is `KEY#0`, `KEY#1` and so on.
+    /// latest, or at the end of a lease that has none; until then it and the next holder work at the same time. One permit of a lock is `KEY#__redlock:0`, `KEY#__redlock:1` and so on.
     Break {
         /// The key, without the key prefix.
         #[arg(value_parser = NonEmptyStringValueParser::new())]

@@ -97,7 +97,7 @@ mod tokens;
 /// Constants and statics in the key must be in capitals, and are not encoded either.
 ///
 /// A value that comes out empty is refused, with `LockError::EmptyKey`: it would lock everything
-/// that has nothing there. A key that begins with `__redlock:`, under which the library keeps its
+/// that has nothing there. A key that contains `__redlock:`, under which the library keeps its
 /// own data, is refused with `LockError::Config`.
 ///
 /// The key is made once, before the body, from references: the body may move or change what the

@@ -177,7 +177,7 @@ impl Builder {
 
     /// What every key of this node set begins with on the nodes, such as `"lock:"`. It separates lock
     /// keys from data keys if nodes hold both, and applications from each other.
-    /// All processes that share a lock need the same prefix. It cannot begin with `__redlock:`, as
+    /// All processes that share a lock need the same prefix. It cannot contain `__redlock:`, as
     /// no key can; see [`Redlock::lock`]. Default: none.
     pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.settings.key_prefix = prefix.into();

@@ -303,10 +303,9 @@ pub(crate) fn problems_of_keys(keys: &[Arc<str>]) -> Vec<ConfigProblem> {
 
 /// The problem with a key as it stands on the nodes, prefix included.
 pub(crate) fn reserved_key(key: &str) -> Option<ConfigProblem> {
-    key.starts_with(RESERVED)
-        .then(|| ConfigProblem::ReservedKey {
-            key: key.to_owned(),
-        })
+    key.contains(RESERVED).then(|| ConfigProblem::ReservedKey {
+        key: key.to_owned(),
+    })
 }
 
 fn lease_problem(expire: Duration, max_lease: Duration) -> Option<ConfigProblem> {

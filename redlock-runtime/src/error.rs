@@ -71,8 +71,8 @@ pub enum LockError {
         /// empty.
         placeholder: Option<&'static str>,
     },
-    /// The options of the lock are invalid: durations that do not fit together, or a key that begins
-    /// with `__redlock:`, under which the library keeps its own data.
+    /// The options of the lock are invalid: durations that do not fit together, or a key that contains
+    /// `__redlock:`, under which the library keeps its own data.
     Config(ConfigError),
 }
 

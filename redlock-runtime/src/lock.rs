@@ -212,8 +212,8 @@ impl Lock {
     /// # }
     /// ```
     ///
-    /// Each permit is a lock of its own, with the keys `exports#0`, `exports#1` and so on on the nodes, and a
-    /// majority of nodes decides each of them. So there are **never more holders than permits**, under the
+    /// Each permit is a lock of its own, with the keys `exports#__redlock:0`, `exports#__redlock:1` and so on on
+    /// the nodes, which no other lock can have. A majority of nodes decides each of them. So there are **never more holders than permits**, under the
     /// [guarantees](crate::guarantees) of every lock. (A counter on each of `N` nodes, of which a majority
     /// `q` has to agree, can admit `permits * N / q`.) Each holder has a lease of its own, which is renewed,
     /// lost and released by itself.

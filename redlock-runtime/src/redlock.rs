@@ -50,7 +50,7 @@ impl Redlock {
     /// [`Lock::acquire`].
     ///
     /// The key must not be empty, and with the [key prefix](crate::Builder::key_prefix) before it, it must
-    /// not begin with `__redlock:`: the library keeps its own data on the nodes under such keys.
+    /// not contain `__redlock:`: the library keeps its own data on the nodes under such keys.
     /// Acquiring such a lock fails with [`LockError::EmptyKey`](crate::LockError::EmptyKey) or
     /// [`LockError::Config`](crate::LockError::Config).
     pub fn lock(&self, key: impl Into<Arc<str>>) -> Lock {

@@ -120,7 +120,7 @@ async fn a_section_with_several_keys_is_one_of_each_of_them() {
 async fn texts_repeat_a_key_on_one_short_line() {
     let redlock = nodes("odd").await;
     // Of what a client may have sent.
-    let key = format!("a\nb\u{1b}[2J{}", "x".repeat(1 << 20));
+    let key = format!("a\nb\u{1b}[2J{}", "x".repeat(1 << 14));
     let guard = redlock.lock(&*key).acquire().await.unwrap();
     let error = nodes("odd").await.lock(&*key).acquire().await.unwrap_err();
     let reserved = Redlock::builder()

@@ -103,13 +103,15 @@ async fn a_lock_without_permits_has_another_key() {
     let redlock = redlock("other-key").await;
     let permit = redlock.lock(KEY).permits(2).acquire().await.unwrap();
     assert!(redlock.lock(KEY).acquire().await.unwrap().is_held());
-    // Which is that of a lock of its own.
-    let slots = ["k#0", "k#1"].map(|slot| redlock.lock(slot));
-    let mut free = 0;
-    for slot in slots {
-        free += u32::from(slot.acquire().await.is_ok());
+    // Which no other lock has, whatever it is called.
+    for other in ["k#0", "k#1", "k:0", "k/0"] {
+        assert!(redlock.lock(other).acquire().await.unwrap().is_held());
     }
-    assert_eq!(free, 1);
+    for slot in ["k#__redlock:0", "k#__redlock:1"] {
+        let error = redlock.lock(slot).acquire().await.unwrap_err();
+        let reserved = ConfigProblem::ReservedKey { key: slot.into() };
+        assert_eq!(*problem(&error), reserved);
+    }
     drop(permit);
 }
 

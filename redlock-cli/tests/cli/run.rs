@@ -307,10 +307,7 @@ fn wrong_options_are_told_by_their_names_and_before_a_server_is_asked() {
     let node = format!("redis://{}", server.local_addr().unwrap());
     for (options, expected) in [
         (&["--key", ""][..], "a value is required for '--key <KEY>'"),
-        (
-            &["--key", "__redlock:x"],
-            "the key `__redlock:x` begins with",
-        ),
+        (&["--key", "__redlock:x"], "the key `__redlock:x` contains"),
         (
             &["--expire", "2m"],
             "`--expire` of 120s is longer than `--max-lease`, which is 60s; use `--renew` with",

@@ -108,8 +108,8 @@ pub enum ConfigProblem {
         /// How many there may be.
         most: usize,
     },
-    /// The key of a lock, or the key prefix of a node set, begins with `__redlock:`. The library
-    /// keeps its own data on the nodes under such keys.
+    /// The key of a lock, or the key prefix of a node set, contains `__redlock:`. The library
+    /// keeps its own data, and the permits of locks, on the nodes under such keys.
     ReservedKey {
         /// The key on the nodes, with the key prefix; or the key prefix.
         key: String,
@@ -269,7 +269,7 @@ impl fmt::Display for ConfigProblem {
             ),
             Self::ReservedKey { key } => write!(
                 f,
-                "the key `{}` begins with `{RESERVED}`, which is reserved for the library's own keys; use another key or key prefix",
+                "the key `{}` contains `{RESERVED}`, which is reserved for the library's own keys; use another key or key prefix",
                 shown(key)
             ),
             of_process => of_process.fmt_of_process(f),

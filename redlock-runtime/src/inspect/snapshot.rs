@@ -60,8 +60,9 @@ pub(crate) struct Waiting {
 pub(crate) fn questions(key: &str, hash: &str, tag: &str) -> Vec<Vec<String>> {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let mut hints: Vec<String> = words(&["HMGET", &format!("{tag}{hash}")]);
-    hints.push(format!("waiter {}", stripe(key)));
-    hints.extend((0..MOST_SLOTS).map(|slot| format!("waiter {}#{slot}", stripe(key))));
+    let stripe = format!("waiter {}", stripe(key));
+    hints.push(stripe.clone());
+    hints.extend((0..MOST_SLOTS).map(|slot| String::from(&*slot_key(&stripe, slot))));
     let mut questions = vec![
         words(&["TIME"]),
         words(&["CLIENT", "LIST"]),

@@ -7,7 +7,7 @@ local count = #KEYS - 1
 local hash = KEYS[count + 1]
 local fields = {'admission', 'longest', 'longest_until'}
 for i = 1, count do
-  fields[i + 3] = 'waiter ' .. ARGV[5 * i] .. (string.match(KEYS[i], '#%d%d?$') or '')
+  fields[i + 3] = 'waiter ' .. ARGV[5 * i] .. (string.match(KEYS[i], '#__redlock:%d%d?$') or '')
 end
 local node = redis.pcall('HMGET', hash, unpack(fields))
 -- What is no hash names no admission.

@@ -32,7 +32,7 @@ use self::{
     },
 };
 
-/// No lock may have a name that begins like this.
+/// No lock may have a name with this in it.
 pub(crate) const RESERVED: &str = "__redlock:";
 
 /// The hash of everything that a node knows beside the locks: which process was admitted, and by

@@ -4,7 +4,7 @@
 -- -1: another admission stands, or none
 -- error REDLOCK: there is no room for the block above the counter; nothing was written
 -- With the number of the slot, if the lock is one of several.
-local waiter_field = 'waiter ' .. ARGV[4] .. (string.find(KEYS[1], '#', -3, true) and string.match(KEYS[1], '#%d%d?$') or '')
+local waiter_field = 'waiter ' .. ARGV[4] .. (string.find(KEYS[1], '#__redlock:', -13, true) and string.match(KEYS[1], '#__redlock:%d%d?$') or '')
 local node = redis.pcall('HMGET', KEYS[2], 'admission', ARGV[4], waiter_field, 'longest', 'longest_until')
 -- What is no hash names no admission.
 if node.err and not string.find(node.err, 'WRONGTYPE') then

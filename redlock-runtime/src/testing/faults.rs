@@ -28,7 +28,7 @@ impl TestRedlock {
     /// # }
     /// ```
     ///
-    /// Each of the [permits](crate::Lock::permits) of a lock has a key of its own, from `report#0` on:
+    /// Each of the [permits](crate::Lock::permits) of a lock has a key of its own, from `report#__redlock:0` on:
     ///
     /// ```
     /// # use redlock_runtime::{LockError, Redlock};
@@ -36,7 +36,7 @@ impl TestRedlock {
     /// # async fn main() {
     /// let redlock = Redlock::test();
     /// let report = redlock.lock("report").permits(2);
-    /// let other = redlock.held_elsewhere("report#0");
+    /// let other = redlock.held_elsewhere("report#__redlock:0");
     /// let guard = report.clone().acquire().await.unwrap();
     /// assert!(matches!(report.clone().acquire().await, Err(LockError::Contended(_))));
     /// drop(other);

@@ -224,13 +224,13 @@ async fn all_permits_of_a_lock_are_lost_when_it_is_deleted() {
     let one = lock.clone().acquire().await.unwrap();
     let two = lock.clone().acquire().await.unwrap();
     redlock.assert_lock_count("exports", 2);
-    assert!(redlock.node(0).has_key("exports#1"));
+    assert!(redlock.node(0).has_key("exports#__redlock:1"));
     redlock.delete_key("exports");
     for guard in [one, two] {
         assert!(matches!(guard.lost().await, LockError::Lost(_)));
     }
     redlock.assert_not_held("exports");
-    let other = redlock.held_elsewhere("exports#1");
+    let other = redlock.held_elsewhere("exports#__redlock:1");
     let one = lock.clone().acquire().await.unwrap();
     assert!(matches!(
         lock.clone().acquire().await,

@@ -25,11 +25,11 @@ pub(crate) fn names(are_slots: bool) -> [Arc<str>; KEYS] {
     }
 }
 
-/// Keys are named `a`, `b..` and `c`, or `p#0`, `p#1` and `p#2`.
+/// Keys are named `a`, `b..` and `c`, or are those of slots of `p`.
 pub(crate) fn index_of(key: &str) -> usize {
     let key = key.as_bytes();
     usize::from(match key {
-        [b'p', b'#', slot] => slot - b'0',
+        [b'p', .., slot] => slot - b'0',
         _ => key[0] - b'a',
     })
 }

@@ -55,7 +55,7 @@ async fn readers_exclude_another_library_until_the_last_is_gone_and_are_excluded
 
 #[tokio::test]
 async fn another_library_on_the_key_of_a_permit_has_that_permit() {
-    const SLOTS: [&str; 2] = ["exports#0", "exports#1"];
+    const SLOTS: [&str; 2] = ["exports#__redlock:0", "exports#__redlock:1"];
     for is_mixed in [false, true] {
         let cluster = Cluster::start(3);
         let theirs = theirs(&cluster);

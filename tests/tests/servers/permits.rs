@@ -19,7 +19,11 @@ use crate::common::{NEVER, await_state, connect};
 
 const PERMITS: u32 = 3;
 
-const SLOTS: [&str; PERMITS as usize] = ["export#0", "export#1", "export#2"];
+const SLOTS: [&str; PERMITS as usize] = [
+    "export#__redlock:0",
+    "export#__redlock:1",
+    "export#__redlock:2",
+];
 
 /// Of each of four clients.
 const SECTIONS: usize = 36;

@@ -66,17 +66,20 @@ pub fn stripe(key: &str) -> u64 {
     fingerprint(split_slot(key).0) % STRIPES
 }
 
+/// What is between a lock and the number of its slot. No lock has a name with this in it.
+const SLOT: &str = "#__redlock:";
+
 /// The key of one slot of a lock with permits: part of the wire format.
 #[must_use]
 pub fn slot_key(lock: &str, slot: u32) -> Arc<str> {
-    format!("{lock}#{slot}").into()
+    format!("{lock}{SLOT}{slot}").into()
 }
 
-/// The key of a slot as that of the lock and the rest, which is `#` and one or two digits. The rest of any
-/// other key is empty.
+/// The key of a slot as that of the lock and the rest, whose end is one or two digits. The rest of any other
+/// key is empty.
 pub(crate) fn split_slot(key: &str) -> (&str, &str) {
     let lock = key.trim_end_matches(|digit: char| digit.is_ascii_digit());
-    match (lock.strip_suffix('#'), key.len() - lock.len()) {
+    match (lock.strip_suffix(SLOT), key.len() - lock.len()) {
         (Some(lock), 1 | 2) => key.split_at(lock.len()),
         _ => (key, ""),
     }
@@ -150,12 +153,21 @@ mod tests {
         for slot in [0, 9, 10, 63] {
             let key = slot_key("foobar", slot);
             let number = slot.to_string();
-            assert_eq!(split_slot(&key), ("foobar", &*format!("#{number}")));
+            assert_eq!(
+                split_slot(&key),
+                ("foobar", &*format!("#__redlock:{number}"))
+            );
             assert_eq!(stripe(&key), stripe("foobar"));
         }
-        for other in ["foobar", "foobar#", "foobar#123", "foobar#x1", "17", "#é1"] {
+        for other in [
+            "foobar",
+            "foobar#7",
+            "a#__redlock:",
+            "a#__redlock:123",
+            "17",
+            "#é1",
+        ] {
             assert_eq!(split_slot(other), (other, ""));
         }
-        assert_eq!(split_slot("#7"), ("", "#7"));
     }
 }

@@ -9,7 +9,9 @@ use redlock_protocol::*;
 use crate::{world::*, *};
 
 fn slots(permits: u32) -> Vec<String> {
-    (0..permits).map(|slot| format!("k#{slot}")).collect()
+    (0..permits)
+        .map(|slot| slot_key("k", slot).to_string())
+        .collect()
 }
 
 fn are_free(world: &World, permits: u32) -> bool {
@@ -239,7 +241,7 @@ fn an_outage_is_told_and_not_taken_for_contention() {
 fn an_attempt_that_takes_long_keeps_no_caller_from_a_free_slot() {
     for left in 0..3 {
         let mut world = World::new(2);
-        let left = format!("k#{left}");
+        let left = slot_key("k", left);
         world.occupy(1 - world.leader("k"), &left, OTHER, LEASE);
         for section in 0..2 {
             let asked = world.now;
@@ -265,7 +267,7 @@ fn who_waits_is_not_kept_from_other_slots_by_a_long_attempt() {
             node_timeout: slow,
             ..waiting(LEASE)
         };
-        let left = format!("k#{left}");
+        let left = slot_key("k", left);
         world.occupy(1 - world.leader("k"), &left, OTHER, LEASE);
         world.client(0).ask_permit(1, "k", 2, patient);
         world.client(0).granted(1);
@@ -320,7 +322,7 @@ fn a_permit_is_lost_renewed_and_extended_by_itself() {
         world.granted(section);
     }
     world.run_for(30 * HOP);
-    world.delete_all("k#1");
+    world.delete_all(&slot_key("k", 1));
     world.run_for(20 * HOP);
     let lost: Vec<u64> = world
         .answers()
