@@ -9,7 +9,8 @@ use crate::{
 
 /// A held lock. Dropping it releases the lock on every node, wherever and however it is dropped:
 /// in or outside a runtime, on a panic, with the task that owned it. The release itself is the
-/// engine's work and cannot be cancelled.
+/// engine's work and cannot be cancelled. `std::process::exit` drops nothing: end the section before, or
+/// call [`Redlock::shutdown`](crate::Redlock::shutdown), or the lock stays until its keys expire.
 ///
 /// Dropping does not wait for the nodes: the release reaches them within one trip. A later request of
 /// this process is sent after it, but another process may find the lock taken until then.

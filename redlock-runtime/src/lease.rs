@@ -114,17 +114,35 @@ impl Lease {
         Ok(FencingToken(asked.status().token().0))
     }
 
-    /// Waits until the lock is lost or expires, and returns the reason. Waits for ever if the holder
-    /// releases the lock, so race it against the work. Of a section that has
-    /// [joined](crate::Lock::reentrant) the lease, it also returns when the section around it releases
-    /// the lock.
+    /// Waits until the lock is not held any more, and returns why: [`Lost`](LockError::Lost),
+    /// [`Expired`](LockError::Expired), [`Stopped`](LockError::Stopped), or [`Released`](LockError::Released)
+    /// once its holder has let go. So a task that watches a lock ends with it:
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use redlock_runtime::{LockError, Redlock};
+    /// # let redlock = Redlock::builder().nodes(["memory://watched"]).build().await?;
+    /// let guard = redlock.lock("ledger").acquire().await?;
+    /// let lease = guard.lease();
+    /// let watcher = tokio::spawn(async move {
+    ///     match lease.lost().await {
+    ///         LockError::Released(_) => {}
+    ///         error => eprintln!("{error}"),
+    ///     }
+    /// });
+    /// guard.release().await;
+    /// watcher.await?;
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Cancellation
     /// Cancel-safe; it can be called again and by several tasks.
     pub async fn lost(&self) -> LockError {
         match &self.asked {
             Ok(asked) => {
-                asked.ended().await;
+                asked.status().over().await;
                 asked.over_error()
             }
             Err(unasked) => unasked.error.clone(),
@@ -217,7 +235,7 @@ pub(crate) async fn run<B: Future>(
 ) -> Result<B::Output, LockError> {
     let asked = lease.asked()?;
     let status = asked.status();
-    let mut over = pin!(asked.ended());
+    let mut over = pin!(status.over());
     let mut enclosing = Some(asked.enclosing());
     let finished = poll_fn(|context| {
         // The clock and not the engine has the last word, so that a deadline holds also where the
@@ -252,15 +270,6 @@ impl Asked {
 
     pub(crate) const fn is_joined(&self) -> bool {
         self.around.is_some()
-    }
-
-    /// Waits until the lease has ended under its holder, which is for ever if that lets go.
-    async fn ended(&self) {
-        match &self.around {
-            // The section around it lets go of it.
-            Some(status) => status.over().await,
-            None => drop(self.own.ended().await),
-        }
     }
 
     pub(crate) fn remaining(&self) -> Duration {

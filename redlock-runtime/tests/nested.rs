@@ -448,6 +448,25 @@ async fn a_joined_section_ends_with_its_lease_wherever_it_is() {
     assert_eq!(guard.release().await, Release::AlreadyExpired);
 }
 
+/// A task that watches a lock does not outlive it.
+#[tokio::test(start_paused = true)]
+async fn who_waits_for_the_end_of_a_lock_is_told_of_its_release() {
+    let redlock = redlock("watched").await;
+    for is_dropped in [true, false] {
+        let guard = redlock.lock(KEY).renew().acquire().await.unwrap();
+        let (before, after) = (guard.lease(), guard.lease());
+        let watcher = tokio::spawn(async move { before.lost().await });
+        yield_now().await;
+        match is_dropped {
+            true => drop(guard),
+            false => assert_eq!(guard.release().await, Release::Released),
+        }
+        for why in [in_time(watcher).await.unwrap(), in_time(after.lost()).await] {
+            assert!(matches!(why, LockError::Released(_)), "{why}");
+        }
+    }
+}
+
 /// After its guard has let go, the lock is another one's to have, its own task included.
 #[tokio::test(start_paused = true)]
 async fn in_a_scope_whose_lock_was_released_the_lock_can_be_acquired() {

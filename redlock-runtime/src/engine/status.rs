@@ -45,8 +45,6 @@ pub(crate) struct Status {
     /// The caller that waits for the lock.
     caller: AtomicWaker,
     released: AtomicBool,
-    /// A task other than the holder's waits for its end, and so for the release.
-    is_followed: AtomicBool,
     /// The end of its lease under its holder has been reported.
     is_over: AtomicBool,
     changed: Notify,
@@ -89,7 +87,6 @@ impl Status {
             end: OnceLock::new(),
             caller: AtomicWaker::new(),
             released: AtomicBool::default(),
-            is_followed: AtomicBool::default(),
             is_over: AtomicBool::default(),
             changed: Notify::new(),
         }
@@ -185,10 +182,8 @@ impl Status {
 
     /// The holder has let go.
     pub(crate) fn release(&self) {
-        self.released.store(true, Ordering::SeqCst);
-        if self.is_followed.load(Ordering::SeqCst) {
-            self.changed.notify_waiters();
-        }
+        self.released.store(true, Ordering::Release);
+        self.changed.notify_waiters();
     }
 
     pub(crate) fn is_released(&self) -> bool {
@@ -213,27 +208,11 @@ impl Status {
 
     /// Waits until the lease has ended under its holder, or the holder has let go.
     pub(crate) async fn over(&self) {
-        // In one order with `release`: one of the two sees the other.
-        self.is_followed.store(true, Ordering::SeqCst);
-        let mut changed = std::pin::pin!(self.changed.notified());
-        changed.as_mut().enable();
-        if self.loss().is_none() && !self.released.load(Ordering::SeqCst) {
-            changed.await;
-        }
-    }
-
-    /// Waits for the end of the lease under its holder; for ever if the holder releases it.
-    pub(crate) async fn ended(&self) -> &Loss {
         let mut changed = std::pin::pin!(self.changed.notified());
         // Registered before the look, so that an end in between is not missed.
         changed.as_mut().enable();
-        if let Some(loss) = self.loss() {
-            return loss;
-        }
-        changed.await;
-        match self.loss() {
-            Some(loss) => loss,
-            None => std::future::pending().await,
+        if self.loss().is_none() && !self.is_released() {
+            changed.await;
         }
     }
 }
