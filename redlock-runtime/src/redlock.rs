@@ -1,7 +1,8 @@
 //! The handle on a node set: what locks are made of, and how it is shut down.
 
-use std::{sync::Arc, time::Duration};
+use std::{pin::pin, sync::Arc, time::Duration};
 
+use futures_util::future::{Either, select};
 pub use redlock_protocol::ShutdownError;
 use tokio::sync::oneshot;
 
@@ -242,11 +243,12 @@ impl Redlock {
     /// [`NotReady`] if that takes longer than `timeout`.
     ///
     /// # Cancellation
-    /// Dropping the future has no effect on the node set.
+    /// Dropping the future has no effect on the node set. It needs no async runtime.
     pub async fn ready(&self, timeout: Duration) -> Result<(), NotReady> {
-        let quorum = self.shared.engine.when(|| self.health().has_quorum());
-        match tokio::time::timeout(timeout, quorum).await {
-            Ok(Ok(())) => Ok(()),
+        let engine = &self.shared.engine;
+        let quorum = pin!(engine.when(|| self.health().has_quorum()));
+        match select(quorum, engine.sleep(timeout)).await {
+            Either::Left((Ok(()), _)) => Ok(()),
             _ => Err(NotReady::new(self.health())),
         }
     }

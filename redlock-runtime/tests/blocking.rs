@@ -397,3 +397,31 @@ fn other_executors_only_block_their_thread() {
     polls.join().unwrap();
     assert!(told.recv().unwrap());
 }
+
+/// Not even those of a runtime that has stopped are needed.
+#[test]
+fn code_that_no_runtime_drives_waits_until_a_majority_votes_or_in_vain() {
+    let votes = redlock("ready", None);
+    let down = Redlock::builder().nodes(["redis://127.0.0.1:1"]);
+    let down = current_thread().block_on(down.require_quorum(false).build());
+    let down = down.unwrap();
+    for (redlock, is_ready) in [(&votes, true), (&down, false)] {
+        for timeout in [Duration::ZERO, Duration::from_millis(1)] {
+            let mut ready = std::pin::pin!(redlock.ready(timeout));
+            let ended = loop {
+                if let Some(ended) = ready.as_mut().now_or_never() {
+                    break ended;
+                }
+                thread::yield_now();
+            };
+            assert_eq!(ended.is_ok(), is_ready);
+        }
+    }
+    let on = current_thread();
+    let dropped = Redlock::builder().nodes(["redis://127.0.0.1:1"]);
+    let dropped = dropped.require_quorum(false).runtime(on.handle().clone());
+    let dropped = on.block_on(dropped.build()).unwrap();
+    drop(on);
+    let ended = dropped.ready(NEVER).now_or_never().unwrap();
+    assert!(ended.is_err());
+}

@@ -90,6 +90,8 @@ pub(crate) struct Config {
 pub(crate) struct Engine {
     combiner: Arc<Combiner>,
     clock: Clock,
+    /// That it works on.
+    runtime: Handle,
     nodes: watch::Receiver<Vec<Option<NodeState>>>,
     next_section: AtomicU64,
     /// What it is to the nodes.
@@ -159,13 +161,14 @@ impl Engine {
             let driver = Driver::new(protocol, clock, nodes, node_states, observer);
             Arc::new(Combiner::new(driver, engine_clock, do_callers_work))
         };
-        let combiner = match config.runtime {
+        let (combiner, runtime) = match config.runtime {
             Some(runtime) => {
-                let _guard = runtime.enter();
+                let guard = runtime.enter();
                 let combiner = start();
+                drop(guard);
                 let task = EndsWithTask(Arc::clone(&combiner));
                 runtime.spawn(async move { task.run().await });
-                combiner
+                (combiner, runtime)
             }
             None => {
                 let runtime = tokio::runtime::Builder::new_current_thread()
@@ -174,16 +177,18 @@ impl Engine {
                 let guard = runtime.enter();
                 let combiner = start();
                 drop(guard);
+                let handle = runtime.handle().clone();
                 let task = EndsWithTask(Arc::clone(&combiner));
                 thread::Builder::new()
                     .name("redlock".to_owned())
                     .spawn(move || runtime.block_on(async { task.run().await }))?;
-                combiner
+                (combiner, handle)
             }
         };
         Ok(Self {
             combiner,
             clock,
+            runtime,
             nodes,
             next_section: AtomicU64::new(0),
             client,
@@ -195,6 +200,12 @@ impl Engine {
 
     pub(crate) fn now(&self) -> Instant {
         self.clock.now()
+    }
+
+    /// By the timers of the engine's runtime, whoever awaits it; no longer than that lives.
+    pub(crate) fn sleep(&self, time: Duration) -> impl Future + Unpin + use<> {
+        self.runtime
+            .spawn(async move { tokio::time::sleep(time).await })
     }
 
     /// True if the tokio clock is paused here and this engine goes by the operating system's: a test
