@@ -77,7 +77,8 @@ impl Key {
         let longest = backoff::longest(refusal, waiter.params.round_timeout(), can_ask);
         let is_notified = node.is_some();
         let pause = match backoff::until_expiry(refusal) {
-            Some(expiry) if !waiter.asks_all && self.is_left_to_expire(cx) => expiry,
+            // Where no node would tell, an operator who deletes it would not be noticed.
+            Some(expiry) if is_notified && !waiter.asks_all && self.is_left_to_expire(cx) => expiry,
             _ => backoff::pause(waiter.lost_attempts, refusal, longest, is_notified, random),
         };
         // The last attempt is made when the caller stops waiting, not given up before.

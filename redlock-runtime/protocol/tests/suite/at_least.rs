@@ -235,3 +235,33 @@ fn a_waiter_of_the_same_process_comes_as_soon_as_a_node_is_told_late() {
     let took = world.now.since(able);
     assert!(took < 2 * LEASE / 5, "{took:?}");
 }
+
+#[test]
+fn a_kept_lock_that_an_operator_deletes_is_seen_to_be_free() {
+    for tells in [true, false] {
+        for client in 0..2 {
+            let mut world = World::without_clients(&[Behavior::Healthy; 3]);
+            for node in &mut world.nodes {
+                node.tells_changes = tells;
+            }
+            for client in 0..2 {
+                world.add_client(settings());
+                world.await_votes(client);
+            }
+            world.ask(1, "k", kept());
+            world.granted(1);
+            world.end(1);
+            world.run_for(20 * HOP);
+            world.client(client).ask(2, "k", waiting(40 * LEASE));
+            world.run_for(20 * HOP);
+            world.delete_all("k");
+            let deleted = world.now;
+            world.client(client).granted(2);
+            let since = world.now.since(deleted);
+            assert!(
+                since <= 100 * HOP,
+                "told: {tells}, process {client}: {since:?}"
+            );
+        }
+    }
+}
