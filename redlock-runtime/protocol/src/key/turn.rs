@@ -160,9 +160,13 @@ impl Held {
         matches!(self.claim.mode, Mode::Shared)
     }
 
-    /// The next waiter, if a turn of this kind is of use to it.
+    /// The next waiter, if a turn of this kind is of use to it. One that needs the keys for much longer than
+    /// the section that has them gets its own once that has ended: after a crash, others wait for the keys.
     fn of_its_kind<'a>(&self, next: Option<&'a Arc<LockParams>>) -> Option<&'a Arc<LockParams>> {
-        next.filter(|next| next.mode == self.claim.mode)
+        let next = next.filter(|next| next.mode == self.claim.mode)?;
+        let mut before = self.sections.iter().map(|section| &section.params);
+        let fits = before.all(|params| next.key_ttl() <= 2 * params.key_ttl());
+        (self.is_shared() || fits).then_some(next)
     }
 
     /// This section, if it has the lock.

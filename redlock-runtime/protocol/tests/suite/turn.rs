@@ -555,3 +555,32 @@ fn a_renewal_that_is_due_during_a_refresh_waits_for_it() {
         }
     }
 }
+
+/// Else others would wait for as long after a crash, though the section was to have the lock for a moment.
+#[test]
+fn keys_live_no_longer_for_a_waiter_with_a_longer_lease() {
+    let long = || LockParams {
+        wait: 60 * LEASE,
+        ..params_of(12 * LEASE)
+    };
+    let mut world = World::with_clients(3, 2);
+    world.ask(1, "k", renewing());
+    world.granted(1);
+    world.ask(2, "k", long());
+    for _ in 0..10 {
+        world.run_for(LEASE / 10);
+        let last = world.now.after(params().key_ttl() + 20 * HOP);
+        let expiries = world.expiries("k");
+        assert!(
+            expiries.iter().all(|&expiry| expiry <= last),
+            "{expiries:?}"
+        );
+    }
+    // It gets its own once it has the lock.
+    world.end(1);
+    let ended = world.now;
+    world.granted(2);
+    assert!(world.now.since(ended) <= 2 * ROUND_TRIP);
+    let until = world.now.after(12 * LEASE);
+    assert!(world.expiries("k").iter().all(|&expiry| expiry > until));
+}
