@@ -43,7 +43,7 @@ pub(crate) async fn status(args: &ServerArgs) -> u8 {
         Ok(servers) => servers,
         Err(error) => return fail(output::CONFIG, &output::in_words(&error)),
     };
-    let surveyed = survey(&servers).await;
+    let surveyed = survey(&servers, &args.key_prefix).await;
     let votes = |one: &&Surveyed| {
         one.told
             .as_ref()
@@ -67,7 +67,7 @@ pub(crate) async fn status(args: &ServerArgs) -> u8 {
                     let vote = told.vote().text();
                     output::line(&format_args!("{address}  {vote}  (version {version}{up})"));
                 }
-                Err(reason) => output::line(&format_args!("{address}  is unreachable ({reason})")),
+                Err(reason) => output::line(&format_args!("{address}  cannot be asked ({reason})")),
             }
         }
         output::line(&vote(voters, count));

@@ -27,6 +27,13 @@ pub(crate) fn error(value: &Value) -> Option<String> {
     }
 }
 
+/// Whether this error of a server is about what the user may do.
+pub(crate) fn is_about_rights(error: &str) -> bool {
+    let error = error.to_ascii_lowercase();
+    let says = |text| error.contains(text);
+    says("noperm") || says("unknown command") || says("unknown subcommand")
+}
+
 /// Names and values in turn, as of HGETALL and CONFIG GET.
 pub(crate) fn map(value: &Value) -> BTreeMap<String, String> {
     let Value::Array(values) = value else {

@@ -2,9 +2,12 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use redlock_runtime::__tool::{Names, Servers};
+use redlock_runtime::{
+    __tool::{Names, Servers, Value},
+    NodeState,
+};
 
-use crate::reply::{info, map, millis, words};
+use crate::reply::{error, info, is_about_rights, map, millis, words};
 
 /// One server.
 #[derive(Debug)]
@@ -24,6 +27,8 @@ pub(crate) struct Told {
     pub(crate) owns_slot: bool,
     /// By its clock, in milliseconds since 1970.
     pub(crate) now: Option<i64>,
+    /// The commands that it answers with an error, and the error.
+    pub(crate) refusals: Vec<(String, String)>,
 }
 
 /// Whether a server votes, as its record says.
@@ -36,27 +41,36 @@ pub(crate) enum Vote {
     Restarted,
     /// It may have lost locks, which was noted so long ago.
     Quarantined(Option<Duration>),
+    /// It refuses a command of each vote, with this error.
+    Refuses(String),
     /// It can be no node, and why.
     Unfit(String),
 }
 
-pub(crate) async fn survey(servers: &Servers) -> Vec<Surveyed> {
+/// The commands of a survey, as they are called in its findings.
+const ASKED: [&str; 4] = ["TIME", "INFO", "HGETALL", "SET"];
+
+pub(crate) async fn survey(servers: &Servers, key_prefix: &str) -> Vec<Surveyed> {
     let commands = |names: &Names| {
+        // There is no such key, so XX writes nothing. But the server refuses it if it refuses votes.
+        let absent = format!("{}{key_prefix}__redlock-status", names.tag);
         vec![
             words(&["TIME"]),
             words(&["INFO"]),
             words(&["HGETALL", &names.hash]),
+            words(&["SET", &absent, "x", "XX", "PX", "1"]),
         ]
     };
     let replies = servers.ask(commands).await;
     let replies = replies.into_iter().zip(servers.are_of_clusters());
     let told = replies.map(|(replies, owns_slot)| {
         replies.map(|replies| match &replies[..] {
-            [time, all, record] => Told {
+            [time, all, record, _] => Told {
                 owns_slot,
                 now: millis(time),
                 info: info(all),
                 record: map(record),
+                refusals: refusals(&replies),
             },
             _ => Told::default(),
         })
@@ -66,6 +80,15 @@ pub(crate) async fn survey(servers: &Servers) -> Vec<Surveyed> {
     surveyed
         .map(|(address, told)| Surveyed { address, told })
         .collect()
+}
+
+fn refusals(replies: &[Value]) -> Vec<(String, String)> {
+    let refused = |(command, reply): (&&str, &Value)| Some(((*command).to_owned(), error(reply)?));
+    let refused = ASKED.iter().zip(replies).filter_map(refused);
+    // Without that right locks work.
+    let is_needed =
+        |(command, error): &(String, String)| command != "INFO" || !is_about_rights(error);
+    refused.filter(is_needed).collect()
 }
 
 impl Told {
@@ -111,6 +134,9 @@ impl Told {
         if let Some(policy) = self.evicts() {
             return Vote::Unfit(format!("may delete locks (maxmemory-policy {policy})"));
         }
+        if let Some((_, error)) = self.refusals.first() {
+            return Vote::Refuses(error.clone());
+        }
         let of_record = |name| self.record.get(name).map(String::as_str);
         if of_record("admission").is_some() {
             let (marked, runs) = (of_record("server"), self.field("run_id"));
@@ -139,6 +165,10 @@ impl Vote {
             Self::Restarted => "was restarted, which no process has noticed yet".to_owned(),
             Self::Quarantined(Some(age)) => format!("quarantined {age:.1?} ago"),
             Self::Quarantined(None) => "quarantined".to_owned(),
+            Self::Refuses(error) => {
+                let message = error.as_str().into();
+                NodeState::Refuses { message }.to_string()
+            }
             Self::Unfit(why) => why.clone(),
         }
     }
@@ -150,6 +180,7 @@ impl Vote {
             Self::Unused => "unused",
             Self::Restarted => "restarted",
             Self::Quarantined(_) => "quarantined",
+            Self::Refuses(_) => "refuses",
             Self::Unfit(_) => "unfit",
         }
     }

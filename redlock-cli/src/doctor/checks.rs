@@ -2,11 +2,16 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use redlock_runtime::__tool::ClockReading;
+
 use super::{Examination, Examined, Finding, Level, Level::*};
 use crate::{look::rounded, survey::Vote};
 
-/// Clocks that are synchronized differ by less.
-const CLOCK_DIFFERENCE: Duration = Duration::from_millis(250);
+/// Clocks that are synchronized differ by less, in seconds.
+const CLOCK_DIFFERENCE: f64 = 0.25;
+
+/// Leases allow for a clock that runs faster by this part.
+const CLOCK_DRIFT: f64 = 0.01;
 
 /// A lock that is free takes one round trip, and a round waits for 50 ms at the least.
 const LONG_ROUND_TRIP: Duration = Duration::from_millis(20);
@@ -30,6 +35,7 @@ pub(super) fn all(examined: &[Examined]) -> Vec<Finding> {
                     findings: &mut findings,
                 };
                 here.of_role(told);
+                here.of_refusals(told);
                 here.of_memory(told);
                 here.of_persistence(told);
                 here.of_rights(told, *database);
@@ -37,7 +43,7 @@ pub(super) fn all(examined: &[Examined]) -> Vec<Finding> {
                 here.of_vote(told);
             }
             Err(reason) => {
-                let text = format!("is unreachable ({reason})");
+                let text = format!("cannot be asked ({reason})");
                 findings.add(Error, "reach", Some(address), text);
             }
         }
@@ -165,23 +171,33 @@ impl Findings {
     }
 
     fn of_clocks(&mut self, examined: &[Examined]) {
-        let mut offsets: Vec<(i128, &str)> = Vec::new();
-        for one in examined {
-            let clock = one.told.as_ref().ok().and_then(|it| it.clock);
-            if let Some(clock) = clock {
-                let [theirs, ours] = clock.times.map(|time| time.as_millis() as i128);
-                offsets.push((theirs - ours, &one.address));
-            }
-        }
-        for (offset, address) in offsets {
-            if offset.unsigned_abs() > CLOCK_DIFFERENCE.as_millis() {
-                let way = if offset > 0 { "ahead of" } else { "behind" };
-                let by =
-                    Duration::from_millis(u64::try_from(offset.unsigned_abs()).unwrap_or(u64::MAX));
+        let ahead = |clock: &ClockReading| {
+            let [theirs, ours] = clock.times.map(|time| time.as_secs_f64());
+            theirs - ours
+        };
+        for Examined { address, told, .. } in examined {
+            let Some([first, second]) = told.as_ref().ok().and_then(|it| it.clocks) else {
+                continue;
+            };
+            let by = ahead(&second);
+            if by.abs() > CLOCK_DIFFERENCE {
+                let way = if by > 0.0 { "ahead of" } else { "behind" };
                 let text = format!(
-                    "its clock is {by:.1?} {way} the clock of this machine: synchronize both by NTP"
+                    "its clock is {:.1} s {way} the clock of this machine: synchronize both by NTP",
+                    by.abs()
                 );
                 self.add(Error, "clock", Some(address), text);
+            }
+            let gain = by - ahead(&first);
+            let doubt = (first.round_trip + second.round_trip).as_secs_f64() / 2.0;
+            let passed = second.times[1].saturating_sub(first.times[1]).as_secs_f64();
+            if gain.abs() > passed * CLOCK_DRIFT + doubt {
+                let way = if gain > 0.0 { "faster" } else { "slower" };
+                let text = format!(
+                    "its clock runs {:.1} % {way} than the clock of this machine, and leases allow for 1 %",
+                    100.0 * gain.abs() / passed
+                );
+                self.add(Error, "clock-speed", Some(address), text);
             }
         }
     }
@@ -192,6 +208,22 @@ fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
     texts.sort();
     texts.dedup();
     texts
+}
+
+/// By the code of the error. The texts of other errors say it themselves.
+fn remedy(error: &str) -> &'static str {
+    let is = |code| error.contains(code);
+    if is("OOM") {
+        ": without memory it grants no locks, so raise `maxmemory`"
+    } else if is("BUSY") {
+        ": a script of another client runs for long; `SCRIPT KILL` ends it"
+    } else if is("MISCONF") {
+        ": it cannot save to disk, so mend that, or turn persistence off by `save \"\"`"
+    } else if is("NOREPLICAS") {
+        ": set `min-replicas-to-write 0`"
+    } else {
+        ""
+    }
 }
 
 impl Here<'_> {
@@ -227,6 +259,23 @@ impl Here<'_> {
             let text =
                 "refuses all locks while it has too few replicas: set `min-replicas-to-write 0`";
             self.add(Warning, "role", text);
+        }
+    }
+
+    /// Each error that does not come from the rights of the user, once.
+    fn of_refusals(&mut self, it: &Examination) {
+        let mut refused: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        for (command, error) in &it.told.refusals {
+            let is_known = it.lacks.iter().any(|(_, known)| known == error);
+            let commands = refused.entry(error).or_default();
+            if !is_known && !commands.contains(&&**command) {
+                commands.push(command);
+            }
+        }
+        for (error, commands) in refused.into_iter().filter(|(_, it)| !it.is_empty()) {
+            let commands = commands.join(", ");
+            let text = format!("refuses {commands} ({error}){}", remedy(error));
+            self.add(Error, "refusal", text);
         }
     }
 
@@ -289,7 +338,13 @@ impl Here<'_> {
     }
 
     fn of_connection(&mut self, it: &Examination) {
-        let round_trip = it.clock.map(|clock| clock.round_trip);
+        if let Some(idle) = it.settings.get("timeout").filter(|it| *it != "0") {
+            let text = format!(
+                "closes connections that were idle for {idle} s, also those of processes that lock: set `timeout 0`"
+            );
+            self.add(Warning, "connections", text);
+        }
+        let round_trip = it.clocks.map(|[first, _]| first.round_trip);
         if let Some(long) = round_trip.filter(|it| *it > LONG_ROUND_TRIP) {
             let text = format!(
                 "takes {long:.1?} to reply: each lock takes as long as the slowest of a majority"
@@ -303,7 +358,7 @@ impl Here<'_> {
             vote @ (Vote::Quarantined(_) | Vote::Restarted) => {
                 self.add(Warning, "vote", vote.text());
             }
-            Vote::Votes | Vote::Unused | Vote::Unfit(_) => {}
+            Vote::Votes | Vote::Unused | Vote::Refuses(_) | Vote::Unfit(_) => {}
         }
         if let Some(up) = it.told.uptime().filter(|up| *up < RECENTLY) {
             let text = format!("was started {} ago", rounded(up.as_secs()));

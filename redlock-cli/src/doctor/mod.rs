@@ -3,10 +3,11 @@
 mod checks;
 mod rights;
 
-use std::{cmp::Reverse, collections::BTreeMap, fmt, sync::Arc};
+use std::{cmp::Reverse, collections::BTreeMap, fmt, sync::Arc, time::Duration};
 
 use redlock_runtime::__tool::{ClockReading, Servers};
 use serde_json::json;
+use tokio::time::{Instant, sleep_until};
 
 use self::rights::Right;
 use crate::{
@@ -49,12 +50,16 @@ struct Examined {
 #[derive(Debug, Default)]
 struct Examination {
     told: Told,
-    clock: Option<ClockReading>,
+    /// Its clock, twice.
+    clocks: Option<[ClockReading; 2]>,
     /// The settings; none if the user may not read them.
     settings: BTreeMap<String, String>,
     /// Those that the user lacks, and what the server says.
     lacks: Vec<(&'static Right, String)>,
 }
+
+/// The time between two readings of a clock: long enough for a wrong speed to show.
+const BETWEEN_READINGS: Duration = Duration::from_secs(1);
 
 pub(crate) async fn doctor(args: &ServerArgs, strict: bool) -> u8 {
     let servers = match args.open() {
@@ -86,7 +91,8 @@ pub(crate) async fn doctor(args: &ServerArgs, strict: bool) -> u8 {
 
 async fn examine(servers: &Servers, key_prefix: &str) -> Vec<Examined> {
     let clocks = servers.clocks().await;
-    let surveyed = survey(servers).await;
+    let again = Instant::now() + BETWEEN_READINGS;
+    let surveyed = survey(servers, key_prefix).await;
     let settings = servers.ask(|_| vec![words(&["CONFIG", "GET", "*"])]).await;
     let name = rights::name_of_probe();
     let probes = servers.ask(|names| {
@@ -95,23 +101,22 @@ async fn examine(servers: &Servers, key_prefix: &str) -> Vec<Examined> {
         rights::probes(&names.tag, key_prefix, &name, database)
     });
     let probes = probes.await;
-    let databases = servers.databases();
+    sleep_until(again).await;
+    let clocks = clocks.into_iter().zip(servers.clocks().await);
+    let asked = clocks.zip(settings).zip(probes);
     let mut examined = Vec::new();
-    for ((one, database), ((clock, settings), probes)) in surveyed
-        .into_iter()
-        .zip(databases)
-        .zip(clocks.into_iter().zip(settings).zip(probes))
+    for ((one, database), (((first, second), settings), probes)) in
+        surveyed.into_iter().zip(servers.databases()).zip(asked)
     {
-        let told = one.told.map(|told| Examination {
-            told,
-            clock: clock.ok(),
-            settings: settings
-                .ok()
-                .and_then(|replies| replies.first().map(map))
-                .unwrap_or_default(),
-            lacks: probes
-                .map(|replies| rights::lacking(&replies))
-                .unwrap_or_default(),
+        let told = one.told.and_then(|mut told| {
+            let probes = probes?;
+            told.refusals.extend(rights::refused(&probes));
+            Ok(Examination {
+                told,
+                clocks: first.ok().zip(second.ok()).map(Into::into),
+                settings: settings?.first().map(map).unwrap_or_default(),
+                lacks: rights::lacking(&probes),
+            })
         });
         examined.push(Examined {
             address: one.address,

@@ -4,7 +4,7 @@ use std::time::SystemTime;
 
 use redlock_runtime::__tool::Value;
 
-use crate::reply::{error, words};
+use crate::reply::{error, is_about_rights, words};
 
 /// A right of the documented rule.
 #[derive(Debug, PartialEq, Eq)]
@@ -98,19 +98,26 @@ pub(crate) fn probes(tag: &str, key_prefix: &str, name: &str, database: &str) ->
     ]
 }
 
-/// Those that the replies deny.
+/// The rights that the replies deny.
 pub(crate) fn lacking(replies: &[Value]) -> Vec<(&'static Right, String)> {
-    let denied = |(right, reply): (&'static Right, &Value)| {
-        let error = error(reply)?;
-        let is_denied = ["NOPERM", "NoPerm", "unknown command", "unknown subcommand"];
-        let is_denied = is_denied.iter().any(|text| {
-            error
-                .to_ascii_lowercase()
-                .contains(&text.to_ascii_lowercase())
-        });
-        is_denied.then_some((right, error))
-    };
+    let denied = |(right, reply)| Some((right, error(reply).filter(|it| is_about_rights(it))?));
     RIGHTS.iter().zip(replies).filter_map(denied).collect()
+}
+
+/// The commands that the server refuses although the user has the right to them.
+pub(crate) fn refused(replies: &[Value]) -> impl Iterator<Item = (String, String)> {
+    let refused = |(right, reply): (&Right, &Value)| {
+        // A script that nobody has, and keys of which the server sends no notices.
+        let is_expected = match right.rule {
+            "+evalsha" => "No matching script",
+            "+client|caching" => "CLIENT CACHING",
+            _ => "NOPERM",
+        };
+        let error = error(reply).filter(|it| !is_about_rights(it) && !it.contains(is_expected))?;
+        let command = right.rule[1..].replace('|', " ").to_uppercase();
+        Some((command, error))
+    };
+    RIGHTS.iter().zip(replies).filter_map(refused)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Each mistake in a node set is found, on servers that have it.
 
-use std::time::Duration;
+use std::{fs, io::Write, net::TcpStream, path::Path, thread, time::Duration};
 
 use redlock_tests::{Cluster, Sentinel, Server};
 
@@ -96,8 +96,64 @@ fn servers_that_evict() {
 
 #[test]
 fn a_server_that_is_nearly_full() {
-    let full = server(&["--maxmemory", "1mb"]);
+    let full = Server::start();
+    let used: u64 = full.info("memory")["used_memory"].parse().unwrap();
+    let limit = (used / 100 * 106).to_string();
+    full.command(&["CONFIG", "SET", "maxmemory", &limit]);
     with(&full).assert("warning", "memory", "without memory it grants no locks");
+}
+
+/// Each is an error, and `status` does not take the server for an empty one.
+#[test]
+fn servers_that_refuse_commands() {
+    let refuses = |server: &Server, check: &str, said: &str| {
+        with(server).assert("error", check, said);
+        let status = std::process::Command::new(env!("CARGO_BIN_EXE_redlock"))
+            .args([
+                "status",
+                "--nodes",
+                &format!("redis://127.0.0.1:{}", server.port()),
+            ])
+            .output()
+            .unwrap();
+        let status = text(&status.stdout);
+        let code = said.split(' ').next().unwrap();
+        assert!(status.contains(code), "{status}");
+        assert!(!status.contains("unused"), "{status}");
+    };
+    let full = server(&["--maxmemory", "1mb"]);
+    refuses(&full, "refusal", "OOM");
+    let lonely = server(&["--min-replicas-to-write", "1"]);
+    refuses(&lonely, "refusal", "NOREPLICAS");
+
+    let unsaved = server(&["--save", "3600 1000000"]);
+    let [_, directory]: [String; 2] = unsaved.query(&["CONFIG", "GET", "dir"]);
+    fs::create_dir(Path::new(&directory).join("dump.rdb")).unwrap();
+    unsaved.command(&["BGSAVE"]);
+    while unsaved.info("persistence")["rdb_last_bgsave_status"] == "ok" {
+        thread::yield_now();
+    }
+    refuses(&unsaved, "refusal", "MISCONF");
+
+    let locked = Server::builder().password("secret").start();
+    let without = format!("redis://127.0.0.1:{}", locked.port());
+    let report = Report::of(std::slice::from_ref(&without), &[]);
+    report.assert("error", "reach", "NOAUTH");
+
+    let busy = server(&["--busy-reply-threshold", "1"]);
+    let mut client = TcpStream::connect(("127.0.0.1", busy.port())).unwrap();
+    client.write_all(b"EVAL 'while true do end' 0\r\n").unwrap();
+    while busy.try_command(&["PING"]).is_ok() {
+        thread::yield_now();
+    }
+    refuses(&busy, "refusal", "BUSY");
+    busy.command(&["SCRIPT", "KILL"]);
+}
+
+#[test]
+fn a_server_that_closes_idle_connections() {
+    let server = server(&["--timeout", "300"]);
+    with(&server).assert("warning", "connections", "idle for 300 s");
 }
 
 #[test]
@@ -110,7 +166,7 @@ fn a_replica_and_its_master() {
         .query::<String>(&["INFO", "replication"])
         .contains("connected_slaves:1")
     {
-        std::thread::yield_now();
+        thread::yield_now();
     }
     with(&master).assert("note", "role", "has replicas");
 }
@@ -153,6 +209,13 @@ fn a_clock_that_is_wrong() {
     with(&early).assert("error", "clock", "ahead of the clock of this machine");
     early.clock().step_back(Duration::from_secs(10));
     with(&early).assert("error", "clock", "behind the clock of this machine");
+    early.clock().step(Duration::from_secs(5));
+    early.clock().drift(5);
+    with(&early).assert(
+        "error",
+        "clock-speed",
+        "faster than the clock of this machine",
+    );
 }
 
 #[test]

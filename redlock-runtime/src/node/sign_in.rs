@@ -75,6 +75,11 @@ pub(super) async fn sign_in(
             let error = without_secrets(&error, Some(credentials));
             return Err(Failure::of(&format!("AuthenticationFailed: {error}")));
         }
+    } else if let Some(error) = refusal(wire, words(["PING"])).await?
+        && error.code() == "NOAUTH"
+    {
+        // Or else it closes the connection at the first command that is long, and does not say why.
+        return Err(Failure::of(&error));
     }
     Ok(())
 }
