@@ -6,7 +6,11 @@ use std::{error, fmt, sync::Arc, time::Duration};
 use redlock_protocol::{Cause, Loss, Refusal};
 pub use redlock_protocol::{QuarantineReason, Verdict};
 
-use crate::{config::ConfigError, health::happened, key::shown};
+use crate::{
+    config::ConfigError,
+    health::{happened, joined},
+    key::shown,
+};
 
 /// Why a lock was not acquired, or no longer protects.
 ///
@@ -354,9 +358,10 @@ impl fmt::Display for LockError {
             )?,
             Self::Config(error) => write!(f, "invalid lock options: {error}")?,
         }
-        for (index, verdict) in self.verdicts().iter().enumerate() {
-            f.write_str(if index == 0 { ": " } else { ", " })?;
-            verdict.fmt(f)?;
+        let verdicts = self.verdicts().iter();
+        match &joined(verdicts.map(|it| (it.node(), it)), ", ")[..] {
+            "" => {}
+            verdicts => write!(f, ": {verdicts}")?,
         }
         f.write_str(self.remedy())
     }

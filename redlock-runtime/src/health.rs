@@ -301,6 +301,20 @@ pub(crate) fn remedy(message: &str) -> Option<&'static str> {
     }
 }
 
+/// True for an error message about a wrong or missing user or password, or about missing rights: in the
+/// words of the server, or of the driver.
+pub fn is_denial(reason: &str) -> bool {
+    [
+        "WRONGPASS",
+        "NOAUTH",
+        "NOPERM",
+        "NoPerm",
+        "AuthenticationFailed",
+    ]
+    .iter()
+    .any(|code| reason.contains(code))
+}
+
 /// What to check if a connection could not be made, by the words of the operating system, of the driver
 /// or of rustls.
 fn check(reason: &str) -> Option<&'static str> {
@@ -373,6 +387,27 @@ impl fmt::Display for NodeStatus {
     }
 }
 
+/// Joins sentences, each with the address that it begins with. Those that differ in nothing else are one:
+/// "each of a:1, b:2 is unreachable (..)".
+pub(crate) fn joined<'a>(
+    sentences: impl Iterator<Item = (&'a str, impl fmt::Display)>,
+    between: &str,
+) -> String {
+    let mut found: Vec<(Vec<&str>, String)> = Vec::new();
+    for (address, sentence) in sentences {
+        let rest = sentence.to_string().split_off(address.len());
+        match found.iter_mut().find(|(_, known)| *known == rest) {
+            Some((addresses, _)) => addresses.push(address),
+            None => found.push((vec![address], rest)),
+        }
+    }
+    let sentences = found.iter().map(|(addresses, rest)| {
+        let each = if addresses.len() > 1 { "each of " } else { "" };
+        format!("{each}{}{rest}", addresses.join(", "))
+    });
+    sentences.collect::<Vec<_>>().join(between)
+}
+
 /// `1 node`, `3 nodes`
 pub(crate) fn nodes(count: usize) -> String {
     let plural = if count == 1 { "" } else { "s" };
@@ -397,11 +432,11 @@ impl fmt::Display for Health {
             write!(f, ", {majority} {verb} needed")?;
         }
         let out = self.nodes.iter().filter(|node| !node.is_up());
-        for (index, node) in out.enumerate() {
-            f.write_str(if index == 0 { ": " } else { ", " })?;
-            node.fmt(f)?;
+        let out = joined(out.map(|node| (node.address(), node)), ", ");
+        match &out[..] {
+            "" => Ok(()),
+            out => write!(f, ": {out}"),
         }
-        Ok(())
     }
 }
 
@@ -477,6 +512,22 @@ mod tests {
         ];
         assert_eq!(texts[..3], expected);
         assert_eq!(texts[3..], ["2 of 3 nodes vote", "0 of 3 nodes vote"]);
+    }
+
+    #[test]
+    fn what_nodes_have_in_common_is_said_once() {
+        let health = health([
+            down(),
+            NodeState::Up,
+            down(),
+            quarantined(4),
+            quarantined(4),
+        ]);
+        assert_eq!(
+            health.to_string(),
+            "1 of 5 nodes votes, 3 are needed: each of a:1, c:3 is unreachable (Connection refused), \
+             each of d:4, e:5 was restarted and does not vote for up to 4.0s"
+        );
     }
 
     #[test]

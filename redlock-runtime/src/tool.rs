@@ -6,7 +6,10 @@ use std::{sync::Arc, time::Duration};
 pub use redis::Value;
 use redlock_protocol::Instant;
 
-pub use crate::{health::vote, node::ClockReading};
+pub use crate::{
+    health::{is_denial, vote},
+    node::ClockReading,
+};
 
 use crate::{
     config::{self, Access, ConfigError, Node, parse_nodes, split_urls},

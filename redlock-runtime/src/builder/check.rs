@@ -4,7 +4,7 @@ use crate::{
     announce,
     config::{ConfigError, ConfigProblem},
     engine::Stopped,
-    health::{Health, NodeState, NodeStatus},
+    health::{Health, NodeState, NodeStatus, is_denial},
     node::HANDING_OVER,
     redlock::Redlock,
 };
@@ -85,18 +85,4 @@ fn may_gain_quorum(health: &Health) -> bool {
         |node: &&NodeStatus| node.is_up() || node.remaining().is_some() || is_handing_over(node);
     let voters = health.nodes().iter().filter(may_vote).count();
     voters >= redlock_protocol::majority(health.nodes().len())
-}
-
-/// True for an error message about a wrong or missing user or password, or about missing rights: in the
-/// words of the server, or of the driver.
-fn is_denial(reason: &str) -> bool {
-    [
-        "WRONGPASS",
-        "NOAUTH",
-        "NOPERM",
-        "NoPerm",
-        "AuthenticationFailed",
-    ]
-    .iter()
-    .any(|code| reason.contains(code))
 }

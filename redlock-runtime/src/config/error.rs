@@ -3,6 +3,7 @@
 use std::{error, fmt};
 
 use super::{problem::ConfigProblem, section_info::SectionInfo};
+use crate::health::joined;
 
 /// Every mistake in a configuration, and not only the first one.
 ///
@@ -49,13 +50,8 @@ impl ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, problem) in self.problems.iter().enumerate() {
-            if index > 0 {
-                f.write_str("; ")?;
-            }
-            problem.fmt(f)?;
-        }
-        Ok(())
+        let problems = self.problems.iter();
+        f.write_str(&joined(problems.map(|it| (it.address(), it)), "; "))
     }
 }
 

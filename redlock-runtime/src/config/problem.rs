@@ -285,6 +285,16 @@ impl ConfigProblem {
         }
     }
 
+    /// The address that the text begins with, if it is about one server.
+    pub(super) fn address(&self) -> &str {
+        match self {
+            Self::AccessDenied { address, .. }
+            | Self::EvictingNode { address, .. }
+            | Self::OtherMaxLease { address, .. } => address,
+            _ => "",
+        }
+    }
+
     /// The problems with where and when in the process something was asked for.
     fn fmt_of_process(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
