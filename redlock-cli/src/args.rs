@@ -15,27 +15,13 @@ use crate::duration;
 /// Runs commands under a lock over independent Redis servers, and shows, checks and frees the locks of a
 /// fleet.
 #[derive(Debug, Parser)]
-#[command(name = "redlock", version, after_help = EXIT_CODES)]
+#[command(name = "redlock", version, after_help = crate::output::EXIT_CODES)]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) servers: ServerArgs,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
-
-const EXIT_CODES: &str = "\
-Exit codes:
-  0    success, also of `break` if there is nothing to delete; of `run`, that of the command
-  1    `doctor` has found a mistake
-  64   wrong arguments, or `break` was not confirmed
-  69   no majority of servers can be used
-  70   an internal error, such as a process that could not be started
-  75   the lock is held by another client (see `run --held-exit-code`)
-  76   the lock was lost or its time was up, and the command was ended
-  78   wrong configuration, or no access to the servers
-  126  the command cannot be run
-  127  the command was not found
-  128+n  the command, or `redlock` while it waited for the lock, was ended by signal n";
 
 /// The node set.
 #[derive(Debug, clap::Args)]
@@ -88,6 +74,8 @@ pub(crate) enum Command {
     /// Shows which servers vote, and their versions. Changes nothing.
     Status,
     /// Shows who holds a lock and who waits for it. Changes nothing.
+    // The usage that clap makes lists as required what the environment names.
+    #[command(override_usage = "redlock inspect [OPTIONS] <KEY>")]
     Inspect {
         /// The key, without the key prefix.
         #[arg(value_parser = NonEmptyStringValueParser::new())]
@@ -97,6 +85,7 @@ pub(crate) enum Command {
     ///
     /// A holder that still works learns of the loss and is cut off, at its next renewal or extension at the
     /// latest, or at the end of a lease that has none; until then it and the next holder work at the same time. One permit of a lock is `KEY#__redlock:0`, `KEY#__redlock:1` and so on.
+    #[command(override_usage = "redlock break [OPTIONS] <KEY>")]
     Break {
         /// The key, without the key prefix.
         #[arg(value_parser = NonEmptyStringValueParser::new())]
@@ -113,16 +102,18 @@ pub(crate) enum Command {
     },
     /// Runs a command while the lock is held, and not at all if another client has it.
     #[cfg(unix)]
+    #[command(override_usage = "redlock run [OPTIONS] --key <KEY> -- <COMMAND>...")]
     Run(Box<RunArgs>),
     /// Writes a script that completes the arguments of this program in a shell.
+    #[command(override_usage = "redlock completions <SHELL>")]
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
     },
     /// Writes the manual pages into a folder.
-    #[command(hide = true)]
+    #[command(override_usage = "redlock man <FOLDER>")]
     Man {
-        /// The folder.
+        /// The folder. It is made if there is none.
         folder: PathBuf,
     },
 }
@@ -137,7 +128,7 @@ pub(crate) struct RunArgs {
     /// The lease: after a crash of this machine the lock is free after about this time.
     #[arg(long, short, default_value = "30s", value_parser = duration::parse, value_name = "DURATION")]
     pub(crate) expire: Duration,
-    /// How long to wait for a lock that another client has.
+    /// How long to wait for a lock that another client has, and for servers that cannot be used.
     #[arg(long, short, default_value = "0s", value_parser = duration::parse, value_name = "DURATION")]
     pub(crate) wait: Duration,
     /// Renew the lease while the command runs. This is the default.
@@ -164,9 +155,10 @@ pub(crate) struct RunArgs {
     #[arg(long, conflicts_with_all = ["shared", "permits"])]
     pub(crate) fair: bool,
     /// The time between SIGTERM and SIGKILL if the command has to end. SIGTERM comes this long before the end
-    /// of the lease, so the command is gone when the lock is. At most a third of the lease.
-    #[arg(long, default_value = "5s", value_parser = duration::parse, value_name = "DURATION")]
-    pub(crate) grace: Duration,
+    /// of the lease, so the command is gone when the lock is. At most a third of the lease. Default: that, up
+    /// to 5s.
+    #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
+    pub(crate) grace: Option<Duration>,
     /// How to exit if another client has the lock.
     #[arg(long, short = 'E', default_value_t = crate::output::HELD, value_name = "CODE")]
     pub(crate) held_exit_code: u8,
@@ -185,6 +177,17 @@ pub(crate) struct RunArgs {
     /// The command, and its arguments.
     #[arg(required = true, last = true)]
     pub(crate) command: Vec<std::ffi::OsString>,
+}
+
+#[cfg(unix)]
+impl RunArgs {
+    /// Fails if a renewal that is a little late would end the command.
+    pub(crate) fn grace(&self) -> Option<Duration> {
+        let most = self.expire / 3;
+        let default = most.min(Duration::from_secs(5));
+        self.grace
+            .map_or(Some(default), |grace| (grace <= most).then_some(grace))
+    }
 }
 
 impl ServerArgs {

@@ -1,6 +1,9 @@
 //! Looking at servers and locks, and freeing a lock.
 
-use std::io::{self, BufRead, Write};
+use std::{
+    io::{self, BufRead, Write},
+    iter,
+};
 
 use redlock_runtime::{
     __tool::{Names, Servers, Value, vote},
@@ -72,7 +75,15 @@ pub(crate) async fn status(args: &ServerArgs) -> u8 {
         }
         output::line(&vote(voters, count));
     }
-    if has_majority { 0 } else { output::UNAVAILABLE }
+    let reason = |one: &'_ Surveyed| match &one.told {
+        Ok(told) => told.refusals.first().map(|(_, error)| error.clone()),
+        Err(reason) => Some(reason.to_string()),
+    };
+    let reasons: Vec<String> = surveyed.iter().filter_map(reason).collect();
+    match has_majority {
+        true => 0,
+        false => output::unusable(count, reasons.iter().map(|it| &**it)),
+    }
 }
 
 fn json_of(one: &Surveyed) -> Json {
@@ -110,18 +121,17 @@ pub(crate) async fn inspect(args: &ServerArgs, key: &str) -> u8 {
         true => output::line(&json_of_lock(&found)),
         false => output::line(&found),
     }
-    if knows_enough(&found) {
-        0
-    } else {
-        output::UNAVAILABLE
-    }
+    replied(&found)
 }
 
-/// A majority has replied.
-fn knows_enough(found: &Inspection) -> bool {
+/// Whether a majority has replied, as an exit code.
+fn replied(found: &Inspection) -> u8 {
     let nodes = found.nodes();
-    let replied = nodes.iter().filter(|node| node.problem().is_none());
-    2 * replied.count() > nodes.len()
+    let problems = nodes.iter().filter_map(|node| node.problem());
+    match 2 * problems.clone().count() < nodes.len() {
+        true => 0,
+        false => output::unusable(nodes.len(), problems),
+    }
 }
 
 fn json_of_lock(found: &Inspection) -> Json {
@@ -194,18 +204,20 @@ pub(crate) async fn break_key(args: &ServerArgs, key: &str, yes: bool) -> u8 {
         );
     }
     // Before it is shown.
-    let marks = match mark_or_delete(&servers, &key, &[]).await {
-        Ok(marked) => marked.marks,
-        Err(reason) => return fail(output::CONFIG, &reason),
-    };
+    let marked = mark_or_delete(&servers, &key, &[]).await;
     let found = servers.inspect(&key).await;
     if !args.json {
         output::line(&found);
     }
-    if !knows_enough(&found) {
+    let code = replied(&found);
+    if code != 0 {
         let text = "no majority of servers has replied; nothing was deleted";
-        return fail(output::UNAVAILABLE, &text);
+        return fail(code, &text);
     }
+    let marks = match marked {
+        Ok(marked) => marked.marks,
+        Err(reason) => return fail(output::unusable(1, iter::once(&*reason)), &reason),
+    };
     if marks.is_empty() {
         return finish(args, &found, 0, "there is nothing to delete");
     }
@@ -218,7 +230,7 @@ pub(crate) async fn break_key(args: &ServerArgs, key: &str, yes: bool) -> u8 {
         match mark_or_delete(&servers, &key, &marks).await {
             Ok(marked) if marked.deleted == 0 => break,
             Ok(marked) => deleted = deleted.max(marked.deleted),
-            Err(reason) => return fail(output::CONFIG, &reason),
+            Err(reason) => return fail(output::unusable(1, iter::once(&*reason)), &reason),
         }
     }
     let found = servers.inspect(&key).await;

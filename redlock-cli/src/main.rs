@@ -10,10 +10,7 @@ mod reply;
 mod run;
 mod survey;
 
-use std::{
-    io::{self, Write},
-    process::ExitCode,
-};
+use std::{fs, process::ExitCode};
 
 use clap::{CommandFactory, Parser};
 
@@ -40,7 +37,7 @@ fn main() -> ExitCode {
             return ExitCode::from(output::fail(output::INTERNAL, &error));
         }
     };
-    ExitCode::from(runtime.block_on(carry_out(args)))
+    ExitCode::from(output::code(runtime.block_on(carry_out(args))))
 }
 
 async fn carry_out(args: Args) -> u8 {
@@ -55,15 +52,18 @@ async fn carry_out(args: Args) -> u8 {
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "redlock", &mut script);
-            let _ = io::stdout().write_all(&script);
+            output::write(&script);
             0
         }
-        Command::Man { folder } => match clap_mangen::generate_to(Args::command(), &folder) {
-            Ok(()) => 0,
-            Err(error) => {
-                let text = format!("{}: {error}", folder.display());
-                output::fail(output::INTERNAL, &text)
+        Command::Man { folder } => {
+            let made = fs::create_dir_all(&folder);
+            match made.and_then(|()| clap_mangen::generate_to(Args::command(), &folder)) {
+                Ok(()) => 0,
+                Err(error) => {
+                    let text = format!("{}: {error}", folder.display());
+                    output::fail(output::OUTPUT, &text)
+                }
             }
-        },
+        }
     }
 }

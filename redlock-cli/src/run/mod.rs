@@ -39,10 +39,10 @@ const TELLINGS: u32 = 20;
 const TELL_EVERY: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
 
 pub(crate) async fn run(servers: &ServerArgs, args: RunArgs) -> u8 {
-    if args.grace > args.expire / 3 {
-        let text = "--grace may be at most a third of --expire, so that a renewal that is late ends nothing";
+    let Some(grace) = args.grace() else {
+        let text = "`--grace` may be at most a third of `--expire`, so that a renewal that is late ends nothing";
         return fail(output::USAGE, &text);
-    }
+    };
     let mut signals = match Signals::new() {
         Ok(signals) => signals,
         Err(error) => return fail(output::INTERNAL, &error),
@@ -55,9 +55,9 @@ pub(crate) async fn run(servers: &ServerArgs, args: RunArgs) -> u8 {
             Err(code) => return code,
         },
     };
-    let code = match Running::start(&args, &guard) {
+    let code = match Running::start(&args, grace, &guard) {
         Ok(running) => running.supervise(&guard, &mut signals).await,
-        Err((code, text)) => fail(code, &text),
+        Err(failure) => say(failure),
     };
     guard.release().await;
     drop(installed);
@@ -72,8 +72,47 @@ const fn signaled(signal: Signal) -> u8 {
 /// How long to start without a word: longer than it takes with servers that vote.
 const SILENT_START: Duration = Duration::from_secs(3);
 
+/// Between two attempts while the servers cannot be used.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The exit code of an attempt, and what there is to say.
+type Failure = (u8, String);
+
+/// The wait is for the servers, too.
 async fn acquire(servers: &ServerArgs, args: &RunArgs) -> Result<(Installed, Guard), u8> {
-    rehearse(servers, args).await?;
+    rehearse(servers, args).await.map_err(say)?;
+    let began = Instant::now();
+    let mut is_first = true;
+    loop {
+        let left = args.wait.saturating_sub(began.elapsed());
+        let (code, text) = match attempt(servers, args, left).await {
+            Ok(acquired) => return Ok(acquired),
+            Err(failure) => failure,
+        };
+        let left = args.wait.saturating_sub(began.elapsed());
+        if code != output::UNAVAILABLE || left.is_zero() {
+            return Err(say((code, text)));
+        }
+        if is_first {
+            output::remark(&format_args!("waits for up to {left:.0?}: {text}"));
+        }
+        is_first = false;
+        sleep(left.min(PAUSE)).await;
+    }
+}
+
+fn say((code, text): Failure) -> u8 {
+    match &text[..] {
+        "" => code,
+        text => fail(code, &text),
+    }
+}
+
+async fn attempt(
+    servers: &ServerArgs,
+    args: &RunArgs,
+    wait: Duration,
+) -> Result<(Installed, Guard), Failure> {
     let mut install = pin!(with_settings(servers.builder(), args).install());
     let installed = if let Ok(installed) = timeout(SILENT_START, &mut install).await {
         installed
@@ -86,12 +125,14 @@ async fn acquire(servers: &ServerArgs, args: &RunArgs) -> Result<(Installed, Gua
     };
     let installed = installed.map_err(|error| refused(&error))?;
     let lock = with_options(installed.lock(&*args.key), args);
-    match lock.acquire().await {
+    match lock.wait(wait).acquire().await {
         Ok(guard) => Ok((installed, guard)),
-        Err(LockError::Contended(_)) if args.quiet => Err(args.held_exit_code),
         Err(LockError::Contended(_)) => {
-            let found = installed.inspect(&args.key).await;
-            Err(fail(args.held_exit_code, &found))
+            let found = match args.quiet {
+                true => String::new(),
+                false => installed.inspect(&args.key).await.to_string(),
+            };
+            Err((args.held_exit_code, found))
         }
         Err(error) => Err(failed(&error)),
     }
@@ -99,11 +140,11 @@ async fn acquire(servers: &ServerArgs, args: &RunArgs) -> Result<(Installed, Gua
 
 /// Finds what is wrong with the options before any server is asked: the lock is acquired within this process
 /// first.
-async fn rehearse(servers: &ServerArgs, args: &RunArgs) -> Result<(), u8> {
+async fn rehearse(servers: &ServerArgs, args: &RunArgs) -> Result<(), Failure> {
     let builder = Redlock::builder().nodes(["memory://rehearsal"]);
     let builder = with_settings(builder.key_prefix(&servers.key_prefix), args);
     let redlock = builder.build().await;
-    let redlock = redlock.map_err(|error| fail(output::USAGE, &output::in_words(&error)))?;
+    let redlock = redlock.map_err(|error| (output::USAGE, output::in_words(&error)))?;
     let lock = with_options(redlock.lock(&*args.key), args);
     let acquired = lock.acquire().await;
     acquired.map(drop).map_err(|error| failed(&error))
@@ -125,26 +166,25 @@ fn with_settings(builder: Builder, args: &RunArgs) -> Builder {
 }
 
 /// The node set cannot be used.
-fn refused(error: &ConfigError) -> u8 {
+fn refused(error: &ConfigError) -> Failure {
     let code = match error.problems().iter().all(is_outage) {
         true => output::UNAVAILABLE,
         false => output::CONFIG,
     };
-    fail(code, &output::in_words(error))
+    (code, output::in_words(error))
 }
 
 /// The lock cannot be had.
-fn failed(error: &LockError) -> u8 {
+fn failed(error: &LockError) -> Failure {
     let code = match error {
         LockError::NoQuorum(_) | LockError::Quarantined(_) => output::UNAVAILABLE,
         LockError::Config(_) => output::USAGE,
         _ => output::INTERNAL,
     };
-    fail(code, &output::lock_in_words(error))
+    (code, output::lock_in_words(error))
 }
 
-fn with_options(lock: Lock, args: &RunArgs) -> Lock {
-    let mut lock = lock.wait(args.wait);
+fn with_options(mut lock: Lock, args: &RunArgs) -> Lock {
     if !args.no_renew {
         lock = lock.renew();
     }
@@ -192,7 +232,7 @@ struct Running {
 }
 
 impl Running {
-    fn start(args: &RunArgs, guard: &Guard) -> Result<Self, (u8, String)> {
+    fn start(args: &RunArgs, grace: Duration, guard: &Guard) -> Result<Self, Failure> {
         let internal = |error: io::Error| (output::INTERNAL, error.to_string());
         let token = guard.fencing_token();
         let token = token.map_err(|error| (output::LOST, output::lock_in_words(&error)))?;
@@ -230,7 +270,7 @@ impl Running {
             child,
             pid,
             guardian,
-            grace: args.grace,
+            grace,
             tell_every: (args.expire / TELLINGS).clamp(least, most),
             is_renewed: !args.no_renew,
             held_until: args.max_hold.map(|time| Instant::now() + time),

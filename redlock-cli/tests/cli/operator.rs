@@ -229,13 +229,54 @@ fn the_program_completes_its_arguments_and_has_a_manual() {
         let script = output(&cluster, &["completions", shell]);
         assert!(text(&script.stdout).contains("inspect"), "{shell}");
     }
-    let folder = std::env::temp_dir().join(format!("redlock-man-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).unwrap();
+    let temporary = tempfile::tempdir().unwrap();
+    let folder = temporary.path().join("new").join("man1");
     let made = output(&cluster, &["man", folder.to_str().unwrap()]);
     assert!(made.status.success());
     let page = std::fs::read_to_string(folder.join("redlock-run.1")).unwrap();
-    std::fs::remove_dir_all(&folder).unwrap();
     assert!(page.contains("max\\-hold"), "{page}");
+    assert!(text(&output(&cluster, &["--help"]).stdout).contains("man "));
+
+    for (command, usage) in [
+        ("run", "redlock run [OPTIONS] --key <KEY> -- <COMMAND>..."),
+        ("inspect", "redlock inspect [OPTIONS] <KEY>"),
+        ("break", "redlock break [OPTIONS] <KEY>"),
+    ] {
+        let wrong = output(&cluster, &[command]);
+        let said = text(&wrong.stderr);
+        assert!(said.contains(&format!("Usage: {usage}\n")), "{said}");
+    }
+}
+
+/// No command has a code of its own for it, and no sentence is there three times.
+#[test]
+fn servers_that_refuse_access_and_servers_that_are_down_have_one_exit_code_each() {
+    let cluster = cluster();
+    let commands = [
+        &["status"][..],
+        &["inspect", "k"],
+        &["break", "-y", "k"],
+        &["run", "-k", "k", "--", "true"],
+    ];
+    let assert_all = |code: i32, sentence: &str| {
+        for args in commands {
+            let out = redlock(&cluster, args)
+                .env("REDLOCK_PASSWORD", "wrong")
+                .output();
+            let out = out.unwrap();
+            assert_eq!(out.status.code(), Some(code), "{args:?}");
+            if args[0] == "run" {
+                let said = text(&out.stderr);
+                assert_eq!(said.matches(sentence).count(), 1, "{said}");
+            }
+        }
+    };
+    for node in &cluster {
+        node.command(&["CONFIG", "SET", "requirepass", "secret"]);
+    }
+    assert_all(78, "check user and password");
+    cluster.iter().for_each(Server::kill);
+    assert_all(69, "Connection refused");
 }
 
 /// One whose password is left out is not another user.

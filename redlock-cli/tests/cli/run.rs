@@ -1,10 +1,16 @@
 //! Commands that run under a lock.
 
-use std::{io::ErrorKind, net::TcpListener, os::unix::process::ExitStatusExt, process::Command};
+use std::{
+    io::{self, ErrorKind, Read},
+    net::TcpListener,
+    os::unix::process::ExitStatusExt,
+    process::Command,
+    thread,
+};
 
 use redlock_tests::{Cluster, Worker};
 
-use crate::{cluster, lose, output, start, text};
+use crate::{cluster, lose, output, redlock, start, text};
 
 /// Says that it runs, and goes on until its input ends.
 const SAYS: &str = "echo runs; cat";
@@ -310,7 +316,7 @@ fn wrong_options_are_told_by_their_names_and_before_a_server_is_asked() {
         (&["--key", "__redlock:x"], "the key `__redlock:x` contains"),
         (
             &["--expire", "2m"],
-            "`--expire` of 120s is longer than `--max-lease`, which is 60s; use `--renew` with",
+            "`--expire` of 120s is longer than `--max-lease`, which is 60s; give all processes a longer `--max-lease`\n",
         ),
         (
             &["--at-least", "1m"],
@@ -371,6 +377,41 @@ fn the_lease_is_what_the_other_times_are_measured_by() {
         said.starts_with("redlock: no majority of the servers votes yet; "),
         "{said}"
     );
+}
+
+#[test]
+fn a_wait_is_for_servers_that_are_down_too() {
+    let cluster = cluster();
+    [0, 1].iter().for_each(|&node| cluster[node].stop());
+    let waiting = run(&["--wait", "5m"], "echo runs");
+    let mut command = redlock(&cluster, &waiting);
+    let (mut heard, said) = io::pipe().unwrap();
+    let waiting = Worker::from_command(command.stderr(said));
+    drop(command);
+    // Once it has failed.
+    let mut first = [0];
+    heard.read_exact(&mut first).unwrap();
+    let drained = thread::spawn(move || io::read_to_string(heard).unwrap());
+    [0, 1].iter().for_each(|&node| cluster[node].cont());
+    waiting.expect_line("runs");
+    waiting.wait_success();
+    let said = drained.join().unwrap();
+    assert!(said.starts_with("edlock: waits for up to "), "{said}");
+
+    [0, 1].iter().for_each(|&node| cluster[node].kill());
+    let out = output(&cluster, &run(&["--wait", "1500ms"], "echo never"));
+    assert_eq!(out.status.code(), Some(69));
+    let said = text(&out.stderr);
+    assert_eq!(said.lines().count(), 2, "it waits, and fails: {said}");
+}
+
+#[test]
+fn a_short_lease_has_a_short_grace_period_by_default() {
+    let cluster = cluster();
+    let out = output(&cluster, &run(&["-e", "2s"], "echo runs"));
+    assert_eq!(text(&out.stdout), "runs\n", "{}", text(&out.stderr));
+    let out = output(&cluster, &run(&["-e", "2s", "--grace", "1s"], "echo never"));
+    assert_eq!(out.status.code(), Some(64));
 }
 
 #[test]

@@ -78,6 +78,22 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
     }
 }
 
+#[test]
+#[cfg(target_os = "linux")]
+fn output_that_cannot_be_written_is_a_failure() {
+    let cluster = cluster();
+    for args in [
+        &["status"][..],
+        &["inspect", "job"],
+        &["doctor"],
+        &["completions", "bash"],
+    ] {
+        let full = fs::File::options().write(true).open("/dev/full").unwrap();
+        let status = redlock(&cluster, args).stdout(full).status().unwrap();
+        assert_eq!(status.code(), Some(74), "{args:?}");
+    }
+}
+
 /// As `nohup` ignores SIGHUP, and some supervisors SIGCHLD.
 #[test]
 #[cfg(target_os = "linux")]

@@ -416,7 +416,7 @@ impl ConfigProblem {
             ),
             Self::LeaseTooLong { expire, max_lease } => write!(
                 f,
-                "`expire` of {expire:?} is longer than `max_lease`, which is {max_lease:?}; use `renew` with a shorter one, or give all processes a longer `max_lease`"
+                "`expire` of {expire:?} is longer than `max_lease`, which is {max_lease:?}; give all processes a longer `max_lease`; or use `renew` with a shorter lease"
             ),
             Self::RenewNotShorter { renew, expire } => write!(
                 f,
