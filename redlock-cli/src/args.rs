@@ -168,6 +168,9 @@ pub(crate) struct RunArgs {
     /// The name of this process in `redlock inspect`. Default: the name of the command.
     #[arg(long)]
     pub(crate) service: Option<String>,
+    /// Leave passwords in the environment of the command: REDLOCK_PASSWORD, and REDLOCK_NODES with users in it.
+    #[arg(long)]
+    pub(crate) keep_password: bool,
     /// The longest lease in the fleet. All that use the servers need the same.
     #[arg(long, env = "REDLOCK_MAX_LEASE", value_parser = duration::parse, value_name = "DURATION")]
     pub(crate) max_lease: Option<Duration>,

@@ -8,6 +8,7 @@ pub(crate) mod guardian;
 mod signals;
 
 use std::{
+    env,
     ffi::OsString,
     io::{self, IsTerminal},
     os::unix::process::ExitStatusExt,
@@ -18,7 +19,7 @@ use std::{
 };
 
 use redlock_runtime::{
-    Builder, ConfigError, ConfigProblem, Guard, Installed, Lock, LockError, Redlock,
+    Builder, ConfigError, ConfigProblem, Guard, Installed, Lock, LockError, NODES_VARIABLE, Redlock,
 };
 use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
 use tokio::{
@@ -246,6 +247,14 @@ impl Running {
             .kill_on_drop(true)
             .env("REDLOCK_KEY", guard.key())
             .env("REDLOCK_TOKEN", token.to_string());
+        if !args.keep_password {
+            command.env_remove("REDLOCK_PASSWORD");
+            // A URL that names a user.
+            let has_login = |nodes: String| nodes.contains('@') || nodes.contains("pass=");
+            if env::var(NODES_VARIABLE).is_ok_and(has_login) {
+                command.env_remove(NODES_VARIABLE);
+            }
+        }
         if let Some(guardian) = &guardian {
             command.process_group(guardian.group().as_raw_nonzero().get());
         }

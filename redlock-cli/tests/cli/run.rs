@@ -414,6 +414,32 @@ fn a_short_lease_has_a_short_grace_period_by_default() {
     assert_eq!(out.status.code(), Some(64));
 }
 
+/// The command needs none of it to have the lock.
+#[test]
+fn a_command_is_not_told_the_password_of_the_servers() {
+    let cluster = cluster();
+    let shell = "echo $REDLOCK_PASSWORD $REDLOCK_NODES $REDLOCK_USER";
+    let with_login = cluster.url_list().replace("redis://", "redis://:secret@");
+    for node in &cluster {
+        node.command(&["CONFIG", "SET", "requirepass", "secret"]);
+    }
+    for (options, nodes, expected) in [
+        (&[][..], &with_login, String::new()),
+        (&[], &cluster.url_list(), cluster.url_list()),
+        (
+            &["--keep-password"],
+            &with_login,
+            format!("secret {with_login}"),
+        ),
+    ] {
+        let out = redlock(&cluster, &run(options, shell))
+            .envs([("REDLOCK_PASSWORD", "secret"), ("REDLOCK_NODES", nodes)])
+            .output()
+            .unwrap();
+        assert_eq!(text(&out.stdout).trim(), expected, "{}", text(&out.stderr));
+    }
+}
+
 #[test]
 fn each_kind_of_lock_can_be_had() {
     let cluster = cluster();
