@@ -63,7 +63,7 @@ impl Builder {
     /// `REDLOCK_NODES`, with commas between them; see
     /// [`nodes_from_env_or`](Self::nodes_from_env_or).
     ///
-    /// - `redis://[user:password@]host[:port][/database]`
+    /// - `redis://[user:password@]host[:port][/database]`; a user without a password is one that needs none
     /// - `rediss://...`: the same over TLS, with the feature `tls`; see `Builder::tls` for the parameters
     /// - `redis+sentinel://[user:password@]host[:port],.../master[/database]`: the server that a majority of
     ///   these Sentinels names; see [servers](crate::guide::servers#masters-that-sentinels-name)

@@ -33,12 +33,11 @@ pub(crate) struct Endpoint {
 impl From<ConnectionInfo> for Endpoint {
     fn from(info: ConnectionInfo) -> Self {
         let settings = info.redis_settings();
-        let credentials = settings
-            .password()
-            .map(|password| match settings.username() {
-                Some(user) => Credentials::new(user, password),
-                None => Credentials::password_only(password),
-            });
+        let credentials = match (settings.username(), settings.password()) {
+            // One that needs no password: to sign in as another would pass over what was written.
+            (Some(user), password) => Some(Credentials::new(user, password.unwrap_or_default())),
+            (None, password) => password.map(Credentials::password_only),
+        };
         Self {
             address: info.addr().clone(),
             electors: None,

@@ -68,6 +68,31 @@ async fn credentials_of_all_nodes_are_for_those_whose_urls_have_none() {
     assert_eq!(guard.release().await, Release::Released);
 }
 
+/// It is not the user `default`, who may do more, nor that of all nodes.
+#[tokio::test]
+async fn a_url_with_a_user_and_no_password_is_that_user() {
+    let cluster = Cluster::start(1);
+    let url = addresses(&cluster)[0].replace("redis://", "redis://guest@");
+    for (password, is_let_in) in [("nopass", true), (">secret", false)] {
+        set_user(
+            &cluster[0],
+            "guest",
+            &["reset", "on", password],
+            documented_rules(),
+        );
+        let builder = unhurried([&url]).credentials(Credentials::password_only("of all nodes"));
+        let built = builder.key_prefix("lock:").build().await;
+        let clients = cluster[0].clients();
+        assert!(clients.iter().all(|client| client["user"] == "guest"));
+        let refused = built.map(drop).map_err(|error| error.problems()[0].clone());
+        match refused {
+            Ok(()) => assert!(is_let_in),
+            Err(ConfigProblem::AccessDenied { .. }) => assert!(!is_let_in),
+            Err(problem) => panic!("{problem}"),
+        }
+    }
+}
+
 /// The locks are on the servers, and not in the connections.
 #[tokio::test]
 async fn a_password_changes_while_a_lock_is_held() {
