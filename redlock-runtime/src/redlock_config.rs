@@ -1,13 +1,13 @@
 //! A node set as it stands in a configuration file or in the environment: by serde to a [`Builder`],
 //! which has the rules.
 
-use std::{collections::BTreeSet, fmt, time::Duration};
+use std::{collections::BTreeSet, env, ffi::OsString, fmt, mem, time::Duration};
 
 use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use crate::{
     builder::Builder,
-    config::{parse_duration, split_urls},
+    config::{ConfigError, ConfigProblem, parse_duration, split_urls},
     node::Credentials,
     redlock::Redlock,
 };
@@ -54,21 +54,7 @@ use crate::{
 /// | `expire`, `max_lease`, `guard_band`, `node_timeout`, `connect_timeout` | durations such as `"500ms"`, `"5s"`, `"1.5m"` or `"1h"`, with a unit |
 /// | `require_servers`, `require_quorum`, `assume_fresh`, `allow_eviction`, `mixed_fleet` | `true` or `false` |
 ///
-/// Texts will do for all of them, so the environment can be read, too. Here `REDLOCK_EXPIRE=10s`,
-/// `REDLOCK_USER=locker` and so on:
-///
-/// ```
-/// use redlock_runtime::RedlockConfig;
-/// use serde::de::{Deserialize, value::{Error, MapDeserializer}};
-///
-/// fn from_environment() -> Result<RedlockConfig, Error> {
-///     let variables = std::env::vars().filter_map(|(name, value)| {
-///         Some((name.strip_prefix("REDLOCK_")?.to_lowercase(), value))
-///     });
-///     RedlockConfig::deserialize(MapDeserializer::new(variables))
-/// }
-/// # from_environment().unwrap();
-/// ```
+/// [`from_env`](Self::from_env) reads the same from the environment.
 ///
 /// # Errors
 /// An unknown field, a value of the wrong type, and a duration without a unit are errors of the format.
@@ -84,6 +70,61 @@ pub struct RedlockConfig {
 }
 
 impl RedlockConfig {
+    /// Reads the environment: `REDLOCK_NODES`, `REDLOCK_EXPIRE=10s`, `REDLOCK_USER=locker`, and so on for each
+    /// field.
+    ///
+    /// ```
+    /// # use redlock_runtime::{ConfigError, RedlockConfig};
+    /// # fn example() -> Result<(), ConfigError> {
+    /// let builder = RedlockConfig::from_env()?.into_builder();
+    /// # Ok(())
+    /// # }
+    /// # example().unwrap();
+    /// ```
+    ///
+    /// Other variables whose names begin like this are ignored. There are some under `redlock run`, and in
+    /// Kubernetes beside a service that is called `redlock`.
+    ///
+    /// # Errors
+    /// [`ConfigProblem::BadVariable`]: a value that does not fit its field, or a name that differs from one of
+    /// these in one or two characters.
+    pub fn from_env() -> Result<Self, ConfigError> {
+        Self::from_variables(env::vars_os())
+    }
+
+    fn from_variables(
+        variables: impl Iterator<Item = (OsString, OsString)>,
+    ) -> Result<Self, ConfigError> {
+        let mut draft = Draft::new();
+        for (name, value) in variables {
+            let name = name.to_string_lossy();
+            let Some(name) = name.strip_prefix(PREFIX) else {
+                continue;
+            };
+            let distance = |field: &&&str| distance(&field.to_uppercase(), name);
+            let bad = |reason: String| {
+                let name = format!("{PREFIX}{name}");
+                ConfigError::of(ConfigProblem::BadVariable { name, reason })
+            };
+            let nearest = FIELDS.iter().min_by_key(distance);
+            match nearest.map(|field| (*field, distance(&field))) {
+                // It stays the builder's default.
+                Some(("nodes", 0)) => {}
+                Some((field, 0)) => {
+                    let text = value.into_string().map(Value::Text);
+                    let set = text.map_or(Err("valid UTF-8"), |text| draft.with(field, text));
+                    draft = set.map_err(|expected| bad(format!("must be {expected}")))?;
+                }
+                Some((field, 1..=2)) => {
+                    let field = field.to_uppercase();
+                    return Err(bad(format!("is not known; write it as {PREFIX}{field}")));
+                }
+                _ => {}
+            }
+        }
+        Ok(draft.finish())
+    }
+
     /// The builder with all that was configured, for what a file cannot say, such as
     /// [`credentials_from`](Builder::credentials_from), and for [`install`](Builder::install).
     pub fn into_builder(self) -> Builder {
@@ -103,6 +144,23 @@ impl fmt::Debug for RedlockConfig {
             .field("builder", &self.builder)
             .finish()
     }
+}
+
+/// Of the variables in the environment.
+const PREFIX: &str = "REDLOCK_";
+
+/// How many characters are to be left out, put in or replaced.
+fn distance(one: &str, other: &str) -> usize {
+    let mut row: Vec<usize> = (0..=other.len()).collect();
+    for (i, a) in one.bytes().enumerate() {
+        let mut before = mem::replace(&mut row[0], i + 1);
+        for (j, b) in other.bytes().enumerate() {
+            let replaced = before + usize::from(a != b);
+            before = row[j + 1];
+            row[j + 1] = replaced.min(before + 1).min(row[j] + 1);
+        }
+    }
+    row[other.len()]
 }
 
 /// The fields, as an error lists them.
@@ -419,6 +477,53 @@ mod tests {
         assert!(error.contains("unknown field `expires`"), "{error}");
         for field in FIELDS {
             assert!(error.contains(&format!("`{field}`")), "{error}");
+        }
+    }
+
+    /// Those of `redlock run`, and those that Kubernetes sets for a service that is called `redlock`.
+    #[test]
+    fn variables_of_others_are_ignored_and_misspelt_ones_are_told() {
+        let of = |variables: &[(&str, &str)]| {
+            let variables = variables
+                .iter()
+                .map(|&(name, value)| (name.into(), value.into()));
+            RedlockConfig::from_variables(variables).map_err(|error| error.to_string())
+        };
+        let others = [
+            ("REDLOCK_KEY", "nightly"),
+            ("REDLOCK_TOKEN", "7"),
+            ("REDLOCK_SERVICE_HOST", "10.0.0.1"),
+            ("REDLOCK_SERVICE_PORT", "6379"),
+            ("REDLOCK_SERVICE_PORT_REDIS", "6379"),
+            ("REDLOCK_PORT", "tcp://10.0.0.1:6379"),
+            ("REDLOCK_PORT_6379_TCP", "tcp://10.0.0.1:6379"),
+            ("REDLOCK_PORT_6379_TCP_ADDR", "10.0.0.1"),
+            ("REDLOCK_NODES", "redis://a"),
+            ("PATH", "/bin"),
+        ];
+        let known = [("REDLOCK_EXPIRE", "7s"), ("REDLOCK_USER", "locker")];
+        let config = of(&[&others[..], &known].concat()).unwrap();
+        let text = format!("{config:?}");
+        assert!(text.contains("7s") && text.contains("locker"), "{text}");
+        for (name, value, said) in [
+            (
+                "REDLOCK_EXPIRES",
+                "7s",
+                "REDLOCK_EXPIRES is not known; write it as REDLOCK_EXPIRE",
+            ),
+            ("REDLOCK_NODE", "redis://a", "write it as REDLOCK_NODES"),
+            ("REDLOCK_PASWORD", "hunter2", "write it as REDLOCK_PASSWORD"),
+            (
+                "REDLOCK_EXPIRE",
+                "hunter2",
+                "REDLOCK_EXPIRE must be one number with one unit",
+            ),
+        ] {
+            let error = of(&[(name, value)]).unwrap_err();
+            assert!(
+                error.contains(said) && !error.contains("hunter2"),
+                "{error}"
+            );
         }
     }
 

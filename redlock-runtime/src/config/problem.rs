@@ -23,6 +23,14 @@ pub enum ConfigProblem {
     NodesVariableEmpty,
     /// `REDLOCK_NODES` is set, but is not valid UTF-8.
     NodesVariableNotUnicode,
+    /// A variable that `RedlockConfig::from_env` has found in the environment, which is misspelt or has a value
+    /// that does not fit.
+    BadVariable {
+        /// Its name.
+        name: String,
+        /// What is wrong with it. Does not quote its value.
+        reason: String,
+    },
     /// The URL at this index does not name a node.
     BadNode {
         /// Position in the list of nodes, from zero.
@@ -242,6 +250,7 @@ impl fmt::Display for ConfigProblem {
                 "{NODES_VARIABLE} is set but empty; name nodes in it, with commas between them, or unset it"
             ),
             Self::NodesVariableNotUnicode => write!(f, "{NODES_VARIABLE} is not valid UTF-8"),
+            Self::BadVariable { name, reason } => write!(f, "{name} {reason}"),
             Self::BadNode { index, reason } => write!(f, "node {index}: {reason}"),
             Self::BadTls { file, reason } => match file {
                 Some(file) => write!(f, "TLS: {} {reason}", file.display()),
@@ -435,6 +444,7 @@ impl ConfigProblem {
             Self::NoNodes
             | Self::NodesVariableEmpty
             | Self::NodesVariableNotUnicode
+            | Self::BadVariable { .. }
             | Self::BadNode { .. }
             | Self::BadTls { .. }
             | Self::DuplicateNode { .. }
