@@ -26,7 +26,8 @@
 //! - All users of a resource need the table by the same name: mind `search_path`.
 
 /// Makes the table `redlock_fence` and the function `redlock_guard(resource text, token bigint)`.
-/// Can be run again. Several statements: use the driver's way for that, such as `batch_execute`.
+/// Can be run again, also by several programs at the same time, and whatever way the driver has for one
+/// statement without a result.
 pub const INSTALL: &str = include_str!("postgres_install.sql");
 
 /// Raises resource `$1` to token `$2`, or fails with [`STALE`].

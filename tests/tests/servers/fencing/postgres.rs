@@ -78,6 +78,27 @@ async fn can_be_installed_again() {
     assert_eq!(session.write(6, 2).await, Err(Stale));
 }
 
+/// As two services do that migrate when they start, of which one is in the middle of it.
+#[tokio::test]
+async fn can_be_installed_by_two_at_once() {
+    let database = Database::new().await;
+    let (mut first, second) = (database.session().await, database.session().await);
+    let observer = database.session().await;
+    for statement in ["SELECT 1", "DROP FUNCTION redlock_guard; DROP TABLE redlock_fence"] {
+        first.client.batch_execute(statement).await.unwrap();
+        let open = first.client.transaction().await.unwrap();
+        open.execute(INSTALL, &[]).await.unwrap();
+        let waiting = second.client.batch_execute(INSTALL);
+        pin!(waiting);
+        select! {
+            done = &mut waiting => panic!("one did not wait for the other: {done:?}"),
+            () = observer.sees_somebody_wait() => {}
+        }
+        open.commit().await.unwrap();
+        waiting.await.unwrap();
+    }
+}
+
 #[tokio::test]
 async fn resources_are_apart_and_nothing_is_no_token() {
     let database = Database::new().await;
