@@ -1,5 +1,7 @@
 //! The guard for data in PostgreSQL.
 
+use std::time::Duration;
+
 use redlock_runtime::fence::postgres::{GUARD, INSTALL, STALE};
 use redlock_tests::Postgres;
 use tokio::{pin, select, task::yield_now, time::timeout};
@@ -84,7 +86,10 @@ async fn can_be_installed_by_two_at_once() {
     let database = Database::new().await;
     let (mut first, second) = (database.session().await, database.session().await);
     let observer = database.session().await;
-    for statement in ["SELECT 1", "DROP FUNCTION redlock_guard; DROP TABLE redlock_fence"] {
+    for statement in [
+        "SELECT 1",
+        "DROP FUNCTION redlock_guard; DROP TABLE redlock_fence",
+    ] {
         first.client.batch_execute(statement).await.unwrap();
         let open = first.client.transaction().await.unwrap();
         open.execute(INSTALL, &[]).await.unwrap();
@@ -97,6 +102,22 @@ async fn can_be_installed_by_two_at_once() {
         open.commit().await.unwrap();
         waiting.await.unwrap();
     }
+}
+
+/// What the guide's page on testing says of databases.
+#[tokio::test]
+async fn a_paused_clock_runs_on_while_a_database_works() {
+    let database = Database::new().await;
+    let client = database.session().await.client;
+    let query = || {
+        timeout(
+            Duration::from_secs(30),
+            client.execute("SELECT pg_sleep(0.2)", &[]),
+        )
+    };
+    assert!(query().await.is_ok());
+    tokio::time::pause();
+    assert!(query().await.is_err());
 }
 
 #[tokio::test]
