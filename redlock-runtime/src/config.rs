@@ -58,6 +58,10 @@ const LONGEST_CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 /// learns of a loss at the next renewal.
 pub(crate) const SHORTEST_RENEWAL: Duration = Duration::from_millis(10);
 
+/// The lease of locks for which nothing else is said. New servers stay out for no less, though the process that
+/// starts has shorter leases: all of them may have been emptied at once, and others may hold locks of this length.
+const DEFAULT_LEASE: Duration = Duration::from_secs(5);
+
 /// What holds for every lock of one node set.
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
@@ -79,7 +83,7 @@ impl Default for Settings {
         Self {
             key_prefix: String::new(),
             service: None,
-            expire: Duration::from_secs(5),
+            expire: DEFAULT_LEASE,
             max_lease: Duration::from_secs(60),
             connect_timeout: Duration::from_secs(1),
             may_evict: false,
@@ -100,11 +104,12 @@ impl Settings {
 
     /// What the protocol needs to know of them.
     pub(crate) fn for_protocol(&self) -> redlock_protocol::Settings {
+        let max_ttl = self.key_ttl(self.max_lease);
         redlock_protocol::Settings {
             silence_limit: self.connect_timeout,
             may_evict: self.may_evict,
-            max_ttl: self.key_ttl(self.max_lease),
-            default_ttl: self.key_ttl(self.expire),
+            max_ttl,
+            default_ttl: max_ttl.min(self.key_ttl(self.expire.max(DEFAULT_LEASE))),
             assume_fresh: self.assume_fresh,
             busy_from: redlock_protocol::BUSY_FROM,
             mixed_fleet: self.mixed_fleet,
@@ -316,4 +321,26 @@ fn lease_problem(expire: Duration, max_lease: Duration) -> Option<ConfigProblem>
         return Some(ConfigProblem::LeaseTooShort { expire });
     }
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Other processes may have longer leases, and all servers may have been emptied at once.
+    #[test]
+    fn a_process_with_short_leases_does_not_shorten_a_first_start() {
+        let first_start = |expire, max_lease| {
+            let settings = Settings {
+                expire: Duration::from_secs(expire),
+                max_lease: Duration::from_secs(max_lease),
+                ..Settings::default()
+            };
+            settings.for_protocol().default_ttl
+        };
+        let ttl_of = |lease| Settings::default().key_ttl(Duration::from_secs(lease));
+        assert_eq!(first_start(1, 60), ttl_of(5));
+        assert_eq!(first_start(20, 60), ttl_of(20));
+        assert_eq!(first_start(1, 2), ttl_of(2), "nobody has longer ones");
+    }
 }

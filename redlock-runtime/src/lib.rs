@@ -50,7 +50,7 @@
 //! [`LockError::Quarantined`], or wait. Locks that are held survive restarts of one node after the
 //! other: their keys are written to a node again as soon as it votes.
 //!
-//! Servers that are all new vote after the key TTL of the default lease;
+//! Servers that are all new vote after the key TTL of the default lease, and of 5 s at the least;
 //! [`assume_fresh`](Builder::assume_fresh) skips that wait in tests and development. A server that
 //! [writes every lock to disk](guide::operating#configuration-of-a-server) votes at once after a
 //! restart.

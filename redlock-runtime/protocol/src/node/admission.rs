@@ -11,8 +11,8 @@
 //! 3. *Report*: note the loss on the node, and when it was found. Nothing else is written before
 //!    the node votes.
 //! 4. Survey again, later than the longest round after that: how long must it stay out? See
-//!    `rules::quarantine`. If all nodes are new in two surveys, this is the first start of all, and
-//!    the default lease decides.
+//!    `rules::quarantine`. If all of several nodes are new in two surveys, this is the first start of
+//!    all, and the default lease decides.
 //! 5. Once that time is over, survey a last time, for the floor of its counters, and *admit* it.
 //!
 //! Every client walks this path by itself, and the node compares with its own clock: a client that

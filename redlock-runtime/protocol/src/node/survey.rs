@@ -1,6 +1,8 @@
 //! How nodes that have lost their memory are let in again: all records are read, and each node
 //! takes its next step by them.
 
+use std::time::Duration;
+
 use super::{
     Node, Out, Purpose,
     admission::{self, Standing, Step, Survey},
@@ -109,7 +111,7 @@ impl Nodes {
         let is_first_start = all_new.is_some() && all_new == self.all_new;
         self.all_new = all_new;
         for node in self.ids() {
-            let survey = self.survey_for(node, reading, is_first_start);
+            let survey = self.survey_for(node, reading, (is_first_start, out.settings.max_ttl));
             let step = self.nodes[node.0].on_survey(&survey, out);
             match step {
                 Some(Step::Report { beside_marker }) => {
@@ -129,14 +131,21 @@ impl Nodes {
         self.begin_survey(out);
     }
 
-    fn survey_for(&self, node: NodeId, reading: &Reading, is_first_start: bool) -> Survey {
+    fn survey_for(
+        &self,
+        node: NodeId,
+        reading: &Reading,
+        (is_first_start, max_ttl): (bool, Duration),
+    ) -> Survey {
         let mut others = Readings::new(self.nodes.len());
         // A client that has seen a node vote knows that this is no first start, whatever is left there.
         let mut beside_marker = self.nodes.iter().any(|node| node.known.is_some());
         for (other, record) in self.nodes.iter().zip(&reading.records) {
             if let Some(record) = record.as_ref().filter(|_| other.id != node) {
                 beside_marker |= record.marker.is_some();
-                if admission::is_valid(record, other.link.facts()) {
+                // One that is used with another longest lease was let in after a time that may be too short.
+                let is_ours = record.max_ttl.is_none_or(|theirs| theirs == max_ttl);
+                if is_ours && admission::is_valid(record, other.link.facts()) {
                     others.add(record);
                 }
             }
@@ -151,11 +160,7 @@ impl Nodes {
 
     fn report(&mut self, node: NodeId, beside_marker: bool, reading: &Reading, out: &mut Out) {
         let ours = out.settings.max_ttl;
-        let records = reading.records.iter().flatten();
-        if let Some(theirs) = records
-            .filter_map(|record| record.max_ttl)
-            .find(|&theirs| theirs != ours)
-        {
+        if let Some(theirs) = self.other_max_ttl(reading, ours) {
             // Nothing is written that would lock out those who use the other nodes.
             let state = NodeState::OtherMaxLease { theirs, ours };
             return self.nodes[node.0].on_unfit(state, out);
@@ -167,6 +172,24 @@ impl Nodes {
             max_ttl: ours,
         };
         self.send(node, Purpose::Report, body, out);
+    }
+
+    /// What most nodes are used with, if it is not `ours`: of those that vote, or of all if none does. One that
+    /// somebody has used with another one keeps nobody out of the rest.
+    fn other_max_ttl(&self, reading: &Reading, ours: Duration) -> Option<Duration> {
+        let records = || self.nodes.iter().zip(reading.records.iter());
+        let votes = |(node, record): &(&Node, &Option<Record>)| {
+            let record = record.as_ref();
+            record.is_some_and(|record| admission::is_valid(record, node.link.facts()))
+        };
+        let has_voter = records().any(|one| votes(&one));
+        let counted = records().filter(|one| !has_voter || votes(one));
+        let noted: Vec<_> = counted
+            .filter_map(|(_, one)| one.as_ref()?.max_ttl)
+            .collect();
+        let others = || noted.iter().filter(|&&theirs| theirs != ours);
+        let theirs = others().next().copied();
+        theirs.filter(|_| 2 * others().count() > noted.len())
     }
 
     pub(super) fn admit(&mut self, node: NodeId, evidence: Evidence, floor: Token, out: &mut Out) {
@@ -185,8 +208,12 @@ impl Nodes {
     }
 }
 
-/// The losses of all nodes, if all of them are new, and none was found beside a node that was not.
+/// The losses of all nodes, if all of them are new, and none was found beside a node that was not. A single
+/// node has no other beside it that could tell.
 fn all_new(records: &[Option<Record>]) -> Option<Vec<LossId>> {
+    if records.len() == 1 {
+        return None;
+    }
     let loss = |record: &Option<Record>| {
         let record = record.as_ref().filter(|record| record.marker.is_none())?;
         let loss = record.loss.filter(|loss| !loss.beside_marker)?;

@@ -31,7 +31,7 @@ fn patient() -> LockParams {
 
 #[test]
 fn servers_that_have_just_been_started_wait_for_the_default_lease_and_no_longer() {
-    for nodes in 1..=5 {
+    for nodes in 2..=5 {
         let mut world = just_started(&vec![Behavior::Healthy; nodes]);
         world.add_client(settings());
         world.run_for(Duration::from_millis(100));
@@ -53,6 +53,22 @@ fn servers_that_have_just_been_started_wait_for_the_default_lease_and_no_longer(
             "{took:?}"
         );
     }
+}
+
+/// There is no other that could tell whether it is new or has been emptied.
+#[test]
+fn a_single_server_that_has_just_been_started_waits_for_the_longest_lease() {
+    let long = Duration::from_secs(50);
+    let mut world = World::with_clients(1, 2);
+    world.client(0).ask(1, "k", params_of(long));
+    let (deadline, _) = world.client(0).granted(1);
+    world.client(0).cut_off(0);
+    world.client(1).cut_off(0);
+    world.restart_empty(0);
+    let newcomer = world.add_client(settings());
+    world.client(newcomer).ask(1, "k", patient());
+    world.client(newcomer).granted(1);
+    assert!(world.now >= deadline);
 }
 
 #[test]
@@ -486,6 +502,34 @@ fn a_client_of_another_fleet_admits_no_node_that_has_lost_its_memory() {
     for node in 0..2 {
         assert_ne!(world.state(node), NodeState::Up);
         assert_ne!(world.client(client).state(node), NodeState::Up);
+    }
+}
+
+/// A process of another fleet is the first to reach a node that was flushed, and the only one for a while.
+#[test]
+fn one_node_with_another_longest_lease_keeps_no_other_node_out() {
+    for is_admitted in [false, true] {
+        let mut world = World::new(3);
+        world.client(0).cut_off(2);
+        world.flush(2);
+        let mut other = settings();
+        other.max_ttl = settings().default_ttl;
+        let other = world.add_client(other);
+        world.client(other).cut_off(0);
+        world.client(other).cut_off(1);
+        world.run_for(settings().default_ttl / 2 * if is_admitted { 3 } else { 1 });
+        let state = world.client(other).state(2);
+        assert_eq!(state == NodeState::Up, is_admitted);
+        world.client(other).cut_off(2);
+        world.client(0).reconnect(2);
+        world.run_for(Duration::from_secs(3));
+        world.restart_empty(0);
+        // What node 2 says proves nothing.
+        world.run_for(settings().max_ttl - Duration::from_secs(1));
+        assert_ne!(world.state(0), NodeState::Up);
+        world.run_for(Duration::from_secs(3));
+        assert_eq!(world.state(0), NodeState::Up);
+        assert!(matches!(world.state(2), NodeState::OtherMaxLease { .. }));
     }
 }
 
