@@ -8,7 +8,7 @@ pub use redlock_protocol::{QuarantineReason, Verdict};
 
 use crate::{
     config::ConfigError,
-    health::{happened, joined},
+    health::{joined, quarantined},
     key::shown,
 };
 
@@ -315,16 +315,22 @@ impl fmt::Display for LockError {
                 f,
                 ": too few nodes answered in time for a majority (after {elapsed:.1?})"
             )?,
-            Self::Quarantined(report) => write!(
-                f,
-                ": no majority is available for up to {:.1?}, because some servers may have lost locks \
-                 and do not vote until those have expired (after {elapsed:.1?})",
-                report.retry_after().unwrap_or_default()
-            )?,
+            Self::Quarantined(report) => {
+                f.write_str(": no majority is available")?;
+                match report.retry_after().filter(|after| !after.is_zero()) {
+                    Some(after) => write!(f, " for up to {after:.1?}")?,
+                    None => f.write_str(" yet")?,
+                }
+                write!(
+                    f,
+                    ", because some servers may have lost locks and do not vote until those have \
+                     expired (after {elapsed:.1?})"
+                )?;
+            }
             Self::Lost(_) => write!(
                 f,
-                " was lost while it was held: no majority of nodes has its key any more (acquisition \
-                 began {elapsed:.1?} ago)"
+                " was lost while it was held: no majority of nodes is known to have its key any more \
+                 (acquisition began {elapsed:.1?} ago)"
             )?,
             Self::Expired(_) => write!(
                 f,
@@ -436,13 +442,12 @@ impl fmt::Display for NodeVerdict {
             Verdict::HeldByAnother { remaining: None } => {
                 f.write_str("has another owner's key, which never expires")
             }
-            Verdict::NoLongerOurs => f.write_str("no longer has this lock's key"),
+            Verdict::NoLongerOurs => f.write_str("is not known to have this lock's key"),
             Verdict::NoAnswerYet => f.write_str("had not answered yet"),
             Verdict::NotAsked => f.write_str("was not asked"),
             Verdict::TimedOut => f.write_str("timed out"),
             Verdict::Quarantined { reason, remaining } => {
-                let why = happened(*reason);
-                write!(f, "{why} and does not vote for up to {remaining:.1?}")
+                f.write_str(&quarantined(*reason, *remaining))
             }
             Verdict::ClockAhead { by } => {
                 write!(f, "does not vote, because its clock has run {by:.1?} ahead")
@@ -505,5 +510,55 @@ pub trait FromLockError {
 impl<T, E: From<LockError>> FromLockError for Result<T, E> {
     fn from_lock_error(error: LockError) -> Self {
         Err(error.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn context(key: &Arc<str>) -> Context<'_> {
+        Context {
+            name: None,
+            key,
+            elapsed: Duration::from_millis(3),
+            nodes: &[],
+        }
+    }
+
+    /// It may have stood on a bare majority.
+    #[test]
+    fn a_lost_lock_does_not_say_of_any_node_that_it_had_the_key() {
+        let key = "stock".into();
+        let context = Context {
+            nodes: &["a:1".into(), "b:2".into()],
+            ..context(&key)
+        };
+        let verdicts = vec![Verdict::Ours, Verdict::NoLongerOurs];
+        let text = LockError::over(&Loss::Lost { verdicts }, &context).to_string();
+        assert!(
+            text.ends_with("a:1 has this lock's key, b:2 is not known to have this lock's key"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_quarantine_that_is_over_names_no_time() {
+        let key = "stock".into();
+        let refusal = |millis| Refusal {
+            cause: Cause::Quarantined {
+                ready_in: Duration::from_millis(millis),
+            },
+            verdicts: Vec::new(),
+            key: None,
+            attempts: 0,
+        };
+        for (millis, expected) in [
+            (0, "no majority is available yet,"),
+            (9, "for up to 9.0ms,"),
+        ] {
+            let text = LockError::refused(refusal(millis), &context(&key)).to_string();
+            assert!(text.contains(expected), "{text}");
+        }
     }
 }

@@ -253,8 +253,7 @@ impl fmt::Display for NodeState {
             Self::Up => return f.write_str("votes"),
             Self::Down { reason } => return write!(f, "is unreachable ({reason})"),
             Self::Quarantined { reason, remaining } => {
-                let why = happened(*reason);
-                return write!(f, "{why} and does not vote for up to {remaining:.1?}");
+                return f.write_str(&quarantined(*reason, *remaining));
             }
             Self::ClockAhead { by, remaining } => {
                 return write!(
@@ -371,13 +370,18 @@ fn check_tls(is: &dyn Fn(&[&str]) -> bool) -> Option<&'static str> {
     }
 }
 
-/// What happened to a node that lost its memory: the beginning of a sentence about it.
-pub(crate) const fn happened(reason: QuarantineReason) -> &'static str {
-    match reason {
+/// A sentence about a node that lost its memory, without its subject.
+pub(crate) fn quarantined(reason: QuarantineReason, remaining: Duration) -> String {
+    let happened = match reason {
         QuarantineReason::Restarted => "was restarted",
         QuarantineReason::Flushed => "was flushed",
         QuarantineReason::NeverSeenBefore => "is new or has lost all its data",
         _ => "has lost its memory",
+    };
+    // The time is over, and the node is not admitted yet.
+    match remaining.is_zero() {
+        true => format!("{happened} and does not vote yet"),
+        false => format!("{happened} and does not vote for up to {remaining:.1?}"),
     }
 }
 
@@ -527,6 +531,14 @@ mod tests {
             health.to_string(),
             "1 of 5 nodes votes, 3 are needed: each of a:1, c:3 is unreachable (Connection refused), \
              each of d:4, e:5 was restarted and does not vote for up to 4.0s"
+        );
+    }
+
+    #[test]
+    fn a_quarantine_that_is_over_names_no_time() {
+        assert_eq!(
+            quarantined(0).to_string(),
+            "was restarted and does not vote yet"
         );
     }
 

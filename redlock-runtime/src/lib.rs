@@ -105,6 +105,8 @@
 //! - `test-util`: `Redlock::test()` and the module `testing`, for the dev-dependencies of applications;
 //!   see [`guide::testing`].
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod announce;
 mod answer;
 mod blocking;

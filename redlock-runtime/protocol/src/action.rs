@@ -155,7 +155,7 @@ pub enum Verdict {
         /// How long that key still lives; `None` if it never expires.
         remaining: Option<Duration>,
     },
-    /// The node no longer has our key: the key is gone, or belongs to another owner.
+    /// The node is not known to have our key: it never had it, the key is gone, or it belongs to another owner.
     NoLongerOurs,
     /// The node had not answered when the others decided.
     NoAnswerYet,

@@ -1,6 +1,9 @@
 use actix_web::{
     HttpResponse, ResponseError,
-    http::{StatusCode, header},
+    http::{
+        StatusCode,
+        header::{self, ContentType},
+    },
 };
 
 use crate::error::LockError;
@@ -28,6 +31,7 @@ impl ResponseError for LockError {
         if let Some(pause) = self.retry_pause() {
             response.insert_header((header::RETRY_AFTER, pause.as_secs()));
         }
+        response.content_type(ContentType::plaintext());
         response.body(self.text_for_clients())
     }
 }
