@@ -86,6 +86,7 @@ pub struct NodeStatus {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
     nodes: Vec<NodeStatus>,
+    under_replicated: usize,
 }
 
 /// No majority of nodes can vote. Returned by [`Redlock::ready`](crate::Redlock::ready).
@@ -180,8 +181,11 @@ impl NodeStatus {
 }
 
 impl Health {
-    pub(crate) const fn new(nodes: Vec<NodeStatus>) -> Self {
-        Self { nodes }
+    pub(crate) const fn new(nodes: Vec<NodeStatus>, under_replicated: usize) -> Self {
+        Self {
+            nodes,
+            under_replicated,
+        }
     }
 
     /// The nodes, in the order of configuration.
@@ -192,6 +196,14 @@ impl Health {
 
     pub(crate) fn into_nodes(self) -> Vec<NodeStatus> {
         self.nodes
+    }
+
+    /// How many locks this process has held for longer than 20 ms that do not stand on all nodes, as far as it
+    /// knows. While it is not 0, the loss of another node can end some of them, so wait for 0 before you
+    /// [restart the next server](crate::guide::operating#rolling-restart).
+    #[must_use]
+    pub const fn under_replicated(&self) -> usize {
+        self.under_replicated
     }
 
     /// True if a majority of nodes votes.
@@ -470,6 +482,7 @@ mod tests {
             nodes
                 .map(|(name, state)| NodeStatus::new(name.into(), state))
                 .collect(),
+            0,
         )
     }
 

@@ -172,7 +172,7 @@ impl Redlock {
             node.with_limitations(Limitation::all(lacking))
         };
         let nodes = nodes.zip(&self.shared.lacking).map(with_limitations);
-        Health::new(nodes.collect())
+        Health::new(nodes.collect(), self.shared.engine.under_replicated())
     }
 
     /// The nodes and their states, in the order of configuration: those of

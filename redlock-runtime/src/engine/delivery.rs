@@ -35,10 +35,10 @@ pub(super) enum Delivery {
         Arc<Observer>,
         Instant,
     ),
-    /// How long the nodes took to reply last.
+    /// How long the nodes took to reply last, and how many locks do not stand on all of them.
     Gauges(
         watch::Sender<Vec<Option<NodeState>>>,
-        Vec<Option<Duration>>,
+        (Vec<Option<Duration>>, usize),
         Arc<Observer>,
         Instant,
     ),
@@ -74,9 +74,9 @@ impl Delivery {
                 states.send_modify(|_| ());
                 observer.nodes_changed(|| states.borrow().clone(), now);
             }
-            Self::Gauges(states, round_trips, observer, now) => {
+            Self::Gauges(states, (round_trips, under_replicated), observer, now) => {
                 let states = states.borrow().clone();
-                observer.nodes_are(&states, &round_trips, now);
+                observer.nodes_are(&states, (&round_trips, under_replicated), now);
             }
         }
     }

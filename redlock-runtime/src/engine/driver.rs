@@ -4,7 +4,10 @@ use std::{
     collections::{HashMap, VecDeque},
     fmt,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     task::Context,
     time::Duration,
 };
@@ -41,6 +44,8 @@ pub(super) struct Driver {
     pub(super) intake: Vec<Command>,
     deliveries: Vec<Delivery>,
     node_states: watch::Sender<Vec<Option<NodeState>>>,
+    /// What the protocol says of it, for other threads.
+    under_replicated: Arc<AtomicUsize>,
     observer: Arc<Observer>,
     /// When that is reported next, if there is anything to do then.
     gauges_at: Instant,
@@ -91,6 +96,7 @@ impl Driver {
         clock: Clock,
         (nodes, service): (Vec<Target>, Option<&str>),
         node_states: watch::Sender<Vec<Option<NodeState>>>,
+        under_replicated: Arc<AtomicUsize>,
         observer: Arc<Observer>,
     ) -> Self {
         let name = client_name(protocol.process(), service);
@@ -113,6 +119,7 @@ impl Driver {
             intake: Vec::new(),
             deliveries: Vec::new(),
             node_states,
+            under_replicated,
             observer,
             gauges_at: Instant::from_nanos(0),
             callers: HashMap::new(),
@@ -295,6 +302,8 @@ impl Driver {
         let now = self.clock.now();
         self.protocol.handle(event, now);
         self.carry_out();
+        let under_replicated = self.protocol.under_replicated();
+        self.under_replicated.store(under_replicated, Relaxed);
         if self.gauges_at <= now && self.observer.is_on() {
             self.gauge(now);
         }
@@ -307,7 +316,8 @@ impl Driver {
         let round_trip = |node| self.protocol.round_trip(NodeId(node));
         let round_trips = (0..self.nodes.len()).map(round_trip).collect();
         let (states, observer) = (self.node_states.clone(), Arc::clone(&self.observer));
-        let delivery = Delivery::Gauges(states, round_trips, observer, now);
+        let nodes = (round_trips, self.protocol.under_replicated());
+        let delivery = Delivery::Gauges(states, nodes, observer, now);
         self.deliveries.push(delivery);
     }
 

@@ -15,7 +15,7 @@ use std::{
     pin::{Pin, pin},
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     task::{Context, Poll, ready},
     thread,
@@ -93,6 +93,7 @@ pub(crate) struct Engine {
     /// That it works on.
     runtime: Handle,
     nodes: watch::Receiver<Vec<Option<NodeState>>>,
+    under_replicated: Arc<AtomicUsize>,
     next_section: AtomicU64,
     /// What it is to the nodes.
     client: Process,
@@ -129,6 +130,8 @@ impl Engine {
     /// Starts an engine. Fails if the operating system gives it no thread.
     pub(crate) fn start(config: Config) -> std::io::Result<Self> {
         let (node_states, nodes) = watch::channel(vec![None; config.nodes.len()]);
+        let under_replicated = Arc::new(AtomicUsize::new(0));
+        let replicated = Arc::clone(&under_replicated);
         let own_thread = config.runtime.is_none();
         let is_current_thread = |runtime: &Handle| {
             // Other flavors have threads of their own.
@@ -158,7 +161,7 @@ impl Engine {
         let start = move || {
             let nodes = (config.nodes, config.service.as_deref());
             let (clock, observer) = (engine_clock.clone(), config.observer);
-            let driver = Driver::new(protocol, clock, nodes, node_states, observer);
+            let driver = Driver::new(protocol, clock, nodes, node_states, replicated, observer);
             Arc::new(Combiner::new(driver, engine_clock, do_callers_work))
         };
         let (combiner, runtime) = match config.runtime {
@@ -190,12 +193,18 @@ impl Engine {
             clock,
             runtime,
             nodes,
+            under_replicated,
             next_section: AtomicU64::new(0),
             client,
             process: std::process::id(),
             own_thread,
             needs_threads_of_others,
         })
+    }
+
+    /// How many locks are held, and not known to stand on all nodes.
+    pub(crate) fn under_replicated(&self) -> usize {
+        self.under_replicated.load(Ordering::Relaxed)
     }
 
     pub(crate) fn now(&self) -> Instant {

@@ -94,13 +94,14 @@ impl Meter {
 
     /// Sets what holds for all nodes. Annotated functions have their metrics from the first time on, because
     /// Prometheus sees no increase in a counter that is there only from its first event.
-    pub(super) fn quorum(&self, (voting, has_quorum): (usize, bool)) {
+    pub(super) fn node_set(&self, (voting, has_quorum): (usize, bool), under_replicated: usize) {
         for section in SectionInfo::all() {
             self.of(Some(section.name()));
         }
         let node_set = || Arc::clone(&self.node_set);
         gauge!("redlock_nodes_voting", "node_set" => node_set()).set(voting as f64);
         gauge!("redlock_quorum", "node_set" => node_set()).set(f64::from(u8::from(has_quorum)));
+        gauge!("redlock_under_replicated", "node_set" => node_set()).set(under_replicated as f64);
     }
 }
 
@@ -202,6 +203,8 @@ fn describe() {
     describe_gauge!("redlock_node_state", "1 for the state that a node is in");
     describe_gauge!("redlock_nodes_voting", "Nodes that vote");
     describe_gauge!("redlock_quorum", "1 if a majority of nodes votes");
+    let text = "Locks that are held and do not stand on all nodes";
+    describe_gauge!("redlock_under_replicated", text);
     let text = "How long a call waited until it had its lock";
     describe_histogram!("redlock_wait_seconds", Unit::Seconds, text);
     let text = "How long a section had its lock";

@@ -53,5 +53,11 @@ impl Observer {
 
     pub(crate) fn nodes_changed(&self, _: impl FnOnce() -> Vec<Option<NodeState>>, _: Instant) {}
 
-    pub(crate) fn nodes_are(&self, _: &[Option<NodeState>], _: &[Option<Duration>], _: Instant) {}
+    pub(crate) fn nodes_are(
+        &self,
+        _: &[Option<NodeState>],
+        _: (&[Option<Duration>], usize),
+        _: Instant,
+    ) {
+    }
 }

@@ -219,15 +219,18 @@ impl Observer {
         }
     }
 
-    /// What can be read of the nodes at any time: their states, and how long each took to reply last.
+    /// What can be read of the nodes at any time: their states, how long each took to reply last, and how many
+    /// locks do not stand on all of them.
     pub(crate) fn nodes_are(
         &self,
         states: &[Option<NodeState>],
-        round_trips: &[Option<Duration>],
+        (round_trips, under_replicated): (&[Option<Duration>], usize),
         now: Instant,
     ) {
         #[cfg(feature = "metrics")]
-        self.meter.quorum(voting(states));
+        self.meter.node_set(voting(states), under_replicated);
+        #[cfg(not(feature = "metrics"))]
+        let _ = under_replicated;
         let nodes = self.addresses.iter().zip(states).zip(round_trips);
         for (((address, state), &round_trip), seldom) in nodes.zip(&self.slow_replies) {
             if let (Some(NodeState::Up), Some(round_trip)) = (state, round_trip)

@@ -61,10 +61,10 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
         let node = restart % NODES;
         let killed = Instant::now();
         cluster[node].restart();
-        let back = until_all_vote(&load.clients, killed).await;
+        let back = until_all_have_all(&load.clients, &holder, killed).await;
         let seen = load.take_seen();
         println!(
-            "restart {} of node {node}: votes again after {back}; since the one before {}; \
+            "restart {} of node {node}: votes and has the locks again after {back}; since the one before {}; \
              renewed lock held: {}",
             restart + 1,
             seen.text(),
@@ -119,13 +119,14 @@ async fn connect(cluster: &Cluster) -> Result<Redlock, redlock_runtime::ConfigEr
     Redlock::builder().nodes(cluster.urls()).build().await
 }
 
-/// How long it took until all nodes voted for all clients, or how many still do not.
-async fn until_all_vote(clients: &[Redlock], since: Instant) -> String {
+/// How long it took until all nodes voted for all clients, and had all locks of the client that holds one.
+async fn until_all_have_all(clients: &[Redlock], holder: &Redlock, since: Instant) -> String {
     // Each hears of the end of its connection within this time.
     sleep(Duration::from_millis(200)).await;
     let votes = |client: &Redlock| client.nodes().iter().all(|node| node.is_up());
     loop {
-        if clients.iter().all(votes) {
+        let have_all = votes(holder) && holder.health().under_replicated() == 0;
+        if have_all && clients.iter().all(votes) {
             return format!("{:.1?}", since.elapsed());
         }
         if since.elapsed() > 9 * PAUSE {

@@ -114,6 +114,11 @@ impl Key {
         self.releases.unconfirmed(nodes)
     }
 
+    /// Some node is not known to have it, though it has been held for longer than a short turn.
+    pub(crate) fn is_under_replicated(&self, nodes: &Nodes) -> bool {
+        matches!(&self.front, Front::Held(held) if held.is_under_replicated(nodes))
+    }
+
     // ---- callers
 
     /// Goes before all that wait here and have called later.

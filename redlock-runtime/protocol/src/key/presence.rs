@@ -7,6 +7,7 @@ use super::{Ask, Claim, Cx, turn::Held};
 use crate::{
     ask::RoundId,
     message::{NodeId, Reply, Request},
+    node::Nodes,
 };
 
 impl Claim {
@@ -35,6 +36,12 @@ impl Claim {
 }
 
 impl Held {
+    /// It has been held for long enough to stand on all nodes, and is not known to.
+    pub(super) fn is_under_replicated(&self, nodes: &Nodes) -> bool {
+        let lacks = |node| !self.claim.is_known(node) || !nodes.is_up(node);
+        self.is_watched() && !self.sections.is_empty() && nodes.ids().any(lacks)
+    }
+
     pub(super) const fn is_watched(&self) -> bool {
         self.watch_at.is_none()
     }

@@ -17,6 +17,7 @@ pub(super) struct Keys {
     entries: BTreeMap<KeyId, Box<Entry>>,
     ids: BTreeMap<Arc<str>, KeyId>,
     next: u64,
+    under_replicated: usize,
 }
 
 /// A key, and what is known of it from outside.
@@ -25,6 +26,7 @@ struct Entry {
     name: Arc<str>,
     /// When its timer wakes.
     wakes_at: Option<Instant>,
+    is_under_replicated: bool,
     key: Key,
 }
 
@@ -37,6 +39,7 @@ impl Keys {
             let entry = Entry {
                 name: Arc::clone(name),
                 wakes_at: None,
+                is_under_replicated: false,
                 key: Key::new(),
             };
             self.entries.insert(id, Box::new(entry));
@@ -67,6 +70,11 @@ impl Keys {
         }
     }
 
+    /// How many of them are held, and not known to stand on all nodes.
+    pub(super) const fn under_replicated(&self) -> usize {
+        self.under_replicated
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Key> {
         self.entries.values().map(|entry| &entry.key)
     }
@@ -81,6 +89,7 @@ impl Protocol {
         let Entry {
             name,
             wakes_at,
+            is_under_replicated,
             key,
         } = &mut **entry;
         let mut cx = Cx {
@@ -91,6 +100,10 @@ impl Protocol {
         };
         act(key, &mut cx);
         key.advance(&mut cx);
+        let is_now = key.is_under_replicated(cx.nodes);
+        let was = std::mem::replace(is_under_replicated, is_now);
+        self.keys.under_replicated += usize::from(is_now);
+        self.keys.under_replicated -= usize::from(was);
         let now = self.out.now;
         #[cfg(debug_assertions)]
         key.invariants(now);

@@ -17,6 +17,13 @@ impl Protocol {
         self.nodes.process()
     }
 
+    /// How many keys have been held for longer than a short turn (20 ms) and are not known to stand on all nodes:
+    /// to lose another node now can end them.
+    #[must_use]
+    pub const fn under_replicated(&self) -> usize {
+        self.keys.under_replicated()
+    }
+
     /// The sections of callers that have the lock of this name, or one of its permits, and those that wait
     /// for it, in the order in which they were asked for.
     #[must_use]

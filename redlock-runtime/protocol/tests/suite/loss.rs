@@ -369,3 +369,54 @@ fn a_renewal_in_vain_finds_the_loss_that_no_node_has_told_of() {
     assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
     assert!(world.now < deadline);
 }
+
+/// A server that was restarted votes before the locks stand on it again.
+#[test]
+fn locks_that_do_not_stand_on_all_nodes_are_counted() {
+    let mut world = World::new(3);
+    for section in 1..=3 {
+        world.ask(section, &format!("k{section}"), renewing());
+        world.granted(section);
+    }
+    world.run_for(Duration::from_millis(100));
+    assert_eq!(world.client(0).under_replicated(), 0);
+
+    world.restart_empty(1);
+    world.votes_again(1);
+    assert_eq!(world.client(0).under_replicated(), 3);
+    let until = world.now.after(10 * ROUND_TRIP);
+    let stands = |world: &World, section| world.carriers(&format!("k{section}")).len() == 3;
+    while world.client(0).under_replicated() > 0 {
+        assert!(world.step() && world.now < until);
+    }
+    assert!((1..=3).all(|section| stands(&world, section)));
+
+    world.kill(2);
+    world.run_for(Duration::from_secs(2));
+    assert_eq!(world.client(0).under_replicated(), 3);
+    for section in 1..=3 {
+        world.end(section);
+    }
+    assert_eq!(world.client(0).under_replicated(), 0);
+}
+
+/// Most locks are as short as this, and stand on a bare majority while the nodes are busy.
+#[test]
+fn short_locks_on_a_bare_majority_are_not_counted() {
+    let mut world = World::busy(3);
+    world.ask(1, "k", params());
+    world.granted(1);
+    assert_eq!(world.carriers("k").len(), 2);
+    for _ in 0..10 {
+        world.run_for(HOP);
+        assert_eq!(world.client(0).under_replicated(), 0);
+    }
+    world.run_for(Duration::from_millis(30));
+    assert_eq!(
+        (
+            world.carriers("k").len(),
+            world.client(0).under_replicated()
+        ),
+        (3, 0)
+    );
+}

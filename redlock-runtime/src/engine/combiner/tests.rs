@@ -49,6 +49,7 @@ fn combiner_of(node: Target, random: impl FnMut() -> u128 + Send + 'static) -> A
         Clock::System,
         (vec![node], None),
         states,
+        Arc::default(),
         observer,
     );
     Arc::new(Combiner::new(driver, Clock::System, true))

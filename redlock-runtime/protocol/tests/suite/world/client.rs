@@ -252,6 +252,10 @@ impl<'world> Process<'world> {
         self.me().sends(kind)
     }
 
+    pub(crate) fn under_replicated(&mut self) -> usize {
+        self.me().protocol.under_replicated()
+    }
+
     pub(crate) fn state(&mut self, node: usize) -> NodeState {
         self.me().state(node)
     }
