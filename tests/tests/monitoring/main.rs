@@ -113,6 +113,16 @@ async fn a_function_that_was_never_called_has_its_metrics() {
     }
 }
 
+#[test]
+fn the_dashboard_sets_buckets_as_the_page_says() {
+    let dashboard = include_str!("../../../examples/dashboard/main.rs");
+    let mut lines = page::snippet("let of_times = Matcher::Suffix").peekable();
+    assert!(lines.peek().is_some());
+    for line in lines {
+        assert!(dashboard.contains(line), "{line}");
+    }
+}
+
 /// A flush ends all locks of a fleet at once.
 #[tokio::test]
 async fn thousands_of_losses_are_counted_and_few_are_written() {
