@@ -25,76 +25,35 @@ pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
                        the lease already ends after `expire`";
         mistakes.add_at(span, message);
     }
-    if let Some(span) = args.given("at_least")
-        && args.keys.as_ref().is_some_and(|keys| keys.len() > 1)
-    {
-        let message = "`at_least` is for locks on one key; \
-                       of several keys, those that were granted are released when another one is taken";
-        mistakes.add_at(span, message);
-    }
-    if let (Some(span), Some(_)) = (args.given("at_least"), args.given("reentrant")) {
-        let message = "`at_least` cannot be combined with `reentrant`; \
-                       a section that joins another one leaves the release to that";
-        mistakes.add_at(span, message);
-    }
-    shared(args, mistakes);
-    fair(args, mistakes);
-    permits(args, mistakes);
+    conflicts(args, mistakes);
     durations(args, mistakes);
 }
 
-fn permits(args: &Args, mistakes: &mut Mistakes) {
-    let Some(span) = args.given("permits") else {
-        return;
-    };
-    if args.keys.as_ref().is_some_and(|keys| keys.len() > 1) {
-        let message = "`permits` is for locks on one key; \
-                       take a permit of each key in a function of its own";
-        mistakes.add_at(span, message);
-    }
-    if args.given("at_least").is_some() {
-        let message = "`permits` and `at_least` do not go together; leave out one of the two";
-        mistakes.add_at(span, message);
-    }
-}
-
-fn fair(args: &Args, mistakes: &mut Mistakes) {
-    let Some(span) = args.given("fair") else {
-        return;
-    };
-    if args.keys.as_ref().is_some_and(|keys| keys.len() > 1) {
-        let message = "`fair` is for locks on one key; \
-                       each key has an order of its own, and they may contradict each other";
-        mistakes.add_at(span, message);
-    }
-    if args.given("permits").is_some() {
-        let message = "`fair` is for locks without `permits`; leave out one of the two";
-        mistakes.add_at(span, message);
-    }
-}
-
-fn shared(args: &Args, mistakes: &mut Mistakes) {
-    let Some(span) = args.given("shared") else {
-        return;
-    };
-    if let Some(span) = args.given("at_least") {
-        let message = "`at_least` is for locks that are not `shared`; \
-                       a shared lock ends with its last reader";
-        mistakes.add_at(span, message);
-    }
-    if let Some(span) = args.given("permits") {
-        let message = "`permits` is for locks that are not `shared`; \
-                       a shared lock has room for any number of readers";
-        mistakes.add_at(span, message);
-    }
-    if let Some(span) = args.given("fair") {
-        let message = "`fair` is for locks that are not `shared`; leave out one of the two";
-        mistakes.add_at(span, message);
-    }
-    if args.keys.as_ref().is_some_and(|keys| keys.len() > 1) {
-        let message = "`shared` is for locks on one key; \
-                       lock all of the keys without it, or share one key";
-        mistakes.add_at(span, message);
+/// What does not go together, as in the runtime.
+fn conflicts(args: &Args, mistakes: &mut Mistakes) {
+    const SEVERAL: &str = "several keys";
+    let several = args.keys.as_ref().is_some_and(|keys| keys.len() > 1);
+    for (one, other) in [
+        ("at_least", SEVERAL),
+        ("at_least", "`shared`"),
+        ("at_least", "`permits`"),
+        ("at_least", "`reentrant`"),
+        ("fair", SEVERAL),
+        ("fair", "`shared`"),
+        ("fair", "`permits`"),
+        ("permits", SEVERAL),
+        ("permits", "`shared`"),
+        ("shared", SEVERAL),
+    ] {
+        let is_given = match other {
+            SEVERAL => several,
+            other => args.given(other.trim_matches('`')).is_some(),
+        };
+        if let Some(span) = args.given(one).filter(|_| is_given) {
+            let message =
+                format!("`{one}` cannot be combined with {other}; leave out one of the two");
+            mistakes.add_at(span, message);
+        }
     }
 }
 

@@ -357,34 +357,32 @@ fn permits_are_a_number_from_1_to_64() {
 }
 
 #[test]
-fn permits_are_of_one_key_and_not_kept() {
-    assert_eq!(
-        argument_mistakes("key = [\"a\", \"b\"], permits = 2"),
-        ["`permits` is for locks on one key; take a permit of each key in a function of its own"]
-    );
-    assert_eq!(
-        argument_mistakes("key = \"k\", permits = 2, at_least = 1s"),
-        ["`permits` and `at_least` do not go together; leave out one of the two"]
-    );
-}
-
-#[test]
-fn a_section_that_may_join_another_one_is_not_kept() {
-    assert_eq!(
-        argument_mistakes("key = \"k\", at_least = 1s, reentrant"),
-        [
-            "`at_least` cannot be combined with `reentrant`; a section that joins another one leaves the \
-          release to that"
-        ]
-    );
-}
-
-#[test]
-fn readers_have_no_order() {
-    assert_eq!(
-        argument_mistakes("key = \"k\", shared, fair"),
-        ["`fair` is for locks that are not `shared`; leave out one of the two"]
-    );
+fn what_does_not_go_together() {
+    for (key, one, other) in [
+        ("key = \"k\"", "at_least = 1s", "shared"),
+        ("key = \"k\"", "at_least = 1s", "permits = 2"),
+        ("key = \"k\"", "at_least = 1s", "reentrant"),
+        ("key = \"k\"", "fair", "shared"),
+        ("key = \"k\"", "fair", "permits = 2"),
+        ("key = \"k\"", "permits = 2", "shared"),
+        ("key = [\"a\", \"b\"]", "at_least = 1s", ""),
+        ("key = [\"a\", \"b\"]", "fair", ""),
+        ("key = [\"a\", \"b\"]", "permits = 2", ""),
+        ("key = [\"a\", \"b\"]", "shared", ""),
+    ] {
+        let name = |argument: &str| format!("`{}`", argument.split(' ').next().unwrap());
+        let with = match other {
+            "" => "several keys".to_owned(),
+            other => name(other),
+        };
+        assert_eq!(
+            argument_mistakes(&format!("{key}, {one}, {other}")),
+            [format!(
+                "{} cannot be combined with {with}; leave out one of the two",
+                name(one)
+            )]
+        );
+    }
 }
 
 #[test]
