@@ -26,7 +26,10 @@ pub struct Guard {
 }
 
 impl Guard {
-    pub(crate) const fn new(section: Section) -> Self {
+    pub(crate) fn new(section: Section) -> Self {
+        if let Ok(asked) = &section.lease().asked {
+            asked.own.becomes_guard();
+        }
         Self { section }
     }
 

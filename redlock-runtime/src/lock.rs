@@ -342,6 +342,14 @@ impl Lock {
 
     /// Acquires the lock.
     ///
+    /// A task that has the lock in a [`Guard`] and asks for it again **waits for itself**, for as long as
+    /// [`wait`](Self::wait) and the lease of the guard last. That is no error, because the guard may be in
+    /// another task by then, or in another branch of a `join!` that will drop it. If it still is so when the
+    /// guard is renewed, or when its lease ends, the event
+    /// [`redlock.self_wait`](crate::guide::monitoring#events) says so. [`hold`](Self::hold) and
+    /// [`Lease::scope`] make it an error, [`Nested`](LockError::Nested), or a section that
+    /// [joins](Self::reentrant).
+    ///
     /// # Errors
     /// [`LockError::Contended`], [`NoQuorum`](LockError::NoQuorum) or
     /// [`Quarantined`](LockError::Quarantined) for the last attempt within `wait`;

@@ -27,6 +27,8 @@ pub(super) enum Delivery {
     Unheard(Vec<Extending>),
     /// A lease is over.
     Over(Arc<Status>, Arc<Observer>, Instant),
+    /// A caller may wait for its own guard.
+    SelfWait(Arc<Status>, Arc<Observer>, Instant),
     /// A lease was extended; with little left of it, if it was late.
     Renewed(Arc<Status>, Arc<Observer>, Option<Duration>),
     /// A node's state has changed.
@@ -67,6 +69,7 @@ impl Delivery {
                     observer.over(&status.subject, status.token(), Over::of(loss), now);
                 }
             }
+            Self::SelfWait(status, observer, now) => observer.self_wait(&status.subject, now),
             Self::Renewed(status, observer, late) => {
                 observer.renewed(&status.subject, status.token(), late);
             }

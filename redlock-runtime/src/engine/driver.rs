@@ -13,8 +13,8 @@ use std::{
 };
 
 use redlock_protocol::{
-    Action, Answer, Event, Instant, LockParams, Loss, NodeId, NodeState, Order, Protocol, Release,
-    SectionId, ShutdownError,
+    Action, Answer, Event, Instant, LockParams, Loss, MOST_SLOTS, NodeId, NodeState, Order,
+    Protocol, Release, SectionId, ShutdownError,
 };
 use tokio::sync::{oneshot, watch};
 
@@ -290,7 +290,7 @@ impl Driver {
     }
 
     fn look(&mut self, key: &str, answer: oneshot::Sender<Vec<Seen>>) {
-        let sections = self.protocol.sections_of(key).into_iter();
+        let sections = self.protocol.sections_of(key, MOST_SLOTS).into_iter();
         let callers = sections.filter_map(|section| self.callers.get(&section));
         let seen = callers.map(Asker::seen).collect();
         self.deliveries.push(Delivery::Seen(answer, seen));
@@ -402,6 +402,9 @@ impl Driver {
     /// Passes an answer on. A caller that does not listen any more has asked, or is about to
     /// ask, for the end of its lease.
     fn answer(&mut self, section: SectionId, answer: Answer) {
+        if matches!(answer, Answer::Extended { .. } | Answer::Over(_)) {
+            self.report_self_wait(section);
+        }
         let Some(Asker { caller, late }) = self.callers.get(&section) else {
             return;
         };
@@ -453,6 +456,26 @@ impl Driver {
                 deliveries.extend(releasing.map(|to| Delivery::Released(to, release)));
                 self.forget(section);
             }
+        }
+    }
+
+    /// Looks for a caller that may wait for its own guard whenever that has had its lock for a while.
+    fn report_self_wait(&mut self, section: SectionId) {
+        let status = |section| Some(&self.callers.get(&section)?.caller.0);
+        let guard = status(section).filter(|status| status.is_guard());
+        let Some(guard) = guard.filter(|_| self.observer.is_on()) else {
+            return;
+        };
+        let slots = guard.keys.permits().unwrap_or_default();
+        let keys = guard.keys.as_slice().iter();
+        let others = keys.flat_map(|key| self.protocol.sections_of(key, slots));
+        if let Some(other) = others
+            .filter_map(status)
+            .find(|other| guard.is_waited_for_by(other))
+        {
+            let (other, observer) = (Arc::clone(other), Arc::clone(&self.observer));
+            let delivery = Delivery::SelfWait(other, observer, self.clock.now());
+            self.deliveries.push(delivery);
         }
     }
 

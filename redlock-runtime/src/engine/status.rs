@@ -2,17 +2,19 @@
 //! over. The engine writes it, and the holder when it lets go.
 
 use std::{
+    hash::{DefaultHasher, Hash, Hasher},
     sync::{
         Arc, OnceLock,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     task::{Context, Poll},
+    thread,
     time::Duration,
 };
 
 use futures_util::task::AtomicWaker;
 use redlock_protocol::{Instant, Loss, Mode, Refusal, SectionId, Token};
-use tokio::sync::Notify;
+use tokio::{sync::Notify, task};
 
 use super::keys::Keys;
 use crate::observe::Subject;
@@ -36,6 +38,8 @@ pub(crate) struct Status {
     /// Whether others can have the lock at the same time.
     pub(crate) mode: Mode,
     pub(crate) subject: Subject,
+    /// The task that asked for it, or the thread, by a hash.
+    asked_by: u32,
     /// Nanoseconds on the engine's clock; zero before the lock is held.
     deadline: AtomicU64,
     token: AtomicU64,
@@ -45,6 +49,8 @@ pub(crate) struct Status {
     /// The caller that waits for the lock.
     caller: AtomicWaker,
     released: AtomicBool,
+    /// It has its lock in a guard, which may be anywhere.
+    is_guard: AtomicBool,
     /// The end of its lease under its holder has been reported.
     is_over: AtomicBool,
     changed: Notify,
@@ -81,12 +87,14 @@ impl Status {
             extends_to: u64::try_from(extends_to.as_nanos()).unwrap_or(u64::MAX),
             mode,
             subject,
+            asked_by: here(),
             deadline: AtomicU64::default(),
             token: AtomicU64::default(),
             attempts: AtomicU32::default(),
             end: OnceLock::new(),
             caller: AtomicWaker::new(),
             released: AtomicBool::default(),
+            is_guard: AtomicBool::default(),
             is_over: AtomicBool::default(),
             changed: Notify::new(),
         }
@@ -175,6 +183,20 @@ impl Status {
         self.tell_caller();
     }
 
+    pub(crate) fn becomes_guard(&self) {
+        self.is_guard.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_guard(&self) -> bool {
+        self.is_guard.load(Ordering::Relaxed)
+    }
+
+    /// The task that has acquired this guard waits for its lock. It may have given the guard away, or release
+    /// it in another branch meanwhile.
+    pub(super) fn is_waited_for_by(&self, other: &Self) -> bool {
+        !other.is_answered() && other.asked_by == self.asked_by && other.keys.meet(&self.keys)
+    }
+
     /// True for the first report of its end under its holder.
     pub(crate) fn is_over_now(&self) -> bool {
         !self.is_over.swap(true, Ordering::Relaxed)
@@ -217,6 +239,16 @@ impl Status {
     }
 }
 
+/// The task that is polled on this thread, or the thread if none is.
+fn here() -> u32 {
+    let mut hasher = DefaultHasher::new();
+    match task::try_id() {
+        Some(task) => task.hash(&mut hasher),
+        None => thread::current().id().hash(&mut hasher),
+    }
+    hasher.finish() as u32
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -236,10 +268,10 @@ mod tests {
         )
     }
 
-    /// A process may have a hundred thousand, and with the counts of an `Arc` this is one of 184 bytes.
+    /// A process may have a hundred thousand, and with the counts of an `Arc` this is one of 192 bytes.
     #[test]
     fn a_section_is_small() {
-        assert!(size_of::<Status>() <= 168, "{}", size_of::<Status>());
+        assert!(size_of::<Status>() <= 176, "{}", size_of::<Status>());
     }
 
     #[test]

@@ -103,6 +103,13 @@ pub(super) fn renewed_late(subject: &Subject, node_set: &str, token: Token, left
     }, "redlock: the lease of `{}` was renewed when {left:.1?} were left", shown(&subject.key));
 }
 
+pub(super) fn self_wait(subject: &Subject, node_set: &str) {
+    event!(WARN, "redlock.self_wait", {
+        section = subject.name, key = &*subject.key, node_set,
+    }, "redlock: a task waits for `{}` and has acquired the guard that holds it; if no other code drops \
+        that guard, the task waits for itself", shown(&subject.key));
+}
+
 pub(super) fn over(subject: &Subject, node_set: &str, token: Token, over: Over) {
     let Subject { name, key, .. } = subject;
     let (section, key, token) = (*name, &**key, token.0);

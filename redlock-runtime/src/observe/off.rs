@@ -49,6 +49,8 @@ impl Observer {
 
     pub(crate) const fn renewed(&self, _: &Subject, _: Token, _: Option<Duration>) {}
 
+    pub(crate) const fn self_wait(&self, _: &Subject, _: Instant) {}
+
     pub(crate) const fn over(&self, _: &Subject, _: Token, _: Over, _: Instant) {}
 
     pub(crate) fn nodes_changed(&self, _: impl FnOnce() -> Vec<Option<NodeState>>, _: Instant) {}

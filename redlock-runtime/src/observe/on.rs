@@ -24,8 +24,8 @@ use crate::health::{self, NodeStatus};
 /// ends thousands at once. The metrics count all of them.
 const BETWEEN_ENDS: Duration = Duration::from_secs(1);
 
-/// The shortest time between two events that say that a node is slow.
-const BETWEEN_SLOW_REPLIES: Duration = Duration::from_secs(60);
+/// The shortest time between two events that say that a node is slow, or that a task may wait for itself.
+const BETWEEN_WARNINGS: Duration = Duration::from_secs(60);
 
 /// Reports what happens in one node set.
 #[derive(Debug)]
@@ -36,6 +36,7 @@ pub(crate) struct Observer {
     reported: Mutex<Reported>,
     /// Of each cause.
     ends: [Seldom; 3],
+    self_waits: Seldom,
     /// Of each node.
     slow_replies: Vec<Seldom>,
     /// A reply that takes longer than this is no vote, unless a lock has a node timeout of its own.
@@ -107,6 +108,7 @@ impl Observer {
                 quorum: Quorum::NotYet,
             }),
             ends: Default::default(),
+            self_waits: Seldom::default(),
             slow_replies: addresses.iter().map(|_| Seldom::default()).collect(),
             node_timeout,
             #[cfg(feature = "metrics")]
@@ -186,6 +188,13 @@ impl Observer {
         }
     }
 
+    /// The task that waits for this lock has acquired a guard of it, and may have that still.
+    pub(crate) fn self_wait(&self, subject: &Subject, now: Instant) {
+        if self.self_waits.is_due(BETWEEN_WARNINGS, now) {
+            log::self_wait(subject, &self.node_set);
+        }
+    }
+
     /// A lease has ended under its holder.
     pub(crate) fn over(&self, subject: &Subject, token: Token, over: Over, now: Instant) {
         #[cfg(feature = "metrics")]
@@ -235,7 +244,7 @@ impl Observer {
         for (((address, state), &round_trip), seldom) in nodes.zip(&self.slow_replies) {
             if let (Some(NodeState::Up), Some(round_trip)) = (state, round_trip)
                 && round_trip > self.node_timeout
-                && seldom.is_due(BETWEEN_SLOW_REPLIES, now)
+                && seldom.is_due(BETWEEN_WARNINGS, now)
             {
                 log::slow(address, &self.node_set, round_trip);
             }

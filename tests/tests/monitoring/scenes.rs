@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use futures_util::future::join;
-use redlock_runtime::{Builder, Redlock};
+use futures_util::{FutureExt, future::join};
+use redlock_runtime::{Builder, Lock, Redlock};
 use redlock_tests::{Cluster, Port, Server};
 
 use crate::{
@@ -23,6 +23,7 @@ pub(crate) async fn play_all(heard: &Heard) {
     clock_ahead(heard).await;
     mistakes_at_the_start(heard).await;
     ends_of_leases(heard).await;
+    self_waits(heard).await;
     join(slow_node(heard), late_renewal(heard)).await;
 }
 
@@ -168,6 +169,62 @@ async fn ends_of_leases(heard: &Heard) {
     let _cut_off = redlock.lock("cut off").acquire().await.unwrap();
     redlock.shutdown(Duration::ZERO).await.unwrap_err();
     set.until("redlock.stopped").await;
+}
+
+/// Each in a node set of its own, because the event is seldom written.
+async fn self_waits(heard: &Heard) {
+    type Kind = fn(&Redlock) -> Lock;
+    let cluster = Cluster::start(1);
+    let set = heard.of(&cluster);
+    let count = || {
+        let events = set.events().into_iter();
+        events.filter(|name| name == "redlock.self_wait").count()
+    };
+    // The guard is another task's.
+    let redlock = connect(&cluster).await;
+    let guard = redlock.lock("k").acquire().await.unwrap();
+    let other = tokio::spawn(redlock.lock("k").wait(NEVER).acquire());
+    while redlock.inspect("k").await.sections().len() < 2 {}
+    guard.extend().await.unwrap();
+    assert_eq!(count(), 0);
+    guard.release().await;
+    other.await.unwrap().unwrap().release().await;
+
+    let kinds: [(Kind, Kind); 4] = [
+        (|redlock| redlock.lock("k"), |redlock| redlock.lock("k")),
+        (
+            |redlock| redlock.lock_all(["a", "b"]),
+            |redlock| redlock.lock("b").shared(),
+        ),
+        (
+            |redlock| redlock.lock("k").permits(1),
+            |redlock| redlock.lock("k").permits(1),
+        ),
+        (
+            |redlock| redlock.lock("k").shared(),
+            |redlock| redlock.lock("k").shared(),
+        ),
+    ];
+    for (number, (held, wanted)) in kinds.into_iter().enumerate() {
+        let redlock = connect(&cluster).await;
+        let guard = held(&redlock).expire(BRIEF).acquire().await.unwrap();
+        // A reader that comes later waits for it.
+        let writer = redlock.lock("k").wait(NEVER).acquire();
+        let writer = (number == 3).then(|| tokio::spawn(writer));
+        while writer.is_some() && redlock.inspect("k").await.sections().len() < 2 {}
+        let mut waits = Box::pin(wanted(&redlock).wait(NEVER).acquire());
+        assert!((&mut waits).now_or_never().is_none());
+        match number {
+            0 => drop(guard.lost().await),
+            _ => drop(guard.extend().await.unwrap()),
+        }
+        assert_eq!(count(), number + 1);
+        guard.release().await;
+        drop(waits);
+        if let Some(writer) = writer {
+            writer.await.unwrap().unwrap().release().await;
+        }
+    }
 }
 
 /// One of three nodes replies, and later than its vote would count.

@@ -6,7 +6,6 @@ use super::Protocol;
 use crate::{
     key::Key,
     message::{Process, SectionId},
-    pool::MOST_SLOTS,
     rules::token::slot_key,
 };
 
@@ -24,11 +23,11 @@ impl Protocol {
         self.keys.under_replicated()
     }
 
-    /// The sections of callers that have the lock of this name, or one of its permits, and those that wait
-    /// for it, in the order in which they were asked for.
+    /// The sections of callers that have the lock of this name, or one of so many permits, and those that
+    /// wait for it, in the order in which they were asked for.
     #[must_use]
-    pub fn sections_of(&self, name: &str) -> Vec<SectionId> {
-        let slots = (0..MOST_SLOTS).map(|slot| slot_key(name, slot));
+    pub fn sections_of(&self, name: &str, permits: u32) -> Vec<SectionId> {
+        let slots = (0..permits).map(|slot| slot_key(name, slot));
         let names = iter::once(name.into()).chain(slots);
         let keys = names.filter_map(|name| self.keys.named(&name));
         // A part is a section with several keys, or asks for a slot on behalf of callers that wait.
@@ -37,7 +36,8 @@ impl Protocol {
             false => Some(section),
         };
         let at_keys = keys.flat_map(Key::sections).filter_map(of_caller);
-        let mut sections: Vec<SectionId> = at_keys.chain(self.pools.callers_of(name)).collect();
+        let callers = (permits > 0).then(|| self.pools.callers_of(name));
+        let mut sections: Vec<SectionId> = at_keys.chain(callers.into_iter().flatten()).collect();
         sections.sort_unstable();
         sections.dedup();
         sections
