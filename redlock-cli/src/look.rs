@@ -93,6 +93,7 @@ fn json_of(one: &Surveyed) -> Json {
             "state": told.vote().name(),
             "text": told.vote().text(),
             "version": told.version(),
+            "remaining_ms": told.remaining().map(|left| left.as_millis() as u64),
             "uptime_seconds": told.uptime().map(|up| up.as_secs()),
         }),
         Err(reason) => json!({

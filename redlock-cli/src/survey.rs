@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use redlock_runtime::{
-    __tool::{Names, Servers, Value},
+    __tool::{Names, Servers, Value, quarantine},
     NodeState,
 };
 
@@ -27,6 +27,8 @@ pub(crate) struct Told {
     pub(crate) owns_slot: bool,
     /// By its clock, in milliseconds since 1970.
     pub(crate) now: Option<i64>,
+    /// How long it stays out after its loss, if it has lost its memory.
+    quarantine: Option<Duration>,
     /// The commands that it answers with an error, and the error.
     pub(crate) refusals: Vec<(String, String)>,
 }
@@ -39,8 +41,8 @@ pub(crate) enum Vote {
     Unused,
     /// It was restarted, and no process has noticed yet.
     Restarted,
-    /// It may have lost locks, which was noted so long ago.
-    Quarantined(Option<Duration>),
+    /// It may have lost locks, which was noted so long ago, and stays out for so much longer at the most.
+    Quarantined(Option<[Duration; 2]>),
     /// It refuses a command of each vote, with this error.
     Refuses(String),
     /// It can be no node, and why.
@@ -71,15 +73,28 @@ pub(crate) async fn survey(servers: &Servers, key_prefix: &str) -> Vec<Surveyed>
                 info: info(all),
                 record: map(record),
                 refusals: refusals(&replies),
+                quarantine: None,
             },
             _ => Told::default(),
         })
     });
     let addresses = servers.addresses().map(str::to_owned);
     let surveyed = addresses.zip(told);
-    surveyed
+    let mut surveyed: Vec<Surveyed> = surveyed
         .map(|(address, told)| Surveyed { address, told })
-        .collect()
+        .collect();
+    let count = surveyed.len();
+    let told = surveyed.iter().filter_map(|one| one.told.as_ref().ok());
+    let voters = told.filter(|told| told.vote() == Vote::Votes);
+    let longest: Vec<Duration> = voters.filter_map(Told::longest).collect();
+    for told in surveyed.iter_mut().filter_map(|one| one.told.as_mut().ok()) {
+        told.quarantine = told.millis("max_ttl").map(|max_ttl| {
+            let wait = quarantine(count, longest.iter().copied(), max_ttl);
+            told.millis("loss_first_start")
+                .map_or(wait, |first| first.min(wait))
+        });
+    }
+    surveyed
 }
 
 fn refusals(replies: &[Value]) -> Vec<(String, String)> {
@@ -94,6 +109,29 @@ fn refusals(replies: &[Value]) -> Vec<(String, String)> {
 impl Told {
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         self.info.get(name).map(String::as_str)
+    }
+
+    fn of_record(&self, name: &str) -> Option<&str> {
+        self.record.get(name).map(String::as_str)
+    }
+
+    fn millis(&self, name: &str) -> Option<Duration> {
+        self.of_record(name)?
+            .parse()
+            .ok()
+            .map(Duration::from_millis)
+    }
+
+    /// The longest that a key of which it knows can live.
+    fn longest(&self) -> Option<Duration> {
+        let is_before = |until: i64| self.now.is_some_and(|now| now < until);
+        let until = self
+            .of_record("longest_until")
+            .and_then(|until| until.parse().ok());
+        let before = self
+            .millis("longest_before")
+            .filter(|_| until.is_some_and(is_before));
+        self.millis("longest").max(before)
     }
 
     pub(crate) fn version(&self) -> Option<&str> {
@@ -119,6 +157,14 @@ impl Told {
         self.field("cluster_enabled") == Some("1") && !self.owns_slot
     }
 
+    /// Of its quarantine.
+    pub(crate) fn remaining(&self) -> Option<Duration> {
+        match self.vote() {
+            Vote::Quarantined(times) => times.map(|[_, left]| left),
+            _ => None,
+        }
+    }
+
     pub(crate) fn vote(&self) -> Vote {
         if self.field("redis_mode") == Some("sentinel") {
             return Vote::Unfit(
@@ -137,9 +183,8 @@ impl Told {
         if let Some((_, error)) = self.refusals.first() {
             return Vote::Refuses(error.clone());
         }
-        let of_record = |name| self.record.get(name).map(String::as_str);
-        if of_record("admission").is_some() {
-            let (marked, runs) = (of_record("server"), self.field("run_id"));
+        if self.of_record("admission").is_some() {
+            let (marked, runs) = (self.of_record("server"), self.field("run_id"));
             return match (marked, runs) {
                 // A master that Sentinels name is marked with its term of office behind its process.
                 (Some(marked), Some(runs)) if !marked.is_empty() && !marked.starts_with(runs) => {
@@ -148,10 +193,14 @@ impl Told {
                 _ => Vote::Votes,
             };
         }
-        if of_record("loss").is_some() {
-            let begin = of_record("loss_begin").and_then(|begin| begin.parse::<i64>().ok());
-            let age = begin.and_then(|begin| u64::try_from(self.now?.checked_sub(begin)?).ok());
-            return Vote::Quarantined(age.map(Duration::from_millis));
+        if self.of_record("loss").is_some() {
+            let age = || {
+                let begin: i64 = self.of_record("loss_begin")?.parse().ok()?;
+                let age = u64::try_from(self.now?.checked_sub(begin)?).ok()?;
+                let age = Duration::from_millis(age);
+                Some([age, self.quarantine?.saturating_sub(age)])
+            };
+            return Vote::Quarantined(age());
         }
         Vote::Unused
     }
@@ -163,7 +212,12 @@ impl Vote {
             Self::Votes => "votes".to_owned(),
             Self::Unused => "has no record: unused yet, or emptied".to_owned(),
             Self::Restarted => "was restarted, which no process has noticed yet".to_owned(),
-            Self::Quarantined(Some(age)) => format!("quarantined {age:.1?} ago"),
+            Self::Quarantined(Some([age, Duration::ZERO])) => {
+                format!("quarantined {age:.1?} ago, and votes again once a process uses it")
+            }
+            Self::Quarantined(Some([age, left])) => {
+                format!("quarantined {age:.1?} ago, for up to {left:.1?} more")
+            }
             Self::Quarantined(None) => "quarantined".to_owned(),
             Self::Refuses(error) => {
                 let message = error.as_str().into();

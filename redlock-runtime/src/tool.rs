@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 pub use redis::Value;
-use redlock_protocol::Instant;
+use redlock_protocol::{Instant, Readings, Record};
 
 pub use crate::{
     health::{is_denial, vote},
@@ -42,6 +42,22 @@ pub fn urls(list: &str) -> Vec<String> {
 /// A duration with its unit, as configuration files have it.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     config::parse_duration(text)
+}
+
+/// How long a node of so many stays out that has lost its memory, by the `longest` keys of those that vote.
+pub fn quarantine(
+    nodes: usize,
+    voters: impl Iterator<Item = Duration>,
+    max_ttl: Duration,
+) -> Duration {
+    let mut readings = Readings::new(nodes);
+    for longest in voters {
+        readings.add(&Record {
+            longest,
+            ..Record::default()
+        });
+    }
+    readings.wait(max_ttl)
 }
 
 impl Servers {

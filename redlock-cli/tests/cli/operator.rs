@@ -175,6 +175,51 @@ fn the_state_of_each_server_is_shown_and_nothing_is_changed() {
 }
 
 #[test]
+fn a_quarantine_is_shown_with_its_end() {
+    let cluster = cluster();
+    let waiting = start(
+        &cluster,
+        &[
+            "run",
+            "-k",
+            "k",
+            "-e",
+            "9s",
+            "--",
+            "sh",
+            "-c",
+            "echo runs; cat",
+        ],
+    );
+    waiting.expect_line("runs");
+    cluster[0].command(&["FLUSHALL"]);
+    let record = "__redlock:node:0";
+    let noted = || cluster[0].query::<bool>(&["HEXISTS", record, "loss"]);
+    while !noted() {
+        std::thread::yield_now();
+    }
+    let status = || -> (String, u64) {
+        let shown = output(&cluster, &["status"]);
+        let json = output(&cluster, &["status", "--json"]);
+        let json: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+        let left = json["nodes"][0]["remaining_ms"].as_u64();
+        (text(&shown.stdout).to_owned(), left.unwrap())
+    };
+    let (shown, left) = status();
+    // By the keys that the other two have granted, and not by the longest that there could be.
+    assert!((1..50_000).contains(&left), "{left} {shown}");
+    assert!(shown.contains(" more  ("), "{shown}");
+    waiting.kill();
+    cluster[0].command(&["HSET", record, "loss_begin", "1"]);
+    let (shown, left) = status();
+    assert_eq!(left, 0);
+    assert!(
+        shown.contains("votes again once a process uses it"),
+        "{shown}"
+    );
+}
+
+#[test]
 fn a_master_that_sentinels_name_is_one_of_the_nodes() {
     let (others, master) = (Cluster::start(2), Server::start());
     let sentinels = Sentinel::three_for("locks", &master);

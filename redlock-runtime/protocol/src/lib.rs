@@ -56,6 +56,7 @@ pub use self::{
     pool::MOST_SLOTS,
     protocol::Protocol,
     rules::{
+        quarantine::Readings,
         quorum::{majority, out_of_reach},
         token::{Token, fingerprint, slot_key, stripe},
         validity::{
