@@ -181,6 +181,7 @@ fn json_of_process(process: &ClientProcess) -> Json {
         "host": process.host(),
         "pid": process.pid(),
         "address": process.address(),
+        "connected_seconds": process.connected().map(|time| time.as_secs()),
     })
 }
 

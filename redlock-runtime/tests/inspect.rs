@@ -57,6 +57,7 @@ async fn holder_and_waiters_of_this_process_are_told() {
     };
     assert!(!first.waits() && !first.remaining().is_zero(), "{found}");
     assert!(second.waits() && second.remaining().is_zero(), "{found}");
+    assert!(first.asked() > second.asked(), "{found}");
 
     guard.release().await;
     waiting.await.unwrap().release().await;

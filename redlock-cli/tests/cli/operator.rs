@@ -37,6 +37,7 @@ fn an_operator_finds_the_process_that_holds_a_lock_and_frees_it() {
         "{said}"
     );
     assert!(said.contains("orders on "), "{said}");
+    assert!(said.contains(", connected for "), "{said}");
     assert!(
         said.contains(&format!("process {}", worker.pid())),
         "{said}"
@@ -46,6 +47,7 @@ fn an_operator_finds_the_process_that_holds_a_lock_and_frees_it() {
     assert_eq!(found["held"], true);
     assert_eq!(found["holders"][0]["process"]["pid"], worker.pid());
     assert_eq!(found["holders"][0]["process"]["service"], "orders");
+    assert!(found["holders"][0]["process"]["connected_seconds"].is_u64());
 
     // Without a question nothing is deleted.
     let unsure = redlock(&cluster, &["break", "order:7"])

@@ -4,7 +4,7 @@ use std::{cmp::Reverse, collections::BTreeMap, sync::Arc, time::Duration};
 
 use redlock_protocol::{Instant, Mode, majority};
 
-use super::snapshot::{Snapshots, Waiting, Written};
+use super::snapshot::{Client, Snapshots, Waiting, Written};
 use crate::{engine::Seen, node::ClientName, script::PROCESS_LENGTH};
 
 /// What [`Redlock::inspect`](crate::Redlock::inspect) has found. `Display` writes it for people, on several
@@ -58,6 +58,7 @@ pub enum HolderKind {
 pub struct ClientProcess {
     pub(super) name: ClientName,
     pub(super) address: Option<String>,
+    pub(super) connected: Option<Duration>,
     pub(super) is_this: bool,
 }
 
@@ -75,6 +76,7 @@ pub struct LocalSection {
     pub(super) name: Option<&'static str>,
     pub(super) is_shared: bool,
     pub(super) waits: bool,
+    pub(super) asked: Duration,
     pub(super) remaining: Duration,
 }
 
@@ -197,11 +199,14 @@ impl Holder {
 }
 
 impl ClientProcess {
-    fn new(name: ClientName, address: Option<String>, is_this: bool) -> Self {
+    /// `known`: what another of its connections has told.
+    fn new(client: Client, known: Option<&Self>) -> Self {
+        let longest = known.and_then(|known| known.connected);
         Self {
-            name,
-            address,
-            is_this,
+            name: client.name,
+            address: client.address,
+            connected: client.connected.max(longest),
+            is_this: false,
         }
     }
 
@@ -233,6 +238,14 @@ impl ClientProcess {
     #[must_use]
     pub fn address(&self) -> Option<&str> {
         self.address.as_deref()
+    }
+
+    /// For how long it has been connected to the node that has known it for longest, in whole seconds. It has
+    /// no lock for longer, unless all its connections broke meanwhile. The nodes do not keep since when a lock
+    /// is held.
+    #[must_use]
+    pub const fn connected(&self) -> Option<Duration> {
+        self.connected
     }
 
     /// True if it is the node set that was asked, in this process.
@@ -281,6 +294,12 @@ impl LocalSection {
         self.waits
     }
 
+    /// How long ago it asked for the lock.
+    #[must_use]
+    pub const fn asked(&self) -> Duration {
+        self.asked
+    }
+
     /// What is left of its lease; zero if it waits, or if the lease is over and the holder has not let go.
     #[must_use]
     pub const fn remaining(&self) -> Duration {
@@ -311,10 +330,11 @@ impl Inspection {
             match snapshot {
                 Ok(snapshot) => {
                     match snapshot.clients {
-                        Ok(named) => clients.extend(named.into_iter().map(|(name, from)| {
-                            let process = ClientProcess::new(name, Some(from), false);
-                            (process.name.process.clone(), process)
-                        })),
+                        Ok(named) => named.into_iter().for_each(|client| {
+                            let id = client.name.process.clone();
+                            let process = ClientProcess::new(client, clients.get(&id));
+                            clients.insert(id, process);
+                        }),
                         Err(reason) => node.hides_clients = Some(reason),
                     }
                     for entry in snapshot.entries {
@@ -329,9 +349,13 @@ impl Inspection {
         }
         if let Some(this) = this {
             let known = clients.remove(&this.process);
-            let address = known.and_then(|known| known.address);
-            let id = this.process.clone();
-            clients.insert(id, ClientProcess::new(this, address, true));
+            let this = ClientProcess {
+                name: this,
+                connected: known.as_ref().and_then(|known| known.connected),
+                address: known.and_then(|known| known.address),
+                is_this: true,
+            };
+            clients.insert(this.name.process.clone(), this);
         }
         let found = found.into_iter();
         let mut holders: Vec<Holder> = found
@@ -402,6 +426,7 @@ impl LocalSection {
             name: status.subject.name,
             is_shared: status.mode == Mode::Shared,
             waits: seen.waits,
+            asked: now.since(status.since),
             remaining: match is_held {
                 true => status.deadline().since(now),
                 false => Duration::ZERO,

@@ -24,9 +24,8 @@ pub(crate) type Snapshots = Vec<(Arc<str>, Result<Snapshot, Arc<str>>)>;
 pub(crate) struct Snapshot {
     pub(crate) entries: Vec<Entry>,
     pub(crate) waiting: Vec<Waiting>,
-    /// The connections of this library's processes, and where they come from; or why the node does not
-    /// tell.
-    pub(crate) clients: Result<Vec<(ClientName, String)>, Arc<str>>,
+    /// The connections of this library's processes; or why the node does not tell.
+    pub(crate) clients: Result<Vec<Client>, Arc<str>>,
 }
 
 /// What stands under the key of a lock, or of one of its permits; for a lock that is shared one for each
@@ -46,6 +45,14 @@ pub(crate) enum Written {
     Reader(String),
     /// Not by this library.
     Foreign(String),
+}
+
+/// A connection of a process, and for how long there has been one.
+#[derive(Clone, Debug)]
+pub(crate) struct Client {
+    pub(crate) name: ClientName,
+    pub(crate) address: Option<String>,
+    pub(crate) connected: Option<Duration>,
 }
 
 /// A process that waits.
@@ -212,7 +219,7 @@ fn by_hint(hint: &str, key: &str, now: u64) -> Option<Waiting> {
     })
 }
 
-fn clients(reply: Value) -> Result<Vec<(ClientName, String)>, Arc<str>> {
+fn clients(reply: Value) -> Result<Vec<Client>, Arc<str>> {
     let list: String = match reply {
         Value::ServerError(error) => return Err(error.to_string().into()),
         reply => redis::from_redis_value(reply).map_err(|_| "the reply is no list of clients")?,
@@ -224,7 +231,12 @@ fn clients(reply: Value) -> Result<Vec<(ClientName, String)>, Arc<str>> {
     };
     let client = |line: &str| {
         let name = ClientName::parse(&field(line, "name")?)?;
-        Some((name, field(line, "addr").unwrap_or_default()))
+        let age = field(line, "age").and_then(|seconds| seconds.parse().ok());
+        Some(Client {
+            name,
+            address: field(line, "addr"),
+            connected: age.map(Duration::from_secs),
+        })
     };
     Ok(list.lines().filter_map(client).collect())
 }

@@ -98,6 +98,10 @@ impl fmt::Display for ClientProcess {
             (true, _) => f.write_str(" (this one)"),
             (false, Some(address)) => write!(f, ", from {address}"),
             (false, None) => Ok(()),
+        }?;
+        match self.connected {
+            Some(connected) => write!(f, ", connected for {connected:?}"),
+            None => Ok(()),
         }
     }
 }
@@ -109,6 +113,7 @@ impl fmt::Display for LocalSection {
             (true, _) => f.write_str(" waits"),
             (false, true) => f.write_str(" has not let go after the end of its lease"),
             (false, false) => write!(f, " holds it for another {:.1?}", self.remaining),
-        }
+        }?;
+        write!(f, ", asked for it {:.1?} ago", self.asked)
     }
 }
