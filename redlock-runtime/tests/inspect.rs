@@ -8,7 +8,10 @@ const WAIT: Duration = Duration::from_secs(60);
 
 async fn nodes(name: &str) -> Redlock {
     let urls = [1, 2, 3].map(|node| format!("memory://inspected-{name}-{node}"));
-    let builder = Redlock::builder().nodes(urls).service("a service");
+    // On a machine with much else to do.
+    let (expire, timeout) = (Duration::from_secs(60), Duration::from_secs(30));
+    let builder = Redlock::builder().expire(expire).node_timeout(timeout);
+    let builder = builder.nodes(urls).service("a service");
     builder.key_prefix("lock:").build().await.unwrap()
 }
 
