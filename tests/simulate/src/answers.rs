@@ -9,6 +9,7 @@ use crate::{
     callers::{AtStore, Over, Stage, task_of},
     checker::{Belief, Rule},
     client::Limit,
+    network::Link,
     node::Node,
     plan::{Profile, nanos},
     scenario::Scenario,
@@ -120,6 +121,7 @@ impl World {
             client,
             section,
             mode,
+            is_careless: self.is_careless(client),
             deadline,
             since: self.now,
         };
@@ -269,7 +271,8 @@ impl World {
         // A release waits for the round before it, and for the refusals of sick nodes.
         let is_hasty = self.plan.plain_params().round_timeout() < nanos(20 * MILLI);
         // A node whose clock seems to be ahead, because the client's stood still, is not believed.
-        let is_doubted = self.clients[client].links.iter().any(|link| !link.is_voter);
+        let is_doubted = |link: &Link| !link.is_voter || link.is_sick();
+        let is_doubted = self.clients[client].links.iter().any(is_doubted);
         !calm || self.plan.half_open_at_last || is_sick || is_doubted || is_hasty
     }
 

@@ -49,8 +49,9 @@ pub(crate) struct Client {
     /// When a shutdown must be over.
     pub(crate) shut_down: Option<ShutDown>,
     pub(crate) costs: Costs,
-    /// How many rounds in a row have asked each node for numbers, for a lock that nobody has had since.
-    pub(crate) rounds: BTreeMap<(Owner, NodeId), u32>,
+    /// How many rounds have asked each node for numbers of a lock that does not have them yet, and how many
+    /// had got theirs before.
+    pub(crate) rounds: BTreeMap<(Owner, NodeId), (u32, u32)>,
 }
 
 /// A true time, which pauses of the client move.
@@ -137,7 +138,7 @@ impl World {
             protocol,
             clock,
             traits,
-            links: self.links(),
+            links: self.links(place),
             incarnation,
             tasks,
             sections: 0,

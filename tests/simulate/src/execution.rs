@@ -8,6 +8,7 @@ use crate::{
     made::Effect,
     names::index_of,
     network::{Replied, Sent},
+    node::refused,
     plan::Profile,
     trace,
     world::World,
@@ -21,7 +22,12 @@ impl World {
         }
         let voted = self.nodes[node].votes();
         let is_blind = self.is_blind(connection);
-        let (reply, effect) = self.nodes[node].run(connection, is_blind, body, *tag, self.now);
+        let client = self.connections[connection].client;
+        let ailment = self.clients[client].links[node].ailment;
+        let (reply, effect) = match ailment.and_then(|ailment| ailment.refusal(body)) {
+            Some(words) => (refused(words), Effect::Nothing),
+            None => self.nodes[node].run(connection, is_blind, body, *tag, self.now),
+        };
         if !voted && self.nodes[node].votes() {
             self.on_reseed(node, *tag);
         }
@@ -130,7 +136,10 @@ impl World {
         let asked = self.checker.read_at(client, node);
         let asked = asked.saturating_sub(self.round_trip(client));
         let by = one.clock.read(asked);
-        let was_asked = |other: usize| one.links[other].up && one.links[other].up_since <= by;
+        let was_asked = |other: usize| {
+            let link = &one.links[other];
+            link.up && link.up_since <= by && !link.is_sick()
+        };
         self.are_too_few(node, |other| self.can_tell(other) && was_asked(other))
     }
 

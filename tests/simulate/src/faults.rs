@@ -1,99 +1,54 @@
 //! The kinds of faults, and how often they mattered.
 
-use crate::world::World;
+use crate::{kinds, world::World};
 
-/// A kind of fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Fault {
-    // Struck by `World::strike`.
-    ConnectionBroken,
-    HalfOpen,
-    Partition,
-    NodeSilent,
-    NodeSlow,
-    NodeCrash,
-    /// All is forgotten, of one node or of several at once.
-    EmptyRestart,
-    /// All since the last copy on disk is forgotten.
-    SnapshotRestart,
-    /// A replica takes the place of a node under its address, with old data; or a node with old data
-    /// says from now on that it forgets nothing.
-    Promoted,
-    Flushed,
-    ClientPaused,
-    ClientClockStep,
-    NodeClockStep,
-    ClientKilled,
-    EngineShutDown,
-    ScriptsFlushed,
-    ErrorReplies,
-    /// A node that replies with errors until the end.
-    ErrorsForGood,
-    /// One node's counter is far ahead, or not plausible.
-    CounterPoisoned,
-    // What the network and the callers do all the time.
-    MessageLate,
-    RequestLost,
-    ReplyLost,
-    Overtaken,
-    StaleNews,
-    CallerCancelled,
-    /// A lease that ran to its deadline while the holder's clock was slower than some node's by
-    /// 0.5 % or more.
-    ExpiredUnderDrift,
+kinds! {
+    /// A kind of fault.
+    Fault {
+        // Struck by `World::strike`.
+        ConnectionBroken = "connection_broken",
+        HalfOpen = "half_open",
+        Partition = "partition",
+        NodeSilent = "node_silent",
+        NodeSlow = "node_slow",
+        NodeCrash = "node_crash",
+        /// All is forgotten, of one node or of several at once.
+        EmptyRestart = "empty_restart",
+        /// All since the last copy on disk is forgotten.
+        SnapshotRestart = "snapshot_restart",
+        /// A replica takes the place of a node under its address, with old data; or a node with old data
+        /// says from now on that it forgets nothing.
+        Promoted = "promoted",
+        Flushed = "flushed",
+        ClientPaused = "client_paused",
+        ClientClockStep = "client_clock_step",
+        NodeClockStep = "node_clock_step",
+        ClientKilled = "client_killed",
+        EngineShutDown = "engine_shut_down",
+        ScriptsFlushed = "scripts_flushed",
+        ErrorReplies = "error_replies",
+        /// A node that replies with errors until the end.
+        ErrorsForGood = "errors_for_good",
+        /// One node's counter is far ahead, or not plausible.
+        CounterPoisoned = "counter_poisoned",
+        // What the network and the callers do all the time.
+        MessageLate = "message_late",
+        RequestLost = "request_lost",
+        ReplyLost = "reply_lost",
+        Overtaken = "overtaken",
+        StaleNews = "stale_news",
+        CallerCancelled = "caller_cancelled",
+        /// A lease that ran to its deadline while the holder's clock was slower than some node's by
+        /// 0.5 % or more.
+        ExpiredUnderDrift = "expired_under_drift",
+    }
 }
 
 impl Fault {
-    pub(crate) const STRUCK: [Self; 19] = [
-        Self::ConnectionBroken,
-        Self::HalfOpen,
-        Self::Partition,
-        Self::NodeSilent,
-        Self::NodeSlow,
-        Self::NodeCrash,
-        Self::EmptyRestart,
-        Self::SnapshotRestart,
-        Self::Promoted,
-        Self::Flushed,
-        Self::ClientPaused,
-        Self::ClientClockStep,
-        Self::NodeClockStep,
-        Self::ClientKilled,
-        Self::EngineShutDown,
-        Self::ScriptsFlushed,
-        Self::ErrorReplies,
-        Self::ErrorsForGood,
-        Self::CounterPoisoned,
-    ];
-
-    pub(crate) const NAMES: [&str; 26] = [
-        "connection_broken",
-        "half_open",
-        "partition",
-        "node_silent",
-        "node_slow",
-        "node_crash",
-        "empty_restart",
-        "snapshot_restart",
-        "promoted",
-        "flushed",
-        "client_paused",
-        "client_clock_step",
-        "node_clock_step",
-        "client_killed",
-        "engine_shut_down",
-        "scripts_flushed",
-        "error_replies",
-        "errors_for_good",
-        "counter_poisoned",
-        "message_late",
-        "request_lost",
-        "reply_lost",
-        "overtaken",
-        "stale_news",
-        "caller_cancelled",
-        "expired_under_drift",
-    ];
+    /// Those that are struck.
+    pub(crate) fn struck() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().take(Self::MessageLate as usize)
+    }
 
     /// False for what breaks the assumptions of the protocol.
     pub(crate) const fn is_inside(self, guard_band: u64) -> bool {

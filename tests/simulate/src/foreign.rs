@@ -8,6 +8,7 @@ use crate::{
     agenda::Happening,
     checker::{Belief, Rule},
     clock::Clock,
+    draws::Draw,
     plan::{Plan, nanos},
     random::Random,
     trace,
@@ -221,6 +222,7 @@ impl World {
                 client: FIRST + foreign,
                 section: SectionId(attempt),
                 mode: Mode::Exclusive,
+                is_careless: false,
                 deadline,
                 since: self.now,
             },
@@ -251,6 +253,12 @@ impl World {
     }
 
     // ---- belief, of ours as well
+
+    /// It uses nodes that may have forgotten what they granted.
+    pub(crate) fn is_careless(&self, client: usize) -> bool {
+        let traits = self.clients.get(client).map(|client| client.traits);
+        self.plan.draws.has(Draw::FreshLosses) && traits.is_some_and(|traits| traits.assume_fresh)
+    }
 
     pub(crate) fn believe(&mut self, key: usize, belief: Belief) {
         let (clients, foreign) = (&self.clients, &self.foreign);

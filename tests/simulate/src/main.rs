@@ -3,9 +3,8 @@
 //!
 //! ```text
 //! cargo run --release -p redlock-simulate -- --histories 100000 --seed 1
-//!     [--profile inside|outside] [--nodes 1|2|3|4|5|all] [--scenario <name>|all] [--threads 2]
-//!     [--rule <name>,...|all] [--told 10]
-//!     [--until-found] [--verbose]
+//!     [--profile inside|outside] [--nodes 1..7|all] [--draw <name>,...] [--scenario <name>|all]
+//!     [--rule <name>,...|all] [--told 10] [--threads 2] [--until-found] [--verbose]
 //! ```
 //!
 //! A history is one seed: the history at place `i` has the seed `seed + i * STRIDE`, so that
@@ -13,15 +12,18 @@
 //! exit status is 1 if a rule was broken that must hold in the profile.
 
 mod agenda;
+mod ailment;
 mod answers;
 mod breaking;
 mod callers;
 mod checker;
 mod client;
 mod clock;
+mod draws;
 mod execution;
 mod faults;
 mod foreign;
+mod kinds;
 mod log;
 mod made;
 mod names;
@@ -53,6 +55,8 @@ use std::{
 
 use crate::{
     checker::{Rule, Violation},
+    draws::Draw,
+    kinds::named,
     log::Log,
     plan::{Profile, Wanted},
     report::Report,
@@ -264,8 +268,6 @@ impl Settings {
         while let Some(name) = arguments.next() {
             match name.as_str() {
                 "--until-found" => settings.until_found = true,
-                "--permits" => settings.wanted.permits = true,
-                "--sets" => settings.wanted.sets = true,
                 "--verbose" => settings.verbose = true,
                 _ => {
                     let value = arguments.next().unwrap_or_default();
@@ -297,20 +299,28 @@ impl Settings {
             "--nodes" => {
                 self.wanted.nodes = match value {
                     "all" => None,
-                    "1" | "2" | "3" | "4" | "5" => value.parse().ok(),
+                    "1" | "2" | "3" | "4" | "5" | "6" | "7" => value.parse().ok(),
                     _ => return None,
+                }
+            }
+            "--draw" => {
+                for name in value.split(',') {
+                    self.wanted.draws.add(named(&Draw::ALL, Draw::name, name)?);
                 }
             }
             "--rule" => {
                 self.rules = match value {
                     "all" => Vec::new(),
-                    names => names.split(',').map(Rule::named).collect::<Option<_>>()?,
+                    names => {
+                        let rule = |text| named(&Rule::ALL, Rule::name, text);
+                        names.split(',').map(rule).collect::<Option<_>>()?
+                    }
                 }
             }
             "--scenario" => {
                 self.wanted.scenario = match value {
                     "all" => None,
-                    name => Some(Scenario::named(name)?),
+                    name => Some(named(&Scenario::ALL, Scenario::name, name)?),
                 }
             }
             _ => return None,

@@ -7,9 +7,9 @@ use redlock_protocol::{ConnectionId, Event, Facts, NodeId, Order, Reply, Request
 use crate::{
     MILLI,
     agenda::Happening,
+    ailment::Ailment,
     checker::{Rule, Tag},
     faults::Fault,
-    plan::Plan,
     world::{Phase, World},
 };
 
@@ -29,6 +29,8 @@ pub(crate) struct Link {
     pub(crate) is_voter: bool,
     /// One way.
     pub(crate) distance: u64,
+    /// What is wrong with it for good.
+    pub(crate) ailment: Option<Ailment>,
 }
 
 #[derive(Debug)]
@@ -109,16 +111,21 @@ pub(crate) struct Replied {
 }
 
 impl Link {
-    pub(crate) const fn new(distance: u64) -> Self {
+    pub(crate) const fn new(distance: u64, ailment: Option<Ailment>) -> Self {
         Self {
             current: None,
             up: false,
             up_since: 0,
             blocked_until: 0,
-            troubled: 0,
+            troubled: if ailment.is_some() { u64::MAX } else { 0 },
             is_voter: false,
             distance,
+            ailment,
         }
+    }
+
+    pub(crate) const fn is_sick(&self) -> bool {
+        self.ailment.is_some()
     }
 }
 
@@ -212,6 +219,9 @@ impl World {
         if slow.slow_until > self.now {
             delay += slow.slow_by;
         }
+        if let Some(Ailment::Slow(by)) = link.ailment {
+            delay += by;
+        }
         if self.plan.late > 0 && self.phase == Phase::Faulty && self.random.chance(self.plan.late) {
             delay += self.random.below(self.plan.late_by);
             let link = &mut self.clients[client].links[node];
@@ -278,7 +288,8 @@ impl World {
                 self.under_way += 1;
                 return self.agenda.at(at, Happening::AtNode(arrival));
             }
-        } else if way.broken || way.requests_vanish {
+        } else if way.broken || way.requests_vanish || self.ailment(&arrival) == Some(Ailment::Shut)
+        {
             return;
         }
         if self.nodes[node].down {
@@ -293,6 +304,11 @@ impl World {
             return;
         }
         self.serve(node, arrival);
+    }
+
+    fn ailment(&self, arrival: &Arrival) -> Option<Ailment> {
+        let way = &self.connections[arrival.connection];
+        self.clients[way.client].links[way.node].ailment
     }
 
     /// The node reads again: first of all what has come in meanwhile.
@@ -313,7 +329,11 @@ impl World {
                 let is_blind = self.is_blind(connection);
                 let served = &mut self.nodes[node];
                 served.load_scripts();
-                self.connections[connection].process = Some(served.process);
+                let process = served.process;
+                let ailment = self.ailment(&arrival);
+                let made = &mut self.connections[connection];
+                made.process = Some(process);
+                made.requests_vanish = ailment == Some(Ailment::Mute);
                 Message::Up(self.nodes[node].facts(is_blind, self.now))
             }
             Message::Request(sent) if !self.nodes[node].learns_script(&sent.body) => {
@@ -463,15 +483,17 @@ impl World {
         self.handle(client, event);
     }
 
-    /// Distances of a new client.
-    pub(crate) fn links(&mut self) -> Vec<Link> {
-        let nodes = self.nodes.len();
-        (0..nodes)
-            .map(|_| Link::new(Plan::distance(&mut self.random)))
-            .collect()
+    /// Distances of a new client, and what is wrong for good in its place.
+    pub(crate) fn links(&mut self, place: usize) -> Vec<Link> {
+        let ailments = self.plan.ailments(place).into_iter();
+        let link = |ailment| Link::new(self.plan.distance(&mut self.random), ailment);
+        ailments.map(link).collect()
     }
 
     pub(crate) fn up(&mut self, node: usize) {
+        if self.gone == Some(node) {
+            return;
+        }
         let started = &mut self.nodes[node];
         started.down = false;
         started.troubled = self.now.max(started.slow_until + started.slow_by);

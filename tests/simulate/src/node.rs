@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use redlock_protocol::{
-    Facts, Instant, Owner, Record, Reply, Request, Token,
+    AdmissionId, Evidence, Facts, Instant, LossId, Owner, Record, Reply, Request, Token,
     model::{Key, Model, Moment},
     stripe,
 };
@@ -85,6 +85,14 @@ pub(crate) enum Left {
     /// What it had on disk.
     Snapshot,
     Everything,
+}
+
+/// An error reply of a node that has done nothing.
+pub(crate) fn refused(words: &str) -> Reply {
+    Reply::Refused {
+        message: words.into(),
+        is_untouched: true,
+    }
 }
 
 const SCRIPTS: usize = 9;
@@ -228,6 +236,35 @@ impl Node {
         self.model.set_counter(stripe, value);
     }
 
+    /// Some process with this longest lease, which is no more, has noted that it must not vote.
+    pub(crate) fn note_loss(&mut self, max_ttl: Duration, at: u64) {
+        let report = Request::ReportLoss {
+            server: Some(Arc::clone(&self.server)),
+            loss: LossId(at),
+            beside_marker: true,
+            max_ttl,
+        };
+        self.model.run(&report, self.moment(at));
+        self.noted_at.get_or_insert(at);
+    }
+
+    /// And has let it vote.
+    pub(crate) fn admit(&mut self, max_ttl: Duration, at: u64) {
+        self.note_loss(max_ttl, at);
+        let loss = self.record(at).loss.map_or(LossId(at), |loss| loss.id);
+        let wait = Duration::ZERO;
+        let admit = Request::Admit {
+            server: Some(Arc::clone(&self.server)),
+            evidence: Evidence::Waited { loss, wait },
+            admission: AdmissionId(1),
+            floor: Token(1),
+            is_durable: false,
+            max_ttl,
+        };
+        self.model.run(&admit, self.moment(at));
+        self.look_who_votes(at);
+    }
+
     // ---- what it is
 
     pub(crate) fn moment(&self, at: u64) -> Moment {
@@ -330,11 +367,7 @@ impl Node {
                     left => Sickness::Loading(left - 1),
                 };
             }
-            let refused = Reply::Refused {
-                message: words.into(),
-                is_untouched: true,
-            };
-            return (refused, Effect::Nothing);
+            return (refused(words), Effect::Nothing);
         }
         if *request == Request::Identify {
             self.load_scripts();

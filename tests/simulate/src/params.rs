@@ -6,6 +6,7 @@ use redlock_protocol::{LockParams, Mode};
 
 use crate::{
     MILLI, SECOND,
+    draws::Draw,
     faults::Fault,
     plan::{Plan, nanos},
     random::Random,
@@ -65,7 +66,9 @@ impl Plan {
     /// was stepped back, and for a dead connection to be given up.
     pub(crate) fn calm_params(&self, stepped_back: u64) -> LockParams {
         let callers = self.fleet.starts.len() * self.fleet.tasks * self.fleet.keys;
-        let turns = callers as u64 * 100 * MILLI;
+        let is_hard = self.far > 0 || self.draws.has(Draw::SickLinks);
+        let turn = if is_hard { SECOND } else { 100 * MILLI };
+        let turns = callers as u64 * turn;
         LockParams {
             wait: 2 * self.longest_life() + nanos(stepped_back + 3 * SECOND + turns),
             is_fair: self.is_fair_at_last(),

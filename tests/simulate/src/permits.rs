@@ -5,19 +5,12 @@ use redlock_protocol::{Event, LockParams, SectionId, Token};
 use crate::{
     callers::Stage,
     checker::{Belief, Rule},
+    draws::Draw,
     names::{KEYS, POOL},
     plan::Plan,
-    random::Random,
     scenario::Scenario,
     world::{Phase, World},
 };
-
-/// One history in so many, of those that take no course of their own.
-const ONE_IN: u64 = 6;
-
-/// Chance of its own: what else is drawn for a seed is the same with and without permits, and the seeds in
-/// `SIMULATION.md` are without.
-const SALT: u64 = 0x70_6572_6d69_7412;
 
 /// What is special about them.
 #[derive(Clone, Copy, Debug)]
@@ -28,11 +21,10 @@ pub(crate) struct Permits {
 }
 
 impl Plan {
-    pub(crate) fn draw_permits(&mut self, seed: u64, is_wanted: bool) {
-        let mut random = Random::new(seed ^ SALT);
-        let is_drawn = random.below(ONE_IN) == 0 || is_wanted;
+    pub(crate) fn draw_permits(&mut self, seed: u64) {
+        let mut random = Draw::Permits.random(!seed);
         let fits = self.scenario == Scenario::Random && self.fleet.foreign == 0;
-        if !is_drawn || !fits {
+        if !self.draws.keep(Draw::Permits, fits) {
             return;
         }
         self.habits.at_least = 0;

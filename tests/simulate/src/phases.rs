@@ -8,6 +8,7 @@ use crate::{
     callers::Stage,
     checker::Rule,
     client::Client,
+    draws::Draw,
     names::KEYS,
     plan::{Plan, Wall},
     trace,
@@ -49,6 +50,15 @@ impl World {
     }
 
     fn begin(&mut self) {
+        if self.plan.draws.has(Draw::OddNode) {
+            let odd = self.random.index(self.nodes.len());
+            self.odd_node = Some(odd);
+            let are_used = self.random.chance(700);
+            for node in (0..self.nodes.len()).filter(|&node| are_used || node == odd) {
+                let twice = 1 + u32::from(node == odd);
+                self.nodes[node].admit(twice * self.plan.max_ttl(), 0);
+            }
+        }
         for place in 0..self.plan.fleet.starts.len() {
             match self.plan.fleet.starts[place] {
                 0 => self.join(),
@@ -93,9 +103,11 @@ impl World {
     fn storms(&mut self) {
         // A round for which a short lease leaves no time can fail, and so can one whose leader keeps
         // what it is told to delete.
-        let is_well = (0..self.nodes.len()).all(|node| self.can_vote(node));
+        let is_well =
+            |node: usize| self.can_vote(node) || self.gone == Some(node) && self.nodes[node].down;
+        let is_well = (0..self.nodes.len()).all(is_well);
         let is_short = self.plan.lease < 80 * MILLI;
-        let may_fail = is_short || !is_well || self.plan.may_disagree();
+        let may_fail = is_short || self.is_waiting_hard() || !is_well || self.plan.may_disagree();
         if may_fail || !self.all_know_votes() {
             return;
         }
@@ -135,7 +147,8 @@ impl World {
     fn silence_one(&mut self) {
         let nodes = self.nodes.len();
         let is_short = self.plan.lease < 320 * MILLI;
-        if nodes < 3 || is_short || self.plan.half_open_at_last || self.random.chance(500) {
+        let is_hurt = self.plan.half_open_at_last || self.gone.is_some() || !self.are_links_well();
+        if nodes < 3 || is_short || is_hurt || self.random.chance(500) {
             return;
         }
         let node = self.random.index(nodes);
@@ -189,7 +202,8 @@ impl World {
             .map(|costs| costs.about_keys + costs.about_nodes)
             .sum();
         self.tally.scenarios[self.plan.scenario as usize] = 1;
-        self.tally.draws = self.draws().map(u64::from);
+        let draws = self.draws();
+        self.tally.draws = draws.map(|(name, is_so)| (name, is_so.into())).collect();
         let summary = if self.violations.is_empty() {
             String::new()
         } else {
@@ -203,36 +217,40 @@ impl World {
         }
     }
 
-    /// What was special about it, in the order of `tally::DRAWS`.
-    fn draws(&self) -> [bool; crate::tally::DRAWS.len()] {
+    /// What may be special about it.
+    fn draws(&self) -> impl Iterator<Item = (&'static str, bool)> {
         let Plan {
             servers,
             fleet,
             habits,
             ..
         } = &self.plan;
+        let rare = Draw::ALL.map(|draw| (draw.name(), self.plan.draws.has(draw)));
         [
-            servers.count == 2,
-            fleet.starts.len() > 4,
-            fleet.tasks > 6,
-            fleet.starts.iter().any(|&start| start > 0),
-            fleet.default_share > 1,
-            fleet.mixed_defaults,
-            fleet.blind,
-            servers.durable != 0,
-            servers.quiet != 0,
-            servers.evicting.is_some(),
-            servers.young,
-            fleet.keys > 1 && KEYS > 1,
-            fleet.foreign > 0,
-            fleet.mixed_fleet,
-            self.losses && self.plan.wall != Wall::Near,
-            fleet.odd,
-            fleet.permits.is_some(),
-            habits.sets > 0,
-            habits.shared > 0,
-            habits.fair > 0 || habits.fair_at_last,
+            ("two_nodes", servers.count == 2),
+            ("crowd_of_processes", fleet.starts.len() > 4),
+            ("crowd_of_tasks", fleet.tasks > 6),
+            ("joined_later", fleet.starts.iter().any(|&start| start > 0)),
+            ("short_defaults", fleet.default_share > 1),
+            ("mixed_defaults", fleet.mixed_defaults),
+            ("blind", fleet.blind),
+            ("durable", servers.durable != 0),
+            ("resp2", servers.quiet != 0),
+            ("evicting", servers.evicting.is_some()),
+            ("young", servers.young),
+            ("collision", fleet.keys > 1 && KEYS > 1),
+            ("foreign", fleet.foreign > 0),
+            ("mixed_fleet", fleet.mixed_fleet),
+            (
+                "meaningless_clocks_and_losses",
+                self.losses && self.plan.wall != Wall::Near,
+            ),
+            ("odd", fleet.odd),
+            ("shared", habits.shared > 0),
+            ("fair", habits.fair > 0 || habits.fair_at_last),
         ]
+        .into_iter()
+        .chain(rare)
     }
 
     // ---- running
@@ -245,7 +263,8 @@ impl World {
     }
 
     fn run_to_rest(&mut self) {
-        let end = self.now + REST + 8 * self.plan.lease;
+        let patience = self.plan.calm_params(0).wait.as_nanos() as u64;
+        let end = self.now + REST + patience + 8 * self.plan.lease;
         while self.under_way > 0 || !self.are_at_rest() {
             if self.now > end || !self.step() {
                 let (rule, what) = self
@@ -257,10 +276,8 @@ impl World {
     }
 
     fn are_at_rest(&self) -> bool {
-        let evicting = self.plan.servers.evicting;
-        self.clients
-            .iter()
-            .all(|client| client.is_at_rest(evicting))
+        let mut clients = self.clients.iter();
+        clients.all(|client| client.is_at_rest([self.plan.servers.evicting, self.gone]))
     }
 
     /// Every node that can votes again in time, and all clients know.
@@ -298,7 +315,7 @@ impl World {
                     return Some((Rule::Answer, what));
                 }
             }
-            if !one.is_at_rest(self.plan.servers.evicting) {
+            if !one.is_at_rest([self.plan.servers.evicting, self.gone]) {
                 let what = format!("client {client}: {:?}, {:?}", one.tasks, one.links);
                 return Some((Rule::Rest, what));
             }
@@ -308,15 +325,15 @@ impl World {
 }
 
 impl Client {
-    /// Nobody of it wants anything, and it is connected to all nodes but the one that must not
-    /// vote.
-    fn is_at_rest(&self, evicting: Option<usize>) -> bool {
+    /// Nobody of it wants anything, and it is connected to all nodes but those to which it does not
+    /// connect, or cannot.
+    fn is_at_rest(&self, left_out: [Option<usize>; 2]) -> bool {
         let idle =
             |task: &crate::callers::Task| matches!(task.stage, Stage::Idle) && task.errands == 0;
         let mut links = self.links.iter().enumerate();
         !self.paused
             && self.shut_down.is_none()
-            && links.all(|(node, link)| link.up || evicting == Some(node))
+            && links.all(|(node, link)| link.up || link.is_sick() || left_out.contains(&Some(node)))
             && self.tasks.iter().all(idle)
     }
 }

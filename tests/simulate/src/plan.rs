@@ -5,8 +5,15 @@ use std::{fmt::Write, time::Duration};
 use redlock_protocol::{BUSY_FROM, key_ttl};
 
 use crate::{
-    MICRO, MILLI, SECOND, clock::Clock, faults::Fault, names::KEYS, permits::Permits,
-    random::Random, scenario::Scenario, witnesses::Witnesses,
+    MICRO, MILLI, SECOND,
+    clock::Clock,
+    draws::{Draw, Draws},
+    faults::Fault,
+    names::KEYS,
+    permits::Permits,
+    random::Random,
+    scenario::Scenario,
+    witnesses::Witnesses,
 };
 
 /// Whether the assumptions under which the protocol is safe hold.
@@ -25,10 +32,8 @@ pub(crate) struct Wanted {
     pub(crate) profile: Profile,
     pub(crate) nodes: Option<usize>,
     pub(crate) scenario: Option<Scenario>,
-    /// Every history that can have permits has some.
-    pub(crate) permits: bool,
-    /// Every history that can have callers with several keys has some.
-    pub(crate) sets: bool,
+    /// Every history that can have these has them.
+    pub(crate) draws: Draws,
 }
 
 /// What the wall clocks of clients have to do with the time.
@@ -45,6 +50,7 @@ pub(crate) enum Wall {
 /// Everything that is the same for the whole of a history. Nanoseconds, and per mille.
 #[derive(Debug)]
 pub(crate) struct Plan {
+    pub(crate) draws: Draws,
     pub(crate) profile: Profile,
     pub(crate) scenario: Scenario,
     pub(crate) servers: Servers,
@@ -72,6 +78,10 @@ pub(crate) struct Plan {
     pub(crate) half_open_at_last: bool,
     /// While all is calm, one caller does not let go when its lease is over.
     pub(crate) stuck_at_last: bool,
+    /// The longest way between a client and a node, without anything in between, if it is long.
+    pub(crate) far: u64,
+    /// What is wrong with links follows from it.
+    pub(crate) link_seed: u64,
 }
 
 /// The nodes. The masks have a bit for each.
@@ -139,26 +149,39 @@ pub(crate) struct Habits {
 }
 
 impl Plan {
-    pub(crate) fn new(wanted: Wanted, random: &mut Random) -> Self {
+    pub(crate) fn new(wanted: Wanted, seed: u64, random: &mut Random) -> Self {
         let Wanted { profile, .. } = wanted;
+        let mut draws = wanted.draws.draw(seed);
         let scenario = wanted.scenario.unwrap_or_else(|| Scenario::draw(random));
         let scenario = match profile {
             Profile::Inside => scenario,
             Profile::Outside => Scenario::Random,
         };
-        let count = wanted.nodes.unwrap_or_else(|| scenario.nodes(random));
+        let count = wanted.nodes.unwrap_or_else(|| {
+            let few = scenario.nodes(random);
+            let mut random = Draw::ManyNodes.random(!seed);
+            match draws.has(Draw::ManyNodes) {
+                true => random.pick(&[6, 7, 7]),
+                false => few,
+            }
+        });
         let scenario = scenario.with_nodes(count);
         // Short leases as often as long ones: each octave is as likely.
         let lease = ((20 * MILLI) << scenario.octave(random)) * random.between(10, 20) / 10
             + random.below(MILLI);
+        let lease = draws.lease(seed, scenario, lease);
         let guard_band = scenario.guard_band(lease, random);
-        let fleet = Fleet::draw(profile, scenario, random);
-        let faults = fleet.faults(profile, scenario, guard_band, random);
+        let mut fleet = Fleet::draw(profile, scenario, random);
+        let fits = matches!(scenario, Scenario::Random | Scenario::Witnesses);
+        let is_careless = draws.keep(Draw::FreshLosses, fits && profile == Profile::Inside);
+        fleet.assume_fresh |= is_careless;
+        let faults = fleet.faults(profile, scenario, guard_band, is_careless, random);
         let forgets = faults.iter().any(|fault| fault.loses_memory());
         let servers = Servers::draw(count, forgets, &fleet, random);
         let skews = [lease / 16, 3 * SECOND];
         let node_timeout = random.pick(&[lease / 20, lease / 4, lease / 2, lease]);
         let mut plan = Self {
+            draws,
             profile,
             scenario,
             active: (lease * random.between(3, 6)).min(SECOND),
@@ -178,12 +201,21 @@ impl Plan {
             witnesses: None,
             half_open_at_last: random.chance(250),
             stuck_at_last: random.chance(100),
+            far: 0,
+            link_seed: !seed,
         };
+        plan.draw_rare(seed);
+        if plan.draws.has(Draw::LongLeases) {
+            plan.habits.hold_longest = random.pick(&[100 * MILLI, plan.lease / 4]);
+            plan.habits.think_longest = plan.lease / 4;
+        }
         if forgets {
             plan.last_for_quarantines(random);
         }
         plan.adapt(random);
         plan.space_starts(random);
+        plan.draw_permits(seed);
+        plan.draw_sets(seed);
         plan
     }
 
@@ -253,8 +285,12 @@ impl Plan {
     }
 
     /// One way between a client and a node, without anything in between.
-    pub(crate) fn distance(random: &mut Random) -> u64 {
-        random.pick(&[50, 200, 200, 800]) * MICRO
+    pub(crate) fn distance(&self, random: &mut Random) -> u64 {
+        let near = random.pick(&[50, 200, 200, 800]) * MICRO;
+        match self.far {
+            0 => near,
+            far => random.pick(&[near, far / 4, far]),
+        }
     }
 
     pub(crate) fn clock(random: &mut Random) -> Clock {
@@ -318,15 +354,16 @@ impl Fleet {
         profile: Profile,
         scenario: Scenario,
         guard_band: u64,
+        is_careless: bool,
         random: &mut Random,
     ) -> Vec<Fault> {
         if scenario != Scenario::Random {
             return Vec::new();
         }
-        let mut faults: Vec<Fault> = Fault::STRUCK.to_vec();
+        let mut faults: Vec<Fault> = Fault::struck().collect();
         // Nobody tells clients of other libraries what a node has forgotten, nor that clocks step.
         let is_trusting = self.foreign > 0;
-        let keeps_memory = random.chance(500) || is_trusting || self.assume_fresh;
+        let keeps_memory = random.chance(500) || is_trusting || self.assume_fresh && !is_careless;
         // A copy of old data cannot be told from the data without `INFO`.
         faults.retain(|fault| !(self.blind && fault.forgets_some()));
         faults.retain(|fault| !(keeps_memory && fault.loses_memory()));
@@ -397,13 +434,20 @@ impl Traits {
         let is_odd = plan.fleet.odd && place == 1;
         let max_ttl = plan.max_ttl() * if is_odd { 2 } else { 1 };
         Self {
-            silence_limit: random.pick(&[50 * MILLI, 200 * MILLI, SECOND]),
+            // Longer than any reply takes.
+            silence_limit: random
+                .pick(&[50 * MILLI, 200 * MILLI, SECOND])
+                .max(plan.slowest_reply(place)),
             busy_from: random.pick(&[usize::MAX, BUSY_FROM, 1, 0]),
             default_ttl: plan.default_ttl(random),
             max_ttl,
             is_blind: plan.fleet.blind && random.chance(500),
             mixed_fleet: plan.fleet.mixed_fleet,
-            assume_fresh: plan.fleet.assume_fresh && random.chance(500),
+            assume_fresh: plan.fleet.assume_fresh
+                && match plan.scenario {
+                    Scenario::Witnesses => place == 2,
+                    _ => random.chance(300),
+                },
         }
     }
 }

@@ -8,10 +8,11 @@ use std::{
 use crate::{
     Settings,
     checker::{Rule, Violation},
+    draws::Draw,
     faults::Fault,
     plan::Profile,
     scenario::Scenario,
-    tally::{DRAWS, Tally},
+    tally::Tally,
     world::History,
 };
 
@@ -148,8 +149,8 @@ impl Report {
             Scenario::ALL.map(Scenario::name),
             tally.scenarios,
         );
-        json.counts("draws", DRAWS, tally.draws);
-        json.counts("faults", Fault::NAMES, tally.faults);
+        json.counts("draws", tally.draws.keys(), tally.draws.values());
+        json.counts("faults", Fault::ALL.map(Fault::name), tally.faults);
         json.counts("violations", Rule::ALL.map(Rule::name), self.violations);
         json.value("first", self.first());
         let seconds = took.as_secs_f64();
@@ -187,10 +188,15 @@ impl Object {
         self.value(name, format_args!("\"{text}\""));
     }
 
-    fn counts<const N: usize>(&mut self, name: &str, names: [&str; N], counts: [u64; N]) {
+    fn counts<N: AsRef<str>, C: Display>(
+        &mut self,
+        name: &str,
+        names: impl IntoIterator<Item = N>,
+        counts: impl IntoIterator<Item = C>,
+    ) {
         let mut inner = Self::default();
-        for (name, count) in names.iter().zip(counts) {
-            inner.value(name, count);
+        for (name, count) in names.into_iter().zip(counts) {
+            inner.value(name.as_ref(), count);
         }
         self.value(name, inner.end());
     }
@@ -210,8 +216,14 @@ impl Settings {
         let nodes = self.wanted.nodes.map(|nodes| format!(" --nodes {nodes}"));
         let scenario = self.wanted.scenario;
         let scenario = scenario.map(|scenario| format!(" --scenario {}", scenario.name()));
+        let wanted = Draw::ALL
+            .into_iter()
+            .filter(|&draw| self.wanted.draws.has(draw));
+        let draws: String = wanted
+            .map(|draw| format!(" --draw {}", draw.name()))
+            .collect();
         format!(
-            " --profile {}{}{}",
+            " --profile {}{}{}{draws}",
             self.wanted.profile.name(),
             nodes.unwrap_or_default(),
             scenario.unwrap_or_default()

@@ -5,7 +5,9 @@ use redlock_protocol::majority;
 use crate::{
     MILLI, SECOND,
     agenda::Happening,
+    draws::Draw,
     faults::Fault,
+    kinds,
     network::Notice,
     node::Left,
     plan::Plan,
@@ -16,54 +18,27 @@ use crate::{
     world::{Phase, World},
 };
 
-/// What a history is about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Scenario {
-    /// Anything can go wrong at any time.
-    Random,
-    /// Nodes are restarted one after the other, while one process holds a lock all the time.
-    Rolling,
-    /// Nodes' clocks step within the guard band, while several locks are renewed.
-    Steps,
-    /// A majority of nodes is down for seconds, while callers wait.
-    Outage,
-    /// A minority of nodes replies with errors for good.
-    Sick,
-    /// Nodes are flushed while locks are held, and nothing else is wrong.
-    Losses,
-    /// One node forgets a lock that rests on it: see `witnesses`.
-    Witnesses,
+kinds! {
+    /// What a history is about.
+    Scenario {
+        /// Anything can go wrong at any time.
+        Random = "random",
+        /// Nodes are restarted one after the other, while one process holds a lock all the time.
+        Rolling = "rolling",
+        /// Nodes' clocks step within the guard band, while several locks are renewed.
+        Steps = "steps",
+        /// A majority of nodes is down for seconds, while callers wait.
+        Outage = "outage",
+        /// A minority of nodes replies with errors for good.
+        Sick = "sick",
+        /// Nodes are flushed while locks are held, and nothing else is wrong.
+        Losses = "losses",
+        /// One node forgets a lock that rests on it: see `witnesses`.
+        Witnesses = "witnesses",
+    }
 }
 
 impl Scenario {
-    pub(crate) const ALL: [Self; 7] = [
-        Self::Random,
-        Self::Rolling,
-        Self::Steps,
-        Self::Outage,
-        Self::Sick,
-        Self::Losses,
-        Self::Witnesses,
-    ];
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Random => "random",
-            Self::Rolling => "rolling",
-            Self::Steps => "steps",
-            Self::Outage => "outage",
-            Self::Sick => "sick",
-            Self::Losses => "losses",
-            Self::Witnesses => "witnesses",
-        }
-    }
-
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::ALL
-            .into_iter()
-            .find(|scenario| scenario.name() == name)
-    }
-
     pub(crate) fn draw(random: &mut Random) -> Self {
         match random.below(100) {
             0..5 => Self::Rolling,
@@ -159,7 +134,7 @@ impl Plan {
         self.habits.cancel = 0;
         self.habits.stuck = 0;
         self.servers.evicting = None;
-        self.fleet.assume_fresh = false;
+        self.fleet.assume_fresh = self.draws.has(Draw::FreshLosses);
         self.servers.young = false;
         self.min_validity = self.lease / 10;
         self.node_timeout = self.lease / 2;
@@ -198,6 +173,9 @@ impl Plan {
                 self.fleet.default_share = 1;
                 self.fleet.mixed_defaults = false;
                 self.witnesses = Some(Witnesses::draw(random));
+                if self.fleet.assume_fresh {
+                    self.fleet.starts = vec![0; 3];
+                }
             }
         }
     }

@@ -7,29 +7,23 @@ use redlock_protocol::{Event, LockParams, Mode, Order, Owner, SectionId, Token};
 use crate::{
     callers::Task,
     checker::{Rule, owner_of},
+    draws::Draw,
     names::index_of,
     plan::{Plan, Profile},
-    random::Random,
     scenario::Scenario,
     world::{Phase, World},
 };
-
-/// One history in so many, of those that take no course of their own.
-const ONE_IN: u64 = 6;
-
-/// Chance of its own, as for permits.
-const SALT: u64 = 0x73_6574_7300_1127;
 
 /// The rounds that one attempt to get several keys takes at the most, one after the other: for the first
 /// key, for the others, and until all tokens are above each other's.
 const ROUNDS: u32 = 10;
 
 impl Plan {
-    pub(crate) fn draw_sets(&mut self, seed: u64, is_wanted: bool) {
-        let mut random = Random::new(seed ^ SALT);
-        let is_drawn = random.below(ONE_IN) == 0 || is_wanted;
+    pub(crate) fn draw_sets(&mut self, seed: u64) {
+        let mut random = Draw::Sets.random(!seed);
         let is_plain = self.scenario == Scenario::Random && self.fleet.foreign == 0;
-        if !is_drawn || !is_plain || self.fleet.permits.is_some() {
+        let fits = is_plain && self.fleet.permits.is_none();
+        if !self.draws.keep(Draw::Sets, fits) {
             return;
         }
         self.fleet.keys = random.pick(&[2, 3]);

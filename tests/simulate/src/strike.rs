@@ -1,8 +1,11 @@
 //! How faults strike.
 
+use redlock_protocol::{Token, majority};
+
 use crate::{
     MILLI, SECOND,
     agenda::Happening,
+    draws::Draw,
     faults::Fault,
     network::Notice,
     node::Left,
@@ -244,17 +247,21 @@ impl World {
         }
     }
 
+    /// Without this node each client has a majority that is well.
+    fn can_spare(&self, node: usize) -> bool {
+        let nodes = self.nodes.len();
+        let is_spared = |place: usize| {
+            let ailments = self.plan.ailments(place);
+            let is_well =
+                |&other: &usize| other != node && self.is_well(other) && ailments[other].is_none();
+            (0..nodes).filter(is_well).count() >= majority(nodes)
+        };
+        (0..self.plan.fleet.starts.len()).all(is_spared)
+    }
+
     /// A majority must be left that is well.
     pub(crate) fn sicken_for_good(&mut self, node: usize, kind: Sickness) {
-        let nodes = self.nodes.len();
-        let evicting = self.plan.servers.evicting;
-        let is_bad = |&other: &usize| {
-            other == node
-                || evicting == Some(other)
-                || self.poisoned == Some(other)
-                || self.nodes[other].sickness.is_for_good()
-        };
-        if (0..nodes).filter(is_bad).count() <= (nodes - 1) / 2 {
+        if self.can_spare(node) {
             trace!(self, "!! node {node} is {kind:?} for good");
             self.hit(Fault::ErrorsForGood, None);
             self.nodes[node].sickness = kind;
@@ -265,22 +272,17 @@ impl World {
 
     /// One node has a counter that nobody believes. Only once: a second time might set it back.
     fn poison(&mut self, node: usize) {
-        let nodes = self.nodes.len();
-        let evicting = self.plan.servers.evicting;
-        let is_bad = |&other: &usize| {
-            other == node || evicting == Some(other) || self.nodes[other].sickness.is_for_good()
-        };
-        let few = (0..nodes).filter(is_bad).count() <= (nodes - 1) / 2;
-        if few && self.poisoned.is_none() {
+        if self.poisoned.is_none() && self.can_spare(node) {
             self.poisoned = Some(node);
             self.hit(Fault::CounterPoisoned, None);
             let index = self.random.index(self.plan.fleet.keys);
             // One that is no counter; or one that is far ahead, which where memory is lost becomes
             // the floor of others.
-            let far = if self.plan.forgets() {
-                [(1 << 52) + 1; 2]
-            } else {
-                [(1 << 52) - 300, 1 << 51]
+            let highest = Token::HIGHEST_PLAUSIBLE.0;
+            let far = match (self.plan.forgets(), self.plan.draws.has(Draw::FarCounters)) {
+                (false, _) => [(1 << 52) - 300, 1 << 51],
+                (true, false) => [(1 << 52) + 1; 2],
+                (true, true) => [highest, highest - 1_000],
             };
             let value = self.random.pick(&[1 << 53, 1 << 53, far[0], far[1]]);
             self.nodes[node].poison(index, value);
@@ -350,6 +352,12 @@ impl World {
     pub(crate) fn heal(&mut self) {
         trace!(self, "!! no more faults");
         let soon = self.now + MILLI;
+        let node = self.random.index(self.nodes.len());
+        if self.plan.draws.has(Draw::Gone) && self.can_spare(node) {
+            trace!(self, "!! node {node} is gone");
+            self.gone = Some(node);
+            self.down(node, None, Notice::Soon);
+        }
         for node in 0..self.nodes.len() {
             let healed = &mut self.nodes[node];
             if !healed.sickness.is_for_good() {
@@ -357,7 +365,7 @@ impl World {
                 healed.troubled = self.now;
             }
             healed.slow_until = 0;
-            if healed.down {
+            if healed.down && self.gone != Some(node) {
                 self.agenda.at(soon, Happening::Up { node });
             }
             if healed.silent_until > self.now {

@@ -1,5 +1,7 @@
 //! What is counted over all histories.
 
+use std::collections::BTreeMap;
+
 use crate::{faults::Fault, scenario::Scenario};
 
 #[derive(Clone, Debug, Default)]
@@ -29,35 +31,12 @@ pub(crate) struct Tally {
     /// The longest that all nodes voted before all clients knew.
     pub(crate) longest_ignorance: u64,
     /// Those that hit while a lock was held or being acquired.
-    pub(crate) faults: [u64; Fault::NAMES.len()],
+    pub(crate) faults: [u64; Fault::ALL.len()],
     /// Histories of each kind.
     pub(crate) scenarios: [u64; Scenario::ALL.len()],
-    /// Histories with something special about their fleet or nodes.
-    pub(crate) draws: [u64; DRAWS.len()],
+    /// Histories with something special about them, by its name.
+    pub(crate) draws: BTreeMap<&'static str, u64>,
 }
-
-pub(crate) const DRAWS: [&str; 20] = [
-    "two_nodes",
-    "crowd_of_processes",
-    "crowd_of_tasks",
-    "joined_later",
-    "short_defaults",
-    "mixed_defaults",
-    "blind",
-    "durable",
-    "resp2",
-    "evicting",
-    "young",
-    "collision",
-    "foreign",
-    "mixed_fleet",
-    "meaningless_clocks_and_losses",
-    "odd",
-    "permits",
-    "sets",
-    "shared",
-    "fair",
-];
 
 impl Tally {
     pub(crate) fn add(&mut self, other: &Self) {
@@ -75,7 +54,9 @@ impl Tally {
         add(&mut self.fenced, &other.fenced);
         add(&mut self.faults, &other.faults);
         add(&mut self.scenarios, &other.scenarios);
-        add(&mut self.draws, &other.draws);
+        for (name, count) in &other.draws {
+            *self.draws.entry(name).or_default() += count;
+        }
     }
 }
 

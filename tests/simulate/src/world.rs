@@ -60,10 +60,16 @@ pub(crate) struct World {
     pub(crate) clocks_stepped: bool,
     /// The node whose counter nobody believes.
     pub(crate) poisoned: Option<usize>,
+    /// The node that does not come back.
+    pub(crate) gone: Option<usize>,
+    /// The node that was used with another longest lease before.
+    pub(crate) odd_node: Option<usize>,
     pub(crate) traffic: [Traffic; KEYS],
     /// When some client last saw that a node votes again, or all became calm.
     pub(crate) served_since: u64,
     pub(crate) storm_winners: usize,
+    /// How many locks were granted.
+    pub(crate) numbered: u32,
     /// Keys that processes have asked for under another owner in this step.
     pub(crate) unreleased: Vec<(usize, usize, String)>,
     pub(crate) outage: Option<Outage>,
@@ -102,9 +108,7 @@ pub(crate) struct History {
 impl World {
     pub(crate) fn new(seed: u64, wanted: Wanted, log: Log) -> Self {
         let mut random = Random::new(seed);
-        let mut plan = Plan::new(wanted, &mut random);
-        plan.draw_permits(seed, wanted.permits);
-        plan.draw_sets(seed, wanted.sets);
+        let plan = Plan::new(wanted, seed, &mut random);
         let nodes = plan.servers.count;
         let new_node = |number| Node::new(number, &plan, &mut random);
         Self {
@@ -128,9 +132,12 @@ impl World {
             excused: [false; KEYS],
             clocks_stepped: false,
             poisoned: None,
+            gone: None,
+            odd_node: None,
             traffic: Default::default(),
             served_since: 0,
             storm_winners: 0,
+            numbered: 0,
             unreleased: Vec::new(),
             outage: None,
             sick: vec![None; nodes],

@@ -12,6 +12,7 @@
 //! rule: the rule it breaks
 //! profile: inside
 //! finds: token,exclusion
+//! draw: many_nodes
 //! survives: why it cannot be found, if so
 //! --- file of the protocol
 //! text, which must be in it exactly once
@@ -21,7 +22,8 @@
 //!
 //! with as many replacements as it takes. A file below `simulate/` is one of the simulator's: the
 //! store and the network are a part of the protocol that it has a model of. If `finds` is there, only
-//! violations of one of these rules count, else of all. A mutant that cannot be found is
+//! violations of one of these rules count, else of all. If `draw` is there, all histories have that that
+//! can. A mutant that cannot be found is
 //! tried on a tenth of the histories, and so is the protocol without a fault, in each profile that is
 //! in use.
 //!
@@ -76,6 +78,8 @@ struct Mutant {
     profile: String,
     /// The rules whose violations count.
     finds: String,
+    /// What all histories have.
+    draw: Option<String>,
     /// Why it cannot be found.
     survives: Option<String>,
     edits: Vec<Edit>,
@@ -247,6 +251,7 @@ impl Mutant {
             rule: "all of them".to_owned(),
             profile: profile.to_owned(),
             finds: "all".to_owned(),
+            draw: None,
             survives: Some("nothing is wrong".to_owned()),
             edits: Vec::new(),
         }
@@ -263,6 +268,7 @@ impl Mutant {
             rule: line("rule:")?,
             profile: line("profile:")?,
             finds: line("finds:").unwrap_or_else(|| "all".to_owned()),
+            draw: line("draw:"),
             survives: line("survives:"),
             edits: edits
                 .split("\n--- ")
@@ -378,6 +384,7 @@ impl Copy {
             .args(["--profile", &mutant.profile, "--rule", &mutant.finds])
             .args(["--histories", &histories.to_string()])
             .args(["--seed", &seed.to_string()])
+            .args(mutant.draw.iter().flat_map(|draw| ["--draw", draw]))
             .stdout(Stdio::piped())
             .spawn()?;
         let end = Instant::now() + PATIENCE;

@@ -12,6 +12,8 @@ pub(crate) struct Belief {
     pub(crate) client: usize,
     pub(crate) section: SectionId,
     pub(crate) mode: Mode,
+    /// Its client uses nodes that may have forgotten what they granted.
+    pub(crate) is_careless: bool,
     /// By the client's clock.
     pub(crate) deadline: Instant,
     /// The true time at which it began.
@@ -33,8 +35,10 @@ impl Checker {
             !same && clock(other.client).read(belief.since) < other.deadline.as_nanos()
         };
         believers.retain(is_live);
-        let is_excluded =
-            |other: &&Belief| (other.mode, belief.mode) != (Mode::Shared, Mode::Shared);
+        let is_excluded = |other: &&Belief| {
+            let is_shared = (other.mode, belief.mode) == (Mode::Shared, Mode::Shared);
+            !is_shared && !other.is_careless && !belief.is_careless
+        };
         let other = believers.iter().find(is_excluded).copied();
         believers.push(belief);
         other

@@ -17,121 +17,62 @@ use self::{
     owners::OwnerHash,
     tokens::{Grants, Vote},
 };
-use crate::{names::KEYS, plan::Profile, store::Fenced};
+use crate::{kinds, names::KEYS, plan::Profile, store::Fenced};
 
-/// A rule.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Rule {
-    /// Two leases of one key are never believed in at the same true time.
-    Exclusion,
-    /// A lock that is to be kept for some time is nobody's again before.
-    Period,
-    /// Nobody writes over what it has not read.
-    LostUpdate,
-    /// A release or an extension touches no key but that of its own attempt.
-    ForeignUnlock,
-    /// Once a lease is over and its node can be reached, no key of it is left.
-    Leak,
-    /// Every question is answered in time, and only once, and none after the end.
-    Answer,
-    /// Who waits while all is calm gets the lock.
-    WakeUp,
-    /// Nothing of an owner is sent once its release has been.
-    AfterRelease,
-    /// What is granted is worth having.
-    Validity,
-    /// A lease that has ended is not extended.
-    Revival,
-    /// What is said of a release is true.
-    Outcome,
-    /// One of a process talks to the nodes, and it is the one that asked first.
-    Line,
-    /// While all is calm, no fair caller passes one of another process that asked before it.
-    Order,
-    /// Requests go out on connections that are up, and a connection is made where there is none.
-    Connections,
-    /// Tokens are unique and rise as promised, and a majority has reported each of them.
-    Token,
-    /// What the fenced store accepts is serial by holder, and no update is lost there.
-    FencedStore,
-    /// A holder that can be told is told at once when no majority has its key any more.
-    Loss,
-    /// A lease is not called lost while a majority keeps its key.
-    Endurance,
-    /// A node that has lost its memory votes again in time, and a sound one is not barred.
-    Vote,
-    /// The messages that locks, waiting and idleness cost are bounded.
-    Cost,
-    /// No caller waits for a lock that is free, and of those that ask at once one wins.
-    Liveness,
-    /// After the last fault everything comes to rest.
-    Rest,
-    /// A seed gives the same history again.
-    Replay,
-    Panic,
+kinds! {
+    /// A rule.
+    Rule {
+        /// Two leases of one key are never believed in at the same true time.
+        Exclusion = "exclusion",
+        /// A lock that is to be kept for some time is nobody's again before.
+        Period = "period",
+        /// Nobody writes over what it has not read.
+        LostUpdate = "lost_update",
+        /// A release or an extension touches no key but that of its own attempt.
+        ForeignUnlock = "foreign_unlock",
+        /// Once a lease is over and its node can be reached, no key of it is left.
+        Leak = "leak",
+        /// Every question is answered in time, and only once, and none after the end.
+        Answer = "answer",
+        /// Who waits while all is calm gets the lock.
+        WakeUp = "wake_up",
+        /// Nothing of an owner is sent once its release has been.
+        AfterRelease = "after_release",
+        /// What is granted is worth having.
+        Validity = "validity",
+        /// A lease that has ended is not extended.
+        Revival = "revival",
+        /// What is said of a release is true.
+        Outcome = "outcome",
+        /// One of a process talks to the nodes, and it is the one that asked first.
+        Line = "line",
+        /// While all is calm, no fair caller passes one of another process that asked before it.
+        Order = "order",
+        /// Requests go out on connections that are up, and a connection is made where there is none.
+        Connections = "connections",
+        /// Tokens are unique and rise as promised, and a majority has reported each of them.
+        Token = "token",
+        /// What the fenced store accepts is serial by holder, and no update is lost there.
+        FencedStore = "fenced_store",
+        /// A holder that can be told is told at once when no majority has its key any more.
+        Loss = "loss",
+        /// A lease is not called lost while a majority keeps its key.
+        Endurance = "endurance",
+        /// A node that has lost its memory votes again in time, and a sound one is not barred.
+        Vote = "vote",
+        /// The messages that locks, waiting and idleness cost are bounded.
+        Cost = "cost",
+        /// No caller waits for a lock that is free, and of those that ask at once one wins.
+        Liveness = "liveness",
+        /// After the last fault everything comes to rest.
+        Rest = "rest",
+        /// A seed gives the same history again.
+        Replay = "replay",
+        Panic = "panic",
+    }
 }
 
 impl Rule {
-    pub(crate) const ALL: [Self; 24] = [
-        Self::Exclusion,
-        Self::Period,
-        Self::LostUpdate,
-        Self::ForeignUnlock,
-        Self::Leak,
-        Self::Answer,
-        Self::WakeUp,
-        Self::AfterRelease,
-        Self::Validity,
-        Self::Revival,
-        Self::Outcome,
-        Self::Line,
-        Self::Order,
-        Self::Connections,
-        Self::Token,
-        Self::FencedStore,
-        Self::Loss,
-        Self::Endurance,
-        Self::Vote,
-        Self::Cost,
-        Self::Liveness,
-        Self::Rest,
-        Self::Replay,
-        Self::Panic,
-    ];
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Exclusion => "exclusion",
-            Self::Period => "period",
-            Self::LostUpdate => "lost_update",
-            Self::ForeignUnlock => "foreign_unlock",
-            Self::Leak => "leak",
-            Self::Answer => "answer",
-            Self::WakeUp => "wake_up",
-            Self::AfterRelease => "after_release",
-            Self::Validity => "validity",
-            Self::Revival => "revival",
-            Self::Outcome => "outcome",
-            Self::Line => "line",
-            Self::Order => "order",
-            Self::Connections => "connections",
-            Self::Token => "token",
-            Self::FencedStore => "fenced_store",
-            Self::Loss => "loss",
-            Self::Endurance => "endurance",
-            Self::Vote => "vote",
-            Self::Cost => "cost",
-            Self::Liveness => "liveness",
-            Self::Rest => "rest",
-            Self::Replay => "replay",
-            Self::Panic => "panic",
-        }
-    }
-
-    pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|rule| rule.name() == name)
-    }
-
     /// Whether it must hold: all of them inside of the assumptions, and outside all but those
     /// that need them.
     pub(crate) const fn is_required(self, profile: Profile) -> bool {

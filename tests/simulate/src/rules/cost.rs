@@ -6,12 +6,14 @@ use crate::{
     SECOND,
     callers::{Stage, Task},
     checker::Rule,
+    network::Link,
     trace,
     world::World,
 };
 
-/// For so many rounds in a row nodes may disagree on the numbers of one lock: each round draws other ones.
-const MOST_ROUNDS: u32 = 24;
+/// So many rounds ask nodes for the numbers of one lock, and one more for each other one that has got its
+/// numbers meanwhile.
+const MOST_ROUNDS: u32 = 8;
 
 /// What one process has sent.
 #[derive(Clone, Copy, Debug, Default)]
@@ -60,7 +62,10 @@ impl World {
     /// A majority of nodes that are well vote for this client: it needs none that is not.
     pub(crate) fn has_choice(&self, client: usize) -> bool {
         let links = self.clients[client].links.iter().enumerate();
-        let well = links.filter(|(node, link)| link.is_voter && self.can_vote(*node));
+        let is_well = |(node, link): &(usize, &Link)| {
+            link.is_voter && !link.is_sick() && self.can_vote(*node)
+        };
+        let well = links.filter(is_well);
         well.count() >= majority(self.nodes.len())
     }
 
@@ -110,11 +115,14 @@ impl World {
         };
         let took = self.now - idle.since;
         let nodes = self.nodes.len() as u64;
-        let is_let_in = |node: &usize| self.can_vote(*node) && !self.plan.fleet.odd;
-        let sick = (0..self.nodes.len()).filter(|node| !is_let_in(node));
-        // A node that cannot be let in is probed once in a second, and its survey asks all.
-        let bound = nodes + (2 + sick.count() as u64 * nodes * 4) * (1 + took / SECOND);
         for (client, (_, before)) in idle.sent.iter().enumerate() {
+            let links = self.clients[client].links.iter().enumerate();
+            let is_let_in = |(node, link): &(usize, &Link)| {
+                self.can_vote(*node) && !link.is_sick() && !self.plan.fleet.odd
+            };
+            // A node that cannot be let in is probed once in a second, and its survey asks all.
+            let sick = links.filter(|link| !is_let_in(link)).count() as u64;
+            let bound = nodes + (2 + sick * nodes * 4) * (1 + took / SECOND);
             let sent = self.clients[client].costs.all() - before.all();
             if sent > bound {
                 let what = format!(
@@ -143,17 +151,24 @@ impl World {
         if self.plan.habits.sets > 0 || one.tasks.iter().any(holds) {
             return;
         }
-        let rounds = one.rounds.entry((owner, order.node)).or_default();
+        let numbered = self.numbered;
+        let (rounds, before) = one
+            .rounds
+            .entry((owner, order.node))
+            .or_insert((0, numbered));
         *rounds += 1;
-        if *rounds == MOST_ROUNDS {
-            let what =
-                format!("client {client} has asked for numbers {MOST_ROUNDS} times in a row");
+        let others = numbered - *before;
+        if *rounds > MOST_ROUNDS + others {
+            let what = format!(
+                "client {client} has asked for numbers {rounds} times, while {others} others got theirs"
+            );
             self.violation(Rule::Cost, what);
         }
     }
 
     /// The lock has numbers.
     pub(crate) fn on_numbers(&mut self, client: usize, task: usize) {
+        self.numbered += 1;
         let one = &mut self.clients[client];
         let owner = one.tasks[task].owner;
         one.rounds.retain(|(other, _), _| Some(*other) != owner);

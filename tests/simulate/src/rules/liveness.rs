@@ -1,20 +1,30 @@
 //! No caller waits for a lock that is free.
 
-use redlock_protocol::{NodeId, Owner, Ticket, majority};
+use redlock_protocol::{NodeId, Owner, majority};
 
 use crate::{
-    MILLI,
+    MILLI, SECOND,
+    ailment::Ailment,
     checker::Rule,
+    draws::Draw,
+    network::Link,
     node::Node,
     world::{Phase, World},
 };
 
-/// The longest pause between two attempts, or for how long a process stands back for another; twice,
-/// because the first attempt may meet a key that nobody comes for, and engines wake late.
-const LONGEST_PAUSE: u64 = 2 * 66 * MILLI;
+/// So long, and ten round trips, a lock may stand free while a caller waits. These and the next numbers are
+/// promised in `guarantees.md`.
+const SOON: u64 = 150 * MILLI;
 
-/// So long many callers of several keys may hold one of them in vain, one after the other: each for 16 ms at first.
-const MANY_IN_VAIN: u64 = 1_024 * MILLI;
+/// The same where keys are left on nodes after each turn, or a round has no time for what it takes.
+const LATE: u64 = 500 * MILLI;
+
+/// And beside it, if the node that keeps the order of fair callers keeps keys. Owed to the present way to wait.
+const LATE_IN_ORDER: u64 = 2 * SECOND;
+
+/// For so long, or for half of the longest lease, and for a node timeout, callers of several keys may hold one
+/// of them in vain, one after the other.
+const IN_VAIN: u64 = SECOND;
 
 /// What happens to a key while all is calm. True times.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,23 +47,36 @@ pub(crate) struct Traffic {
 
 impl World {
     fn patience(&self) -> u64 {
-        let links = self.clients.iter().flat_map(|client| &client.links);
-        let farthest = links.map(|link| link.distance).max().unwrap_or(0);
-        let is_well = (0..self.nodes.len()).all(|node| self.can_vote(node));
-        // Twice more where keys are left on nodes after each turn, by clients of other libraries or because a
-        // node cannot be asked to delete: attempts may meet on the other nodes again. Once more where counters
-        // that lie apart, which take three rounds, take several attempts because the rounds do not fit into the
-        // node timeout.
+        // Jitter doubles a way.
+        let round_trip = 4 * self.farthest();
+        let is_well =
+            self.are_links_well() && (0..self.nodes.len()).all(|node| self.can_vote(node));
+        // Clients of other libraries leave keys, and so does a node that cannot be asked to delete.
         let leaves_keys = !is_well || !self.foreign.is_empty();
-        let is_hurried = self.plan.node_timeout < 3 * 4 * farthest;
-        let pause = LONGEST_PAUSE * (1 + 2 * u64::from(leaves_keys) + u64::from(is_hurried));
-        // What only the node has that keeps the order is in the way for longer.
-        let lasts = Ticket::LASTS.as_nanos() as u64;
-        let of_order = match self.plan.is_fair_at_last() && (leaves_keys || is_hurried) {
-            true => 2 * lasts,
-            false => 0,
+        // Counters that lie apart take three rounds.
+        let is_hurried = self.plan.node_timeout < 3 * round_trip;
+        let pause = match (leaves_keys || is_hurried, self.plan.is_fair_at_last()) {
+            (false, _) => SOON,
+            (true, false) => LATE,
+            (true, true) => LATE + LATE_IN_ORDER,
         };
-        pause + of_order + 40 * farthest
+        pause + 10 * round_trip
+    }
+
+    /// The longest way between a client and a node that it can reach.
+    pub(crate) fn farthest(&self) -> u64 {
+        let links = self.clients.iter().flat_map(|client| &client.links);
+        let ways = links.map(|link| match link.ailment {
+            Some(Ailment::Slow(by)) => link.distance + by / 2,
+            _ => link.distance,
+        });
+        ways.max().unwrap_or(0)
+    }
+
+    /// Every client can reach every node.
+    pub(crate) fn are_links_well(&self) -> bool {
+        let mut links = self.clients.iter().flat_map(|client| &client.links);
+        !links.any(Link::is_sick)
     }
 
     /// A caller is about to wait.
@@ -76,7 +99,7 @@ impl World {
             // It shares it with them; or one that asks for several keys has had it, and given it back.
             return;
         }
-        if !self.is_open((key, owner)) {
+        if !self.is_open(client, (key, owner)) {
             return;
         }
         let Traffic {
@@ -98,9 +121,7 @@ impl World {
     }
 
     /// A caller has got several keys. How often others have had one of them and given it back does not
-    /// matter: for so long nobody held any. Another caller may have held one of them in vain for a quarter of the
-    /// longest lease for each of two others, or many of them, while they waited for one that could not be had, and for a node timeout, if what was left of that
-    /// one looked like an attempt.
+    /// matter: for so long nobody held any.
     pub(crate) fn on_holder_of_all(&mut self, client: usize, task: usize) {
         let one = &self.clients[client].tasks[task];
         let (first, mut since) = (one.key, one.asked);
@@ -113,27 +134,31 @@ impl World {
             } = self.traffic[key];
             since = since.max(idle_since).max(vanished);
         }
-        if held.into_iter().all(|held| self.is_open(held)) {
+        if held.into_iter().all(|held| self.is_open(client, held)) {
             let attempt = self.plan.calm_params(self.stepped_back()).round_timeout();
             let longest =
-                self.patience() + MANY_IN_VAIN.max(self.plan.lease / 2) + attempt.as_nanos() as u64;
+                self.patience() + IN_VAIN.max(self.plan.lease / 2) + attempt.as_nanos() as u64;
             self.check_gap(first, since, "nobody held any of its keys", longest);
         }
     }
 
     /// A node may grant one key that cannot vote on all. Nobody who knows that could have had the lock
     /// while other nodes kept what others had left there.
-    fn is_open(&self, (key, owner): (usize, Option<Owner>)) -> bool {
+    fn is_open(&self, client: usize, (key, owner): (usize, Option<Owner>)) -> bool {
+        let links = &self.clients[client].links;
         let is_open = |&node: &usize| {
             let left = self.nodes[node].parts(key, self.now);
-            self.can_vote(node) && left.iter().all(|left| left.owner == owner)
+            self.can_vote(node)
+                && !links[node].is_sick()
+                && left.iter().all(|left| left.owner == owner)
         };
         (0..self.nodes.len()).filter(is_open).count() >= majority(self.nodes.len())
     }
 
     /// Nodes have made or deleted keys.
     pub(crate) fn on_keys_changed(&mut self, key: usize) {
-        if self.phase != Phase::Calm {
+        // Where links are sick, each client needs a majority of other nodes.
+        if self.phase != Phase::Calm || self.plan.draws.has(Draw::SickLinks) {
             return;
         }
         let lacks = |&node: &usize| self.nodes[node].key(key, self.now).is_none();
@@ -155,7 +180,8 @@ impl World {
     }
 
     fn check_gap(&mut self, key: usize, since: u64, what: &str, longest: u64) {
-        if self.phase != Phase::Calm || self.plan.half_open_at_last || !self.is_served() {
+        let is_promised = !self.plan.half_open_at_last && !self.is_waiting_hard();
+        if self.phase != Phase::Calm || !is_promised || !self.is_served() {
             return;
         }
         let since = since.max(self.served_since).max(self.clocks_run());
@@ -169,6 +195,13 @@ impl World {
             );
             self.violation(Rule::Liveness, what);
         }
+    }
+
+    /// Attempts in vain of one process are in the way of another one: because what is left on a node keeps out
+    /// only those that have a sound link to it, or because attempts take as long as the pauses between them.
+    pub(crate) fn is_waiting_hard(&self) -> bool {
+        let is_hard = self.plan.far > 0 || !self.are_links_well();
+        is_hard && !self.plan.draws.has(Draw::HardWaiting)
     }
 
     /// From when on no client's clock stands still, which would tell its engine nothing.

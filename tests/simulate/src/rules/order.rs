@@ -35,8 +35,7 @@ impl World {
         if !one.params.is_fair || !self.keeps_order(one.key) {
             return;
         }
-        let links = self.clients.iter().flat_map(|client| &client.links);
-        let farthest = links.map(|link| link.distance).max().unwrap_or(0);
+        let farthest = self.farthest();
         let (key, asked) = (one.key, one.asked);
         let others = self.clients.iter().enumerate();
         let others = others.filter(|&(other, _)| other != client);
@@ -61,8 +60,7 @@ impl World {
     /// No node has been in trouble for long, all processes ask the same one first, and an attempt that
     /// one has begun has the time that it takes.
     fn keeps_order(&self, key: usize) -> bool {
-        let links = self.clients.iter().flat_map(|client| &client.links);
-        let farthest = links.map(|link| link.distance).max().unwrap_or(0);
+        let farthest = self.farthest();
         let all_vote = (0..self.nodes.len()).all(|node| self.can_vote(node));
         let is_calm = self.phase == Phase::Calm && !self.plan.half_open_at_last;
         let fleet = &self.plan.fleet;

@@ -2,7 +2,10 @@
 
 use redlock_protocol::{LONGEST_ROUND, majority};
 
-use crate::{MILLI, SECOND, agenda::Happening, checker::Rule, node::Node, world::World};
+use crate::{
+    MILLI, SECOND, agenda::Happening, checker::Rule, client::Client, draws::Draw, node::Node,
+    world::World,
+};
 
 /// The longest pause between two attempts to connect, and what surveys take.
 const SLACK: u64 = SECOND + 200 * MILLI;
@@ -23,13 +26,16 @@ impl World {
     fn quarantine(&self, node: usize) -> u64 {
         let nodes = self.nodes.len();
         let others = self.nodes.iter().enumerate();
-        let others = others.filter(|&(other, one)| other != node && one.votes());
+        let others =
+            others.filter(|&(other, one)| other != node && one.votes() && self.gone != Some(other));
         let records: Vec<_> = others
             .filter_map(|(_, one)| one.told_record(self.now))
             .collect();
         let longest = records.iter().map(|record| record.longest).max();
         let is_ahead = self.nodes[node].stepped_forward > self.plan.guard_band;
-        let wait = if !is_ahead && records.len() > nodes - majority(nodes) {
+        // One client hears one node, and another one another.
+        let is_heard = !self.plan.draws.has(Draw::SickLinks);
+        let wait = if is_heard && !is_ahead && records.len() > nodes - majority(nodes) {
             longest.unwrap_or_default()
         } else {
             self.plan.max_ttl()
@@ -49,7 +55,15 @@ impl World {
 
     /// Nothing bars it for good.
     pub(crate) fn can_vote(&self, node: usize) -> bool {
-        let barred = [self.plan.servers.evicting, self.poisoned];
+        let reaches = |client: &Client| !client.links[node].is_sick();
+        let is_cut_off = !self.clients.is_empty() && !self.clients.iter().any(reaches);
+        self.is_well(node) && !is_cut_off
+    }
+
+    /// Nothing is wrong with it for good.
+    pub(crate) fn is_well(&self, node: usize) -> bool {
+        let evicting = self.plan.servers.evicting;
+        let barred = [evicting, self.poisoned, self.gone, self.odd_node];
         !barred.contains(&Some(node)) && !self.nodes[node].sickness.is_for_good()
     }
 
@@ -81,9 +95,9 @@ impl World {
 
     /// All clients know that they do.
     pub(crate) fn all_know_votes(&self) -> bool {
-        let knows = |client: &crate::client::Client| {
+        let knows = |client: &Client| {
             let mut links = client.links.iter().enumerate();
-            links.all(|(node, link)| link.is_voter || !self.can_vote(node))
+            links.all(|(node, link)| link.is_voter || link.is_sick() || !self.can_vote(node))
         };
         self.all_vote() && self.clients.iter().all(knows)
     }
@@ -91,13 +105,9 @@ impl World {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use redlock_protocol::{AdmissionId, Evidence, LossId, Request, Token};
-
     use super::*;
     use crate::{
-        checker::Tag,
+        draws::Draws,
         log::Log,
         plan::{Profile, Wanted},
         scenario::Scenario,
@@ -110,51 +120,16 @@ mod tests {
             profile: Profile::Inside,
             nodes: Some(nodes),
             scenario: Some(Scenario::Random),
-            permits: false,
-            sets: false,
+            draws: Draws::default(),
         };
         let mut world = World::new(1, wanted, Log::Off);
         world.plan.lease = 8 * SECOND;
         world.now = SECOND;
         for node in 0..nodes {
             world.nodes[node].tells_changes = false;
-            world.note_loss(node);
-            world.admit(node);
+            world.nodes[node].admit(world.plan.max_ttl(), world.now);
         }
         world
-    }
-
-    impl World {
-        fn ask_node(&mut self, node: usize, request: &Request) {
-            let one = &mut self.nodes[node];
-            one.load_scripts();
-            one.run(0, false, request, Tag::RESEED, self.now);
-        }
-
-        fn note_loss(&mut self, node: usize) {
-            let report = Request::ReportLoss {
-                server: self.nodes[node].facts(false, self.now).server,
-                loss: LossId(self.now),
-                beside_marker: true,
-                max_ttl: self.plan.max_ttl(),
-            };
-            self.ask_node(node, &report);
-        }
-
-        fn admit(&mut self, node: usize) {
-            let loss = self.nodes[node].record(self.now).loss.unwrap().id;
-            let wait = Duration::ZERO;
-            let admit = Request::Admit {
-                server: self.nodes[node].facts(false, self.now).server,
-                evidence: Evidence::Waited { loss, wait },
-                admission: AdmissionId(1),
-                floor: Token(1),
-                is_durable: false,
-                max_ttl: self.plan.max_ttl(),
-            };
-            self.ask_node(node, &admit);
-            assert!(self.nodes[node].votes());
-        }
     }
 
     #[test]
@@ -178,13 +153,13 @@ mod tests {
         world.nodes[0].flush(healed);
         world.now += 5 * SECOND;
         assert_eq!(world.to_vote_since(healed), healed);
-        world.note_loss(0);
+        world.nodes[0].note_loss(world.plan.max_ttl(), world.now);
         let found = world.now;
         assert_eq!(world.to_vote_since(healed), found);
         world.now += SECOND;
-        world.note_loss(0);
+        world.nodes[0].note_loss(world.plan.max_ttl(), world.now);
         assert_eq!(world.to_vote_since(healed), found, "once is enough");
-        world.admit(0);
+        world.nodes[0].admit(world.plan.max_ttl(), world.now);
         // Those who do not know yet that it votes have their time too.
         assert_eq!(world.to_vote_since(healed), found);
     }
@@ -196,7 +171,7 @@ mod tests {
         world.nodes[0].tells_changes = true;
         world.nodes[0].flush(healed);
         world.now += 5 * SECOND;
-        world.note_loss(0);
+        world.nodes[0].note_loss(world.plan.max_ttl(), world.now);
         assert_eq!(world.to_vote_since(healed), healed);
     }
 }
