@@ -319,10 +319,39 @@ fn voting(states: &[Option<NodeState>]) -> (usize, bool) {
     (voting, voting >= protocol::majority(states.len()))
 }
 
+/// What a quarantine turns out to be shorter by, to be news.
+const SHORTER: Duration = Duration::from_secs(1);
+
 /// Not so if only the text is another one. That a node votes from the beginning is what is expected.
 fn is_news(before: Option<&NodeState>, after: &NodeState) -> bool {
-    match before {
-        Some(before) => discriminant(before) != discriminant(after),
-        None => !matches!(after, NodeState::Up),
+    use NodeState::Quarantined;
+    match (before, after) {
+        // As long as any key lives, until the other nodes have told how long the forgotten ones did.
+        (Some(Quarantined { until: before, .. }), Quarantined { until: after, .. }) => {
+            before.since(*after) > SHORTER
+        }
+        (Some(before), after) => discriminant(before) != discriminant(after),
+        (None, after) => !matches!(after, NodeState::Up),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use redlock_protocol::QuarantineReason;
+
+    use super::*;
+
+    #[test]
+    fn the_time_of_a_quarantine_is_reported_again_if_it_is_shorter() {
+        let quarantined = |seconds| NodeState::Quarantined {
+            reason: QuarantineReason::Restarted,
+            until: Instant::from_nanos(0).after(Duration::from_secs(seconds)),
+        };
+        let long = quarantined(66);
+        assert!(is_news(None, &long) && is_news(Some(&NodeState::Up), &long));
+        assert!(is_news(Some(&long), &quarantined(5)));
+        for same in [65, 66, 90] {
+            assert!(!is_news(Some(&long), &quarantined(same)));
+        }
     }
 }
