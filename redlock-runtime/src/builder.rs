@@ -219,10 +219,23 @@ impl Builder {
     }
 
     /// How long connecting to a node may take, and how long a connected node that owes replies may send
-    /// none before the library connects to it again. No lock waits for it. Default: 1 s. At most 1
-    /// minute.
+    /// none before the library connects to it again: a quarter of this on a connection that was idle for a
+    /// second. No lock waits for it. Default: 1 s. At most 1 minute.
     pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.settings.connect_timeout = timeout;
+        self
+    }
+
+    /// How long a connection may be idle before the library sends a request over it: one for each server and
+    /// interval, and none while locks are used. Default: 15 s. At most 1 hour.
+    ///
+    /// The request keeps the connection open in firewalls, load balancers and NAT gateways, which forget idle
+    /// ones after 60 s to an hour, and with the server option `timeout`. It is also how
+    /// [`health`](crate::Redlock::health) and the metrics notice, while nobody locks, that a server hangs:
+    /// after one interval and twice the [`connect_timeout`](Self::connect_timeout). Set it below all of these
+    /// limits.
+    pub const fn ping_interval(mut self, interval: Duration) -> Self {
+        self.settings.ping_interval = interval;
         self
     }
 

@@ -52,6 +52,9 @@ const LONGEST_NODE_TIMEOUT: Duration = Duration::from_secs(LONGEST_MAX_LEASE.as_
 /// connection that broke unnoticed is also replaced only after this long.
 const LONGEST_CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
+/// For this long nobody might notice that a server hangs.
+const LONGEST_PING_INTERVAL: Duration = Duration::from_secs(3_600);
+
 /// Each renewal sends one request to every node: at this interval, one lock on three nodes sends
 /// 300 requests a second, whatever its lease is. The bound does not grow with the lease, because
 /// frequent renewals of a long lease have a use: if servers refuse `CLIENT TRACKING`, the holder
@@ -71,6 +74,7 @@ pub(crate) struct Settings {
     pub(crate) expire: Duration,
     pub(crate) max_lease: Duration,
     pub(crate) connect_timeout: Duration,
+    pub(crate) ping_interval: Duration,
     pub(crate) may_evict: bool,
     pub(crate) assume_fresh: bool,
     pub(crate) mixed_fleet: bool,
@@ -86,6 +90,7 @@ impl Default for Settings {
             expire: DEFAULT_LEASE,
             max_lease: Duration::from_secs(60),
             connect_timeout: Duration::from_secs(1),
+            ping_interval: Duration::from_secs(15),
             may_evict: false,
             assume_fresh: false,
             mixed_fleet: false,
@@ -107,6 +112,7 @@ impl Settings {
         let max_ttl = self.key_ttl(self.max_lease);
         redlock_protocol::Settings {
             silence_limit: self.connect_timeout,
+            ping_interval: Some(self.ping_interval),
             may_evict: self.may_evict,
             max_ttl,
             default_ttl: max_ttl.min(self.key_ttl(self.expire.max(DEFAULT_LEASE))),
@@ -134,6 +140,11 @@ impl Settings {
                 "connect_timeout",
                 Some(self.connect_timeout),
                 Some(LONGEST_CONNECT_TIMEOUT),
+            ),
+            (
+                "ping_interval",
+                Some(self.ping_interval),
+                Some(LONGEST_PING_INTERVAL),
             ),
             ("guard_band", self.guard_band, Some(LONGEST_GUARD_BAND)),
             (

@@ -51,7 +51,7 @@ use crate::{
 /// | `user`, `password` | texts: the [credentials](Builder::credentials) for all nodes whose URLs name none |
 /// | `tls_cacert`, `tls_cert`, `tls_key`, `tls_sni`, `tls_insecure` | with the feature `tls`: the first three are paths of files; see `Tls` |
 /// | `key_prefix`, `service` | texts |
-/// | `expire`, `max_lease`, `guard_band`, `node_timeout`, `connect_timeout` | durations such as `"500ms"`, `"5s"`, `"1.5m"` or `"1h"`, with a unit |
+/// | `expire`, `max_lease`, `guard_band`, `node_timeout`, `connect_timeout`, `ping_interval` | durations such as `"500ms"`, `"5s"`, `"1.5m"` or `"1h"`, with a unit |
 /// | `require_servers`, `require_quorum`, `assume_fresh`, `allow_eviction`, `mixed_fleet` | `true` or `false` |
 ///
 /// [`from_env`](Self::from_env) reads the same from the environment.
@@ -185,6 +185,7 @@ const FIELDS: &[&str] = &[
     "guard_band",
     "node_timeout",
     "connect_timeout",
+    "ping_interval",
     "require_servers",
     "require_quorum",
     "assume_fresh",
@@ -266,6 +267,7 @@ impl Draft {
             "guard_band" => builder.guard_band(value.duration()?),
             "node_timeout" => builder.node_timeout(value.duration()?),
             "connect_timeout" => builder.connect_timeout(value.duration()?),
+            "ping_interval" => builder.ping_interval(value.duration()?),
             "require_servers" => builder.require_servers(value.flag()?),
             "require_quorum" => builder.require_quorum(value.flag()?),
             "assume_fresh" => builder.assume_fresh(value.flag()?),

@@ -98,6 +98,7 @@ impl World {
         };
         let settings = Settings {
             silence_limit: Duration::from_secs(1),
+            ping_interval: Some(Duration::from_secs(15)),
             may_evict: false,
             max_ttl: key_ttl(LEASE * 12, LEASE),
             default_ttl: key_ttl(LEASE, LEASE / 10),

@@ -320,6 +320,21 @@ pub enum Request {
     },
 }
 
+impl Request {
+    /// The lock that it is about.
+    pub(crate) const fn key(&self) -> Option<&Arc<str>> {
+        match self {
+            Self::Acquire { key, .. }
+            | Self::Place { key, .. }
+            | Self::Extend { key, .. }
+            | Self::PutBack { key, .. }
+            | Self::Watch { key, .. }
+            | Self::Release { key, .. } => Some(key),
+            _ => None,
+        }
+    }
+}
+
 /// What came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {

@@ -17,6 +17,8 @@ pub struct Settings {
     /// A connection must be made within this time, and a connected node that owes an answer and gives
     /// none for as long is disconnected.
     pub silence_limit: Duration,
+    /// A node of which nothing is asked for this long is asked whether it votes; `None` for never.
+    pub ping_interval: Option<Duration>,
     /// Whether a node may vote that drops keys when memory runs out.
     pub may_evict: bool,
     /// The longest key TTL that the fleet may ask for: the key TTL of its longest lease. The same for

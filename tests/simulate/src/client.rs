@@ -124,6 +124,7 @@ impl World {
         let now = Instant::from_nanos(clock.read(self.now));
         let settings = Settings {
             silence_limit: nanos(traits.silence_limit),
+            ping_interval: Some(nanos(traits.ping_interval())),
             may_evict: false,
             max_ttl: traits.max_ttl,
             default_ttl: traits.default_ttl,

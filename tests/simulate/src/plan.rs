@@ -430,6 +430,10 @@ pub(crate) struct Traits {
 }
 
 impl Traits {
+    pub(crate) const fn ping_interval(&self) -> u64 {
+        2 * self.silence_limit
+    }
+
     pub(crate) fn draw(plan: &Plan, place: usize, random: &mut Random) -> Self {
         let is_odd = plan.fleet.odd && place == 1;
         let max_ttl = plan.max_ttl() * if is_odd { 2 } else { 1 };

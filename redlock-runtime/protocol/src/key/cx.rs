@@ -1,6 +1,6 @@
 //! What a key acts with.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     action::{Answer, Verdict},
@@ -40,10 +40,11 @@ impl Cx<'_> {
         &mut self,
         node: NodeId,
         ask: Ask,
+        limit: Duration,
         body: impl FnOnce(AdmissionId) -> Request,
     ) -> Result<Option<RequestId>, Verdict> {
         let ask = (self.key, ask);
-        self.nodes.ask(node, ask, body, self.out)
+        self.nodes.ask(node, ask, limit, body, self.out)
     }
 
     /// Sends what needs no vote. False if the node is not connected.

@@ -111,9 +111,10 @@ impl Held {
 
     /// Sets the key on a node that votes, unless it is there. Gives no vote.
     pub(super) fn put_back(&mut self, node: NodeId, cx: &mut Cx<'_>) {
-        if self.sections.is_empty() || !cx.nodes.is_up(node) {
+        let Some(section) = self.sections.first().filter(|_| cx.nodes.is_up(node)) else {
             return;
-        }
+        };
+        let limit = section.params.round_timeout();
         let (owner, mode) = (self.claim.owner, self.claim.mode);
         let (key, ttl) = (Arc::clone(cx.name), self.ttl.into());
         let body = |admission| Request::PutBack {
@@ -123,7 +124,7 @@ impl Held {
             ttl,
             admission,
         };
-        if let Ok(Some(request)) = cx.ask(node, Ask::PutBack(owner), body) {
+        if let Ok(Some(request)) = cx.ask(node, Ask::PutBack(owner), limit, body) {
             self.claim.on_asked(node, request, ttl);
         }
     }

@@ -166,7 +166,8 @@ impl Round {
         let is_leader = self.fanout.order.first() == Some(&node);
         let ticket = self.question.ticket(cx.now()).filter(|_| is_leader);
         let body = |admission| self.question.body(key, (owner, mode), admission, ticket);
-        match cx.ask(node, ask, body) {
+        let limit = self.question.params.round_timeout();
+        match cx.ask(node, ask, limit, body) {
             Err(verdict) => {
                 self.on_verdict(node, verdict, cx.now());
             }

@@ -1,11 +1,16 @@
-//! The connection to one server: when to give one up, when to make the next, which requests have
-//! no reply yet, and how long replies take.
+//! The connection to one server: what the server owes on it and since when. The other rules go by that: when
+//! to ask whether anybody is there, when to give the connection up and make the next one, and whether a vote
+//! that is asked for now can come in time.
+//!
+//! A connection that ends does not make a node unreachable. The next one is made at once, and only if that
+//! fails the node is *down*: firewalls and servers drop connections that were idle, and all is well then.
 
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use super::Purpose;
 use crate::{
     action::Verdict,
+    ask::Ask,
     message::{ConnectionId, Facts, RequestId},
     rules::backoff::jitter,
     time::Instant,
@@ -22,9 +27,22 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// as they take, so to try it again costs little.
 const TRIED_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
+/// A connection on which nothing was said for so long may have been dropped without a word: it is given up
+/// after a quarter of the usual time.
+const IDLE: Duration = Duration::from_secs(1);
+
+/// No more votes are asked of a node that is to reply to so many bytes of requests. A server replies to as many
+/// in about a quarter of a second.
+const MOST_OWED: usize = 8 << 20;
+
+/// What a request takes up beside its key, about.
+const REQUEST: usize = 256;
+
 #[derive(Debug)]
 pub(super) struct Link {
     state: State,
+    /// No connection could be made since the last one ended.
+    is_down: bool,
     /// Why nothing can be sent, unless there is a connection. Kept while the next one is being made.
     reason: Arc<str>,
     /// The one in use or being made.
@@ -33,14 +51,20 @@ pub(super) struct Link {
     failures: u32,
     /// Requests without a reply, in the order in which they were sent.
     in_flight: VecDeque<InFlight>,
+    /// How many bytes these take up.
+    owed: usize,
+    /// How many of them are releases.
+    releases: usize,
     /// How long the node took for the last reply over this connection.
     delay: Option<Duration>,
-    /// When the last reply came.
+    /// When the last reply came, or the connection was made.
     replied_at: Instant,
     /// The last request for a vote was answered with an error.
     refuses: bool,
-    /// Since when it is being found out whether what seems overdue has come and was not read.
-    listens_since: Option<Instant>,
+    /// The client was awake then, and has written since what it had to send.
+    looked_at: Instant,
+    /// It is being found out whether what seems overdue has come and was not read.
+    listens: bool,
     facts: Facts,
     connected_at: Instant,
 }
@@ -58,6 +82,18 @@ pub(super) struct InFlight {
     pub(super) request: RequestId,
     pub(super) purpose: Purpose,
     pub(super) at: Instant,
+    /// How long its key is.
+    pub(super) length: usize,
+}
+
+impl InFlight {
+    const fn size(&self) -> usize {
+        REQUEST + self.length
+    }
+
+    const fn is_release(&self) -> bool {
+        matches!(self.purpose, Purpose::Key(_, Ask::Release(_)))
+    }
 }
 
 impl Link {
@@ -66,14 +102,18 @@ impl Link {
             state: State::Waiting {
                 until: Instant::from_nanos(0),
             },
+            is_down: false,
             reason: "not connected yet".into(),
             connection: None,
             failures: 0,
             in_flight: VecDeque::new(),
+            owed: 0,
+            releases: 0,
             delay: None,
             replied_at: Instant::from_nanos(0),
             refuses: false,
-            listens_since: None,
+            looked_at: Instant::from_nanos(0),
+            listens: false,
             facts: Facts::default(),
             connected_at: Instant::from_nanos(0),
         }
@@ -85,7 +125,7 @@ impl Link {
 
     /// It has not come to anything yet: neither a connection nor a failure.
     pub(super) const fn is_settling(&self) -> bool {
-        matches!(self.state, State::Connecting { .. }) && self.failures == 0
+        matches!(self.state, State::Connecting { .. }) && !self.is_down
     }
 
     pub(super) fn is_current(&self, connection: ConnectionId) -> bool {
@@ -113,7 +153,7 @@ impl Link {
 
     /// Why nothing can be sent, if nothing can.
     pub(super) fn verdict(&self) -> Option<Verdict> {
-        (!self.is_connected()).then(|| Verdict::Unreachable {
+        (!self.is_connected() && !self.is_settling()).then(|| Verdict::Unreachable {
             reason: Arc::clone(&self.reason),
         })
     }
@@ -131,90 +171,135 @@ impl Link {
             return false;
         }
         self.state = State::Connected;
+        self.is_down = false;
         self.facts = facts;
         self.connected_at = now;
+        self.replied_at = now;
         true
     }
 
-    /// Takes the requests that will get no reply any more, and starts the pause before the next
-    /// connection: doubled each time, and spread by half of itself, so that a fleet does not come
-    /// back in one burst.
-    pub(super) fn on_down(
+    /// The connection is lost, or was not made. Takes the requests that will get no reply any more.
+    ///
+    /// The next connection is made at once if this one has brought a reply and the server is usable, and after
+    /// a pause otherwise: doubled each time, and spread by half of itself, so that a fleet does not come back
+    /// in one burst.
+    pub(super) fn on_lost(
         &mut self,
         reason: Arc<str>,
+        is_usable: bool,
         random: u128,
         now: Instant,
     ) -> VecDeque<InFlight> {
-        let pause = FIRST_PAUSE
-            .saturating_mul(1 << self.failures.min(10))
-            .min(LONGEST_PAUSE);
+        let has_worked = self.is_connected() && self.failures == 0;
+        self.is_down = !(has_worked && is_usable);
+        let pause = match self.is_down {
+            false => Duration::ZERO,
+            true => FIRST_PAUSE
+                .saturating_mul(1 << self.failures.min(10))
+                .min(LONGEST_PAUSE),
+        };
         self.failures = self.failures.saturating_add(1);
         self.delay = None;
         self.refuses = false;
-        self.listens_since = None;
+        self.listens = false;
         self.connection = None;
         self.reason = reason;
+        self.owed = 0;
+        self.releases = 0;
         self.state = State::Waiting {
             until: now.after(pause / 2 + jitter(pause / 2, random)),
         };
         std::mem::take(&mut self.in_flight)
     }
 
-    /// When a connection attempt, or a connected node that does not reply, is overdue, or the next
-    /// attempt is made.
+    /// The last connection could not be made, or must not be used.
+    pub(super) const fn is_down(&self) -> bool {
+        self.is_down
+    }
+
+    /// When to look at it again: at what it owes, or at whether a connection can be made.
     pub(super) fn next_due(&self, limit: Duration) -> Option<Instant> {
         match self.state {
-            State::Waiting { until, .. } => Some(until),
-            _ if self.listens_since.is_some() => None,
-            _ => self.overdue_at(limit),
+            State::Waiting { until } => Some(until),
+            _ if self.listens => None,
+            _ => self.look_at(limit),
         }
     }
 
-    fn overdue_at(&self, limit: Duration) -> Option<Instant> {
-        let since = match self.state {
-            State::Connecting { since } => Some(since),
-            // A node that has much to do replies late to the last of many requests, and is not silent.
+    /// When to ask something of a node that nothing is asked of, so that neither end of the connection can be
+    /// gone for long without being missed.
+    pub(super) fn ping_at(&self, interval: Duration) -> Option<Instant> {
+        let is_idle = self.is_connected() && self.in_flight.is_empty();
+        is_idle.then(|| self.replied_at.after(interval))
+    }
+
+    /// What the node owes, since when, and how long it may.
+    fn owes(&self, limit: Duration) -> Option<(Instant, Duration)> {
+        match self.state {
+            State::Connecting { since } => Some((since, limit)),
             State::Connected => {
-                let oldest = self.in_flight.front();
-                oldest.map(|oldest| oldest.at.max(self.replied_at))
+                let oldest = self.in_flight.front()?;
+                let was_idle = oldest.at.since(self.replied_at) >= IDLE;
+                let far = 2 * self.delay.unwrap_or_default();
+                let limit = match was_idle {
+                    true => (limit / 4).max(far).min(limit),
+                    false => limit,
+                };
+                // A node that has much to do replies late to the last of many requests, and is not silent.
+                Some((oldest.at.max(self.replied_at), limit))
             }
             State::Waiting { .. } => None,
-        };
-        since.map(|since| since.after(limit))
+        }
+    }
+
+    /// Half of the time has to pass while the client is awake, after all that it had to send has been
+    /// written: a client that was stopped would take its own silence for that of the node.
+    fn look_at(&self, limit: Duration) -> Option<Instant> {
+        let (since, limit) = self.owes(limit)?;
+        Some(match self.looked_at < since {
+            true => since.after(limit / 2),
+            false => self.looked_at.after(limit / 2).max(since.after(limit)),
+        })
     }
 
     pub(super) fn may_connect(&self, now: Instant) -> bool {
-        matches!(self.state, State::Waiting { until, .. } if now >= until)
+        matches!(self.state, State::Waiting { until } if now >= until)
     }
 
     /// The connection on which something is overdue, if that is to be looked into: a client that was late
     /// itself may not have read yet what came in time.
     pub(super) fn listen(&mut self, limit: Duration, now: Instant) -> Option<ConnectionId> {
-        let is_overdue = self.overdue_at(limit).is_some_and(|due| due <= now);
-        if !is_overdue || self.listens_since.is_some() {
+        let (since, _) = self.owes(limit)?;
+        if self.listens || self.look_at(limit).is_none_or(|at| now < at) {
             return None;
         }
-        self.listens_since = Some(now);
+        if self.looked_at < since {
+            self.looked_at = now;
+            return None;
+        }
+        self.listens = true;
         self.connection
     }
 
     /// All that had come when it was [looked into](Self::listen) has been taken in. Why the connection is
     /// to be given up, if it is.
     pub(super) fn on_silent(&mut self, limit: Duration) -> Option<Arc<str>> {
-        let since = self.listens_since.take()?;
-        if self.overdue_at(limit).is_none_or(|due| since < due) {
+        if !std::mem::take(&mut self.listens) {
             return None;
         }
-        match self.state {
-            State::Connecting { .. } => Some(format!("no connection within {limit:?}").into()),
-            State::Connected => Some(format!("no reply for {limit:?}").into()),
-            State::Waiting { .. } => None,
-        }
+        let (since, limit) = self.owes(limit)?;
+        // It has not said anything since.
+        (since <= self.looked_at).then(|| match self.state {
+            State::Connecting { .. } => format!("no connection within {limit:?}").into(),
+            _ => format!("no reply for {limit:?}").into(),
+        })
     }
 
     // ---- requests
 
     pub(super) fn on_sent(&mut self, sent: InFlight) {
+        self.owed += sent.size();
+        self.releases += usize::from(sent.is_release());
         self.in_flight.push_back(sent);
     }
 
@@ -232,6 +317,8 @@ impl Link {
             }
         };
         let sent = self.in_flight.remove(place)?;
+        self.owed -= sent.size();
+        self.releases -= usize::from(sent.is_release());
         self.failures = 0;
         self.delay = Some(now.since(sent.at));
         self.replied_at = now;
@@ -252,6 +339,21 @@ impl Link {
     /// How many requests have no reply.
     pub(super) fn outstanding(&self) -> usize {
         self.in_flight.len()
+    }
+
+    /// How many releases have none.
+    pub(super) const fn releases(&self) -> usize {
+        self.releases
+    }
+
+    /// What is asked now waits behind so much that its reply cannot be expected within this time. Otherwise
+    /// requests would pile up before a node that is slower than its clients.
+    pub(super) fn is_behind(&self, limit: Duration) -> bool {
+        let oldest = self.in_flight.front();
+        // Else it has had all replies since, and the last one says nothing of now.
+        let is_queued = oldest.is_some_and(|oldest| oldest.at <= self.replied_at);
+        let is_slow = self.delay.is_some_and(|delay| delay >= limit);
+        is_queued && is_slow || self.owed >= MOST_OWED
     }
 
     /// For how long the oldest request has had no reply.
@@ -288,25 +390,48 @@ mod tests {
             request: RequestId(request),
             purpose: Purpose::Probe,
             at: at(millis),
+            length: 0,
         }
+    }
+
+    /// The client looks on time, and then once more: whether it gives the connection up then.
+    fn is_given_up(link: &mut Link) -> Option<u64> {
+        for _ in 0..2 {
+            let due = link.next_due(LIMIT)?;
+            if link.listen(LIMIT, due).is_some() && link.on_silent(LIMIT).is_some() {
+                return Some(due.since(at(0)).as_millis() as u64);
+            }
+        }
+        None
     }
 
     #[test]
     fn pauses_grow_to_the_longest_and_a_reply_makes_them_short_again() {
         let pause = |link: &Link| link.next_due(LIMIT).unwrap().since(at(0));
         let mut link = Link::new();
-        link.on_down("refused".into(), u128::MAX, at(0));
+        link.on_lost("refused".into(), true, u128::MAX, at(0));
         assert_eq!(pause(&link), FIRST_PAUSE);
         for _ in 0..20 {
-            link.on_down("refused".into(), u128::MAX, at(0));
+            link.on_lost("refused".into(), true, u128::MAX, at(0));
         }
         assert_eq!(pause(&link), LONGEST_PAUSE);
         link.on_connecting(ConnectionId(1), at(0));
         assert!(link.on_connected(Facts::default(), at(0)));
         link.on_sent(sent(1, 0));
         assert!(link.on_reply(RequestId(1), at(0)).is_some());
-        link.on_down("reset".into(), u128::MAX, at(0));
-        assert_eq!(pause(&link), FIRST_PAUSE);
+        link.on_lost("reset".into(), true, u128::MAX, at(0));
+        assert!(link.may_connect(at(0)) && !link.is_down());
+        link.on_connecting(ConnectionId(2), at(0));
+        link.on_lost("refused".into(), true, u128::MAX, at(0));
+        assert!(link.is_down());
+        assert_eq!(pause(&link), 2 * FIRST_PAUSE);
+    }
+
+    #[test]
+    fn a_server_that_must_not_be_used_is_not_connected_to_at_once() {
+        let mut link = connected();
+        link.on_lost("drops keys".into(), false, 0, at(0));
+        assert!(link.is_down() && !link.may_connect(at(0)));
     }
 
     #[test]
@@ -318,7 +443,8 @@ mod tests {
         let mut link = Link::new();
         assert_eq!(told(&link).as_deref(), Some("not connected yet"));
         link.on_connecting(ConnectionId(1), at(0));
-        link.on_down("refused".into(), 0, at(0));
+        assert_eq!(told(&link), None, "it may come to something");
+        link.on_lost("refused".into(), true, 0, at(0));
         assert_eq!(told(&link).as_deref(), Some("refused"));
         link.on_connecting(ConnectionId(2), at(10));
         assert_eq!(told(&link).as_deref(), Some("refused"));
@@ -332,29 +458,45 @@ mod tests {
         assert_eq!(link.next_due(LIMIT), None);
         link.on_sent(sent(1, 10));
         link.on_sent(sent(2, 20));
-        assert_eq!(link.listen(LIMIT, at(1_009)), None);
+        assert_eq!(link.next_due(LIMIT), Some(at(510)));
         assert_eq!(link.on_silent(LIMIT), None, "nobody has asked");
-        assert_eq!(link.listen(LIMIT, at(1_010)), Some(ConnectionId(1)));
-        assert_eq!(link.listen(LIMIT, at(1_010)), None, "once is enough");
-        assert_eq!(link.next_due(LIMIT), None);
-        assert!(link.on_silent(LIMIT).is_some());
+        assert_eq!(is_given_up(&mut link), Some(1_010));
     }
 
     #[test]
-    fn a_node_that_has_replied_while_its_client_was_late_is_not_given_up() {
+    fn a_connection_that_was_idle_is_given_up_sooner() {
+        let mut link = connected();
+        link.on_sent(sent(1, 5_000));
+        assert_eq!(is_given_up(&mut link), Some(5_250));
+        // Unless the node is as far away as that.
+        link.on_reply(RequestId(1), at(5_200));
+        link.on_sent(sent(2, 9_000));
+        assert_eq!(is_given_up(&mut link), Some(9_400));
+    }
+
+    #[test]
+    fn a_client_that_was_stopped_does_not_give_its_nodes_up() {
         let mut link = connected();
         link.on_sent(sent(1, 10));
-        assert!(link.listen(LIMIT, at(1_010)).is_some());
-        link.on_reply(RequestId(1), at(1_030));
-        assert_eq!(link.on_silent(LIMIT), None);
+        // It has not written the request before.
+        assert_eq!(link.listen(LIMIT, at(9_000)), None);
+        assert_eq!(link.next_due(LIMIT), Some(at(9_500)));
+        link.on_reply(RequestId(1), at(9_001));
         assert_eq!(link.next_due(LIMIT), None);
-        // It is late once more: what is overdue now was not when it was looked into.
-        link.on_sent(sent(2, 1_030));
-        link.on_sent(sent(3, 1_040));
-        assert!(link.listen(LIMIT, at(2_035)).is_some());
-        link.on_reply(RequestId(2), at(2_035));
+        // Nor what it has not read.
+        link.on_sent(sent(2, 9_001));
+        assert_eq!(link.listen(LIMIT, at(9_501)), None);
+        assert_eq!(link.listen(LIMIT, at(20_000)), Some(ConnectionId(1)));
+        assert_eq!(link.next_due(LIMIT), None);
+        link.on_reply(RequestId(2), at(20_000));
         assert_eq!(link.on_silent(LIMIT), None);
-        assert_eq!(link.next_due(LIMIT), Some(at(3_035)));
+        // It is late once more: what it owes now is from after the look.
+        link.on_sent(sent(3, 20_000));
+        link.on_sent(sent(4, 20_000));
+        assert_eq!(link.listen(LIMIT, at(20_500)), None);
+        assert!(link.listen(LIMIT, at(21_000)).is_some());
+        link.on_reply(RequestId(3), at(21_000));
+        assert_eq!(link.on_silent(LIMIT), None);
     }
 
     #[test]
@@ -367,10 +509,35 @@ mod tests {
             let now = at(300 * request);
             assert_eq!(link.listen(LIMIT, now), None);
             link.on_reply(RequestId(request), now);
-            assert_eq!(link.next_due(LIMIT), Some(now.after(LIMIT)));
+            assert_eq!(link.next_due(LIMIT), Some(now.after(LIMIT / 2)));
         }
-        assert!(link.listen(LIMIT, at(3_700)).is_some());
-        assert!(link.on_silent(LIMIT).is_some());
+        assert_eq!(is_given_up(&mut link), Some(3_700));
+    }
+
+    #[test]
+    fn no_more_is_asked_of_a_node_that_is_behind() {
+        let mut link = connected();
+        link.on_sent(sent(1, 0));
+        link.on_sent(sent(2, 0));
+        assert!(!link.is_behind(LIMIT));
+        link.on_reply(RequestId(1), at(1_000));
+        assert!(link.is_behind(LIMIT), "the other one takes as long");
+        link.on_reply(RequestId(2), at(1_001));
+        assert!(!link.is_behind(LIMIT), "nothing is in the way");
+        link.on_sent(sent(3, 1_001));
+        link.on_reply(RequestId(3), at(2_001));
+        link.on_sent(sent(4, 2_002));
+        assert!(!link.is_behind(LIMIT), "it may be fast by now");
+
+        let mut link = connected();
+        let large = InFlight {
+            length: MOST_OWED,
+            ..sent(1, 0)
+        };
+        link.on_sent(large);
+        assert!(link.is_behind(LIMIT));
+        link.on_reply(RequestId(1), at(1));
+        assert!(!link.is_behind(LIMIT));
     }
 
     #[test]

@@ -88,6 +88,8 @@ struct Node {
     id: NodeId,
     link: Link,
     standing: Standing,
+    /// What was said of it last is that it votes.
+    is_said_up: bool,
     /// The process that this client saw vote last, and under which admission.
     known: Option<Option<Arc<str>>>,
     /// The highest counter that it has told.
@@ -104,6 +106,7 @@ impl Node {
             id,
             link: Link::new(),
             standing: Standing::Probing,
+            is_said_up: false,
             known: None,
             highest: Token::default(),
             found: None,
@@ -155,7 +158,8 @@ impl Node {
             // A survey that is due waits for another one, or for a node, to be over.
             Standing::Lost(lost) => lost.survey_at.filter(|&at| at > out.now),
             Standing::Unfit { until, .. } => Some(*until),
-            Standing::Probing | Standing::Up(_) => None,
+            Standing::Up(_) => self.ping_at(out),
+            Standing::Probing => None,
         };
         let suspended = self.suspended.map(|(_, until)| until);
         let dues = [
@@ -164,6 +168,12 @@ impl Node {
             suspended,
         ];
         dues.into_iter().flatten().min()
+    }
+
+    /// When to ask a node that votes whether it still does.
+    fn ping_at(&self, out: &Out) -> Option<Instant> {
+        let interval = out.settings.ping_interval.filter(|_| self.is_up())?;
+        self.link.ping_at(interval)
     }
 
     fn circumstances(&self, out: &Out) -> Circumstances {
@@ -176,8 +186,12 @@ impl Node {
         }
     }
 
-    fn announce(&self, state: NodeState, out: &mut Out) {
-        let node = self.id;
+    /// That it votes is said once: its connection may have been replaced.
+    fn announce(&mut self, state: NodeState, out: &mut Out) {
+        let (node, is_up) = (self.id, state == NodeState::Up);
+        if std::mem::replace(&mut self.is_said_up, is_up) && is_up {
+            return;
+        }
         out.actions.push_back(Action::NodeChanged { node, state });
     }
 
@@ -235,7 +249,10 @@ impl Node {
 
     fn on_admitted(&mut self, admission: AdmissionId, out: &mut Out) {
         self.known = Some(self.link.facts().server.clone());
-        let was_up = matches!(self.standing, Standing::Up(_));
+        let was_up = self.is_up();
+        if matches!(self.standing, Standing::Up(known) if known == admission) {
+            return;
+        }
         self.standing = Standing::Up(admission);
         if !was_up && self.suspended.is_none() {
             self.announce(NodeState::Up, out);

@@ -158,19 +158,28 @@ impl Nodes {
             .min()
     }
 
+    /// A connected node has not confirmed all releases.
+    pub(crate) fn owe_releases(&self) -> bool {
+        self.nodes.iter().any(|node| node.link.releases() > 0)
+    }
+
     // ---- requests of keys
 
-    /// Asks for a vote, or says at once why that cannot be. `None`: it is not known yet whether the node votes.
-    /// A notice says when it is.
+    /// Asks for a vote that is to come within `limit`, or says at once why that cannot be. `None`: it is not
+    /// known yet whether the node votes. A notice says when it is.
     pub(crate) fn ask(
         &mut self,
         node: NodeId,
         (key, ask): (KeyId, Ask),
+        limit: Duration,
         body: impl FnOnce(AdmissionId) -> Request,
         out: &mut Out,
     ) -> Result<Option<RequestId>, Verdict> {
         if let Some(verdict) = self.verdict(node, out.now) {
             return Err(verdict);
+        }
+        if self.nodes[node.0].link.is_behind(limit) {
+            return Err(Verdict::TimedOut);
         }
         let Standing::Up(admission) = self.nodes[node.0].standing else {
             return Ok(None);
@@ -218,17 +227,18 @@ impl Nodes {
         let request = RequestId(self.next_request);
         self.next_request += 1;
         let this = &mut self.nodes[node.0];
+        this.link.on_sent(InFlight {
+            request,
+            purpose,
+            at: out.now,
+            length: body.key().map_or(0, |key| key.len()),
+        });
         let order = Order {
             node,
             request,
             body,
         };
         out.actions.push_back(Action::Send(order));
-        this.link.on_sent(InFlight {
-            request,
-            purpose,
-            at: out.now,
-        });
         request
     }
 
@@ -324,7 +334,7 @@ impl Nodes {
         out: &mut Out,
     ) {
         if self.nodes[node.0].link.is_current(connection) {
-            self.on_down(node, NodeState::Down { reason }, out);
+            self.on_lost(node, NodeState::Down { reason }, out);
         }
     }
 
@@ -334,7 +344,7 @@ impl Nodes {
             && let Some(reason) = link.on_silent(out.settings.silence_limit)
         {
             out.actions.push_back(Action::Disconnect { node });
-            self.on_down(node, NodeState::Down { reason }, out);
+            self.on_lost(node, NodeState::Down { reason }, out);
         }
     }
 
@@ -363,6 +373,10 @@ impl Nodes {
         if this.link.may_connect(out.now) {
             return self.connect(node, out);
         }
+        if this.ping_at(out).is_some_and(|at| at <= out.now) {
+            self.send(node, Purpose::Probe, Request::Probe, out);
+        }
+        let this = &mut self.nodes[node.0];
         if this
             .suspended
             .take_if(|(_, until)| *until <= out.now)
@@ -390,16 +404,25 @@ impl Nodes {
         out.actions.push_back(Action::Connect { node, connection });
     }
 
-    fn on_down(&mut self, node: NodeId, state: NodeState, out: &mut Out) {
+    /// The connection is lost, or was not made. That the node is down is said if the next one cannot be made
+    /// either.
+    fn on_lost(&mut self, node: NodeId, state: NodeState, out: &mut Out) {
         let random = (out.env.random)();
         let this = &mut self.nodes[node.0];
         let reason: Arc<str> = state.to_string().into();
-        let unanswered = this.link.on_down(Arc::clone(&reason), random, out.now);
+        let is_usable = matches!(state, NodeState::Down { .. });
+        let link = &mut this.link;
+        let unanswered = link.on_lost(Arc::clone(&reason), is_usable, random, out.now);
+        let is_down = link.is_down();
         if let Standing::Lost(lost) = &this.standing {
             this.found = lost.found();
         }
         this.standing = Standing::Probing;
-        this.announce(state, out);
+        if is_down {
+            this.announce(state, out);
+        } else {
+            self.connect(node, out);
+        }
         let verdict = Verdict::Disconnected { reason };
         for sent in unanswered {
             if let Purpose::Key(key, ask) = sent.purpose {
@@ -410,7 +433,9 @@ impl Nodes {
         }
         // Nor does what it has said count any more.
         self.on_surveyed(node, None, out);
-        out.notices.push_back(Notice::Settled(node));
+        if is_down {
+            out.notices.push_back(Notice::Settled(node));
+        }
         // Those that waited for it to come to something need not any more.
         self.begin_survey(out);
     }
@@ -433,7 +458,7 @@ impl Nodes {
             _ => return false,
         };
         out.actions.push_back(Action::Disconnect { node });
-        self.on_down(node, state, out);
+        self.on_lost(node, state, out);
         true
     }
 }

@@ -35,21 +35,19 @@ impl Protocol {
         let held = || {
             let sections = self.out.sections.keys();
             let compounds = self.compounds.iter().filter(|(_, one)| one.is_open());
+            // Parts come last.
             sections
-                .filter(|section| !section.is_part())
+                .take_while(|section| !section.is_part())
                 .chain(compounds.map(|(section, _)| section))
         };
-        let unconfirmed = || {
-            let keys = self.keys.iter();
-            keys.map(|key| key.unconfirmed_releases(&self.nodes))
-        };
-        // This is after each event, so it looks for one that is left and counts only at the end.
-        let is_left = || held().next().is_some() || unconfirmed().any(|left| left > 0);
+        // This is after each event, so nothing is counted before the end.
+        let is_left = || held().next().is_some() || self.nodes.owe_releases();
         if self.out.now < until && is_left() {
             return self.timers.wake_by(Timer::Shutdown, until);
         }
         let held = held().count();
-        let unconfirmed = unconfirmed().sum();
+        let keys = self.keys.iter();
+        let unconfirmed = keys.map(|key| key.unconfirmed_releases(&self.nodes)).sum();
         self.for_all_keys(|key, cx| key.stop(true, cx));
         self.deliver();
         if self.cut_off.is_none() && held > 0 {

@@ -24,6 +24,19 @@ fn an_idle_client_sends_nothing() {
 }
 
 #[test]
+fn an_idle_client_asks_each_node_once_an_interval_whether_it_is_there() {
+    let settings = Settings {
+        ping_interval: Some(Duration::from_secs(15)),
+        ..settings()
+    };
+    let mut world = World::with_settings(3, &[settings]);
+    let before = sent(&world);
+    world.run_for(Duration::from_secs(3_600));
+    let sent = sent(&world) - before;
+    assert!((3 * 235..=3 * 240).contains(&sent), "{sent} in an hour");
+}
+
+#[test]
 fn a_short_section_costs_one_acquisition_and_one_release() {
     for nodes in 1..=5 {
         let mut world = World::new(nodes);

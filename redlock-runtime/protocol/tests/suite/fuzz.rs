@@ -72,6 +72,7 @@ impl Fuzz {
         };
         let settings = Settings {
             busy_from: dice.below(3) as usize,
+            ping_interval: dice.one_in(2).then_some(20 * HOP),
             may_evict: dice.one_in(2),
             assume_fresh: dice.one_in(3),
             mixed_fleet: dice.one_in(4),

@@ -30,6 +30,7 @@ fn combiner(node: &str, random: impl FnMut() -> u128 + Send + 'static) -> Arc<Co
 fn combiner_of(node: Target, random: impl FnMut() -> u128 + Send + 'static) -> Arc<Combiner> {
     let settings = Settings {
         silence_limit: LEASE,
+        ping_interval: None,
         may_evict: false,
         max_ttl: 2 * LEASE,
         default_ttl: LEASE,

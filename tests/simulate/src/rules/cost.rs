@@ -124,7 +124,8 @@ impl World {
             let sick = links.filter(|link| !is_let_in(link)).count() as u64;
             let bound = nodes + (2 + sick * nodes * 4) * (1 + took / SECOND);
             let sent = self.clients[client].costs.all() - before.all();
-            if sent > bound {
+            let pings = nodes * (1 + took / self.clients[client].traits.ping_interval());
+            if sent > bound + pings {
                 let what = format!(
                     "client {client} has sent {sent} requests in {} idle seconds",
                     took as f64 / 1e9

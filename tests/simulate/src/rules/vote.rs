@@ -72,8 +72,9 @@ impl World {
         let quarantines = (0..self.nodes.len()).map(|node| self.quarantine(node));
         let longest = quarantines.max().unwrap_or(0);
         // A connection that is dead is given up after the silence limit, and while that is open no
-        // survey is made. A node that refused is probed a second later.
-        longest + 3 * SECOND + SLACK + self.stepped_back()
+        // survey is made. A node that refused is probed a second later, or two silence limits later if it
+        // refused votes, and none has been asked of it since.
+        longest + 5 * SECOND + SLACK + self.stepped_back()
     }
 
     /// When that time begins. A loss of which the node did not tell is found by the next vote that is

@@ -316,6 +316,18 @@ impl<'world> Process<'world> {
         self.me().paused_until = until;
     }
 
+    /// The same, and what it was about to send is sent after that.
+    pub(crate) fn stop_for(&mut self, time: Duration) {
+        self.world.put_off_requests(self.number, time);
+        self.pause_for(time);
+    }
+
+    /// Of how many keys anything is known.
+    pub(crate) fn keys(&mut self) -> usize {
+        let state = format!("{:?}", self.me().protocol);
+        state.matches("Entry {").count()
+    }
+
     /// Ends the process, without a release, and starts another one in its place.
     pub(crate) fn restart(&mut self) {
         let (now, nodes) = (self.world.now, self.world.nodes.len());

@@ -86,6 +86,11 @@ impl World {
         }
     }
 
+    /// Something on the way to this node has forgotten all connections, and lets nobody know.
+    pub(crate) fn drop_connections(&mut self, node: usize) {
+        self.nodes[node].connections.clear();
+    }
+
     /// The node accepts no connection any more, and those that it had are gone.
     pub(crate) fn kill(&mut self, node: usize) {
         self.nodes[node].behavior = Behavior::Dead;

@@ -32,6 +32,8 @@ const PATIENCE: Duration = Duration::from_secs(4 * 3_600);
 pub(crate) fn settings() -> Settings {
     Settings {
         silence_limit: Duration::from_secs(1),
+        // Tests of what is idle set it.
+        ping_interval: None,
         may_evict: false,
         max_ttl: params_of(Duration::from_secs(60)).key_ttl(),
         default_ttl: params().key_ttl(),
@@ -242,6 +244,13 @@ impl World {
         self.clients[0].state(node)
     }
 
+    /// How many requests are on their way to this node.
+    pub(crate) fn under_way(&self, node: usize) -> usize {
+        let messages = self.messages.values();
+        let is_it = |message: &&Message| matches!(message, Message::Request { order, .. } if order.node.0 == node);
+        messages.filter(is_it).count()
+    }
+
     /// Lets one message arrive, or one timer wake, whichever is next. False when the world has
     /// come to rest.
     pub(crate) fn step(&mut self) -> bool {
@@ -382,9 +391,9 @@ impl World {
         let lag = self.clients[client].lag[order.node.0];
         let at = &mut self.nodes[order.node.0];
         let delay = at.request_delay() + lag;
-        let process = at.process;
+        let (process, work) = (at.process, at.work);
         if let Some(connection) = at.connections.get_mut(&client) {
-            let arrival = connection.request_arrival(self.now.after(delay));
+            let arrival = connection.request_arrival(self.now.after(delay), work);
             let connection = connection.id;
             let origin = Origin { client, connection };
             self.post(
@@ -395,6 +404,18 @@ impl World {
                     order,
                 },
             );
+        }
+    }
+
+    /// What this client has queued is written so much later.
+    fn put_off_requests(&mut self, client: usize, time: Duration) {
+        let is_queued = |message: &Message| matches!(message, Message::Request { origin, .. } if origin.client == client);
+        let messages = std::mem::take(&mut self.messages).into_iter();
+        let (queued, others): (Vec<_>, Vec<_>) =
+            messages.partition(|(_, message)| is_queued(message));
+        self.messages = others.into_iter().collect();
+        for ((at, _), message) in queued {
+            self.post(at.after(time), message);
         }
     }
 

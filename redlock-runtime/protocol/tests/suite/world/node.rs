@@ -58,6 +58,8 @@ pub(crate) struct Node {
     /// It tells of changes to keys that were read.
     pub(crate) tells_changes: bool,
     pub(crate) evicts: Option<Arc<str>>,
+    /// It takes up one request of a connection in this time.
+    pub(crate) work: Duration,
     model: Model,
     /// How often it has been restarted.
     pub(super) process: u64,
@@ -88,6 +90,7 @@ impl Node {
             is_durable: false,
             tells_changes: true,
             evicts: None,
+            work: Duration::ZERO,
             model: Model::new(name(index, 0)),
             process: 0,
             started: earlier(now, uptime),
@@ -349,9 +352,9 @@ impl Refuses {
 }
 
 impl Connection {
-    /// Requests arrive in the order in which they were sent.
-    pub(super) fn request_arrival(&mut self, arrival: Instant) -> Instant {
-        self.last_request = self.last_request.max(arrival);
+    /// Requests arrive in the order in which they were sent, and one by one.
+    pub(super) fn request_arrival(&mut self, arrival: Instant, work: Duration) -> Instant {
+        self.last_request = self.last_request.after(work).max(arrival);
         self.last_request
     }
 
