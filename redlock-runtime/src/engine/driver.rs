@@ -424,6 +424,21 @@ impl Driver {
                 deliveries.push(Delivery::Answered(Arc::clone(status)));
                 self.forget(section);
             }
+            Answer::Extended { .. } if !status.is_taken() => {
+                // A future that nobody polls must not hold the lock for ever.
+                let now = self.clock.now();
+                let left = status.deadline().since(now);
+                if left < Duration::from_millis((*late).into()) {
+                    let verdicts = Vec::new();
+                    if status.end_untold(Loss::Expired { verdicts }) {
+                        let (status, observer) = (Arc::clone(status), &self.observer);
+                        deliveries.push(Delivery::Over(status, Arc::clone(observer), now));
+                    }
+                    let report = false;
+                    self.answered.push_back(Event::End { section, report });
+                    self.forget(section);
+                }
+            }
             Answer::Extended { deadline } => {
                 if self.observer.is_on() {
                     let left = status.deadline().since(self.clock.now());

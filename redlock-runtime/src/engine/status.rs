@@ -53,6 +53,8 @@ pub(crate) struct Status {
     is_guard: AtomicBool,
     /// The end of its lease under its holder has been reported.
     is_over: AtomicBool,
+    /// The caller has learnt that it has the lock.
+    is_taken: AtomicBool,
     changed: Notify,
 }
 
@@ -96,6 +98,7 @@ impl Status {
             released: AtomicBool::default(),
             is_guard: AtomicBool::default(),
             is_over: AtomicBool::default(),
+            is_taken: AtomicBool::default(),
             changed: Notify::new(),
         }
     }
@@ -127,8 +130,15 @@ impl Status {
         Poll::Ready(match self.end.get().map(|end| &**end) {
             Some(End::Refused(refusal)) => Ok(Err(Box::new(refusal.clone()))),
             Some(End::Over(_)) if !self.is_granted() => Err(Stopped),
-            _ => Ok(Ok(())),
+            _ => {
+                self.is_taken.store(true, Ordering::Relaxed);
+                Ok(Ok(()))
+            }
         })
+    }
+
+    pub(super) fn is_taken(&self) -> bool {
+        self.is_taken.load(Ordering::Relaxed)
     }
 
     /// The waker would keep the caller's task in memory.
