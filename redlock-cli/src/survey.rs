@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use redlock_runtime::{
     __tool::{Names, Servers, Value, quarantine},
-    NodeState,
+    NodeState, Rejection,
 };
 
 use crate::reply::{error, info, is_about_rights, map, millis, words};
@@ -221,7 +221,8 @@ impl Vote {
             Self::Quarantined(None) => "quarantined".to_owned(),
             Self::Refuses(error) => {
                 let message = error.as_str().into();
-                NodeState::Refuses { message }.to_string()
+                let reason = Rejection::Other;
+                NodeState::Refuses { reason, message }.to_string()
             }
             Self::Unfit(why) => why.clone(),
         }

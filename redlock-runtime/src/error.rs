@@ -17,7 +17,7 @@ use crate::{
 /// | variant | what happened | what to do |
 /// |---|---|---|
 /// | [`Contended`](Self::Contended) | another client or task holds the lock | try later, or tell the client: HTTP 409 |
-/// | [`NoQuorum`](Self::NoQuorum) | too few nodes answered in time for a majority | an outage: HTTP 503, alert |
+/// | [`NoQuorum`](Self::NoQuorum) | too few nodes answered in time for a majority, or too many with an error | an outage: HTTP 503, alert |
 /// | [`Quarantined`](Self::Quarantined) | no majority is available because some servers restarted and may have lost locks | an outage that ends by itself: HTTP 503 with `Retry-After` |
 /// | [`Lost`](Self::Lost), [`Expired`](Self::Expired) | the lease ended under the body | the body was cut off; its effects may be partial |
 /// | [`Released`](Self::Released) | the section whose lease was in use has ended | end what uses its lease before |
@@ -280,6 +280,16 @@ impl Report {
         &self.0.verdicts
     }
 
+    /// A majority would have answered in time if none had answered with an error.
+    fn is_rejected(&self) -> bool {
+        let verdicts = self.0.verdicts.iter().map(NodeVerdict::verdict);
+        let is_error = |verdict: &&Verdict| {
+            matches!(verdict, Verdict::Refused { .. } | Verdict::Garbled { .. })
+        };
+        2 * verdicts.filter(is_error).count() >= self.0.verdicts.len()
+            && !self.0.verdicts.is_empty()
+    }
+
     fn retry(mut self, after: Option<Duration>) -> Self {
         self.0.retry_after = after;
         self
@@ -311,10 +321,13 @@ impl fmt::Display for LockError {
         let elapsed = self.elapsed();
         match self {
             Self::Contended(report) => write_contended(report, f)?,
-            Self::NoQuorum(_) => write!(
-                f,
-                ": too few nodes answered in time for a majority (after {elapsed:.1?})"
-            )?,
+            Self::NoQuorum(report) => {
+                let why = match report.is_rejected() {
+                    true => "too many nodes rejected the request",
+                    false => "too few nodes answered in time for a majority",
+                };
+                write!(f, ": {why} (after {elapsed:.1?})")?;
+            }
             Self::Quarantined(report) => {
                 f.write_str(": no majority is available")?;
                 match report.retry_after().filter(|after| !after.is_zero()) {

@@ -2,6 +2,7 @@
 
 use std::{error, fmt, sync::Arc, time::Duration};
 
+pub use redlock_protocol::Rejection;
 use redlock_protocol::{self as protocol, Instant, QuarantineReason};
 
 use crate::limitation::Limitation;
@@ -33,9 +34,12 @@ pub enum NodeState {
         /// For how long it does not vote.
         remaining: Duration,
     },
-    /// Connected, but it rejects a command that the library needs. The library tries again in the
-    /// background.
+    /// Connected, but it answers with an error: to votes, or to a command that the library needs. The library
+    /// tries again in the background. The node votes again when it has answered a vote, or, if no lock is used
+    /// for one [`ping_interval`](crate::Builder::ping_interval), when it answers a probe.
     Refuses {
+        /// Why, by the code of the error.
+        reason: Rejection,
         /// The server's error message.
         message: Arc<str>,
     },
@@ -109,13 +113,14 @@ impl NodeState {
                 by,
                 remaining: until.since(now),
             },
-            State::Refuses { message } => Self::Refuses { message },
+            State::Refuses { reason, message } => Self::Refuses { reason, message },
             State::SameServer { twin } => Self::SameServer {
                 twin: Arc::clone(&addresses[twin.0]),
             },
             State::Evicts { policy } => Self::Evicts { policy },
             State::OtherMaxLease { theirs, ours } => Self::OtherMaxLease { theirs, ours },
             _ => Self::Refuses {
+                reason: Rejection::Other,
                 message: state.to_string().into(),
             },
         }
@@ -276,7 +281,13 @@ impl fmt::Display for NodeState {
             Self::SameServer { twin } => {
                 return write!(f, "is the same server as {twin}, and does not vote twice");
             }
-            Self::Refuses { message } => {
+            Self::Refuses {
+                reason: Rejection::Loading,
+                ..
+            } => {
+                return f.write_str("does not vote while it loads its data");
+            }
+            Self::Refuses { message, .. } => {
                 write!(f, "rejects a command that the library needs ({message})")?;
                 return remedy(message).map_or(Ok(()), |remedy| write!(f, "; {remedy}"));
             }

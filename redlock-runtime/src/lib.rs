@@ -169,7 +169,7 @@ pub use self::{
     config::{ConfigError, ConfigProblem, NODES_VARIABLE, SectionInfo},
     error::{FromLockError, LockError, NodeVerdict, QuarantineReason, Report, Verdict},
     guard::Guard,
-    health::{Health, NodeState, NodeStatus, NotReady},
+    health::{Health, NodeState, NodeStatus, NotReady, Rejection},
     inspect::{
         ClientProcess, Holder, HolderKind, InspectedNode, Inspection, LocalSection, RemoteWaiter,
     },

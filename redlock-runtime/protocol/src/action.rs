@@ -3,7 +3,7 @@
 use std::{error, fmt, sync::Arc, time::Duration};
 
 use crate::{
-    message::{ConnectionId, NodeId, Request, RequestId, SectionId},
+    message::{ConnectionId, NodeId, Rejection, Request, RequestId, SectionId},
     rules::token::Token,
     time::Instant,
 };
@@ -253,8 +253,11 @@ pub enum NodeState {
         /// When it votes again.
         until: Instant,
     },
-    /// Connected, but it refuses what it takes to let it vote; it is asked again in the background.
+    /// Connected, but it answers with an error: votes, or what it takes to let it vote. It votes again once
+    /// it has answered a vote, or if none was asked of it for a while and it answers a probe.
     Refuses {
+        /// What keeps it from voting.
+        reason: Rejection,
         /// The server's own words.
         message: Arc<str>,
     },
@@ -351,7 +354,7 @@ impl fmt::Display for NodeState {
                 f,
                 "does not vote for now: its clock has run {by:.1?} ahead within one lease"
             ),
-            Self::Refuses { message } => write!(f, "refuses what the library needs: {message}"),
+            Self::Refuses { message, .. } => write!(f, "refuses what the library needs: {message}"),
             Self::SameServer { twin } => write!(f, "is the same server as node {}", twin.0),
             Self::Evicts { policy } => write!(
                 f,

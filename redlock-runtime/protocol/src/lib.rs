@@ -50,7 +50,7 @@ pub use self::{
     event::Event,
     message::{
         AdmissionId, BlockRequest, ConnectionId, Evidence, Facts, LossId, LossRecord, Marker, Mode,
-        NodeId, Owner, Process, Record, Reply, Request, RequestId, SectionId, Ticket,
+        NodeId, Owner, Process, Record, Rejection, Reply, Request, RequestId, SectionId, Ticket,
     },
     node::BUSY_FROM,
     pool::MOST_SLOTS,

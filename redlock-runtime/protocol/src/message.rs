@@ -335,6 +335,34 @@ impl Request {
     }
 }
 
+/// Why a server answers with an error, by the code of the error.
+#[non_exhaustive]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rejection {
+    /// Its memory is full: `OOM`.
+    OutOfMemory,
+    /// It is a replica: `READONLY`.
+    ReadOnly,
+    /// It has fewer replicas than it needs to write: `NOREPLICAS`.
+    TooFewReplicas,
+    /// It cannot save its data: `MISCONF`.
+    CannotSave,
+    /// The user may not do that: `NOPERM`.
+    NoPermission,
+    /// The connection is not signed in, or not any more: `NOAUTH`.
+    NotAuthenticated,
+    /// A script or function of some client does not end: `BUSY`.
+    Busy,
+    /// It has been started and reads its data: `LOADING`.
+    Loading,
+    /// One of the library's counters on it cannot be right: `REDLOCK`.
+    Counter,
+    /// The key has a value of another program: `WRONGTYPE`. This says nothing of other keys.
+    Key,
+    /// Another error.
+    Other,
+}
+
 /// What came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
@@ -403,6 +431,8 @@ pub enum Reply {
     NotOwner,
     /// The server answered with an error.
     Refused {
+        /// What keeps it from doing what it was asked.
+        reason: Rejection,
         /// Its words.
         message: Arc<str>,
         /// The error came before anything could be written: nothing was done.

@@ -23,7 +23,7 @@ impl Redlock {
                     first: twin.to_string(),
                     second: address,
                 }),
-                NodeState::Down { reason: message } | NodeState::Refuses { message }
+                NodeState::Down { reason: message } | NodeState::Refuses { message, .. }
                     if is_denial(message) =>
                 {
                     let message = message.to_string();

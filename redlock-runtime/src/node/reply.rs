@@ -9,7 +9,7 @@ use std::{
 
 use redis::{ServerError, Value};
 use redlock_protocol::{
-    AdmissionId, LossId, LossRecord, Marker, Owner, Record, Reply, Request, Token,
+    AdmissionId, LossId, LossRecord, Marker, Owner, Record, Rejection, Reply, Request, Token,
 };
 
 use super::{connection, info};
@@ -117,11 +117,32 @@ fn refused(request: &Request, error: &ServerError) -> Reply {
             // Fails only in order to stop.
             let _ = write!(message, "{code} {detail}");
             Reply::Refused {
+                reason: rejection(code, detail),
                 message: message.text.trim_end().into(),
-                is_untouched: UNTOUCHED.contains(&code)
-                    || NO_RIGHT.iter().any(|text| detail.starts_with(text)),
+                is_untouched: UNTOUCHED.contains(&code) || is_without_right(detail),
             }
         }
+    }
+}
+
+fn is_without_right(detail: &str) -> bool {
+    NO_RIGHT.iter().any(|text| detail.starts_with(text))
+}
+
+fn rejection(code: &str, detail: &str) -> Rejection {
+    match code {
+        "OOM" => Rejection::OutOfMemory,
+        "READONLY" => Rejection::ReadOnly,
+        "NOREPLICAS" => Rejection::TooFewReplicas,
+        "MISCONF" => Rejection::CannotSave,
+        "NOPERM" => Rejection::NoPermission,
+        "NOAUTH" => Rejection::NotAuthenticated,
+        "BUSY" => Rejection::Busy,
+        "LOADING" => Rejection::Loading,
+        "REDLOCK" => Rejection::Counter,
+        "WRONGTYPE" => Rejection::Key,
+        _ if is_without_right(detail) => Rejection::NoPermission,
+        _ => Rejection::Other,
     }
 }
 

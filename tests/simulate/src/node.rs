@@ -90,6 +90,7 @@ pub(crate) enum Left {
 /// An error reply of a node that has done nothing.
 pub(crate) fn refused(words: &str) -> Reply {
     Reply::Refused {
+        reason: redlock_protocol::Rejection::Other,
         message: words.into(),
         is_untouched: true,
     }

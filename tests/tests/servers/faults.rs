@@ -341,7 +341,7 @@ async fn a_lying_majority_never_votes_and_is_quoted() {
         assert!(verdicts().all(|verdict| lie.is_told_by(verdict)), "{error}");
         for node in &redlock.nodes()[1..] {
             match (lie.word, node.state()) {
-                (None, NodeState::Up) => {}
+                (None, NodeState::Refuses { .. }) => {}
                 (Some(word), NodeState::Down { reason }) => {
                     assert!(
                         !reason.is_empty() && reason.contains(word),
@@ -365,7 +365,7 @@ struct Lie {
     answer: &'static str,
     /// To the question for the lock; the lie is then a word of a node that seems to be sound.
     grant: &'static str,
-    /// In the reason why the node is down; `None` if it looks as if it were up.
+    /// In the reason why the node is down; `None` if it looks as if it were up until it answers a vote.
     word: Option<&'static str>,
 }
 

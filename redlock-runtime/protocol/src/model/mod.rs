@@ -15,7 +15,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use self::{admission::Loss, hint::Hint, queue::Queue, readers::Reader, vote::Longest};
 use crate::{
-    message::{AdmissionId, LossRecord, Marker, Mode, Owner, Record, Reply, Request},
+    message::{AdmissionId, LossRecord, Marker, Mode, Owner, Record, Rejection, Reply, Request},
     rules::token::Token,
     time::{Instant, counted},
 };
@@ -387,6 +387,7 @@ impl Overflow {
     fn into_reply(self) -> Reply {
         let Self(field) = self;
         Reply::Refused {
+            reason: Rejection::Counter,
             message: format!("REDLOCK counter beyond 2^52 or no number: {field}").into(),
             is_untouched: true,
         }

@@ -24,7 +24,7 @@ pub(crate) use self::{clock::Lead, set::Nodes};
 use crate::{
     action::{Action, Answer, NodeState, Verdict},
     ask::{Ask, KeyId, RoundId},
-    message::{AdmissionId, NodeId, Record, Reply, RequestId, SectionId},
+    message::{AdmissionId, NodeId, Record, Rejection, Reply, RequestId, SectionId},
     rules::token::Token,
     settings::{Env, Settings},
     time::Instant,
@@ -96,6 +96,8 @@ struct Node {
     highest: Token,
     /// The loss that was noted on it when its connection broke: what is known of it stays known.
     found: Option<Found>,
+    /// When it answered a vote with an error last, if it is believed not to vote since.
+    refused_at: Option<Instant>,
     /// It has no vote until then, because its clock has gained so much.
     suspended: Option<(Duration, Instant)>,
 }
@@ -110,6 +112,7 @@ impl Node {
             known: None,
             highest: Token::default(),
             found: None,
+            refused_at: None,
             suspended: None,
         }
     }
@@ -228,6 +231,46 @@ impl Node {
         }
     }
 
+    /// It has answered a vote. Whether it votes is said by that and not by its connection. One that also
+    /// answers with errors for some keys does not change from one to the other all the time.
+    fn on_vote(&mut self, reply: &Reply, out: &mut Out) {
+        let state = match reply {
+            Reply::Refused {
+                reason: Rejection::Key,
+                ..
+            }
+            | Reply::NotAdmitted => return,
+            Reply::Refused {
+                reason, message, ..
+            } => NodeState::Refuses {
+                reason: *reason,
+                message: Arc::clone(message),
+            },
+            Reply::Garbled { answer } => NodeState::Refuses {
+                reason: Rejection::Other,
+                message: format!("unexpected reply {answer}").into(),
+            },
+            _ => return self.on_answering(PROBE_PAUSE, out),
+        };
+        let was_well = self.refused_at.replace(out.now).is_none();
+        if was_well && self.is_voting() {
+            self.announce(state, out);
+        }
+    }
+
+    /// It answers, and has refused nothing for so long.
+    fn on_answering(&mut self, least: Duration, out: &mut Out) {
+        let has_recovered = |at: &mut Instant| out.now.since(*at) >= least;
+        if self.refused_at.take_if(has_recovered).is_some() && self.is_voting() {
+            self.announce(NodeState::Up, out);
+        }
+    }
+
+    /// Nothing but what it answers to votes keeps it from voting.
+    const fn is_voting(&self) -> bool {
+        self.is_up() && self.suspended.is_none()
+    }
+
     /// A vote tells where one of its counters stands.
     fn on_number(&mut self, reply: &Reply) {
         if let Reply::Granted { first, .. }
@@ -253,6 +296,7 @@ impl Node {
         if matches!(self.standing, Standing::Up(known) if known == admission) {
             return;
         }
+        self.refused_at = None;
         self.standing = Standing::Up(admission);
         if !was_up && self.suspended.is_none() {
             self.announce(NodeState::Up, out);
@@ -283,7 +327,7 @@ impl Node {
     /// It cannot be let in as it is. The connection stays, and it is probed again in a while.
     fn on_unfit(&mut self, state: NodeState, out: &mut Out) {
         let message = match &state {
-            NodeState::Refuses { message } => Arc::clone(message),
+            NodeState::Refuses { message, .. } => Arc::clone(message),
             other => other.to_string().into(),
         };
         self.standing = Standing::Unfit {

@@ -8,7 +8,8 @@ use crate::{
     action::{Action, NodeState, Order, Verdict},
     ask::{Ask, KeyId},
     message::{
-        AdmissionId, ConnectionId, Facts, LossId, NodeId, Process, Reply, Request, RequestId,
+        AdmissionId, ConnectionId, Facts, LossId, NodeId, Process, Rejection, Reply, Request,
+        RequestId,
     },
     rules::{quorum, token::stripe},
     time::Instant,
@@ -255,12 +256,18 @@ impl Nodes {
         let Some(sent) = self.nodes[node.0].link.on_reply(request, out.now) else {
             return;
         };
+        if let Some(interval) = out.settings.ping_interval
+            && !matches!(reply, Reply::Refused { .. })
+        {
+            self.nodes[node.0].on_answering(interval, out);
+        }
         let Purpose::Key(key, ask) = sent.purpose else {
             return self.on_own_reply(node, sent.purpose, reply, out);
         };
         if let Ask::Acquire(..) | Ask::Extend(..) | Ask::PutBack(..) = ask {
             let is_refused = matches!(reply, Reply::Refused { .. } | Reply::Garbled { .. });
             self.nodes[node.0].link.on_vote(is_refused);
+            self.nodes[node.0].on_vote(&reply, out);
         }
         if reply == Reply::NotAdmitted {
             // The server may be another process, or may have lost its memory: no vote counts before
@@ -290,12 +297,16 @@ impl Nodes {
             (purpose, Reply::Record(record)) => self.on_record(node, purpose, &record, out),
             (Purpose::Survey, _) => self.on_surveyed(node, None, out),
             (_, reply) => {
-                let message = match reply {
-                    Reply::Refused { message, .. } => message,
-                    Reply::Garbled { answer } => format!("unexpected reply {answer}").into(),
-                    other => format!("unexpected reply {other:?}").into(),
+                let (reason, message) = match reply {
+                    Reply::Refused {
+                        reason, message, ..
+                    } => (reason, message),
+                    other => (
+                        Rejection::Other,
+                        format!("unexpected reply {other:?}").into(),
+                    ),
                 };
-                this.on_unfit(NodeState::Refuses { message }, out);
+                this.on_unfit(NodeState::Refuses { reason, message }, out);
             }
         }
         if !was_up && self.is_up(node) {

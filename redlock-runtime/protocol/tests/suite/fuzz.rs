@@ -237,6 +237,7 @@ impl Fuzz {
             11 => Reply::Deleted,
             12 => Reply::NotOwner,
             13..16 => Reply::Refused {
+                reason: Rejection::Other,
                 message: "x".into(),
                 is_untouched: self.dice.one_in(2),
             },

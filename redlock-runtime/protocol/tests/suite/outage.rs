@@ -290,6 +290,55 @@ fn requests_do_not_pile_up_before_a_node_that_is_slower_than_its_clients() {
     assert_eq!(world.client(0).drained(), all, "it owes little");
 }
 
+/// Whether a node votes is said by what it answers and not by its connection.
+#[test]
+fn a_node_that_refuses_votes_is_said_not_to_vote_until_it_answers_one() {
+    let mut world = World::new(3);
+    world.behave([0], Behavior::Refusing(Refuses::Writes));
+    world.ask(1, "k", params());
+    world.granted(1);
+    world.run_for(ROUND_TRIP);
+    assert!(matches!(world.state(0), NodeState::Refuses { .. }));
+    // However often it is asked, that is said once.
+    let said = announcements(&world);
+    for section in 2..200 {
+        world.end(section - 1);
+        world.ask(section, "k", params());
+        world.granted(section);
+        world.run_for(100 * HOP);
+    }
+    assert_eq!(announcements(&world), said);
+    world.behave([0], Behavior::Healthy);
+    world.end(199);
+    world.run_for(Duration::from_secs(2));
+    assert!(matches!(world.state(0), NodeState::Refuses { .. }));
+    world.ask(200, "k", params());
+    world.granted(200);
+    world.run_for(ROUND_TRIP);
+    assert_eq!(world.state(0), NodeState::Up);
+}
+
+/// Services that get no requests because no lock can be had would never find out otherwise.
+#[test]
+fn a_node_that_refused_votes_is_believed_to_vote_again_if_nothing_is_asked_of_it() {
+    let settings = Settings {
+        ping_interval: Some(Duration::from_secs(15)),
+        ..settings()
+    };
+    let mut world = World::with_settings(3, &[settings]);
+    world.behave(0..3, Behavior::Refusing(Refuses::Writes));
+    world.ask(1, "k", params());
+    assert_eq!(world.refused(1), Cause::NoQuorum);
+    world.run_for(ROUND_TRIP);
+    for node in 0..3 {
+        assert!(matches!(world.state(node), NodeState::Refuses { .. }));
+    }
+    world.run_for(Duration::from_secs(40));
+    for node in 0..3 {
+        assert_eq!(world.state(node), NodeState::Up);
+    }
+}
+
 /// It answers, if only with errors: a new connection would not help.
 #[test]
 fn a_node_that_refuses_writes_keeps_its_connection() {
@@ -309,7 +358,7 @@ fn a_node_that_refuses_writes_keeps_its_connection() {
         let sent = sent_since(&world, from, is_anything);
         assert!(sent <= 60 * 3 * 2, "{sent} requests in a minute of idling");
         if !has_marker {
-            let NodeState::Refuses { message } = world.state(0) else {
+            let NodeState::Refuses { message, .. } = world.state(0) else {
                 panic!("{:?}", world.state(0))
             };
             assert!(
@@ -327,6 +376,9 @@ fn a_node_that_refuses_writes_keeps_its_connection() {
         }
         world.behave([0], Behavior::Healthy);
         world.run_for(settings().max_ttl);
+        world.ask(21, "k", params());
+        world.granted(21);
+        world.run_for(ROUND_TRIP);
         assert_eq!(world.state(0), NodeState::Up);
     }
 }

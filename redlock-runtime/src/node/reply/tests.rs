@@ -319,6 +319,7 @@ fn errors_keep_the_servers_words_and_tell_whether_anything_was_done() {
         Reply::Refused {
             message,
             is_untouched,
+            ..
         } => {
             assert_eq!(*message, *line);
             is_untouched

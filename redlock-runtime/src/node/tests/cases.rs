@@ -130,7 +130,7 @@ pub(super) fn voting(server: &Server) -> Connection {
 }
 
 pub(super) fn is_refused(reply: &Reply, code: &str) -> bool {
-    matches!(reply, Reply::Refused { message, is_untouched: true } if message.starts_with(code))
+    matches!(reply, Reply::Refused { message, is_untouched: true, .. } if message.starts_with(code))
 }
 
 impl Twins {

@@ -11,7 +11,9 @@ use std::{
     time::Duration,
 };
 
-use redlock_protocol::{AdmissionId, Event, Mode, NodeId, Owner, Reply, Request, RequestId};
+use redlock_protocol::{
+    AdmissionId, Event, Mode, NodeId, Owner, Rejection, Reply, Request, RequestId,
+};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::{
@@ -336,6 +338,7 @@ fn what_is_of_one_kind_goes_together_and_keeps_its_place() {
     let expected = ["EVALSHA a b", "EVALSHA c", "EVALSHA c", "CLIENT", "GET a"];
     assert_eq!(sent, expected);
     let refused = Reply::Refused {
+        reason: Rejection::Other,
         message: "ERR no".into(),
         is_untouched: false,
     };
@@ -359,6 +362,7 @@ fn what_is_said_of_all_is_said_of_none() {
         let message = "NOPERM no".into();
         let is_untouched = true;
         let reply = Reply::Refused {
+            reason: Rejection::NoPermission,
             message,
             is_untouched,
         };

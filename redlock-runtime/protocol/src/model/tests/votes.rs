@@ -91,6 +91,7 @@ fn a_poisoned_counter_silences_its_node_and_nothing_is_written() {
         let mut model = voting();
         model.set_counter(stripe("k"), poison);
         let Reply::Refused {
+            reason: crate::Rejection::Counter,
             message,
             is_untouched: true,
         } = model.run(&acquire(US, Token(9), 3), at(0))

@@ -162,6 +162,7 @@ impl Node {
             let is_untouched = true;
             return (
                 Reply::Refused {
+                    reason: Rejection::Other,
                     message,
                     is_untouched,
                 },
@@ -196,6 +197,7 @@ impl Node {
             let is_untouched = false;
             return (
                 Reply::Refused {
+                    reason: Rejection::Other,
                     message,
                     is_untouched,
                 },
