@@ -93,6 +93,8 @@ struct Way {
     /// Something was swallowed; the rest would make no sense to the other side.
     spoiled: bool,
     end: Option<End>,
+    /// When the next piece may pass a narrow way.
+    narrow_until: Instant,
 }
 
 /// How the sending side has ended.
@@ -113,6 +115,7 @@ impl Way {
             waiting: VecDeque::new(),
             spoiled: false,
             end: None,
+            narrow_until: Instant::now(),
         }
     }
 
@@ -174,12 +177,20 @@ impl Way {
     fn due(&self, gate: Gate) -> Option<Instant> {
         match (gate, self.waiting.front()) {
             (Gate::Open { delay }, Some((arrival, _))) => Some(*arrival + delay),
+            (Gate::Narrow, Some((arrival, _))) => Some((*arrival).max(self.narrow_until)),
             _ => None,
         }
     }
 
     async fn pass_on(&mut self, to: &mut WriteHalf<'_>) -> Result<(), Broken> {
-        if let Some((_, bytes)) = self.waiting.pop_front() {
+        if let Some((arrival, mut bytes)) = self.waiting.pop_front() {
+            if self.link.state.borrow().mode.gate(self.direction) == Gate::Narrow {
+                let rest = bytes.split_off(bytes.len().min(PIECE));
+                if !rest.is_empty() {
+                    self.waiting.push_front((arrival, rest));
+                }
+                self.narrow_until = Instant::now() + PIECE_EVERY;
+            }
             // Before the other side can react to them.
             self.link.ledger.passed_on(self.direction, &bytes);
             to.write_all(&bytes).await.map_err(|_| Broken)?;
@@ -189,7 +200,7 @@ impl Way {
 
     /// Whether the end of the sending side may now reach the other one.
     fn has_ended(&self, mode: Mode) -> bool {
-        let is_open = matches!(mode.gate(self.direction), Gate::Open { .. });
+        let is_open = matches!(mode.gate(self.direction), Gate::Open { .. } | Gate::Narrow);
         is_open && self.end.is_some() && self.waiting.is_empty()
     }
 
@@ -227,6 +238,10 @@ async fn sleep(until: Option<Instant>) {
         None => future::pending().await,
     }
 }
+
+/// What passes a narrow way at a time.
+const PIECE: usize = 200;
+const PIECE_EVERY: Duration = Duration::from_millis(10);
 
 /// As much as one read takes. Larger than any message of a lock, so that those stay in one piece.
 const BUFFER: usize = 16 * 1024;

@@ -15,6 +15,8 @@ pub enum Mode {
         /// From server to client.
         replies: Duration,
     },
+    /// Everything gets through, but of requests no more than 20 kB a second on each connection.
+    Narrow,
     /// Connections are accepted and stay open, and nothing that is sent in either direction ever
     /// arrives. A connection accepted in this mode never gets a server.
     BlackHole,
@@ -47,6 +49,7 @@ pub(super) enum Direction {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Gate {
     Open { delay: Duration },
+    Narrow,
     Hold,
     Swallow,
 }
@@ -62,6 +65,8 @@ impl Mode {
             (Self::Hold, _) | (Self::HoldRequests, Request) | (Self::HoldReplies, Reply) => {
                 return Gate::Hold;
             }
+            (Self::Narrow, Request) => return Gate::Narrow,
+            (Self::Narrow, Reply) => Duration::ZERO,
             (Self::Delay { requests, .. }, Request) => requests,
             (Self::Delay { replies, .. }, Reply) => replies,
             (Self::Pass | Self::Refuse | Self::ResetNew, _)

@@ -22,6 +22,7 @@ mod guide;
 mod inspect;
 mod late;
 mod lease;
+mod links;
 mod loss_alarm;
 mod managed;
 mod memory_loss;
