@@ -2,15 +2,18 @@ impl Job {
     async fn run(&self, every: Duration) -> Result<(), LockError> {
         use ::redlock_runtime::__private as __redis_lock;
         const __REDIS_LOCK_OPTIONS: __redis_lock::Options = __redis_lock::Options {
-            expire: __redis_lock::std::option::Option::Some(LEASE),
+            expire: __redis_lock::std::option::Option::Some({
+                let __value: __redis_lock::std::time::Duration = LEASE;
+                __value
+            }),
             wait: __redis_lock::std::time::Duration::ZERO,
             renew: __redis_lock::Renew::Default,
             max_hold: __redis_lock::std::option::Option::Some(
                 __redis_lock::std::time::Duration::from_millis(60000u64),
             ),
             at_least: __redis_lock::std::option::Option::None,
-            shared: false,
             permits: __redis_lock::std::option::Option::None,
+            shared: false,
             reentrant: false,
             fair: false,
         };

@@ -1,13 +1,19 @@
 async fn import() -> Result<(), LockError> {
     use ::redlock_runtime::__private as __redis_lock;
     const __REDIS_LOCK_OPTIONS: __redis_lock::Options = __redis_lock::Options {
-        expire: __redis_lock::std::option::Option::Some(LEASE),
-        wait: config::WAIT,
+        expire: __redis_lock::std::option::Option::Some({
+            let __value: __redis_lock::std::time::Duration = LEASE;
+            __value
+        }),
+        wait: {
+            let __value: __redis_lock::std::time::Duration = config::WAIT;
+            __value
+        },
         renew: __redis_lock::Renew::Never,
         max_hold: __redis_lock::std::option::Option::None,
         at_least: __redis_lock::std::option::Option::None,
-        shared: false,
         permits: __redis_lock::std::option::Option::None,
+        shared: false,
         reentrant: false,
         fair: false,
     };
@@ -69,8 +75,8 @@ impl<T: Leased> Import<T> {
                     renew: __redis_lock::Renew::Never,
                     max_hold: __redis_lock::std::option::Option::None,
                     at_least: __redis_lock::std::option::Option::None,
-                    shared: false,
                     permits: __redis_lock::std::option::Option::None,
+                    shared: false,
                     reentrant: false,
                     fair: false,
                 },
@@ -91,13 +97,16 @@ impl<T: Leased> Import<T> {
             },
             const {
                 let __options = __redis_lock::Options {
-                    expire: __redis_lock::std::option::Option::Some(T::LEASE),
+                    expire: __redis_lock::std::option::Option::Some({
+                        let __value: __redis_lock::std::time::Duration = T::LEASE;
+                        __value
+                    }),
                     wait: __redis_lock::std::time::Duration::ZERO,
                     renew: __redis_lock::Renew::Never,
                     max_hold: __redis_lock::std::option::Option::None,
                     at_least: __redis_lock::std::option::Option::None,
-                    shared: false,
                     permits: __redis_lock::std::option::Option::None,
+                    shared: false,
                     reentrant: false,
                     fair: false,
                 };

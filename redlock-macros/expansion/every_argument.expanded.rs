@@ -19,8 +19,8 @@ async fn report() -> Option<impl Display> {
             at_least: __redis_lock::std::option::Option::Some(
                 __redis_lock::std::time::Duration::from_millis(2000u64),
             ),
-            shared: false,
             permits: __redis_lock::std::option::Option::None,
+            shared: false,
             reentrant: false,
             fair: true,
         },
@@ -59,10 +59,10 @@ async fn report() -> Option<impl Display> {
         match __outcome {
             __redis_lock::std::result::Result::Ok(__value) => __value,
             __redis_lock::std::result::Result::Err(__error) => {
-                let __handler = |error: __redis_lock::LockError| -> Option<_> {
+                let on_error = |error: __redis_lock::LockError| -> Option<_> {
                     { log(error) }
                 };
-                __handler(__error)
+                on_error(__error)
             }
         }
     };

@@ -12,8 +12,8 @@ async fn transfer(redlock: &Redlock, from: u64, to: Account) -> Result<(), LockE
                 renew: __redis_lock::Renew::Never,
                 max_hold: __redis_lock::std::option::Option::None,
                 at_least: __redis_lock::std::option::Option::None,
-                shared: false,
                 permits: __redis_lock::std::option::Option::None,
+                shared: false,
                 reentrant: false,
                 fair: false,
             },
@@ -29,7 +29,9 @@ async fn transfer(redlock: &Redlock, from: u64, to: Account) -> Result<(), LockE
         __redis_lock::Section::of_all(
             __redlock,
             [
-                __redis_lock::Key::from({
+                <__redis_lock::Key as __redis_lock::std::convert::From<
+                    _,
+                >>::from({
                     let __values = __redis_lock::Values::new(":");
                     let __text = __redis_lock::std::format!(
                         "account:{from}", from = __redis_lock::Values::encoded(&
@@ -37,7 +39,9 @@ async fn transfer(redlock: &Redlock, from: u64, to: Account) -> Result<(), LockE
                     );
                     __redis_lock::Values::key(__values, __text)
                 }),
-                __redis_lock::Key::from({
+                <__redis_lock::Key as __redis_lock::std::convert::From<
+                    _,
+                >>::from({
                     let __values = __redis_lock::Values::new(":");
                     let __text = __redis_lock::std::format!(
                         "account:{}", __redis_lock::Values::encoded(& __values, "to.id",

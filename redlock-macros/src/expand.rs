@@ -7,24 +7,48 @@ use syn::{Expr, ExprClosure, Pat, Result, ReturnType, parse_quote_spanned};
 
 use crate::args::Args;
 use crate::check;
-use crate::function::{Function, regrouped};
+use crate::function::{Binding, Function, collect_names, regrouped};
 use crate::key::Template;
 use crate::mistakes::Mistakes;
 use crate::options::{Declaration, declaration};
-use crate::tokens::located_at;
+use crate::tokens::{for_each_name, located_at};
 
 /// Reports mistakes beside the item as it was, so that its callers and completion keep working.
 pub(crate) fn redis_lock(args: TokenStream, item: TokenStream) -> TokenStream {
-    attempt(args, item.clone()).unwrap_or_else(|mistakes| {
+    let function = Function::parse(item.clone());
+    let used = function
+        .as_ref()
+        .ok()
+        .filter(|it| it.boxed.is_none())
+        .map(used);
+    attempt(args, function).unwrap_or_else(|mistakes| {
         let mistakes = mistakes.into_compile_error();
-        quote!(#mistakes #[allow(unused)] #item)
+        let item = used.unwrap_or(item);
+        quote!(#mistakes #item)
     })
 }
 
-fn attempt(args: TokenStream, item: TokenStream) -> Result<TokenStream> {
+/// The function without a lock. The key may use an argument that its body does not.
+fn used(function: &Function) -> TokenStream {
+    let Function {
+        head,
+        inner_attributes,
+        body,
+        ..
+    } = function;
+    let names = function
+        .bindings()
+        .into_iter()
+        .map(|Binding { name, cfgs }| quote_spanned!(mixed()=> #(#cfgs)* let _ = &#name;));
+    let statements = body.stream();
+    let block = regrouped(body, quote!(#inner_attributes #(#names)* #statements));
+    quote!(#head #block)
+}
+
+fn attempt(args: TokenStream, function: Result<Function>) -> Result<TokenStream> {
     let mut mistakes = Mistakes::default();
-    let mut args = Args::parse(args, &mut mistakes);
-    let function = Function::parse(item);
+    let names = function.as_ref().map(Function::argument_names);
+    let mut args = Args::parse(args, names.unwrap_or_default(), &mut mistakes);
     if function.as_ref().is_ok_and(|function| function.is_blocking) {
         args.renew_by_default();
     }
@@ -94,9 +118,18 @@ fn section(args: &Args, keys: &[Template], function: &Function) -> TokenStream {
     let lease = args.lease.as_ref().map(
         |lease| quote_spanned!(mixed()=> let #lease = __redis_lock::Section::lease(&__section);),
     );
-    let body = body(function);
+    let captured = function.captured_bindings();
+    let stay = stay(args, &captured);
+    let body = body(function, &captured);
     let outcome = outcome(function, &body);
     let result = result(args, function);
+    // Without `on_error` a future is no error to return.
+    let may_be_future = function.is_blocking && args.on_error.is_some();
+    let no_future = may_be_future.then(|| {
+        let check = Ident::new("refuse_future", at(first_span(output)));
+        quote_spanned!(mixed()=> __returns.#check();)
+    });
+    let import = may_be_future.then(|| quote_spanned!(mixed()=> use __redis_lock::AnyValue as _;));
     // Here rustc reports a lifetime that the body's value does not have.
     let end = quote_spanned!(at(first_span(output))=> return #result;);
     // In a module that is not the runtime there is no `__private`. rustc points at the whole path.
@@ -107,11 +140,14 @@ fn section(args: &Args, keys: &[Template], function: &Function) -> TokenStream {
     // no such crate. `return`, because `clippy::implicit_return` takes the braces for the user's.
     quote_spanned! {mixed()=>
         use #runtime::#private;
+        #import
         #items
         let __returns = __redis_lock::Returns::<#output>::new();
         let mut __section = #new;
         #lease
+        #stay
         let __outcome = #outcome;
+        #no_future
         #end
     }
 }
@@ -151,7 +187,7 @@ fn new_section(
     let (key, all) = match keys.as_slice() {
         [key] => (key.clone(), ""),
         keys => {
-            let keys = quote_spanned!(mixed()=> [#(__redis_lock::Key::from(#keys)),*]);
+            let keys = quote_spanned!(mixed()=> [#(<__redis_lock::Key as __redis_lock::std::convert::From<_>>::from(#keys)),*]);
             (keys, "_all")
         }
     };
@@ -173,6 +209,41 @@ fn new_section(
     }
 }
 
+/// Has rustc refuse what `when_held` and `on_error` take of the body, with a reason. Not where a
+/// name may be that of another variable.
+fn stay(args: &Args, captured: &[Binding]) -> TokenStream {
+    let mut checks = TokenStream::new();
+    for value in [&args.when_held, &args.on_error].into_iter().flatten() {
+        let mut value = value.clone();
+        let mut own = Vec::new();
+        if let Expr::Closure(closure) = value {
+            closure
+                .inputs
+                .iter()
+                .for_each(|input| collect_names(input, &mut own));
+            value = *closure.body;
+        }
+        let mut seen: Vec<(String, Span)> = Vec::new();
+        for_each_name(value.to_token_stream(), &mut |name, span| {
+            seen.push((name.to_owned(), span))
+        });
+        let binds = |name: &str| ["let", "match", "for", "move"].contains(&name);
+        if seen.iter().any(|(name, _)| binds(name))
+            || value.to_token_stream().to_string().contains('|')
+        {
+            continue;
+        }
+        for Binding { name, cfgs } in captured.iter().filter(|it| !own.contains(&it.name)) {
+            if let Some((_, place)) = seen.iter().find(|(seen, _)| name == seen) {
+                let mut name = name.clone();
+                name.set_span(name.span().located_at(*place));
+                checks.extend(quote_spanned!(at(*place)=> #(#cfgs)* __redis_lock::StaysOutside::check(&#name);));
+            }
+        }
+    }
+    checks
+}
+
 /// Before: `{ body }`, after: `async move { prelude return if true { body } else { .. }; }`, or the
 /// same as a closure if the function blocks.
 ///
@@ -188,21 +259,16 @@ fn new_section(
 /// The outer block has the user's place and hygiene: where rustc takes it for that of a macro, it
 /// does not call the arguments by their names. Its keywords are at the brace alone, because an
 /// editor finds at the cursor whatever has a place around it.
-fn body(function: &Function) -> TokenStream {
+fn body(function: &Function, captured: &[Binding]) -> TokenStream {
     let output = Ident::new("__output", at(first_span(&function.output)));
-    let whole = function
-        .captured_bindings()
-        .into_iter()
-        .rev()
-        .map(|binding| {
-            let (name, cfgs) = (binding.name, binding.cfgs);
-            // The lint knows the name for the user's.
-            let allow = name
-                .to_string()
-                .starts_with('_')
-                .then(|| quote_spanned!(mixed()=> #[allow(clippy::used_underscore_binding)]));
-            quote_spanned!(mixed()=> #(#cfgs)* #allow let _ = &#name;)
-        });
+    let whole = captured.iter().rev().map(|Binding { name, cfgs }| {
+        // The lint knows the name for the user's.
+        let allow = name
+            .to_string()
+            .starts_with('_')
+            .then(|| quote_spanned!(mixed()=> #[allow(clippy::used_underscore_binding)]));
+        quote_spanned!(mixed()=> #(#cfgs)* #allow let _ = &#name;)
+    });
     let body = &function.body;
     let block = quote_spanned! {mixed()=>
         if false {
@@ -256,10 +322,11 @@ fn fail(args: &Args, function: &Function) -> TokenStream {
         Err(_) => handler.to_token_stream(),
     };
     let error = Ident::new("__error", place);
+    let on_error = Ident::new("on_error", place);
     quote_spanned! {place=>
         {
-            let __handler = #handler;
-            __handler(#error)
+            let #on_error = #handler;
+            #on_error(#error)
         }
     }
 }
@@ -301,6 +368,7 @@ mod tests {
         let expansion =
             redis_lock(quote!(key = "order:{id", expires = 5s), item.clone()).to_string();
         assert_eq!(expansion.matches("compile_error").count(), 2);
-        assert!(expansion.ends_with(&quote!(#[allow(unused)] #item).to_string()));
+        let item = quote!(async fn pay(id: u64) -> u64 { let _ = &id; half. });
+        assert!(expansion.ends_with(&item.to_string()));
     }
 }

@@ -16,6 +16,7 @@ mod expansion;
 mod function;
 #[cfg(test)]
 mod fuzz;
+mod given;
 mod key;
 mod mistakes;
 mod options;
@@ -50,7 +51,7 @@ mod tokens;
 /// | `max_hold = 1m` | with `renew`: the longest the body may hold the lock | no limit |
 /// | `at_least = 5s` | how long no other call gets the lock, from its acquisition, though the body was quicker; at most `expire`, and not with `reentrant` | released with the end of the body |
 /// | `shared` | calls that share the lock run at the same time, in all processes; one that does not runs alone; see [below](#readers-and-writers) | alone |
-/// | `permits = 3` | how many calls of the whole fleet have the lock at a time, 1 to 64; also a constant of type `u32`, or what the arguments have, such as `limits.exports`; see [below](#permits) | one |
+/// | `permits = 3` | how many calls of the whole fleet have the lock at a time, 1 to 64: a literal, a constant of type `u32`, or an argument with its fields and methods, such as `limits.exports`; see [below](#permits) | one |
 /// | `reentrant` | a call within a body of the same task that holds the same lock joins its lease; see [below](#functions-that-call-each-other) | such a call fails with `LockError::Nested` |
 /// | `fair` | the waiters of all processes are served in the order in which they came; for one key, without `permits`. What it costs is at the runtime's `Lock::fair` | in order within a process, turns between processes |
 /// | `lease = lease` | a name for the lease in the body: time that remains, `lost()`, `extend()` | none |
@@ -58,10 +59,12 @@ mod tokens;
 /// | `when_held = Ok(())` | what to return while another client holds the lock; see [below](#when-there-is-no-lock) | an error like any other |
 /// | `on_error = \|error\| ...` | turns a `LockError` into the return value | `?` on a `Result` |
 /// | `via = self.redlock` | which Redlock to use: `Redlock`, a reference or a smart pointer to one | the installed one |
-/// | `crate = path` | where the runtime is, if not at `::redlock_runtime` | `::redlock_runtime` |
+/// | `crate = path` | where the runtime is, if the compiler cannot find `redlock_runtime` in the list of imported crates, because another crate re-exports it | `::redlock_runtime` |
 ///
-/// A duration is one token, `500ms`, `5s`, `1.5m`, `1h` or a number of seconds below 1000, or the path
-/// of a constant of type [`Duration`](std::time::Duration). Such durations are checked while compiling.
+/// A duration is one token, `500ms`, `5s`, `1.5m` or `1h`, or the path of a constant of type
+/// [`Duration`](std::time::Duration). Such durations are checked while compiling. A number without a
+/// unit counts seconds, up to 60. A larger one does not compile, because many libraries count
+/// milliseconds.
 ///
 /// A duration that is known only at run time is an argument of that type, a field, or what a method
 /// returns:
@@ -302,6 +305,9 @@ mod tokens;
 /// - Not for functions that return `!`, `const fn`, functions that return a future they build by hand,
 ///   or, if they are not `async`, for `unsafe fn` and `extern fn`, or one that has both `async` and
 ///   `block_on` in its body.
+/// - A `fn` that is not `async` and returns a future inside of another value, such as `Result<BoxFuture, E>`,
+///   holds the lock while it makes the future, and not while the future runs.
+/// - `#[track_caller]` has no effect on the body of a `fn`.
 /// - Within `#[async_trait]`, an argument that is a pattern, such as `Path(id): Path<u64>`, cannot
 ///   be named in the key: there, the pattern is part of the body.
 /// - A duration `Self::LEASE`, or of another type, is checked by `cargo build` but not by

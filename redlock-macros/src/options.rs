@@ -1,14 +1,15 @@
 //! What the runtime knows of the function: its registration, and the options of its lock.
 
-use proc_macro2::{Literal, TokenStream, TokenTree};
+use proc_macro2::{Ident, Literal, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote_spanned};
 use syn::spanned::Spanned;
-use syn::{Expr, ExprPath, LitStr};
+use syn::{ExprPath, LitStr};
 
-use crate::args::{Args, Permits, Renew};
-use crate::duration::Duration;
+use crate::args::{Args, Renew};
+use crate::duration::Known;
 use crate::expand::{at, mixed};
 use crate::function::Function;
+use crate::given::Given;
 use crate::key::Template;
 use crate::tokens::joined;
 
@@ -23,28 +24,41 @@ pub(crate) struct Declaration {
     pub(crate) options: TokenStream,
 }
 
+/// When a value is known.
+#[derive(Clone, Copy, PartialEq, PartialOrd)]
+enum Stage {
+    Expansion,
+    /// To rustc, in an item.
+    Compilation,
+    /// To rustc, but not in an item, which cannot name `Self` or a type parameter.
+    Instance,
+    Call,
+}
+
+/// A field of `Options`, one of those with a value.
+struct Field {
+    name: &'static str,
+    /// An expression of the field's type.
+    given: Option<(Stage, Span, TokenStream)>,
+    otherwise: TokenStream,
+}
+
 /// The literal durations have been checked.
 pub(crate) fn declaration(args: &Args, keys: &[Template], function: &Function) -> Declaration {
-    let arguments = function.argument_names();
-    let permits = || args.permits.as_ref().and_then(|it| it.constant(&arguments));
-    let durations = || args.durations().filter_map(|it| it.constant(&arguments));
-    let constants = || durations().chain(permits());
-    let before_call = |duration: &Duration| duration.computed(&arguments).is_none();
-    let computed_permits = || args.permits.as_ref().and_then(|it| it.computed(&arguments));
-    let permits_before_call = computed_permits().is_none();
-    let place = constants().next().map(|first| at(first.span()));
+    let fields = fields(args);
+    let given = || fields.iter().filter_map(|field| field.given.as_ref());
+    let is_constant = |stage| [Stage::Compilation, Stage::Instance].contains(&stage);
+    let constant = given().find(|(stage, ..)| is_constant(*stage));
+    let place = constant.map(|(_, span, _)| at(*span));
+    let has = |wanted| given().any(|(stage, ..)| *stage == wanted);
     let info = quote_spanned!(mixed()=> &__REDIS_LOCK_SECTION);
     let of_info = quote_spanned!(mixed()=> __redis_lock::SectionInfo::options(#info));
+    let up_to = |stage| options(args, &fields, stage);
     let (check, registered, options) = match place {
-        None => (
-            TokenStream::new(),
-            values(args, before_call, permits_before_call),
-            of_info,
-        ),
-        Some(place) if constants().any(may_name_generics) => {
-            // An item cannot name `Self` or a type parameter. An inline constant can, but `cargo
-            // check` does not evaluate it.
-            let options = values(args, before_call, permits_before_call);
+        None => (TokenStream::new(), up_to(Stage::Expansion), of_info),
+        Some(place) if has(Stage::Instance) => {
+            // An inline constant, which `cargo check` does not evaluate.
+            let options = up_to(Stage::Instance);
             let check = quote_spanned!(place=> __redis_lock::check_constants(&__options));
             let options = quote_spanned! {mixed()=>
                 const {
@@ -53,31 +67,31 @@ pub(crate) fn declaration(args: &Args, keys: &[Template], function: &Function) -
                     __options
                 }
             };
-            let is_known = |duration: &Duration| {
-                let constant = duration.constant(&arguments);
-                before_call(duration) && !constant.is_some_and(may_name_generics)
-            };
-            let of_permits = permits_before_call && !permits().is_some_and(may_name_generics);
-            (
-                TokenStream::new(),
-                values(args, is_known, of_permits),
-                options,
-            )
+            (TokenStream::new(), up_to(Stage::Compilation), options)
         }
         Some(place) => {
-            let values = values(args, before_call, permits_before_call);
+            let options = up_to(Stage::Compilation);
             let check =
                 quote_spanned!(place=> __redis_lock::check_constants(&__REDIS_LOCK_OPTIONS));
             let check = quote_spanned! {mixed()=>
-                const __REDIS_LOCK_OPTIONS: __redis_lock::Options = #values;
+                const __REDIS_LOCK_OPTIONS: __redis_lock::Options = #options;
                 const _: () = #check;
             };
             let registered = quote_spanned!(mixed()=> __REDIS_LOCK_OPTIONS);
             (check, registered, of_info)
         }
     };
-    let options = at_run_time(args, &arguments, options);
-    let section = section_info(args, keys, function, &registered);
+    let at_run_time = fields.iter().filter_map(|Field { name, given, .. }| {
+        let name = Ident::new(name, mixed());
+        let computed = given.as_ref().filter(|(stage, ..)| *stage == Stage::Call);
+        computed.map(|(.., value)| quote_spanned!(mixed()=> #name: #value,))
+    });
+    let options = match has(Stage::Call) {
+        true => quote_spanned!(mixed()=> __redis_lock::Options { #(#at_run_time)* ..#options }),
+        false => options,
+    };
+    let is_complete = !has(Stage::Instance) && !has(Stage::Call);
+    let section = section_info(args, keys, function, &registered, is_complete);
     let items = quote_spanned! {mixed()=>
         #check
         static __REDIS_LOCK_SECTION: __redis_lock::SectionInfo = #section;
@@ -90,53 +104,12 @@ pub(crate) fn declaration(args: &Args, keys: &[Template], function: &Function) -
     }
 }
 
-/// The options with those durations and permits that the arguments have, which the runtime checks.
-fn at_run_time(args: &Args, arguments: &[String], constant: TokenStream) -> TokenStream {
-    let computed = |given: Option<&Duration>| given.and_then(|it| it.computed(arguments));
-    // A temporary value in one, such as a guard on a mutex, must be gone before the next.
-    let typed = |value: Expr, ty| quote_spanned!(mixed()=> { let __value: #ty = #value; __value });
-    let alone = |value: Expr| {
-        let place = at(value.span());
-        let ty = quote_spanned!(place=> __redis_lock::std::time::Duration);
-        typed(value, ty)
-    };
-    let count = |value: Expr| {
-        let place = at(value.span());
-        typed(
-            value,
-            quote_spanned!(place=> __redis_lock::std::primitive::u32),
-        )
-    };
-    let some = |value| quote_spanned!(mixed()=> __redis_lock::std::option::Option::Some(#value));
-    let every = |value| quote_spanned!(mixed()=> __redis_lock::Renew::Every(#value));
-    let interval = args.renew.as_ref().and_then(Renew::interval);
-    let expire = computed(args.expire.as_ref()).map(alone).map(some);
-    let wait = computed(args.wait.as_ref()).map(alone);
-    let renew = computed(interval).map(alone).map(every);
-    let max_hold = computed(args.max_hold.as_ref()).map(alone).map(some);
-    let at_least = computed(args.at_least.as_ref()).map(alone).map(some);
-    let permits = args.permits.as_ref().and_then(|it| it.computed(arguments));
-    let permits = permits.map(count).map(some);
-    let fields = [
-        expire.map(|value| quote_spanned!(mixed()=> expire: #value,)),
-        wait.map(|value| quote_spanned!(mixed()=> wait: #value,)),
-        renew.map(|value| quote_spanned!(mixed()=> renew: #value,)),
-        max_hold.map(|value| quote_spanned!(mixed()=> max_hold: #value,)),
-        at_least.map(|value| quote_spanned!(mixed()=> at_least: #value,)),
-        permits.map(|value| quote_spanned!(mixed()=> permits: #value,)),
-    ];
-    let mut fields = fields.into_iter().flatten().peekable();
-    if fields.peek().is_none() {
-        return constant;
-    }
-    quote_spanned!(mixed()=> __redis_lock::Options { #(#fields)* ..#constant })
-}
-
 fn section_info(
     args: &Args,
     keys: &[Template],
     function: &Function,
     options: &TokenStream,
+    is_complete: bool,
 ) -> TokenStream {
     let name = match &args.name {
         Some(name) => name.to_token_stream(),
@@ -163,16 +136,7 @@ fn section_info(
         let written = LitStr::new(&joined(&tokens), mixed());
         info = quote_spanned!(mixed()=> #info.via_expression(#written));
     }
-    let arguments = function.argument_names();
-    let is_unknown = |duration: &Duration| {
-        let constant = duration.constant(&arguments);
-        constant.is_some_and(may_name_generics) || duration.computed(&arguments).is_some()
-    };
-    let permits = args.permits.as_ref();
-    let constant = permits.and_then(|it| it.constant(&arguments));
-    let is_unknown_count = constant.is_some_and(may_name_generics)
-        || permits.is_some_and(|it| it.computed(&arguments).is_some());
-    if args.durations().any(is_unknown) || is_unknown_count {
+    if !is_complete {
         info = quote_spanned!(mixed()=> #info.incomplete());
     }
     info
@@ -193,68 +157,113 @@ fn may_name_generics(path: &ExprPath) -> bool {
     path.qself.is_some() || (segments.len() > 1 && starts_with_type() && !is_of_duration)
 }
 
-/// An expression of type `Options`, of the durations that are known, and with the number of permits if that
-/// is.
-fn values(args: &Args, is_known: impl Fn(&Duration) -> bool, of_permits: bool) -> TokenStream {
-    let known = |given: &Option<Duration>| match given.as_ref().filter(|it| is_known(it)) {
-        Some(given) => {
-            let given = duration(given);
-            quote_spanned!(mixed()=> __redis_lock::std::option::Option::Some(#given))
-        }
-        None => quote_spanned!(mixed()=> __redis_lock::std::option::Option::None),
-    };
-    let [expire, max_hold] = [known(&args.expire), known(&args.max_hold)];
-    let at_least = known(&args.at_least);
-    let wait = match args.wait.as_ref().filter(|it| is_known(it)) {
-        Some(wait) => duration(wait),
-        None => quote_spanned!(mixed()=> __redis_lock::std::time::Duration::ZERO),
-    };
+fn fields(args: &Args) -> [Field; 6] {
+    let some = |value| quote_spanned!(mixed()=> __redis_lock::std::option::Option::Some(#value));
+    let every = |value| quote_spanned!(mixed()=> __redis_lock::Renew::Every(#value));
+    let none = quote_spanned!(mixed()=> __redis_lock::std::option::Option::None);
+    let zero = quote_spanned!(mixed()=> __redis_lock::std::time::Duration::ZERO);
     let renew = match &args.renew {
         None => quote_spanned!(mixed()=> __redis_lock::Renew::Never),
-        Some(Renew::Every(interval)) if is_known(interval) => {
-            let interval = duration(interval);
-            quote_spanned!(mixed()=> __redis_lock::Renew::Every(#interval))
-        }
         Some(_) => quote_spanned!(mixed()=> __redis_lock::Renew::Default),
     };
-    let permits = match args.permits.as_ref().filter(|_| of_permits) {
-        Some(Permits::Known(permits)) => {
-            let mut permits = Literal::u32_suffixed(*permits);
-            permits.set_span(mixed());
-            quote_spanned!(mixed()=> __redis_lock::std::option::Option::Some(#permits))
+    let field =
+        |name, given: Option<Value>, wrap: &dyn Fn(TokenStream) -> TokenStream, otherwise| Field {
+            name,
+            given: given.map(|(stage, span, value)| (stage, span, wrap(value))),
+            otherwise,
+        };
+    let interval = args.renew.as_ref().and_then(Renew::interval);
+    [
+        field(
+            "expire",
+            args.expire.as_ref().map(duration),
+            &some,
+            none.clone(),
+        ),
+        field(
+            "wait",
+            args.wait.as_ref().map(duration),
+            &|value| value,
+            zero,
+        ),
+        field("renew", interval.map(duration), &every, renew),
+        field(
+            "max_hold",
+            args.max_hold.as_ref().map(duration),
+            &some,
+            none.clone(),
+        ),
+        field(
+            "at_least",
+            args.at_least.as_ref().map(duration),
+            &some,
+            none.clone(),
+        ),
+        field("permits", args.permits.as_ref().map(permits), &some, none),
+    ]
+}
+
+type Value = (Stage, Span, TokenStream);
+
+fn duration(given: &Given<Known>) -> Value {
+    let ty = |place| quote_spanned!(place=> __redis_lock::std::time::Duration);
+    value(given, ty, |known| {
+        let mut millis = Literal::u64_suffixed(known.millis);
+        millis.set_span(mixed());
+        quote_spanned!(mixed()=> __redis_lock::std::time::Duration::from_millis(#millis))
+    })
+}
+
+fn permits(given: &Given<u32>) -> Value {
+    let ty = |place| quote_spanned!(place=> __redis_lock::std::primitive::u32);
+    value(given, ty, |count| {
+        let mut count = Literal::u32_suffixed(*count);
+        count.set_span(mixed());
+        count.into_token_stream()
+    })
+}
+
+fn value<K>(
+    given: &Given<K>,
+    ty: impl FnOnce(Span) -> TokenStream,
+    known: impl FnOnce(&K) -> TokenStream,
+) -> Value {
+    let (stage, span, value) = match given {
+        Given::Known(it) => return (Stage::Expansion, mixed(), known(it)),
+        Given::Constant(path) => {
+            let is_generic = may_name_generics(path);
+            let stage = if is_generic {
+                Stage::Instance
+            } else {
+                Stage::Compilation
+            };
+            (stage, path.span(), path.to_token_stream())
         }
-        Some(Permits::Path(permits)) => {
-            quote_spanned!(mixed()=> __redis_lock::std::option::Option::Some(#permits))
-        }
-        Some(Permits::Computed(_)) | None => {
-            quote_spanned!(mixed()=> __redis_lock::std::option::Option::None)
-        }
+        Given::Computed(value) => (Stage::Call, value.span(), value.to_token_stream()),
     };
+    // With its type, so that rustc speaks of nothing else if it has another one. In a block: a temporary
+    // value, such as a guard on a mutex, must be gone before the next.
+    let ty = ty(at(span));
+    let value = quote_spanned!(mixed()=> { let __value: #ty = #value; __value });
+    (stage, span, value)
+}
+
+/// An expression of type `Options`, with what is known at that stage.
+fn options(args: &Args, fields: &[Field], known: Stage) -> TokenStream {
+    let values = fields.iter().map(|field| {
+        let name = Ident::new(field.name, mixed());
+        let given = field.given.as_ref().filter(|(stage, ..)| *stage <= known);
+        let value = given.map_or(&field.otherwise, |(.., value)| value);
+        quote_spanned!(mixed()=> #name: #value)
+    });
     let [shared, reentrant, fair] = [args.shared, args.reentrant, args.fair];
     quote_spanned! {mixed()=>
         __redis_lock::Options {
-            expire: #expire,
-            wait: #wait,
-            renew: #renew,
-            max_hold: #max_hold,
-            at_least: #at_least,
+            #(#values,)*
             shared: #shared,
-            permits: #permits,
             reentrant: #reentrant,
             fair: #fair,
         }
-    }
-}
-
-fn duration(duration: &Duration) -> TokenStream {
-    match duration {
-        Duration::Known(known) => {
-            let mut millis = Literal::u64_suffixed(known.millis);
-            millis.set_span(mixed());
-            quote_spanned!(mixed()=> __redis_lock::std::time::Duration::from_millis(#millis))
-        }
-        Duration::Path(path) => path.to_token_stream(),
-        Duration::Computed(expression) => expression.to_token_stream(),
     }
 }
 
@@ -266,11 +275,12 @@ mod tests {
     use crate::mistakes::Mistakes;
 
     fn declared(args: TokenStream) -> [String; 2] {
-        let args = Args::parse(quote!(key = "key", #args), &mut Mistakes::default());
         let function = Function::parse(quote!(
             async fn r#loop(job: Job, every: Duration) {}
         ));
         let function = function.unwrap_or_else(|mistake| panic!("{mistake}"));
+        let names = function.argument_names();
+        let args = Args::parse(quote!(key = "key", #args), names, &mut Mistakes::default());
         let key = args.keys.as_deref().unwrap();
         let declaration = declaration(&args, key, &function);
         [declaration.items, declaration.options].map(|tokens| tokens.to_string())

@@ -27,6 +27,40 @@ pub(crate) fn for_each_ident(tokens: TokenStream, visit: &mut impl FnMut(&Ident)
     }
 }
 
+/// Calls `visit` with the names that may be those of variables, and the place of each. Not with fields
+/// and methods, as in `order.id` and `Order { id: 5 }`, but with what a format string names.
+pub(crate) fn for_each_name(tokens: TokenStream, visit: &mut impl FnMut(&str, Span)) {
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    let is_mark = |at: usize, mark: char| {
+        let tree = tokens.get(at);
+        matches!(tree, Some(TokenTree::Punct(punct)) if punct.as_char() == mark)
+    };
+    let is_one = |at: Option<usize>, beyond: Option<usize>, mark| {
+        at.is_some_and(|at| is_mark(at, mark)) && !beyond.is_some_and(|at| is_mark(at, mark))
+    };
+    for (at, tree) in tokens.iter().enumerate() {
+        match tree {
+            TokenTree::Ident(ident) => {
+                let is_member = is_one(at.checked_sub(1), at.checked_sub(2), '.');
+                let is_label = is_one(Some(at + 1), Some(at + 2), ':');
+                if !is_member && !is_label {
+                    visit(&ident.to_string(), ident.span());
+                }
+            }
+            TokenTree::Group(group) => for_each_name(group.stream(), visit),
+            TokenTree::Literal(literal) => {
+                let text = literal.to_string();
+                for inside in text.split('{').skip(1) {
+                    let inside = inside.split('}').next().unwrap_or(inside);
+                    let names = inside.split(|c| !unicode_ident::is_xid_continue(c));
+                    names.for_each(|name| visit(name, literal.span()));
+                }
+            }
+            TokenTree::Punct(_) => {}
+        }
+    }
+}
+
 /// The same tokens in another place. What their names mean stays.
 pub(crate) fn located_at(tokens: TokenStream, place: Span) -> TokenStream {
     let moved = tokens.into_iter().map(|mut tree| {

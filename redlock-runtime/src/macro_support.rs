@@ -38,6 +38,50 @@ impl<T> Returns<T> {
     }
 }
 
+impl<T: Future> Returns<T> {
+    /// For a function that is not `async`: a future that it returns would run without the lock.
+    pub fn refuse_future(&self)
+    where
+        T: NoFuture,
+    {
+    }
+}
+
+/// What every other value has in place of the method above.
+pub trait AnyValue {
+    fn refuse_future(&self) {}
+}
+
+impl<T> AnyValue for Returns<T> {}
+
+#[diagnostic::on_unimplemented(
+    message = "this function makes a future, which would run without the lock",
+    label = "a future",
+    note = "make it an `async fn`, or lock where the future is awaited: `redlock.lock(key).hold(..)`"
+)]
+pub trait NoFuture {}
+
+/// What the body may take without a loss to `when_held` and `on_error`.
+#[diagnostic::on_unimplemented(
+    message = "the body takes this `{Self}`, so `when_held` and `on_error` cannot use it",
+    label = "moves into the body",
+    note = "take what they need as an argument that is `Copy`, such as a shared reference"
+)]
+pub trait StaysOutside {
+    fn check(&self) {}
+}
+
+#[diagnostic::do_not_recommend]
+impl<T: Copy> StaysOutside for T {}
+
+impl<T> Clone for Returns<T> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<T> Copy for Returns<T> {}
+
 impl<T> fmt::Debug for Returns<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Returns")

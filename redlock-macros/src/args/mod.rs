@@ -5,18 +5,17 @@ use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{Error, Expr, LitStr, Path, Result, Token};
 
-use crate::duration::Duration;
+use crate::duration::{self, Duration};
+use crate::given::Given;
 use crate::key::Template;
 use crate::mistakes::Mistakes;
 use crate::tokens::{joined, ungrouped};
 
-mod permits;
 mod values;
 mod words;
 
-pub(crate) use self::permits::Permits;
 pub(crate) use self::words::ARGUMENTS;
-use self::words::{several_keys, unknown};
+use self::words::{SEVERAL_KEYS, unknown};
 
 /// What the user wrote. Without a mistake, `keys` are there.
 #[derive(Default)]
@@ -29,7 +28,7 @@ pub(crate) struct Args {
     pub(crate) max_hold: Option<Duration>,
     pub(crate) at_least: Option<Duration>,
     pub(crate) shared: bool,
-    pub(crate) permits: Option<Permits>,
+    pub(crate) permits: Option<Given<u32>>,
     pub(crate) reentrant: bool,
     pub(crate) fair: bool,
     pub(crate) lease: Option<Ident>,
@@ -42,6 +41,8 @@ pub(crate) struct Args {
     given: Vec<Ident>,
     /// What names that are unknown seem to mean.
     meant: Vec<&'static str>,
+    /// The names of the function's arguments.
+    arguments: Vec<String>,
 }
 
 pub(crate) enum Renew {
@@ -50,8 +51,16 @@ pub(crate) enum Renew {
 }
 
 impl Args {
-    pub(crate) fn parse(tokens: TokenStream, mistakes: &mut Mistakes) -> Self {
-        let mut args = Self::default();
+    /// For a function with these `arguments`.
+    pub(crate) fn parse(
+        tokens: TokenStream,
+        arguments: Vec<String>,
+        mistakes: &mut Mistakes,
+    ) -> Self {
+        let mut args = Self {
+            arguments,
+            ..Self::default()
+        };
         let parsed = (|input: ParseStream| args.parse_all(input, mistakes)).parse2(tokens);
         mistakes.keep(parsed);
         args
@@ -78,17 +87,6 @@ impl Args {
         }
     }
 
-    pub(crate) fn durations(&self) -> impl Iterator<Item = &Duration> {
-        let durations = [
-            self.expire.as_ref(),
-            self.wait.as_ref(),
-            self.renew.as_ref().and_then(Renew::interval),
-            self.max_hold.as_ref(),
-            self.at_least.as_ref(),
-        ];
-        durations.into_iter().flatten()
-    }
-
     fn parse_all(&mut self, input: ParseStream, mistakes: &mut Mistakes) -> Result<()> {
         while !input.is_empty() {
             if let Err(mistake) = self.parse_one(input) {
@@ -107,25 +105,29 @@ impl Args {
             return Err(self.nameless(input));
         }
         let name = input.call(Ident::parse_any)?;
-        let text = name.to_string();
-        let Some((known, example)) = ARGUMENTS.iter().find(|(known, _)| *known == text) else {
-            if let Some(mistake) = self.value_by_name(&name, input) {
-                return Err(mistake);
-            }
-            let is_value = ends_argument(input);
-            let (mistake, meant) = unknown(&name, is_value, |known| self.given(known).is_some());
+        let mut text = name.unraw().to_string();
+        while input.peek(Token![-]) && input.peek2(Ident::peek_any) {
+            input.parse::<Token![-]>()?;
+            text = format!("{text}-{}", input.call(Ident::parse_any)?);
+        }
+        let Some((known, example, _)) = ARGUMENTS.iter().find(|(known, ..)| *known == text) else {
+            input.parse::<Option<Token![=]>>()?;
+            let value = joined(&rest_of_argument(input)?);
+            let is_given = |known: &str| self.given(known).is_some();
+            let (mistake, meant) = unknown(&name, &text, &value, &self.arguments, is_given);
             self.meant.extend(meant);
             return Err(mistake);
         };
         if self.given(known).is_some() {
-            let mut message = format!("`{known}` is given twice");
-            if *known == "key" {
-                message = several_keys(&message);
-            }
+            let message = match *known {
+                "key" => format!("`key` is given twice; {SEVERAL_KEYS}"),
+                known => format!("`{known}` is given twice"),
+            };
             return Err(Error::new(name.span(), message));
         }
         self.given.push(name.clone());
-        if *known == "renew" && ends_argument(input) {
+        let ends = ends_argument(input) || starts_argument(input);
+        if *known == "renew" && ends {
             self.renew = Some(Renew::Default);
             return Ok(());
         }
@@ -134,7 +136,7 @@ impl Args {
             return values::no_value(&name, input);
         }
         let is_given = input.peek(Token![=]) && !input.peek(Token![==]) && !input.peek(Token![=>]);
-        if !is_given {
+        if ends || !is_given {
             return Err(without_value(&name, example, input));
         }
         input.parse::<Token![=]>()?;
@@ -154,31 +156,23 @@ impl Args {
         }
     }
 
-    /// The mistake `key = "order:{x}", x = order.id`.
-    fn value_by_name(&self, name: &Ident, input: ParseStream) -> Option<Error> {
-        let mut placeholders = self.keys.iter().flatten().flat_map(Template::placeholders);
-        let is_in_key = placeholders.any(|it| *name == it.root());
-        if !is_in_key || !input.peek(Token![=]) {
-            return None;
-        }
-        input.parse::<Token![=]>().ok()?;
-        let value: Vec<TokenTree> = rest_of_argument(input).ok()?.into_iter().collect();
-        let message = format!(
-            "the key names its values where they stand; write `{{{}}}` in place of `{{{name}}}`",
-            joined(&value)
-        );
-        Some(Error::new(name.span(), message))
-    }
-
     fn parse_value(&mut self, name: &Ident, input: ParseStream) -> Result<()> {
-        match name.to_string().as_str() {
-            "key" => self.keys = Some(values::keys(input)?),
-            "expire" => self.expire = Some(values::duration(name, input)?),
-            "wait" => self.wait = Some(values::duration(name, input)?),
-            "renew" => self.renew = Some(Renew::Every(values::renew_interval(name, input)?)),
-            "max_hold" => self.max_hold = Some(values::duration(name, input)?),
-            "at_least" => self.at_least = Some(values::duration(name, input)?),
-            "permits" => self.permits = Some(permits::permits(input)?),
+        let text = name.to_string();
+        let duration = |input| {
+            duration::parse(
+                &text,
+                rest_of_argument(input)?.into_iter().collect(),
+                &self.arguments,
+            )
+        };
+        match text.as_str() {
+            "key" => self.keys = Some(values::keys(input, &self.arguments)?),
+            "expire" => self.expire = Some(duration(input)?),
+            "wait" => self.wait = Some(duration(input)?),
+            "renew" => self.renew = Some(Renew::Every(duration(input)?)),
+            "max_hold" => self.max_hold = Some(duration(input)?),
+            "at_least" => self.at_least = Some(duration(input)?),
+            "permits" => self.permits = Some(values::permits(input, &self.arguments)?),
             "lease" => self.lease = Some(values::lease_name(input)?),
             "name" => self.name = Some(values::label(input)?),
             "when_held" => self.when_held = Some(values::expression(name, input)?),
@@ -195,45 +189,26 @@ impl Args {
         if input.peek(Token![,]) {
             return input.error("remove this `,`");
         }
-        if input.peek(syn::token::Brace) || input.peek(syn::token::Paren) {
-            self.meant.push("key");
-            return input
-                .error("the arguments stand in the attribute's own parentheses; remove these");
-        }
-        if let Some(mistake) = marked_name(input) {
-            return mistake;
-        }
-        let literal = match ungrouped_literal(input) {
-            Some(literal) if values::is_duration(&literal) => {
-                let text = literal.to_string();
-                let text = text.trim_matches('"');
-                let message =
-                    format!("a duration needs a name; write `expire = {text}`, or `wait = {text}`");
-                return Error::new(literal.span(), message);
-            }
-            Some(literal) if literal.to_string().starts_with(['"', 'r']) => literal,
-            _ => {
-                return input
-                    .error("expected the name of an argument, such as `key = \"order:{id}\"`");
-            }
+        let other = "expected the name of an argument, as in `expire = 5s`";
+        let Some(literal) = ungrouped_literal(input) else {
+            return input.error(other);
         };
-        if input.peek2(Token![=]) {
-            let text = literal.to_string();
+        let text = literal.to_string();
+        let message = if !text.starts_with(['"', 'r']) {
+            other.to_owned()
+        } else if input.peek2(Token![=]) {
             let name = text.trim_matches('"');
-            let known = ARGUMENTS.iter().find(|(known, _)| *known == name);
-            self.meant.extend(known.map(|(known, _)| known));
-            let message = format!("the name of an argument has no quotes; write `{name} = ..`");
-            return Error::new(literal.span(), message);
-        }
-        if self.given("key").is_some() {
-            let message = format!("`{literal}` has no name; the key is given already");
-            return Error::new(literal.span(), message);
-        }
-        self.given.push(Ident::new("key", literal.span()));
-        // Not read yet, so there is one.
-        let _ = input.parse::<TokenTree>();
-        let written = values::inlined(&literal, input).unwrap_or_else(|| literal.to_string());
-        let message = format!("the key is a named argument; write `key = {written}`");
+            let known = ARGUMENTS.iter().find(|(known, ..)| *known == name);
+            self.meant.extend(known.map(|(known, ..)| known));
+            "the name of an argument has no quotes".to_owned()
+        } else if self.given("key").is_some() {
+            format!("`{text}` has no name, and the key is given already")
+        } else {
+            self.given.push(Ident::new("key", literal.span()));
+            let parsed = syn::parse_str::<LitStr>(&text).and_then(Template::parse);
+            let example = parsed.map_or_else(|_| "\"..\"".to_owned(), |_| text);
+            format!("the key is a named argument, as in `key = {example}`")
+        };
         Error::new(literal.span(), message)
     }
 }
@@ -245,20 +220,6 @@ impl Renew {
             Self::Every(interval) => Some(interval),
         }
     }
-}
-
-/// The mistakes `!renew` and `--expire 5s`.
-fn marked_name(input: ParseStream) -> Option<Error> {
-    let ahead = input.fork();
-    let mark: Punct = ahead.parse().ok()?;
-    while ahead.parse::<Punct>().is_ok() {}
-    let name = ahead.call(Ident::parse_any).ok()?;
-    let (known, example) = ARGUMENTS.iter().find(|(known, _)| name == known)?;
-    let message = match mark.as_char() {
-        '!' => format!("to do without `{known}`, leave it out"),
-        _ => format!("an argument begins with its name; write `{example}`"),
-    };
-    Some(Error::new(mark.span(), message))
 }
 
 fn ungrouped_literal(input: ParseStream) -> Option<Literal> {
@@ -278,7 +239,7 @@ fn without_value(name: &Ident, example: &str, input: ParseStream) -> Error {
             break;
         }
     }
-    let value: Vec<TokenTree> = rest_of_argument(input).into_iter().flatten().collect();
+    let value = rest_of_argument(input).unwrap_or_default();
     let value = match value.as_slice() {
         [TokenTree::Group(group)] if group.delimiter() == Delimiter::Parenthesis => {
             group.stream().into_iter().collect()
@@ -286,11 +247,9 @@ fn without_value(name: &Ident, example: &str, input: ParseStream) -> Error {
         _ => value,
     };
     let message = match joined(&value) {
-        value if value.is_empty() && name == "renew" => {
-            format!("write `renew` alone, or `{example}`")
-        }
+        value if value.is_empty() && name == "renew" => "write `renew` alone".to_owned(),
         value if value.is_empty() || value.contains('=') => {
-            format!("`{name}` needs a value; write `{example}`")
+            format!("`{name}` needs a value, as in `{example}`")
         }
         value => format!("`{name}` takes its value after `=`; write `{name} = {value}`"),
     };
@@ -327,16 +286,24 @@ fn ends_argument(input: ParseStream) -> bool {
     input.is_empty() || input.peek(Token![,]) || input.peek(Token![;])
 }
 
-/// Whether a value ends here although no comma does: the next tokens are `name =`.
+/// Whether a value ends here although no comma does: the next tokens are `name =`, or a flag.
 fn starts_argument(input: ParseStream) -> bool {
-    input.peek(Ident::peek_any) && input.peek2(Token![=]) && !input.peek2(Token![==])
+    let ahead = input.fork();
+    let Ok(name) = ahead.call(Ident::parse_any) else {
+        return false;
+    };
+    let is_flag = ["renew", "shared", "reentrant", "fair"]
+        .iter()
+        .any(|it| name == it);
+    let has_value = ahead.peek(Token![=]) && !ahead.peek(Token![==]) && !ahead.peek(Token![=>]);
+    has_value || is_flag && (ends_argument(&ahead) || ahead.peek(Ident::peek_any))
 }
 
 /// Takes the tokens up to the comma, or to the next argument if the comma was forgotten.
-fn rest_of_argument(input: ParseStream) -> Result<TokenStream> {
-    let mut tokens = TokenStream::new();
+fn rest_of_argument(input: ParseStream) -> Result<Vec<TokenTree>> {
+    let mut tokens = Vec::new();
     while !ends_argument(input) && (tokens.is_empty() || !starts_argument(input)) {
-        tokens.extend([input.parse::<TokenTree>()?]);
+        tokens.push(input.parse::<TokenTree>()?);
     }
     Ok(tokens)
 }

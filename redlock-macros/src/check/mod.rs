@@ -1,21 +1,35 @@
 //! What the arguments must be to each other and to the function.
 
-use proc_macro2::{Span, TokenTree};
-use quote::ToTokens;
+use proc_macro2::Span;
 use syn::ext::IdentExt;
-use syn::{Error, Expr};
 
 use crate::args::{Args, Renew};
-use crate::duration::{Duration, Known};
+use crate::duration::Known;
 use crate::function::Function;
+use crate::given::Given;
 use crate::key::{Ambiguity, Template};
 use crate::mistakes::Mistakes;
 use crate::suggest;
-use crate::tokens::{for_each_ident, joined};
+
+const SEVERAL_KEYS: &str = "several keys";
+
+/// What cannot be combined, as in the runtime.
+const EXCLUDED: [(&str, &str); 10] = [
+    ("shared", SEVERAL_KEYS),
+    ("permits", SEVERAL_KEYS),
+    ("fair", SEVERAL_KEYS),
+    ("at_least", SEVERAL_KEYS),
+    ("at_least", "shared"),
+    ("at_least", "permits"),
+    ("at_least", "reentrant"),
+    ("permits", "shared"),
+    ("fair", "shared"),
+    ("fair", "permits"),
+];
 
 pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
     if !args.intended("key") {
-        let message = "missing argument `key`; it names what is locked: `key = \"order:{id}\"`";
+        let message = "missing argument `key`; it names what is locked: `key = \"..\"`";
         mistakes.add_at(Span::call_site(), message);
     }
     if let Some(span) = args.given("max_hold")
@@ -25,36 +39,21 @@ pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
                        the lease already ends after `expire`";
         mistakes.add_at(span, message);
     }
-    conflicts(args, mistakes);
-    durations(args, mistakes);
-}
-
-/// What does not go together, as in the runtime.
-fn conflicts(args: &Args, mistakes: &mut Mistakes) {
-    const SEVERAL: &str = "several keys";
-    let several = args.keys.as_ref().is_some_and(|keys| keys.len() > 1);
-    for (one, other) in [
-        ("at_least", SEVERAL),
-        ("at_least", "`shared`"),
-        ("at_least", "`permits`"),
-        ("at_least", "`reentrant`"),
-        ("fair", SEVERAL),
-        ("fair", "`shared`"),
-        ("fair", "`permits`"),
-        ("permits", SEVERAL),
-        ("permits", "`shared`"),
-        ("shared", SEVERAL),
-    ] {
-        let is_given = match other {
-            SEVERAL => several,
-            other => args.given(other.trim_matches('`')).is_some(),
+    for (name, other) in EXCLUDED {
+        let (is_given, other) = match other {
+            SEVERAL_KEYS => {
+                let count = args.keys.as_ref().map_or(0, Vec::len);
+                (count > 1, other.to_owned())
+            }
+            other => (args.given(other).is_some(), format!("`{other}`")),
         };
-        if let Some(span) = args.given(one).filter(|_| is_given) {
+        if let Some(span) = args.given(name).filter(|_| is_given) {
             let message =
-                format!("`{one}` cannot be combined with {other}; leave out one of the two");
+                format!("`{name}` cannot be combined with {other}; leave out one of the two");
             mistakes.add_at(span, message);
         }
     }
+    durations(args, mistakes);
 }
 
 /// The least number of milliseconds between two renewals, as in the runtime.
@@ -65,11 +64,11 @@ const LONGEST_LEASE: u64 = 24 * 60 * 60 * 1_000;
 
 /// What is known here; the runtime checks constants, and what the builder's defaults decide.
 fn durations(args: &Args, mistakes: &mut Mistakes) {
-    let expire = args.expire.as_ref().and_then(Duration::known);
+    let expire = args.expire.as_ref().and_then(Given::known);
     let interval = args.renew.as_ref().and_then(Renew::interval);
-    let interval = interval.and_then(Duration::known);
-    let max_hold = args.max_hold.as_ref().and_then(Duration::known);
-    let at_least = args.at_least.as_ref().and_then(Duration::known);
+    let interval = interval.and_then(Given::known);
+    let max_hold = args.max_hold.as_ref().and_then(Given::known);
+    let at_least = args.at_least.as_ref().and_then(Given::known);
     for (name, duration) in [
         ("expire", expire),
         ("renew", interval),
@@ -143,40 +142,6 @@ pub(crate) fn names(args: &Args, function: &Function, mistakes: &mut Mistakes) {
         names_as_text(key, &names, mistakes);
         separators(key, &function.variable_names(), mistakes);
     }
-    let wrong = args.durations().filter_map(|it| it.wrong_deref(&names));
-    wrong.for_each(|mistake| mistakes.add(mistake));
-    for (name, value) in [("when_held", &args.when_held), ("on_error", &args.on_error)] {
-        if let Some(place) = value.as_ref().and_then(self_of)
-            && function.moves_mutable_self()
-        {
-            let message = format!(
-                "`self` has moved into the body where `{name}` is evaluated; \
-                 take what it needs as an argument that is `Copy`, or use `&self`"
-            );
-            mistakes.add_at(place, message);
-        }
-    }
-    let mut may_be_function = false;
-    for_each_ident(function.output.clone(), &mut |ident| {
-        may_be_function |= ["_", "Fn", "FnMut", "FnOnce", "fn"]
-            .iter()
-            .any(|name| ident == name);
-    });
-    if let Some(Expr::Closure(held)) = &args.when_held
-        && !may_be_function
-    {
-        let value: Vec<TokenTree> = held.body.to_token_stream().into_iter().collect();
-        let message = format!(
-            "`when_held` takes a value; write `when_held = {}`",
-            joined(&value)
-        );
-        mistakes.add(Error::new_spanned(held, message));
-    }
-    if let Some(Expr::Async(held)) = &args.when_held {
-        let message = "`when_held` takes a value, not a future; write what the future would give, \
-                       or `.await` it";
-        mistakes.add(Error::new_spanned(held, message));
-    }
     if let Some(lease) = &args.lease
         && names.contains(&lease.unraw().to_string())
     {
@@ -186,55 +151,38 @@ pub(crate) fn names(args: &Args, function: &Function, mistakes: &mut Mistakes) {
     }
 }
 
-/// The place where the value mentions `self`.
-fn self_of(value: &Expr) -> Option<Span> {
-    let mut place = None;
-    for_each_ident(value.to_token_stream(), &mut |ident| {
-        if ident == "self" {
-            place = Some(ident.span());
-        }
-    });
-    place
-}
-
-/// A key that all calls share although it looks as if it named an argument: `"order:$id"`, or
-/// `"order:{{id}}"`.
+/// Text that looks as if it named an argument: `"order:$id"`, or `"order:{{id}}"`. Not if the key has
+/// the argument, too: then it is `"{{order}}:{order}"`, with a hash tag.
 fn names_as_text(key: &Template, names: &[String], mistakes: &mut Mistakes) {
-    let Some(text) = key.constant_text() else {
-        return;
-    };
-    let ends_word = |rest: &str| !rest.starts_with(unicode_ident::is_xid_continue);
-    let contains = |found: &str| {
-        let mut places = text.match_indices(found);
-        places.any(|(at, _)| ends_word(&text[at + found.len()..]))
-    };
-    for name in names {
-        let ways = [
-            "{NAME}", "$NAME", "#NAME", "@NAME", "<NAME>", "[NAME]", "::NAME",
-        ];
-        let mut ways = ways.map(|way| way.replace("NAME", name)).into_iter();
-        let found = ways.find(|way| contains(way)).or_else(|| {
-            let at_start = format!(":{name}");
-            (text == at_start).then_some(at_start)
-        });
-        let found = match found {
-            Some(found) if found.starts_with('{') => format!("{{{found}}}"),
-            Some(found) => found,
-            None => continue,
-        };
-        mistakes.add_at(key.span(), is_text(&found, name));
+    let text = key.text();
+    let ends_word = |at: usize| !text[at..].starts_with(unicode_ident::is_xid_continue);
+    let is_used = |name: &str| key.placeholders().any(|it| it.root() == name);
+    for name in names.iter().filter(|name| !is_used(name)) {
+        for (before, after) in [("{", "}"), ("$", ""), ("#", ""), ("<", ">"), (":", "")] {
+            let found = format!("{before}{name}{after}");
+            let mut places = text.match_indices(&found);
+            // `stock:sku` is text, and `/:sku` is of a route.
+            let is_marked = |at: usize| before != ":" || at == 0 || text[..at].ends_with('/');
+            if places.any(|(at, _)| ends_word(at + found.len()) && is_marked(at)) {
+                let found = match before {
+                    "{" => format!("{{{found}}}"),
+                    _ => found,
+                };
+                let message = format!(
+                    "`{found}` is text in this key, the same for all calls; \
+                     write `{{{name}}}` for the value of the argument"
+                );
+                mistakes.add_at(key.span(), message);
+            }
+        }
     }
-    let of_printf = ["%s", "%d", "%i", "%u"].into_iter().find(|it| contains(it));
-    if let (Some(found), Some(name)) = (of_printf, names.iter().find(|name| *name != "self")) {
-        mistakes.add_at(key.span(), is_text(found, name));
+    let of_printf = ["%s", "%d"].iter().find(|it| text.contains(**it));
+    if let Some(found) = of_printf.filter(|_| !names.is_empty()) {
+        let message = format!(
+            "`{found}` is text in this key, the same for all calls; an argument stands in braces"
+        );
+        mistakes.add_at(key.span(), message);
     }
-}
-
-fn is_text(found: &str, name: &str) -> String {
-    format!(
-        "`{found}` is text in this key, which all calls share; \
-         write `{{{name}}}` for the value of the argument"
-    )
 }
 
 fn separators(key: &Template, names: &[String], mistakes: &mut Mistakes) {

@@ -7,11 +7,11 @@ use quote::{ToTokens, quote, quote_spanned};
 use syn::ext::IdentExt;
 use syn::parse::{ParseStream, Parser};
 use syn::{
-    Attribute, Error, FnArg, Ident, Pat, ReceiverKind, Result, ReturnType, Safety, Signature,
-    Token, Type, Visibility,
+    Attribute, Error, FnArg, Ident, Pat, Result, ReturnType, Safety, Signature, Token, Type,
+    Visibility,
 };
 
-use crate::tokens::{for_each_ident, ungrouped, with_inferred_impls};
+use crate::tokens::{for_each_ident, for_each_name, ungrouped, with_inferred_impls};
 
 pub(crate) struct Function {
     /// Attributes, visibility and signature, as written.
@@ -161,20 +161,12 @@ impl Function {
         bindings
     }
 
-    /// Whether it has `&mut self`, and its body uses that.
-    pub(crate) fn moves_mutable_self(&self) -> bool {
-        let kind = self.signature.receiver().map(|receiver| &receiver.kind);
-        let is_mutable = matches!(kind, Some(ReceiverKind::Reference(_, _, Some(_))));
-        let captured = self.captured_bindings();
-        is_mutable && captured.iter().any(|binding| binding.name == "self")
-    }
-
-    /// The bindings that belong to the body: those that its tokens mention, and those that no lint
-    /// expects it to mention, such as `_permit`.
+    /// The bindings that belong to the body: those that it mentions, and those that no lint expects
+    /// it to mention, such as `_permit`.
     pub(crate) fn captured_bindings(&self) -> Vec<Binding> {
         let mut mentioned = BTreeSet::new();
-        for_each_ident(self.body.stream(), &mut |ident| {
-            mentioned.insert(ident.to_string());
+        for_each_name(self.body.stream(), &mut |name, _| {
+            mentioned.insert(name.to_owned());
         });
         let mut bindings = self.bindings();
         bindings.retain(|binding| {
@@ -357,7 +349,7 @@ fn boxed_body(body: &Group) -> Option<(Boxed, Group)> {
     (future.delimiter() == Delimiter::Brace).then_some((boxed, future))
 }
 
-fn collect_names(pattern: &Pat, names: &mut Vec<Ident>) {
+pub(crate) fn collect_names(pattern: &Pat, names: &mut Vec<Ident>) {
     let mut collect_all = |patterns: &mut dyn Iterator<Item = &Pat>| {
         for pattern in patterns {
             collect_names(pattern, names);

@@ -57,7 +57,7 @@ fn every_binding() {
     assert_eq!(names(bindings), all);
     assert_eq!(
         names(function.captured_bindings()),
-        ["a", "b", "c", "d", "i", "_m"]
+        ["a", "c", "d", "i", "_m",]
     );
 }
 

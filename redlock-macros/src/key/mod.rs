@@ -6,7 +6,6 @@
 
 mod format_spec;
 mod placeholder;
-mod positional;
 
 use proc_macro2::{Span, TokenStream};
 use quote::quote_spanned;
@@ -15,7 +14,6 @@ use syn::{LitStr, Result};
 use crate::mistakes::Mistakes;
 
 pub(crate) use self::placeholder::Placeholder;
-pub(crate) use self::positional::{inlined, positions};
 
 pub(crate) struct Template {
     literal: LitStr,
@@ -83,9 +81,10 @@ impl Template {
         })
     }
 
-    /// The key, if it is the same for all calls.
-    pub(crate) fn constant_text(&self) -> Option<String> {
-        self.pieces.iter().map(Piece::as_char).collect()
+    /// What is the same for all calls, with a NUL for each placeholder.
+    pub(crate) fn text(&self) -> String {
+        let char = |piece: &Piece| piece.as_char().unwrap_or('\0');
+        self.pieces.iter().map(char).collect()
     }
 
     /// The pairs of placeholders without a separator between them. `names` are the arguments'.

@@ -61,6 +61,12 @@ mod hostile {
         ::std::result::Result::Ok(id)
     }
 
+    #[redis_lock(key = ["hostile-a:{id}", "hostile-b"])]
+    pub(super) async fn several(id: u64) -> ::std::result::Result<u64, LockError> {
+        crate::attribute::support::assert_held("hostile-a:1").await;
+        ::std::result::Result::Ok(id)
+    }
+
     #[redis_lock(key = "hostile-plain", on_error = |_| 0)]
     pub(super) async fn plain() -> u8 {
         crate::attribute::support::assert_held("hostile-plain").await;
@@ -72,6 +78,7 @@ mod hostile {
 async fn hostile_scopes() {
     super::support::install().await;
     assert_eq!(hostile::hostile(1, (2,)).await.unwrap(), 1);
+    assert_eq!(hostile::several(1).await.unwrap(), 1);
     assert_eq!(hostile::plain().await, 1);
     super::support::assert_released("hostile:1:2").await;
     super::support::assert_released("hostile-plain").await;
