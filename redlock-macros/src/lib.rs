@@ -275,8 +275,10 @@ mod tokens;
 ///
 /// # Other attributes
 ///
-/// Attributes run from top to bottom. Both orders work with `#[tracing::instrument]` (above, its
-/// span includes the waiting), `#[async_recursion]` and `#[axum::debug_handler]`, and within
+/// Attributes expand from top to bottom, so the one *nearest the function* wraps all the others. Put
+/// `#[tracing::instrument]` below `#[redis_lock]` for a span that includes the wait for the lock, and
+/// above it for a span of the body alone. Put an attribute that caches results below, so that a hit
+/// takes no lock. Both orders work with `#[async_recursion]` and `#[axum::debug_handler]`, and within
 /// `#[async_trait]`. An attribute that removes `async`, such as `#[tokio::main]`, goes below.
 ///
 /// # Known at the start

@@ -7,7 +7,12 @@ use axum::Json;
 use axum::extract::{Path, State};
 use axum::response::IntoResponse;
 use redlock_runtime::{LockError, redis_lock};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use tracing::instrument;
+use tracing::span::{Attributes, Id, Record};
 
 #[instrument(skip(secret), err)]
 #[redis_lock(key = "instrument-above:{id}")]
@@ -21,6 +26,61 @@ async fn instrument_above(id: u64, secret: String) -> Result<usize, LockError> {
 async fn instrument_below(id: u64, secret: String) -> Result<usize, LockError> {
     assert_held("instrument-below:1").await;
     Ok(secret.len())
+}
+
+#[instrument]
+#[redis_lock(key = "span", wait = 10s)]
+async fn span_above() -> Result<(), LockError> {
+    Ok(())
+}
+
+#[redis_lock(key = "span", wait = 10s)]
+#[instrument]
+async fn span_below() -> Result<(), LockError> {
+    Ok(())
+}
+
+/// Notes the names of the spans of this file.
+#[derive(Clone, Default)]
+struct Spans(Arc<Mutex<Vec<&'static str>>>);
+
+impl tracing::Subscriber for Spans {
+    fn enabled(&self, of: &tracing::Metadata<'_>) -> bool {
+        of.is_span() && of.name().starts_with("span_")
+    }
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        self.0.lock().unwrap().push(span.metadata().name());
+        Id::from_u64(1)
+    }
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, _: &tracing::Event<'_>) {}
+    fn enter(&self, _: &Id) {}
+    fn exit(&self, _: &Id) {}
+}
+
+/// As the attribute's documentation says.
+#[tokio::test]
+async fn the_attribute_nearest_the_function_wraps_the_others() {
+    type Waiting = Pin<Box<dyn Future<Output = Result<(), LockError>>>>;
+    async fn waits(future: &mut Waiting) -> bool {
+        poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await
+    }
+    let other = install().await.lock("span").acquire();
+    let other = tokio::spawn(other).await.unwrap().unwrap();
+    let spans = Spans::default();
+    let _recording = tracing::subscriber::set_default(spans.clone());
+    let mut above: Waiting = Box::pin(span_above());
+    let mut below: Waiting = Box::pin(span_below());
+    assert!(waits(&mut above).await && waits(&mut below).await);
+    assert_eq!(
+        *spans.0.lock().unwrap(),
+        ["span_below"],
+        "the one with the wait"
+    );
+    drop((other, below));
+    above.await.unwrap();
+    assert_eq!(*spans.0.lock().unwrap(), ["span_below", "span_above"]);
 }
 
 struct Shop;
