@@ -141,7 +141,7 @@ fn examples_are_correct() {
 fn other_values() {
     for source in ["lease = \"g\"", "lease = _", "lease = fn", "lease = a b"] {
         let message = "`lease` takes a name for the body to use, as in `lease = lease`; \
-                       how long it lasts is `expire`";
+                       `expire` says how long it lasts";
         assert_eq!(mistakes(source), [message]);
     }
     for source in ["name = orders", "name = \"\""] {

@@ -170,7 +170,7 @@ pub(super) fn lease_name(input: ParseStream) -> Result<Ident> {
     let value = rest(input)?;
     syn::parse2(value.clone()).map_err(|_| {
         let message = "`lease` takes a name for the body to use, as in `lease = lease`; \
-                       how long it lasts is `expire`";
+                       `expire` says how long it lasts";
         Error::new_spanned(value, message)
     })
 }
