@@ -49,12 +49,11 @@ impl Draw {
             Self::Permits | Self::Sets => 6,
             Self::ManyNodes | Self::Far => 20,
             Self::SickLinks | Self::Gone => 10,
+            Self::OddNode => 40,
             Self::LongLeases | Self::Crowd => 1_000,
-            Self::HardWaiting
-            | Self::FairOnSickLinks
-            | Self::OddNode
-            | Self::FarCounters
-            | Self::FreshLosses => u64::MAX,
+            Self::HardWaiting | Self::FairOnSickLinks | Self::FarCounters | Self::FreshLosses => {
+                u64::MAX
+            }
         }
     }
 

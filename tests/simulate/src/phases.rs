@@ -53,8 +53,7 @@ impl World {
         if self.plan.draws.has(Draw::OddNode) {
             let odd = self.random.index(self.nodes.len());
             self.odd_node = Some(odd);
-            let are_used = self.random.chance(700);
-            for node in (0..self.nodes.len()).filter(|&node| are_used || node == odd) {
+            for node in 0..self.nodes.len() {
                 let twice = 1 + u32::from(node == odd);
                 self.nodes[node].admit(twice * self.plan.max_ttl(), 0);
             }

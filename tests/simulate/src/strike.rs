@@ -137,10 +137,18 @@ impl World {
 
     // ---- memory
 
-    /// Whether a node may lose its memory. If new nodes wait for less than the longest lease, one
-    /// must remain that remembers: without it a loss of everything looks like a first start.
+    /// Whether a node may lose its memory. If new nodes wait for less than the longest lease, as a single one
+    /// never does, one must remain that remembers: without it a loss of everything looks like a first start.
     pub(crate) fn may_forget(&self, node: usize) -> bool {
-        if self.plan.profile == Profile::Outside || !self.plan.has_short_defaults() {
+        let is_odd = |other: usize| self.odd_node == Some(other);
+        let is_witness =
+            |other: usize| other != node && !is_odd(other) && self.nodes[other].votes();
+        if self.odd_node.is_some() && !(0..self.nodes.len()).any(is_witness) {
+            // Nobody could say whose longest lease is meant.
+            return false;
+        }
+        let is_alone = self.nodes.len() == 1;
+        if self.plan.profile == Profile::Outside || !self.plan.has_short_defaults() || is_alone {
             return true;
         }
         let others = self.nodes.iter().enumerate();

@@ -26,8 +26,9 @@ impl World {
     fn quarantine(&self, node: usize) -> u64 {
         let nodes = self.nodes.len();
         let others = self.nodes.iter().enumerate();
-        let others =
-            others.filter(|&(other, one)| other != node && one.votes() && self.gone != Some(other));
+        let others = others.filter(|&(other, one)| {
+            other != node && one.votes() && ![self.gone, self.odd_node].contains(&Some(other))
+        });
         let records: Vec<_> = others
             .filter_map(|(_, one)| one.told_record(self.now))
             .collect();
