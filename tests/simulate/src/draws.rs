@@ -32,6 +32,8 @@ kinds! {
         FarCounters = "far_counters",
         /// Processes that let nodes vote at once, where memory is lost.
         FreshLosses = "fresh_losses",
+        /// Connections that something on the way forgets while nobody wants anything.
+        IdleDeaths = "idle_deaths",
     }
 }
 
@@ -51,9 +53,7 @@ impl Draw {
             Self::SickLinks | Self::Gone => 10,
             Self::OddNode => 40,
             Self::LongLeases | Self::Crowd => 1_000,
-            Self::HardWaiting | Self::FairOnSickLinks | Self::FarCounters | Self::FreshLosses => {
-                u64::MAX
-            }
+            _ => u64::MAX,
         }
     }
 

@@ -10,6 +10,7 @@ use crate::{
     client::Client,
     draws::Draw,
     names::KEYS,
+    network::Link,
     plan::{Plan, Wall},
     trace,
     world::{History, Phase, World},
@@ -181,6 +182,9 @@ impl World {
         self.begin_idleness();
         self.run_until(self.now + self.longest_life().max(2 * SECOND));
         self.end_idleness();
+        if self.plan.draws.has(Draw::IdleDeaths) {
+            self.forget_connections();
+        }
         for node in 0..self.nodes.len() {
             for index in 0..self.plan.fleet.keys {
                 // A late request of another library can make its key at any time.
@@ -191,6 +195,33 @@ impl World {
                     let what = format!("node {node} has {key:?} for longer than any lease");
                     self.violation(Rule::Leak, what);
                 }
+            }
+        }
+    }
+
+    /// The next caller is not to be the first who finds out.
+    fn forget_connections(&mut self) {
+        let limits = self
+            .clients
+            .iter()
+            .map(|client| client.traits.silence_limit);
+        let longest = limits.max().unwrap_or(0);
+        for client in 0..self.clients.len() {
+            for node in 0..self.nodes.len() {
+                self.half_open(client, node);
+            }
+        }
+        // It is asked, does not reply, and another connection is made.
+        self.run_until(self.now + 4 * longest + SECOND);
+        for client in 0..self.clients.len() {
+            let links = self.clients[client].links.iter();
+            let is_dead = |link: &&Link| !link.is_sick() && link.up && !self.is_reachable(link);
+            let dead = links.filter(is_dead).count();
+            if dead > 0 {
+                let what = format!(
+                    "client {client} has {dead} connections of which it does not know that they are dead"
+                );
+                self.violation(Rule::Connections, what);
             }
         }
     }

@@ -359,7 +359,7 @@ impl World {
         (0..self.nodes.len()).any(|node| (0..self.plan.fleet.keys).any(|key| is_refused(node, key)))
     }
 
-    fn is_reachable(&self, link: &Link) -> bool {
+    pub(crate) fn is_reachable(&self, link: &Link) -> bool {
         let connection = link.current.filter(|_| link.up);
         connection.is_some_and(|connection| !self.connections[connection].is_half_open())
     }
