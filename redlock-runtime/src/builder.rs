@@ -355,12 +355,16 @@ impl Builder {
     /// [`Redlock::shutdown`] before.
     ///
     /// Returns once a majority of nodes votes, however long that takes. On servers that have just been started it
-    /// takes the key TTL of the default lease, some seconds, once: they look like servers that have lost all their
+    /// takes the key TTL of the default lease, about 6 s, once: they look like servers that have lost all their
     /// locks, so they do not vote before such locks have expired. A default lease below 5 s counts as 5 s. If one
-    /// of the new servers cannot be reached, if there is only one, or if a majority has lost its memory, it takes the key TTL of [`max_lease`](Self::max_lease), by default a
-    /// minute. A [cluster](crate::guide::servers#redis-cluster), or a master after a
+    /// of the new servers cannot be reached, if there is only one, or if a majority has lost its memory, it takes the
+    /// key TTL of [`max_lease`](Self::max_lease), by default 67 s. A [cluster](crate::guide::servers#redis-cluster), or a master after a
     /// [failover](crate::guide::servers#masters-that-sentinels-name), takes some seconds more. [`assume_fresh(true)`](Self::assume_fresh) skips the wait in
     /// development, [`require_quorum(false)`](Self::require_quorum) does not wait at all.
+    ///
+    /// What it waits for is the event [`redlock.start.waiting`](crate::guide::monitoring#events). Nothing is printed: to show
+    /// something without a subscriber of `tracing`, do not wait here, and write [`health`](Redlock::health) until
+    /// [`ready`](Redlock::ready) returns.
     ///
     /// Before anything is sent, all annotated functions of the program are checked against the
     /// settings, also those that are never called; [`Redlock::sections`] says which are known.

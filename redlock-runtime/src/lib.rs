@@ -30,7 +30,8 @@
 //!
 //! # Guarantees
 //!
-//! - The body never starts without the lock, and is not polled after its lease has ended.
+//! - The body never starts without the lock, and is not polled after its lease has ended. A [`Guard`] has no
+//!   body: it stops no code, which has to ask [`is_held`](Lease::is_held).
 //! - Leases of two holders never overlap, while clocks run about equally fast and no other program
 //!   deletes keys.
 //! - Every attempt is released on every node that might hold its key, however it ended.

@@ -541,3 +541,24 @@ fn leading_name(text: &str) -> String {
         .take_while(|character| character.is_alphanumeric() || *character == '_')
         .collect()
 }
+
+/// Before the first release there is nothing of that name to install.
+#[test]
+fn the_lines_that_install_it_work_today() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let read = |page: &str| fs::read_to_string(root.join(page)).unwrap();
+    if !read("CHANGELOG.md").contains("- unreleased") {
+        return;
+    }
+    for page in [
+        "README.md",
+        "redlock-cli/README.md",
+        "redlock-macros/README.md",
+        "redlock-runtime/src/guide/operating.md",
+    ] {
+        let text = read(page);
+        for line in ["redlock-runtime = \"", "cargo install redlock-cli"] {
+            assert!(!text.contains(line), "{page}: {line}");
+        }
+    }
+}

@@ -13,6 +13,21 @@ fn main_may_return_while_a_task_is_in_a_body() {
     assert_released_by_the_end_of_main("task");
 }
 
+/// No destructor runs, and the engine is gone.
+#[test]
+fn a_process_that_exits_leaves_its_lock() {
+    let cluster = Cluster::start(3);
+    let program = Worker::spawn(
+        env!("CARGO_BIN_EXE_way_out_main"),
+        &["exit"],
+        &[("REDLOCK_NODES", &cluster.url_list())],
+    );
+    program.expect_line("held");
+    program.wait_success();
+    let held = cluster.iter().filter(|node| node.exists("section"));
+    assert!(held.count() >= 2);
+}
+
 fn assert_released_by_the_end_of_main(way: &str) {
     let cluster = Cluster::start(5);
     let program = Worker::spawn(

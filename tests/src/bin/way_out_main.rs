@@ -1,6 +1,7 @@
-//! Returns from `main` with a lock held: `main` itself has the guard, or a task is in a body.
+//! Ends with a lock held: `main` itself has the guard, or a task is in a body, and `main` returns, or the process
+//! exits.
 
-use std::{env, error::Error, future::pending, time::Duration};
+use std::{env, error::Error, future::pending, process::exit, time::Duration};
 
 use redlock_runtime::{LockError, Redlock, redis_lock};
 use tokio::sync::oneshot;
@@ -21,6 +22,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
             let _guard = installed.lock("section").acquire().await?;
             println!("held");
             Ok(())
+        }
+        Some("exit") => {
+            let _guard = installed.lock("section").acquire().await?;
+            println!("held");
+            exit(0)
         }
         Some("task") => {
             let (begun, inside) = oneshot::channel();
