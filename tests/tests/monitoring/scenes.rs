@@ -236,11 +236,9 @@ async fn slow_node(heard: &Heard) {
     let builder = unhurried(urls.collect::<Vec<_>>());
     let redlock = builder.node_timeout(NODE_TIMEOUT).build().await.unwrap();
     let set = heard.of_set(proxies.iter().map(redlock_tests::Proxy::port));
+    proxies[0].delay(Duration::ZERO, 2 * NODE_TIMEOUT);
     while !set.soon("redlock.node.slow").await {
-        proxies[0].hold_replies();
         let guard = redlock.lock("k").wait(NEVER).acquire().await.unwrap();
-        tokio::time::sleep(2 * NODE_TIMEOUT).await;
-        proxies[0].pass();
         guard.release().await;
     }
 }
