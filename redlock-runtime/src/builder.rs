@@ -435,7 +435,8 @@ pub(crate) fn start(
         .map(|node| (node.address, node.target))
         .unzip();
     let name = service(settings.service.as_deref());
-    let observer = Arc::new(Observer::new(&addresses, &name, settings.node_timeout()));
+    let node_timeout = settings.node_timeout(settings.expire);
+    let observer = Arc::new(Observer::new(&addresses, &name, node_timeout));
     let engine = Engine::start(Config {
         nodes: targets.clone(),
         observer: Arc::clone(&observer),

@@ -101,9 +101,9 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// That of locks with the default lease.
-    pub(crate) fn node_timeout(&self) -> Duration {
-        let default = || redlock_protocol::default_node_timeout(self.expire);
+    /// That of locks with this lease.
+    pub(crate) fn node_timeout(&self, lease: Duration) -> Duration {
+        let default = || redlock_protocol::default_node_timeout(lease);
         self.node_timeout.unwrap_or_else(default)
     }
 
@@ -269,9 +269,7 @@ impl Options {
             guard_band: settings
                 .guard_band
                 .unwrap_or_else(|| redlock_protocol::default_guard_band(lease)),
-            node_timeout: settings
-                .node_timeout
-                .unwrap_or_else(|| redlock_protocol::default_node_timeout(lease)),
+            node_timeout: settings.node_timeout(lease),
             min_validity: redlock_protocol::default_min_validity(lease),
             wait: self.wait,
             renew,

@@ -31,14 +31,8 @@ pub(super) enum Delivery {
     SelfWait(Arc<Status>, Arc<Observer>, Instant),
     /// A lease was extended; with little left of it, if it was late.
     Renewed(Arc<Status>, Arc<Observer>, Option<Duration>),
-    /// A node's state has changed.
+    /// The states of the nodes, how long they took to reply last, and how many locks do not stand on all of them.
     Nodes(
-        watch::Sender<Vec<Option<NodeState>>>,
-        Arc<Observer>,
-        Instant,
-    ),
-    /// How long the nodes took to reply last, and how many locks do not stand on all of them.
-    Gauges(
         watch::Sender<Vec<Option<NodeState>>>,
         (Vec<Option<Duration>>, usize),
         Arc<Observer>,
@@ -73,13 +67,10 @@ impl Delivery {
             Self::Renewed(status, observer, late) => {
                 observer.renewed(&status.subject, status.token(), late);
             }
-            Self::Nodes(states, observer, now) => {
+            Self::Nodes(states, (round_trips, under_replicated), observer, now) => {
                 states.send_modify(|_| ());
-                observer.nodes_changed(|| states.borrow().clone(), now);
-            }
-            Self::Gauges(states, (round_trips, under_replicated), observer, now) => {
-                let states = states.borrow().clone();
-                observer.nodes_are(&states, (&round_trips, under_replicated), now);
+                let states = || states.borrow().clone();
+                observer.nodes_are(states, (&round_trips, under_replicated), now);
             }
         }
     }

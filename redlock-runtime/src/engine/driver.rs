@@ -31,8 +31,9 @@ use crate::{
     observe::Observer,
 };
 
-/// How often it is reported at the most how long the nodes take to reply.
-const GAUGE_EVERY: Duration = Duration::from_secs(1);
+/// How often the nodes are reported while no state changes: for recorders that are installed late, and because
+/// round trips change all the time.
+const REPORT_EVERY: Duration = Duration::from_secs(1);
 
 pub(super) struct Driver {
     protocol: Protocol,
@@ -48,7 +49,7 @@ pub(super) struct Driver {
     under_replicated: Arc<AtomicUsize>,
     observer: Arc<Observer>,
     /// When that is reported next, if there is anything to do then.
-    gauges_at: Instant,
+    reports_at: Instant,
     callers: HashMap<SectionId, Asker>,
     /// Those callers that want a longer lease.
     extending: HashMap<SectionId, Vec<Extending>>,
@@ -121,7 +122,7 @@ impl Driver {
             node_states,
             under_replicated,
             observer,
-            gauges_at: Instant::from_nanos(0),
+            reports_at: Instant::from_nanos(0),
             callers: HashMap::new(),
             extending: HashMap::new(),
             releasing: HashMap::new(),
@@ -304,20 +305,19 @@ impl Driver {
         self.carry_out();
         let under_replicated = self.protocol.under_replicated();
         self.under_replicated.store(under_replicated, Relaxed);
-        if self.gauges_at <= now && self.observer.is_on() {
-            self.gauge(now);
+        if self.reports_at <= now && self.observer.is_on() {
+            self.report_nodes(now);
         }
     }
 
-    /// Reports how long the nodes take, and has their metrics set: for recorders that are installed late, and
-    /// because round trips change all the time.
-    fn gauge(&mut self, now: Instant) {
-        self.gauges_at = now.after(GAUGE_EVERY);
+    /// Reports what is known of the nodes.
+    fn report_nodes(&mut self, now: Instant) {
+        self.reports_at = now.after(REPORT_EVERY);
         let round_trip = |node| self.protocol.round_trip(NodeId(node));
         let round_trips = (0..self.nodes.len()).map(round_trip).collect();
-        let (states, observer) = (self.node_states.clone(), Arc::clone(&self.observer));
         let nodes = (round_trips, self.protocol.under_replicated());
-        let delivery = Delivery::Gauges(states, nodes, observer, now);
+        let (states, observer) = (self.node_states.clone(), Arc::clone(&self.observer));
+        let delivery = Delivery::Nodes(states, nodes, observer, now);
         self.deliveries.push(delivery);
     }
 
@@ -371,10 +371,7 @@ impl Driver {
                     states[node.0] = Some(state);
                     false
                 });
-                let (states, observer) = (self.node_states.clone(), Arc::clone(&self.observer));
-                let delivery = Delivery::Nodes(states, observer, self.clock.now());
-                self.deliveries.push(delivery);
-                self.gauge(self.clock.now());
+                self.report_nodes(self.clock.now());
             }
             Action::Drained(left) => self.drained = Some(left),
         }

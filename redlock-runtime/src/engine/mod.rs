@@ -105,6 +105,14 @@ pub(crate) struct Engine {
 }
 
 impl Config {
+    fn clock(&self) -> Clock {
+        let clock_there = |runtime: &Handle| {
+            let _guard = runtime.enter();
+            Clock::of_this_runtime()
+        };
+        self.runtime.as_ref().map_or(Clock::System, clock_there)
+    }
+
     fn random(&self) -> Box<dyn FnMut() -> u128 + Send> {
         #[cfg(feature = "test-util")]
         if let Some(seed) = self.seed {
@@ -138,13 +146,7 @@ impl Engine {
             runtime.runtime_flavor() == RuntimeFlavor::CurrentThread
         };
         let needs_threads_of_others = config.runtime.as_ref().is_some_and(is_current_thread);
-        let clock = match &config.runtime {
-            None => Clock::System,
-            Some(runtime) => {
-                let _guard = runtime.enter();
-                Clock::of_this_runtime()
-            }
-        };
+        let clock = config.clock();
         let protocol = Protocol::new(
             config.nodes.len(),
             config.settings,

@@ -1,6 +1,17 @@
-//! What is reported.
+//! What is reported, and of whom.
+
+use std::sync::Arc;
 
 use redlock_protocol::{Instant, Loss};
+
+/// What a section is called.
+#[derive(Debug, Default)]
+pub(crate) struct Subject {
+    /// Of the annotated function, if it is one.
+    pub(crate) name: Option<&'static str>,
+    /// What errors name: the key, or all keys.
+    pub(crate) key: Arc<str>,
+}
 
 /// What an operator should read of the start of a node set.
 #[derive(Clone, Copy, Debug)]

@@ -8,10 +8,7 @@ use std::{fmt::Display, time::Duration};
 use redlock_protocol::Token;
 use tracing::{Level, field, level_filters::LevelFilter};
 
-use super::{
-    fact::{Outcome, Over, Start},
-    subject::Subject,
-};
+use super::fact::{Outcome, Over, Start, Subject};
 use crate::{
     health::{self, NodeState, NodeStatus},
     key::shown,

@@ -17,18 +17,16 @@ mod meter;
 mod off;
 #[cfg(feature = "tracing")]
 mod on;
-mod subject;
 
 #[cfg(not(feature = "tracing"))]
 use std::fmt::Display;
 
-pub(crate) use self::fact::{End, Outcome, Over, Start};
+pub(crate) use self::fact::{End, Outcome, Over, Start, Subject};
 #[cfg(feature = "tracing")]
 pub(crate) use self::log::start;
 #[cfg(not(feature = "tracing"))]
 pub(crate) use self::off::{Course, Observer};
 #[cfg(feature = "tracing")]
 pub(crate) use self::on::{Course, Observer};
-pub(crate) use self::subject::Subject;
 #[cfg(not(feature = "tracing"))]
 pub(crate) fn start(_: Start, _: &dyn Display) {}

@@ -4,10 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use redlock_protocol::{Instant, NodeState, Token};
 
-use super::{
-    fact::{End, Outcome, Over},
-    subject::Subject,
-};
+use super::fact::{End, Outcome, Over, Subject};
 
 #[derive(Debug)]
 pub(crate) struct Observer;
@@ -53,11 +50,9 @@ impl Observer {
 
     pub(crate) const fn over(&self, _: &Subject, _: Token, _: Over, _: Instant) {}
 
-    pub(crate) fn nodes_changed(&self, _: impl FnOnce() -> Vec<Option<NodeState>>, _: Instant) {}
-
     pub(crate) fn nodes_are(
         &self,
-        _: &[Option<NodeState>],
+        _: impl Fn() -> Vec<Option<NodeState>>,
         _: (&[Option<Duration>], usize),
         _: Instant,
     ) {

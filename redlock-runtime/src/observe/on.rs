@@ -14,9 +14,8 @@ use redlock_protocol::{self as protocol, Instant, NodeState, Token};
 #[cfg(feature = "metrics")]
 use super::meter;
 use super::{
-    fact::{End, Outcome, Over},
+    fact::{End, Outcome, Over, Subject},
     log,
-    subject::Subject,
 };
 use crate::health::{self, NodeStatus};
 
@@ -206,11 +205,13 @@ impl Observer {
 
     // ---- nodes
 
-    /// States of nodes may have changed. `states` is asked what they are now, because reports of several
-    /// threads may overtake each other.
-    pub(crate) fn nodes_changed(
+    /// What is known of the nodes: their states, how long each took to reply last, and how many locks do not stand
+    /// on all of them. `states` is asked what they are now, because reports of several threads may overtake
+    /// each other.
+    pub(crate) fn nodes_are(
         &self,
-        states: impl FnOnce() -> Vec<Option<NodeState>>,
+        states: impl Fn() -> Vec<Option<NodeState>>,
+        (round_trips, under_replicated): (&[Option<Duration>], usize),
         now: Instant,
     ) {
         let (changed, voting, quorum) = {
@@ -226,30 +227,21 @@ impl Observer {
         if let Some(has_quorum) = quorum {
             log::quorum(has_quorum, &self.node_set, voting, self.addresses.len());
         }
-    }
-
-    /// What can be read of the nodes at any time: their states, how long each took to reply last, and how many
-    /// locks do not stand on all of them.
-    pub(crate) fn nodes_are(
-        &self,
-        states: &[Option<NodeState>],
-        (round_trips, under_replicated): (&[Option<Duration>], usize),
-        now: Instant,
-    ) {
+        let states = states();
         #[cfg(feature = "metrics")]
-        self.meter.node_set(voting(states), under_replicated);
+        self.meter.node_set(self::voting(&states), under_replicated);
         #[cfg(not(feature = "metrics"))]
         let _ = under_replicated;
         let nodes = self.addresses.iter().zip(states).zip(round_trips);
         for (((address, state), &round_trip), seldom) in nodes.zip(&self.slow_replies) {
-            if let (Some(NodeState::Up), Some(round_trip)) = (state, round_trip)
+            if let (Some(NodeState::Up), Some(round_trip)) = (&state, round_trip)
                 && round_trip > self.node_timeout
                 && seldom.is_due(BETWEEN_WARNINGS, now)
             {
                 log::slow(address, &self.node_set, round_trip);
             }
             #[cfg(feature = "metrics")]
-            if let Some(state) = state.clone() {
+            if let Some(state) = state {
                 let state = health::NodeState::new(state, &self.addresses, now);
                 meter::node(address, &state, round_trip);
             }
