@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 const OF_TARGETS: [&str; 2] = ["job", "instance"];
 
 #[derive(Debug)]
-pub struct Query(String);
+pub(crate) struct Query(String);
 
 type Labels<'a> = BTreeMap<&'a str, &'a str>;
 
-pub fn of_panels(json: &str) -> impl Iterator<Item = Query> {
+pub(crate) fn of_panels(json: &str) -> impl Iterator<Item = Query> {
     let dashboard: serde_json::Value = serde_json::from_str(json).unwrap();
     let panels = dashboard["panels"].as_array().unwrap().clone();
     let targets = panels.into_iter().flat_map(|panel| {
@@ -22,7 +22,7 @@ pub fn of_panels(json: &str) -> impl Iterator<Item = Query> {
     targets.map(|target| Query(target["expr"].as_str().unwrap().to_owned()))
 }
 
-pub fn of_alerts(yaml: &str) -> impl Iterator<Item = Query> {
+pub(crate) fn of_alerts(yaml: &str) -> impl Iterator<Item = Query> {
     let queries = yaml.lines().filter_map(|line| line.split_once("expr: "));
     queries.map(|(_, query)| Query(query.to_owned()))
 }
@@ -31,7 +31,7 @@ impl Query {
     /// Whether each of its parts finds a series: with the value that it is compared with, if that is a state, or
     /// one above zero, if it counts events. Fails if there is no such metric, or if what is found lacks a label
     /// by which it is grouped.
-    pub fn check(&self, served: &str) -> Result<bool, String> {
+    pub(crate) fn check(&self, served: &str) -> Result<bool, String> {
         let mut finds = true;
         for part in self.0.split(" / ") {
             finds &= self.check_part(part, served)?;
