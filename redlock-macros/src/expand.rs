@@ -40,7 +40,9 @@ fn used(function: &Function) -> TokenStream {
         .bindings()
         .into_iter()
         .map(|Binding { name, cfgs }| quote_spanned!(mixed()=> #(#cfgs)* let _ = &#name;));
-    let statements = body.stream();
+    // In the user's own braces: of others rustc would report a half-typed body once more. And as a
+    // branch, because a block on one line would be the lint `unused_braces`.
+    let statements = quote_spanned!(mixed()=> return if true #body else { loop {} };);
     let block = regrouped(body, quote!(#inner_attributes #(#names)* #statements));
     quote!(#head #block)
 }
@@ -368,7 +370,7 @@ mod tests {
         let expansion =
             redis_lock(quote!(key = "order:{id", expires = 5s), item.clone()).to_string();
         assert_eq!(expansion.matches("compile_error").count(), 2);
-        let item = quote!(async fn pay(id: u64) -> u64 { let _ = &id; half. });
+        let item = quote!(async fn pay(id: u64) -> u64 { let _ = &id; return if true { half. } else { loop {} }; });
         assert!(expansion.ends_with(&item.to_string()));
     }
 }
