@@ -159,37 +159,30 @@ impl Engine {
         let client = protocol.process();
         // With a clock of a runtime, or nodes that live in one, only the engine works.
         let do_callers_work = own_thread && config.nodes.iter().all(Target::works_anywhere);
-        let engine_clock = clock.clone();
-        let start = move || {
-            let nodes = (config.nodes, config.service.as_deref());
-            let (clock, observer) = (engine_clock.clone(), config.observer);
-            let driver = Driver::new(protocol, clock, nodes, node_states, replicated, observer);
-            Arc::new(Combiner::new(driver, engine_clock, do_callers_work))
-        };
-        let (combiner, runtime) = match config.runtime {
-            Some(runtime) => {
-                let guard = runtime.enter();
-                let combiner = start();
-                drop(guard);
-                let task = EndsWithTask(Arc::clone(&combiner));
-                runtime.spawn(async move { task.run().await });
-                (combiner, runtime)
-            }
+        let (runtime, own) = match config.runtime {
+            Some(runtime) => (runtime, None),
             None => {
-                let runtime = tokio::runtime::Builder::new_current_thread()
-                    .enable_all()
-                    .build()?;
-                let guard = runtime.enter();
-                let combiner = start();
-                drop(guard);
-                let handle = runtime.handle().clone();
-                let task = EndsWithTask(Arc::clone(&combiner));
-                thread::Builder::new()
-                    .name("redlock".to_owned())
-                    .spawn(move || runtime.block_on(async { task.run().await }))?;
-                (combiner, handle)
+                let mut own = tokio::runtime::Builder::new_current_thread();
+                let own = own.enable_all().build()?;
+                (own.handle().clone(), Some(own))
             }
         };
+        let guard = runtime.enter();
+        let nodes_of = (config.nodes, config.service.as_deref());
+        let (now, observer) = (clock.clone(), config.observer);
+        let driver = Driver::new(protocol, now, nodes_of, node_states, replicated, observer);
+        drop(guard);
+        let combiner = Combiner::new(driver, clock.clone(), do_callers_work);
+        let combiner = Arc::new(combiner);
+        let task = EndsWithTask(Arc::clone(&combiner));
+        let run = async move { task.run().await };
+        match own {
+            Some(own) => {
+                let thread = thread::Builder::new().name("redlock".to_owned());
+                thread.spawn(move || own.block_on(run))?;
+            }
+            None => drop(runtime.spawn(run)),
+        }
         Ok(Self {
             combiner,
             clock,
