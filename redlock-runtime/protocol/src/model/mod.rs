@@ -236,7 +236,7 @@ impl Model {
         if is_free {
             let key = Stored {
                 value: Value::Foreign(Some(value.into())),
-                expires: ttl.map(|ttl| now.after(ttl)),
+                expires: ttl.map(|ttl| now.shown().after(counted(ttl))),
             };
             self.keys.insert(Arc::clone(name), key);
         }

@@ -20,7 +20,8 @@ use crate::{
     observe::{Observer, Subject},
 };
 
-const LEASE: Duration = Duration::from_secs(5);
+/// So long that a pause of the thread on a busy machine ends neither a round nor a lease.
+const LEASE: Duration = Duration::from_secs(600);
 
 /// Of an engine that nobody runs: what happens, callers do.
 fn combiner(node: &str, random: impl FnMut() -> u128 + Send + 'static) -> Arc<Combiner> {
