@@ -280,7 +280,7 @@ impl Lock {
     /// length at most, and fails with [`NoQuorum`](LockError::NoQuorum) if that fails. A lease that is
     /// renewed is not extended. [`wait`](Self::wait), [`renew`](Self::renew) and
     /// [`max_hold`](Self::max_hold) have no effect on a section that joins: how long all of them may
-    /// last is for the outermost to say.
+    /// last is for the outermost to say. So [`at_least`](Self::at_least) cannot be combined with this.
     ///
     /// Sections of one task that join one lease are not kept apart from each other: of two in a
     /// `join!`, one runs where the other awaits, and those in a [`Lease::scope`] of another task run at
