@@ -54,8 +54,8 @@ const ASKED: [&str; 4] = ["TIME", "INFO", "HGETALL", "SET"];
 
 pub(crate) async fn survey(servers: &Servers, key_prefix: &str) -> Vec<Surveyed> {
     let commands = |names: &Names| {
-        // There is no such key, so XX writes nothing. But the server refuses it if it refuses votes.
-        let absent = format!("{}{key_prefix}__redlock-status", names.tag);
+        // No lock has such a key, so XX writes nothing. But the server refuses it if it refuses votes.
+        let absent = format!("{}{key_prefix}__redlock:status", names.tag);
         vec![
             words(&["TIME"]),
             words(&["INFO"]),
