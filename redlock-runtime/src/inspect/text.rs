@@ -100,7 +100,7 @@ impl fmt::Display for ClientProcess {
             (false, None) => Ok(()),
         }?;
         match self.connected {
-            Some(connected) => write!(f, ", connected for {connected:?}"),
+            Some(connected) => write!(f, ", connected for {}s", connected.as_secs()),
             None => Ok(()),
         }
     }
