@@ -8,7 +8,7 @@ pub use redlock_protocol::{QuarantineReason, Verdict};
 
 use crate::{
     config::ConfigError,
-    health::{joined, quarantined},
+    health::{listed, quarantined},
     key::shown,
 };
 
@@ -378,10 +378,7 @@ impl fmt::Display for LockError {
             Self::Config(error) => write!(f, "invalid lock options: {error}")?,
         }
         let verdicts = self.verdicts().iter();
-        match &joined(verdicts.map(|it| (it.node(), it)), ", ")[..] {
-            "" => {}
-            verdicts => write!(f, ": {verdicts}")?,
-        }
+        f.write_str(&listed(verdicts.map(|it| (it.node(), it))))?;
         f.write_str(self.remedy())
     }
 }

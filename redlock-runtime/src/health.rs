@@ -435,6 +435,14 @@ pub(crate) fn joined<'a>(
     sentences.collect::<Vec<_>>().join(between)
 }
 
+/// The end of a text: what there is to say of nodes, if there is anything.
+pub(crate) fn listed<'a>(sentences: impl Iterator<Item = (&'a str, impl fmt::Display)>) -> String {
+    match joined(sentences, ", ") {
+        none if none.is_empty() => none,
+        sentences => format!(": {sentences}"),
+    }
+}
+
 /// `1 node`, `3 nodes`
 pub(crate) fn nodes(count: usize) -> String {
     let plural = if count == 1 { "" } else { "s" };
@@ -459,11 +467,7 @@ impl fmt::Display for Health {
             write!(f, ", {majority} {verb} needed")?;
         }
         let out = self.nodes.iter().filter(|node| !node.is_up());
-        let out = joined(out.map(|node| (node.address(), node)), ", ");
-        match &out[..] {
-            "" => Ok(()),
-            out => write!(f, ": {out}"),
-        }
+        f.write_str(&listed(out.map(|node| (node.address(), node))))
     }
 }
 
