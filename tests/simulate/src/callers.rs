@@ -9,7 +9,6 @@ use crate::{
     client::Limit,
     faults::Fault,
     names::KEYS,
-    node::Node,
     plan::{Plan, nanos},
     scenario::Scenario,
     store::{Holder, Wrong},
@@ -248,14 +247,6 @@ impl World {
         let key = one.key;
         if now >= deadline.as_nanos() {
             // Not polled any more.
-            let slower = |node: &Node| {
-                self.clients[client]
-                    .clock
-                    .is_slower_by_percent(&node.clock, 5)
-            };
-            if self.nodes.iter().any(slower) {
-                self.hit(Fault::ExpiredUnderDrift, Some(client));
-            }
             return self.lose_hold(client, task);
         }
         let shares = one.params.mode == Mode::Shared;

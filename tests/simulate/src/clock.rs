@@ -1,7 +1,7 @@
 //! Clocks that are not the true time: slow or fast, and outside of the assumptions also stepped.
 
 /// One machine's clock, read at a true time. All times are nanoseconds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Clock {
     /// From this true time on it runs; before, it stands still.
     since: u64,
@@ -41,10 +41,6 @@ impl Clock {
             return u64::MAX;
         };
         self.since.saturating_add(scaled.div_ceil(self.rate))
-    }
-
-    pub(crate) const fn is_slower_by_percent(&self, other: &Self, tenths: u64) -> bool {
-        self.rate + tenths * EVEN / 1_000 <= other.rate
     }
 
     pub(crate) const fn step_forward(&mut self, at: u64, step: u64) {

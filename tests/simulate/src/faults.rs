@@ -38,9 +38,6 @@ kinds! {
         Overtaken = "overtaken",
         StaleNews = "stale_news",
         CallerCancelled = "caller_cancelled",
-        /// A lease that ran to its deadline while the holder's clock was slower than some node's by
-        /// 0.5 % or more.
-        ExpiredUnderDrift = "expired_under_drift",
     }
 }
 

@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// What a client has to do with a node.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Link {
     /// The connection that is up or being made, as the client has been told.
     pub(crate) current: Option<usize>,
@@ -111,16 +111,12 @@ pub(crate) struct Replied {
 }
 
 impl Link {
-    pub(crate) const fn new(distance: u64, ailment: Option<Ailment>) -> Self {
+    pub(crate) fn new(distance: u64, ailment: Option<Ailment>) -> Self {
         Self {
-            current: None,
-            up: false,
-            up_since: 0,
-            blocked_until: 0,
             troubled: if ailment.is_some() { u64::MAX } else { 0 },
-            is_voter: false,
             distance,
             ailment,
+            ..Self::default()
         }
     }
 

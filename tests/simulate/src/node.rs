@@ -20,7 +20,7 @@ use crate::{
     sickness::Sickness,
 };
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Node {
     number: usize,
     pub(crate) clock: Clock,
@@ -120,35 +120,15 @@ impl Node {
             booted: if servers.young { shown } else { 0 },
             clock,
             wall_origin: EPOCH + away - shown / MICRO,
-            stepped_back: 0,
-            stepped_forward: 0,
-            ahead: 0,
             model: Model::new(Some(server(number, 0))),
             snapshot: (Model::new(None), Default::default()),
             names: names(plan.fleet.permits.is_some()),
-            made: Default::default(),
-            process: 0,
             server: server(number, 0),
-            predecessors: Vec::new(),
             is_durable: is_in(servers.durable),
             tells_changes: !is_in(servers.quiet),
             evicts: servers.evicting == Some(number),
-            readers: Default::default(),
-            told: Vec::new(),
-            vanished: Vec::new(),
             remembers: true,
-            lost_at: 0,
-            noted_at: None,
-            scripts: [false; SCRIPTS],
-            down: false,
-            silent_until: 0,
-            backlog: VecDeque::new(),
-            slow_by: 0,
-            slow_until: 0,
-            sickness: Sickness::Healthy,
-            connections: Vec::new(),
-            votes: false,
-            troubled: 0,
+            ..Self::default()
         }
     }
 

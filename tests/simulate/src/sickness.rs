@@ -3,8 +3,9 @@
 use redlock_protocol::Request;
 
 /// How a node replies with errors.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(crate) enum Sickness {
+    #[default]
     Healthy,
     /// Refuses so many of the next requests.
     Loading(u32),
