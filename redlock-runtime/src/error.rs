@@ -328,18 +328,7 @@ impl fmt::Display for LockError {
                 };
                 write!(f, ": {why} (after {elapsed:.1?})")?;
             }
-            Self::Quarantined(report) => {
-                f.write_str(": no majority is available")?;
-                match report.retry_after().filter(|after| !after.is_zero()) {
-                    Some(after) => write!(f, " for up to {after:.1?}")?,
-                    None => f.write_str(" yet")?,
-                }
-                write!(
-                    f,
-                    ", because some servers may have lost locks and do not vote until those have \
-                     expired (after {elapsed:.1?})"
-                )?;
-            }
+            Self::Quarantined(report) => write_quarantined(report, f)?,
             Self::Lost(_) => write!(
                 f,
                 " was lost while it was held: no majority of nodes is known to have its key any more \
@@ -413,6 +402,19 @@ fn write_contended(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, ", for at most {after:.1?} more")?;
     }
     write!(f, " (waited {:.1?})", report.elapsed())
+}
+
+fn write_quarantined(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    f.write_str(": no majority is available")?;
+    match report.retry_after().filter(|after| !after.is_zero()) {
+        Some(after) => write!(f, " for up to {after:.1?}")?,
+        None => f.write_str(" yet")?,
+    }
+    write!(
+        f,
+        ", because some servers may have lost locks and do not vote until those have expired (after {:.1?})",
+        report.elapsed()
+    )
 }
 
 fn write_nested(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -83,6 +83,16 @@ impl Asker {
         Self { caller, late }
     }
 
+    /// What to report of a lease that was extended.
+    fn renewed(&self, deadline: Instant, now: Instant, observer: &Arc<Observer>) -> Delivery {
+        let status = &self.caller.0;
+        let left = status.deadline().since(now);
+        let is_longer = deadline > status.deadline();
+        let is_late = is_longer && left < Duration::from_millis(self.late.into());
+        let late = is_late.then_some(left);
+        Delivery::Renewed(Arc::clone(status), Arc::clone(observer), late)
+    }
+
     fn seen(&self) -> Seen {
         Seen {
             status: Arc::clone(&self.caller.0),
@@ -402,10 +412,10 @@ impl Driver {
         if matches!(answer, Answer::Extended { .. } | Answer::Over(_)) {
             self.report_self_wait(section);
         }
-        let Some(Asker { caller, late }) = self.callers.get(&section) else {
+        let Some(asker) = self.callers.get(&section) else {
             return;
         };
-        let status = &caller.0;
+        let (status, late) = (&asker.caller.0, &asker.late);
         let deliveries = &mut self.deliveries;
         match answer {
             Answer::Granted {
@@ -438,12 +448,8 @@ impl Driver {
             }
             Answer::Extended { deadline } => {
                 if self.observer.is_on() {
-                    let left = status.deadline().since(self.clock.now());
-                    let is_longer = deadline > status.deadline();
-                    let is_late = is_longer && left < Duration::from_millis((*late).into());
-                    let (status, observer) = (Arc::clone(status), &self.observer);
-                    let late = is_late.then_some(left);
-                    deliveries.push(Delivery::Renewed(status, Arc::clone(observer), late));
+                    let now = self.clock.now();
+                    deliveries.push(asker.renewed(deadline, now, &self.observer));
                 }
                 status.hold_until(deadline);
                 let extending = self.extending.remove(&section).into_iter().flatten();
