@@ -251,9 +251,10 @@ impl Builder {
         self
     }
 
-    /// Lets a node vote at once even if it may have lost its memory: there is no quarantine after a
-    /// restart, and no wait for servers that have just been started. For development and tests. In
-    /// production, two clients can then hold one lock after a restart.
+    /// Lets a node vote for this process at once even if it may have lost its memory: there is no quarantine
+    /// after a restart, and no wait for servers that have just been started. For development and tests. In
+    /// production, this process can then get a lock after a restart that another one holds. Processes that do
+    /// not assume it go on waiting, so it weakens none of their locks among each other.
     pub const fn assume_fresh(mut self, assume: bool) -> Self {
         self.settings.assume_fresh = assume;
         self

@@ -234,6 +234,16 @@ impl Server {
         granted.is_some()
     }
 
+    /// As if the time were over that a server waits for that a client assumed to have forgotten nothing: all other
+    /// clients believe it, too.
+    #[track_caller]
+    pub fn settle(&self) {
+        const NODE: &str = "__redlock:node:0";
+        self.command(&["HDEL", NODE, "loss", "loss_server", "loss_begin"]);
+        let keeps_all = &self.info("persistence")["aof_enabled"];
+        self.command(&["HSET", NODE, "durable", keeps_all]);
+    }
+
     /// Deletes `key` if it holds `value`; whether it did.
     #[track_caller]
     pub fn compare_and_delete(&self, key: &str, value: &str) -> bool {

@@ -17,7 +17,7 @@ use std::{
 
 use common::{await_state, await_up};
 use redlock_runtime::{Redlock, fence};
-use redlock_tests::{Cluster, Postgres, Worker};
+use redlock_tests::{Cluster, Postgres, Server, Worker};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 /// What an example prints that runs on nodes in its own memory.
@@ -126,6 +126,7 @@ async fn in_use(cluster: &Cluster) {
     let builder = Redlock::builder().nodes(cluster.urls());
     let redlock = builder.assume_fresh(true).build().await.unwrap();
     await_up(&redlock).await;
+    cluster.iter().for_each(Server::settle);
 }
 
 #[tokio::test]

@@ -23,6 +23,7 @@ use redlock_tests::{Cluster, PATIENCE, Worker};
 fn cluster() -> Cluster {
     let cluster = Cluster::start(3);
     admit(&cluster.urls());
+    cluster.iter().for_each(|node| node.settle());
     cluster
 }
 

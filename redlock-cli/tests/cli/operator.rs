@@ -249,6 +249,7 @@ fn assert_one_of_three(others: &Cluster, url: String) -> impl Fn(&[&str]) -> Str
     let mut urls = others.urls();
     urls.push(url);
     admit(&urls);
+    others.iter().for_each(|node| node.settle());
     let all = urls.join(",");
     let shown = move |args: &[&str]| {
         let out = redlock(others, args).env("REDLOCK_NODES", &all).output();

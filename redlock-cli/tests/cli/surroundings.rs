@@ -143,6 +143,7 @@ fn the_program_can_be_replaced_while_it_waits() {
 fn one_server_is_counted_as_one() {
     let cluster = redlock_tests::Cluster::start(1);
     crate::admit(&cluster.urls());
+    cluster[0].settle();
     for (args, expected) in [
         (["status"], "1 of 1 node votes\n"),
         (["doctor"], "1 server examined: 0 errors, 1 warning\n"),

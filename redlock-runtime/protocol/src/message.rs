@@ -103,7 +103,8 @@ impl Facts {
 pub struct Record {
     /// The admission that stands. `None` on a node that has never voted, or has lost its memory.
     pub marker: Option<Marker>,
-    /// The loss of memory that was found last and that no admission has settled.
+    /// The loss of memory that was found last and that no admission has settled. Beside a marker: it was made by a
+    /// client that assumes that nothing was forgotten, and counts for such clients only.
     pub loss: Option<LossRecord>,
     /// The longest key TTL that the node has granted in this period and the one before, each of
     /// them as long as the longest TTL that the fleet may ask for. Nothing from before its
@@ -162,6 +163,12 @@ pub enum Evidence {
         loss: LossId,
         /// How long the node must have waited, by its own clock.
         wait: Duration,
+    },
+    /// None, but the client assumes that the node has forgotten nothing. The loss stays noted beside the
+    /// admission, and other clients go on waiting.
+    Assumed {
+        /// The loss. If it is not the last one any more, nothing is admitted.
+        loss: LossId,
     },
     /// Everything of this admission was on disk: another process goes on with it.
     Durable {
@@ -225,8 +232,10 @@ pub enum Request {
         evidence: Evidence,
         /// The name of this admission.
         admission: AdmissionId,
-        /// No counter starts below this one, nor below those that the node has.
+        /// No counter starts below this one, nor below those that the node has, as far as clocks bear it out.
         floor: Token,
+        /// What the client's wall clock shows. No counter starts more than an hour after it and the node's clock.
+        wall_micros: u64,
         /// It is durable.
         is_durable: bool,
         /// The longest key TTL that the fleet may ask for.

@@ -26,7 +26,7 @@ pub struct Settings {
     pub max_ttl: Duration,
     /// How long new nodes stay out if all of them are new: the key TTL of the default lease.
     pub default_ttl: Duration,
-    /// Lets a node vote at once that has lost its memory. For development and tests.
+    /// Lets a node vote for this client at once that has lost its memory. For development and tests.
     pub assume_fresh: bool,
     /// A node that owes this process so many replies is busy. While a majority of the nodes is, a first
     /// attempt asks no more of them than a majority at first.

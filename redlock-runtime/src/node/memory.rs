@@ -131,6 +131,7 @@ mod tests {
             evidence: Evidence::FirstStart { loss, wait },
             admission,
             floor: Token(0),
+            wall_micros: 0,
             is_durable: false,
             max_ttl,
         };

@@ -72,6 +72,7 @@ pub(crate) fn command<'a>(request: &'a Request, hash: &'a str, with_source: bool
             evidence,
             admission,
             floor,
+            wall_micros,
             is_durable,
             max_ttl,
         } => {
@@ -83,6 +84,7 @@ pub(crate) fn command<'a>(request: &'a Request, hash: &'a str, with_source: bool
                 Number(floor.0),
                 flag(*is_durable),
                 millis(*max_ttl),
+                Number((*wall_micros).min(Token::LARGEST.0)),
             ]);
             command
         }
@@ -247,6 +249,7 @@ fn words_of_ticket(ticket: Ticket) -> [Word<'static>; 3] {
 
 fn words_of_evidence(evidence: Evidence) -> [Word<'static>; 3] {
     let (kind, of, wait) = match evidence {
+        Evidence::Assumed { loss } => ("assumed", loss.0, Duration::ZERO),
         Evidence::Waited { loss, wait } => ("waited", loss.0, wait),
         Evidence::FirstStart { loss, wait } => ("first_start", loss.0, wait),
         Evidence::Durable { admission } => ("durable", admission.0, Duration::ZERO),

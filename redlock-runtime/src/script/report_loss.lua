@@ -1,6 +1,8 @@
 -- ARGV: process or '', loss, beside a marker (1 or 0), longest ttl of the fleet in ms
 -- The record: see `reply` in record.lua.
-if names(node, ARGV[1]) then
+-- An admission beside a loss was made by a client that only assumed, and counts for such clients.
+local stands = names(node, ARGV[1])
+if stands and not node.loss then
   return reply(node)
 end
 local beside_marker = ARGV[3] == '1'
@@ -27,6 +29,8 @@ if not node.loss then
 elseif beside_marker then
   redis.call('HSET', KEYS[1], 'loss_beside_marker', '1')
 end
-redis.call('HDEL', KEYS[1], 'admission', 'server', 'durable',
-  'longest', 'longest_before', 'longest_until')
+if not stands then
+  redis.call('HDEL', KEYS[1], 'admission', 'server', 'durable',
+    'longest', 'longest_before', 'longest_until')
+end
 return reply(read())

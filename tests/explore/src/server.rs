@@ -31,6 +31,7 @@ pub(crate) fn voting() -> Model {
         evidence: Evidence::Waited { loss, wait },
         admission: ADMISSION,
         floor: Token(0),
+        wall_micros: 0,
         is_durable: false,
         max_ttl,
     };

@@ -239,6 +239,7 @@ impl Node {
             evidence: Evidence::Waited { loss, wait },
             admission: AdmissionId(1),
             floor: Token(1),
+            wall_micros: 0,
             is_durable: false,
             max_ttl,
         };

@@ -128,6 +128,7 @@ pub async fn found(cluster: &Cluster, builder: fn(Vec<String>) -> Builder) {
     cluster.await_free("founded").await;
     drop(founder);
     for node in cluster {
+        node.settle();
         node.await_clients(0).await;
     }
 }

@@ -127,7 +127,7 @@ async fn all_that_is_written_is_in_one_slot_for_a_user_with_these_rights() {
     assert!(!owner.set_nx_px("{my.locks}k", "theirs", std::time::Duration::from_secs(1)));
     let inspection = redlock.inspect("k").await.to_string();
     assert!(inspection.contains("held"), "{inspection}");
-    let other = voting(Redlock::builder().nodes([&url])).await;
+    let other = voting(Redlock::builder().nodes([&url]).assume_fresh(true)).await;
     let waiter = other.lock("k").fair().wait(PATIENCE).acquire();
     let release = async {
         let has_place = || owner.exists("{my.locks}__redlock:queue:k");

@@ -127,8 +127,8 @@ impl Claim {
         round: &Round,
         cx: &mut Cx<'_>,
     ) -> Option<BlockRequest> {
-        let reached = round.reached(cx.now());
         let wall = cx.wall_micros();
+        let reached = round.reached(cx.now(), wall);
         let block = round.question.block?;
         Some(proposal::after_disagreement(
             reached,

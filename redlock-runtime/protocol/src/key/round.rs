@@ -268,11 +268,11 @@ impl Round {
     }
 
     /// What to be above after a disagreement. On nodes that have been waited for nothing is built.
-    pub(super) fn reached(&self, now: Instant) -> Token {
+    pub(super) fn reached(&self, now: Instant, wall_micros: u64) -> Token {
         let is_early = now < self.hedge_at();
         let pending = if is_early { self.ballot.pending() } else { 0 };
         let nodes = self.ballot.verdicts().len();
-        self.numbers.reached(nodes, pending)
+        self.numbers.reached(nodes, pending, wall_micros)
     }
 
     /// How many nodes were asked and have given no verdict.

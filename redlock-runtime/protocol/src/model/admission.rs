@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{Model, Moment, Overflow, is_same};
 use crate::{
     message::{Evidence, LossId, Marker, Reply},
-    rules::token::Token,
+    rules::token::{SOUND_LEAD, Token},
     time::{Instant, counted},
 };
 
@@ -30,7 +30,9 @@ impl Model {
         at: Moment,
     ) -> Result<Reply, Overflow> {
         self.check_counters()?;
-        if self.marker_for(server).is_some() {
+        // Beside a loss it was made by a client that only assumed.
+        let stands = self.marker_for(server).is_some();
+        if stands && self.noted_loss().is_none() {
             return self.reply_with_record(at);
         }
         let had_marker = self.marker.is_some();
@@ -54,22 +56,25 @@ impl Model {
             Some(loss) => loss.beside_marker |= beside_marker,
         }
         self.max_ttl.get_or_insert(max_ttl);
-        self.marker = None;
-        self.longest = None;
+        if !stands {
+            self.marker = None;
+            self.longest = None;
+        }
         self.reply_with_record(at)
     }
 
     pub(super) fn admit(
         &mut self,
-        marker: Marker,
+        mut marker: Marker,
         evidence: Evidence,
-        floor: Token,
+        (floor, wall_micros): (Token, u64),
         max_ttl: Duration,
         at: Moment,
     ) -> Result<Reply, Overflow> {
         self.check_counters()?;
-        if let Some(stands) = self.marker_for(&marker.server) {
-            let admission = stands.admission;
+        let is_assumed = matches!(evidence, Evidence::Assumed { .. });
+        let stands = self.marker_for(&marker.server).map(|it| it.admission);
+        if let Some(admission) = stands.filter(|_| is_assumed || self.noted_loss().is_none()) {
             return Ok(Reply::Admitted { admission });
         }
         if floor > Token::LARGEST {
@@ -79,14 +84,22 @@ impl Model {
             return self.reply_with_record(at);
         }
         if !matches!(evidence, Evidence::Durable { .. }) {
-            self.floor = floor.max(self.top());
+            let clock = at.wall_micros / 1_000_000 * 1_000_000;
+            let latest = wall_micros.max(clock).saturating_add(SOUND_LEAD);
+            self.floor = floor.max(self.top()).min(Token(latest));
             self.counters.clear();
             self.hints.clear();
-            self.longest = None;
+            if stands.is_none() {
+                self.longest = None;
+            }
         }
-        self.loss = None;
+        if !is_assumed {
+            self.loss = None;
+        }
         self.max_ttl.get_or_insert(max_ttl);
-        let admission = marker.admission;
+        // What was assumed turns out to be true, and nothing was lost since.
+        let admission = stands.unwrap_or(marker.admission);
+        marker.admission = admission;
         self.marker = Some(marker);
         Ok(Reply::Admitted { admission })
     }
@@ -98,6 +111,7 @@ impl Model {
                 let marker = self.marker.as_ref();
                 return marker.is_some_and(|it| it.admission == admission);
             }
+            Evidence::Assumed { loss } => (loss, Duration::ZERO, false),
             Evidence::Waited { loss, wait } => (loss, counted(wait), false),
             Evidence::FirstStart { loss, wait } => (loss, counted(wait), true),
         };

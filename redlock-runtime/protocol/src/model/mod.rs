@@ -119,6 +119,7 @@ impl Model {
                 evidence,
                 admission,
                 floor,
+                wall_micros,
                 is_durable,
                 max_ttl,
             } => {
@@ -127,7 +128,8 @@ impl Model {
                     admission: *admission,
                     was_durable: *is_durable,
                 };
-                self.admit(marker, *evidence, *floor, counted(*max_ttl), at)
+                let floor = (*floor, *wall_micros);
+                self.admit(marker, *evidence, floor, counted(*max_ttl), at)
             }
             Request::Acquire { .. } | Request::Extend { .. } | Request::PutBack { .. } => {
                 self.vote(request, at)

@@ -113,6 +113,15 @@ pub(super) fn is_valid(record: &Record, facts: &Facts) -> bool {
     })
 }
 
+/// What a client makes of a record. An admission beside a loss counts for those who assume that nothing was forgotten:
+/// one that does must not shorten the wait of others.
+pub(super) fn believed(mut record: Record, assume_fresh: bool) -> Record {
+    if record.loss.is_some() && !assume_fresh {
+        record.marker = None;
+    }
+    record
+}
+
 /// The evidence of a node that may go on at once although it was restarted, because it had everything on disk, before and after.
 pub(super) fn durable(record: &Record, facts: &Facts, highest: Token) -> Option<Evidence> {
     let marker = record
@@ -216,11 +225,16 @@ impl Lost {
         } else {
             Evidence::Waited { loss, wait }
         };
+        let is_over = wait.is_zero() || survey.started >= due;
+        let floor = survey.others.floor();
+        if with.assume_fresh && !is_over {
+            let evidence = Evidence::Assumed { loss };
+            return Step::Admit { evidence, floor };
+        }
         // The wait of a first start is noted at once, so that a client that comes while the first nodes
         // vote already knows. Else the floor is read after the wait is over.
         let is_to_note = is_first && found.record.first_start.is_none_or(|noted| noted < wait);
-        if is_to_note || wait.is_zero() || survey.started >= due {
-            let floor = survey.others.floor();
+        if is_to_note || is_over {
             return Step::Admit { evidence, floor };
         }
         let first_look = found.at.after(LONGEST_ROUND + SHORTEST_RETRY);
@@ -249,9 +263,6 @@ impl Found {
     /// How long after it was found the node must stay out, and whether that is the wait of a first
     /// start.
     fn wait(&self, survey: &Survey, with: &Circumstances) -> (Duration, bool) {
-        if with.assume_fresh {
-            return (Duration::ZERO, false);
-        }
         let first = survey.is_first_start.then_some(with.default_ttl);
         let first = first.max(self.record.first_start);
         let longest = with.max_ttl.max(LONGEST_ROUND);

@@ -3,7 +3,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Node, Notice, Out, Purpose, admission::Standing, link::InFlight, survey::Reading};
+use super::{
+    Node, Notice, Out, Purpose,
+    admission::{self, Standing},
+    link::InFlight,
+    survey::Reading,
+};
 use crate::{
     action::{Action, NodeState, Order, Verdict},
     ask::{Ask, KeyId},
@@ -293,8 +298,13 @@ impl Nodes {
             (Purpose::Admit, Reply::Admitted { admission }) => {
                 this.on_admitted(admission, out);
             }
-            (Purpose::Survey, Reply::Record(record)) => self.on_surveyed(node, Some(record), out),
-            (purpose, Reply::Record(record)) => self.on_record(node, purpose, &record, out),
+            (purpose, Reply::Record(record)) => {
+                let record = admission::believed(record, out.settings.assume_fresh);
+                match purpose {
+                    Purpose::Survey => self.on_surveyed(node, Some(record), out),
+                    purpose => self.on_record(node, purpose, &record, out),
+                }
+            }
             (Purpose::Survey, _) => self.on_surveyed(node, None, out),
             (_, reply) => {
                 let (reason, message) = match reply {

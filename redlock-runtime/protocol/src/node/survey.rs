@@ -201,7 +201,9 @@ impl Nodes {
             evidence,
             admission: AdmissionId((out.env.random)() as u64),
             floor,
-            is_durable: facts.is_durable,
+            wall_micros: (out.env.wall_micros)(),
+            // What was only assumed must not be taken for proven after a restart.
+            is_durable: facts.is_durable && !matches!(evidence, Evidence::Assumed { .. }),
             max_ttl: out.settings.max_ttl,
         };
         self.send(node, Purpose::Admit, body, out);

@@ -11,9 +11,14 @@
 //! before the other; so the later block lies wholly above the earlier one. Nothing about clocks,
 //! owners, expiry, or late and repeated requests is used: only that a node keeps its counters.
 //!
-//! What a poisoned counter can do: nothing but silence its own node. Scripts and replies refuse
-//! numbers above [`Token::LARGEST`], and `Numbers::reached` goes by the numbers of a
-//! majority, so that one node that is far ahead does not pull the others along.
+//! What a poisoned counter can do: silence its own node, and while too few others are there to outvote it,
+//! the keys of its stripe. Scripts and replies refuse numbers above [`Token::LARGEST`], and
+//! `Numbers::reached` goes by the numbers of a majority, so that one node that is far ahead does not pull the
+//! others along; if it does, then no further than to `HIGHEST_PULL`. The floor of a node that is let in
+//! follows a single node as well, because no other may remember: up to `SOUND_LEAD` after the clocks. So
+//! a poisoned counter can use up an hour's worth of numbers everywhere, once. In return, tokens may not rise
+//! where all clocks that a node and its client go by were set back by more than that, and the node loses
+//! its memory.
 
 use std::{fmt, sync::Arc};
 
@@ -23,7 +28,15 @@ const STRIPES: u64 = 1_024;
 
 /// How many tokens are left above any number that a node is believed to have reached: twelve days
 /// of microseconds. No block is as long, so none that begins with such a number passes the largest.
-const HEADROOM: u64 = 1 << 40;
+pub(crate) const HEADROOM: u64 = 1 << 40;
+
+/// Counters of sound nodes are no further ahead of the wall clocks of the client and the node that meet, in
+/// microseconds: an hour. Proposals are clocks, and what leads beyond them is short.
+pub(crate) const SOUND_LEAD: u64 = 3_600_000_000;
+
+/// No sound counter is pulled above it before clocks have come there, in the year 2077: a quarter of all numbers is
+/// left.
+pub(crate) const HIGHEST_PULL: Token = Token(Token::LARGEST.0 / 4 * 3);
 
 /// A number that grows with every acquisition of a key. Zero is none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

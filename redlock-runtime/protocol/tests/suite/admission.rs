@@ -353,26 +353,68 @@ fn a_client_that_assumes_fresh_nodes_waits_for_nothing() {
     world.granted(2);
 }
 
+/// It may skip its own wait. Those who want none skipped go on waiting, and have no longer to wait for it.
 #[test]
-fn a_client_that_assumes_fresh_nodes_ends_a_quarantine_that_another_one_began() {
+fn what_one_client_assumes_no_other_one_believes() {
     let fresh = Settings {
         assume_fresh: true,
         ..settings()
     };
     for late in [10, 500, 3_000] {
         let mut world = just_started(&[Behavior::Healthy; 3]);
+        let began = world.now;
         world.add_client(settings());
         world.run_for(late * HOP);
         let client = world.add_client(fresh);
         world.run_for(Duration::from_millis(100));
         world.client(client).ask(1, "k", params());
         world.client(client).granted(1);
+        assert!(matches!(world.state(0), NodeState::Quarantined { .. }));
         world.client(client).end(1);
-        // The other one finds out when it looks again, at the end of its quarantine at the latest.
         world.ask(1, "k", patient());
-        let asked = world.now;
         world.granted(1);
-        assert!(world.now.since(asked) <= settings().default_ttl);
+        let took = world.now.since(began);
+        assert!(took >= settings().default_ttl, "{took:?}");
+        assert!(
+            took <= settings().default_ttl + Duration::from_millis(100),
+            "{took:?}"
+        );
+        world.end(1);
+        // The admission is the same: nothing was lost since.
+        world.client(client).ask(2, "k", params());
+        let asked = world.now;
+        world.client(client).granted(2);
+        assert!(world.now.since(asked) <= 2 * ROUND_TRIP);
+    }
+}
+
+#[test]
+fn a_client_that_assumes_fresh_nodes_lets_no_other_one_hold_what_is_held() {
+    let fresh = Settings {
+        assume_fresh: true,
+        ..settings()
+    };
+    let long = Duration::from_secs(50);
+    for lose in LOSSES {
+        for is_first in [false, true] {
+            let mut world = World::with_clients(3, 2);
+            world.client(0).cut_off(2);
+            world.client(0).ask(1, "k", params_of(long));
+            let (deadline, _) = world.client(0).granted(1);
+            world.client(0).cut_off(0);
+            world.client(0).cut_off(1);
+            if is_first {
+                world.add_client(fresh);
+            }
+            lose(&mut world, 0);
+            lose(&mut world, 1);
+            if !is_first {
+                world.add_client(fresh);
+            }
+            world.client(1).ask(1, "k", patient());
+            world.client(1).granted(1);
+            assert!(world.now >= deadline);
+        }
     }
 }
 

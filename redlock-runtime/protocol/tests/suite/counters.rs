@@ -252,6 +252,64 @@ fn no_floor_is_taken_from_a_counter_that_cannot_be_true() {
     assert!(token < Token(1 << 40), "{token}");
 }
 
+/// One counter that is wrong, and then an ordinary restart of the others.
+#[test]
+fn a_counter_that_is_wrong_does_not_use_up_the_numbers_of_nodes_that_lose_their_memory() {
+    for below in [0, 1, 20, 10_000] {
+        for is_claimed in [false, true] {
+            let mut world = World::new(3);
+            world.client(0).start_wall_clock();
+            let poison = Token(Token::HIGHEST_PLAUSIBLE.0 - below);
+            if is_claimed {
+                world.behave([1], Behavior::Claiming(poison));
+                world.ask(1, "k", params());
+                world.answer(1);
+                world.behave([1], Behavior::Healthy);
+            } else {
+                world.nodes[1].set_counter("k", poison.0);
+            }
+            for node in [0, 2] {
+                world.restart_empty(node);
+                world.run_for(Duration::from_secs(200));
+            }
+            for section in 2..=31 {
+                world.ask(section, &format!("other {section}"), waiting(LEASE));
+                let (_, token) = world.granted(section);
+                let micros = world.now.as_nanos() / 1_000;
+                assert!(token.0 < micros + 3_700_000_000, "{token}");
+                world.end(section);
+                world.run_for(10 * HOP);
+            }
+        }
+    }
+}
+
+/// A majority of two, one of which is wrong, agrees on nothing. That must not silence the other one.
+#[test]
+fn a_counter_that_is_wrong_does_not_pull_the_only_other_node_along() {
+    for below in [0, 1, 20, 2_000, 100_000] {
+        let mut world = World::new(3);
+        world.client(0).start_wall_clock();
+        world.nodes[1].set_counter("k", Token::HIGHEST_PLAUSIBLE.0 - below);
+        world.kill(2);
+        for section in 1..=100 {
+            world.ask(section, "k", params());
+            if let Answer::Granted { .. } = world.answer(section) {
+                world.end(section);
+            }
+            world.run_for(10 * HOP);
+        }
+        world.nodes[2].behavior = Behavior::Healthy;
+        world.run_for(Duration::from_secs(10));
+        for section in 201..=230 {
+            world.ask(section, "k", waiting(LEASE));
+            world.granted(section);
+            world.end(section);
+            world.run_for(10 * HOP);
+        }
+    }
+}
+
 #[test]
 fn a_clients_wall_clock_that_is_wrong_does_no_harm() {
     let mut world = World::with_clients(3, 2);

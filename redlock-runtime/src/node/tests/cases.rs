@@ -39,6 +39,7 @@ pub(super) fn admit(wait: Duration) -> Request {
         evidence: Evidence::Waited { loss: LOSS, wait },
         admission: ADMISSION,
         floor: Token(7),
+        wall_micros: 0,
         is_durable: false,
         max_ttl: 3 * TTL,
     }
@@ -51,6 +52,7 @@ fn first_start() -> Request {
         evidence: Evidence::FirstStart { loss: LOSS, wait },
         admission: ADMISSION,
         floor: Token(0),
+        wall_micros: 0,
         is_durable: false,
         max_ttl: 3 * TTL,
     }

@@ -175,6 +175,7 @@ impl Maker {
                 evidence: self.evidence(),
                 admission: AdmissionId(self.id()),
                 floor: Token(self.random.pick(&[0, 7, now, Token::LARGEST.0 + 1])),
+                wall_micros: self.random.pick(&[0, now, u64::MAX]),
                 is_durable: self.random.one_in(2),
                 max_ttl: MAX_TTL,
             },
@@ -259,7 +260,8 @@ impl Maker {
             self.loss
         };
         let wait = Duration::from_millis(self.random.below(12));
-        match self.random.below(4) {
+        match self.random.below(5) {
+            4 => Evidence::Assumed { loss },
             0 => Evidence::Durable {
                 admission: self.random.pick(&[self.admission, AdmissionId(1)]),
             },

@@ -413,6 +413,7 @@ mod tests {
                 },
                 admission: ADMISSION,
                 floor: Token(0),
+                wall_micros: 0,
                 is_durable: false,
                 max_ttl,
             },

@@ -58,6 +58,7 @@ fn admit(server: &str, evidence: Evidence) -> Request {
         evidence,
         admission: ADMISSION,
         floor: Token(0),
+        wall_micros: micros(0).0,
         is_durable: true,
         max_ttl: MAX_TTL,
     }
