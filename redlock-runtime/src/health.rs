@@ -61,6 +61,13 @@ pub enum NodeState {
         /// The longest key TTL of this process.
         ours: Duration,
     },
+    /// Processes of another release of this library use it, whose data this release does not understand.
+    OtherFormat {
+        /// The version of the format that is noted there.
+        theirs: u64,
+        /// The one of this release.
+        ours: u64,
+    },
 }
 
 /// A node, and whether it votes. Written as a sentence that begins with its address.
@@ -119,6 +126,7 @@ impl NodeState {
             },
             State::Evicts { policy } => Self::Evicts { policy },
             State::OtherMaxLease { theirs, ours } => Self::OtherMaxLease { theirs, ours },
+            State::OtherFormat { theirs, ours } => Self::OtherFormat { theirs, ours },
             _ => Self::Refuses {
                 reason: Rejection::Other,
                 message: state.to_string().into(),
@@ -295,6 +303,10 @@ impl fmt::Display for NodeState {
                 policy: Arc::clone(policy),
             },
             Self::OtherMaxLease { theirs, ours } => State::OtherMaxLease {
+                theirs: *theirs,
+                ours: *ours,
+            },
+            Self::OtherFormat { theirs, ours } => State::OtherFormat {
                 theirs: *theirs,
                 ours: *ours,
             },

@@ -279,6 +279,13 @@ pub enum NodeState {
         /// The longest key TTL of this process.
         ours: Duration,
     },
+    /// Processes of another release use it, which keeps its data in another format.
+    OtherFormat {
+        /// The format that is noted there.
+        theirs: u64,
+        /// That of this release.
+        ours: u64,
+    },
 }
 
 /// What was left when a shutdown ended; both zero if it was complete.
@@ -365,6 +372,11 @@ impl fmt::Display for NodeState {
                 "is used with another `max_lease` or guard band: its keys live for up to \
                  {theirs:.1?}, and those of this process for up to {ours:.1?}; all processes of a \
                  fleet need the same"
+            ),
+            Self::OtherFormat { theirs, ours } => write!(
+                f,
+                "is used by another release of the library: its data has format {theirs}, and this \
+                 process knows {ours}; let all processes have the same release"
             ),
         }
     }

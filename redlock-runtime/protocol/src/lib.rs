@@ -49,8 +49,9 @@ pub use self::{
     },
     event::Event,
     message::{
-        AdmissionId, BlockRequest, ConnectionId, Evidence, Facts, LossId, LossRecord, Marker, Mode,
-        NodeId, Owner, Process, Record, Rejection, Reply, Request, RequestId, SectionId, Ticket,
+        AdmissionId, BlockRequest, ConnectionId, Evidence, FORMAT, Facts, LossId, LossRecord,
+        Marker, Mode, NodeId, Owner, Process, Record, Rejection, Reply, Request, RequestId,
+        SectionId, Ticket,
     },
     node::BUSY_FROM,
     pool::MOST_SLOTS,

@@ -98,6 +98,11 @@ impl Facts {
     }
 }
 
+/// How nodes keep what they keep: noted on each of them, and raised when releases that know the one before must not
+/// vote beside those that know it. Whoever raises it there admits the node anew, so that no vote of the others counts.
+/// A node on which none is noted has the first one.
+pub const FORMAT: u64 = 1;
+
 /// What a node keeps about its own vote, all of it in one hash.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Record {
@@ -115,6 +120,8 @@ pub struct Record {
     /// The longest key TTL that the fleet may ask for, as the client said that admitted the node
     /// or reported its loss. It must be the same for all.
     pub max_ttl: Option<Duration>,
+    /// Its format, if it is not [`FORMAT`]. Then nothing else is told.
+    pub other_format: Option<u64>,
 }
 
 /// Who was admitted to the vote.

@@ -9,7 +9,8 @@ use std::{
 
 use redis::{ServerError, Value};
 use redlock_protocol::{
-    AdmissionId, LossId, LossRecord, Marker, Owner, Record, Rejection, Reply, Request, Token,
+    AdmissionId, FORMAT, LossId, LossRecord, Marker, Owner, Record, Rejection, Reply, Request,
+    Token,
 };
 
 use super::{connection, info};
@@ -253,6 +254,12 @@ fn record(answer: &Value) -> Option<Record> {
     let Value::Array(values) = answer else {
         return None;
     };
+    if let [Value::BulkString(format)] = &values[..] {
+        return Some(Record {
+            other_format: Some(number(format).filter(|&format| format != FORMAT)?),
+            ..Record::default()
+        });
+    }
     let mut texts = values.iter().map(|value| match value {
         Value::BulkString(text) => str::from_utf8(text).ok(),
         _ => None,
@@ -294,6 +301,7 @@ fn record(answer: &Value) -> Option<Record> {
         longest: duration(longest)?,
         top,
         max_ttl: optional(max_ttl, duration)?,
+        other_format: None,
     })
 }
 

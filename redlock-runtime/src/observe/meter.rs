@@ -31,7 +31,7 @@ const OUTCOMES: [Outcome; 7] = [
 
 const CAUSES: [Over; 3] = [Over::Lost, Over::Expired, Over::Stopped];
 
-const STATES: [&str; 8] = [
+const STATES: [&str; 9] = [
     "up",
     "down",
     "quarantined",
@@ -40,6 +40,7 @@ const STATES: [&str; 8] = [
     "same_server",
     "evicts",
     "other_max_lease",
+    "other_format",
 ];
 
 /// The metrics of a node set.
@@ -179,6 +180,7 @@ const fn index(state: &NodeState) -> usize {
         NodeState::SameServer { .. } => 5,
         NodeState::Evicts { .. } => 6,
         NodeState::OtherMaxLease { .. } => 7,
+        NodeState::OtherFormat { .. } => 8,
     }
 }
 

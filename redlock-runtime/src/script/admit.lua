@@ -40,7 +40,7 @@ if ARGV[2] ~= 'durable' then
   end
 end
 local admission = stands or ARGV[5]
-redis.call('HSET', KEYS[1], 'about', about, 'admission', admission, 'server', ARGV[1],
+redis.call('HSET', KEYS[1], 'about', about, 'format', '1', 'admission', admission, 'server', ARGV[1],
   'durable', ARGV[7], 'max_ttl', node.max_ttl or ARGV[8])
 if not is_assumed then
   redis.call('HDEL', KEYS[1], 'loss', 'loss_server', 'loss_begin', 'loss_beside_marker',

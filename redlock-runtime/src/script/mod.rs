@@ -357,6 +357,17 @@ mod tests {
     }
 
     #[test]
+    fn scripts_and_protocol_agree_on_the_format() {
+        let format = redlock_protocol::FORMAT;
+        for script in [&PROBE, &REPORT_LOSS, &ADMIT] {
+            assert!(script.text.contains(&format!("format ~= '{format}'")));
+        }
+        for script in [&REPORT_LOSS, &ADMIT] {
+            assert!(script.text.contains(&format!("'format', '{format}'")));
+        }
+    }
+
+    #[test]
     fn script_and_protocol_agree_on_how_long_a_place_lasts() {
         for (script, argument) in [(&ACQUIRE_IN_ORDER, 11), (&PLACE, 4)] {
             let millis = Ticket::LASTS.as_millis();

@@ -16,6 +16,12 @@ local function info(section)
 end
 local process = string.match(info('server'), '\nrun_id:(%w+)') or ''
 
+-- What another release has written says nothing to this one.
+local format = redis.call('HGET', KEYS[1], 'format')
+if format and format ~= '1' then
+  return {format}
+end
+
 -- The fields by their names, but for the counters, the highest of which is `top`, and hints: of both
 -- the names in `stripes`.
 local function read()

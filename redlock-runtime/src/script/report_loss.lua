@@ -20,7 +20,7 @@ if not node.loss then
   -- Its own marker, of another process, tells as well that this is no first start. Without its own it
   -- may have been deleted, if others have one.
   local had_marker = node.admission
-  redis.call('HSET', KEYS[1], 'about', about, 'loss', ARGV[2], 'loss_server', process,
+  redis.call('HSET', KEYS[1], 'about', about, 'format', '1', 'loss', ARGV[2], 'loss_server', process,
     'loss_begin', string.format('%.0f', now),
     'loss_beside_marker', (beside_marker or had_marker) and '1' or '0',
     'loss_unflushed', is_unflushed and (had_marker or not beside_marker) and '1' or '0',

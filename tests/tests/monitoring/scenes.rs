@@ -102,6 +102,11 @@ async fn unfit_nodes(heard: &Heard) {
     with(other.port())
         .until("redlock.node.other_max_lease")
         .await;
+
+    let newer = Server::start();
+    newer.command(&["HSET", "__redlock:node:0", "format", "2"]);
+    let _newer = unhurried(urls(newer.url())).build().await.unwrap();
+    with(newer.port()).until("redlock.node.other_format").await;
 }
 
 /// A node whose clock runs ahead of the guard band, as a round finds out.

@@ -123,3 +123,33 @@ async fn a_sentinel_is_refused_and_named() {
     let text = redlock.health().to_string();
     assert!(text.contains("it may be a Sentinel"), "{text}");
 }
+
+/// Beside a release that keeps its data in another format, and after one that noted none.
+#[tokio::test]
+async fn releases_with_another_format_do_not_vote_on_the_same_node() {
+    const NODE: &str = "__redlock:node:0";
+    let cluster = Cluster::start(3);
+    found(&cluster, fleet).await;
+    let redlock = fleet(cluster.urls()).build().await.unwrap();
+    await_up(&redlock).await;
+    let format = cluster[0].query::<String>(&["HGET", NODE, "format"]);
+    assert_eq!(format, "1");
+
+    // As the other release admits it.
+    cluster[0].command(&["HSET", NODE, "format", "2", "admission", "5"]);
+    let is_other = || {
+        let nodes = redlock.nodes();
+        *nodes[0].state() == NodeState::OtherFormat { theirs: 2, ours: 1 }
+    };
+    while !is_other() {
+        redlock.lock("k").acquire().await.unwrap().release().await;
+    }
+    assert!(cluster[0].exists(NODE));
+    redlock.lock("k").acquire().await.unwrap().release().await;
+    assert!(redlock.health().to_string().contains("another release"));
+
+    for node in &cluster {
+        node.command(&["HDEL", NODE, "format"]);
+    }
+    await_up(&fleet(cluster.urls()).build().await.unwrap()).await;
+}

@@ -40,6 +40,8 @@ pub struct Model {
     marker: Option<Marker>,
     loss: Option<Loss>,
     max_ttl: Option<Duration>,
+    /// That of another release, if it has one.
+    other_format: Option<u64>,
     longest: Option<Longest>,
     /// By stripe. A value above [`Token::LARGEST`] stands for anything that is no counter.
     counters: BTreeMap<u64, Token>,
@@ -107,6 +109,14 @@ impl Model {
             Request::Identify => Ok(Reply::Identity {
                 server: self.server.clone(),
             }),
+            Request::Probe | Request::ReportLoss { .. } | Request::Admit { .. }
+                if self.other_format.is_some() =>
+            {
+                Ok(Reply::Record(Record {
+                    other_format: self.other_format,
+                    ..Record::default()
+                }))
+            }
             Request::Probe => self.reply_with_record(at),
             Request::ReportLoss {
                 server,
@@ -186,7 +196,14 @@ impl Model {
             longest: self.longest.map_or(Duration::ZERO, |it| it.read(at.now)),
             top: self.top(),
             max_ttl: self.max_ttl,
+            other_format: None,
         }
+    }
+
+    /// A release with another format uses the node from now on.
+    pub fn set_format(&mut self, format: u64) {
+        self.other_format = Some(format);
+        self.marker = None;
     }
 
     /// All keys that there are at this time, by name.

@@ -24,7 +24,7 @@ pub(crate) use self::{clock::Lead, set::Nodes};
 use crate::{
     action::{Action, Answer, NodeState, Verdict},
     ask::{Ask, KeyId, RoundId},
-    message::{AdmissionId, NodeId, Record, Rejection, Reply, RequestId, SectionId},
+    message::{AdmissionId, FORMAT, NodeId, Record, Rejection, Reply, RequestId, SectionId},
     rules::token::Token,
     settings::{Env, Settings},
     time::Instant,
@@ -211,6 +211,13 @@ impl Node {
 
     /// Takes in the node's record.
     fn on_record(&mut self, record: &Record, out: &mut Out) {
+        if let Some(theirs) = record.other_format {
+            let state = NodeState::OtherFormat {
+                theirs,
+                ours: FORMAT,
+            };
+            return self.on_unfit(state, out);
+        }
         let ours = out.settings.max_ttl;
         if let Some(theirs) = record.max_ttl.filter(|&theirs| theirs != ours) {
             let state = NodeState::OtherMaxLease { theirs, ours };

@@ -575,6 +575,33 @@ fn one_node_with_another_longest_lease_keeps_no_other_node_out() {
     }
 }
 
+/// A rolling update: the new release uses one node after the other, and the old one still runs.
+#[test]
+fn nodes_of_another_release_have_no_vote_and_are_left_alone() {
+    let mut world = World::new(3);
+    let expected = NodeState::OtherFormat {
+        theirs: FORMAT + 1,
+        ours: FORMAT,
+    };
+    for node in 0..2 {
+        world.nodes[node].set_format(FORMAT + 1);
+        world.ask(node as u64, "k", params());
+        let answer = world.answer(node as u64);
+        world.run_for(Duration::from_secs(3));
+        assert_eq!(world.state(node), expected);
+        let is_granted = matches!(answer, Answer::Granted { .. });
+        assert_eq!(is_granted, node == 0, "a majority of the others is left");
+        world.end(node as u64);
+    }
+    // It lets none in either.
+    world.restart_empty(2);
+    world.run_for(2 * settings().max_ttl);
+    assert_eq!(
+        [0, 1].map(|node| world.state(node)),
+        [expected.clone(), expected]
+    );
+}
+
 /// What a client has in nanoseconds, a node has in milliseconds.
 #[test]
 fn every_longest_lease_is_known_again_when_a_node_tells_it() {

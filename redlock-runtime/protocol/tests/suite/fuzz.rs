@@ -162,6 +162,7 @@ impl Fuzz {
             longest,
             top: Token(number(&mut self.dice)),
             max_ttl: self.dice.maybe(max_ttl),
+            other_format: None,
         }
     }
 

@@ -243,6 +243,7 @@ fn records_are_read() {
         longest: Duration::from_secs(5),
         top: Token(12),
         max_ttl: Some(Duration::from_secs(60)),
+        other_format: None,
         loss: None,
     };
     let reply = parse(&Request::Probe, record_of(VOTING));
@@ -256,10 +257,17 @@ fn records_are_read() {
             first_start: Some(Duration::from_millis(500)),
         }),
         max_ttl: Some(Duration::from_secs(60)),
+        other_format: None,
         ..Record::default()
     };
     let reply = parse(&Request::Probe, record_of(LOST));
     assert_eq!(reply, Reply::Record(lost));
+    let other = Record {
+        other_format: Some(2),
+        ..Record::default()
+    };
+    let reply = parse(&Request::Probe, array([text("2")]));
+    assert_eq!(reply, Reply::Record(other));
 }
 
 #[test]
@@ -289,7 +297,9 @@ fn records_that_no_script_returns_are_garbled() {
         texts[index] = lie;
         assert_garbled(&Request::Probe, record_of(texts));
     }
-    assert_garbled(&Request::Probe, array([text("7")]));
+    for no_other_format in ["1", "", "x"] {
+        assert_garbled(&Request::Probe, array([text(no_other_format)]));
+    }
     let mut longer: Vec<Value> = VOTING.map(text).into();
     longer.push(text(""));
     assert_garbled(&Request::Probe, Value::Array(longer));

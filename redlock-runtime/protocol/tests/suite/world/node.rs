@@ -268,6 +268,11 @@ impl Node {
         self.model.lose_memory();
     }
 
+    /// A release that keeps its data in another way uses it from now on.
+    pub(crate) fn set_format(&mut self, format: u64) {
+        self.model.set_format(format);
+    }
+
     /// Every key is gone by `DEL`, which says nothing of itself later.
     pub(crate) fn delete_all_by_hand(&mut self) {
         self.model = Model::new(self.model.server.take());
