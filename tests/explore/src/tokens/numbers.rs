@@ -24,7 +24,7 @@ pub(super) fn agreed<const N: usize>(votes: &Votes<N>) -> Option<u8> {
 pub(super) fn next_proposals<const N: usize>(votes: &Votes<N>) -> Vec<u8> {
     let numbers = hear(votes);
     let pending = 0..=votes.iter().filter(|&&vote| vote == 0).count();
-    let proposals = pending.map(|pending| numbers.reached(N, pending).0 + 1);
+    let proposals = pending.map(|pending| numbers.reached(N, pending, 0).0 + 1);
     let mut proposals: Vec<u8> = proposals.map(|proposal| proposal as u8).collect();
     proposals.dedup();
     proposals
