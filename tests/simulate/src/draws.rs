@@ -50,7 +50,7 @@ impl Draw {
         match self {
             Self::Permits | Self::Sets => 6,
             Self::ManyNodes | Self::Far => 20,
-            Self::SickLinks | Self::Gone => 10,
+            Self::SickLinks | Self::Gone | Self::IdleDeaths => 10,
             Self::OddNode => 40,
             Self::LongLeases | Self::Crowd => 1_000,
             _ => u64::MAX,
