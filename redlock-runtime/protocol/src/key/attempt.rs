@@ -141,6 +141,7 @@ impl Key {
         }
         let fanout = Fanout {
             majority_delay,
+            ends_split: waiter.split.is_some(),
             ..Fanout::new(order, patience)
         };
         Round::open(question, fanout, closes_at, cx)

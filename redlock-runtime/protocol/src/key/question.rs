@@ -80,6 +80,8 @@ pub(super) enum Kind {
 pub(super) struct Fanout {
     pub(super) order: Vec<NodeId>,
     pub(super) reached: usize,
+    /// All that have asked at the same instant ask the first node again, and the one that it prefers goes on.
+    pub(super) ends_split: bool,
     /// For how long only a majority of the nodes is asked.
     pub(super) majority_delay: Duration,
     /// For how long only one node is asked, and for how long nodes that do not reply are waited for.
@@ -92,6 +94,7 @@ impl Fanout {
         Self {
             order,
             reached: 0,
+            ends_split: false,
             majority_delay: hedge_delay,
             hedge_delay,
         }

@@ -176,7 +176,7 @@ impl Round {
         if self.ballot.is_won() {
             return self.progress_of_numbers(now);
         }
-        if self.lost_at_leader().is_some() {
+        if self.lost_at_leader().is_some() && !self.is_outside_of_split() {
             return Progress::Failed(Failure::Held);
         }
         if !self.ballot.is_out_of_reach() {
@@ -225,6 +225,12 @@ impl Round {
         let leader = order.first().filter(|_| *reached == 1)?;
         let verdict = &self.ballot.verdicts()[leader.0];
         matches!(verdict, Verdict::HeldByAnother { .. }).then_some(verdict)
+    }
+
+    /// Clients of other libraries know nothing of splits, so what one of them has on the leader does not decide
+    /// who of the others goes on. But no owner is also what the leader names if others come first.
+    fn is_outside_of_split(&self) -> bool {
+        self.fanout.ends_split && self.ahead == 0 && matches!(self.holders[..], [(_, None)])
     }
 
     /// Not decided yet. Do the nodes that were asked still decide it?

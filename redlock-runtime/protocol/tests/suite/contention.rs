@@ -548,3 +548,25 @@ fn an_attempt_that_is_met_twice_is_no_leftover() {
         .collect();
     assert_eq!(nodes.last(), Some(&order[0]), "{nodes:?}");
 }
+
+/// A caller that does not wait finds the key of another library on one node, while one of the others is late:
+/// nobody has a majority, as in a split.
+#[test]
+fn a_foreign_key_on_one_node_refuses_no_caller_beside_a_late_one() {
+    for place in 0..3 {
+        for lag in 1..40 {
+            let mut world = World::new(3);
+            let order = world.order("k");
+            world.nodes[order[place]].set_plain_key("k");
+            for section in 1..=6 {
+                let late = order[(place + 1 + section as usize % 2) % 3];
+                world.client(0).set_lag(late, lag * HOP / 4);
+                world.ask(section, "k", params());
+                world.granted(section);
+                world.end(section);
+                world.client(0).set_lag(late, Duration::ZERO);
+                world.run_for(20 * HOP);
+            }
+        }
+    }
+}
