@@ -51,6 +51,32 @@ async fn a_key_flushed_on_a_majority_is_lost() {
     assert!(matches!(error, LockError::Lost(_)), "{error}");
 }
 
+/// A server tells of it as of a flush of ours, and forgets whom it was to tell of what.
+#[tokio::test]
+async fn a_flush_of_another_database_loads_no_script_and_makes_nobody_deaf() {
+    let cluster = Cluster::start(3);
+    let redlock = connect(&cluster).await;
+    let call = hold(&redlock).await;
+    await_watched(&cluster).await;
+    for node in &cluster {
+        node.reset_counts();
+        let other = redis::Client::open(format!("{}/1", node.own_url()));
+        let mut other = other.unwrap().get_connection().unwrap();
+        redis::cmd("FLUSHDB").exec(&mut other).unwrap();
+    }
+    await_watched(&cluster).await;
+    for node in &cluster {
+        assert_eq!(node.count("script|load"), 0);
+        assert_eq!(node.count("evalsha"), 1, "it is asked for its record");
+    }
+    assert!(!call.is_finished());
+    for node in &cluster {
+        node.command(&["DEL", "k"]);
+    }
+    let lost = timeout(redlock_tests::PATIENCE, call).await;
+    lost.expect("the call returns").unwrap();
+}
+
 #[tokio::test]
 async fn a_key_that_others_set_on_a_majority_is_lost() {
     assert_lost_by(|node| drop(node.command(&["SET", "k", "other", "PX", "1000000"]))).await;

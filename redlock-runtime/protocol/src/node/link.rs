@@ -336,6 +336,11 @@ impl Link {
         (is_late || self.refuses) && now.since(self.replied_at) < TRIED_AGAIN_AFTER
     }
 
+    /// A request of this kind has no reply.
+    pub(super) fn has_asked(&self, purpose: Purpose) -> bool {
+        self.in_flight.iter().any(|sent| sent.purpose == purpose)
+    }
+
     /// How many requests have no reply.
     pub(super) fn outstanding(&self) -> usize {
         self.in_flight.len()

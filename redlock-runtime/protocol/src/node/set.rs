@@ -369,14 +369,6 @@ impl Nodes {
         }
     }
 
-    /// All keys of the node may be gone, and what the library keeps there too.
-    pub(crate) fn on_flushed(&mut self, node: NodeId, out: &mut Out) {
-        self.verify(node, out);
-        // In a quarantine this is another loss, and the next quarantine begins once it is noted.
-        self.nodes[node.0].look_now(out.now);
-        self.begin_survey(out);
-    }
-
     /// Looks at the clock.
     pub(crate) fn advance(&mut self, out: &mut Out) {
         for node in self.ids() {

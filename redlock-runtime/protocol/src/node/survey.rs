@@ -54,11 +54,28 @@ impl Nodes {
         if matches!(this.standing, Standing::Up(_)) {
             this.standing = Standing::Probing;
             self.send(node, Purpose::Identify, Request::Identify, out);
-            if let Some(survey) = &mut self.survey {
-                // What it has said is from before.
-                survey.records[node.0] = None;
-            }
+            self.forget_survey_of(node);
         }
+    }
+
+    /// What it has said is from before.
+    fn forget_survey_of(&mut self, node: NodeId) {
+        if let Some(survey) = &mut self.survey {
+            survey.records[node.0] = None;
+        }
+    }
+
+    /// All keys of the node may be gone, and what the library keeps there too. Or it was another database, of
+    /// which servers tell alike: it votes until its record says otherwise, and each vote names the admission.
+    pub(crate) fn on_flushed(&mut self, node: NodeId, out: &mut Out) {
+        let this = &mut self.nodes[node.0];
+        // In a quarantine this is another loss, and the next quarantine begins once it is noted.
+        this.look_now(out.now);
+        if this.is_up() && !this.link.has_asked(Purpose::Probe) {
+            self.send(node, Purpose::Probe, Request::Probe, out);
+            self.forget_survey_of(node);
+        }
+        self.begin_survey(out);
     }
 
     /// Reads the records of all nodes, if a node that has lost its memory needs them, and no node

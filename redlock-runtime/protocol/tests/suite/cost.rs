@@ -221,6 +221,28 @@ fn news_of_keys_that_nobody_here_wants_costs_nothing() {
     assert_eq!(sent(&world), before);
 }
 
+/// A server tells of it as of a flush of our database, and forgets what it was to tell of: each lock is read
+/// again.
+#[test]
+fn a_flush_of_another_database_costs_one_question_and_a_read_of_each_lock() {
+    let mut world = World::new(3);
+    for section in 1..=20 {
+        world.ask(
+            section,
+            &section.to_string(),
+            params_of(Duration::from_secs(60)),
+        );
+        world.granted(section);
+    }
+    world.run_for(Duration::from_secs(1));
+    let is_probe = |request: &Request| matches!(request, Request::Probe);
+    let before = (sent(&world), world.sends(is_probe).len());
+    world.client(0).hear_of_change(0, None);
+    world.run_for(Duration::from_secs(1));
+    let after = (sent(&world), world.sends(is_probe).len());
+    assert_eq!(after, (before.0 + 1 + 20, before.1 + 1));
+}
+
 #[test]
 fn a_waiter_in_another_process_costs_a_holder_nothing() {
     let mut world = World::with_clients(3, 2);
