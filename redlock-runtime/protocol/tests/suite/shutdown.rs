@@ -45,6 +45,34 @@ fn a_shutdown_waits_for_holders_and_releases_and_refuses_all_others() {
     assert_eq!(world.carriers("k"), []);
 }
 
+/// What they owe is counted as it is sent, answered and lost with a connection.
+#[test]
+fn a_shutdown_waits_for_what_connected_nodes_owe_and_for_nothing_else() {
+    for is_lost in [false, true] {
+        let mut world = World::new(3);
+        world.kill(1);
+        for section in 1..=200 {
+            world.ask(section, &section.to_string(), params());
+            world.granted(section);
+        }
+        world.behave([0], Behavior::Unresponsive);
+        for section in 1..=200 {
+            world.end(section);
+        }
+        world.client(0).shut_down(Duration::from_secs(60), false);
+        world.run_for(Duration::from_millis(100));
+        assert_eq!(world.client(0).drained(), None);
+        if is_lost {
+            world.kill(0);
+        } else {
+            world.behave([0], Behavior::Healthy);
+            world.break_connections(0);
+        }
+        world.run_for(Duration::from_millis(100));
+        assert_eq!(world.client(0).drained(), Some(ShutdownError::default()));
+    }
+}
+
 #[test]
 fn a_shutdown_ends_in_time_and_counts_those_that_still_hold() {
     let mut world = World::new(3);
