@@ -15,6 +15,8 @@ pub(crate) enum Ailment {
     Mute,
     /// Each message takes so much longer.
     Slow(u64),
+    /// Requests go through one by one, and each takes so long.
+    Narrow(u64),
     /// The user of this client has not the rights that others have.
     Refused(Sickness),
 }
@@ -23,7 +25,7 @@ impl Ailment {
     pub(crate) fn refusal(self, request: &Request) -> Option<&'static str> {
         match self {
             Self::Refused(sickness) => sickness.refusal(request),
-            Self::Shut | Self::Mute | Self::Slow(_) => None,
+            Self::Shut | Self::Mute | Self::Slow(_) | Self::Narrow(_) => None,
         }
     }
 }
@@ -33,6 +35,7 @@ impl Ailment {
     const fn slowest_reply(self) -> u64 {
         match self {
             Self::Slow(by) => 3 * by,
+            Self::Narrow(by) => 4 * by,
             _ => 0,
         }
     }
@@ -58,6 +61,11 @@ impl Plan {
         for node in first..first + count {
             let slow = random.pick(&[self.node_timeout / 8, self.node_timeout, self.lease / 4]);
             let slow = slow.min(SLOWEST);
+            if self.draws.has(Draw::NarrowLinks) {
+                let by = random.pick(&[self.lease / 64, self.lease / 8]);
+                ailments[node % nodes] = Some(Ailment::Narrow(by.min(SLOWEST)));
+                continue;
+            }
             let refused = random.pick(&Sickness::FOR_GOOD);
             ailments[node % nodes] = Some(random.pick(&[
                 Ailment::Shut,

@@ -45,7 +45,7 @@ pub(crate) struct Client {
     /// The true time of the next wake-up that is scheduled.
     wake_at: Option<u64>,
     /// The sum of what pauses and standing clocks have cost: answers may be so much later.
-    delayed: u64,
+    pub(crate) delayed: u64,
     /// When a shutdown must be over.
     pub(crate) shut_down: Option<ShutDown>,
     pub(crate) costs: Costs,

@@ -20,6 +20,8 @@ kinds! {
         Far = "far",
         /// Something is wrong for good between some clients and some nodes, and with neither of them.
         SickLinks = "sick_links",
+        /// Sick links are those over which few requests get through.
+        NarrowLinks = "narrow_links",
         /// A node that goes when the faults end, and does not come back.
         Gone = "gone",
         /// Storms where nodes are far, and where links are sick, how long a lock may be free beside who waits.
@@ -125,7 +127,11 @@ impl Plan {
             self.node_timeout = self.node_timeout.max(6 * way);
             self.min_validity = self.min_validity.min(self.lease / 4);
         }
+        if self.draws.has(Draw::NarrowLinks) {
+            self.draws.add(Draw::SickLinks);
+        }
         let can_be_sick = is_random && nodes > 2 && self.fleet.foreign == 0;
+        self.draws.keep(Draw::NarrowLinks, can_be_sick);
         if self.draws.keep(Draw::SickLinks, can_be_sick) {
             self.servers.evicting = None;
             if !self.draws.has(Draw::FairOnSickLinks) {

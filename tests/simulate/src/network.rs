@@ -1,6 +1,6 @@
 //! Connections between clients and nodes: in order on each of them, and on nothing else.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use redlock_protocol::{ConnectionId, Event, Facts, NodeId, Order, Reply, Request, RequestId};
 
@@ -51,6 +51,8 @@ pub(crate) struct Connection {
     /// The client will hear that it is broken.
     pub(crate) noticed: bool,
     pub(crate) sent: u32,
+    /// When the requests were sent that the client has no reply to.
+    pub(crate) owed: VecDeque<u64>,
     /// Once broken or gone: so many of the requests sent still arrive at the node, so much later.
     pub(crate) cut: u32,
     pub(crate) late: u64,
@@ -159,6 +161,7 @@ impl World {
             replies_vanish: false,
             noticed: false,
             sent: 0,
+            owed: VecDeque::new(),
             cut: 0,
             late: 0,
             written: None,
@@ -191,6 +194,8 @@ impl World {
             let what = format!("client {client} sends to node {node} without a connection");
             return self.violation(Rule::Connections, what);
         };
+        self.check_queue(client, connection, &order);
+        self.connections[connection].owed.push_back(self.now);
         let number = self.connections[connection].sent;
         self.connections[connection].sent += 1;
         let message = Message::Request(Box::new(Sent {
@@ -230,6 +235,11 @@ impl World {
     fn send_to_node(&mut self, connection: usize, message: Message) {
         let at = self.now + self.delay(connection);
         let way = &mut self.connections[connection];
+        let link = &self.clients[way.client].links[way.node];
+        if let (Some(Ailment::Narrow(by)), Message::Request(_)) = (link.ailment, &message) {
+            way.out_at = way.out_at.max(self.now) + by;
+            way.written = None;
+        }
         // What is sent at one time is one write on the socket.
         if way.written.replace(self.now) != Some(self.now) {
             way.out_at = way.out_at.max(at);
@@ -436,6 +446,7 @@ impl World {
         let current = self.clients[client].links[node.0].current == Some(arrival.connection);
         let event = match arrival.message {
             Message::Reply(replied) => {
+                self.connections[arrival.connection].owed.pop_front();
                 if !gone {
                     self.look_at_reply(client, node, &replied);
                 }

@@ -3,7 +3,7 @@
 use redlock_protocol::{Order, Request, majority};
 
 use crate::{
-    SECOND,
+    MILLI, SECOND,
     callers::{Stage, Task},
     checker::Rule,
     network::Link,
@@ -132,6 +132,31 @@ impl World {
                 );
                 self.violation(Rule::Cost, what);
             }
+        }
+    }
+
+    /// No vote is asked of a node that is so far behind that the vote cannot come in time. One that does not
+    /// reply at all is given up.
+    pub(crate) fn check_queue(&mut self, client: usize, connection: usize, order: &Order) {
+        let one = &self.clients[client];
+        let Request::Acquire { .. } = order.body else {
+            return;
+        };
+        let way = &self.connections[connection];
+        let Some(oldest) = way.owed.front() else {
+            return;
+        };
+        let round = self.plan.node_timeout.max(self.plan.lease / 2);
+        let silence = 2 * one.traits.silence_limit;
+        let age = self.now - oldest;
+        if age > round + silence + one.delayed {
+            let owed = way.owed.len();
+            let what = format!(
+                "client {client} asks node {} for a vote, which owes {owed} replies, the first for {} ms",
+                order.node.0,
+                age / MILLI
+            );
+            self.violation(Rule::Cost, what);
         }
     }
 

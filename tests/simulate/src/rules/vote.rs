@@ -72,10 +72,12 @@ impl World {
     pub(crate) fn time_to_vote(&self) -> u64 {
         let quarantines = (0..self.nodes.len()).map(|node| self.quarantine(node));
         let longest = quarantines.max().unwrap_or(0);
-        // A connection that is dead is given up after the silence limit, and while that is open no
-        // survey is made. A node that refused is probed a second later, or two silence limits later if it
-        // refused votes, and none has been asked of it since.
-        longest + 5 * SECOND + SLACK + self.stepped_back()
+        let silence = self.clients.iter().map(|one| one.traits.silence_limit);
+        // A connection that is dead is missed after an interval of pings, and given up after the silence
+        // limit, as the next one may be; while that is open no survey is made. A node that could not be let in
+        // is probed a second later. One that refused votes must have refused none for an interval when it
+        // replies to a ping, which may come as long after another reply.
+        longest + SECOND + 6 * silence.max().unwrap_or(0) + SLACK + self.stepped_back()
     }
 
     /// When that time begins. A loss of which the node did not tell is found by the next vote that is
