@@ -36,7 +36,8 @@ pub enum NodeState {
     },
     /// Connected, but it answers with an error: to votes, or to a command that the library needs. The library
     /// tries again in the background. The node votes again when it has answered a vote, or, if no lock is used
-    /// for one [`ping_interval`](crate::Builder::ping_interval), when it answers a probe.
+    /// for one [`ping_interval`](crate::Builder::ping_interval), when it answers a probe:
+    /// after two at the latest.
     Refuses {
         /// Why, by the code of the error.
         reason: Rejection,
