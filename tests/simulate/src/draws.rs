@@ -53,6 +53,7 @@ impl Draw {
             Self::Permits | Self::Sets => 6,
             Self::ManyNodes | Self::Far => 20,
             Self::SickLinks | Self::Gone | Self::IdleDeaths => 10,
+            Self::FarCounters | Self::FreshLosses => 10,
             Self::OddNode => 40,
             Self::LongLeases | Self::Crowd => 1_000,
             _ => u64::MAX,

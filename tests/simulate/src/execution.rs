@@ -1,6 +1,6 @@
 //! What requests do at nodes, and what the checker learns from that and from the replies.
 
-use redlock_protocol::{NodeId, Owner, Reply, Request, majority};
+use redlock_protocol::{Evidence, NodeId, Owner, Reply, Request, Token, majority};
 
 use crate::{
     checker::{Rule, Tag, owner_of},
@@ -11,8 +11,11 @@ use crate::{
     node::refused,
     plan::Profile,
     trace,
-    world::World,
+    world::{Reseed, World},
 };
+
+/// In microseconds.
+const HOUR: u64 = 3_600_000_000;
 
 impl World {
     pub(crate) fn execute(&mut self, node: usize, connection: usize, sent: &Sent) -> Reply {
@@ -29,7 +32,7 @@ impl World {
             None => self.nodes[node].run(connection, is_blind, body, *tag, self.now),
         };
         if !voted && self.nodes[node].votes() {
-            self.on_reseed(node, *tag);
+            self.on_reseed(node, body, *tag);
         }
         trace!(self, "   node {node} <- {body:?} = {reply:?}");
         if self.connections[connection].is_broken() {
@@ -144,14 +147,16 @@ impl World {
     }
 
     /// A node votes again.
-    fn on_reseed(&mut self, node: usize, tag: Tag) {
+    fn on_reseed(&mut self, node: usize, body: &Request, tag: Tag) {
         let now = self.now;
         let least = self.plan.least_quarantine();
-        let is_excused = match tag {
-            Tag::CUT_OFF => true,
-            Tag::CARELESS => false,
-            _ => self.are_too_few(node, |other| self.can_tell(other)),
-        };
+        let is_bounded = self.is_bounded(node, body);
+        let is_excused = is_bounded
+            || match tag {
+                Tag::CUT_OFF => true,
+                Tag::CARELESS => false,
+                _ => self.are_too_few(node, |other| self.can_tell(other)),
+            };
         let one = &mut self.nodes[node];
         if one.remembers {
             return;
@@ -159,12 +164,40 @@ impl World {
         let out = now - one.lost_at;
         // A node's clock that steps can end its quarantine.
         let in_time = self.plan.profile == Profile::Outside && out < least;
-        one.remembers = tag == Tag::RESEED && !in_time;
+        one.remembers = tag == Tag::RESEED && !in_time && !is_bounded;
         let is_short = !one.remembers;
         self.tally.reseeds[usize::from(is_short)] += 1;
         if is_short && is_excused {
-            self.short_reseeds.push(now);
+            self.short_reseeds.push(Reseed {
+                at: now,
+                is_bounded,
+            });
         }
+    }
+
+    /// A node is let in: was it told of a number that is further ahead than sound ones are? It must not count on
+    /// from it.
+    fn is_bounded(&mut self, node: usize, body: &Request) -> bool {
+        let Request::Admit {
+            floor,
+            wall_micros,
+            evidence,
+            ..
+        } = body
+        else {
+            return false;
+        };
+        let one = &self.nodes[node];
+        let clock = one.moment(self.now).wall_micros;
+        let latest = clock.max(*wall_micros) + HOUR;
+        let top = one.record(self.now).top;
+        let starts_anew = !matches!(evidence, Evidence::Durable { .. });
+        if starts_anew && top > Token(latest) {
+            let what = format!("node {node} counts from {top}, more than an hour after all clocks");
+            self.violation(Rule::Token, what);
+        }
+        // Nodes count whole seconds of theirs.
+        starts_anew && floor.0 + 1_000_000 > latest
     }
 
     /// Keys have expired on a node.

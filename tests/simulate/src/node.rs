@@ -279,8 +279,9 @@ impl Node {
     }
 
     fn look_who_votes(&mut self, at: u64) {
-        let marker = self.record(at).marker;
-        self.votes = marker.is_some_and(|marker| {
+        let Record { marker, loss, .. } = self.record(at);
+        // Beside a loss only some clients count on it.
+        self.votes = marker.filter(|_| loss.is_none()).is_some_and(|marker| {
             let server = marker.server;
             server.is_none_or(|server| server == self.server || self.predecessors.contains(&server))
         });

@@ -93,7 +93,7 @@ impl World {
         let believers = (0..KEYS).flat_map(|slot| self.checker.believers(slot));
         let is_live = |belief: &&Belief| {
             let clock = &self.clients[belief.client].clock;
-            clock.read(self.now) < belief.deadline.as_nanos()
+            !belief.is_careless && clock.read(self.now) < belief.deadline.as_nanos()
         };
         let holders = believers.filter(is_live).count();
         if holders > count as usize {

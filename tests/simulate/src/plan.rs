@@ -447,11 +447,7 @@ impl Traits {
             max_ttl,
             is_blind: plan.fleet.blind && random.chance(500),
             mixed_fleet: plan.fleet.mixed_fleet,
-            assume_fresh: plan.fleet.assume_fresh
-                && match plan.scenario {
-                    Scenario::Witnesses => place == 2,
-                    _ => random.chance(300),
-                },
+            assume_fresh: plan.fleet.assume_fresh && place % 3 == 1,
         }
     }
 }

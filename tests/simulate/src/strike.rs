@@ -290,7 +290,7 @@ impl World {
             let far = match (self.plan.forgets(), self.plan.draws.has(Draw::FarCounters)) {
                 (false, _) => [(1 << 52) - 300, 1 << 51],
                 (true, false) => [(1 << 52) + 1; 2],
-                (true, true) => [highest, highest - 1_000],
+                (true, true) => [highest, 1 << 51],
             };
             let value = self.random.pick(&[1 << 53, 1 << 53, far[0], far[1]]);
             self.nodes[node].poison(index, value);

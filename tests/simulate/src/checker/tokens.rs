@@ -27,7 +27,7 @@ struct Round {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grant {
     /// The place of the process, and which one there.
-    process: (usize, u32),
+    pub(crate) process: (usize, u32),
     pub(crate) token: Token,
     mode: Mode,
     pub(crate) at: u64,

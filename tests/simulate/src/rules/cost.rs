@@ -6,6 +6,7 @@ use crate::{
     MILLI, SECOND,
     callers::{Stage, Task},
     checker::Rule,
+    draws::Draw,
     network::Link,
     trace,
     world::World,
@@ -173,8 +174,10 @@ impl World {
         let one = &mut self.clients[client];
         let holds =
             |task: &Task| task.owner == Some(owner) && matches!(task.stage, Stage::Holding { .. });
-        // One key of several is kept while the others are asked for.
-        if self.plan.habits.sets > 0 || one.tasks.iter().any(holds) {
+        let is_far = self.poisoned.is_some() && self.plan.draws.has(Draw::FarCounters);
+        // One key of several is kept while the others are asked for. Where another node is down, none agrees
+        // with one whose counter is too far ahead to be followed.
+        if is_far || self.plan.habits.sets > 0 || one.tasks.iter().any(holds) {
             return;
         }
         let numbered = self.numbered;

@@ -56,7 +56,9 @@ impl World {
 
     /// Nothing bars it for good.
     pub(crate) fn can_vote(&self, node: usize) -> bool {
-        let reaches = |client: &Client| !client.links[node].is_sick();
+        // Who assumes that nothing was forgotten lets it in for such as itself alone.
+        let reaches =
+            |client: &Client| !client.links[node].is_sick() && !client.traits.assume_fresh;
         let is_cut_off = !self.clients.is_empty() && !self.clients.iter().any(reaches);
         self.is_well(node) && !is_cut_off
     }
