@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use redlock_runtime::{
-    __tool::{Names, Servers, Value, quarantine},
+    __tool::{FORMAT, Names, Servers, Value, quarantine},
     NodeState, Rejection,
 };
 
@@ -183,17 +183,17 @@ impl Told {
         if let Some((_, error)) = self.refusals.first() {
             return Vote::Refuses(error.clone());
         }
-        if self.of_record("admission").is_some() {
-            let (marked, runs) = (self.of_record("server"), self.field("run_id"));
-            return match (marked, runs) {
-                // A master that Sentinels name is marked with its term of office behind its process.
-                (Some(marked), Some(runs)) if !marked.is_empty() && !marked.starts_with(runs) => {
-                    Vote::Restarted
-                }
-                _ => Vote::Votes,
-            };
+        if let Some(other) = self.other_format() {
+            return Vote::Unfit(other);
         }
-        if self.of_record("loss").is_some() {
+        let is_of_this = |process: &str| match (self.of_record(process), self.field("run_id")) {
+            // A master that Sentinels name is marked with its term of office behind its process.
+            (Some(noted), Some(runs)) => noted.is_empty() || noted.starts_with(runs),
+            _ => true,
+        };
+        let [is_lost, is_admitted] = ["loss", "admission"].map(|it| self.of_record(it).is_some());
+        // An admission beside a loss counts for those alone who assume that nothing was forgotten.
+        if is_lost && is_of_this("loss_server") {
             let age = || {
                 let begin: i64 = self.of_record("loss_begin")?.parse().ok()?;
                 let age = u64::try_from(self.now?.checked_sub(begin)?).ok()?;
@@ -202,7 +202,18 @@ impl Told {
             };
             return Vote::Quarantined(age());
         }
-        Vote::Unused
+        match is_admitted {
+            true if is_of_this("server") => Vote::Votes,
+            false if !is_lost => Vote::Unused,
+            _ => Vote::Restarted,
+        }
+    }
+
+    /// What another release has noted there, which this one does not understand, in words.
+    pub(crate) fn other_format(&self) -> Option<String> {
+        let theirs = self.of_record("format")?.parse().ok()?;
+        let ours = FORMAT;
+        (theirs != ours).then(|| NodeState::OtherFormat { theirs, ours }.to_string())
     }
 }
 

@@ -4,6 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 pub use redis::Value;
+pub use redlock_protocol::FORMAT;
 use redlock_protocol::{Instant, Readings, Record};
 
 pub use crate::{

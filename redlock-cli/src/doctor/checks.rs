@@ -354,6 +354,9 @@ impl Here<'_> {
     }
 
     fn of_vote(&mut self, it: &Examination) {
+        if let Some(text) = it.told.other_format() {
+            self.add(Error, "format", text);
+        }
         match it.told.vote() {
             vote @ (Vote::Quarantined(_) | Vote::Restarted) => {
                 self.add(Warning, "vote", vote.text());

@@ -281,6 +281,8 @@ fn nodes_that_are_used_in_different_ways() {
     Report::of(&good.urls(), &[]).assert("error", "max-lease", "1234");
     good[1].command(&["HSET", "__redlock:node:0", "server", "another"]);
     Report::of(&good.urls(), &[]).assert("warning", "vote", "was restarted");
+    good[2].command(&["HSET", "__redlock:node:0", "format", "2"]);
+    Report::of(&good.urls(), &[]).assert("error", "format", "its data has format 2");
 }
 
 #[test]
