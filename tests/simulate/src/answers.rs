@@ -47,6 +47,8 @@ impl World {
             }
             (Answer::Extended { deadline }, Stage::Holding { until, .. }) => {
                 self.prolonged(client, task, deadline);
+                // It may have a counter that others ask for numbers.
+                self.numbered += 1;
                 let one = &mut self.clients[client].tasks[task];
                 one.stage = Stage::Holding { deadline, until };
             }

@@ -23,7 +23,7 @@ impl World {
         if self.random.chance(50) {
             self.nodes[node].expire_all(self.now);
         }
-        let voted = self.nodes[node].votes();
+        let (voted, top) = (self.nodes[node].votes(), self.top(node, body));
         let is_blind = self.is_blind(connection);
         let client = self.connections[connection].client;
         let ailment = self.clients[client].links[node].ailment;
@@ -32,7 +32,7 @@ impl World {
             None => self.nodes[node].run(connection, is_blind, body, *tag, self.now),
         };
         if !voted && self.nodes[node].votes() {
-            self.on_reseed(node, body, *tag);
+            self.on_reseed(node, (body, top), *tag);
         }
         trace!(self, "   node {node} <- {body:?} = {reply:?}");
         if self.connections[connection].is_broken() {
@@ -147,10 +147,10 @@ impl World {
     }
 
     /// A node votes again.
-    fn on_reseed(&mut self, node: usize, body: &Request, tag: Tag) {
+    fn on_reseed(&mut self, node: usize, (body, top): (&Request, Token), tag: Tag) {
         let now = self.now;
         let least = self.plan.least_quarantine();
-        let is_bounded = self.is_bounded(node, body);
+        let is_bounded = self.is_bounded(node, (body, top));
         let is_excused = is_bounded
             || match tag {
                 Tag::CUT_OFF => true,
@@ -158,7 +158,7 @@ impl World {
                 _ => self.are_too_few(node, |other| self.can_tell(other)),
             };
         let one = &mut self.nodes[node];
-        if one.remembers {
+        if one.remembers && !is_bounded {
             return;
         }
         let out = now - one.lost_at;
@@ -175,9 +175,17 @@ impl World {
         }
     }
 
-    /// A node is let in: was it told of a number that is further ahead than sound ones are? It must not count on
-    /// from it.
-    fn is_bounded(&mut self, node: usize, body: &Request) -> bool {
+    /// The highest number of a node that is to be let in.
+    fn top(&self, node: usize, body: &Request) -> Token {
+        match body {
+            Request::Admit { .. } => self.nodes[node].record(self.now).top,
+            _ => Token::default(),
+        }
+    }
+
+    /// A node is let in: was it told of a number that is further ahead than sound ones are, or did it have one? It
+    /// must not count on from it.
+    fn is_bounded(&mut self, node: usize, (body, before): (&Request, Token)) -> bool {
         let Request::Admit {
             floor,
             wall_micros,
@@ -197,7 +205,7 @@ impl World {
             self.violation(Rule::Token, what);
         }
         // Nodes count whole seconds of theirs.
-        starts_anew && floor.0 + 1_000_000 > latest
+        starts_anew && before.max(*floor).0 + 1_000_000 > latest
     }
 
     /// Keys have expired on a node.

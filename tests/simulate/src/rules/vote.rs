@@ -3,8 +3,8 @@
 use redlock_protocol::{LONGEST_ROUND, majority};
 
 use crate::{
-    MILLI, SECOND, agenda::Happening, checker::Rule, client::Client, draws::Draw, node::Node,
-    world::World,
+    MILLI, SECOND, agenda::Happening, checker::Rule, client::Client, draws::Draw, network::Link,
+    node::Node, world::World,
 };
 
 /// The longest pause between two attempts to connect, and what surveys take.
@@ -56,9 +56,10 @@ impl World {
 
     /// Nothing bars it for good.
     pub(crate) fn can_vote(&self, node: usize) -> bool {
-        // Who assumes that nothing was forgotten lets it in for such as itself alone.
-        let reaches =
-            |client: &Client| !client.links[node].is_sick() && !client.traits.assume_fresh;
+        // Who assumes that nothing was forgotten lets it in for such as itself alone. And when one does that
+        // connects to another node in vain is not told: it reads no records while it tries.
+        let is_sound = |client: &Client| !client.links.iter().any(Link::is_sick);
+        let reaches = |client: &Client| is_sound(client) && !client.traits.assume_fresh;
         let is_cut_off = !self.clients.is_empty() && !self.clients.iter().any(reaches);
         self.is_well(node) && !is_cut_off
     }
