@@ -238,10 +238,13 @@ impl Server {
     /// clients believe it, too.
     #[track_caller]
     pub fn settle(&self) {
-        const NODE: &str = "__redlock:node:0";
-        self.command(&["HDEL", NODE, "loss", "loss_server", "loss_begin"]);
         let keeps_all = &self.info("persistence")["aof_enabled"];
-        self.command(&["HSET", NODE, "durable", keeps_all]);
+        // In a cluster they have a tag before them.
+        let is_record = |key: &&String| key.ends_with("__redlock:node:0");
+        for record in self.keys().iter().filter(is_record) {
+            self.command(&["HDEL", record, "loss", "loss_server", "loss_begin"]);
+            self.command(&["HSET", record, "durable", keeps_all]);
+        }
     }
 
     /// Deletes `key` if it holds `value`; whether it did.

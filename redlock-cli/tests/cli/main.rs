@@ -52,7 +52,6 @@ fn output(cluster: &Cluster, args: &[&str]) -> Output {
     redlock(cluster, args).output().unwrap()
 }
 
-/// One that goes on. Its standard input is no terminal.
 /// Deletes the lock that a command has.
 fn lose(cluster: &Cluster) {
     for node in cluster {
@@ -60,6 +59,7 @@ fn lose(cluster: &Cluster) {
     }
 }
 
+/// One that goes on. Its standard input is no terminal.
 fn start(cluster: &Cluster, args: &[&str]) -> Worker {
     Worker::from_command(&mut redlock(cluster, args))
 }

@@ -230,14 +230,14 @@ fn a_master_that_sentinels_name_is_one_of_the_nodes() {
         .each_ref()
         .map(|it| format!("127.0.0.1:{}", it.port()));
     let url = format!("redis+sentinel://{}/locks", hosts.join(","));
-    let _shown = assert_one_of_three(&others, url);
+    let _shown = assert_one_of_three(&others, &master, url);
 }
 
 #[test]
 fn a_cluster_is_one_of_the_nodes() {
     let (others, cluster) = (Cluster::start(2), RedisCluster::start());
     let url = format!("redis+cluster://{}", cluster.hosts(4..6));
-    let shown = assert_one_of_three(&others, url);
+    let shown = assert_one_of_three(&others, &cluster[0], url);
     let owner = &cluster[0];
     owner.set_nx_px("{redlock}stuck", "theirs", Duration::from_secs(3_600));
     shown(&["break", "stuck", "--yes"]);
@@ -246,11 +246,15 @@ fn a_cluster_is_one_of_the_nodes() {
 
 /// The node with this URL votes beside two others, is examined, and has keys. Returns what asks the program
 /// about all of them.
-fn assert_one_of_three(others: &Cluster, url: String) -> impl Fn(&[&str]) -> String {
+fn assert_one_of_three<'a>(
+    others: &'a Cluster,
+    server: &Server,
+    url: String,
+) -> impl Fn(&[&str]) -> String + use<'a> {
     let mut urls = others.urls();
     urls.push(url);
     admit(&urls);
-    others.iter().for_each(|node| node.settle());
+    others.iter().chain([server]).for_each(Server::settle);
     let all = urls.join(",");
     let shown = move |args: &[&str]| {
         let out = redlock(others, args).env("REDLOCK_NODES", &all).output();
