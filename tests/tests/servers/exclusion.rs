@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::common::{await_state, unhurried};
+use crate::common::{await_state, connection_ids, unhurried};
 use redlock_runtime::LockError;
 use redlock_tests::{Cluster, Counter, Server, Worker};
 
@@ -83,6 +83,28 @@ async fn nor_while_one_of_five_nodes_is_killed_and_another_is_stopped() {
         .await
         .unwrap();
     counter.assert_exclusive(WORKERS as u64 * SECTIONS);
+}
+
+/// It owes its own silence to nobody: for longer than a node may be silent it neither wrote nor read.
+#[tokio::test]
+async fn a_process_that_was_stopped_keeps_its_connections() {
+    let fleet = Fleet::start();
+    let worker = fleet.worker("100000");
+    let connections = || -> Vec<_> { fleet.cluster.iter().flat_map(connection_ids).collect() };
+    let before = connections();
+    worker.send_line("go");
+    let counter = fleet.counter();
+    for _ in 0..5 {
+        let done = counter.tally().sections;
+        await_state("sections", || counter.tally().sections >= done + 20).await;
+        worker.stop();
+        // Longer than a node may be silent, and within the lease.
+        tokio::time::sleep(Duration::from_millis(1_200)).await;
+        worker.cont();
+    }
+    let done = counter.tally().sections;
+    await_state("sections", || counter.tally().sections >= done + 20).await;
+    assert_eq!(connections(), before);
 }
 
 #[test]
