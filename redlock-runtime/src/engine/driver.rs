@@ -83,6 +83,13 @@ impl Asker {
         Self { caller, late }
     }
 
+    /// Ends the lease under its holder, who is told, unless it has ended already.
+    fn over(&self, loss: Loss, now: Instant, observer: &Arc<Observer>) -> Option<Delivery> {
+        let status = &self.caller.0;
+        let is_news = status.end_untold(loss);
+        is_news.then(|| Delivery::Over(Arc::clone(status), Arc::clone(observer), now))
+    }
+
     /// What to report of a lease that was extended.
     fn renewed(&self, deadline: Instant, now: Instant, observer: &Arc<Observer>) -> Delivery {
         let status = &self.caller.0;
@@ -437,10 +444,7 @@ impl Driver {
                 let left = status.deadline().since(now);
                 if left < Duration::from_millis((*late).into()) {
                     let verdicts = Vec::new();
-                    if status.end_untold(Loss::Expired { verdicts }) {
-                        let (status, observer) = (Arc::clone(status), &self.observer);
-                        deliveries.push(Delivery::Over(status, Arc::clone(observer), now));
-                    }
+                    deliveries.extend(asker.over(Loss::Expired { verdicts }, now, &self.observer));
                     let report = false;
                     self.answered.push_back(Event::End { section, report });
                     self.forget(section);
@@ -461,11 +465,7 @@ impl Driver {
                 deliveries.extend(told);
             }
             Answer::Over(loss) => {
-                if status.end_untold(loss) {
-                    let (status, observer) = (Arc::clone(status), &self.observer);
-                    let now = self.clock.now();
-                    deliveries.push(Delivery::Over(status, Arc::clone(observer), now));
-                }
+                deliveries.extend(asker.over(loss, self.clock.now(), &self.observer));
                 let extending = self.extending.remove(&section);
                 deliveries.extend(extending.map(Delivery::Unheard));
             }
