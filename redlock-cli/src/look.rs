@@ -155,7 +155,8 @@ fn json_of_lock(found: &Inspection) -> Json {
         json!({
             "id": waiter.id(),
             "process": waiter.process().map(json_of_process),
-            "waited_ms": waiter.waited().map(millis),
+            "waited_ms": millis(waiter.waited()),
+            "shared": waiter.is_shared(),
         })
     };
     let node = |node: &redlock_runtime::InspectedNode| {

@@ -25,8 +25,6 @@ pub(crate) enum Ask {
     PutBack(Owner),
     /// Whether this owner's key is still there, or whether another's is gone.
     Watch(Option<Owner>),
-    /// A place in the queue of all processes, or its end.
-    Place,
     /// The end.
     Release(Owner),
 }
@@ -40,7 +38,6 @@ impl Ask {
             | Self::PutBack(owner)
             | Self::Release(owner) => Some(owner),
             Self::Watch(owner) => owner,
-            Self::Place => None,
         }
     }
 }

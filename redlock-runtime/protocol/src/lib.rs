@@ -49,9 +49,9 @@ pub use self::{
     },
     event::Event,
     message::{
-        AdmissionId, BlockRequest, ConnectionId, Evidence, FORMAT, Facts, LossId, LossRecord,
-        Marker, Mode, NodeId, Owner, Process, Record, Rejection, Reply, Request, RequestId,
-        SectionId, Ticket,
+        AdmissionId, Ahead, BlockRequest, ConnectionId, Evidence, FORMAT, Facts, LossId,
+        LossRecord, Marker, Mode, NodeId, Owner, Process, Record, Rejection, Reply, Request,
+        RequestId, SectionId, Ticket,
     },
     node::BUSY_FROM,
     pool::MOST_SLOTS,
@@ -59,7 +59,7 @@ pub use self::{
     rules::{
         quarantine::Readings,
         quorum::{majority, out_of_reach},
-        token::{Token, fingerprint, slot_key, stripe},
+        token::{Token, slot_key, stripe},
         validity::{
             LONGEST_ROUND, LockParams, default_guard_band, default_min_validity,
             default_node_timeout, default_renewal, key_ttl, outlasts_drift,

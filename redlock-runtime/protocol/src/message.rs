@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::rules::token::Token;
+use crate::{rules::token::Token, time::Instant};
 
 /// A configured node, by its position in the node set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -193,20 +193,27 @@ pub struct BlockRequest {
     pub length: u64,
 }
 
-/// A fair waiter's place in the queue of all processes, which one node keeps: see `model/queue.rs`.
+/// What a process that waits for a lock says of itself to the node that keeps the queue: see `model/queue.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
-    /// Whose it is. Each process has one place; that of another waiter is given up for it.
-    pub waiter: SectionId,
-    /// For how long it has waited already.
+    /// When it came, by its own clock: each process has one place, and gives it up for one that came at
+    /// another time.
+    pub came: Instant,
+    /// For how long it has waited already. Counts when it takes its place, and not again.
     pub waited: Duration,
-    /// For how much longer it is ready to wait; with zero it takes no place.
-    pub patience: Duration,
+    /// How long the place lasts if it is not asked for again; with zero, none is taken.
+    pub lasts: Duration,
+    /// How long those behind it are to leave it a lock that is free: what it needs to hear of that and to ask.
+    /// So long its release may be on its way, too.
+    pub grace: Duration,
+    /// It goes before those that have waited longer, and they lose their places, if this is the first of them
+    /// as it was told: see [`Ahead`]. If another one is, that one has had the lock meanwhile. With `None` it
+    /// goes before all, and takes no place away.
+    pub passes: Option<u64>,
 }
 
 impl Ticket {
-    /// So long a place lasts that its process does not ask for again. It is also how long a process
-    /// that has died can keep others from a lock that is free.
+    /// The longest time for which a place lasts that its process does not ask for again.
     pub const LASTS: Duration = Duration::from_secs(1);
 }
 
@@ -250,8 +257,7 @@ pub enum Request {
     },
     /// Set the key to the owner, unless there is one, and take a block of tokens: the counter `c`
     /// becomes `max(c + 1, proposal) + length - 1`, and the first number of the block is told.
-    /// A key that lists readers takes in one more, unless a process waits to have it alone.
-    /// Answered by `Granted`, `Held` or `NotAdmitted`.
+    /// A key that lists readers takes in one more. Answered by `Granted`, `Held`, `Queued` or `NotAdmitted`.
     Acquire {
         /// The lock.
         key: Arc<str>,
@@ -265,18 +271,8 @@ pub enum Request {
         block: BlockRequest,
         /// The admission that the vote counts for.
         admission: AdmissionId,
-        /// If another owner holds the key, leave a waiter hint for it.
-        waits: bool,
-        /// The key is granted only if no other process has waited for it longer. Not for those that share.
-        ticket: Option<Ticket>,
-    },
-    /// Give a process a place in the queue for the key, or take it away. Answered by `Placed`.
-    Place {
-        /// The lock.
-        key: Arc<str>,
-        /// Which process.
-        process: Process,
-        /// Who waits there, in the place of whoever has waited before; `None` if the process waits no more.
+        /// The key is granted only in the order of the queue, and who is refused takes a place in it. So does who
+        /// is granted it alone: others may refuse it. The place counts again once the key is gone.
         ticket: Option<Ticket>,
     },
     /// If the key carries the owner, let it live for `ttl` from now, and take a block of tokens as
@@ -333,6 +329,8 @@ pub enum Request {
         mode: Mode,
         /// For how much longer the key stays, if it stays. Readers are not kept.
         keep: Option<Duration>,
+        /// The process gives up its place in the queue.
+        leaves: bool,
     },
 }
 
@@ -341,7 +339,6 @@ impl Request {
     pub(crate) const fn key(&self) -> Option<&Arc<str>> {
         match self {
             Self::Acquire { key, .. }
-            | Self::Place { key, .. }
             | Self::Extend { key, .. }
             | Self::PutBack { key, .. }
             | Self::Watch { key, .. }
@@ -379,6 +376,31 @@ pub enum Rejection {
     Other,
 }
 
+/// Those that have waited longer for a key, and cannot share it with who asks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ahead {
+    /// How many processes they are.
+    pub count: u32,
+    /// For how long they are to be left a lock that is free, all of them together. If there are none, for how
+    /// long the holder's release may be on its way.
+    pub grace: Duration,
+    /// When the first of them came, in milliseconds of the node's clock.
+    pub first: u64,
+}
+
+impl Ahead {
+    /// No node keeps anybody waiting for longer than a place lasts.
+    pub(crate) fn believed(self) -> Self {
+        let grace = self.grace.min(Ticket::LASTS);
+        Self { grace, ..self }
+    }
+
+    /// Who was told that this is the first may go.
+    pub(crate) const fn lets_by(&self, first: u64) -> bool {
+        self.count == 0 || self.first == first
+    }
+}
+
 /// What came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
@@ -403,29 +425,29 @@ pub enum Reply {
     Granted {
         /// The first number of the block.
         first: Token,
-        /// Another process was refused this very key a moment ago, and waits.
+        /// Another process waits that cannot share the key with this owner. Only the node says so that has
+        /// been given a ticket.
         has_remote_waiter: bool,
     },
-    /// Acquire, put back: the key exists. Acquire with a ticket: or other processes have waited for it longer.
+    /// Acquire with a ticket: the key can be had, but others have waited longer.
+    Queued(Ahead),
+    /// Acquire, put back: the key exists.
     Held {
         /// Whose it is, or [`Owner::READERS`]; `None` if there is none, or it was not made by a client of this
         /// library.
         owner: Option<Owner>,
-        /// How long the key still lives, or the places of the other processes; `None` if it never
-        /// expires.
+        /// How long the key still lives; `None` if it never expires.
         remaining: Option<Duration>,
-        /// How many processes have waited for it longer: none without a ticket.
-        ahead: u32,
+        /// Who has waited longer: none without a ticket.
+        ahead: Ahead,
     },
-    /// Place: the process has it, or none.
-    Placed,
     /// Extend: the key is ours, and lives at least for the TTL that was named.
     Extended {
         /// How long it would have lived; `None` if it would never have expired.
         remaining: Option<Duration>,
         /// The first number of the block, if one was wanted.
         first: Option<Token>,
-        /// Another process was refused this very key a moment ago, and waits.
+        /// Other processes have places in the queue for it.
         has_remote_waiter: bool,
     },
     /// Put back: the key is ours, now or as before.

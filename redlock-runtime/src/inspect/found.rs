@@ -67,7 +67,8 @@ pub struct ClientProcess {
 pub struct RemoteWaiter {
     pub(super) id: String,
     pub(super) process: Option<ClientProcess>,
-    pub(super) waited: Option<Duration>,
+    pub(super) waited: Duration,
+    pub(super) is_shared: bool,
 }
 
 /// A section of this process that holds a lock or waits for it.
@@ -110,9 +111,9 @@ impl Inspection {
         self.holders.iter().any(Holder::has_majority)
     }
 
-    /// The processes that wait for the lock, as far as the nodes know them: all that wait for a
-    /// [fair](crate::Lock::fair) lock, in their order, and of other locks the one that has left a hint
-    /// last.
+    /// The processes that wait for the lock, as far as the nodes know them; those first that have waited for the
+    /// longest time. Of each process one caller is known, and of the process that has the lock none: see
+    /// [`sections`](Self::sections).
     #[must_use]
     pub fn waiters(&self) -> &[RemoteWaiter] {
         &self.waiters
@@ -268,10 +269,16 @@ impl RemoteWaiter {
         self.process.as_ref()
     }
 
-    /// For how long it has waited, if the lock is [fair](crate::Lock::fair).
+    /// For how long it has waited.
     #[must_use]
-    pub const fn waited(&self) -> Option<Duration> {
+    pub const fn waited(&self) -> Duration {
         self.waited
+    }
+
+    /// Whether it would [share](crate::Lock::shared) the lock.
+    #[must_use]
+    pub const fn is_shared(&self) -> bool {
+        self.is_shared
     }
 }
 
@@ -404,13 +411,14 @@ impl Holder {
 /// Each process once; those first that have waited for the longest time.
 fn waiters(waiting: Vec<Waiting>, clients: &BTreeMap<String, ClientProcess>) -> Vec<RemoteWaiter> {
     let mut waiters: Vec<RemoteWaiter> = Vec::new();
-    for Waiting { process, waited } in waiting {
-        match waiters.iter_mut().find(|known| known.id == process) {
-            Some(known) => known.waited = known.waited.max(waited),
+    for place in waiting {
+        match waiters.iter_mut().find(|known| known.id == place.process) {
+            Some(known) => known.waited = known.waited.max(place.waited),
             None => waiters.push(RemoteWaiter {
-                process: clients.get(&process).cloned(),
-                id: process,
-                waited,
+                process: clients.get(&place.process).cloned(),
+                id: place.process,
+                waited: place.waited,
+                is_shared: place.is_shared,
             }),
         }
     }

@@ -14,8 +14,8 @@ pub use self::found::{
 };
 use self::snapshot::{Entry, Snapshot, Snapshots, Written};
 use crate::{
-    node::{Endpoint, Target, inquire},
-    script::{node_hash, owner_value},
+    node::{Target, inquire},
+    script::owner_value,
 };
 
 /// Asks all nodes. Memory nodes are read at `now` by the clock of their engine.
@@ -32,7 +32,8 @@ pub(crate) async fn ask(
         let snapshot = match &target {
             Target::Redis(endpoint) => {
                 servers.push(place);
-                questions.push(question(endpoint, key));
+                let question = snapshot::questions(key, &endpoint.tag);
+                questions.push(((**endpoint).clone(), question));
                 Err("".into())
             }
             _ => Ok(of_memory(key, now, parts)),
@@ -48,14 +49,6 @@ pub(crate) async fn ask(
         snapshots[place].1 = replies.and_then(read);
     }
     snapshots
-}
-
-fn question(endpoint: &Endpoint, key: &str) -> (Endpoint, Vec<Vec<String>>) {
-    let hash = node_hash(endpoint.database);
-    (
-        endpoint.clone(),
-        snapshot::questions(key, &hash, &endpoint.tag),
-    )
 }
 
 /// Stores in memory name no clients, and keep no queue that could be read here.

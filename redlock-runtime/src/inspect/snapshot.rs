@@ -3,18 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use redis::Value;
-use redlock_protocol::{MOST_SLOTS, fingerprint, slot_key, stripe};
+use redlock_protocol::{MOST_SLOTS, slot_key};
 
-use crate::{
-    node::ClientName,
-    script::{PROCESS_LENGTH, QUEUE},
-};
+use crate::{node::ClientName, script::QUEUE};
 
 /// Of a value that another program has written.
 const LONGEST_TEXT: usize = 200;
-
-/// One waiter of each process leaves a hint each second.
-const HINT_LASTS: u64 = 2;
 
 /// What each node knows, in order, or why it does not tell.
 pub(crate) type Snapshots = Vec<(Arc<str>, Result<Snapshot, Arc<str>>)>;
@@ -59,24 +53,16 @@ pub(crate) struct Client {
 #[derive(Clone, Debug)]
 pub(crate) struct Waiting {
     pub(crate) process: String,
-    /// For how long; only a lock that is fair keeps it.
-    pub(crate) waited: Option<Duration>,
+    pub(crate) waited: Duration,
+    pub(crate) is_shared: bool,
 }
 
 /// Commands with no effect, each within the documented rights. On the node all keys begin with `tag`.
-pub(crate) fn questions(key: &str, hash: &str, tag: &str) -> Vec<Vec<String>> {
+pub(crate) fn questions(key: &str, tag: &str) -> Vec<Vec<String>> {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
-    let mut hints: Vec<String> = words(&["HMGET", &format!("{tag}{hash}")]);
-    let stripe = format!("waiter {}", stripe(key));
-    hints.push(stripe.clone());
-    hints.extend((0..MOST_SLOTS).map(|slot| String::from(&*slot_key(&stripe, slot))));
-    let mut questions = vec![
-        words(&["TIME"]),
-        words(&["CLIENT", "LIST"]),
-        words(&["HGETALL", &format!("{tag}{QUEUE}{key}")]),
-        hints,
-    ];
+    let mut questions = vec![words(&["TIME"]), words(&["CLIENT", "LIST"])];
     for (_, key) in places(key) {
+        questions.push(words(&["HGETALL", &format!("{tag}{QUEUE}{key}")]));
         let key = format!("{tag}{key}");
         questions.push(words(&["GET", &key]));
         questions.push(words(&["PTTL", &key]));
@@ -103,15 +89,20 @@ pub(crate) fn read(key: &str, replies: Vec<Value>) -> Result<Snapshot, Arc<str>>
         _ => return Err("the reply is no time".into()),
     };
     let clients = clients(next());
-    let mut waiting = in_queue(next(), now);
-    let hints: Vec<Option<String>> = redis::from_redis_value(next()).unwrap_or_default();
-    for ((_, key), hint) in places(key).zip(hints) {
-        waiting.extend(hint.and_then(|hint| by_hint(&hint, &key, now)));
-    }
-    let mut entries = Vec::new();
+    let (mut entries, mut waiting) = (Vec::new(), Vec::new());
     for (permit, _) in places(key) {
-        let (value, ttl) = (next(), next());
-        entries.extend(entries_of(permit, value, ttl, now)?);
+        let (queue, value, ttl) = (next(), next(), next());
+        let here = entries_of(permit, value, ttl, now)?;
+        // The process that has the lock alone keeps its place: it counts again once the lock is gone.
+        let has_it = |place: &Waiting| {
+            let of_it = |entry: &Entry| match &entry.value {
+                Written::Owner(owner) => owner.starts_with(&place.process),
+                _ => false,
+            };
+            here.iter().any(of_it)
+        };
+        waiting.extend(in_queue(queue, now).into_iter().filter(|it| !has_it(it)));
+        entries.extend(here);
     }
     Ok(Snapshot {
         entries,
@@ -186,37 +177,24 @@ fn readers(text: &str) -> Option<Vec<(&str, u64)>> {
     readers.collect()
 }
 
+/// The places as `queue.lua` writes them.
 fn in_queue(reply: Value, now: u64) -> Vec<Waiting> {
     let places: Vec<(String, String)> = redis::from_redis_value(reply).unwrap_or_default();
-    let mut waiting: Vec<Waiting> = places
-        .into_iter()
-        .filter_map(|(process, place)| {
-            let mut numbers = place.split(' ').map(|number| number.parse::<i64>().ok());
-            let (_, since, until) = (numbers.next()??, numbers.next()??, numbers.next()??);
-            let now = i64::try_from(now).ok()?;
-            let waited = u64::try_from(now.checked_sub(since)?).ok()?;
-            (until > now).then_some(Waiting {
-                process,
-                waited: Some(Duration::from_millis(waited)),
-            })
+    let place = |(process, place): (String, String)| {
+        let [_, since, until, _, mode] = place.split(' ').collect::<Vec<_>>()[..] else {
+            return None;
+        };
+        let (since, until): (i64, i64) = (since.parse().ok()?, until.parse().ok()?);
+        let now = i64::try_from(now).ok()?;
+        let waited = u64::try_from(now.checked_sub(since)?).ok()?;
+        let is_shared = mode == "s";
+        (until > now).then_some(Waiting {
+            process,
+            waited: Duration::from_millis(waited),
+            is_shared,
         })
-        .collect();
-    // Who came first is first.
-    waiting.sort_by(|a, b| (b.waited, &a.process).cmp(&(a.waited, &b.process)));
-    waiting
-}
-
-/// As hint.lua writes it: second, fingerprint of the key, process, and how it waits.
-fn by_hint(hint: &str, key: &str, now: u64) -> Option<Waiting> {
-    let mut parts = hint.split(' ');
-    let second: u64 = parts.next()?.parse().ok()?;
-    let is_of_key = parts.next()?.parse() == Ok(fingerprint(key));
-    let process = parts.next()?;
-    let is_recent = second.abs_diff(now / 1_000) <= HINT_LASTS;
-    (is_of_key && is_recent && process.len() == PROCESS_LENGTH).then(|| Waiting {
-        process: process.to_owned(),
-        waited: None,
-    })
+    };
+    places.into_iter().filter_map(place).collect()
 }
 
 fn clients(reply: Value) -> Result<Vec<Client>, Arc<str>> {
@@ -253,7 +231,7 @@ mod tests {
     /// Anybody who may write on the server can write such a place, and a server can say anything.
     #[test]
     fn numbers_without_bounds_are_no_panic() {
-        let place = format!("1 {} {}", i64::MIN, i64::MAX);
+        let place = format!("1 {} {} 1 x", i64::MIN, i64::MAX);
         for time in [["1", "1"], ["18446744073709551615", "18446744073709551615"]] {
             let list = Value::BulkString(Vec::new());
             let replies = vec![texts(&time), list, texts(&["process", &place])];

@@ -36,9 +36,10 @@ impl fmt::Display for Inspection {
                 Some(process) => write!(f, "\n  waits: {process}")?,
                 None => write!(f, "\n  waits: process {}, not connected", waiter.id)?,
             }
-            if let Some(waited) = waiter.waited {
-                write!(f, ", for {waited:.1?}")?;
+            if waiter.is_shared {
+                f.write_str(", to share it")?;
             }
+            write!(f, ", for {:.1?}", waiter.waited)?;
         }
         for section in &self.sections {
             write!(f, "\n  in this process: {section}")?;

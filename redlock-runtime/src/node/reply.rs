@@ -9,8 +9,8 @@ use std::{
 
 use redis::{ServerError, Value};
 use redlock_protocol::{
-    AdmissionId, FORMAT, LossId, LossRecord, Marker, Owner, Record, Rejection, Reply, Request,
-    Token,
+    AdmissionId, Ahead, FORMAT, LossId, LossRecord, Marker, Owner, Record, Rejection, Reply,
+    Request, Token,
 };
 
 use super::{connection, info};
@@ -69,10 +69,6 @@ pub(super) fn parse(request: &Request, answer: Value) -> Reply {
         Request::Acquire { block, ticket, .. } => match answer {
             Value::Int(1) => as_proposed(block.proposal),
             ref answer => vote(answer, ticket.is_some()),
-        },
-        Request::Place { .. } => match answer {
-            Value::Int(0 | 1) => Some(Reply::Placed),
-            _ => None,
         },
         Request::Extend { block, .. } => extension(&answer, block.is_some()),
         Request::PutBack { .. } => match answer {
@@ -152,8 +148,8 @@ fn identity(answer: &Value) -> Option<Reply> {
     Some(Reply::Identity { server })
 }
 
-/// What vote.lua, acquire.lua and put_back.lua say, but for the shortest answer, and queue.lua if it `is_fair`.
-fn vote(answer: &Value, is_fair: bool) -> Option<Reply> {
+/// What vote.lua, acquire.lua, held.lua and, to a process with a ticket, queue.lua say, but for the shortest answer.
+fn vote(answer: &Value, has_ticket: bool) -> Option<Reply> {
     let values = match answer {
         Value::Int(-1) => return Some(Reply::NotAdmitted),
         Value::Array(values) => values,
@@ -161,25 +157,38 @@ fn vote(answer: &Value, is_fair: bool) -> Option<Reply> {
     };
     match &values[..] {
         [
-            Value::Int(remaining @ -1..),
+            Value::Int(remaining),
             Value::BulkString(holder),
-            rest @ ..,
-        ] => {
-            let ahead = match rest {
-                [] if !is_fair => 0,
-                [Value::Int(ahead @ 0..)] if is_fair => u32::try_from(*ahead).unwrap_or(u32::MAX),
-                _ => return None,
-            };
-            Some(Reply::Held {
-                owner: script::holder(holder),
-                remaining: time_left(*remaining),
-                ahead,
-            })
-        }
+            standing @ ..,
+        ] => refusal(*remaining, holder, ahead(standing, has_ticket)?),
         [Value::Int(first), Value::Int(has_waiter @ 0..=1)] => {
             let first = token(*first)?;
             Some(granted(first, *has_waiter == 1))
         }
+        _ => None,
+    }
+}
+
+fn refusal(remaining: i64, holder: &[u8], ahead: Ahead) -> Option<Reply> {
+    match remaining {
+        -1.. => Some(Reply::Held {
+            owner: script::holder(holder),
+            remaining: time_left(remaining),
+            ahead,
+        }),
+        -2 if holder.is_empty() && ahead.count > 0 => Some(Reply::Queued(ahead)),
+        _ => None,
+    }
+}
+
+fn ahead(standing: &[Value], has_ticket: bool) -> Option<Ahead> {
+    match standing {
+        [] if !has_ticket => Some(Ahead::default()),
+        [Value::Int(count), Value::Int(grace), Value::Int(first)] if has_ticket => Some(Ahead {
+            count: u64::try_from(*count).ok()?.try_into().unwrap_or(u32::MAX),
+            grace: Duration::from_millis(u64::try_from(*grace).ok()?).min(LONGEST),
+            first: u64::try_from(*first).ok()?,
+        }),
         _ => None,
     }
 }

@@ -1,6 +1,7 @@
 //! Releases without a script, by servers that delete a key if it has a certain value.
 //!
-//! For a lock that one owner has alone and that is not to stay, `release.lua` does no more than that.
+//! For a lock that one owner has alone and that is not to stay, and a process that keeps its place in the queue or
+//! has none, `release.lua` does no more than that.
 
 use redis::Value;
 use redlock_protocol::{Mode, Request};
@@ -45,6 +46,7 @@ impl Deletion {
                 owner,
                 mode: Mode::Exclusive,
                 keep: None,
+                leaves: false,
             } => Some(self.words(key, Owner(*owner))),
             _ => None,
         }

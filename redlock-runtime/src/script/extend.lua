@@ -1,4 +1,4 @@
--- ARGV, behind those of vote.lua: ttl in ms if the key is written
+-- KEYS, behind those of vote.lua: queue   ARGV, behind those of vote.lua: ttl in ms if the key is written
 -- {first number or 0, other process waits (1 or 0), remaining ms before or -1 if it never expires}: the
 --   lock is the owner's, and lives for the ttl at the least
 -- 0: the key is gone, or another owner's; it is not made again
@@ -12,6 +12,6 @@ ttl = ARGV[2]
 remaining = redis.call('PTTL', KEYS[1])
 -- Written seldom: each time wakes the clients that watch the key.
 if remaining >= 0 and remaining < tonumber(ttl) then
-  ttl = ARGV[8]
+  ttl = ARGV[7]
   redis.call('PEXPIRE', KEYS[1], ttl)
 end

@@ -1,15 +1,11 @@
--- What extend.lua does without a block, for several locks: what they have in common is done once.
--- KEYS: locks, node   ARGV: admission, and for each lock owner, ttl in ms, ttl in ms if the key is
---   written, stripe, fingerprint
+-- What extend.lua does without a block and without a queue, for several locks: what they have in common is done
+-- once.
+-- KEYS: locks, node   ARGV: admission, and for each lock owner, ttl in ms, ttl in ms if the key is written
 -- -1: another admission stands, or none
--- for each lock what extend.lua says of it; two more than the remaining time in ms if that is all
+-- for each lock: 0 as of extend.lua, or two more than the remaining time in ms
 local count = #KEYS - 1
 local hash = KEYS[count + 1]
-local fields = {'admission', 'longest', 'longest_until'}
-for i = 1, count do
-  fields[i + 3] = 'waiter ' .. ARGV[5 * i] .. (string.match(KEYS[i], '#__redlock:%d%d?$') or '')
-end
-local node = redis.pcall('HMGET', hash, unpack(fields))
+local node = redis.pcall('HMGET', hash, 'admission', 'longest', 'longest_until')
 -- What is no hash names no admission.
 if node.err and not string.find(node.err, 'WRONGTYPE') then
   return node
@@ -25,28 +21,18 @@ local owners = redis.call('MGET', unpack(KEYS, 1, count))
 local highest = 0
 local replies = {}
 for i = 1, count do
-  local owner = ARGV[5 * i - 3]
-  if owners[i] ~= owner then
+  if owners[i] ~= ARGV[3 * i - 1] then
     replies[i] = 0
   else
-    local ttl = tonumber(ARGV[5 * i - 2])
+    local ttl = tonumber(ARGV[3 * i])
     local remaining = redis.call('PTTL', KEYS[i])
     -- Written seldom: each time wakes the clients that watch the key.
     if remaining >= 0 and remaining < ttl then
-      ttl = tonumber(ARGV[5 * i - 1])
-      redis.call('PEXPIRE', KEYS[i], ARGV[5 * i - 1])
+      ttl = tonumber(ARGV[3 * i + 1])
+      redis.call('PEXPIRE', KEYS[i], ARGV[3 * i + 1])
     end
     highest = math.max(highest, ttl)
-    local has_waiter = 0
-    if node[i + 3] then
-      local second, key, process = string.match(node[i + 3], '^(%d+) (%d+) (%S+)')
-      if math.abs(time[1] - (second or 0)) > 1 then
-        redis.call('HDEL', hash, fields[i + 3])
-      elseif key == ARGV[5 * i + 1] and process ~= string.sub(owner, 1, 18) then
-        has_waiter = 1
-      end
-    end
-    replies[i] = has_waiter == 0 and remaining + 2 or {0, 1, remaining}
+    replies[i] = remaining + 2
   end
 end
 local now = time[1] * 1000 + math.floor(time[2] / 1000)

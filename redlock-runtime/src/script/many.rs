@@ -1,7 +1,7 @@
 //! Several requests in one command. Its reply has for each of them what its own command would have
 //! brought.
 
-use redlock_protocol::{AdmissionId, Mode, Request, fingerprint, stripe};
+use redlock_protocol::{AdmissionId, Mode, Request};
 
 use super::{
     source::{EXTEND_MANY, run},
@@ -44,17 +44,17 @@ pub(crate) fn command_for_many<'a>(
     with_source: bool,
 ) -> Command<'a> {
     let keys = requests.clone().filter_map(|request| match request {
-        Request::Extend { key, .. } | Request::Watch { key, .. } => Some(&**key),
+        Request::Extend { key, .. } | Request::Watch { key, .. } => Some(Key(key)),
         _ => None,
     });
     let mut command = match kind {
         Kind::Watch => {
             let mut command = words(["MGET"]);
-            command.extend(keys.map(Key));
+            command.extend(keys);
             return command;
         }
         Kind::Extend(admission) => {
-            let keys: Vec<_> = keys.chain([hash]).collect();
+            let keys: Vec<_> = keys.chain([Key(hash)]).collect();
             let mut command = run(&EXTEND_MANY, with_source, &keys);
             command.push(Number(admission.0));
             command
@@ -62,20 +62,11 @@ pub(crate) fn command_for_many<'a>(
     };
     for request in requests {
         if let Request::Extend {
-            key,
-            owner,
-            ttl,
-            spare,
-            ..
+            owner, ttl, spare, ..
         } = request
         {
-            command.extend([
-                Owner(*owner),
-                millis(*ttl),
-                millis(ttl.saturating_add(*spare)),
-                Number(stripe(key)),
-                Number(fingerprint(key)),
-            ]);
+            let written = ttl.saturating_add(*spare);
+            command.extend([Owner(*owner), millis(*ttl), millis(written)]);
         }
     }
     command

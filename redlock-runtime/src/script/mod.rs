@@ -11,7 +11,7 @@ mod word;
 use std::time::Duration;
 
 use redlock_protocol::{
-    AdmissionId, BlockRequest, Evidence, Mode, Owner, Request, Ticket, Token, fingerprint, stripe,
+    AdmissionId, BlockRequest, Evidence, Mode, Owner, Request, Ticket, Token, stripe,
 };
 use uuid::Uuid;
 
@@ -23,11 +23,11 @@ pub(crate) use self::{
 };
 use self::{
     source::{
-        ACQUIRE, ACQUIRE_IN_ORDER, ACQUIRE_SHARED, ADMIT, EXTEND, EXTEND_SHARED, PLACE, PROBE,
-        PUT_BACK, PUT_BACK_SHARED, RELEASE, RELEASE_SHARED, REPORT_LOSS, Source, begin, run,
+        ACQUIRE, ACQUIRE_IN_ORDER, ACQUIRE_SHARED, ADMIT, EXTEND, EXTEND_SHARED, PROBE, PUT_BACK,
+        PUT_BACK_SHARED, RELEASE, RELEASE_SHARED, REPORT_LOSS, run,
     },
     word::{
-        Word::{Number, Text},
+        Word::{Key, Number, Queue, Text},
         millis,
     },
 };
@@ -36,8 +36,8 @@ use self::{
 pub(crate) const RESERVED: &str = "__redlock:";
 
 /// The hash of everything that a node knows beside the locks: which process was admitted, and by
-/// stripe the counters behind the fencing tokens and the waiter hints. It never expires. It is one
-/// key, so that to delete the counters is to delete the admission.
+/// stripe the counters behind the fencing tokens. It never expires. It is one key, so that to delete
+/// the counters is to delete the admission.
 ///
 /// Its name has the number of the database in it: `SWAPDB` brings the admission of another database,
 /// which must not count, and no client is told.
@@ -48,17 +48,17 @@ pub(crate) fn node_hash(database: i64) -> String {
 /// The command that carries out a request: by the script's digest, or with its text for a server
 /// that has lost it. `hash` is the name of the node's hash.
 pub(crate) fn command<'a>(request: &'a Request, hash: &'a str, with_source: bool) -> Command<'a> {
-    let run = |script, keys: &[&'a str]| run(script, with_source, keys);
+    let run = |script| run(script, with_source, &[Key(hash)]);
     match request {
         Request::Identify => words(["INFO", "server"]),
-        Request::Probe => run(&PROBE, &[hash]),
+        Request::Probe => run(&PROBE),
         Request::ReportLoss {
             server,
             loss,
             beside_marker,
             max_ttl,
         } => {
-            let mut command = run(&REPORT_LOSS, &[hash]);
+            let mut command = run(&REPORT_LOSS);
             command.extend([
                 Text(server.as_deref().unwrap_or_default()),
                 Number(loss.0),
@@ -76,7 +76,7 @@ pub(crate) fn command<'a>(request: &'a Request, hash: &'a str, with_source: bool
             is_durable,
             max_ttl,
         } => {
-            let mut command = run(&ADMIT, &[hash]);
+            let mut command = run(&ADMIT);
             command.push(Text(server.as_deref().unwrap_or_default()));
             command.extend(words_of_evidence(*evidence));
             command.extend([
@@ -91,16 +91,7 @@ pub(crate) fn command<'a>(request: &'a Request, hash: &'a str, with_source: bool
         Request::Acquire { .. } | Request::Extend { .. } | Request::PutBack { .. } => {
             vote(request, hash, with_source)
         }
-        Request::Place {
-            key,
-            process,
-            ticket,
-        } => place(
-            [Word::Queue(key), Word::Process(*process)],
-            *ticket,
-            with_source,
-        ),
-        Request::Watch { key, .. } => vec![Text("GET"), Word::Key(key)],
+        Request::Watch { key, .. } => vec![Text("GET"), Key(key)],
         Request::Release { .. } => release(request, with_source),
     }
 }
@@ -114,7 +105,7 @@ pub(crate) const fn is_vote(request: &Request) -> bool {
 }
 
 fn vote<'a>(request: &'a Request, hash: &'a str, with_source: bool) -> Command<'a> {
-    let run = |script, key: &'a str| run(script, with_source, &[key, hash]);
+    let run = |script, keys: &[_]| run(script, with_source, keys);
     match request {
         Request::Acquire {
             key,
@@ -123,21 +114,16 @@ fn vote<'a>(request: &'a Request, hash: &'a str, with_source: bool) -> Command<'
             ttl,
             block,
             admission,
-            waits,
             ticket,
         } => {
+            let keys = [Key(key), Key(hash), Queue(key)];
             let mut command = match (ticket, mode) {
-                (None, Mode::Exclusive) => run(&ACQUIRE, key),
-                (_, Mode::Shared) => run(&ACQUIRE_SHARED, key),
-                (Some(_), Mode::Exclusive) => {
-                    run_on_queue(&ACQUIRE_IN_ORDER, with_source, key, hash)
-                }
+                (None, Mode::Exclusive) => run(&ACQUIRE, &keys[..2]),
+                (None, Mode::Shared) => run(&ACQUIRE_SHARED, &keys[..2]),
+                (Some(_), _) => run(&ACQUIRE_IN_ORDER, &keys),
             };
             command.extend(words_of_vote(key, (*owner, *ttl, *admission), Some(*block)));
-            command.push(flag(*waits));
-            if let Some(ticket) = ticket {
-                command.extend(words_of_ticket(*ticket));
-            }
+            command.extend(ticket.iter().flat_map(|it| words_of_ticket(*it, *mode)));
             command
         }
         Request::Extend {
@@ -153,7 +139,7 @@ fn vote<'a>(request: &'a Request, hash: &'a str, with_source: bool) -> Command<'
                 Mode::Exclusive => &EXTEND,
                 Mode::Shared => &EXTEND_SHARED,
             };
-            let mut command = run(script, key);
+            let mut command = run(script, &[Key(key), Key(hash), Queue(key)]);
             command.extend(words_of_vote(key, (*owner, *ttl, *admission), *block));
             command.push(millis(ttl.saturating_add(*spare)));
             command
@@ -169,7 +155,7 @@ fn vote<'a>(request: &'a Request, hash: &'a str, with_source: bool) -> Command<'
                 Mode::Exclusive => &PUT_BACK,
                 Mode::Shared => &PUT_BACK_SHARED,
             };
-            let mut command = run(script, key);
+            let mut command = run(script, &[Key(key), Key(hash)]);
             command.extend(words_of_vote(key, (*owner, *ttl, *admission), None));
             command
         }
@@ -183,6 +169,7 @@ fn release(request: &Request, with_source: bool) -> Command<'_> {
         owner,
         mode,
         keep,
+        leaves,
     } = request
     else {
         unreachable!("{request:?} is no release");
@@ -191,20 +178,10 @@ fn release(request: &Request, with_source: bool) -> Command<'_> {
         Mode::Exclusive => &RELEASE,
         Mode::Shared => &RELEASE_SHARED,
     };
-    let mut command = run(script, with_source, &[key]);
+    let keys = [Key(key), Queue(key)];
+    let mut command = run(script, with_source, &keys[..1 + usize::from(*leaves)]);
     command.push(Word::Owner(*owner));
     command.extend(keep.map(millis));
-    command
-}
-
-fn run_on_queue<'a>(
-    script: &'static Source,
-    with_source: bool,
-    key: &'a str,
-    hash: &'a str,
-) -> Command<'a> {
-    let mut command = begin(script, with_source, 3);
-    command.extend([Word::Key(key), Word::Key(hash), Word::Queue(key)]);
     command
 }
 
@@ -213,7 +190,7 @@ fn words_of_vote(
     key: &str,
     (owner, ttl, admission): (Owner, Duration, AdmissionId),
     block: Option<BlockRequest>,
-) -> [Word<'static>; 7] {
+) -> [Word<'static>; 6] {
     let (first, last) = block.map_or((Text(""), Text("")), |block| {
         let first = block.proposal.min(Token::LARGEST).0;
         let last = first.saturating_add(block.length.saturating_sub(1));
@@ -226,25 +203,24 @@ fn words_of_vote(
         Number(stripe(key)),
         first,
         last,
-        Number(fingerprint(key)),
     ]
 }
 
-fn place<'a>(place: [Word<'a>; 2], ticket: Option<Ticket>, with_source: bool) -> Command<'a> {
-    let mut command = match ticket {
-        Some(_) => begin(&PLACE, with_source, 1),
-        None => vec![Text("HDEL")],
-    };
-    command.extend(place);
-    if let Some(ticket) = ticket {
-        command.extend(words_of_ticket(ticket));
-    }
-    command
-}
-
-fn words_of_ticket(ticket: Ticket) -> [Word<'static>; 3] {
-    let (waited, patience) = (millis(ticket.waited), millis(ticket.patience));
-    [Number(ticket.waiter.0), waited, patience]
+/// What `queue.lua` adds to the arguments of `vote.lua`.
+fn words_of_ticket(ticket: Ticket, mode: Mode) -> [Word<'static>; 6] {
+    // Lua counts exactly with sums of them.
+    let span = |span| Number(redlock_protocol::millis(span).min(Token::LARGEST.0));
+    [
+        Number(ticket.came.as_nanos()),
+        span(ticket.waited),
+        span(ticket.lasts.min(Ticket::LASTS)),
+        span(ticket.grace),
+        Text(match mode {
+            Mode::Exclusive => "x",
+            Mode::Shared => "s",
+        }),
+        ticket.passes.map_or(Text(""), Number),
+    ]
 }
 
 fn words_of_evidence(evidence: Evidence) -> [Word<'static>; 3] {
@@ -350,7 +326,7 @@ mod tests {
 
     #[test]
     fn scripts_and_protocol_agree_on_the_largest_token() {
-        let votes = [&ACQUIRE, &ACQUIRE_SHARED, &EXTEND, &EXTEND_SHARED];
+        let votes = [&ACQUIRE, &ACQUIRE_SHARED, &ACQUIRE_IN_ORDER, &EXTEND];
         for script in votes.into_iter().chain([&PROBE, &REPORT_LOSS, &ADMIT]) {
             assert!(script.text.contains(&Token::LARGEST.0.to_string()));
         }
@@ -369,10 +345,11 @@ mod tests {
 
     #[test]
     fn script_and_protocol_agree_on_how_long_a_place_lasts() {
-        for (script, argument) in [(&ACQUIRE_IN_ORDER, 11), (&PLACE, 4)] {
-            let millis = Ticket::LASTS.as_millis();
-            let lasts = format!("math.min(tonumber(ARGV[{argument}]), {millis})");
-            assert!(script.text.contains(&lasts));
+        let lasts = Ticket::LASTS.as_millis();
+        let valid = format!("to > now + {lasts} ");
+        let expires = format!("'PEXPIRE', KEYS[3], {lasts})");
+        for text in [valid, expires] {
+            assert!(ACQUIRE_IN_ORDER.text.contains(&text), "{text}");
         }
     }
 

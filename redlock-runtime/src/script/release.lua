@@ -1,4 +1,4 @@
--- KEYS: lock   ARGV: owner, and for how many ms the lock stays at the most, if it is to stay
+-- ARGV, behind those of leave.lua: for how many ms the lock stays at the most, if it is to stay
 -- 1: deleted | 2: it stays | 0: the key is gone, or another owner's
 if redis.call('GET', KEYS[1]) ~= ARGV[1] then
   return 0

@@ -1,4 +1,3 @@
--- KEYS: lock   ARGV: owner
 -- 1: the owner reads no more | 0: it did not
 local readers = readers_of(redis.call('GET', KEYS[1]))
 local ends = end_of(readers, ARGV[1])

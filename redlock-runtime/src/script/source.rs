@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use super::word::{
-    Command,
-    Word::{Key, Number, Text},
+    Command, Word,
+    Word::{Number, Text},
     words,
 };
 
@@ -21,30 +21,25 @@ pub(super) static ACQUIRE: LazyLock<Source> = source!(
     "acquire.lua",
     "readers.lua",
     "held.lua",
-    "hint.lua",
-    "refused.lua",
     "voted.lua"
 );
-pub(super) static ACQUIRE_IN_ORDER: LazyLock<Source> = source!(
-    "wall_clock.lua",
-    "vote.lua",
-    "queue.lua",
-    "acquire.lua",
-    "readers.lua",
-    "held.lua",
-    "hint.lua",
-    "refused.lua",
-    "voted.lua"
-);
-pub(super) static PLACE: LazyLock<Source> = source!("place.lua");
 pub(super) static ACQUIRE_SHARED: LazyLock<Source> = source!(
     "wall_clock.lua",
     "vote.lua",
     "readers.lua",
     "reader.lua",
-    "held.lua",
-    "hint.lua",
     "acquire_shared.lua",
+    "held.lua",
+    "voted.lua"
+);
+/// Of both modes.
+pub(super) static ACQUIRE_IN_ORDER: LazyLock<Source> = source!(
+    "wall_clock.lua",
+    "vote.lua",
+    "readers.lua",
+    "reader.lua",
+    "queue.lua",
+    "held.lua",
     "voted.lua"
 );
 pub(super) static EXTEND: LazyLock<Source> =
@@ -60,9 +55,9 @@ pub(super) static EXTEND_SHARED: LazyLock<Source> = source!(
 pub(super) static PUT_BACK: LazyLock<Source> = source!(
     "reported.lua",
     "vote.lua",
+    "put_back.lua",
     "readers.lua",
     "held.lua",
-    "put_back.lua",
     "voted.lua"
 );
 pub(super) static PUT_BACK_SHARED: LazyLock<Source> = source!(
@@ -70,13 +65,17 @@ pub(super) static PUT_BACK_SHARED: LazyLock<Source> = source!(
     "vote.lua",
     "readers.lua",
     "reader.lua",
-    "held.lua",
     "put_back_shared.lua",
+    "held.lua",
     "voted.lua"
 );
-pub(super) static RELEASE: LazyLock<Source> = source!("release.lua");
-pub(super) static RELEASE_SHARED: LazyLock<Source> =
-    source!("readers.lua", "reader.lua", "release_shared.lua");
+pub(super) static RELEASE: LazyLock<Source> = source!("leave.lua", "release.lua");
+pub(super) static RELEASE_SHARED: LazyLock<Source> = source!(
+    "leave.lua",
+    "readers.lua",
+    "reader.lua",
+    "release_shared.lua"
+);
 pub(super) static PROBE: LazyLock<Source> = source!("record.lua", "probe.lua");
 pub(super) static REPORT_LOSS: LazyLock<Source> = source!("record.lua", "report_loss.lua");
 pub(super) static ADMIT: LazyLock<Source> = source!("record.lua", "admit.lua");
@@ -101,9 +100,8 @@ impl Source {
 pub(crate) fn load_all() -> Vec<Command<'static>> {
     let scripts = [
         &ACQUIRE,
-        &ACQUIRE_IN_ORDER,
-        &PLACE,
         &ACQUIRE_SHARED,
+        &ACQUIRE_IN_ORDER,
         &EXTEND,
         &EXTEND_SHARED,
         &PUT_BACK,
@@ -120,20 +118,19 @@ pub(crate) fn load_all() -> Vec<Command<'static>> {
 }
 
 /// The longest command has so many words.
-const MOST_WORDS: usize = 17;
+const MOST_WORDS: usize = 18;
 
-pub(super) fn run<'a>(script: &'static Source, with_source: bool, keys: &[&'a str]) -> Command<'a> {
-    let mut command = begin(script, with_source, keys.len());
-    command.extend(keys.iter().map(|&key| Key(key)));
-    command
-}
-
-pub(super) fn begin(script: &'static Source, with_source: bool, keys: usize) -> Command<'static> {
+pub(super) fn run<'a>(
+    script: &'static Source,
+    with_source: bool,
+    keys: &[Word<'a>],
+) -> Command<'a> {
     let (name, script) = match with_source {
         true => ("EVAL", script.text),
         false => ("EVALSHA", &script.sha[..]),
     };
     let mut command = Vec::with_capacity(MOST_WORDS);
-    command.extend([Text(name), Text(script), Number(keys as u64)]);
+    command.extend([Text(name), Text(script), Number(keys.len() as u64)]);
+    command.extend_from_slice(keys);
     command
 }

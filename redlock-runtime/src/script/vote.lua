@@ -1,11 +1,9 @@
--- How acquire.lua, extend.lua, put_back.lua and those for locks that are shared begin.
--- KEYS: lock, node   ARGV: owner, ttl in ms, admission, stripe, first and last number of the block that
---   is proposed ('' for both if none is wanted), fingerprint of the lock, and what the script adds
+-- How acquire.lua, queue.lua, extend.lua, put_back.lua and those for locks that are shared begin.
+-- KEYS: lock, node, and what the script adds   ARGV: owner, ttl in ms, admission, stripe, first and last number of
+--   the block that is proposed ('' for both if none is wanted), and what the script adds
 -- -1: another admission stands, or none
 -- error REDLOCK: there is no room for the block above the counter; nothing was written
--- With the number of the slot, if the lock is one of several.
-local waiter_field = 'waiter ' .. ARGV[4] .. (string.find(KEYS[1], '#__redlock:', -13, true) and string.match(KEYS[1], '#__redlock:%d%d?$') or '')
-local node = redis.pcall('HMGET', KEYS[2], 'admission', ARGV[4], waiter_field, 'longest', 'longest_until')
+local node = redis.pcall('HMGET', KEYS[2], 'admission', ARGV[4], 'longest', 'longest_until')
 -- What is no hash names no admission.
 if node.err and not string.find(node.err, 'WRONGTYPE') then
   return node
@@ -34,29 +32,15 @@ if first ~= '' then
   end
 end
 -- Numbers from here on, so that what is no number is an error before anything is written.
-local longest, longest_until = (node[4] or 0) + 0, (node[5] or 0) + 0
+local longest, longest_until = (node[3] or 0) + 0, (node[4] or 0) + 0
 -- For how long the key was set to live, if it was: the scripts say.
 local ttl
 -- How long it lived before, if it was the owner's.
 local remaining
--- The owner has the lock beside others.
-local shares = false
+-- How the process stands in the queue, and whether others wait there.
+local standing
+local is_waited_for = false
 
 -- Takes away what the script has written under the lock, where there was nothing of the owner's and more
 -- than that is to be deleted.
 local undo
-
--- Another process waits: it was refused this very lock a moment ago. For those that share the lock only
--- one counts that is to have it alone.
-local function has_waiter()
-  if not node[3] then
-    return false
-  end
-  local second, key, process, how = string.match(node[3], '^(%d+) (%d+) (%S+)(.*)$')
-  local age = redis.call('TIME')[1] - (second or 0)
-  if math.abs(age) > 1 then
-    redis.call('HDEL', KEYS[2], waiter_field)
-    return false
-  end
-  return key == ARGV[7] and process ~= string.sub(ARGV[1], 1, 18) and (how == '' or not shares)
-end

@@ -30,8 +30,11 @@ if type(kept) == 'table' then
   end
   return kept
 end
-local waiter = has_waiter() and 1 or 0
-if not remaining and first == ARGV[5] and (first == '' or waiter == 0) then
+if remaining then
+  -- Others have places, or had them a moment ago. There is no queue in the usual case.
+  local places = redis.pcall('HGETALL', KEYS[3])
+  is_waited_for = #places > 2 or #places == 2 and places[1] ~= string.sub(ARGV[1], 1, 18)
+elseif first == ARGV[5] and not is_waited_for then
   return 1
 end
-return {tonumber(first) or 0, waiter, remaining}
+return {tonumber(first) or 0, is_waited_for and 1 or 0, remaining}

@@ -1,4 +1,2 @@
 -- An acquisition proposes a wall clock, which may be wrong.
 local is_wall_clock = true
--- How many processes come first; queue.lua says.
-local ahead

@@ -16,8 +16,6 @@ pub(crate) enum Word<'a> {
     Owner(Owner),
     /// The name of the queue for this lock.
     Queue(&'a str),
-    /// A field of that queue.
-    Process(Process),
 }
 
 /// How the names of queues begin. They expire by themselves.
@@ -41,10 +39,6 @@ pub(crate) fn write(command: &[Word<'_>], tag: &str, out: &mut Vec<u8>) {
             Word::Owner(owner) => write_word(&owner_value(owner), out),
             Word::Key(key) => write_key([tag, key, ""], out),
             Word::Queue(key) => write_key([tag, QUEUE, key], out),
-            Word::Process(process) => {
-                let owner = owner_value(Owner(u128::from(process.0) << 64));
-                write_word(&owner[..PROCESS_LENGTH], out);
-            }
         }
     }
 }
@@ -70,7 +64,7 @@ fn write_length(kind: u8, length: usize, out: &mut Vec<u8>) {
 }
 
 /// The formatting of the standard library takes several times as long, and a request has twenty
-/// numbers in it. Fingerprints have twenty digits: two at a time take half as long.
+/// numbers in it. Admissions have twenty digits: two at a time take half as long.
 fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
     let mut start = digits.len();
     let mut put = |digit: u64| {
@@ -132,16 +126,12 @@ mod tests {
                 Word::Owner(owner),
                 Word::Queue("k"),
                 Word::Key("k"),
-                Word::Process(owner.process()),
             ];
             write(&command, "{t}", &mut ours);
             let mut theirs = redis::cmd("SET");
             theirs.arg(text).arg(number).arg("");
             theirs.arg("67e55044-10b1-426f-9247-bb680e5fe0c8");
-            theirs
-                .arg("{t}__redlock:queue:k")
-                .arg("{t}k")
-                .arg("67e55044-10b1-426f");
+            theirs.arg("{t}__redlock:queue:k").arg("{t}k");
             let theirs = theirs.get_packed_command();
             assert_eq!(ours.strip_prefix(b"before"), Some(&theirs[..]));
         }

@@ -69,7 +69,7 @@ impl World {
             (Request::Release { .. }, reply) => {
                 return self.checker.release_ran(node, owner, sent.id, reply);
             }
-            (Request::Acquire { .. }, Reply::Held { .. }) => {
+            (Request::Acquire { .. }, Reply::Held { .. } | Reply::Queued(_)) => {
                 self.checker.refused(node, owner, sent.id);
                 false
             }
@@ -103,6 +103,7 @@ impl World {
                 self.checker.on_vote((client, node), (body, reply), times);
             }
             Reply::Held { .. }
+            | Reply::Queued(_)
             | Reply::NotAdmitted
             | Reply::Refused {
                 is_untouched: true, ..

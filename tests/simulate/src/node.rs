@@ -483,7 +483,6 @@ const fn key_of(request: &Request) -> Option<&Arc<str>> {
         Request::Acquire { key, .. }
         | Request::Extend { key, .. }
         | Request::PutBack { key, .. }
-        | Request::Place { key, .. }
         | Request::Watch { key, .. }
         | Request::Release { key, .. } => Some(key),
         Request::Identify | Request::Probe | Request::ReportLoss { .. } | Request::Admit { .. } => {
@@ -503,9 +502,6 @@ const fn script(request: &Request) -> Option<usize> {
         Request::Probe => Some(5),
         Request::ReportLoss { .. } => Some(6),
         Request::Admit { .. } => Some(7),
-        Request::Place {
-            ticket: Some(_), ..
-        } => Some(8),
-        Request::Identify | Request::Place { .. } | Request::Watch { .. } => None,
+        Request::Identify | Request::Watch { .. } => None,
     }
 }

@@ -3,13 +3,14 @@
 //! The first attempt asks all nodes at once: the fastest majority decides. While the nodes are busy
 //! (`Nodes::are_busy`) it asks only a majority, and the others as soon as one of that majority fails or is late,
 //! or they do not agree. That majority is the same for all processes, and different for each key; a lock that
-//! is held for a while is put on the other nodes, too. After a refusal an attempt is *leader-first*: it asks one
-//! node, the same for all processes, and the others once that one has granted. So of many processes that learn
-//! at once that the lock is free, at most one disturbs the others.
+//! is held for a while is put on the other nodes, too. Where others wait, an attempt is *leader-first*: it asks
+//! the node that keeps the queue, the same for all processes, and the others once that one has granted. So of
+//! many processes that learn at once that the lock is free, one disturbs none of the others.
 //!
 //! A refusal is not always contention. If several processes ask at the same instant, each may get
-//! less than a majority. Then no owner holds the lock, and the attempt is repeated leader-first, even
-//! for a waiter that does not wait: of any number of them exactly one wins.
+//! less than a majority. Then no owner holds the lock, and all of them ask again in the order of the queue, even
+//! those that do not wait otherwise. An owner that is seen on the leader alone may be a dead attempt's, so after
+//! a while all nodes are asked again: of any number of them exactly one wins.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,26 +21,29 @@ use super::{
     report::Reports,
     round::{Progress, Round},
     turn::{Held, TURN},
-    waiting::Split,
+    waiting::{Place, Split},
 };
 use crate::{
     action::{Answer, Cause, Refusal},
-    message::{BlockRequest, Owner},
+    message::{BlockRequest, Mode, Owner, Ticket},
     rules::{
+        backoff::LONGEST_POLL,
         proposal::{BLOCK, SMALL_BLOCK},
         quorum,
         token::{Block, Token},
     },
+    time::Instant,
 };
 
-/// While one node's word is enough, one in so many attempts asks all nodes.
-const ASKS_ALL_EVERY: u32 = 2;
+/// What a process needs to ask for a lock that it has been told is free, beside the round trips.
+const SHORTEST_GRACE: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 pub(super) struct Attempt {
     pub(super) waiter: Waiter,
     pub(super) claim: Claim,
     pub(super) round: Round,
+    is_leader_first: bool,
 }
 
 impl Attempt {
@@ -59,15 +63,13 @@ impl Attempt {
 impl Key {
     /// Asks for the lock under a new owner. The lease counts from now. If no majority can vote,
     /// nothing is sent that could not be of use.
-    pub(super) fn attempt(&mut self, mut waiter: Waiter, is_leader_first: bool, cx: &mut Cx<'_>) {
+    pub(super) fn attempt(&mut self, mut waiter: Waiter, cx: &mut Cx<'_>) {
         let process = u128::from(cx.nodes.process().0);
         let random = cx.random();
         let owner = Owner(process << 64 | u128::from(random as u64));
         let mut claim = Claim::new(owner, waiter.params.mode, cx.nodes.count());
-        // A split ends because all who met ask the same node first, and one node knows who is first.
-        let is_fair = waiter.params.is_fair && !waiter.asks_all;
-        let is_leader_first = is_leader_first || is_fair || waiter.split.is_some();
-        let mut round = self.open_attempt(&waiter, is_leader_first, cx);
+        let is_leader_first = self.asks_leader_first(&waiter, cx.now());
+        let mut round = self.open_attempt(&mut waiter, is_leader_first, cx);
         if cx.nodes.has_majority(cx.now()) {
             let nodes = cx.nodes.count();
             let many = if is_leader_first {
@@ -79,20 +81,68 @@ impl Key {
             };
             round.ask(many, &mut claim, cx);
         }
-        if waiter.params.is_fair {
-            waiter
-                .standing
-                .queue_at(round.fanout.order.first().copied(), cx);
-        }
         self.front = Front::Acquiring(Box::new(Attempt {
             waiter,
             claim,
             round,
+            is_leader_first,
         }));
     }
 
+    /// While others wait one node knows whose turn it is. The attempt that is known to be the last asks all.
+    fn asks_leader_first(&self, waiter: &Waiter, now: Instant) -> bool {
+        let waits = !waiter.params.wait.is_zero() && now < waiter.wait_until;
+        !waiter.asks_all
+            && (waiter.params.is_fair || waiter.split.is_some() || waits && self.is_contested())
+    }
+
+    /// What the leader is told. Who does not wait takes no place, and is in no order unless the lock is fair. But
+    /// readers do not join others while somebody waits to have the lock alone.
+    fn ticket(
+        &mut self,
+        waiter: &mut Waiter,
+        is_leader_first: bool,
+        cx: &Cx<'_>,
+    ) -> Option<Ticket> {
+        let now = cx.now();
+        let leader = waiter.place.leader?;
+        let is_fair = waiter.params.is_fair;
+        let is_ordered = is_leader_first || is_fair;
+        let is_shared = waiter.params.mode == Mode::Shared;
+        let lasts = match waiter.split {
+            Some(split) => split.until.since(now),
+            None if waiter.goes_on_waiting(now) => Ticket::LASTS,
+            None => Duration::ZERO,
+        };
+        if !is_ordered && !is_shared && lasts.is_zero() {
+            return None;
+        }
+        let came = match &mut self.contention {
+            Some(contention) if !is_fair => contention.arrive(waiter.since),
+            _ => waiter.since,
+        };
+        let round_trip = cx.nodes.round_trip(leader).unwrap_or_default();
+        let hears_after = match cx.nodes.tells_changes(leader) {
+            true => SHORTEST_GRACE,
+            false => LONGEST_POLL,
+        };
+        waiter.place.is_taken |= !lasts.is_zero();
+        Some(Ticket {
+            came,
+            waited: now.since(came),
+            lasts,
+            grace: (2 * round_trip + hears_after).min(waiter.params.round_timeout()),
+            passes: is_ordered.then_some(waiter.place.passes),
+        })
+    }
+
     /// The round of an attempt. No node has been asked.
-    fn open_attempt(&self, waiter: &Waiter, is_leader_first: bool, cx: &mut Cx<'_>) -> Round {
+    fn open_attempt(
+        &mut self,
+        waiter: &mut Waiter,
+        is_leader_first: bool,
+        cx: &mut Cx<'_>,
+    ) -> Round {
         let now = cx.now();
         let timeout = waiter.params.round_timeout();
         let own_end = if waiter.params.wait.is_zero() && now < waiter.wait_until {
@@ -101,9 +151,9 @@ impl Key {
         } else {
             now.after(timeout)
         };
-        let closes_at = waiter.split.map_or(own_end, |split| split.until);
-        let began = waiter.split.map_or(now, |split| split.since);
-        let (leftovers, is_minority) = self.leftovers(began, cx);
+        let closes_at = waiter
+            .split
+            .map_or(own_end, |split| split.until.min(own_end));
         let proposal = Token(cx.wall_micros().min(Token::LARGEST.0 / 2));
         let is_fair = waiter.params.is_fair;
         let is_single = is_fair || cx.out.settings.mixed_fleet;
@@ -112,36 +162,37 @@ impl Key {
             (false, true) => (SMALL_BLOCK, Duration::ZERO),
             (false, false) => (BLOCK, TURN),
         };
-        let question = Question {
-            kind: Kind::Acquire {
-                waits: waiter.goes_on_waiting(now),
-            },
-            params: Arc::clone(&waiter.params),
-            spare,
-            block: Some(BlockRequest { proposal, length }),
-            // Those that refused had nothing but that. The others are needed, however slow they are.
-            is_repeated: is_minority && !leftovers.is_empty(),
-            in_order: is_fair.then_some((waiter.section, waiter.wait_until)),
-        };
         let majority_delay = cx.nodes.majority_delay().min(timeout / 4);
+        // Silent nodes may be slow and needed, or silent for good. In a split they are waited for as long as it
+        // has been tried already: who waits for them to the end is in the way of all others.
+        let tried_for = waiter.split.map(|split| now.since(split.since));
         let hedge_delay = cx.nodes.hedge_delay().min(timeout / 4);
+        let patience = hedge_delay.max(tried_for.unwrap_or_default());
         let silent_for = match (is_fair, is_leader_first) {
             (true, _) => timeout / 2,
             (false, true) => hedge_delay,
             (false, false) => majority_delay,
         };
-        let useful_first = !is_fair && !is_leader_first;
-        let mut order = cx.nodes.order(cx.name, silent_for, useful_first, now);
-        let mut patience = hedge_delay;
-        if let Some(split) = waiter.split {
-            order.sort_by_key(|node| leftovers.contains(node));
-            // Silent nodes may be slow and needed, or silent for good. They are waited for as long as it
-            // has been tried already: who waits for them to the end is in the way of all others.
-            patience = patience.max(now.since(split.since));
+        let leader = cx.nodes.leader(cx.name, silent_for, now);
+        if waiter.place.leader != leader {
+            waiter.place.leave(cx);
+            waiter.place.leader = leader;
         }
+        let ticket = self.ticket(waiter, is_leader_first, cx);
+        waiter.place.passes = 0;
+        let question = Question {
+            kind: Kind::Acquire,
+            params: Arc::clone(&waiter.params),
+            spare,
+            block: Some(BlockRequest { proposal, length }),
+            is_repeated: false,
+            ticket: waiter.place.leader.zip(ticket),
+        };
+        let order = cx
+            .nodes
+            .order(cx.name, silent_for, !is_leader_first && !is_fair, now);
         let fanout = Fanout {
             majority_delay,
-            ends_split: waiter.split.is_some(),
             ..Fanout::new(order, patience)
         };
         Round::open(question, fanout, closes_at, cx)
@@ -178,9 +229,9 @@ impl Key {
         if let Some(contention) = &mut self.contention {
             contention.on_own_turn();
         }
-        if !attempt.round.is_granted_by(attempt.waiter.standing.leader) {
-            // It may have a place for the waiter all the same.
-            attempt.waiter.standing.leave(cx);
+        let place = &mut attempt.waiter.place;
+        if !attempt.round.is_granted_by(place.leader) {
+            place.leave(cx);
         }
         let mut held = Held::begin(attempt.claim, &attempt.round, block, cx);
         attempt.waiter.lost_attempts += 1;
@@ -195,68 +246,99 @@ impl Key {
             mut waiter,
             claim,
             round,
+            is_leader_first,
         } = attempt;
-        let (now, holder) = (cx.now(), round.holder().flatten());
-        // Who is granted the key has no place any more, and others would come first once it is released.
-        let is_first = waiter.params.is_fair && round.is_granted_by(waiter.standing.leader);
-        if is_first && waiter.goes_on_waiting(now) {
-            waiter.standing.place(round.question.ticket(now), cx);
-        }
+        let now = cx.now();
         self.releases.begin(&claim, Reports::default(), cx);
         waiter.lost_attempts += 1;
-        waiter.standing.on_refusal(round.ahead, holder, now);
-        // One node's word is enough as long as it names the owner that is known to hold the lock. Not
-        // for ever: a node that cannot delete names that owner until the key expires. Nor if nobody
-        // deletes it: the other nodes have been waited for.
-        waiter.asks_all = if round.lost_at_leader().is_some() {
-            let asks_all = round.holder() != self.contention().holder
-                || self.is_left_to_expire(cx)
-                || waiter.lost_attempts.is_multiple_of(ASKS_ALL_EVERY);
-            match waiter.params.is_fair {
-                true => waiter.standing.doubts_leader(now),
-                false => asks_all,
-            }
-        } else {
-            self.contention().on_refusal(
-                &round,
-                failure == Failure::Held,
-                waiter.split.is_some(),
-                now,
-            );
-            failure != Failure::Held && !waiter.params.is_fair
-        };
-        waiter.met_readers = round.holder() == Some(Some(Owner::READERS));
-        let split = waiter.split.take();
+        waiter.asks_all = false;
         let cause = match failure {
             Failure::Held | Failure::Split => Cause::Contended {
                 retry_after: round.retry_after(),
             },
             // The last of several attempts, which had less than its time.
-            Failure::Outage(Cause::NoQuorum) if split.is_some() => {
+            Failure::Outage(Cause::NoQuorum) if waiter.split.is_some() => {
                 Cause::Contended { retry_after: None }
             }
             Failure::Outage(cause) => cause,
         };
-        // The last holder's release may be on its way to the other nodes, and others come first if the node
-        // that keeps the order is not asked again at once.
-        let is_split = failure == Failure::Split || is_first && failure == Failure::Held;
-        let closes_at = round.closes_at;
         self.contention().last_refusal = Refusal {
             cause,
             verdicts: round.verdicts(),
             key: None,
             attempts: 0,
         };
-        if is_split && cx.now() < closes_at {
-            let split = split.unwrap_or(Split {
-                since: now,
-                until: closes_at,
-                tries: 0,
-            });
-            self.end_split(waiter, split, cx);
-        } else {
-            self.back_off_or_refuse(waiter, cx);
+        let was_first = is_leader_first && round.is_granted_by(waiter.place.leader);
+        if let Failure::Outage(_) = failure {
+            if was_first {
+                waiter.since = now;
+                self.contention().go_behind(now);
+            }
+            return self.back_off_or_refuse(waiter, cx);
         }
+        waiter.place.on_refusal(&round, now);
+        if failure == Failure::Split || waiter.goes_on_waiting(now) {
+            self.contention().is_met(now);
+            self.contention().arrive(waiter.since);
+        }
+        self.go_on_waiting(waiter, (&round, failure, was_first), cx);
+    }
+
+    /// What follows a refusal.
+    fn go_on_waiting(
+        &mut self,
+        mut waiter: Waiter,
+        (round, failure, was_first): (&Round, Failure, bool),
+        cx: &mut Cx<'_>,
+    ) {
+        let now = cx.now();
+        if waiter.params.wait.is_zero() {
+            // Whatever follows is part of its one attempt.
+            waiter.wait_until = round.closes_at;
+        }
+        let waits = waiter.goes_on_waiting(now) || waiter.split.is_some();
+        if round.is_queued && waits {
+            return self.give_way(waiter, cx);
+        }
+        let is_leaders_word = round.lost_at_leader().is_some() && round.fanout.order.len() > 1;
+        // The last holder's release may be on its way to the other nodes.
+        let is_split = failure == Failure::Split || was_first;
+        if waiter.split.is_none() && is_split && now < round.closes_at {
+            let until = match waiter.goes_on_waiting(now) {
+                true => waiter.wait_until.min(now.after(Ticket::LASTS)),
+                false => round.closes_at,
+            };
+            waiter.split = Some(Split::new(now, until));
+        }
+        if waiter.split.is_some() {
+            if is_leaders_word && !waiter.goes_on_waiting(now) {
+                // That owner is about to get the lock or has it, or is dead and in the way: then it is the same
+                // after a while. Those ahead find out first.
+                waiter.asks_all = waiter.place.holder_stays;
+                let places = waiter.place.ahead.count.saturating_add(1);
+                let pause = match waiter.asks_all {
+                    true => Duration::ZERO,
+                    false => round.fanout.hedge_delay.saturating_mul(places),
+                };
+                return self.end_split(waiter, pause, cx);
+            }
+            if is_split {
+                return self.end_split(waiter, Duration::ZERO, cx);
+            }
+            waiter.split.take_if(|_| !is_leaders_word);
+        }
+        // One who does not wait has nobody ahead who would find out.
+        let doubts = match waiter.goes_on_waiting(now) {
+            true => waiter
+                .place
+                .doubts_leader(round.passes().unwrap_or_default(), now),
+            false => waiter.place.ahead.count == 0 && now < waiter.wait_until,
+        };
+        if is_leaders_word && doubts {
+            waiter.asks_all = true;
+            return self.attempt(waiter, cx);
+        }
+        self.back_off_or_refuse(waiter, cx);
     }
 
     pub(super) fn back_off_or_refuse(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
@@ -269,7 +351,7 @@ impl Key {
         if waiter.goes_on_waiting(cx.now()) {
             return self.back_off(waiter, cx);
         }
-        self.front = Front::Free;
+        self.leave(waiter.place, cx);
         let refusal = Refusal {
             attempts: waiter.lost_attempts,
             ..self.last_refusal().clone()
@@ -279,14 +361,22 @@ impl Key {
 
     /// The front waiter goes away.
     pub(super) fn cancel_front(&mut self, cx: &mut Cx<'_>) {
-        let mut waiter = match self.take_front() {
+        let place = match self.take_front() {
             Front::Acquiring(attempt) => {
                 self.releases.begin(&attempt.claim, Reports::default(), cx);
-                attempt.waiter
+                attempt.waiter.place
             }
-            Front::BackingOff(backoff) => backoff.waiter,
+            Front::BackingOff(backoff) => backoff.waiter.place,
             front => return self.front = front,
         };
-        waiter.standing.leave(cx);
+        self.leave(place, cx);
+    }
+
+    /// The next waiter of this process comes to the front, if there is one, and keeps the place.
+    fn leave(&mut self, mut place: Place, cx: &mut Cx<'_>) {
+        self.front = Front::Free;
+        if self.queue.is_empty() {
+            place.leave(cx);
+        }
     }
 }

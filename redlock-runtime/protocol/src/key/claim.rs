@@ -29,6 +29,8 @@ pub(super) struct Claim {
     pub(super) ttl: Span,
     /// The nodes keep the key until then, whatever ends the turn before.
     pub(super) keep_until: Option<Instant>,
+    /// Its process has a place in the queue, to be given up with the key.
+    pub(super) leaves: bool,
     /// Another process was refused on one of the nodes, and waits.
     pub(super) has_remote_waiter: bool,
     /// The same, since the last round began that was to let the key live for longer.
@@ -113,6 +115,7 @@ impl Claim {
             mode,
             ttl: Span::ZERO,
             keep_until: None,
+            leaves: false,
             has_remote_waiter: false,
             is_waited_for: false,
             extension: None,
@@ -206,9 +209,11 @@ impl Claim {
             }
             Reply::PutBack => self.on_put_back(node),
             Reply::Ours => self.on_known(node),
-            Reply::Held { .. } | Reply::NotOwner | Reply::Taken { .. } | Reply::Free => {
-                self.on_absent(node, request);
-            }
+            Reply::Held { .. }
+            | Reply::Queued(_)
+            | Reply::NotOwner
+            | Reply::Taken { .. }
+            | Reply::Free => self.on_absent(node, request),
             Reply::NotAdmitted => self.on_refused(node, request),
             Reply::Refused { is_untouched, .. } if is_untouched => self.on_refused(node, request),
             _ => {}

@@ -1,32 +1,20 @@
 //! What a key knows of other processes that want it. No other process ever asks for most keys, and a process
 //! may hold a hundred thousand, so this is in a box that is made when a lock cannot be had at once.
 
-use super::{Cx, Key, fairness::TurnOrder, round::Round};
-use crate::{
-    action::Refusal,
-    message::{NodeId, Owner},
-    rules::quorum,
-    time::Instant,
-};
-
-/// A node that has the key of another owner.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Refused {
-    node: NodeId,
-    owner: Option<Owner>,
-    /// It was so when it was asked first.
-    since: Instant,
-}
+use super::Key;
+use crate::{action::Refusal, message::Ticket, time::Instant};
 
 #[derive(Debug)]
 pub(super) struct Contention {
-    pub(super) order: TurnOrder,
-    /// The lock is left to other processes until then.
+    /// Others wait, or have waited a moment ago. So long this process asks in their order, too: otherwise it
+    /// would be the first to ask for what it has just released.
+    in_order_until: Option<Instant>,
+    /// The lock is left to clients of other libraries until then.
     pub(super) stand_back_until: Option<Instant>,
-    /// The owner that held the lock when all nodes were asked last.
-    pub(super) holder: Option<Option<Owner>>,
-    /// The nodes that refused when all were asked last. Not those of attempts that end a split.
-    refused: Vec<Refused>,
+    /// Since when this process waits: its place in the queue, unless the lock is fair.
+    arrival: Option<Instant>,
+    /// The end of its last turn: who has had one stands at the end of the queue.
+    last_turn: Option<Instant>,
     /// Why the last attempt failed: what a waiter is told that gives up.
     pub(super) last_refusal: Refusal,
 }
@@ -34,69 +22,80 @@ pub(super) struct Contention {
 impl Default for Contention {
     fn default() -> Self {
         Self {
-            order: TurnOrder::default(),
+            in_order_until: None,
             stand_back_until: None,
-            holder: None,
-            refused: Vec::new(),
+            arrival: None,
+            last_turn: None,
             last_refusal: Refusal::CONTENDED,
         }
     }
 }
 
 impl Contention {
+    /// This process has its turn.
     pub(super) fn on_own_turn(&mut self) {
         self.last_refusal = Refusal::CONTENDED;
-        self.order.on_own_turn();
+        self.arrival = None;
+        self.in_order_until = None;
     }
 
-    /// Nodes other than the leader have been asked as well, and the lock was not to be had.
-    pub(super) fn on_refusal(
-        &mut self,
-        round: &Round,
-        is_held: bool,
-        is_split: bool,
-        now: Instant,
-    ) {
-        // All readers go by one name: those that are met next may be others, or what some have left.
-        let is_one = |holder: &Option<Owner>| *holder != Some(Owner::READERS);
-        self.holder = round.holder().filter(|_| is_held).filter(is_one);
-        if is_split {
-            self.refused
-                .retain(|one| round.is_held_by(one.node, one.owner) != Some(false));
-            return;
-        }
-        let before = std::mem::take(&mut self.refused);
-        let refused = round.holders.iter().map(|&(node, owner)| {
-            let is_same = |one: &&Refused| one.node == node && one.owner == owner;
-            let known = before.iter().find(is_same).copied();
-            let since = now;
-            known.unwrap_or(Refused { node, owner, since })
-        });
-        self.refused = refused.collect();
+    /// Its turn is over, and others wait.
+    pub(super) fn on_turn_end(&mut self, now: Instant) {
+        self.last_turn = Some(now);
+        self.is_met(now);
+    }
+
+    /// Others wait.
+    pub(super) fn is_met(&mut self, now: Instant) {
+        self.in_order_until = Some(now.after(Ticket::LASTS));
+    }
+
+    /// Since when this process waits, if it begins to do so with a waiter that called then.
+    pub(super) fn arrive(&mut self, since: Instant) -> Instant {
+        let since = self.last_turn.map_or(since, |last| since.max(last));
+        *self.arrival.get_or_insert(since)
+    }
+
+    /// Nobody waits here any more.
+    pub(super) const fn leave(&mut self) {
+        self.arrival = None;
+    }
+
+    /// Goes behind those who wait: it cannot lock what it was the first to be given.
+    pub(super) const fn go_behind(&mut self, now: Instant) {
+        self.arrival = None;
+        self.last_turn = Some(now);
+    }
+
+    fn next_due(&self) -> Option<Instant> {
+        self.in_order_until.max(self.stand_back_until)
+    }
+
+    pub(super) fn advance(&mut self, now: Instant) {
+        self.in_order_until.take_if(|until| *until <= now);
+        self.stand_back_until.take_if(|until| *until <= now);
     }
 }
 
 impl Key {
-    /// The nodes that, when this began, had one owner's key for longer than an attempt waits for silent nodes.
-    /// None of the processes that have just asked at once is that owner: all of them would be refused there,
-    /// and their split would go on. And whether the nodes that refused are a minority.
-    pub(super) fn leftovers(&self, began: Instant, cx: &Cx<'_>) -> (Vec<NodeId>, bool) {
-        let Some(contention) = &self.contention else {
-            return (Vec::new(), true);
-        };
-        let before = began.before(2 * cx.nodes.hedge_delay());
-        let old = contention.refused.iter().filter(|one| one.since < before);
-        let is_minority = contention.refused.len() < quorum::majority(cx.nodes.count());
-        (old.map(|one| one.node).collect(), is_minority)
-    }
-
     pub(super) fn contention(&mut self) -> &mut Contention {
         self.contention.get_or_insert_default()
     }
 
+    /// Others wait for it, or have done so a moment ago.
+    pub(crate) fn is_contested(&self) -> bool {
+        let contention = self.contention.as_ref();
+        contention.is_some_and(|contention| contention.in_order_until.is_some())
+    }
+
     /// The process has had its share, and leaves the lock to others until then.
-    pub(crate) fn stand_back_until(&self) -> Option<Instant> {
+    pub(super) fn stand_back_until(&self) -> Option<Instant> {
         self.contention.as_ref()?.stand_back_until
+    }
+
+    /// Until when something is to be remembered of others.
+    pub(super) fn remembers_until(&self) -> Option<Instant> {
+        self.contention.as_ref()?.next_due()
     }
 
     pub(super) fn last_refusal(&self) -> &Refusal {

@@ -15,7 +15,6 @@ mod claim;
 mod contention;
 mod cx;
 mod failure;
-mod fairness;
 mod few;
 mod permit;
 mod presence;
@@ -69,9 +68,9 @@ pub(crate) struct Key {
 #[derive(Debug)]
 enum Front {
     Free,
-    /// In a box: it is larger than a turn, of which there is one for each key that is held.
+    /// In a box, as the next: they are larger than a turn, of which there is one for each key that is held.
     Acquiring(Box<Attempt>),
-    BackingOff(Backoff),
+    BackingOff(Box<Backoff>),
     Held(Held),
 }
 
@@ -94,13 +93,13 @@ impl Key {
 
     /// Nothing is left of it.
     pub(crate) fn is_idle(&self) -> bool {
-        let is_free = matches!(self.front, Front::Free) && self.stand_back_until().is_none();
+        let is_free = matches!(self.front, Front::Free) && self.remembers_until().is_none();
         is_free && self.queue.is_empty() && self.stuck.is_empty() && self.releases.are_done()
     }
 
     pub(crate) fn next_due(&self, now: Instant) -> Option<Instant> {
         let front = match &self.front {
-            Front::Free => self.stand_back_until(),
+            Front::Free => self.remembers_until(),
             Front::Acquiring(attempt) => Some(attempt.round.next_due(now)),
             Front::BackingOff(backoff) => Some(backoff.next_due()),
             Front::Held(held) => held.next_due(self.queue.first(), now),
@@ -143,13 +142,14 @@ impl Key {
         let waiting = Waiting {
             section,
             params,
+            since,
             wait_until: now.after(wait),
         };
         if is_first {
             // Also a waiter that does not wait has its attempt.
             self.bring_forward(waiting, cx);
         } else {
-            self.queue.join(waiting, since);
+            self.queue.join(waiting);
         }
     }
 
@@ -251,7 +251,6 @@ impl Key {
                 }
             }
             Ask::Watch(None) => self.on_awaited(node, reply.ok(), cx),
-            Ask::Place => {}
             Ask::Release(owner) => self.releases.on_reply((node, owner), reply.ok(), cx),
         }
     }
@@ -260,18 +259,16 @@ impl Key {
     pub(crate) fn on_changed(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         match &mut self.front {
             Front::Held(held) => held.claim.watch(node, cx),
-            Front::BackingOff(_) => self.read(node, cx),
-            Front::Free | Front::Acquiring(_) => {}
+            _ => self.on_told(node, cx),
         }
     }
 
     /// A connection is up. It tells of nothing that was read on the one before.
     pub(crate) fn on_connected(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         self.releases.on_connected(node, cx);
-        if let Front::Held(held) = &mut self.front
-            && held.is_watched()
-        {
-            held.claim.watch(node, cx);
+        match &mut self.front {
+            Front::Held(held) if held.is_watched() => held.claim.watch(node, cx),
+            _ => self.on_deaf(node, cx),
         }
     }
 
@@ -285,6 +282,7 @@ impl Key {
         match &mut self.front {
             Front::Held(held) => held.on_settled(node, cx),
             Front::BackingOff(_) if lacks_quorum && can_ask => self.retry_now(cx),
+            _ if !cx.nodes.is_up(node) => self.on_deaf(node, cx),
             _ => {}
         }
     }
@@ -296,7 +294,7 @@ impl Key {
         let now = cx.now();
         self.releases.advance(cx);
         if let Some(contention) = &mut self.contention {
-            contention.stand_back_until.take_if(|until| *until <= now);
+            contention.advance(now);
         }
         while let Some(late) = self.queue.pop_late(now) {
             let refusal = self.refusal_in_queue(now);
@@ -313,20 +311,17 @@ impl Key {
     /// Lets the first waiter come to the front. False if there is none.
     fn step_up(&mut self, cx: &mut Cx<'_>) -> bool {
         let first = self.queue.pop();
+        if let (None, Some(contention)) = (&first, &mut self.contention) {
+            contention.leave();
+        }
         first.map(|first| self.bring_forward(first, cx)).is_some()
     }
 
     fn bring_forward(&mut self, first: Waiting, cx: &mut Cx<'_>) {
         let waiter = Waiter::new(first);
-        if waiter.params.is_fair && !cx.out.settings.mixed_fleet {
-            // A node knows whose turn it is.
-            if let Some(contention) = &mut self.contention {
-                contention.stand_back_until = None;
-            }
-        }
         match self.stand_back_until() {
-            Some(until) if !waiter.params.wait.is_zero() => self.stand_back(waiter, until, cx),
-            _ => self.attempt(waiter, false, cx),
+            Some(until) if !waiter.params.wait.is_zero() => self.stand_back(waiter, until),
+            _ => self.attempt(waiter, cx),
         }
     }
 

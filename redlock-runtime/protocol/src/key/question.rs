@@ -5,7 +5,7 @@ use std::{ops::Range, sync::Arc, time::Duration};
 use super::{Ask, Claim, Cx, round::Round};
 use crate::{
     action::Verdict,
-    message::{AdmissionId, BlockRequest, Mode, NodeId, Owner, Reply, Request, SectionId, Ticket},
+    message::{AdmissionId, BlockRequest, Mode, NodeId, Owner, Reply, Request, Ticket},
     rules::validity::LockParams,
     time::Instant,
 };
@@ -20,8 +20,8 @@ pub(super) struct Question {
     pub(super) block: Option<BlockRequest>,
     /// The nodes did not agree on a block when they were asked before, or on an owner.
     pub(super) is_repeated: bool,
-    /// Of a fair waiter: the leader has the last word, and is told who waits, and until when.
-    pub(super) in_order: Option<(SectionId, Instant)>,
+    /// What the leader is told of who waits.
+    pub(super) ticket: Option<(NodeId, Ticket)>,
 }
 
 impl Question {
@@ -34,14 +34,13 @@ impl Question {
     ) -> Request {
         let (ttl, spare) = (self.params.key_ttl(), self.spare);
         match (self.kind, self.block) {
-            (Kind::Acquire { waits }, Some(block)) => Request::Acquire {
+            (Kind::Acquire, Some(block)) => Request::Acquire {
                 key,
                 owner,
                 mode,
                 ttl: ttl + spare,
                 block,
                 admission,
-                waits,
                 ticket,
             },
             (_, block) => Request::Extend {
@@ -55,22 +54,11 @@ impl Question {
             },
         }
     }
-
-    /// What the leader is told of a fair waiter.
-    pub(super) fn ticket(&self, now: Instant) -> Option<Ticket> {
-        let (waiter, wait_until) = self.in_order?;
-        let patience = wait_until.since(now);
-        Some(Ticket {
-            waiter,
-            waited: self.params.wait.saturating_sub(patience),
-            patience,
-        })
-    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    Acquire { waits: bool },
+    Acquire,
     Extend,
 }
 
@@ -80,8 +68,6 @@ pub(super) enum Kind {
 pub(super) struct Fanout {
     pub(super) order: Vec<NodeId>,
     pub(super) reached: usize,
-    /// All that have asked at the same instant ask the first node again, and the one that it prefers goes on.
-    pub(super) ends_split: bool,
     /// For how long only a majority of the nodes is asked.
     pub(super) majority_delay: Duration,
     /// For how long only one node is asked, and for how long nodes that do not reply are waited for.
@@ -94,7 +80,6 @@ impl Fanout {
         Self {
             order,
             reached: 0,
-            ends_split: false,
             majority_delay: hedge_delay,
             hedge_delay,
         }
@@ -163,11 +148,11 @@ impl Round {
     fn ask_node(&mut self, node: NodeId, claim: &mut Claim, cx: &mut Cx<'_>) {
         let (key, owner, mode) = (Arc::clone(cx.name), claim.owner, claim.mode);
         let ask = match self.question.kind {
-            Kind::Acquire { .. } => Ask::Acquire(self.id, owner),
+            Kind::Acquire => Ask::Acquire(self.id, owner),
             Kind::Extend => Ask::Extend(self.id, owner),
         };
-        let is_leader = self.fanout.order.first() == Some(&node);
-        let ticket = self.question.ticket(cx.now()).filter(|_| is_leader);
+        let ticket = self.question.ticket.filter(|(leader, _)| *leader == node);
+        let ticket = ticket.map(|(_, ticket)| ticket);
         let body = |admission| self.question.body(key, (owner, mode), admission, ticket);
         let limit = self.question.params.round_timeout();
         match cx.ask(node, ask, limit, body) {

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use super::{fairness::Standing, waiting::Split};
+use super::waiting::{Place as Standing, Split};
 use crate::{
     message::{Mode, SectionId},
     rules::validity::LockParams,
@@ -17,6 +17,8 @@ use crate::{
 pub(super) struct Waiting {
     pub(super) section: SectionId,
     pub(super) params: Arc<LockParams>,
+    /// When its caller called.
+    pub(super) since: Instant,
     /// When its caller stops waiting. One that does not wait may be among readers until then.
     pub(super) wait_until: Instant,
 }
@@ -26,16 +28,16 @@ pub(super) struct Waiting {
 pub(super) struct Waiter {
     pub(super) section: SectionId,
     pub(super) params: Arc<LockParams>,
+    /// When its caller called, or was last given what it could not lock.
+    pub(super) since: Instant,
     pub(super) wait_until: Instant,
     pub(super) lost_attempts: u32,
     /// One node's word is not enough: see `attempt`.
     pub(super) asks_all: bool,
     /// Its last attempt was refused by none that holds the lock: see `attempt`.
     pub(super) split: Option<Split>,
-    /// It was refused by a key that others share; if it shares, because a process waits to have it alone.
-    pub(super) met_readers: bool,
-    /// If it is fair.
-    pub(super) standing: Standing,
+    /// In the queue of all processes.
+    pub(super) place: Standing,
 }
 
 impl Waiting {
@@ -50,12 +52,12 @@ impl Waiter {
         Self {
             section: waiting.section,
             params: waiting.params,
+            since: waiting.since,
             wait_until: waiting.wait_until,
             lost_attempts: 0,
             asks_all: false,
             split: None,
-            met_readers: false,
-            standing: Standing::default(),
+            place: Standing::default(),
         }
     }
 
@@ -89,10 +91,10 @@ struct Places {
 }
 
 impl Queue {
-    pub(super) fn join(&mut self, waiting: Waiting, since: Instant) {
+    pub(super) fn join(&mut self, waiting: Waiting) {
         let places = self.places.get_or_insert_default();
         places.joined += 1;
-        let place = (since, places.joined);
+        let place = (waiting.since, places.joined);
         places.exclusive += usize::from(waiting.params.mode == Mode::Exclusive);
         places.impatient += usize::from(waiting.is_impatient());
         places.of.insert(waiting.section, place);
@@ -185,9 +187,10 @@ mod tests {
             let waiting = Waiting {
                 section: SectionId(section),
                 params: Arc::new(LockParams::of(Duration::from_secs(1))),
+                since: at(0),
                 wait_until: at(end),
             };
-            queue.join(waiting, at(0));
+            queue.join(waiting);
         }
         queue
     }

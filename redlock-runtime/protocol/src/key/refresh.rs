@@ -71,7 +71,7 @@ impl Held {
             params,
             block,
             is_repeated: self.least_proposal > Token::default(),
-            in_order: None,
+            ticket: None,
         };
         self.has_failed = false;
         let closes_at = now.after(timeout);

@@ -53,6 +53,7 @@ struct Open {
     until: Instant,
     /// They are not to be deleted before.
     keep_until: Option<Instant>,
+    leaves: bool,
     /// Callers that want to know whether a majority still had the key.
     reports: Reports,
     had_it: usize,
@@ -91,6 +92,7 @@ impl Releases {
             places: vec![nothing; cx.nodes.count()],
             until: cx.now().after(claim.ttl.into()),
             keep_until: claim.keep_until,
+            leaves: claim.leaves,
             reports,
             had_it: 0,
             did_not: 0,
@@ -112,12 +114,6 @@ impl Releases {
 
     pub(super) const fn are_done(&self) -> bool {
         self.owed.is_none()
-    }
-
-    /// Nodes are still to be told of the release of this owner.
-    pub(super) fn are_owed(&self, owner: Owner) -> bool {
-        let owed = self.owed.as_ref();
-        owed.is_some_and(|owed| owed.open.contains_key(&owner))
     }
 
     pub(super) fn next_due(&self) -> Option<Instant> {
@@ -248,6 +244,7 @@ impl Open {
             owner: self.owner,
             mode: self.mode,
             keep: left.filter(|left| !left.is_zero()).map(outlasting),
+            leaves: self.leaves,
         };
         let is_sent = cx.tell(node, Ask::Release(self.owner), body);
         self.places[node.0].state = if is_sent { State::Sent } else { State::Unsent };

@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use super::{
     failure::{Failure, outage},
-    question::{Fanout, Kind, Question},
+    question::{Fanout, Question},
 };
 use crate::{
-    action::Verdict,
+    action::{Cause, Verdict},
     ask::RoundId,
-    message::{NodeId, Owner, Reply},
+    message::{Ahead, Mode, NodeId, Owner, Reply},
     rules::{
         ballot::Ballot,
         numbers::Numbers,
@@ -35,8 +35,10 @@ pub(super) struct Round {
     numbers: Numbers,
     /// The nodes that refused, and whose the key was there.
     pub(super) holders: Vec<(NodeId, Option<Owner>)>,
-    /// How many processes the leader prefers to this one.
-    pub(super) ahead: u32,
+    /// Those that the leader prefers to this process.
+    pub(super) ahead: Ahead,
+    /// The lock is free there, and for them.
+    pub(super) is_queued: bool,
     pub(super) fanout: Fanout,
     /// When a node was asked last.
     pub(super) asked_at: Instant,
@@ -75,7 +77,8 @@ impl Round {
             ballot: Ballot::new(nodes),
             numbers: Numbers::default(),
             holders: Vec::new(),
-            ahead: 0,
+            ahead: Ahead::default(),
+            is_queued: false,
             fanout,
             asked_at: started,
             unsent: Vec::new(),
@@ -95,9 +98,9 @@ impl Round {
     /// When nodes that do not reply are not waited for any more.
     fn hedge_at(&self) -> Instant {
         let reached = self.fanout.reached;
-        let delay = match self.question.in_order {
+        let delay = match self.question.params.is_fair {
             // Only the leader knows whose turn it is.
-            Some(_) if reached == 1 => self.question.params.round_timeout() / 2,
+            true if reached == 1 => self.question.params.round_timeout() / 2,
             _ if 1 < reached && reached < self.fanout.order.len() => self.fanout.majority_delay,
             _ => self.fanout.hedge_delay,
         };
@@ -128,8 +131,17 @@ impl Round {
                 },
                 _,
             ) => {
-                self.ahead = self.ahead.max(ahead);
-                return self.on_held(node, owner, remaining, now);
+                if self.on_held(node, owner, remaining, now) && self.is_leader(node) {
+                    self.ahead = ahead.believed();
+                }
+                return;
+            }
+            (Reply::Queued(ahead), _) => {
+                let remaining = Some(ahead.grace);
+                if self.on_verdict(node, Verdict::HeldByAnother { remaining }, now) {
+                    (self.ahead, self.is_queued) = (ahead.believed(), true);
+                }
+                return;
             }
             (Reply::NotOwner, _) => Verdict::NoLongerOurs,
             (Reply::Refused { message, .. }, _) => Verdict::Refused { message },
@@ -157,10 +169,12 @@ impl Round {
         owner: Option<Owner>,
         remaining: Option<Duration>,
         now: Instant,
-    ) {
-        if self.on_verdict(node, Verdict::HeldByAnother { remaining }, now) {
+    ) -> bool {
+        let counts = self.on_verdict(node, Verdict::HeldByAnother { remaining }, now);
+        if counts {
             self.holders.push((node, owner));
         }
+        counts
     }
 
     /// The first verdict of each node counts, if it comes in time. Whether this one does.
@@ -173,11 +187,17 @@ impl Round {
         if now >= self.closes_at {
             self.ballot.close();
         }
-        if self.ballot.is_won() {
-            return self.progress_of_numbers(now);
-        }
-        if self.lost_at_leader().is_some() && !self.is_outside_of_split() {
+        if self.is_put_off() || self.lost_at_leader().is_some() {
             return Progress::Failed(Failure::Held);
+        }
+        if self.ballot.is_won() {
+            // The leader was waited for, and the clock has passed the end unheard.
+            let is_late = self.is_ordered() && now >= self.closes_at;
+            return match self.awaits_leader(now) {
+                _ if is_late => Progress::Failed(Failure::Outage(Cause::NoQuorum)),
+                true => Progress::Open,
+                false => self.progress_of_numbers(now),
+            };
         }
         if !self.ballot.is_out_of_reach() {
             return self.progress_of_part(now);
@@ -189,7 +209,8 @@ impl Round {
         let most = self.holder().map_or(0, |owner| self.held_by(owner));
         if most >= majority {
             Progress::Failed(Failure::Held)
-        } else if most + self.unanswered() >= majority && now < self.hedge_at() {
+        } else if most + self.unanswered() >= majority && now < self.hedge_at() && !self.is_first()
+        {
             // The nodes that have not replied tell whether that owner holds the lock.
             Progress::Open
         } else {
@@ -227,10 +248,43 @@ impl Round {
         matches!(verdict, Verdict::HeldByAnother { .. }).then_some(verdict)
     }
 
-    /// Clients of other libraries know nothing of splits, so what one of them has on the leader does not decide
-    /// who of the others goes on. But no owner is also what the leader names if others come first.
-    fn is_outside_of_split(&self) -> bool {
-        self.fanout.ends_split && self.ahead == 0 && matches!(self.holders[..], [(_, None)])
+    /// The order counts, and others come first.
+    fn is_put_off(&self) -> bool {
+        self.passes()
+            .is_some_and(|first| !self.ahead.lets_by(first))
+    }
+
+    /// The order counts, and the node that knows it has not said what it is.
+    fn awaits_leader(&self, now: Instant) -> bool {
+        let leader = self.question.ticket.map(|(leader, _)| leader);
+        let is_open = |leader: NodeId| self.ballot.verdicts()[leader.0].is_open();
+        self.is_ordered() && leader.is_some_and(is_open) && now < self.hedge_at()
+    }
+
+    /// Readers do not join others while somebody waits to have the lock alone.
+    fn is_ordered(&self) -> bool {
+        self.is_in_order() || self.question.params.mode == Mode::Shared
+    }
+
+    /// The leader has said that it is its turn. Others that have asked at once give way.
+    fn is_first(&self) -> bool {
+        let leader = self.question.ticket.map(|(leader, _)| leader);
+        self.is_in_order() && self.is_granted_by(leader)
+    }
+
+    /// The order of the queue counts.
+    pub(super) fn is_in_order(&self) -> bool {
+        self.passes().is_some()
+    }
+
+    pub(super) fn passes(&self) -> Option<u64> {
+        self.question.ticket.and_then(|(_, ticket)| ticket.passes)
+    }
+
+    fn is_leader(&self, node: NodeId) -> bool {
+        self.question
+            .ticket
+            .is_some_and(|(leader, _)| leader == node)
     }
 
     /// Not decided yet. Do the nodes that were asked still decide it?
@@ -252,20 +306,9 @@ impl Round {
         // A refusal is not made up for at once: most likely the other nodes refuse too.
         if pending > 0 && !any_failed && now < self.hedge_at() {
             Progress::Open
-        } else if self.has_met_several() {
-            Progress::Failed(Failure::Split)
         } else {
             Progress::AskMore
         }
-    }
-
-    /// Several others have asked at once, and each has a node. If all of them went on to the other nodes,
-    /// they would meet there again. So the one that has the first node goes on alone. With one other it is
-    /// different: the nodes that are left decide between two, and it may be what a failed process left.
-    fn has_met_several(&self) -> bool {
-        let owner = |place: usize| self.holders.get(place).map(|&(_, owner)| owner);
-        let several = (1..self.holders.len()).any(|place| owner(place) != owner(0));
-        several && !self.is_granted_by(self.fanout.order.first().copied())
     }
 
     /// This node has said yes.
@@ -295,15 +338,6 @@ impl Round {
         verdicts
     }
 
-    /// Whether the node has the key of this owner, if that is known.
-    pub(super) fn is_held_by(&self, node: NodeId, owner: Option<Owner>) -> Option<bool> {
-        match self.ballot.verdicts()[node.0] {
-            Verdict::Ours => Some(false),
-            Verdict::HeldByAnother { .. } => Some(self.holders.contains(&(node, owner))),
-            _ => None,
-        }
-    }
-
     /// The owner that has most of the nodes that refused, if any has refused. Clients of other
     /// libraries count as one owner.
     pub(super) fn holder(&self) -> Option<Option<Owner>> {
@@ -311,11 +345,12 @@ impl Round {
         owners.max_by_key(|&owner| self.held_by(owner))
     }
 
-    /// Readers are no owner: none of them need have a majority. Only for one that does not wait is that
-    /// worth another attempt.
+    /// So many nodes have refused because of this owner. Readers are no owner: none of them need have a majority.
+    /// Only for one that does not wait is that worth another attempt.
     pub(super) fn held_by(&self, owner: Option<Owner>) -> usize {
-        let is_last = self.question.kind == Kind::Acquire { waits: false };
-        if owner == Some(Owner::READERS) && is_last {
+        let ticket = self.question.ticket.map(|(_, ticket)| ticket);
+        let waits = ticket.is_some_and(|ticket| !ticket.lasts.is_zero());
+        if owner == Some(Owner::READERS) && !waits {
             return 0;
         }
         let is_theirs = |holder: &&(NodeId, Option<Owner>)| holder.1 == owner;
@@ -327,8 +362,12 @@ impl Round {
 mod tests {
     use std::sync::Arc;
 
+    use super::super::question::Kind;
     use super::*;
-    use crate::{action::Cause, message::BlockRequest, rules::validity::LockParams};
+    use crate::{
+        message::{BlockRequest, Ticket},
+        rules::validity::LockParams,
+    };
 
     fn at(millis: u64) -> Instant {
         Instant::from_nanos(0).after(Duration::from_millis(millis))
@@ -353,7 +392,7 @@ mod tests {
             spare: Duration::ZERO,
             block: Some(block),
             is_repeated: false,
-            in_order: None,
+            ticket: None,
         };
         let mut round = Round::new(RoundId(1), 5, question, fanout, (at(0), at(250)));
         round.fanout.reach(first);
@@ -432,31 +471,6 @@ mod tests {
     }
 
     #[test]
-    fn of_several_who_meet_the_one_that_has_the_first_node_goes_on() {
-        for (node, others) in [(0, [1, 2]), (1, [0, 2])] {
-            let mut round = round(3);
-            round.on_yes(NodeId(node), Some(Token(7)), at(1));
-            refuse(&mut round, others[0], 1, 30);
-            assert_eq!(round.progress(at(1)), Progress::Open);
-            refuse(&mut round, others[1], 2, 30);
-            let expected = match node {
-                0 => Progress::AskMore,
-                _ => Progress::Failed(Failure::Split),
-            };
-            assert_eq!(round.progress(at(1)), expected);
-        }
-    }
-
-    #[test]
-    fn one_who_is_met_alone_may_be_gone() {
-        let mut round = round(3);
-        round.on_yes(NodeId(2), Some(Token(7)), at(1));
-        refuse(&mut round, 0, 1, 30);
-        refuse(&mut round, 1, 1, 30);
-        assert_eq!(round.progress(at(1)), Progress::AskMore);
-    }
-
-    #[test]
     fn the_other_nodes_are_asked_before_anything_is_built_on_a_number() {
         let mut round = round(3);
         say(&mut round, &[7, 9, 8]);
@@ -469,19 +483,53 @@ mod tests {
         assert!(matches!(round.progress(at(1)), Progress::Won(Some(_))));
     }
 
+    /// In a queue that the first node keeps.
+    fn in_order(first: usize) -> Round {
+        let mut round = round(first);
+        let ticket = Ticket {
+            came: at(0),
+            waited: Duration::ZERO,
+            lasts: Duration::ZERO,
+            grace: Duration::ZERO,
+            passes: Some(0),
+        };
+        round.question.ticket = Some((NodeId(0), ticket));
+        round
+    }
+
+    fn ahead(count: u32) -> Ahead {
+        Ahead {
+            count,
+            grace: Duration::ZERO,
+            first: 7,
+        }
+    }
+
     #[test]
     fn only_the_leader_knows_how_many_come_first() {
-        let mut round = round(5);
-        for (node, ahead) in [(0, 2), (1, 0)] {
-            let (owner, remaining) = (Some(Owner(1)), None);
+        let mut round = in_order(5);
+        for (node, count) in [(1, 2), (0, 1)] {
             let held = Reply::Held {
-                owner,
-                remaining,
-                ahead,
+                owner: Some(Owner(1)),
+                remaining: None,
+                ahead: ahead(count),
             };
             round.on_vote(NodeId(node), held, None, at(1));
         }
-        assert_eq!(round.ahead, 2);
+        assert_eq!(round.ahead.count, 1);
+    }
+
+    #[test]
+    fn a_majority_that_does_not_know_the_order_is_not_enough() {
+        let mut round = in_order(5);
+        for node in 1..4 {
+            round.on_yes(NodeId(node), Some(Token(7)), at(1));
+        }
+        assert_eq!(round.progress(at(9)), Progress::Open);
+        assert!(matches!(round.progress(at(10)), Progress::Won(_)));
+        let queued = Reply::Queued(ahead(1));
+        round.on_vote(NodeId(0), queued, None, at(9));
+        assert_eq!(round.progress(at(9)), Progress::Failed(Failure::Held));
     }
 
     #[test]

@@ -60,13 +60,6 @@ const WATCH_AFTER: Duration = Duration::from_millis(20);
 /// Clients of other libraries poll: the longest time for which a process stands back for them.
 const LONGEST_MIXED_COOLDOWN: Duration = Duration::from_millis(50);
 
-/// The shortest time for which a process leaves the lock to others that have left a hint: they may
-/// have to be scheduled first. It costs nothing if one of them takes the lock, because that ends it.
-const SHORTEST_COOLDOWN: Duration = Duration::from_millis(5);
-
-/// The longest: the round may have been slow for a reason that has passed.
-const LONGEST_COOLDOWN: Duration = Duration::from_millis(250);
-
 /// When readers could not join, the nodes are asked again after so long: the process that waits to have
 /// the lock alone may have given up.
 pub(super) const REJOIN: Duration = Duration::from_millis(50);
@@ -107,7 +100,13 @@ pub(super) struct Held {
 
 impl Held {
     /// The turn that a won attempt begins.
-    pub(super) fn begin(claim: Claim, round: &Round, block: Option<Block>, cx: &Cx<'_>) -> Self {
+    pub(super) fn begin(
+        mut claim: Claim,
+        round: &Round,
+        block: Option<Block>,
+        cx: &Cx<'_>,
+    ) -> Self {
+        claim.leaves = round.is_in_order();
         Self {
             claim,
             sections: Vec::new(),
@@ -418,19 +417,14 @@ impl Key {
         if !held.over.is_empty() {
             return self.let_go(held, cx);
         }
-        let cooldown = if cx.out.settings.mixed_fleet {
-            // They leave no hint and hear nothing: they ask again after a random time.
-            Some(jitter(LONGEST_MIXED_COOLDOWN, cx.random()))
-        } else {
-            // The others have to hear that the lock is free, to read it, and to ask for it.
-            // Readers are not to be back before one that waits to have it alone, and may defer.
-            let rounds = if held.is_shared() { 8 } else { 4 };
-            let shortest = SHORTEST_COOLDOWN * rounds / 4;
-            let delay = (rounds * Duration::from(held.took)).clamp(shortest, LONGEST_COOLDOWN);
-            held.claim.has_remote_waiter.then_some(delay)
-        };
-        if cooldown.is_some() || self.contention.is_some() {
-            self.contention().stand_back_until = cooldown.map(|time| cx.now().after(time));
+        let now = cx.now();
+        if held.claim.has_remote_waiter {
+            self.contention().on_turn_end(now);
+        }
+        if cx.out.settings.mixed_fleet {
+            // They take no place and hear nothing: they ask again after a random time.
+            let cooldown = jitter(LONGEST_MIXED_COOLDOWN, cx.random());
+            self.contention().stand_back_until = Some(now.after(cooldown));
         }
         self.let_go(held, cx);
     }

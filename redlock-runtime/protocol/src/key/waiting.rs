@@ -1,46 +1,168 @@
-//! The front waiter's pause between two attempts.
+//! How a caller that was refused waits.
 //!
-//! After a refusal it asks one node that has the holder's key to tell when that changes. All
-//! processes choose the same node if they can, and when it tells them that the key is gone they ask
-//! it before the others. The notification may be lost, and the node may know less than the others:
-//! the waiter asks for votes anyway after a while.
+//! It has a place in the queue that one node keeps, the *leader*, which is the same for all processes if they
+//! can reach it. Each further attempt asks that node first and renews the place. Between two of them the
+//! process sleeps until the first of three: the node tells that the key has changed, the holder's key
+//! expires, or it is time for a look. The next look is due when half of those ahead can have gone.
 //!
-//! Processes that have waited for more turns of others go first (`fairness`). A process that has had
-//! its share stands back: that the lock is free is no reason to ask for it, until another process
-//! has had it or none has come for it in a while.
+//! Only who is first or second in the queue hears of each change. Who has others ahead leaves them a free lock
+//! for as long as they need to ask for it, and may then go before them: they may have died. The first is told
+//! by two nodes, and doubts the leader if it still names a holder whose key the other one has no more: then
+//! it asks all nodes at once.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
-use super::{Cx, Front, Key, Waiter, claim::Reads};
+use super::{Ask, Cx, Front, Key, Waiter, round::Round};
 use crate::{
-    action::{Refusal, Verdict},
-    message::{Mode, NodeId, Owner, Reply},
+    action::Verdict,
+    message::{Ahead, Mode, NodeId, Owner, Reply, Request},
     rules::backoff::{self, jitter},
     time::Instant,
 };
 
-/// The first pause between two attempts to end a split, in which the keys of the others' attempts go
-/// away; doubled with every further one, in case it is none.
+/// The pause between two attempts to end a split, in which the keys of the others' attempts go away; doubled
+/// with every further one, in case it is none.
 const SPLIT_PAUSE: Duration = Duration::from_millis(2);
+
+/// One in so many looks of the first in the queue asks all nodes: no node's word counts for ever.
+const ASKS_ALL_EVERY: u32 = 8;
+
+/// Who has to wait for so long hears of the next change, though others are ahead.
+const LONG: Duration = Duration::from_millis(100);
+
+/// Timers are no finer.
+const TICK: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 pub(super) struct Backoff {
     pub(super) waiter: Waiter,
     /// When to ask in any case.
     until: Instant,
-    /// When to ask for a lock that is free, and that others may have first.
-    ask_at: Option<Instant>,
-    /// Of the key, to learn whether it is free.
-    reads: Reads,
+    /// It may go before those ahead then, if this is the first of them.
+    passes: u64,
+    /// These nodes tell of the next change of the key.
+    armed: Vec<NodeId>,
 }
 
-/// Attempts to find one winner among processes that have asked at the same instant.
+/// Several processes have asked at the same instant, and none has a majority. So long they all wait, also
+/// those who do not otherwise: one of them gets the lock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Split {
     pub(super) since: Instant,
-    /// So long they go on.
     pub(super) until: Instant,
-    pub(super) tries: u32,
+    tries: u32,
+}
+
+/// What a waiter knows of the queue.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Place {
+    /// The node that keeps it.
+    pub(super) leader: Option<NodeId>,
+    /// It may have a place for this process.
+    pub(super) is_taken: bool,
+    pub(super) ahead: Ahead,
+    /// The key was there, and whose it was.
+    holder: Option<Option<Owner>>,
+    /// How long one of those ahead takes.
+    pace: Option<Duration>,
+    seen_at: Option<Instant>,
+    /// So many with the same ahead.
+    looks: u32,
+    /// Those ahead may be passed with the next attempt, if this is the first of them.
+    pub(super) passes: u64,
+    /// The key has changed while the leader was being asked.
+    has_changed: bool,
+    /// It was the same as before.
+    pub(super) holder_stays: bool,
+    /// When enough nodes will have dropped the holder's key, as they all said when they were asked.
+    frees_at: Option<Instant>,
+    /// Another node has told of a change that the leader has not told of.
+    doubts: bool,
+}
+
+impl Split {
+    pub(super) const fn new(since: Instant, until: Instant) -> Self {
+        let tries = 0;
+        Self {
+            since,
+            until,
+            tries,
+        }
+    }
+}
+
+impl Place {
+    /// The leader has refused the lock, or all nodes have.
+    pub(super) fn on_refusal(&mut self, round: &Round, now: Instant) {
+        if round.lost_at_leader().is_none() {
+            let freed_after = round.retry_after();
+            self.frees_at = freed_after.map(|after| now.after(after));
+        }
+        let before = std::mem::replace(&mut self.ahead, round.ahead);
+        let gone = before.count.saturating_sub(self.ahead.count);
+        if let Some(at) = self.seen_at.replace(now)
+            && gone > 0
+        {
+            // Sooner believed than later: others may have come back before this one.
+            let each = now.since(at) / gone;
+            self.pace = Some(each.min(self.pace() * 5 / 4));
+        }
+        let is_same = (before.count, before.first) == (self.ahead.count, self.ahead.first);
+        self.looks = if is_same { self.looks + 1 } else { 1 };
+        let before = std::mem::replace(&mut self.holder, round.holder());
+        let is_same = self.holder == before;
+        if !is_same && round.lost_at_leader().is_some() {
+            (self.doubts, self.frees_at) = (false, None);
+        }
+        // All readers go by one name.
+        let is_of_readers = self.holder == Some(Some(Owner::READERS));
+        self.holder_stays = is_same && (!is_of_readers || self.looks > 3);
+    }
+
+    /// One node's word is enough unless there is reason to doubt it: another node knows better, or it has
+    /// been asked alone for a while. Those ahead do so first.
+    pub(super) fn doubts_leader(&mut self, passes: u64, now: Instant) -> bool {
+        let doubts = std::mem::take(&mut self.doubts);
+        let is_over = self.frees_at.take_if(|at| *at <= now).is_some();
+        let is_first = self.ahead.lets_by(passes);
+        is_first && (doubts || is_over || self.looks.is_multiple_of(ASKS_ALL_EVERY))
+    }
+
+    /// Gives it up. If that does not come through, it lasts for no longer than [`Ticket::LASTS`].
+    pub(super) fn leave(&mut self, cx: &mut Cx<'_>) {
+        if let Some(leader) = self.leader.filter(|_| self.is_taken) {
+            let nobody = Owner(u128::from(cx.nodes.process().0) << 64);
+            let body = Request::Release {
+                key: Arc::clone(cx.name),
+                owner: nobody,
+                mode: Mode::Exclusive,
+                keep: None,
+                leaves: true,
+            };
+            cx.tell(leader, Ask::Release(nobody), body);
+        }
+        self.is_taken = false;
+    }
+
+    fn pace(&self) -> Duration {
+        self.pace.unwrap_or(backoff::FIRST_PACE)
+    }
+
+    /// How long until the next look, if the node tells of changes or not. Longer while nobody goes.
+    fn look_after(&self, is_armed: bool) -> Duration {
+        let doublings = self.looks.saturating_sub(1).min(10);
+        match (self.ahead.count, is_armed) {
+            (0 | 1, true) => backoff::LONGEST_LOOK,
+            (0, false) => {
+                let pause = backoff::SHORTEST_POLL.saturating_mul(1 << doublings);
+                pause.min(backoff::LONGEST_POLL)
+            }
+            (count, _) => {
+                let half = (self.pace() * count / 2).saturating_mul(1 << doublings);
+                half.clamp(backoff::SHORTEST_LOOK, backoff::LONGEST_LOOK)
+            }
+        }
+    }
 }
 
 impl Backoff {
@@ -48,81 +170,125 @@ impl Backoff {
         Self {
             waiter,
             until,
-            ask_at: None,
-            reads: Reads::default(),
+            passes: 0,
+            armed: Vec::new(),
         }
     }
 
     /// When to make the next attempt.
-    pub(super) fn next_due(&self) -> Instant {
-        self.ask_at.unwrap_or(self.until).min(self.until)
+    pub(super) const fn next_due(&self) -> Instant {
+        self.until
     }
 
-    /// While another owner has the lock, one node is asked first: a refusal costs one request. The
-    /// attempt that is known to be the last asks all.
-    fn asks_leader_first(&self, refusal: &Refusal, now: Instant) -> bool {
-        let is_last = now >= self.waiter.wait_until;
-        let is_told = self.ask_at.is_some_and(|at| at <= now);
-        let asks_one = is_told || !self.waiter.asks_all;
-        asks_one && !is_last && refusal.is_contended()
+    /// Asks sooner, and may go before those ahead.
+    fn ask_by(&mut self, at: Instant, passes: u64) {
+        if at < self.until {
+            (self.until, self.passes) = (at, passes);
+        }
+    }
+
+    /// Reads the key of another owner on a node that tells of the next change then.
+    fn listen(&mut self, node: NodeId, cx: &mut Cx<'_>) {
+        let key = Arc::clone(cx.name);
+        let body = Request::Watch { key, owner: None };
+        if !self.armed.contains(&node) && cx.tell(node, Ask::Watch(None), body) {
+            self.armed.push(node);
+        }
+    }
+
+    /// The key has changed: those ahead may ask first.
+    fn on_changed(&mut self, now: Instant) {
+        let ahead = self.waiter.place.ahead;
+        let grace = ahead.grace * u32::from(ahead.count > 0);
+        self.ask_by(now.after(grace), ahead.first);
+    }
+}
+
+impl From<Backoff> for Front {
+    fn from(backoff: Backoff) -> Self {
+        Self::BackingOff(Box::new(backoff))
     }
 }
 
 impl Key {
+    /// The front waiter goes on waiting, after a refusal.
     pub(super) fn back_off(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
-        let random = cx.random();
-        let node = self.watch_node(cx);
+        let (now, random) = (cx.now(), cx.random());
         let refusal = self.last_refusal();
-        let can_ask = cx.nodes.has_majority(cx.now());
-        let longest = backoff::longest(refusal, waiter.params.round_timeout(), can_ask);
-        let is_notified = node.is_some();
-        let pause = match backoff::until_expiry(refusal) {
-            // Where no node would tell, an operator who deletes it would not be noticed.
-            Some(expiry) if is_notified && !waiter.asks_all && self.is_left_to_expire(cx) => expiry,
-            _ => backoff::pause(waiter.lost_attempts, refusal, longest, is_notified, random),
-        };
-        // The last attempt is made when the caller stops waiting, not given up before.
-        let until = cx.now().after(pause).min(waiter.wait_until);
-        self.front = Front::BackingOff(Backoff::new(waiter, until));
-        if let Some(node) = node {
-            self.read(node, cx);
+        if refusal.lacks_quorum() {
+            let can_ask = cx.nodes.has_majority(now);
+            let timeout = waiter.params.round_timeout();
+            let pause = backoff::pause(waiter.lost_attempts, timeout, can_ask, random);
+            // The last attempt is made when the caller stops waiting, not given up before.
+            let until = now.after(pause).min(waiter.wait_until);
+            self.front = Backoff::new(waiter, until).into();
+            return;
         }
+        let expiry = backoff::until_expiry(refusal);
+        let Ahead {
+            count,
+            grace,
+            first,
+        } = waiter.place.ahead;
+        let grace = grace * u32::from(count > 0);
+        let mut backoff = Backoff::new(waiter, now.after(backoff::LONGEST_LOOK));
+        if count <= 1 || backoff.waiter.place.look_after(false) >= LONG {
+            self.arm(&mut backoff, cx);
+        }
+        let look = backoff.waiter.place.look_after(!backoff.armed.is_empty());
+        let look = look - jitter(look / 8, random);
+        backoff.until = now.after(look).min(backoff.waiter.wait_until);
+        if let Some(expiry) = expiry {
+            backoff.ask_by(now.after(expiry).after(grace), first);
+        }
+        if let Some(at) = backoff.waiter.place.frees_at.filter(|at| *at > now) {
+            backoff.ask_by(at.after(TICK).after(grace), first);
+        }
+        if backoff.waiter.split.is_some() {
+            // Nobody may have it: what the leader names may be a dead attempt's. Those ahead find out first.
+            backoff.waiter.place.doubts = true;
+            let places = count.saturating_add(1);
+            backoff.ask_by(
+                now.after(cx.nodes.hedge_delay().saturating_mul(places)),
+                first,
+            );
+        }
+        if std::mem::take(&mut backoff.waiter.place.has_changed) {
+            backoff.on_changed(now);
+        }
+        self.front = backoff.into();
     }
 
-    /// What holds the lock is this process's own and has been released: a key that is to be kept for a
-    /// while, or one that came too late to be deleted. No client deletes it, so asking for it is of no use.
-    pub(super) fn is_left_to_expire(&self, cx: &Cx<'_>) -> bool {
-        let owner = self.contention.as_ref().and_then(|it| it.holder.flatten());
-        owner.is_some_and(|owner| {
-            let is_stuck = || self.stuck.iter().any(|stuck| stuck.claim.owner == owner);
-            owner.process() == cx.nodes.process() && !is_stuck() && !self.releases.are_owed(owner)
-        })
+    /// The lock is free, but others are ahead: asks again once they have had the time to.
+    pub(super) fn give_way(&mut self, waiter: Waiter, cx: &Cx<'_>) {
+        let Ahead { grace, first, .. } = waiter.place.ahead;
+        let last = waiter.split.map_or(waiter.wait_until, |split| split.until);
+        let until = cx.now().after(grace.max(TICK)).min(last);
+        let mut backoff = Backoff::new(waiter, until);
+        backoff.passes = first;
+        self.front = backoff.into();
     }
 
     /// The process has had its share of turns: leaves the lock to others for a while.
-    pub(super) fn stand_back(&mut self, waiter: Waiter, until: Instant, cx: &mut Cx<'_>) {
+    pub(super) fn stand_back(&mut self, waiter: Waiter, until: Instant) {
         let until = until.min(waiter.wait_until);
-        self.contention().last_refusal = Refusal::CONTENDED;
-        self.front = Front::BackingOff(Backoff::new(waiter, until));
-        let mut order = cx.nodes.in_order(cx.name);
-        let leader = order.find(|&node| cx.nodes.is_up(node));
-        if let Some(leader) = leader.filter(|&leader| cx.nodes.tells_changes(leader)) {
-            self.read(leader, cx);
-        }
+        self.front = Backoff::new(waiter, until).into();
     }
 
-    /// Asks again in a moment, leader-first.
-    pub(super) fn end_split(&mut self, mut waiter: Waiter, mut split: Split, cx: &mut Cx<'_>) {
+    /// Asks again in a moment.
+    pub(super) fn end_split(&mut self, mut waiter: Waiter, pause: Duration, cx: &mut Cx<'_>) {
+        let Some(split) = &mut waiter.split else {
+            return;
+        };
         // The first time at once: the release is on its way before it.
-        let pause = if split.tries == 0 {
-            Duration::ZERO
-        } else {
-            jitter(SPLIT_PAUSE * (1 << split.tries.min(6)), cx.random())
+        let longest = SPLIT_PAUSE * (1 << split.tries.min(6));
+        let pause = match split.tries {
+            0 => pause,
+            _ => pause.max(jitter(longest, cx.random())),
         };
         split.tries += 1;
-        waiter.split = Some(split);
         let until = cx.now().after(pause).min(split.until);
-        self.front = Front::BackingOff(Backoff::new(waiter, until));
+        self.front = Backoff::new(waiter, until).into();
     }
 
     pub(super) fn advance_backoff(&mut self, cx: &mut Cx<'_>) -> bool {
@@ -130,14 +296,14 @@ impl Key {
         let Front::BackingOff(backoff) = &mut self.front else {
             return false;
         };
-        if now < backoff.next_due() {
+        if now < backoff.until {
             return false;
         }
-        let split = &mut backoff.waiter.split;
-        if split.take_if(|split| split.until <= now).is_none() {
-            let refusal = &self.contention.get_or_insert_default().last_refusal;
-            let is_leader_first = backoff.asks_leader_first(refusal, now);
-            self.go_on(is_leader_first, cx);
+        let waiter = &mut backoff.waiter;
+        waiter.place.passes = backoff.passes;
+        let is_over = waiter.split.take_if(|split| split.until <= now).is_some();
+        if !is_over || waiter.goes_on_waiting(now) {
+            self.go_on(cx);
         } else if let Front::BackingOff(backoff) = self.take_front() {
             // No process has won in time. The waiter goes on like any other.
             self.back_off_or_refuse(backoff.waiter, cx);
@@ -148,91 +314,95 @@ impl Key {
     /// What kept the front waiter from the lock may be over.
     pub(super) fn retry_now(&mut self, cx: &mut Cx<'_>) {
         if self.stand_back_until().is_none() {
-            self.go_on(false, cx);
+            self.go_on(cx);
         }
     }
 
-    fn go_on(&mut self, is_leader_first: bool, cx: &mut Cx<'_>) {
+    fn go_on(&mut self, cx: &mut Cx<'_>) {
         match self.take_front() {
-            Front::BackingOff(backoff) => self.attempt(backoff.waiter, is_leader_first, cx),
+            Front::BackingOff(backoff) => self.attempt(backoff.waiter, cx),
             other => self.front = other,
         }
     }
 
-    /// A node that has the holder's key and tells when that changes.
-    fn watch_node(&self, cx: &Cx<'_>) -> Option<NodeId> {
-        let refusal = self.last_refusal();
-        let mut order = cx.nodes.in_order(cx.name);
-        order.find(|&node| {
-            let verdict = refusal.verdicts.get(node.0);
-            matches!(verdict, Some(Verdict::HeldByAnother { .. }))
-                && refusal.is_contended()
-                && cx.nodes.tells_changes(node)
-        })
-    }
-
-    /// Reads the key of another owner: is it free?
-    pub(super) fn read(&mut self, node: NodeId, cx: &mut Cx<'_>) {
-        let Front::BackingOff(backoff) = &mut self.front else {
-            return;
+    /// Lets two nodes tell of the next change: those that are asked first, of those that may have the key.
+    fn arm(&self, backoff: &mut Backoff, cx: &mut Cx<'_>) {
+        let verdicts = &self.last_refusal().verdicts;
+        let may_have = |node: &NodeId| {
+            matches!(
+                verdicts.get(node.0),
+                Some(Verdict::HeldByAnother { .. } | Verdict::NotAsked)
+            ) && cx.nodes.tells_changes(*node)
         };
-        let refusal = &self.contention.get_or_insert_default().last_refusal;
-        let is_wanted = refusal.is_contended() && backoff.waiter.split.is_none();
-        // If it is not connected, the next attempt comes anyway.
-        if is_wanted {
-            backoff.reads.read(node, None, cx);
+        let nodes: Vec<NodeId> = cx
+            .nodes
+            .in_order(cx.name)
+            .filter(may_have)
+            .take(2)
+            .collect();
+        for node in nodes {
+            backoff.listen(node, cx);
         }
     }
 
-    pub(super) fn on_awaited(&mut self, node: NodeId, reply: Option<Reply>, cx: &mut Cx<'_>) {
-        let Front::BackingOff(backoff) = &mut self.front else {
-            return;
-        };
-        if backoff.reads.end() && reply.is_some() {
-            return self.read(node, cx);
-        }
-        let contention = self.contention.get_or_insert_default();
-        let waiter = &mut backoff.waiter;
-        let is_of_readers = matches!(
-            reply,
-            Some(Reply::Taken {
-                owner: Some(Owner::READERS)
-            })
-        );
-        if is_of_readers && waiter.params.mode == Mode::Shared {
-            // It can join them, unless it has tried: then it waits for the process that is to go first.
-            if !waiter.met_readers && contention.stand_back_until.is_none() {
-                waiter.met_readers = true;
-                backoff.ask_at = Some(cx.now());
-            }
-            return;
-        }
-        match reply {
-            Some(Reply::Taken { owner }) => {
-                waiter.met_readers = false;
-                backoff.ask_at = None;
-                backoff.waiter.standing.on_turn_of(owner, cx.now());
-                contention.order.on_turn_of(owner.map(Owner::process));
-                // The process has left the lock to others for long enough, and waits like them.
-                if contention.stand_back_until.take().is_some() {
-                    self.go_on(true, cx);
+    /// A node tells that the key of another owner has changed.
+    pub(super) fn on_told(&mut self, node: NodeId, cx: &mut Cx<'_>) {
+        match &mut self.front {
+            Front::BackingOff(backoff) => {
+                backoff.armed.retain(|&armed| armed != node);
+                // One of several readers may have gone.
+                if backoff.waiter.place.holder == Some(Some(Owner::READERS)) {
+                    backoff.listen(node, cx);
+                } else {
+                    self.on_change(node, cx);
                 }
             }
-            Some(Reply::Free)
-                if contention.stand_back_until.is_none() && backoff.ask_at.is_none() =>
-            {
-                let round = cx.nodes.round_trip(node).unwrap_or_default();
-                let waiter = &backoff.waiter;
-                let pause = match waiter.params.is_fair {
-                    true => waiter.standing.defer_by(round),
-                    false => {
-                        let order = &contention.order;
-                        order.defer_by(round, waiter.met_readers, cx.random())
-                    }
-                };
-                backoff.ask_at = Some(cx.now().after(pause));
+            Front::Acquiring(attempt) if attempt.waiter.place.leader == Some(node) => {
+                attempt.waiter.place.has_changed = true;
             }
             _ => {}
+        }
+    }
+
+    fn on_change(&mut self, node: NodeId, cx: &Cx<'_>) {
+        let Front::BackingOff(backoff) = &mut self.front else {
+            return;
+        };
+        let (place, now) = (&mut backoff.waiter.place, cx.now());
+        if place.leader == Some(node) {
+            place.doubts = false;
+            return backoff.on_changed(now);
+        }
+        // The release may be on its way to the leader.
+        place.doubts = true;
+        let Ahead { grace, first, .. } = place.ahead;
+        let release = cx.nodes.hedge_delay().max(grace);
+        backoff.ask_by(now.after(release), first);
+    }
+
+    /// What a node that is to tell of changes has of the key.
+    pub(super) fn on_awaited(&mut self, node: NodeId, reply: Option<Reply>, cx: &Cx<'_>) {
+        let Front::BackingOff(backoff) = &mut self.front else {
+            return;
+        };
+        match reply {
+            Some(Reply::Free) => {
+                backoff.armed.retain(|&armed| armed != node);
+                self.on_change(node, cx);
+            }
+            Some(Reply::Taken { .. }) => {}
+            _ => backoff.armed.retain(|&armed| armed != node),
+        }
+    }
+
+    /// A node that was to tell of changes does not any more, or keeps the queue no more.
+    pub(super) fn on_deaf(&mut self, node: NodeId, cx: &mut Cx<'_>) {
+        if let Front::BackingOff(backoff) = &mut self.front
+            && (backoff.armed.contains(&node) || backoff.waiter.place.leader == Some(node))
+        {
+            backoff.armed.retain(|&armed| armed != node);
+            let pause = jitter(backoff::SHORTEST_POLL, cx.random());
+            backoff.ask_by(cx.now().after(pause), 0);
         }
     }
 }

@@ -88,7 +88,6 @@ impl Model {
             let latest = wall_micros.max(clock).saturating_add(SOUND_LEAD);
             self.floor = floor.max(self.top()).min(Token(latest));
             self.counters.clear();
-            self.hints.clear();
             if stands.is_none() {
                 self.longest = None;
             }

@@ -4,7 +4,6 @@
 //! differential test drives it and the scripts on a real server with the same requests.
 
 mod admission;
-mod hint;
 mod queue;
 mod readers;
 #[cfg(test)]
@@ -13,9 +12,11 @@ mod vote;
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use self::{admission::Loss, hint::Hint, queue::Queue, readers::Reader, vote::Longest};
+use self::{admission::Loss, queue::Queue, readers::Reader, vote::Longest};
 use crate::{
-    message::{AdmissionId, LossRecord, Marker, Mode, Owner, Record, Rejection, Reply, Request},
+    message::{
+        AdmissionId, Ahead, LossRecord, Marker, Mode, Owner, Record, Rejection, Reply, Request,
+    },
     rules::token::Token,
     time::{Instant, counted},
 };
@@ -47,8 +48,7 @@ pub struct Model {
     counters: BTreeMap<u64, Token>,
     /// Where the counters of other stripes start.
     floor: Token,
-    hints: BTreeMap<hint::Place, Hint>,
-    /// Fair waiters, by the name of the lock.
+    /// Those that wait, by the name of the lock.
     queues: BTreeMap<Arc<str>, Queue>,
 }
 
@@ -144,19 +144,22 @@ impl Model {
             Request::Acquire { .. } | Request::Extend { .. } | Request::PutBack { .. } => {
                 self.vote(request, at)
             }
-            Request::Place {
-                key,
-                process,
-                ticket,
-            } => Ok(self.place(key, *process, *ticket, at.now)),
             Request::Watch { key, owner } => Ok(self.watch(key, *owner, at.now)),
             Request::Release {
                 key,
                 owner,
-                mode: Mode::Exclusive,
+                mode,
                 keep,
-            } => Ok(self.release(key, *owner, *keep, at.now)),
-            Request::Release { key, owner, .. } => Ok(self.release_reader(key, *owner, at.now)),
+                leaves,
+            } => {
+                if *leaves {
+                    self.leave(key, owner.process());
+                }
+                Ok(match mode {
+                    Mode::Exclusive => self.release(key, *owner, *keep, at.now),
+                    Mode::Shared => self.release_reader(key, *owner, at.now),
+                })
+            }
         };
         replied.unwrap_or_else(Overflow::into_reply)
     }
@@ -393,11 +396,11 @@ impl Key {
         self.expires.map(|expires| expires.since(now))
     }
 
-    fn as_reply(&self, now: Instant) -> Reply {
+    fn as_reply(&self, ahead: Ahead, now: Instant) -> Reply {
         Reply::Held {
             owner: self.owner,
             remaining: self.remaining(now),
-            ahead: 0,
+            ahead,
         }
     }
 }

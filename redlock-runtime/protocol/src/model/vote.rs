@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Model, Moment, Overflow, Stored, Value};
 use crate::{
-    message::{BlockRequest, Mode, Owner, Reply, Request},
+    message::{Ahead, BlockRequest, Mode, Owner, Reply, Request, Ticket},
     rules::token::{Token, stripe},
     time::{Instant, counted},
 };
@@ -48,15 +48,11 @@ impl Model {
                 mode,
                 ttl,
                 block,
-                waits,
                 ticket,
                 ..
             } => {
                 let vote = Vote::new(key, (*owner, *mode), *ttl, Some(*block));
-                match ticket {
-                    None => self.acquire(vote, *waits, at),
-                    Some(ticket) => self.acquire_in_order(vote, *waits, *ticket, at),
-                }
+                self.acquire(vote, *ticket, at)
             }
             Request::Extend {
                 key,
@@ -81,36 +77,40 @@ impl Model {
         }
     }
 
-    pub(super) fn acquire(
+    fn acquire(
         &mut self,
         vote: Vote<'_>,
-        waits: bool,
+        ticket: Option<Ticket>,
         at: Moment,
     ) -> Result<Reply, Overflow> {
         let block = self.next_block(vote, true, at)?;
+        let standing = ticket.map(|ticket| (ticket, self.standing(vote, ticket, at)));
+        let ahead = standing.map_or(Ahead::default(), |(_, standing)| standing.ahead);
         let is_readers = |owner| vote.mode == Mode::Shared && owner == Some(Owner::READERS);
-        let held = self.key(vote.key, at.now);
-        // A process that waits to have the key alone must not wait for ever for the last of them. One that
-        // reads already has asked long ago, and must not shorten its own time.
-        let is_refused = |owner| {
-            let reads = self.expiry_of(vote, at.now).is_some();
-            !is_readers(owner) || reads || self.has_remote_waiter(vote, at)
+        // A reader that reads already has asked long ago, and must not shorten its own time.
+        let reads = self.expiry_of(vote, at.now).is_some();
+        let passes = ticket.and_then(|ticket| ticket.passes);
+        let is_behind = passes.is_some_and(|first| !ahead.lets_by(first));
+        let refusal = match self.key(vote.key, at.now) {
+            // Who waits to have it alone waits for the readers, and is not passed for that.
+            Some(held) => (!is_readers(held.owner) || reads || ahead.count > 0)
+                .then(|| held.as_reply(ahead, at.now)),
+            None => is_behind.then_some(Reply::Queued(ahead)),
         };
-        if let Some(held) = held.filter(|held| is_refused(held.owner)) {
-            if waits && !is_readers(held.owner) {
-                self.leave_hint(vote, held.owner, at);
+        if let Some(refusal) = refusal {
+            if let Some((ticket, standing)) = standing {
+                self.stand(vote, ticket, standing.since, at);
             }
-            return Ok(held.as_reply(at.now));
+            return Ok(refusal);
         }
+        let is_waited_for =
+            standing.is_some_and(|(ticket, standing)| self.pass(vote, ticket, standing.since, at));
         self.set(vote, vote.ttl, at);
-        if vote.mode == Mode::Exclusive {
-            self.remove_own_hint(vote, at);
-        }
         let first = self.take(vote, block);
         self.raise_longest(vote.ttl, vote.block, at);
         Ok(Reply::Granted {
             first: first.unwrap_or_default(),
-            has_remote_waiter: self.has_remote_waiter(vote, at),
+            has_remote_waiter: is_waited_for,
         })
     }
 
@@ -131,7 +131,7 @@ impl Model {
         Ok(Reply::Extended {
             remaining,
             first,
-            has_remote_waiter: self.has_remote_waiter(vote, at),
+            has_remote_waiter: self.is_waited_for(vote, at.now),
         })
     }
 
@@ -142,7 +142,7 @@ impl Model {
         let is_readers = |owner| vote.mode == Mode::Shared && owner == Some(Owner::READERS);
         let held = self.key(vote.key, at.now);
         if let Some(held) = held.filter(|held| !is_readers(held.owner)) {
-            return held.as_reply(at.now);
+            return held.as_reply(Ahead::default(), at.now);
         }
         self.set(vote, vote.ttl, at);
         self.raise_longest(vote.ttl, None, at);
@@ -177,7 +177,7 @@ impl Model {
 
     /// The first and the last number of the block, if one is wanted. An acquisition proposes a wall
     /// clock, which may be wrong; a refresh proposes by numbers that nodes have reported.
-    pub(super) fn next_block(
+    fn next_block(
         &self,
         vote: Vote<'_>,
         is_wall_clock: bool,

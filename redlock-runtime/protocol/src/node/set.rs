@@ -151,6 +151,15 @@ impl Nodes {
         order
     }
 
+    /// Whom all clients ask first that can: the node that keeps the queue for the key.
+    pub(crate) fn leader(&self, key: &str, patience: Duration, now: Instant) -> Option<NodeId> {
+        let able = |node: &NodeId| self.verdict(*node, now).is_none();
+        let is_silent = |node: &NodeId| {
+            !self.is_up(*node) || self.nodes[node.0].link.waiting_for(now) >= patience
+        };
+        self.in_order(key).filter(able).min_by_key(is_silent)
+    }
+
     pub(crate) fn in_order(&self, key: &str) -> impl Iterator<Item = NodeId> + use<> {
         let nodes = self.nodes.len();
         let first = stripe(key) as usize % nodes;

@@ -6,6 +6,7 @@ use super::Protocol;
 use crate::{
     action::{Answer, Refusal},
     compound::{Compound, Step, Word},
+    key::Key,
     message::SectionId,
     rules::validity::LockParams,
 };
@@ -70,12 +71,12 @@ impl Protocol {
                 let key = Arc::clone(&part.key);
                 let waits = !compound.params.wait.is_zero();
                 self.parts.insert(section, id);
-                // Its parts ask without waiting, and who does not wait does not stand back. But this one does.
+                // Its parts ask without waiting, and who does not wait asks out of turn. But this one waits.
                 let entry = self
                     .keys
                     .named(&key)
                     .filter(|_| waits && params.wait.is_zero());
-                if entry.is_some_and(|key| key.stand_back_until().is_some()) {
+                if entry.is_some_and(Key::is_contested) {
                     let answer = Answer::Refused(Refusal::CONTENDED);
                     return self.out.answer(section, answer);
                 }

@@ -135,7 +135,7 @@ impl Protocol {
             } => {
                 self.pools.sections.insert(section, id);
                 let known = self.keys.named(&key);
-                if gives_way && known.and_then(Key::stand_back_until).is_some() {
+                if gives_way && known.is_some_and(Key::is_contested) {
                     let answer = Answer::Refused(Refusal::CONTENDED);
                     return self.out.answer(section, answer);
                 }

@@ -65,8 +65,7 @@ impl fmt::Display for Token {
 }
 
 /// A hash of a key that all clients agree on (FNV-1a, 64 bits): part of the wire format.
-#[must_use]
-pub fn fingerprint(key: &str) -> u64 {
+fn fingerprint(key: &str) -> u64 {
     key.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
     })

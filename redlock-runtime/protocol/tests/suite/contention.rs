@@ -278,14 +278,14 @@ fn news_that_a_lock_is_free_is_acted_on_at_once() {
 }
 
 #[test]
-fn news_of_a_renewal_asks_for_nothing() {
+fn news_of_a_renewal_asks_only_the_leader() {
     let mut world = with_waiter(5);
     let asked = world.client(1).sends(is_acquire).len();
     for node in 0..5 {
         world.client(1).hear_of_change(node, Some("k"));
     }
-    world.run_for(ROUND_TRIP);
-    assert_eq!(world.client(1).sends(is_acquire).len(), asked);
+    world.run_for(100 * HOP);
+    assert_eq!(world.client(1).sends(is_acquire).len(), asked + 1);
 }
 
 #[test]
@@ -370,15 +370,12 @@ fn a_key_that_stays_on_the_leader_keeps_no_waiter_from_the_lock() {
         world.ask(1, "k", waiting(LEASE));
         world.run_for(Duration::from_millis(500));
         for node in (0..nodes).filter(|&node| node != leader) {
-            world.nodes[node].forget_key("k");
+            world.delete(node, "k");
         }
         let freed = world.now;
         world.granted(1);
         let took = world.now.since(freed);
-        assert!(
-            took <= Duration::from_millis(150),
-            "{nodes} nodes: {took:?}"
-        );
+        assert!(took <= Duration::from_millis(20), "{nodes} nodes: {took:?}");
     }
 }
 
@@ -521,32 +518,6 @@ fn a_paused_holder_and_its_successor_are_told_apart_by_their_tokens() {
             }
         )
     }));
-}
-
-/// Sections of one process are refused one right after the other, while others that have asked at once wait
-/// for a silent node. These let go soon, and all of them ask the same node first.
-#[test]
-fn an_attempt_that_is_met_twice_is_no_leftover() {
-    let mut world = World::new(5);
-    let order = world.order("k");
-    // It keeps the releases of these sections open, and with them what is known of the others.
-    world.behave([order[1]], Behavior::Unresponsive);
-    for (owner, place) in (1..).zip([0, 2, 3]) {
-        world.occupy(order[place], "k", Owner(owner), LEASE);
-    }
-    for section in 1..=2 {
-        world.ask(section, "k", params());
-        assert!(matches!(world.refused(section), Cause::Contended { .. }));
-    }
-    let attempts = |world: &World| world.sends(|body| matches!(body, Request::Acquire { .. }));
-    let before = attempts(&world).len();
-    world.ask(3, "k", params());
-    assert!(matches!(world.refused(3), Cause::Contended { .. }));
-    let nodes: Vec<usize> = attempts(&world)[before..]
-        .iter()
-        .map(|(_, node)| node.0)
-        .collect();
-    assert_eq!(nodes.last(), Some(&order[0]), "{nodes:?}");
 }
 
 /// A caller that does not wait finds the key of another library on one node, while one of the others is late:

@@ -12,6 +12,9 @@ const SECTION: Duration = Duration::from_millis(5);
 /// of it, a read of the key, and two round trips to acquire.
 const HAND_OVER: Duration = Duration::from_millis(9);
 
+/// What a process has to ask for a lock that is free, before those behind it do.
+const GRACE: Duration = Duration::from_millis(5);
+
 fn fair(wait: Duration) -> LockParams {
     LockParams {
         is_fair: true,
@@ -170,14 +173,14 @@ fn a_section_costs_a_few_requests_however_many_processes_wait() {
     callers.run_for(&mut world, 100 * (SECTION + HAND_OVER));
     let sections = callers.served().len();
     assert!(sections > 100, "{sections}");
-    // Acquired and released on three nodes; each of the others reads the key twice, and asks for it
-    // again every 32 to 64 ms.
+    // Acquired and released on three nodes; each of the others looks when half of those ahead have gone, and the
+    // next one at each change.
     let requests = (sent(&mut world) - before) / sections;
-    assert!(requests <= 6 + 2 * clients + 2, "{requests}");
+    assert!(requests <= 16, "{requests}");
 }
 
 #[test]
-fn a_process_that_dies_while_it_waits_delays_the_others_by_a_second_at_most() {
+fn a_process_that_dies_while_it_waits_delays_the_others_by_its_grace() {
     let mut world = World::with_clients(3, 3);
     world.client(0).ask(1, "k", params());
     world.client(0).granted(1);
@@ -190,14 +193,14 @@ fn a_process_that_dies_while_it_waits_delays_the_others_by_a_second_at_most() {
     world.client(0).end(1);
     world.client(2).granted(1);
     let delay = world.now.since(died);
+    assert!(delay <= HAND_OVER + GRACE, "{delay:?}");
     assert!(
-        delay <= Ticket::LASTS + Duration::from_millis(70),
-        "{delay:?}"
+        delay >= GRACE + 2 * ROUND_TRIP,
+        "it was its turn: {delay:?}"
     );
-    assert!(delay >= Ticket::LASTS / 2, "it was its turn: {delay:?}");
     let asked = world.client(2).sends(is_acquire).into_iter();
     let asked = asked.filter(|&(at, _)| at > died).count();
-    assert!(asked <= 40, "{asked} requests for a lock that is free");
+    assert!(asked <= 5, "{asked} requests for a lock that is free");
 }
 
 #[test]
@@ -223,7 +226,7 @@ fn a_caller_that_goes_away_delays_nobody() {
         world.client(0).end(1);
         world.client(2).granted(1);
         let delay = world.now.since(released);
-        assert!(delay <= HAND_OVER, "{is_cancelled}: {delay:?}");
+        assert!(delay <= HAND_OVER + GRACE, "{is_cancelled}: {delay:?}");
     }
 }
 
@@ -435,7 +438,7 @@ fn what_the_node_has_refused_is_not_released() {
     world.client(0).ask(1, "k", params());
     world.client(0).granted(1);
     world.client(1).ask(1, "k", fair(LONG));
-    world.run_for(500 * HOP);
+    world.run_for(5_000 * HOP);
     assert!(world.client(1).sends(is_acquire).len() > 5);
     assert_eq!(world.client(1).sends(is_release), []);
 }
@@ -517,5 +520,59 @@ fn a_waiter_whose_second_round_fails_keeps_its_place() {
         assert_eq!(world.client(1).answered(1), None, "{is_leader_late}");
         world.client(0).end(1);
         world.client(1).granted(1);
+    }
+}
+
+#[test]
+fn who_waits_without_limit_does_not_pass_who_came_first() {
+    let mut world = World::with_clients(3, 3);
+    world.client(2).ask(1, "k", fair(LONG));
+    world.client(2).granted(1);
+    world.client(0).ask(1, "k", fair(LONG));
+    world.run_for(Duration::from_secs(2));
+    world.client(1).ask(1, "k", fair(Duration::MAX));
+    world.run_for(Duration::from_secs(1));
+    world.client(2).end(1);
+    world.client(0).granted(1);
+    assert_eq!(world.client(1).answered(1), None);
+}
+
+/// What it asks of the other nodes does not arrive.
+#[test]
+fn a_client_that_reaches_one_node_only_does_not_stop_a_lock() {
+    for kind in [fair as fn(Duration) -> LockParams, waiting] {
+        let mut world = World::with_clients(3, 2);
+        let leader = world.leader("k");
+        for node in (0..3).filter(|&node| node != leader) {
+            world.client(0).set_lag(node, Duration::from_secs(3_600));
+        }
+        world.client(0).ask(1, "k", kind(LONG));
+        world.run_for(Duration::from_millis(500));
+        for section in 1..=20 {
+            let asked = world.now;
+            world.client(1).ask(section, "k", kind(LONG));
+            world.client(1).granted(section);
+            let took = world.now.since(asked);
+            assert!(took <= 2 * params().round_timeout(), "{took:?}");
+            world.client(1).end(section);
+            world.run_for(10 * HOP);
+        }
+    }
+}
+
+/// Without expiry.
+#[test]
+fn a_key_of_another_library_on_the_leader_alone_costs_callers_a_few_round_trips() {
+    let mut world = World::new(3);
+    let leader = world.leader("k");
+    world.nodes[leader].set_plain_key("k");
+    for (section, wait) in (1..).zip([Duration::ZERO, LONG].repeat(20)) {
+        let asked = world.now;
+        world.ask(section, "k", fair(wait));
+        world.granted(section);
+        let took = world.now.since(asked);
+        assert!(took <= 20 * HOP, "{wait:?}: {took:?}");
+        world.end(section);
+        world.run_for(10 * HOP);
     }
 }

@@ -235,9 +235,8 @@ fn a_process_is_not_stopped_by_its_own_hint() {
     assert_eq!(world.sends(is_release).len(), released, "its turn goes on");
 }
 
-/// A waiter that has given up has left its hint on the nodes.
 #[test]
-fn a_hint_is_worth_nothing_two_seconds_later() {
+fn nobody_makes_way_for_a_process_that_has_given_up() {
     let mut world = World::with_clients(3, 2);
     queue(&mut world, 0, "k", 5_000);
     let mut run = Run::new(1);
@@ -245,9 +244,8 @@ fn a_hint_is_worth_nothing_two_seconds_later() {
     world.client(1).ask(1, "k", waiting(LEASE));
     run.sections(&mut world, HOP, Duration::from_millis(10));
     world.client(1).end(1);
-    run.sections(&mut world, HOP, Duration::from_secs(2));
+    run.sections(&mut world, HOP, Duration::from_millis(100));
     let released = world.sends(is_release).len();
-    assert!(released > 3, "it was thought to wait");
     run.sections(&mut world, HOP, Duration::from_secs(1));
     assert_eq!(world.sends(is_release).len(), released, "its turn goes on");
 }

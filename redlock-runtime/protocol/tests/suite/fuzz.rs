@@ -193,7 +193,6 @@ impl Fuzz {
             },
             Request::PutBack { .. } => Reply::PutBack,
             Request::Watch { .. } => Reply::Ours,
-            Request::Place { .. } => Reply::Placed,
             Request::Release { keep, .. } => keep.map_or(Reply::Deleted, |_| Reply::Kept),
         }
     }
@@ -219,7 +218,7 @@ impl Fuzz {
             5 => Reply::Held {
                 owner: self.owner(),
                 remaining,
-                ahead: number.0 as u32,
+                ahead: self.ahead(),
             },
             6 => {
                 let first = self.dice.maybe(number);
@@ -242,8 +241,16 @@ impl Fuzz {
                 message: "x".into(),
                 is_untouched: self.dice.one_in(2),
             },
-            16 => Reply::Placed,
+            16 => Reply::Queued(self.ahead()),
             _ => Reply::Garbled { answer: "x".into() },
+        }
+    }
+
+    fn ahead(&mut self) -> Ahead {
+        Ahead {
+            count: number(&mut self.dice) as u32,
+            grace: span(&mut self.dice),
+            first: number(&mut self.dice),
         }
     }
 

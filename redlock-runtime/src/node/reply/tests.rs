@@ -1,6 +1,6 @@
 //! What servers reply, and what it means.
 
-use redlock_protocol::{BlockRequest, Mode, SectionId, Ticket};
+use redlock_protocol::{BlockRequest, Instant, Mode, Ticket};
 
 use super::*;
 
@@ -8,9 +8,11 @@ const OWNER: Owner = Owner(0x67e5_5044_10b1_426f_9247_bb68_0e5f_e0c8);
 const VALUE: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
 const ADMISSION: AdmissionId = AdmissionId(1);
 const TICKET: Ticket = Ticket {
-    waiter: SectionId(1),
+    came: Instant::from_nanos(1),
     waited: Duration::ZERO,
-    patience: Duration::ZERO,
+    lasts: Duration::ZERO,
+    grace: Duration::ZERO,
+    passes: None,
 };
 const BLOCK: BlockRequest = BlockRequest {
     proposal: Token(9),
@@ -25,7 +27,6 @@ fn acquire() -> Request {
         ttl: Duration::from_secs(1),
         block: BLOCK,
         admission: ADMISSION,
-        waits: false,
         ticket: None,
     }
 }
@@ -65,6 +66,7 @@ fn release() -> Request {
         owner: OWNER,
         mode: Mode::Exclusive,
         keep: None,
+        leaves: false,
     }
 }
 
@@ -74,6 +76,7 @@ fn keep() -> Request {
         owner: OWNER,
         mode: Mode::Exclusive,
         keep: Some(Duration::from_millis(7)),
+        leaves: false,
     }
 }
 
@@ -159,7 +162,6 @@ fn what_no_script_can_answer_is_no_vote() {
                 length: 1,
             },
             admission: ADMISSION,
-            waits: false,
             ticket: None,
         },
         Value::Int(1),
@@ -182,25 +184,11 @@ fn votes_are_read() {
         let expected = Reply::Held {
             owner,
             remaining,
-            ahead: 0,
+            ahead: Ahead::default(),
         };
         assert_eq!(parse(&acquire(), held.clone()), expected);
         assert_eq!(parse(&put_back(), held), expected);
     }
-    let mut fair = acquire();
-    if let Request::Acquire { ticket, .. } = &mut fair {
-        *ticket = Some(TICKET);
-    }
-    let queued = array([Value::Int(5), text(VALUE), Value::Int(2)]);
-    assert_garbled(&acquire(), queued.clone());
-    let expected = Reply::Held {
-        owner: Some(OWNER),
-        remaining: Some(Duration::from_millis(5)),
-        ahead: 2,
-    };
-    assert_eq!(parse(&fair, queued), expected);
-    assert_eq!(parse(&fair, ints([11, 1])), granted(11, true));
-    assert_garbled(&fair, array([Value::Int(5), text(VALUE)]));
     let extended = |remaining, first| Reply::Extended {
         remaining,
         first,
@@ -230,6 +218,60 @@ fn votes_are_read() {
     assert_eq!(parse(&watch(), text(VALUE)), Reply::Ours);
     assert_eq!(parse(&watch(), text("x")), Reply::Taken { owner: None });
     assert_eq!(parse(&watch(), Value::Nil), Reply::Free);
+}
+
+#[test]
+fn a_process_with_a_ticket_learns_who_is_ahead_and_no_other_does() {
+    let mut asked = acquire();
+    if let Request::Acquire { ticket, .. } = &mut asked {
+        *ticket = Some(TICKET);
+    }
+    let reply = |remaining, holder, ahead: [i64; 3]| {
+        let mut values = vec![Value::Int(remaining), text(holder)];
+        values.extend(ahead.map(Value::Int));
+        Value::Array(values)
+    };
+    let ahead = Ahead {
+        count: 2,
+        grace: Duration::from_millis(30),
+        first: 1_700_000_000_000,
+    };
+    let told = [2, 30, 1_700_000_000_000];
+    let held = Reply::Held {
+        owner: Some(OWNER),
+        remaining: Some(Duration::from_millis(5)),
+        ahead,
+    };
+    assert_eq!(parse(&asked, reply(5, VALUE, told)), held);
+    assert_eq!(parse(&asked, reply(-2, "", told)), Reply::Queued(ahead));
+    let granted = Reply::Granted {
+        first: Token(11),
+        has_remote_waiter: true,
+    };
+    assert_eq!(parse(&asked, ints([11, 1])), granted);
+    let far = Ahead {
+        count: u32::MAX,
+        grace: LONGEST,
+        first: i64::MAX as u64,
+    };
+    let lie = reply(-2, "", [i64::MAX; 3]);
+    assert_eq!(parse(&asked, lie), Reply::Queued(far));
+    for lie in [
+        array([Value::Int(5), text(VALUE)]),
+        reply(-2, VALUE, told),
+        reply(-2, "", [0; 3]),
+        reply(-3, "", told),
+        reply(5, VALUE, [-1, 0, 0]),
+        reply(5, VALUE, [0, -1, 0]),
+        reply(5, VALUE, [0, 0, -1]),
+        array([Value::Int(5), text(VALUE), Value::Int(2)]),
+    ] {
+        assert_garbled(&asked, lie);
+    }
+    for request in [acquire(), put_back()] {
+        assert_garbled(&request, reply(5, VALUE, told));
+        assert_garbled(&request, reply(-2, "", told));
+    }
 }
 
 #[test]
@@ -312,7 +354,7 @@ fn no_time_is_longer_than_can_be_reckoned_with() {
     let expected = Reply::Held {
         owner: None,
         remaining: Some(LONGEST),
-        ahead: 0,
+        ahead: Ahead::default(),
     };
     assert_eq!(parse(&acquire(), forever), expected);
     let mut texts = VOTING;

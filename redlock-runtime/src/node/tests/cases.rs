@@ -5,8 +5,8 @@ use std::{thread, time::Duration};
 
 use redis::{Connection, Value};
 use redlock_protocol::{
-    AdmissionId, BlockRequest, Evidence, LossId, Mode, Owner, Record, Reply, Request, Token,
-    model::Model,
+    AdmissionId, BlockRequest, Evidence, Instant, LossId, Mode, Owner, Record, Reply, Request,
+    Ticket, Token, model::Model,
 };
 
 use super::{
@@ -23,6 +23,7 @@ pub(super) const ADMISSION: AdmissionId = AdmissionId(u64::MAX);
 const LOSS: LossId = LossId(u64::MAX - 1);
 pub(super) const US: Owner = Owner(1 << 64 | 1);
 pub(super) const THEM: Owner = Owner(2 << 64 | 1);
+pub(super) const THIRD: Owner = Owner(3 << 64 | 1);
 
 pub(super) fn report() -> Request {
     Request::ReportLoss {
@@ -69,7 +70,6 @@ pub(super) fn acquire(owner: Owner) -> Request {
             length: 1,
         },
         admission: ADMISSION,
-        waits: true,
         ticket: None,
     }
 }
@@ -106,6 +106,53 @@ pub(super) fn release(owner: Owner) -> Request {
         owner,
         mode: Mode::Exclusive,
         keep: None,
+        leaves: false,
+    }
+}
+
+/// The same request, with a ticket: the place lasts for so many milliseconds.
+pub(super) fn in_order(mut request: Request, lasts: u64) -> Request {
+    if let Request::Acquire { ticket, .. } = &mut request {
+        *ticket = Some(Ticket {
+            came: Instant::from_nanos(1),
+            waited: Duration::from_millis(10),
+            lasts: Duration::from_millis(lasts),
+            grace: Duration::from_millis(5),
+            passes: Some(0),
+        });
+    }
+    request
+}
+
+/// The same request, of a waiter that has come later.
+fn came_again(mut request: Request) -> Request {
+    if let Request::Acquire {
+        ticket: Some(ticket),
+        ..
+    } = &mut request
+    {
+        ticket.came = Instant::from_nanos(2);
+        ticket.waited = Duration::ZERO;
+    }
+    request
+}
+
+pub(super) fn is_waited_for(reply: &Reply) -> bool {
+    match reply {
+        Reply::Granted {
+            has_remote_waiter, ..
+        }
+        | Reply::Extended {
+            has_remote_waiter, ..
+        } => *has_remote_waiter,
+        reply => panic!("{reply:?}"),
+    }
+}
+
+pub(super) fn count_ahead(reply: &Reply) -> u32 {
+    match reply {
+        Reply::Held { ahead, .. } | Reply::Queued(ahead) => ahead.count,
+        reply => panic!("{reply:?}"),
     }
 }
 
@@ -161,37 +208,61 @@ impl Twins {
 }
 
 #[test]
-fn hints_last_for_a_second() {
+fn a_place_lasts_as_long_as_the_ticket_says_and_the_queue_for_a_second() {
     let server = Server::start(&[]);
     let mut twins = Twins::of(&server, 3);
-    let waiting: [fn() -> Request; 5] = [
+    let waiting: [fn() -> Request; 6] = [
+        report,
+        || admit(Duration::ZERO),
+        || in_order(acquire(US), 1_000),
+        || in_order(acquire(THEM), 100),
+        || extend(US),
+        || in_order(acquire(THIRD), 1_000),
+    ];
+    loop {
+        let replies = twins.ask_all(&waiting);
+        assert!(is_waited_for(&replies[4]), "{replies:?}");
+        assert_eq!(count_ahead(&replies[5]), 1, "{replies:?}");
+        thread::sleep(Duration::from_millis(101));
+        let Some(soon) = twins.ask(&in_order(acquire(THIRD), 10)) else {
+            continue;
+        };
+        thread::sleep(Duration::from_millis(900));
+        let Some(ended) = twins.ask(&extend(US)) else {
+            continue;
+        };
+        thread::sleep(Duration::from_millis(101));
+        let Some(forgotten) = twins.ask(&extend(US)) else {
+            continue;
+        };
+        assert_eq!(count_ahead(&soon), 0, "that of THEM has ended");
+        assert!(is_waited_for(&ended), "had a place a moment ago");
+        assert!(!is_waited_for(&forgotten));
+        // What has been forgotten does not come back with the next place.
+        let Some(_) = twins.ask(&in_order(acquire(US), 10)) else {
+            continue;
+        };
+        let Some(alone) = twins.ask(&extend(US)) else {
+            continue;
+        };
+        assert!(!is_waited_for(&alone));
+        return;
+    }
+}
+
+#[test]
+fn a_process_is_not_behind_the_place_of_its_earlier_waiter() {
+    let server = Server::start(&[]);
+    let mut twins = Twins::of(&server, 3);
+    let replies = twins.ask_all(&[
         report,
         || admit(Duration::ZERO),
         || acquire(US),
-        || acquire(THEM),
-        || extend(US),
-    ];
-    let has_waiter = |reply: &Reply| match reply {
-        Reply::Extended {
-            has_remote_waiter, ..
-        } => *has_remote_waiter,
-        reply => panic!("{reply:?}"),
-    };
-    loop {
-        let replies = twins.ask_all(&waiting);
-        assert!(has_waiter(&replies[4]), "{replies:?}");
-        // At the most in the next second by the clock, and then at the least in the second one.
-        thread::sleep(Duration::from_millis(900));
-        let Some(soon) = twins.ask(&extend(US)) else {
-            continue;
-        };
-        thread::sleep(Duration::from_millis(1_101));
-        let Some(late) = twins.ask(&extend(US)) else {
-            continue;
-        };
-        assert!(has_waiter(&soon) && !has_waiter(&late), "{soon:?} {late:?}");
-        return;
-    }
+        || in_order(acquire(THEM), 1_000),
+        || release(US),
+        || came_again(in_order(acquire(THEM), 1_000)),
+    ]);
+    assert!(matches!(replies[5], Reply::Granted { .. }), "{replies:?}");
 }
 
 #[test]
@@ -271,7 +342,7 @@ fn a_server_without_memory_grants_nothing_and_deletes_all_the_same() {
     let mut connection = voting(&server);
     command(&mut connection, &["SET", "other", "x"]);
     command(&mut connection, &["CONFIG", "SET", "maxmemory", "1"]);
-    for request in [acquire(US), put_back(US)] {
+    for request in [acquire(US), in_order(acquire(US), 1_000), put_back(US)] {
         let reply = ask(&mut connection, &request);
         assert!(is_refused(&reply, "OOM"), "{reply:?}");
         assert_eq!(command(&mut connection, &["EXISTS", "k"]), Value::Int(0));
@@ -300,7 +371,7 @@ fn a_user_who_may_not_write_the_hash_leaves_no_key_behind() {
             command(&mut limited, &["AUTH", "limited", "x"]),
             Value::Okay
         );
-        for request in [acquire(US), put_back(US)] {
+        for request in [acquire(US), in_order(acquire(US), 1_000), put_back(US)] {
             let reply = ask(&mut limited, &request);
             assert!(is_refused(&reply, ""), "{right}: {reply:?}");
             assert_eq!(command(&mut connection, &["EXISTS", "k"]), Value::Int(0));

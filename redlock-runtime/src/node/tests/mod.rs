@@ -18,7 +18,7 @@ use std::{
 
 use redis::{Cmd, Connection, Pipeline, Value};
 use redlock_protocol::{
-    Instant, Owner, Reply, Request, Token,
+    Instant, Owner, Process, Reply, Request, Token,
     model::{Key, Model, Moment},
 };
 
@@ -44,6 +44,14 @@ struct Twins {
     expiries: BTreeMap<Arc<str>, u64>,
     /// The last requests and replies, for people who look for the cause of a difference.
     history: VecDeque<String>,
+}
+
+/// What a server has after a request.
+struct After {
+    /// In which millisecond the key expires: `None` if there is none, `Some(None)` if it never does.
+    expiry: Option<Option<u64>>,
+    queue_expiry: Option<u64>,
+    places: Vec<(Process, i64)>,
 }
 
 impl Twins {
@@ -90,7 +98,7 @@ impl Twins {
         let by_command = self.deletion.and_then(|it| it.command(request));
         let command = by_command.unwrap_or_else(|| script::command(request, HASH, false));
         let command = cmd(&command);
-        let (answer, expiry, at) = match key {
+        let (answer, after, at) = match key {
             Some(key) => self.carry_out_on_key(command, key),
             None => {
                 let (answer, at) = self.carry_out(command);
@@ -110,12 +118,18 @@ impl Twins {
         if !is_same(&expected, &reply) {
             self.fail(&expected);
         }
-        if let Some(key) = key {
+        if let (Some(key), Some(after)) = (key, after) {
             let expected = model.key(key, at.now).map(|key| key.expires.map(millis));
-            if expected != expiry {
-                self.fail(&(expected, expiry));
+            if expected != after.expiry {
+                self.fail(&(expected, after.expiry));
             }
             self.learn_expiry(key, expected.flatten());
+            // The model does not tell whether the queue has expired.
+            let expected = model.places(key);
+            if !after.places.is_empty() && expected != after.places {
+                self.fail(&(expected, after.places));
+            }
+            self.learn_expiry(&queue_of(key), after.queue_expiry);
         }
         self.model = model;
         self.compared += 1;
@@ -155,7 +169,14 @@ impl Twins {
         for (request, answer) in requests.iter().zip(answers) {
             let is_open = kind == Kind::Watch && answer == Value::Nil;
             let reply = reply::parse(request, answer);
-            let expected = self.model.run(request, at);
+            let mut expected = self.model.run(request, at);
+            if let Reply::Extended {
+                has_remote_waiter, ..
+            } = &mut expected
+            {
+                // Where several locks are renewed at once, no queue is looked at.
+                *has_remote_waiter = false;
+            }
             let is_expected = match expected {
                 Reply::Free | Reply::Taken { owner: None } if is_open => true,
                 _ => is_same(&expected, &reply),
@@ -181,26 +202,27 @@ impl Twins {
         (answer, certain(from, to))
     }
 
-    /// In addition in which millisecond the key expires: `None` if there is none, `Some(None)` if it
-    /// never does.
+    /// In addition what there is then.
     fn carry_out_on_key(
         &mut self,
         command: Cmd,
         key: &str,
-    ) -> (Value, Option<Option<u64>>, Option<Moment>) {
+    ) -> (Value, Option<After>, Option<Moment>) {
         let mut pipeline = Pipeline::new();
+        let queue = &*queue_of(key);
         pipeline.cmd("TIME").add_command(command);
         pipeline.cmd("PEXPIRETIME").arg(key);
+        pipeline.cmd("PEXPIRETIME").arg(queue);
+        pipeline.cmd("HGETALL").arg(queue);
         pipeline.cmd("TIME");
         let answers = exchange(&mut self.server, &pipeline);
-        let [from, answer, expiry, to] = answers.try_into().unwrap();
-        let expiry = match expiry {
-            Value::Int(-2) => None,
-            Value::Int(-1) => Some(None),
-            Value::Int(expiry) => Some(Some(expiry.unsigned_abs())),
-            answer => panic!("{answer:?} is no expiry"),
+        let [from, answer, key, queue, fields, to] = answers.try_into().unwrap();
+        let after = After {
+            expiry: expiry(key),
+            queue_expiry: expiry(queue).flatten(),
+            places: places(fields),
         };
-        (answer, expiry, certain(from, to))
+        (answer, Some(after), certain(from, to))
     }
 
     /// Waits for the beginning of a millisecond in which this key does not expire.
@@ -215,8 +237,10 @@ impl Twins {
         }
     }
 
+    /// The key or its queue.
     fn expires_at(&self, key: &str, at: Moment) -> bool {
-        self.expiries.get(key) == Some(&millis(at.now))
+        let expires = |name: &str| self.expiries.get(name) == Some(&millis(at.now));
+        expires(key) || expires(&queue_of(key))
     }
 
     fn learn_expiry(&mut self, key: &Arc<str>, expiry: Option<u64>) {
@@ -302,20 +326,44 @@ fn cmd(command: &[Word<'_>]) -> Cmd {
             Word::Text(text) | Word::Key(text) => cmd.arg(text),
             Word::Number(number) => cmd.arg(number),
             Word::Owner(owner) => cmd.arg(&script::owner_value(owner)[..]),
-            Word::Queue(key) => cmd.arg(format!("{}queue:{key}", script::RESERVED)),
-            Word::Process(process) => {
-                let owner = Owner(u128::from(process.0) << 64);
-                cmd.arg(&script::owner_value(owner)[..18])
-            }
+            Word::Queue(key) => cmd.arg(&*queue_of(key)),
         };
     }
     cmd
+}
+
+fn queue_of(key: &str) -> Arc<str> {
+    format!("{}{key}", script::QUEUE).into()
+}
+
+/// As the model tells them.
+fn places(answer: Value) -> Vec<(Process, i64)> {
+    let places: Vec<(String, String)> = redis::from_redis_value(answer).unwrap();
+    let mut places: Vec<_> = places
+        .iter()
+        .map(|(process, place)| {
+            let process = u64::from_str_radix(&process.replace('-', ""), 16).unwrap();
+            let since = place.split(' ').nth(1).unwrap().parse().unwrap();
+            (Process(process), since)
+        })
+        .collect();
+    places.sort_unstable();
+    places
 }
 
 fn words(words: &[&str]) -> Cmd {
     let mut command = Cmd::new();
     command.arg(words);
     command
+}
+
+fn expiry(answer: Value) -> Option<Option<u64>> {
+    match answer {
+        Value::Int(-2) => None,
+        Value::Int(-1) => Some(None),
+        Value::Int(expiry) => Some(Some(expiry.unsigned_abs())),
+        answer => panic!("{answer:?} is no expiry"),
+    }
 }
 
 fn certain(from: Value, to: Value) -> Option<Moment> {
@@ -349,7 +397,6 @@ const fn key_of(request: &Request) -> Option<&Arc<str>> {
         Request::Acquire { key, .. }
         | Request::Extend { key, .. }
         | Request::PutBack { key, .. }
-        | Request::Place { key, .. }
         | Request::Watch { key, .. }
         | Request::Release { key, .. } => Some(key),
         Request::Identify | Request::Probe | Request::ReportLoss { .. } | Request::Admit { .. } => {

@@ -1,19 +1,19 @@
 //! Requests of all kinds, at random.
 
-use std::{sync::Arc, thread, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, thread, time::Duration};
 
 use redlock_protocol::{
-    AdmissionId, BlockRequest, Evidence, LossId, Mode, Owner, Reply, Request, SectionId, Ticket,
+    AdmissionId, BlockRequest, Evidence, Instant, LossId, Mode, Owner, Reply, Request, Ticket,
     Token, model::Key, stripe,
 };
 
-use super::{Server, Twins, now};
+use super::{Server, Twins, key_of, now};
 use crate::script::owner_value;
 
 /// So short that periods of it pass while the test runs.
 const MAX_TTL: Duration = Duration::from_millis(60);
 
-const REQUESTS: u64 = 5_000;
+const REQUESTS: u64 = 10_000;
 
 /// xorshift: the same requests for the same seed.
 struct Random(u64);
@@ -43,16 +43,21 @@ struct Maker {
     server: Option<Arc<str>>,
     admission: AdmissionId,
     loss: LossId,
+    /// Since when the first one waits, as a ticket was told last.
+    first: BTreeMap<Arc<str>, u64>,
+    /// Becomes free, and is asked for at once.
+    waited_for: Option<Arc<str>>,
 }
 
 #[test]
 fn scripts_and_model_reply_alike_to_requests_at_random() {
+    let mut seen = BTreeMap::new();
     for seed in 1..=3 {
         println!("seed {seed}");
         let server = Server::start(&[]);
         let mut twins = Twins::of(&server, if seed % 2 == 0 { 2 } else { 3 });
         let mut maker = Maker::new(seed, &twins);
-        let (mut votes, mut queued, mut together) = (0, 0, 0);
+        let (mut votes, mut together) = (0, 0);
         while twins.compared < REQUESTS {
             if maker.random.one_in(25) {
                 maker.interfere(&mut twins);
@@ -61,7 +66,13 @@ fn scripts_and_model_reply_alike_to_requests_at_random() {
                 let requests = maker.requests_of_one_kind();
                 together += u64::from(twins.ask_together(&requests));
             }
-            let request = maker.request(now());
+            let request = match maker.waited_for.take() {
+                Some(key) => {
+                    twins.delete(&key);
+                    maker.acquire(key, now())
+                }
+                None => maker.request(now()),
+            };
             let Some(reply) = twins.ask(&request) else {
                 continue;
             };
@@ -69,16 +80,47 @@ fn scripts_and_model_reply_alike_to_requests_at_random() {
                 reply,
                 Reply::Granted { .. } | Reply::Extended { .. } | Reply::PutBack
             ));
-            let is_behind = |ahead| ahead > 0;
-            queued += u64::from(matches!(reply, Reply::Held { ahead, .. } if is_behind(ahead)));
-            maker.learn(&reply);
+            if let Some(kind) = of_queue(&request, &reply) {
+                *seen.entry(kind).or_insert(0) += 1;
+            }
+            maker.learn(&request, &reply);
         }
-        assert!(queued > 0, "no process was ahead of another");
         assert!(votes > REQUESTS / 50, "the node gave only {votes} votes");
         assert!(
             together > REQUESTS / 50,
             "only {together} commands for many"
         );
+    }
+    assert!(
+        seen.len() == KINDS && seen.values().all(|&times| times > 2),
+        "{seen:?}"
+    );
+}
+
+const KINDS: usize = 8;
+
+/// What a queue has to do with it.
+fn of_queue(request: &Request, reply: &Reply) -> Option<&'static str> {
+    let passes = match request {
+        Request::Acquire { ticket, .. } => ticket.and_then(|ticket| ticket.passes),
+        _ => None,
+    };
+    match reply {
+        Reply::Queued(ahead) if ahead.count > 1 => Some("behind several"),
+        Reply::Queued(_) => Some("behind another"),
+        Reply::Held { ahead, .. } if ahead.count > 0 => Some("behind others and the holder"),
+        Reply::Held { ahead, .. } if !ahead.grace.is_zero() => Some("behind the holder's place"),
+        Reply::Granted {
+            has_remote_waiter: true,
+            ..
+        } => Some("granted, others wait"),
+        Reply::Granted { .. } if passes.is_some_and(|first| first > 0) => Some("passed"),
+        Reply::Granted { .. } if passes.is_some() => Some("granted in order"),
+        Reply::Extended {
+            has_remote_waiter: true,
+            ..
+        } => Some("extended, others wait"),
+        _ => None,
     }
 }
 
@@ -87,7 +129,7 @@ impl Maker {
         // One more key of the same stripe.
         let same = (0..).map(|number| format!("k{number}"));
         let same = { same }.find(|key| stripe(key) == stripe("a")).unwrap();
-        let owners = (1..=3).flat_map(|process| [1, 2].map(|number| Owner(process << 64 | number)));
+        let owners = (1..=4).flat_map(|process| [1, 2].map(|number| Owner(process << 64 | number)));
         Self {
             random: Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
             // And one slot of a lock with permits.
@@ -96,11 +138,18 @@ impl Maker {
             server: twins.model.server.clone(),
             admission: AdmissionId(u64::MAX),
             loss: LossId(u64::MAX),
+            first: BTreeMap::new(),
+            waited_for: None,
         }
     }
 
-    fn learn(&mut self, reply: &Reply) {
+    fn learn(&mut self, request: &Request, reply: &Reply) {
         match reply {
+            Reply::Queued(ahead) | Reply::Held { ahead, .. } => {
+                let key = key_of(request).unwrap();
+                self.first.insert(Arc::clone(key), ahead.first);
+                self.waited_for = Some(Arc::clone(key)).filter(|_| self.random.one_in(2));
+            }
             Reply::Admitted { admission } => self.admission = *admission,
             Reply::Record(record) => {
                 if let Some(loss) = &record.loss {
@@ -114,6 +163,18 @@ impl Maker {
         }
     }
 
+    fn acquire(&mut self, key: Arc<str>, now: u64) -> Request {
+        Request::Acquire {
+            owner: self.random.pick(&self.owners),
+            mode: self.random.pick(&[Mode::Exclusive, Mode::Shared]),
+            ttl: Duration::from_millis(1 + self.random.below(30)),
+            block: self.block(now),
+            admission: self.admission(),
+            ticket: self.ticket(&key),
+            key,
+        }
+    }
+
     fn request(&mut self, now: u64) -> Request {
         let key = self.random.pick(&self.keys);
         let owner = self.random.pick(&self.owners);
@@ -122,16 +183,7 @@ impl Maker {
             .random
             .pick(&[Mode::Exclusive, Mode::Shared, Mode::Shared]);
         match self.random.below(100) {
-            0..30 => Request::Acquire {
-                key,
-                owner,
-                mode,
-                ttl,
-                block: self.block(now),
-                admission: self.admission(),
-                waits: self.random.one_in(2),
-                ticket: self.ticket().filter(|_| mode == Mode::Exclusive),
-            },
+            0..30 => self.acquire(key, now),
             30..60 => Request::Extend {
                 key,
                 owner,
@@ -152,16 +204,12 @@ impl Maker {
                 key,
                 owner: Some(owner).filter(|_| !self.random.one_in(3)),
             },
-            76..86 => Request::Release {
+            76..88 => Request::Release {
                 key,
                 owner,
                 mode,
                 keep: (mode == Mode::Exclusive && self.random.one_in(3)).then_some(ttl),
-            },
-            86..88 => Request::Place {
-                key,
-                process: owner.process(),
-                ticket: self.ticket(),
+                leaves: self.random.one_in(3),
             },
             88..90 => Request::Probe,
             90..93 => Request::ReportLoss {
@@ -226,12 +274,20 @@ impl Maker {
         }
     }
 
-    fn ticket(&mut self) -> Option<Ticket> {
-        let waits = [0, 1, 5, 20, 100, 2_000].map(Duration::from_millis);
-        self.random.one_in(2).then(|| Ticket {
-            waiter: SectionId(self.random.below(3)),
-            waited: self.random.pick(&waits) + Duration::from_micros(self.random.below(1_000)),
-            patience: self.random.pick(&waits),
+    fn ticket(&mut self, key: &Arc<str>) -> Option<Ticket> {
+        let spans = [0, 1, 5, 20, 100, 2_000].map(Duration::from_millis);
+        let far = Duration::from_secs(1 << 34);
+        let first = self.first.get(key).copied().unwrap_or_default();
+        let random = &mut self.random;
+        random.one_in(2).then(|| Ticket {
+            came: Instant::from_nanos(u64::MAX - 2 - random.below(2)),
+            waited: match random.below(10) {
+                0 => far,
+                _ => random.pick(&spans) + Duration::from_micros(random.below(1_000)),
+            },
+            lasts: random.pick(&[0, 1, 20, 1_000, 1_000, 2_000].map(Duration::from_millis)),
+            grace: random.pick(&spans) + Duration::from_micros(random.below(1_000)),
+            passes: random.pick(&[None, Some(0), Some(0), Some(first), Some(first + 1)]),
         })
     }
 
@@ -322,8 +378,10 @@ impl Maker {
                 }
             }
             _ => {
-                // At the most so long that two periods pass.
-                let millis = self.random.pick(&[1, 1, 5, 5, 20, 125]);
+                // So long that two periods pass, or that a queue is forgotten.
+                let millis = self
+                    .random
+                    .pick(&[1, 1, 1, 1, 5, 5, 5, 5, 20, 20, 125, 125, 125, 1_001]);
                 thread::sleep(Duration::from_millis(millis));
             }
         }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use redlock_protocol::{
-    AdmissionId, Event, Mode, NodeId, Owner, Rejection, Reply, Request, RequestId,
+    AdmissionId, Ahead, Event, Mode, NodeId, Owner, Rejection, Reply, Request, RequestId,
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -196,6 +196,7 @@ fn a_release_whose_script_is_missing_is_sent_again_with_its_text() {
         owner: Owner(1),
         mode: Mode::Exclusive,
         keep: None,
+        leaves: false,
     };
     assert_eq!(send_without_script(release), (1, 1, Vec::new()));
 }
@@ -299,6 +300,7 @@ fn release(key: &str) -> Request {
         owner: Owner(1),
         mode: Mode::Exclusive,
         keep: None,
+        leaves: false,
     }
 }
 
@@ -345,7 +347,7 @@ fn what_is_of_one_kind_goes_together_and_keeps_its_place() {
     let held = Reply::Held {
         owner: None,
         remaining: Some(Duration::from_millis(9)),
-        ahead: 0,
+        ahead: Ahead::default(),
     };
     let expected = [
         (1, Reply::NotOwner),

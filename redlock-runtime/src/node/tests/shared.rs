@@ -7,11 +7,12 @@ use redlock_protocol::{Mode, Owner, Reply, Request};
 
 use super::{
     Server, Twins,
-    cases::{THEM, US, acquire, admit, ask, extend, is_refused, put_back, release, report, voting},
+    cases::{
+        THEM, THIRD, US, acquire, admit, ask, count_ahead, extend, in_order, is_refused,
+        is_waited_for, put_back, release, report, voting,
+    },
     server::command,
 };
-
-const THIRD: Owner = Owner(3 << 64 | 1);
 
 /// The same request, of one that shares the lock.
 fn shared(mut request: Request) -> Request {
@@ -33,6 +34,10 @@ const fn is_held_by(reply: &Reply, holder: Owner) -> bool {
     matches!(reply, Reply::Held { owner: Some(owner), .. } if owner.0 == holder.0)
 }
 
+fn reads(owner: Owner) -> Request {
+    shared(in_order(acquire(owner), 1_000))
+}
+
 #[test]
 fn readers_share_a_lock_until_a_process_waits_to_have_it_alone() {
     let server = Server::start(&[]);
@@ -40,28 +45,25 @@ fn readers_share_a_lock_until_a_process_waits_to_have_it_alone() {
     let waiting: [fn() -> Request; 8] = [
         report,
         || admit(Duration::ZERO),
-        || shared(acquire(US)),
-        || shared(acquire(THEM)),
-        || acquire(THIRD),
-        || shared(acquire(Owner(4 << 64))),
-        || shared(acquire(Owner(3 << 64 | 7))),
+        || reads(US),
+        || reads(THEM),
+        || in_order(acquire(THIRD), 100),
+        || reads(Owner(4 << 64)),
+        || reads(Owner(3 << 64 | 7)),
         || shared(extend(US)),
     ];
     loop {
         let replies = twins.ask_all(&waiting);
         assert!(is_granted(&replies[2]) && is_granted(&replies[3]));
-        assert!(is_held_by(&replies[4], Owner::READERS), "{replies:?}");
-        assert!(is_held_by(&replies[5], Owner::READERS), "{replies:?}");
+        for refused in &replies[4..6] {
+            assert!(is_held_by(refused, Owner::READERS), "{replies:?}");
+        }
+        let ahead = [4, 5].map(|at| count_ahead(&replies[at]));
+        assert_eq!(ahead, [0, 1], "readers are in nobody's queue");
         assert!(is_granted(&replies[6]), "a process is not in its own way");
-        let Reply::Extended {
-            has_remote_waiter: true,
-            ..
-        } = replies[7]
-        else {
-            panic!("{replies:?}")
-        };
-        thread::sleep(Duration::from_millis(2_001));
-        let Some(late) = twins.ask(&shared(acquire(Owner(4 << 64)))) else {
+        assert!(is_waited_for(&replies[7]), "{replies:?}");
+        thread::sleep(Duration::from_millis(101));
+        let Some(late) = twins.ask(&reads(Owner(4 << 64))) else {
             continue;
         };
         assert!(is_granted(&late), "{late:?}");
@@ -70,34 +72,25 @@ fn readers_share_a_lock_until_a_process_waits_to_have_it_alone() {
 }
 
 #[test]
-fn a_hint_of_one_that_waits_to_share_hinders_no_readers() {
+fn one_that_waits_to_share_hinders_no_readers() {
     let server = Server::start(&[]);
     let mut twins = Twins::of(&server, 3);
     let replies = twins.ask_all(&[
         report,
         || admit(Duration::ZERO),
         || acquire(US),
-        || shared(acquire(THEM)),
+        || reads(THEM),
         || extend(US),
         || release(US),
-        || shared(acquire(US)),
-        || shared(acquire(THIRD)),
-        || acquire(THIRD),
-        || shared(acquire(THEM)),
+        || reads(US),
+        || reads(THIRD),
+        || in_order(acquire(THIRD), 1_000),
+        || reads(THEM),
     ]);
-    let has_waiter = |reply: &Reply| match reply {
-        Reply::Extended {
-            has_remote_waiter, ..
-        }
-        | Reply::Granted {
-            has_remote_waiter, ..
-        } => *has_remote_waiter,
-        reply => panic!("{reply:?}"),
-    };
-    assert!(has_waiter(&replies[4]), "{replies:?}");
-    assert!(!has_waiter(&replies[6]) && !has_waiter(&replies[7]));
-    // Its hint takes the place of the other one, also within the same second.
-    assert!(is_held_by(&replies[9], Owner::READERS), "{replies:?}");
+    assert!(is_waited_for(&replies[4]), "{replies:?}");
+    assert!(!is_waited_for(&replies[6]) && !is_waited_for(&replies[7]));
+    // It came before the one that is to have the lock alone.
+    assert!(is_granted(&replies[9]), "{replies:?}");
 }
 
 #[test]
@@ -109,7 +102,8 @@ fn a_server_without_memory_takes_in_no_reader_and_keeps_and_releases_those_that_
     }
     command(&mut connection, &["CONFIG", "SET", "maxmemory", "1"]);
     let another = Owner(4 << 64);
-    for request in [acquire(another), put_back(another)] {
+    let with_ticket = in_order(acquire(another), 1_000);
+    for request in [acquire(another), with_ticket, put_back(another)] {
         let reply = ask(&mut connection, &shared(request));
         assert!(is_refused(&reply, "OOM"), "{reply:?}");
     }
@@ -141,7 +135,11 @@ fn a_user_without_rights_changes_nothing_for_the_readers() {
             command(&mut limited, &["AUTH", "limited", "x"]),
             Value::Okay
         );
-        for request in [acquire(THEM), put_back(THEM)] {
+        for request in [
+            acquire(THEM),
+            in_order(acquire(THEM), 1_000),
+            put_back(THEM),
+        ] {
             let reply = ask(&mut limited, &shared(request));
             assert!(!is_granted(&reply) && reply != Reply::PutBack, "{reply:?}");
             assert_eq!(command(&mut connection, &["GET", "k"]), before, "{right}");

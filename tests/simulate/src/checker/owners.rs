@@ -303,7 +303,6 @@ pub(crate) const fn owner_of(request: &Request) -> Option<(&std::sync::Arc<str>,
         }
         | Request::Release { key, owner, .. } => Some((key, *owner)),
         Request::Watch { owner: None, .. }
-        | Request::Place { .. }
         | Request::Identify
         | Request::Probe
         | Request::ReportLoss { .. }

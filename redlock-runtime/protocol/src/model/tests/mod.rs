@@ -10,8 +10,8 @@ use std::{sync::Arc, time::Duration};
 use super::{Key, Model, Moment};
 use crate::{
     message::{
-        AdmissionId, BlockRequest, Evidence, LossId, Mode, Owner, Record, Reply, Request,
-        SectionId, Ticket,
+        AdmissionId, Ahead, BlockRequest, Evidence, LossId, Mode, Owner, Record, Reply, Request,
+        Ticket,
     },
     rules::token::{Token, stripe},
     time::Instant,
@@ -89,9 +89,34 @@ fn acquire(owner: Owner, proposal: Token, length: u64) -> Request {
         ttl: TTL,
         block: BlockRequest { proposal, length },
         admission: ADMISSION,
-        waits: true,
         ticket: None,
     }
+}
+
+/// In order, for a waiter with a number, that has waited for so many milliseconds, and whose place lasts for so many.
+fn ask(owner: Owner, waiter: u64, waited: u64, lasts: u64) -> Request {
+    with_ticket(
+        acquire(owner, Token(9), 1),
+        (waiter, waited, lasts),
+        Some(0),
+    )
+}
+
+fn with_ticket(
+    mut request: Request,
+    (waiter, waited, lasts): (u64, u64, u64),
+    passes: Option<u64>,
+) -> Request {
+    if let Request::Acquire { ticket, .. } = &mut request {
+        *ticket = Some(Ticket {
+            came: at(waiter).now,
+            waited: Duration::from_millis(waited),
+            lasts: Duration::from_millis(lasts),
+            grace: Duration::from_millis(3),
+            passes,
+        });
+    }
+    request
 }
 
 fn extend(owner: Owner, ttl: Duration, block: Option<BlockRequest>) -> Request {
@@ -116,6 +141,15 @@ fn put_back(owner: Owner) -> Request {
     }
 }
 
+/// Releases, and gives up the place.
+fn leave(owner: Owner) -> Request {
+    let mut request = release(owner);
+    if let Request::Release { leaves, .. } = &mut request {
+        *leaves = true;
+    }
+    request
+}
+
 fn release(owner: Owner) -> Request {
     let key = "k".into();
     Request::Release {
@@ -123,6 +157,7 @@ fn release(owner: Owner) -> Request {
         owner,
         mode: Mode::Exclusive,
         keep: None,
+        leaves: false,
     }
 }
 
@@ -137,7 +172,11 @@ const fn held(owner: Owner, remaining: Duration) -> Reply {
     Reply::Held {
         owner: Some(owner),
         remaining: Some(remaining),
-        ahead: 0,
+        ahead: Ahead {
+            count: 0,
+            grace: Duration::ZERO,
+            first: 0,
+        },
     }
 }
 

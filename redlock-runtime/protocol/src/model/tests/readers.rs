@@ -85,75 +85,46 @@ fn the_last_to_expire_keeps_the_key_and_a_release_never_prolongs_it() {
 #[test]
 fn one_that_waits_to_have_the_key_alone_stops_new_readers_but_not_those_that_read() {
     let mut model = voting();
-    model.run(&read(US), at(0));
-    model.run(&acquire(THEM, Token(9), 1), at(0));
-    let refused = model.run(&read(THIRD), at(1_999));
-    assert!(matches!(refused, Reply::Held { .. }), "{refused:?}");
-    let extended = model.run(&shared(extend(US, Duration::ZERO, None)), at(1_999));
-    assert!(matches!(
-        extended,
-        Reply::Extended {
-            has_remote_waiter: true,
-            ..
-        }
-    ));
-    let put_back = model.run(&shared(put_back(THIRD)), at(1_999));
+    let read = |owner, passes| with_ticket(read(owner), (1, 0, 1_000), passes);
+    let count = |reply: &Reply| match reply {
+        Reply::Held { ahead, .. } | Reply::Queued(ahead) => Some(ahead.count),
+        _ => None,
+    };
+    model.run(&read(US, Some(0)), at(0));
+    assert_eq!(count(&model.run(&ask(THEM, 1, 0, 1_000), at(0))), Some(0));
+    // It has not gone because it has died, so nobody may pass it for that.
+    for passes in [0, at(0).wall_micros / 1_000] {
+        assert_eq!(
+            count(&model.run(&read(THIRD, Some(passes)), at(1))),
+            Some(1)
+        );
+    }
+    let put_back = model.run(&shared(put_back(THIRD)), at(1));
     assert_eq!(put_back, Reply::PutBack);
-    // A hint is not for ever, and a free key takes anybody.
-    let late = model.run(&read(US_AGAIN), at(2_000));
-    assert!(matches!(late, Reply::Granted { .. }), "{late:?}");
-    let mut model = voting();
-    model.run(&acquire(US, Token(9), 1), at(0));
-    model.run(&acquire(THEM, Token(9), 1), at(0));
-    model.run(&release(US), at(0));
-    let first = model.run(&read(THIRD), at(0));
-    assert!(
-        matches!(
-            first,
-            Reply::Granted {
-                has_remote_waiter: true,
-                ..
-            }
-        ),
-        "{first:?}"
-    );
-}
-
-#[test]
-fn one_that_has_had_the_key_alone_stops_no_readers_any_more() {
-    let mut model = voting();
-    model.run(&read(US), at(0));
-    model.run(&acquire(THEM, Token(9), 1), at(0));
-    model.run(&shared(release(US)), at(0));
-    let granted = model.run(&acquire(THEM, Token(9), 1), at(0));
-    assert!(matches!(granted, Reply::Granted { .. }), "{granted:?}");
-    model.run(&release(THEM), at(0));
-    for reader in [US, THIRD] {
-        let granted = model.run(&read(reader), at(0));
-        assert!(matches!(granted, Reply::Granted { .. }), "{granted:?}");
+    model.run(&shared(release(THIRD)), at(1));
+    model.run(&shared(release(US)), at(2));
+    assert_eq!(count(&model.run(&read(THIRD, Some(0)), at(2))), Some(1));
+    assert_eq!(count(&model.run(&ask(THEM, 1, 2, 1_000), at(2))), None);
+    model.run(&leave(THEM), at(3));
+    for reader in [THIRD, US] {
+        assert_eq!(count(&model.run(&read(reader, Some(0)), at(3))), None);
     }
 }
 
 #[test]
 fn readers_that_wait_hinder_no_readers() {
     let mut model = voting();
+    let read = |owner| with_ticket(read(owner), (1, 0, 1_000), Some(0));
     model.run(&acquire(US, Token(9), 1), at(0));
-    model.run(&read(THEM), at(0));
-    let extended = model.run(&extend(US, Duration::ZERO, None), at(0));
-    assert!(matches!(
-        extended,
-        Reply::Extended {
-            has_remote_waiter: true,
-            ..
-        }
-    ));
+    for reader in [THEM, THIRD] {
+        let Reply::Held { ahead, .. } = model.run(&read(reader), at(0)) else {
+            panic!("it is held");
+        };
+        assert_eq!(ahead, Ahead::default());
+    }
     model.run(&release(US), at(0));
     assert_eq!(model.run(&read(US), at(0)), granted(10, false));
     assert_eq!(model.run(&read(THIRD), at(0)), granted(11, false));
-    // The hint of one that is to have the key alone takes the place of theirs.
-    model.run(&acquire(THIRD, Token(9), 1), at(0));
-    let refused = model.run(&read(THEM), at(0));
-    assert!(matches!(refused, Reply::Held { .. }), "{refused:?}");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Keys, tokens, hints, and the longest key TTL.
+//! Keys, tokens, and the longest key TTL.
 
 use super::*;
 
@@ -36,6 +36,7 @@ fn a_key_that_is_to_stay_expires_at_the_time_that_was_named_and_never_later() {
         owner,
         mode: Mode::Exclusive,
         keep: Some(Duration::from_millis(millis)),
+        leaves: false,
     };
     let mut model = voting();
     model.run(&acquire(US, Token(9), 1), at(0));
@@ -180,50 +181,6 @@ fn votes_count_for_one_admission() {
 }
 
 #[test]
-fn a_waiter_hint_names_the_key_and_a_process_and_lasts_for_a_second() {
-    let waiting = |millis| {
-        let mut model = voting();
-        model.run(&acquire(US, Token(9), 1), at(0));
-        model.run(&acquire(THEM, Token(9), 1), at(millis));
-        model
-    };
-    let has_waiter = |model: &mut Model, owner, millis| {
-        model.run(&release(US), at(millis));
-        let reply = model.run(&acquire(owner, Token(9), 1), at(millis));
-        reply == granted(10, true)
-    };
-    assert!(has_waiter(&mut waiting(0), US_AGAIN, 1_999));
-    assert!(!has_waiter(&mut waiting(0), US_AGAIN, 2_000));
-    // A process is not told of itself.
-    assert!(!has_waiter(&mut waiting(0), THEM, 0));
-    // One hint in a second is enough.
-    let mut model = waiting(0);
-    model.run(&acquire(THIRD, Token(9), 1), at(999));
-    assert!(has_waiter(&mut model, THIRD, 999));
-    let mut model = waiting(0);
-    model.run(&acquire(THIRD, Token(9), 1), at(1_000));
-    assert!(!has_waiter(&mut model, THIRD, 1_000));
-}
-
-#[test]
-fn a_hint_of_the_holders_own_process_gives_way() {
-    let mut model = voting();
-    model.run(&acquire(US, Token(9), 1), at(0));
-    model.run(&acquire(US_AGAIN, Token(9), 1), at(0));
-    let extended = model.run(&extend(US, Duration::ZERO, None), at(0));
-    assert_eq!(extended, self::extended(TTL, None));
-    model.run(&acquire(THEM, Token(9), 1), at(0));
-    let extended = model.run(&extend(US, Duration::ZERO, None), at(0));
-    let Reply::Extended {
-        has_remote_waiter: true,
-        ..
-    } = extended
-    else {
-        panic!("{extended:?}")
-    };
-}
-
-#[test]
 fn the_longest_ttl_is_kept_for_this_period_and_the_one_before() {
     let mut model = voting();
     let longest = |model: &Model, millis| model.record(at(millis)).longest;
@@ -278,7 +235,7 @@ fn clients_of_other_libraries_exclude_and_are_excluded() {
     let refused = Reply::Held {
         owner: None,
         remaining: None,
-        ahead: 0,
+        ahead: Ahead::default(),
     };
     assert_eq!(model.run(&acquire(US, Token(9), 1), at(0)), refused);
     let owner = None;

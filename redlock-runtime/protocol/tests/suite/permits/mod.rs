@@ -178,7 +178,7 @@ fn the_first_permit_that_is_given_back_anywhere_goes_to_a_waiter() {
         world.client(2).end(10);
         world.client(2).granted(11);
         world.client(2).end(11);
-        world.run_for(20 * HOP);
+        world.run_for(Ticket::LASTS);
         let left = slots(4);
         let left = left.iter().filter(|slot| !world.carriers(slot).is_empty());
         assert_eq!(left.count(), 3, "what nobody needs is let go");
@@ -210,7 +210,7 @@ fn a_caller_is_refused_when_it_has_waited_for_so_long() {
             "{section}: {waited:?}"
         );
     }
-    world.run_for(10 * HOP);
+    world.run_for(Ticket::LASTS);
     assert!(world.client(1).is_idle());
 }
 

@@ -384,7 +384,6 @@ const fn key_of(request: &Request) -> Option<&Arc<str>> {
         Request::Acquire { key, .. }
         | Request::Extend { key, .. }
         | Request::PutBack { key, .. }
-        | Request::Place { key, .. }
         | Request::Watch { key, .. }
         | Request::Release { key, .. } => Some(key),
         _ => None,
