@@ -1,18 +1,16 @@
 //! A section with several keys: all or none.
 //!
-//! It has one ordinary section, a *part*, for each key, and asks for all of them at the same time,
-//! without waiting. If all are granted, that was one round. If one is refused, those behind it in the
-//! order of names are let go, and once the section has those before it, it waits for the refused one as any
-//! waiter does, and then asks for the others again. All sections wait in the same order, so no two ever wait for
-//! each other; and of many that want the same keys one goes on while the others wait for the first.
-//!
-//! What it holds is in the way of others, so it has *patience* while it waits, and more whenever that was in
-//! vain. Once it has none left, it lets all go, and waits for that key *alone*. In the queue of each key it is
-//! before all that have called later: else it would begin at the end whenever it has let a key go.
+//! It has one ordinary section, a *part*, for each key, and asks for all of them at the same time, without
+//! waiting, unless others are known to wait for one. If all are granted, that was one round. If one is
+//! refused, or lost again, those behind it in the order of names are let go, and from there the section goes on
+//! *in order*: it waits for the first key that is missing, as any waiter does and with what is left of its time,
+//! then for the next one, and keeps what it has by renewals. All sections wait in the same order, so no two
+//! ever wait for each other.
 //!
 //! The token is the largest that any part was given. It is above all that were given for any of the
 //! keys before, and every key is *raised*, by a round that extends it and takes numbers up to the token,
-//! unless a round for it has taken them already: so all later tokens of each key are above it.
+//! unless a round for it has taken them already: so all later tokens of each key are above it. The same
+//! round brings back most of the lease where other keys were waited for meanwhile.
 //!
 //! The lease ends with the first of the parts. What ends one, ends all.
 
@@ -20,50 +18,48 @@ mod part;
 
 use std::{ops::RangeBounds, sync::Arc, time::Duration};
 
-pub use self::part::{Part, Stage, Step, Word};
+use self::part::Stage;
+pub(crate) use self::part::{Part, Step, Word};
 
 use crate::{
     action::{Answer, Cause, Loss, Refusal, Release, Verdict},
     message::{Mode, SectionId},
-    rules::{token::Token, validity::LockParams},
+    rules::{
+        token::Token,
+        validity::{LockParams, default_renewal},
+    },
     time::Instant,
 };
 
-/// How long keys are held at first while another one is waited for: long enough for one that is free now and then.
-/// Four times as long whenever another one was taken all the while.
-const FIRST_PATIENCE: Duration = Duration::from_millis(16);
+/// For one attempt, which takes its place in the queue of the key and hears whether others wait.
+const ONE_ATTEMPT: Duration = Duration::from_nanos(1);
 
-/// So often, to four seconds: many a key is in use for as long as that, and others wait for what is held in vain.
-const MOST_STEPS: u32 = 4;
-
-/// The raises of tokens before one attempt. One is enough unless rounds do not agree.
+/// The raises of tokens before a key is let go again. One is enough unless rounds do not agree.
 const MOST_RAISES: u32 = 8;
 
-#[derive(Debug)]
-pub struct Compound {
-    pub params: LockParams,
-    pub asked: Instant,
-    pub parts: Vec<Part>,
-    pub state: State,
-    /// How often keys were held in vain.
-    pub failures: u32,
-    pub raises: u32,
+#[derive(Clone, Debug)]
+pub(crate) struct Compound {
+    params: LockParams,
+    pub(crate) asked: Instant,
+    parts: Vec<Part>,
+    state: State,
+    /// One key was not to be had at once.
+    is_in_order: bool,
+    raises: u32,
     /// Of all parts so far.
-    pub attempts: u32,
+    attempts: u32,
     /// The holder has asked for a fresh lease.
-    pub is_extending: bool,
+    is_extending: bool,
     /// When the lease ends, as far as the holder has been told.
-    pub told: Instant,
-    pub release: Release,
-    pub steps: Vec<Step>,
+    told: Instant,
+    release: Release,
+    steps: Vec<Step>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// All that are not held are asked for, or those before one that was refused; or tokens of some are to rise.
-    Asking,
-    /// For the one that is asked for; those before it are held, or none is.
-    Waiting,
+enum State {
+    /// Keys are asked for, or all are held and tokens of some are to rise.
+    Acquiring,
     Held,
     /// Its lease has ended under the holder.
     Over,
@@ -73,8 +69,13 @@ pub enum State {
 }
 
 impl Compound {
-    /// Each key once.
-    pub fn new(mut keys: Vec<Arc<str>>, params: LockParams, now: Instant) -> Self {
+    /// Each key once, in order from the beginning or all at the same time.
+    pub(crate) fn new(
+        mut keys: Vec<Arc<str>>,
+        params: LockParams,
+        is_in_order: bool,
+        now: Instant,
+    ) -> Self {
         keys.sort_unstable();
         keys.dedup();
         let part = |key| Part {
@@ -86,8 +87,8 @@ impl Compound {
             params,
             asked: now,
             parts: keys.into_iter().map(part).collect(),
-            state: State::Asking,
-            failures: 0,
+            state: State::Acquiring,
+            is_in_order,
             raises: 0,
             attempts: 0,
             is_extending: false,
@@ -95,36 +96,40 @@ impl Compound {
             release: Release::Released,
             steps: Vec::new(),
         };
-        compound.ask_for_the_rest();
+        let wait = match is_in_order {
+            true => params.wait,
+            false => params.wait.min(ONE_ATTEMPT),
+        };
+        compound.ask_for_missing(wait);
         compound
     }
 
-    pub fn take_steps(&mut self) -> Vec<Step> {
+    pub(crate) fn take_steps(&mut self) -> Vec<Step> {
         std::mem::take(&mut self.steps)
     }
 
-    pub fn part(&mut self, part: usize) -> &mut Part {
+    pub(crate) fn part(&mut self, part: usize) -> &mut Part {
         &mut self.parts[part]
     }
 
     /// The part whose section this is.
-    pub fn part_of(&self, section: SectionId) -> Option<usize> {
+    pub(crate) fn part_of(&self, section: SectionId) -> Option<usize> {
         let mut parts = self.parts.iter();
         parts.position(|part| part.section == Some(section))
     }
 
-    pub fn is_ended(&self) -> bool {
+    pub(crate) fn is_ended(&self) -> bool {
         self.state == State::Ended
     }
 
     /// Its caller has not let go.
-    pub fn is_open(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         !matches!(self.state, State::Ending | State::Ended)
     }
 
     // ---- the caller
 
-    pub fn on_extend(&mut self) {
+    pub(crate) fn on_extend(&mut self) {
         if self.state != State::Held {
             return;
         }
@@ -132,7 +137,7 @@ impl Compound {
         self.extend(|_, _| true, Token::default());
     }
 
-    pub fn on_end(&mut self, report: bool, now: Instant) {
+    pub(crate) fn on_end(&mut self, report: bool, now: Instant) {
         let known = match self.state {
             State::Held if now < self.told => None,
             // What its parts have may last for longer: the caller was not told.
@@ -151,18 +156,22 @@ impl Compound {
     }
 
     /// It is refused unless it has begun.
-    pub fn stop(&mut self) {
-        if let State::Asking | State::Waiting = self.state {
-            let mut parts = self.parts.iter();
-            let missing = parts.position(|part| !part.is_held());
+    pub(crate) fn stop(&mut self) {
+        if self.state == State::Acquiring {
             let refusal = Refusal::without_verdicts(Cause::Stopped);
-            self.refuse(missing.unwrap_or(0), refusal);
+            self.refuse(self.first_missing().unwrap_or(0), refusal);
         }
     }
 
     // ---- parts
 
-    pub fn on_answer(&mut self, part: usize, answer: Answer, reach: Option<Token>, now: Instant) {
+    pub(crate) fn on_answer(
+        &mut self,
+        part: usize,
+        answer: Answer,
+        reach: Option<Token>,
+        now: Instant,
+    ) {
         match answer {
             Answer::Granted {
                 deadline,
@@ -176,25 +185,16 @@ impl Compound {
                     reach: reach.unwrap_or(token),
                     is_asked: false,
                 };
-                if self.state == State::Waiting {
-                    self.state = State::Asking;
-                    // Most of the lease is for the section, however many keys were waited for.
-                    let least = self.params.lease - self.params.lease / 4;
-                    self.extend(|deadline, _| deadline.since(now) < least, Token::default());
-                    self.ask_for_the_rest();
-                }
-                self.go_on(part, now);
+                self.go_on(now);
             }
             Answer::Refused(refusal) => {
                 self.attempts += refusal.attempts;
                 self.parts[part].stage = Stage::Idle;
-                self.on_refused(part, refusal, now);
+                self.on_missing(part, refusal, now);
             }
             Answer::Extended { deadline } => self.on_extended((part, now), deadline, reach),
             Answer::NotExtended { verdicts } => match self.state {
-                State::Asking | State::Waiting => {
-                    self.on_failed(part, no_quorum(verdicts), now);
-                }
+                State::Acquiring => self.on_missing(part, no_quorum(verdicts), now),
                 State::Held if self.told <= now => {
                     self.on_over(part, Loss::Expired { verdicts }, now);
                 }
@@ -228,7 +228,7 @@ impl Compound {
             *is_asked = false;
         }
         match self.state {
-            State::Asking => self.go_on(part, now),
+            State::Acquiring => self.go_on(now),
             // Its parts may have been extended one after the other, and the last of them too late.
             State::Held if self.told <= now => {
                 let verdicts = Vec::new();
@@ -245,20 +245,19 @@ impl Compound {
         }
     }
 
-    /// The first key that is missing is waited for once those before it are held. If none is, the last part,
-    /// which has just had its answer, fails if that was in vain.
-    fn go_on(&mut self, last: usize, now: Instant) {
-        let mut parts = self.parts.iter();
-        match parts.position(|part| !part.is_held()) {
-            None => self.begin_if_raised(last, now),
+    /// Asks for the first key that is missing, unless its answer is to come.
+    fn go_on(&mut self, now: Instant) {
+        match self.first_missing() {
+            None => self.begin_if_raised(now),
             Some(first) if matches!(self.parts[first].stage, Stage::Idle) => {
-                self.wait_for(first, now);
+                self.ask_for_missing(self.wait_until().since(now));
             }
             Some(_) => {}
         }
     }
 
-    fn begin_if_raised(&mut self, last: usize, now: Instant) {
+    /// All keys are held.
+    fn begin_if_raised(&mut self, now: Instant) {
         if self.is_asking() {
             return;
         }
@@ -267,19 +266,29 @@ impl Compound {
             return;
         };
         self.raises += 1;
-        if deadline.since(now) < self.params.min_validity || self.raises > MOST_RAISES {
-            return self.on_failed(last, no_quorum(Vec::new()), now);
+        let (min_validity, is_last) = (self.params.min_validity, self.raises > MOST_RAISES);
+        let fails = |deadline: Instant, reach| {
+            deadline.since(now) < min_validity || is_last && reach < token
+        };
+        if let Some(part) = self.parts.iter().position(|part| part.is(fails)) {
+            return self.on_missing(part, no_quorum(Vec::new()), now);
         }
-        self.extend(|_, reach| reach < token, token);
+        // Once, if other keys were waited for: most of the lease is for the section.
+        let least = match self.is_in_order && self.raises == 1 {
+            true => self.params.lease - self.params.lease / 4,
+            false => Duration::ZERO,
+        };
+        self.extend(
+            |deadline, reach| reach < token || deadline.since(now) < least,
+            token,
+        );
         if self.is_asking() {
             return;
         }
-        for part in 0..self.parts.len() {
-            let what = Word::Begin {
-                token,
-                max_hold: self.params.max_hold,
-            };
-            self.steps.push(Step::Tell { part, what });
+        let max_hold = self.params.max_hold;
+        self.tell_all(Word::Begin { token, max_hold });
+        if self.params.renew.is_none() {
+            self.tell_all(Word::StopRenewing);
         }
         self.state = State::Held;
         self.told = deadline;
@@ -290,49 +299,30 @@ impl Compound {
         });
     }
 
-    /// One is taken.
-    fn on_refused(&mut self, part: usize, refusal: Refusal, now: Instant) {
-        match self.state {
-            State::Asking if !self.is_last(&refusal, now) => {
-                self.end(part + 1.., false);
-                self.go_on(part, now);
-            }
-            _ => self.on_failed(part, refusal, now),
-        }
-    }
-
-    /// What was granted is of no use.
-    fn on_failed(&mut self, part: usize, refusal: Refusal, now: Instant) {
-        if self.is_last(&refusal, now) {
+    /// One was refused, or is held no longer, or is of no use. From here on it is waited for.
+    fn on_missing(&mut self, part: usize, refusal: Refusal, now: Instant) {
+        if now >= self.wait_until() || refusal.cause == Cause::Stopped {
             return self.refuse(part, refusal);
         }
-        self.failures += u32::from(refusal.is_contended());
-        self.raises = 0;
-        self.end(.., false);
-        self.wait_for(part, now);
-    }
-
-    fn is_last(&self, refusal: &Refusal, now: Instant) -> bool {
-        now >= self.wait_until() || refusal.cause == Cause::Stopped
+        (self.is_in_order, self.raises) = (true, 0);
+        self.end(part.., false);
+        self.go_on(now);
     }
 
     fn on_over(&mut self, part: usize, loss: Loss, now: Instant) {
         match self.state {
-            State::Asking | State::Waiting => {
+            State::Acquiring => {
                 let refusal = match loss {
                     Loss::Stopped => Refusal::without_verdicts(Cause::Stopped),
                     Loss::Lost { verdicts } | Loss::Expired { verdicts } => no_quorum(verdicts),
                 };
-                self.on_failed(part, refusal, now);
+                self.on_missing(part, refusal, now);
             }
             State::Held => {
                 self.state = State::Over;
                 self.is_extending = false;
                 // A holder that does not let go must not keep the others for longer than their leases.
-                for part in 0..self.parts.len() {
-                    let what = Word::StopRenewing;
-                    self.steps.push(Step::Tell { part, what });
-                }
+                self.tell_all(Word::StopRenewing);
                 self.answer(Answer::Over(loss));
             }
             State::Over | State::Ending | State::Ended => {}
@@ -359,44 +349,42 @@ impl Compound {
         self.asked.after(self.params.wait)
     }
 
-    fn ask_for_the_rest(&mut self) {
-        for part in 0..self.parts.len() {
-            if matches!(self.parts[part].stage, Stage::Idle) {
-                self.ask(part, Duration::ZERO);
+    fn first_missing(&self) -> Option<usize> {
+        self.parts.iter().position(|part| !part.is_held())
+    }
+
+    /// One after the other as long as there is time to wait for them, and else all at once.
+    fn ask_for_missing(&mut self, wait: Duration) {
+        for (part, one) in self.parts.iter_mut().enumerate() {
+            if !matches!(one.stage, Stage::Idle) {
+                continue;
+            }
+            one.stage = Stage::Asked;
+            let renew = self.params.renew;
+            let params = LockParams {
+                wait,
+                // What is let go because another key is taken must not be kept.
+                at_least: Duration::ZERO,
+                // It counts from when all are held.
+                max_hold: None,
+                // Other keys may have to be waited for.
+                renew: renew.or_else(|| Some(default_renewal(self.params.lease))),
+                // Tokens of several keys rise for one section at a time.
+                mode: Mode::Exclusive,
+                is_fair: false,
+                ..self.params
+            };
+            self.steps.push(Step::Ask { part, params });
+            if wait > ONE_ATTEMPT {
+                return;
             }
         }
     }
 
-    fn wait_for(&mut self, part: usize, now: Instant) {
-        self.state = State::Waiting;
-        let rest = self.wait_until().since(now);
-        let wait = match self.has_any() {
-            true => self.patience().min(rest),
-            false => rest,
-        };
-        self.ask(part, wait);
-    }
-
-    /// How long keys are held while another one is waited for: so short that their leases do not end.
-    fn patience(&self) -> Duration {
-        let longest = FIRST_PATIENCE * 4_u32.pow(self.failures.min(MOST_STEPS));
-        longest.min(self.params.lease / 4)
-    }
-
-    fn ask(&mut self, part: usize, wait: Duration) {
-        self.parts[part].stage = Stage::Asked;
-        let params = LockParams {
-            wait,
-            // What is let go because another key is taken must not be kept.
-            at_least: Duration::ZERO,
-            // It counts from when all are held.
-            max_hold: None,
-            // Tokens of several keys rise for one section at a time.
-            mode: Mode::Exclusive,
-            is_fair: false,
-            ..self.params
-        };
-        self.steps.push(Step::Ask { part, params });
+    fn tell_all(&mut self, what: Word) {
+        let parts = 0..self.parts.len();
+        self.steps
+            .extend(parts.map(|part| Step::Tell { part, what }));
     }
 
     /// Extends the parts that need it, by when their leases end and up to where the nodes give no token.
@@ -452,10 +440,6 @@ impl Compound {
             Stage::Idle | Stage::Asked => None,
         });
         deadlines.min().flatten()
-    }
-
-    fn has_any(&self) -> bool {
-        self.parts.iter().any(Part::is_held)
     }
 
     /// Some part has not answered what it was asked while it is held.

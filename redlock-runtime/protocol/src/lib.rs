@@ -27,8 +27,7 @@
 
 mod action;
 mod ask;
-#[doc(hidden)]
-pub mod compound;
+mod compound;
 mod event;
 mod key;
 mod message;

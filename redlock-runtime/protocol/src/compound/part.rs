@@ -9,16 +9,16 @@ use crate::{
     time::Instant,
 };
 
-#[derive(Debug)]
-pub struct Part {
-    pub key: Arc<str>,
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) key: Arc<str>,
     /// Its section; another one each time that the key is asked for.
-    pub section: Option<SectionId>,
-    pub stage: Stage,
+    pub(crate) section: Option<SectionId>,
+    pub(super) stage: Stage,
 }
 
 #[derive(Clone, Copy, Debug)]
-pub enum Stage {
+pub(super) enum Stage {
     Idle,
     Asked,
     Held {
@@ -36,6 +36,16 @@ impl Part {
         matches!(self.stage, Stage::Held { .. })
     }
 
+    /// It is held, and this is true of when its lease ends, and of up to where nodes give no token.
+    pub(super) fn is(&self, held: impl Fn(Instant, Token) -> bool) -> bool {
+        match self.stage {
+            Stage::Held {
+                deadline, reach, ..
+            } => held(deadline, reach),
+            Stage::Idle | Stage::Asked => false,
+        }
+    }
+
     pub(super) fn token(&self) -> Option<Token> {
         match self.stage {
             Stage::Held { token, .. } => Some(token),
@@ -46,7 +56,7 @@ impl Part {
 
 /// What is to be done for it.
 #[derive(Clone, Debug)]
-pub enum Step {
+pub(crate) enum Step {
     /// Its caller is told.
     Answer(Answer),
     /// A key is asked for, by a new section.
@@ -62,7 +72,7 @@ pub enum Step {
 
 /// What the section of a part is told.
 #[derive(Clone, Copy, Debug)]
-pub enum Word {
+pub(crate) enum Word {
     End {
         report: bool,
     },

@@ -1,10 +1,12 @@
 use super::*;
 
+mod courses;
+
 #[test]
 fn nothing_follows_the_end_of_a_lease() {
     let now = Instant::from_nanos(0);
     let params = LockParams::of(Duration::from_secs(1));
-    let mut compound = Compound::new(vec!["a".into(), "b".into()], params, now);
+    let mut compound = Compound::new(vec!["a".into(), "b".into()], params, false, now);
     let granted = Answer::Granted {
         deadline: now.after(params.lease),
         token: Token(1),
@@ -26,7 +28,12 @@ fn nothing_follows_the_end_of_a_lease() {
 fn a_lease_that_has_ended_is_not_extended() {
     let at = |millis: u64| Instant::from_nanos(1_000_000 * millis);
     let keys = vec!["a".into(), "b".into()];
-    let mut compound = Compound::new(keys, LockParams::of(Duration::from_millis(100)), at(0));
+    let mut compound = Compound::new(
+        keys,
+        LockParams::of(Duration::from_millis(100)),
+        false,
+        at(0),
+    );
     let mut hears = |now, part, answer| {
         compound.on_answer(part, answer, Some(Token(1)), at(now));
     };
@@ -64,7 +71,12 @@ fn who_lets_go_after_its_lease_hears_that_it_was_over() {
     let at = |millis: u64| Instant::from_nanos(1_000_000 * millis);
     for (now, release) in [(99, None), (100, Some(Release::AlreadyExpired))] {
         let keys = vec!["a".into(), "b".into()];
-        let mut compound = Compound::new(keys, LockParams::of(Duration::from_millis(100)), at(0));
+        let mut compound = Compound::new(
+            keys,
+            LockParams::of(Duration::from_millis(100)),
+            false,
+            at(0),
+        );
         for part in 0..2 {
             let granted = Answer::Granted {
                 deadline: at(100),
@@ -89,7 +101,7 @@ fn who_lets_go_after_its_lease_hears_that_it_was_over() {
 fn tokens_that_never_rise_are_given_up() {
     let now = Instant::from_nanos(0);
     let params = LockParams::of(Duration::from_secs(1));
-    let mut compound = Compound::new(vec!["a".into(), "b".into()], params, now);
+    let mut compound = Compound::new(vec!["a".into(), "b".into()], params, false, now);
     let deadline = now.after(params.lease);
     for (part, token) in [Token(1), Token(9)].into_iter().enumerate() {
         let attempts = 1;
@@ -124,7 +136,12 @@ fn asked(wait: Duration) -> Compound {
         wait,
         ..LockParams::of(LEASE)
     };
-    let mut compound = Compound::new(vec!["a".into(), "b".into(), "c".into()], params, at(0));
+    let mut compound = Compound::new(
+        vec!["a".into(), "b".into(), "c".into()],
+        params,
+        false,
+        at(0),
+    );
     assert_eq!(steps(&mut compound), ["ask 0", "ask 1", "ask 2"]);
     compound
 }
@@ -134,10 +151,10 @@ fn held() -> Compound {
     for part in 0..3 {
         grant(&mut compound, part, 100, 1);
     }
-    assert_eq!(
-        steps(&mut compound),
-        ["begin 0", "begin 1", "begin 2", "granted"]
-    );
+    let [begin, stop] =
+        ["begin", "stop"].map(|what| [0, 1, 2].map(|part| format!("{what} {part}")));
+    let expected = [&begin[..], &stop[..], &["granted".to_owned()]];
+    assert_eq!(steps(&mut compound), expected.concat());
     compound
 }
 
@@ -167,10 +184,8 @@ fn not_extended(compound: &mut Compound, part: usize, now: u64) {
 /// What it wants done, in short.
 fn steps(compound: &mut Compound) -> Vec<String> {
     let text = |step| match step {
-        Step::Ask { part, params } => match params.wait {
-            Duration::ZERO => format!("ask {part}"),
-            wait => format!("wait {wait:?} for {part}"),
-        },
+        Step::Ask { part, params } if params.wait <= ONE_ATTEMPT => format!("ask {part}"),
+        Step::Ask { part, params } => format!("wait {:?} for {part}", params.wait),
         Step::Tell { part, what } => match what {
             Word::End { .. } => format!("end {part}"),
             Word::Extend { .. } => format!("extend {part}"),
@@ -244,40 +259,52 @@ fn who_does_not_wait_asks_once() {
 }
 
 #[test]
-fn who_has_waited_for_one_key_with_others_or_alone_waits_no_longer() {
+fn who_is_refused_waits_for_one_key_after_the_other_and_keeps_those_before() {
     let mut compound = asked(LEASE);
+    refuse(&mut compound, 2, 1);
+    assert!(
+        steps(&mut compound).is_empty(),
+        "those before it come first"
+    );
     grant(&mut compound, 0, 100, 1);
     refuse(&mut compound, 1, 1);
-    assert_eq!(steps(&mut compound), ["end 2", "wait 16ms for 1"]);
-    refuse(&mut compound, 1, 17);
-    assert_eq!(steps(&mut compound), ["end 0", "wait 83ms for 1"]);
-    refuse(&mut compound, 1, 100);
-    assert_eq!(steps(&mut compound), ["refused b after 4"]);
+    assert_eq!(steps(&mut compound), ["wait 99ms for 1"]);
+    grant(&mut compound, 1, 130, 30);
+    assert_eq!(steps(&mut compound), ["wait 70ms for 2"]);
+    grant(&mut compound, 2, 156, 56);
+    let text = steps(&mut compound);
+    assert_eq!(text, ["extend 0", "extend 1"], "most of the lease is over");
+    for part in 0..2 {
+        let deadline = at(157);
+        compound.on_answer(part, Answer::Extended { deadline }, None, at(57));
+    }
+    assert_eq!(steps(&mut compound).last().unwrap(), "granted");
 }
 
 #[test]
-fn what_was_had_while_another_one_was_waited_for_is_extended_if_much_of_its_lease_is_over() {
-    for (now, is_extended) in [(25, false), (26, true)] {
+fn who_has_waited_for_one_key_to_the_end_waits_for_no_other() {
+    let mut compound = asked(LEASE);
+    grant(&mut compound, 0, 100, 1);
+    refuse(&mut compound, 1, 1);
+    assert_eq!(steps(&mut compound), ["end 2", "wait 99ms for 1"]);
+    refuse(&mut compound, 1, 100);
+    assert_eq!(steps(&mut compound), ["end 0", "refused b after 3"]);
+}
+
+/// What came behind it may be waited for by one who has what was lost.
+#[test]
+fn a_key_that_is_lost_while_another_one_is_waited_for_is_waited_for_first() {
+    let lost = Answer::Over(Loss::Lost { verdicts: vec![] });
+    let not_extended = Answer::NotExtended { verdicts: vec![] };
+    for answer in [lost, not_extended] {
         let mut compound = asked(LEASE);
         grant(&mut compound, 0, 100, 1);
-        refuse(&mut compound, 1, 1);
-        steps(&mut compound);
-        grant(&mut compound, 1, now + 100, now);
-        let mut expected = vec!["ask 2"];
-        if is_extended {
-            expected.insert(0, "extend 0");
-        }
-        assert_eq!(steps(&mut compound), expected, "{now}");
-        if is_extended {
-            grant(&mut compound, 2, now + 100, now);
-            assert_eq!(compound.state, State::Asking);
-            not_extended(&mut compound, 0, now);
-            assert_eq!(
-                steps(&mut compound),
-                ["end 0", "end 1", "end 2", "wait 74ms for 0"],
-                "no key is had of which that is not known"
-            );
-        }
+        grant(&mut compound, 1, 100, 1);
+        refuse(&mut compound, 2, 1);
+        assert_eq!(steps(&mut compound), ["wait 99ms for 2"]);
+        compound.on_answer(0, answer, None, at(40));
+        let expected = ["end 0", "end 1", "end 2", "wait 60ms for 0"];
+        assert_eq!(steps(&mut compound), expected);
     }
 }
 
@@ -291,7 +318,7 @@ fn nobody_begins_with_less_of_the_lease_than_is_worth_having() {
         }
         let text = steps(&mut compound).join(", ");
         assert_eq!(text.ends_with("granted"), begins, "{left}: {text}");
-        assert_eq!(text.ends_with("wait 50ms for 2"), !begins, "{left}: {text}");
+        assert_eq!(text.ends_with("wait 50ms for 0"), !begins, "{left}: {text}");
     }
 }
 
@@ -309,25 +336,6 @@ fn who_has_asked_for_a_longer_lease_hears_once_that_there_is_none() {
 }
 
 #[test]
-fn patience_grows_up_to_a_quarter_of_the_lease() {
-    let mut compound = asked(LEASE);
-    let mut waits = Vec::new();
-    for _ in 0..3 {
-        grant(&mut compound, 0, 100, 1);
-        refuse(&mut compound, 1, 1);
-        waits.extend(steps(&mut compound).pop());
-        refuse(&mut compound, 1, 1);
-        assert_eq!(steps(&mut compound), ["end 0", "wait 99ms for 1"]);
-        grant(&mut compound, 1, 100, 1);
-        assert_eq!(steps(&mut compound), ["ask 0", "ask 2"]);
-    }
-    assert_eq!(
-        waits,
-        ["wait 16ms for 1", "wait 25ms for 1", "wait 25ms for 1"]
-    );
-}
-
-#[test]
 fn what_is_for_one_key_only_is_not_for_a_part() {
     let params = LockParams {
         mode: Mode::Shared,
@@ -336,9 +344,13 @@ fn what_is_for_one_key_only_is_not_for_a_part() {
         is_fair: true,
         ..LockParams::of(LEASE)
     };
-    let mut compound = Compound::new(vec!["a".into(), "b".into()], params, at(0));
+    let mut compound = Compound::new(vec!["a".into(), "b".into()], params, false, at(0));
     for step in compound.take_steps() {
-        assert!(matches!(step, Step::Ask { params, .. } if params == LockParams::of(LEASE)));
+        let part = LockParams {
+            renew: Some(default_renewal(LEASE)),
+            ..LockParams::of(LEASE)
+        };
+        assert!(matches!(step, Step::Ask { params, .. } if params == part));
     }
     for part in 0..2 {
         grant(&mut compound, part, 100, 1);
@@ -382,13 +394,4 @@ fn who_was_not_extended_in_time_hears_that_the_lease_is_over() {
         compound.take_steps().pop(),
         Some(Step::Answer(Answer::Over(Loss::Expired { .. })))
     ));
-}
-
-#[test]
-fn only_keys_that_others_have_make_for_more_patience() {
-    let mut compound = asked(LEASE);
-    grant(&mut compound, 0, 100, 1);
-    let verdicts = Vec::new();
-    compound.on_answer(0, Answer::Over(Loss::Lost { verdicts }), None, at(1));
-    assert_eq!(compound.failures, 0);
 }

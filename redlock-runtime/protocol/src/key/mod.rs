@@ -97,6 +97,11 @@ impl Key {
         is_free && self.queue.is_empty() && self.stuck.is_empty() && self.releases.are_done()
     }
 
+    /// Nobody here has it or asks for it.
+    pub(crate) const fn is_free(&self) -> bool {
+        matches!(self.front, Front::Free)
+    }
+
     pub(crate) fn next_due(&self, now: Instant) -> Option<Instant> {
         let front = match &self.front {
             Front::Free => self.remembers_until(),

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use super::Protocol;
 use crate::{
-    action::{Answer, Refusal},
+    action::Answer,
     compound::{Compound, Step, Word},
-    key::Key,
     message::SectionId,
     rules::validity::LockParams,
 };
@@ -18,7 +17,13 @@ impl Protocol {
         keys: Vec<Arc<str>>,
         params: LockParams,
     ) {
-        let compound = Compound::new(keys, params, self.out.now);
+        // Who asks for all at once does so out of turn.
+        let is_contested = |key: &Arc<str>| {
+            let key = self.keys.named(key);
+            key.is_some_and(|key| key.is_contested() || !key.is_free())
+        };
+        let is_in_order = !params.wait.is_zero() && keys.iter().any(is_contested);
+        let compound = Compound::new(keys, params, is_in_order, self.out.now);
         self.compounds.insert(section, compound);
         self.with_compound(section, |_| {});
     }
@@ -69,17 +74,7 @@ impl Protocol {
                 let part = compound.part(part);
                 part.section = Some(section);
                 let key = Arc::clone(&part.key);
-                let waits = !compound.params.wait.is_zero();
                 self.parts.insert(section, id);
-                // Its parts ask without waiting, and who does not wait asks out of turn. But this one waits.
-                let entry = self
-                    .keys
-                    .named(&key)
-                    .filter(|_| waits && params.wait.is_zero());
-                if entry.is_some_and(Key::is_contested) {
-                    let answer = Answer::Refused(Refusal::CONTENDED);
-                    return self.out.answer(section, answer);
-                }
                 self.on_ask(section, key, params, since);
             }
             Step::Tell { part, what } => {

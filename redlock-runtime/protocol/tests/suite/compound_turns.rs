@@ -88,18 +88,41 @@ fn a_process_that_asks_for_several_keys_again_at_once_leaves_them_to_others() {
     }
 }
 
-#[test]
-fn two_processes_that_ask_for_the_same_keys_again_at_once_take_turns() {
-    let mut world = World::with_clients(3, 2);
-    let mut loops =
-        [0, 1].map(|client| Loop::new(&mut world, client, &["a", "b"], 10 + client as u64));
-    for _ in 0..20_000 {
+/// How often each had its keys after so long.
+fn shares(clients: usize, of: &[(usize, &'static [&'static str])], lasts: Duration) -> Vec<u32> {
+    let mut world = World::with_clients(3, clients);
+    let mut loops: Vec<Loop> = (10..)
+        .zip(of)
+        .map(|(section, &(client, keys))| Loop::new(&mut world, client, keys, section))
+        .collect();
+    let end = world.now.after(lasts);
+    while world.now < end {
         world.run_for(HOP);
         for one in &mut loops {
             one.go_on(&mut world, Duration::ZERO);
         }
     }
-    let [least, most] = loops.map(|one| one.sections);
-    let (least, most) = (least.min(most), least.max(most));
-    assert!(2 * least >= most, "{least} and {most}");
+    loops.into_iter().map(|one| one.sections).collect()
+}
+
+fn assert_alike(shares: &[u32]) {
+    let (least, most) = (shares.iter().min(), shares.iter().max());
+    let (least, most) = (least.copied().unwrap(), most.copied().unwrap());
+    assert!(2 * least >= most, "{shares:?}");
+}
+
+#[test]
+fn two_processes_that_ask_for_the_same_keys_again_at_once_take_turns() {
+    let keys: &[&str] = &["a", "b"];
+    assert_alike(&shares(2, &[(0, keys), (1, keys)], 20_000 * HOP));
+}
+
+/// None of them because of its names. Four processes for each pair.
+#[test]
+fn like_pairs_of_keys_get_like_shares() {
+    let pairs: [&[&str]; 3] = [&["a", "b"], &["b", "c"], &["a", "c"]];
+    let of: Vec<(usize, &[&str])> = (0..12)
+        .map(|process| (process, pairs[process % 3]))
+        .collect();
+    assert_alike(&shares(12, &of, 20_000 * HOP));
 }
