@@ -13,8 +13,6 @@
 //! - *Sharing*, in discrete time: no client has the lock beside a writer: [`sharing`].
 //! - *Fair* locks, without any clock: nobody has the lock before one that came first and has told the node
 //!   that keeps the order: [`fair`].
-//! - *Several keys* at once, without any clock: all or none, tokens above all earlier ones of each key, and
-//!   no state from which a caller can never get them: [`several`].
 //!
 //! Nodes, messages and clients are models, as small as they can be. What follows from the replies is
 //! decided by the protocol's own code: `Numbers`, `Block`, `majority`, `Readings`.
@@ -28,7 +26,6 @@ mod known;
 mod quarantine;
 mod search;
 mod server;
-mod several;
 mod sharing;
 mod tokens;
 mod trial;
@@ -59,7 +56,6 @@ fn courses() -> Vec<Trial> {
     courses.extend(quarantine::courses::courses());
     courses.extend(sharing::courses::courses());
     courses.extend(fair::courses::courses());
-    courses.extend(several::courses::courses());
     courses
 }
 
@@ -68,7 +64,6 @@ fn mutants() -> Vec<Trial> {
     mutants.extend(quarantine::courses::mutants());
     mutants.extend(sharing::courses::mutants());
     mutants.extend(fair::courses::mutants());
-    mutants.extend(several::courses::mutants());
     mutants
 }
 
