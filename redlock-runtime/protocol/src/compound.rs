@@ -14,12 +14,7 @@
 //!
 //! The lease ends with the first of the parts. What ends one, ends all.
 
-mod part;
-
-use std::{ops::RangeBounds, sync::Arc, time::Duration};
-
-use self::part::Stage;
-pub(crate) use self::part::{Part, Step, Word};
+use std::{sync::Arc, time::Duration};
 
 use crate::{
     action::{Answer, Cause, Loss, Refusal, Release, Verdict},
@@ -41,10 +36,8 @@ const MOST_RAISES: u32 = 8;
 pub(crate) struct Compound {
     params: LockParams,
     pub(crate) asked: Instant,
-    parts: Vec<Part>,
+    pub(crate) parts: Vec<Part>,
     state: State,
-    /// One key was not to be had at once.
-    is_in_order: bool,
     raises: u32,
     /// Of all parts so far.
     attempts: u32,
@@ -68,6 +61,69 @@ enum State {
     Ended,
 }
 
+/// One of the keys.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    pub(crate) key: Arc<str>,
+    /// Its section; another one each time that the key is asked for.
+    pub(crate) section: Option<SectionId>,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Stage {
+    Idle,
+    Asked,
+    Held(Held),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    deadline: Instant,
+    token: Token,
+    /// The nodes give no token up to this one any more.
+    reach: Token,
+    /// An answer to a raise, or to an extension, is to come.
+    is_asked: bool,
+}
+
+/// What is to be done.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    /// Its caller is told.
+    Answer(Answer),
+    /// The section of this part is told.
+    Tell(usize, Word),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Word {
+    /// For the key; by a new section.
+    Ask(LockParams),
+    End {
+        report: bool,
+    },
+    /// For a fresh lease, and so that the nodes give no token up to this one any more.
+    Extend {
+        reach: Token,
+    },
+    /// All keys are held: the token of the section, and for how long it may have them from now on.
+    Begin {
+        token: Token,
+        max_hold: Option<Duration>,
+    },
+    StopRenewing,
+}
+
+impl Part {
+    const fn held(&self) -> Option<Held> {
+        match self.stage {
+            Stage::Held(held) => Some(held),
+            Stage::Idle | Stage::Asked => None,
+        }
+    }
+}
+
 impl Compound {
     /// Each key once, in order from the beginning or all at the same time.
     pub(crate) fn new(
@@ -88,7 +144,6 @@ impl Compound {
             asked: now,
             parts: keys.into_iter().map(part).collect(),
             state: State::Acquiring,
-            is_in_order,
             raises: 0,
             attempts: 0,
             is_extending: false,
@@ -96,26 +151,15 @@ impl Compound {
             release: Release::Released,
             steps: Vec::new(),
         };
-        let wait = match is_in_order {
+        compound.ask_for_missing(match is_in_order {
             true => params.wait,
             false => params.wait.min(ONE_ATTEMPT),
-        };
-        compound.ask_for_missing(wait);
+        });
         compound
     }
 
     pub(crate) fn take_steps(&mut self) -> Vec<Step> {
         std::mem::take(&mut self.steps)
-    }
-
-    pub(crate) fn part(&mut self, part: usize) -> &mut Part {
-        &mut self.parts[part]
-    }
-
-    /// The part whose section this is.
-    pub(crate) fn part_of(&self, section: SectionId) -> Option<usize> {
-        let mut parts = self.parts.iter();
-        parts.position(|part| part.section == Some(section))
     }
 
     pub(crate) fn is_ended(&self) -> bool {
@@ -130,11 +174,10 @@ impl Compound {
     // ---- the caller
 
     pub(crate) fn on_extend(&mut self) {
-        if self.state != State::Held {
-            return;
+        if self.state == State::Held {
+            self.is_extending = true;
+            self.extend(Token::default(), |_| true);
         }
-        self.is_extending = true;
-        self.extend(|_, _| true, Token::default());
     }
 
     pub(crate) fn on_end(&mut self, report: bool, now: Instant) {
@@ -145,7 +188,7 @@ impl Compound {
             _ => Some(Release::Unknown),
         };
         let is_to_come = report && known.is_none();
-        self.end(.., is_to_come);
+        self.end(0, is_to_come);
         self.state = match is_to_come {
             true => State::Ending,
             false => State::Ended,
@@ -172,74 +215,71 @@ impl Compound {
         reach: Option<Token>,
         now: Instant,
     ) {
-        match answer {
-            Answer::Granted {
-                deadline,
-                token,
-                attempts,
-            } => {
+        let stage = &mut self.parts[part].stage;
+        match (self.state, answer) {
+            (
+                _,
+                Answer::Granted {
+                    deadline,
+                    token,
+                    attempts,
+                },
+            ) => {
                 self.attempts += attempts;
-                self.parts[part].stage = Stage::Held {
+                *stage = Stage::Held(Held {
                     deadline,
                     token,
                     reach: reach.unwrap_or(token),
                     is_asked: false,
-                };
+                });
                 self.go_on(now);
             }
-            Answer::Refused(refusal) => {
+            (_, Answer::Refused(refusal)) => {
                 self.attempts += refusal.attempts;
-                self.parts[part].stage = Stage::Idle;
+                *stage = Stage::Idle;
                 self.on_missing(part, refusal, now);
             }
-            Answer::Extended { deadline } => self.on_extended((part, now), deadline, reach),
-            Answer::NotExtended { verdicts } => match self.state {
-                State::Acquiring => self.on_missing(part, no_quorum(verdicts), now),
-                State::Held if self.told <= now => {
-                    self.on_over(part, Loss::Expired { verdicts }, now);
+            (_, Answer::Extended { deadline }) => {
+                if let Stage::Held(held) = stage {
+                    (held.deadline, held.is_asked) = (deadline, false);
+                    held.reach = held.reach.max(reach.unwrap_or_default());
                 }
-                State::Held if self.is_extending => {
-                    self.is_extending = false;
-                    self.answer(Answer::NotExtended { verdicts });
-                }
-                _ => {}
-            },
-            Answer::Over(loss) => self.on_over(part, loss, now),
-            Answer::Released(release) => self.on_released(part, release),
+                self.on_extended(now);
+            }
+            (
+                State::Acquiring,
+                Answer::NotExtended { verdicts }
+                | Answer::Over(Loss::Lost { verdicts } | Loss::Expired { verdicts }),
+            ) => self.on_missing(part, no_quorum(verdicts), now),
+            (State::Held, Answer::NotExtended { verdicts }) if self.told <= now => {
+                self.on_over(Loss::Expired { verdicts });
+            }
+            (State::Held, Answer::NotExtended { verdicts }) if self.is_extending => {
+                self.is_extending = false;
+                self.answer(Answer::NotExtended { verdicts });
+            }
+            (State::Held, Answer::Over(loss)) => self.on_over(loss),
+            (_, Answer::Released(release)) => {
+                *stage = Stage::Idle;
+                self.on_released(release);
+            }
+            (_, Answer::NotExtended { .. } | Answer::Over(_)) => {}
         }
     }
 
-    fn on_extended(
-        &mut self,
-        (part, now): (usize, Instant),
-        extended: Instant,
-        raised: Option<Token>,
-    ) {
-        let one = &mut self.parts[part];
-        if let Stage::Held {
-            deadline,
-            reach,
-            is_asked,
-            ..
-        } = &mut one.stage
-        {
-            *deadline = extended;
-            *reach = raised.map_or(*reach, |raised| raised.max(*reach));
-            *is_asked = false;
-        }
+    fn on_extended(&mut self, now: Instant) {
         match self.state {
             State::Acquiring => self.go_on(now),
             // Its parts may have been extended one after the other, and the last of them too late.
             State::Held if self.told <= now => {
                 let verdicts = Vec::new();
-                self.on_over(part, Loss::Expired { verdicts }, now);
+                self.on_over(Loss::Expired { verdicts });
             }
             State::Held if !(self.is_extending && self.is_asking()) => {
                 self.is_extending = false;
-                if let Some(deadline) = self.deadline() {
-                    self.told = deadline;
-                    self.answer(Answer::Extended { deadline });
-                }
+                self.told = self.deadline();
+                let deadline = self.told;
+                self.answer(Answer::Extended { deadline });
             }
             _ => {}
         }
@@ -248,6 +288,7 @@ impl Compound {
     /// Asks for the first key that is missing, unless its answer is to come.
     fn go_on(&mut self, now: Instant) {
         match self.first_missing() {
+            None if self.is_asking() => {}
             None => self.begin_if_raised(now),
             Some(first) if matches!(self.parts[first].stage, Stage::Idle) => {
                 self.ask_for_missing(self.wait_until().since(now));
@@ -258,30 +299,23 @@ impl Compound {
 
     /// All keys are held.
     fn begin_if_raised(&mut self, now: Instant) {
-        if self.is_asking() {
-            return;
-        }
-        let token = self.parts.iter().filter_map(Part::token).max();
-        let Some((token, deadline)) = token.zip(self.deadline()) else {
-            return;
-        };
+        let (deadline, token) = (self.deadline(), self.held().map(|held| held.token).max());
+        let token = token.unwrap_or_default();
         self.raises += 1;
         let (min_validity, is_last) = (self.params.min_validity, self.raises > MOST_RAISES);
-        let fails = |deadline: Instant, reach| {
-            deadline.since(now) < min_validity || is_last && reach < token
-        };
-        if let Some(part) = self.parts.iter().position(|part| part.is(fails)) {
+        let fails =
+            |held: Held| held.deadline.since(now) < min_validity || is_last && held.reach < token;
+        let failed = self.held().position(fails);
+        if let Some(part) = failed {
             return self.on_missing(part, no_quorum(Vec::new()), now);
         }
-        // Once, if other keys were waited for: most of the lease is for the section.
-        let least = match self.is_in_order && self.raises == 1 {
-            true => self.params.lease - self.params.lease / 4,
-            false => Duration::ZERO,
-        };
-        self.extend(
-            |deadline, reach| reach < token || deadline.since(now) < least,
-            token,
-        );
+        // Most of the lease is for the section, also if other keys were waited for meanwhile.
+        let newest = self.held().map(|held| held.deadline).max();
+        let least = newest.filter(|_| self.raises == 1);
+        let least = least.map(|newest| newest.before(self.params.lease / 4));
+        self.extend(token, |held| {
+            held.reach < token || Some(held.deadline) < least
+        });
         if self.is_asking() {
             return;
         }
@@ -290,12 +324,12 @@ impl Compound {
         if self.params.renew.is_none() {
             self.tell_all(Word::StopRenewing);
         }
-        self.state = State::Held;
-        self.told = deadline;
+        (self.state, self.told) = (State::Held, deadline);
+        let attempts = self.attempts;
         self.answer(Answer::Granted {
             deadline,
             token,
-            attempts: self.attempts,
+            attempts,
         });
     }
 
@@ -304,33 +338,19 @@ impl Compound {
         if now >= self.wait_until() || refusal.cause == Cause::Stopped {
             return self.refuse(part, refusal);
         }
-        (self.is_in_order, self.raises) = (true, 0);
-        self.end(part.., false);
+        self.raises = 0;
+        self.end(part, false);
         self.go_on(now);
     }
 
-    fn on_over(&mut self, part: usize, loss: Loss, now: Instant) {
-        match self.state {
-            State::Acquiring => {
-                let refusal = match loss {
-                    Loss::Stopped => Refusal::without_verdicts(Cause::Stopped),
-                    Loss::Lost { verdicts } | Loss::Expired { verdicts } => no_quorum(verdicts),
-                };
-                self.on_missing(part, refusal, now);
-            }
-            State::Held => {
-                self.state = State::Over;
-                self.is_extending = false;
-                // A holder that does not let go must not keep the others for longer than their leases.
-                self.tell_all(Word::StopRenewing);
-                self.answer(Answer::Over(loss));
-            }
-            State::Over | State::Ending | State::Ended => {}
-        }
+    fn on_over(&mut self, loss: Loss) {
+        (self.state, self.is_extending) = (State::Over, false);
+        // A holder that does not let go must not keep the others for longer than their leases.
+        self.tell_all(Word::StopRenewing);
+        self.answer(Answer::Over(loss));
     }
 
-    fn on_released(&mut self, part: usize, release: Release) {
-        self.parts[part].stage = Stage::Idle;
+    fn on_released(&mut self, release: Release) {
         self.release = match (self.release, release) {
             (Release::AlreadyExpired, _) | (_, Release::AlreadyExpired) => Release::AlreadyExpired,
             (Release::Unknown, _) | (_, Release::Unknown) => Release::Unknown,
@@ -350,77 +370,84 @@ impl Compound {
     }
 
     fn first_missing(&self) -> Option<usize> {
-        self.parts.iter().position(|part| !part.is_held())
+        self.parts.iter().position(|part| part.held().is_none())
+    }
+
+    fn held(&self) -> impl Iterator<Item = Held> {
+        self.parts.iter().filter_map(Part::held)
+    }
+
+    /// When the first lease ends.
+    fn deadline(&self) -> Instant {
+        let deadlines = self.held().map(|held| held.deadline);
+        deadlines.min().unwrap_or(self.told)
+    }
+
+    /// Some part has not answered what it was asked while it is held.
+    fn is_asking(&self) -> bool {
+        self.held().any(|held| held.is_asked)
     }
 
     /// One after the other as long as there is time to wait for them, and else all at once.
     fn ask_for_missing(&mut self, wait: Duration) {
-        for (part, one) in self.parts.iter_mut().enumerate() {
-            if !matches!(one.stage, Stage::Idle) {
-                continue;
+        let renew = self.params.renew;
+        let params = LockParams {
+            wait,
+            // What is let go because another key is taken must not be kept.
+            at_least: Duration::ZERO,
+            // It counts from when all are held.
+            max_hold: None,
+            // Other keys may have to be waited for.
+            renew: renew.or_else(|| Some(default_renewal(self.params.lease))),
+            // Tokens of several keys rise for one section at a time.
+            mode: Mode::Exclusive,
+            is_fair: false,
+            ..self.params
+        };
+        let most = if wait > ONE_ATTEMPT {
+            1
+        } else {
+            self.parts.len()
+        };
+        let parts = self.parts.iter_mut().enumerate();
+        let missing = parts.filter(|(_, part)| matches!(part.stage, Stage::Idle));
+        for (place, part) in missing.take(most) {
+            part.stage = Stage::Asked;
+            self.steps.push(Step::Tell(place, Word::Ask(params)));
+        }
+    }
+
+    /// Extends the parts that need it, up to where the nodes give no token.
+    fn extend(&mut self, reach: Token, needs_it: impl Fn(&Held) -> bool) {
+        for (place, part) in self.parts.iter_mut().enumerate() {
+            if let Stage::Held(held) = &mut part.stage
+                && needs_it(held)
+            {
+                held.is_asked = true;
+                self.steps.push(Step::Tell(place, Word::Extend { reach }));
             }
-            one.stage = Stage::Asked;
-            let renew = self.params.renew;
-            let params = LockParams {
-                wait,
-                // What is let go because another key is taken must not be kept.
-                at_least: Duration::ZERO,
-                // It counts from when all are held.
-                max_hold: None,
-                // Other keys may have to be waited for.
-                renew: renew.or_else(|| Some(default_renewal(self.params.lease))),
-                // Tokens of several keys rise for one section at a time.
-                mode: Mode::Exclusive,
-                is_fair: false,
-                ..self.params
-            };
-            self.steps.push(Step::Ask { part, params });
-            if wait > ONE_ATTEMPT {
-                return;
+        }
+    }
+
+    /// Ends the parts from this one on. With `report` they are idle once they have reported.
+    fn end(&mut self, from: usize, report: bool) {
+        for (place, part) in self.parts.iter_mut().enumerate().skip(from) {
+            if !matches!(part.stage, Stage::Idle) {
+                if !report {
+                    part.stage = Stage::Idle;
+                }
+                self.steps.push(Step::Tell(place, Word::End { report }));
             }
         }
     }
 
     fn tell_all(&mut self, what: Word) {
         let parts = 0..self.parts.len();
-        self.steps
-            .extend(parts.map(|part| Step::Tell { part, what }));
-    }
-
-    /// Extends the parts that need it, by when their leases end and up to where the nodes give no token.
-    fn extend(&mut self, needs_it: impl Fn(Instant, Token) -> bool, to: Token) {
-        for (part, one) in self.parts.iter_mut().enumerate() {
-            if let Stage::Held {
-                deadline,
-                reach,
-                is_asked,
-                ..
-            } = &mut one.stage
-                && needs_it(*deadline, *reach)
-            {
-                *is_asked = true;
-                let what = Word::Extend { reach: to };
-                self.steps.push(Step::Tell { part, what });
-            }
-        }
-    }
-
-    /// Ends those parts. With `report` they are idle once they have reported.
-    fn end(&mut self, parts: impl RangeBounds<usize>, report: bool) {
-        for (part, one) in self.parts.iter_mut().enumerate() {
-            if matches!(one.stage, Stage::Idle) || !parts.contains(&part) {
-                continue;
-            }
-            if !report {
-                one.stage = Stage::Idle;
-            }
-            let what = Word::End { report };
-            self.steps.push(Step::Tell { part, what });
-        }
+        self.steps.extend(parts.map(|part| Step::Tell(part, what)));
     }
 
     fn refuse(&mut self, part: usize, refusal: Refusal) {
-        self.end(.., false);
+        self.end(0, false);
         self.state = State::Ended;
         self.answer(Answer::Refused(Refusal {
             key: Some(Arc::clone(&self.parts[part].key)),
@@ -431,21 +458,6 @@ impl Compound {
 
     fn answer(&mut self, answer: Answer) {
         self.steps.push(Step::Answer(answer));
-    }
-
-    /// When the first lease ends, if all parts have one.
-    fn deadline(&self) -> Option<Instant> {
-        let deadlines = self.parts.iter().map(|part| match part.stage {
-            Stage::Held { deadline, .. } => Some(deadline),
-            Stage::Idle | Stage::Asked => None,
-        });
-        deadlines.min().flatten()
-    }
-
-    /// Some part has not answered what it was asked while it is held.
-    fn is_asking(&self) -> bool {
-        let is_asked = |part: &Part| matches!(part.stage, Stage::Held { is_asked: true, .. });
-        self.parts.iter().any(is_asked)
     }
 }
 

@@ -184,13 +184,14 @@ fn not_extended(compound: &mut Compound, part: usize, now: u64) {
 /// What it wants done, in short.
 fn steps(compound: &mut Compound) -> Vec<String> {
     let text = |step| match step {
-        Step::Ask { part, params } if params.wait <= ONE_ATTEMPT => format!("ask {part}"),
-        Step::Ask { part, params } => format!("wait {:?} for {part}", params.wait),
-        Step::Tell { part, what } => match what {
+        Step::Tell(part, Word::Ask(params)) if params.wait <= ONE_ATTEMPT => format!("ask {part}"),
+        Step::Tell(part, Word::Ask(params)) => format!("wait {:?} for {part}", params.wait),
+        Step::Tell(part, what) => match what {
             Word::End { .. } => format!("end {part}"),
             Word::Extend { .. } => format!("extend {part}"),
             Word::Begin { .. } => format!("begin {part}"),
             Word::StopRenewing => format!("stop {part}"),
+            Word::Ask(_) => unreachable!(),
         },
         Step::Answer(answer) => match answer {
             Answer::Granted { .. } => "granted".into(),
@@ -350,16 +351,16 @@ fn what_is_for_one_key_only_is_not_for_a_part() {
             renew: Some(default_renewal(LEASE)),
             ..LockParams::of(LEASE)
         };
-        assert!(matches!(step, Step::Ask { params, .. } if params == part));
+        assert!(matches!(step, Step::Tell(_, Word::Ask(params)) if params == part));
     }
     for part in 0..2 {
         grant(&mut compound, part, 100, 1);
     }
     let most = Some(2 * LEASE);
     let steps = compound.take_steps().into_iter();
-    let begun = steps.filter(|step| {
-        matches!(step, Step::Tell { what: Word::Begin { max_hold, .. }, .. } if *max_hold == most)
-    });
+    let begun = steps.filter(
+        |step| matches!(step, Step::Tell(_, Word::Begin { max_hold, .. }) if *max_hold == most),
+    );
     assert_eq!(begun.count(), 2);
 }
 

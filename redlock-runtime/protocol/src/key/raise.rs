@@ -20,24 +20,22 @@ impl Key {
         self.held_by(section).map(|held| held.block.last())
     }
 
-    /// The section goes by this token, which all that follow are above.
-    pub(crate) fn settle_token(&mut self, section: SectionId, token: Token) {
-        if let Some(held) = self.held_by(section) {
-            held.token = held.token.max(token);
-            if !held.block.lies_above(token) {
-                held.block.use_up();
-            }
-        }
-    }
-
-    /// Renewals keep the lock for so long from now on.
-    pub(crate) fn limit_hold(
+    /// The section goes by this token, which all that follow are above. Renewals keep the lock for so long
+    /// from now on.
+    pub(crate) fn begin_part(
         &mut self,
-        section: SectionId,
-        max_hold: Option<Duration>,
+        id: SectionId,
+        (token, max_hold): (Token, Option<Duration>),
         now: Instant,
     ) {
-        if let Some(section) = self.section(section) {
+        let Some(held) = self.held_by(id) else {
+            return;
+        };
+        held.token = held.token.max(token);
+        if !held.block.lies_above(token) {
+            held.block.use_up();
+        }
+        if let Some(section) = held.section(id) {
             section.limit_hold(max_hold, now);
         }
     }

@@ -55,55 +55,43 @@ impl Protocol {
         let reach = reach.and_then(|key| self.keys.get_mut(*key)?.token_reach(part));
         let now = self.out.now;
         self.with_compound(id, |compound| {
-            if let Some(place) = compound.part_of(part) {
+            let mut parts = compound.parts.iter();
+            if let Some(place) = parts.position(|one| one.section == Some(part)) {
                 compound.on_answer(place, answer, reach, now);
             }
         });
     }
 
     fn carry_out(&mut self, id: SectionId, step: Step) {
+        let (part, what) = match step {
+            Step::Answer(answer) => return self.out.answer(id, answer),
+            Step::Tell(part, what) => (part, what),
+        };
         let Some(compound) = self.compounds.get_mut(&id) else {
             return;
         };
-        match step {
-            Step::Answer(answer) => self.out.answer(id, answer),
-            Step::Ask { part, params } => {
-                self.last_part.0 += 1;
-                let section = self.last_part;
-                let since = compound.asked;
-                let part = compound.part(part);
-                part.section = Some(section);
-                let key = Arc::clone(&part.key);
-                self.parts.insert(section, id);
-                self.on_ask(section, key, params, since);
-            }
-            Step::Tell { part, what } => {
-                if let Some(section) = compound.part(part).section {
-                    self.tell_part(section, what);
-                }
-            }
+        let (since, part) = (compound.asked, &mut compound.parts[part]);
+        if let Word::Ask(params) = what {
+            self.last_part.0 += 1;
+            let (section, key) = (self.last_part, Arc::clone(&part.key));
+            part.section = Some(section);
+            self.parts.insert(section, id);
+            return self.on_ask(section, key, params, since);
         }
-    }
-
-    fn tell_part(&mut self, section: SectionId, what: Word) {
-        match what {
-            Word::End { report } => {
-                if !report {
-                    self.parts.remove(&section);
-                }
-                self.on_end(section, report);
+        let Some(section) = part.section else {
+            return;
+        };
+        if let Word::End { report } = what {
+            if !report {
+                self.parts.remove(&section);
             }
-            Word::Extend { reach } => {
-                self.with_key_of(section, |key| key.on_extend(section, reach));
-            }
-            Word::Begin { token, max_hold } => {
-                let now = self.out.now;
-                self.with_key_of(section, |key| {
-                    key.settle_token(section, token);
-                    key.limit_hold(section, max_hold, now);
-                });
-            }
-            Word::StopRenewing => self.with_key_of(section, |key| key.stop_renewing(section)),
+            return self.on_end(section, report);
         }
+        let now = self.out.now;
+        self.with_key_of(section, |key| match what {
+            Word::Extend { reach } => key.on_extend(section, reach),
+            Word::Begin { token, max_hold } => key.begin_part(section, (token, max_hold), now),
+            _ => key.stop_renewing(section),
+        });
     }
 }

@@ -87,12 +87,12 @@ impl World {
         let one = &mut callers[caller];
         for step in one.compound.take_steps() {
             match step {
-                Step::Ask { part, params } => {
+                Step::Tell(part, Word::Ask(params)) => {
                     assert_eq!(one.parts[part], Stands::Nothing, "it was let go");
                     let waits = params.wait > ONE_ATTEMPT;
                     one.parts[part] = Stands::Asks { waits };
                 }
-                Step::Tell { part, what } => match (what, &mut one.parts[part]) {
+                Step::Tell(part, what) => match (what, &mut one.parts[part]) {
                     (Word::End { .. }, stands) => *stands = Stands::Nothing,
                     (Word::Extend { reach }, Stands::Has { asks, .. }) => *asks = Some(reach.0),
                     _ => {}
