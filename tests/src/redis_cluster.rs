@@ -46,6 +46,9 @@ impl Drop for Turn {
 /// The first and the last slot of each master.
 const RANGES: [[&str; 2]; 3] = [["0", "5460"], ["5461", "10922"], ["10923", "16383"]];
 
+/// In milliseconds.
+const NODE_TIMEOUT: &str = "1000";
+
 /// How often what servers tell each other is looked at.
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -159,6 +162,61 @@ impl RedisCluster {
         }
     }
 
+    /// From now on the replica of this master does not get what the master writes.
+    ///
+    /// # Panics
+    /// If a server refuses.
+    pub fn sever(&self, master: usize) {
+        // So that nobody is believed to have failed.
+        self.set("cluster-node-timeout", "60000");
+        let replica = self.partner(master);
+        replica.command(&["CONFIG", "SET", "masterauth", "wrong"]);
+        self[master].command(&["CLIENT", "KILL", "TYPE", "replica"]);
+    }
+
+    /// The replica takes over from a master that was severed, and the master from the replica as soon as it has what
+    /// the replica had. Too few servers answer from then on to name an owner.
+    ///
+    /// # Panics
+    /// If a server refuses, or it takes too long.
+    pub fn call_back(&self, master: usize) {
+        let (master, replica) = (&self[master], self.partner(master));
+        let is_other = |it: &&Server| ![master.port(), replica.port()].contains(&it.port());
+        self.iter().filter(is_other).take(3).for_each(Server::stop);
+        replica.command(&["CLUSTER", "FAILOVER", "TAKEOVER"]);
+        let deadline = Instant::now() + PATIENCE;
+        while master
+            .info("replication")
+            .get("master_link_status")
+            .map(String::as_str)
+            != Some("up")
+        {
+            assert!(Instant::now() < deadline, "waited in vain for a replica");
+            thread::sleep(PAUSE);
+        }
+        master.command(&["CLUSTER", "FAILOVER", "TAKEOVER"]);
+    }
+
+    /// All is again as it was before a master was severed and called back.
+    ///
+    /// # Panics
+    /// If a server refuses.
+    pub fn rejoin(&self) {
+        self.iter().for_each(Server::cont);
+        self.set("masterauth", "");
+        self.set("cluster-node-timeout", NODE_TIMEOUT);
+    }
+
+    fn set(&self, name: &str, value: &str) {
+        for server in self.iter() {
+            server.command(&["CONFIG", "SET", name, value]);
+        }
+    }
+
+    fn partner(&self, server: usize) -> &Server {
+        &self[(server + self.len() / 2) % self.len()]
+    }
+
     fn wait(&self, what: &str, is_so: impl Fn(&Server) -> bool) {
         let deadline = Instant::now() + PATIENCE;
         while !self.iter().all(&is_so) {
@@ -172,7 +230,7 @@ fn start(settings: &ServerBuilder, bus: &Port) -> Server {
     let settings = settings.clone().args(["--cluster-enabled", "yes"]);
     settings
         .args(["--cluster-port", &bus.number().to_string()])
-        .args(["--cluster-node-timeout", "1000"])
+        .args(["--cluster-node-timeout", NODE_TIMEOUT])
         .args(["--repl-diskless-sync-delay", "0"])
         .start()
 }

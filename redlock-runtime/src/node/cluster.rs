@@ -31,6 +31,12 @@
 //! anything, so it is a refusal. No redirection is followed: while a slot is being moved, its node gives no lock that
 //! it does not have, and once it has been moved there is a new term.
 //!
+//! An owner that becomes a replica keeps what it has only if the new owner has all of it as well. Otherwise it
+//! deletes everything first, and tells clients that track keys. Nothing that it said between its own word that it
+//! owns the slot in a term and that notice is of another term or from other data. A server that refuses
+//! `CLIENT TRACKING` tells nothing, so it must not get the slot back before its clients have heard that it had
+//! lost it.
+//!
 //! Beyond that are servers that forget the cluster (`CLUSTER RESET`, a lost `nodes.conf`), and so many servers
 //! that join or leave at once that no two majorities have one in common: the page on servers says so.
 

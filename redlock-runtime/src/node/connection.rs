@@ -73,15 +73,9 @@ impl Connection {
                 deletion,
             });
         };
-        if let Some(id) = office.id() {
-            let reply = wire.exchange(&[words(["CLUSTER", "MYID"])]).await?.pop();
-            match reply {
-                Some(Value::ServerError(error)) => return Err(Failure::of(&error)),
-                Some(Value::BulkString(said)) if said == id.as_bytes() => {}
-                _ => return Err(Failure::of(&"another server has its address now")),
-            }
-        }
         let marker = marker(&mut wire, database).await?;
+        // Last: what the server tells unasked from then on is not passed over.
+        office.confirm(&mut wire, endpoint).await?;
         let facts = office.check(facts, marker.as_deref())?;
         Ok(Self {
             wire,

@@ -21,7 +21,11 @@
 //!
 //! A term of office is a server and the epoch that it was chosen with. It is named in the node's marker beside
 //! the process: a master that becomes a replica and then a master again has the same process and has forgotten what it
-//! had granted. [`sentinel`](super::sentinel) and [`cluster`](super::cluster) say why electors of each kind do
+//! had granted. That can take less than `TRUST`, and its data, which are another server's now, may name its
+//! earlier term. So nobody may rely on a connection over which the server has said that all its keys were deleted,
+//! as it does before it takes over the data of another one. If it does not, it has forgotten nothing.
+//!
+//! [`sentinel`](super::sentinel) and [`cluster`](super::cluster) say why electors of each kind do
 //! not go back, and what is beyond that. All electors that are known to one count, named in the URL or not.
 
 use std::{
@@ -283,10 +287,23 @@ impl InOffice {
         }
     }
 
-    /// What the server must say to `CLUSTER MYID`: another one may have got its address.
-    pub(super) fn id(&self) -> Option<&str> {
-        let is_id = matches!(self.electors.office, Office::Slot(_));
-        is_id.then_some(&*self.master.name)
+    /// The owner of a slot must say itself that it still is: another server may have got its address, or it may
+    /// have lost the slot since.
+    pub(super) async fn confirm(
+        &self,
+        wire: &mut Wire,
+        endpoint: &Endpoint,
+    ) -> Result<(), Arc<str>> {
+        let Office::Slot(slot) = self.electors.office else {
+            return Ok(());
+        };
+        let Master { address, name, .. } = &self.master;
+        let said = cluster::ask(wire, slot, address, endpoint).await?;
+        if said.elector == *name && said.master == self.master {
+            return Ok(());
+        }
+        let office = &self.electors.office;
+        Err(format!("{} is not the {office} any more", self.master).into())
     }
 
     /// Takes in what the server tells of itself, and whom its marker names. Fails while others may still use

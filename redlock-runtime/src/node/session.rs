@@ -317,7 +317,12 @@ impl Session {
             };
             match value {
                 Value::Push { kind, data } => {
-                    let keys = connection::changed_keys(&kind, data, self.wire.tag()).into_iter();
+                    let keys = connection::changed_keys(&kind, data, self.wire.tag());
+                    if !self.term.is_empty() && keys.contains(&None) {
+                        // Maybe as a replica: see `electors`.
+                        return Err("all its keys were deleted".into());
+                    }
+                    let keys = keys.into_iter();
                     events.extend(keys.map(|key| Event::Changed { node, key }));
                 }
                 answer => {

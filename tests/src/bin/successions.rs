@@ -8,7 +8,8 @@
 //! In turn, and so many times each: the master is killed, and comes back empty when another one is named;
 //! it is stopped, and goes on then; it is replaced by command. Every other time the next succession begins
 //! before the new master votes. What the new master has of the locks is deleted at once, as if it had not been
-//! replicated.
+//! replicated. In a cluster, the owner also gives the slot away and gets it back within a second, while too few
+//! servers answer to those who ask for the owner. The replica has not got its last locks, so it has forgotten them.
 //!
 //! Three processes reach all nodes, and share a key; each also renews a lock. Two processes reach the master and
 //! one of the other two nodes each, not the same, and share another key: nothing but the master's vote keeps
@@ -53,7 +54,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// The node that has successions, by its place.
 const NODE: usize = 2;
 
-const KINDS: [&str; 3] = ["killed", "stopped", "replaced"];
+const KINDS: [&str; 4] = ["killed", "stopped", "replaced", "replaced and called back"];
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -95,40 +96,30 @@ fn succeed(topology: &str, times: usize) -> Result<ExitCode, Box<dyn Error>> {
         println!("{what}: {}", seen.join("; "));
     };
     tell("at first", "when it votes");
-    for time in 0..times * KINDS.len() {
-        let kind = KINDS[time % KINDS.len()];
+    let kinds = group.kinds();
+    for time in 0..times * kinds.len() {
+        let kind = kinds[time % kinds.len()];
         until("a replica", || group.has_replica());
         // What it granted is to be lost.
-        let is_hasty = time / KINDS.len() % 2 == 1;
+        let is_hasty = time / kinds.len() % 2 == 1;
         until("a section", || is_hasty || split.tally().inside == 1);
         let (old, since) = (group.master(), Instant::now());
         let old = old.ok_or("no master is named")?;
-        match kind {
-            "killed" => group.servers()[old].kill(),
-            "stopped" => group.servers()[old].stop(),
-            _ => {}
-        }
-        let ordered = Cell::new(None::<Instant>);
-        until("a new master", || {
-            let is_due = ordered.get().is_none_or(|at| at.elapsed() > AGAIN);
-            if kind == "replaced" && is_due && group.order(old) {
-                ordered.set(Some(Instant::now()));
+        let marker = group.marker(old);
+        let new = match &group {
+            Group::Cluster(cluster) if kind == KINDS[3] => {
+                call_back(cluster, old, &split);
+                old
             }
-            group.master().is_some_and(|named| named != old)
-        });
-        let named = since.elapsed();
-        let new = group.master().ok_or("no master is named any more")?;
-        until("the locks are forgotten", || group.forget(new));
-        match kind {
-            "killed" => group.servers()[old].restart(),
-            "stopped" => group.servers()[old].cont(),
-            _ => {}
-        }
+            _ => group.succeed(old, kind),
+        };
+        let took = since.elapsed();
         if !is_hasty {
-            until("it is admitted", || group.is_admitted(new));
+            until("it is admitted", || group.is_admitted(new, &marker));
         }
         let order = if is_hasty { "now" } else { "when it votes" };
-        let what = format!("{time}: {old} is {kind}, {new} named after {named:.1?}, told {order}");
+        let what =
+            format!("{time}: {old} is {kind}, {new} is master after {took:.1?}, told {order}");
         tell(&what, order);
     }
     tell("in the end", "end");
@@ -164,6 +155,38 @@ impl Group {
         servers[1].command(&["REPLICAOF", "127.0.0.1", &port]);
         let sentinels = Sentinel::three_for(NAME, &servers[0]);
         Self::Sentinels(servers, sentinels)
+    }
+
+    fn kinds(&self) -> &[&str] {
+        match self {
+            Self::Sentinels(..) => &KINDS[..3],
+            Self::Cluster(_) => &KINDS,
+        }
+    }
+
+    /// Makes another server the master, which has forgotten the locks, and says which one.
+    fn succeed(&self, old: usize, kind: &str) -> usize {
+        match kind {
+            "killed" => self.servers()[old].kill(),
+            "stopped" => self.servers()[old].stop(),
+            _ => {}
+        }
+        let (ordered, new) = (Cell::new(None::<Instant>), Cell::new(old));
+        until("a new master", || {
+            let is_due = ordered.get().is_none_or(|at| at.elapsed() > AGAIN);
+            if kind == "replaced" && is_due && self.order(old) {
+                ordered.set(Some(Instant::now()));
+            }
+            new.set(self.master().unwrap_or(old));
+            new.get() != old
+        });
+        until("the locks are forgotten", || self.forget(new.get()));
+        match kind {
+            "killed" => self.servers()[old].restart(),
+            "stopped" => self.servers()[old].cont(),
+            _ => {}
+        }
+        new.get()
     }
 
     fn servers(&self) -> &[Server] {
@@ -245,13 +268,31 @@ impl Group {
         ask::<u64>(&self.servers()[master], &words).is_some()
     }
 
-    /// Whether the marker on this server names its process.
-    fn is_admitted(&self, master: usize) -> bool {
-        let server = &self.servers()[master];
+    /// Whom the marker on this server names.
+    fn marker(&self, master: usize) -> Option<String> {
         let words = ["HGET", &self.key("__redlock:node:0"), "server"];
-        let marker = ask::<Option<String>>(server, &words).flatten();
-        marker.is_some_and(|marker| marker.starts_with(&server.run_id()))
+        ask::<Option<String>>(&self.servers()[master], &words).flatten()
     }
+
+    /// Whether the marker on this server names its process, and is another one than this.
+    fn is_admitted(&self, master: usize, before: &Option<String>) -> bool {
+        let (marker, process) = (self.marker(master), self.servers()[master].run_id());
+        marker != *before && marker.is_some_and(|marker| marker.starts_with(&process))
+    }
+}
+
+/// What the owner granted last is forgotten. Returns when that section is over.
+fn call_back(cluster: &RedisCluster, owner: usize, split: &Counter) {
+    cluster.sever(owner);
+    let begun = split.tally().sections;
+    until("a section that is not replicated", || {
+        let now = split.tally();
+        now.sections > begun && now.inside == 1
+    });
+    let begun = split.tally().sections;
+    cluster.call_back(owner);
+    until("the end of a section", || split.tally().sections > begun);
+    cluster.rejoin();
 }
 
 /// What a server answers that is no error.
