@@ -12,9 +12,10 @@ use std::{
     time::Duration,
 };
 
-use crate::common::{await_sent, await_state, connect, connect_by};
+use crate::common::{await_sent, await_state, connect, connect_by, unhurried};
+use futures_util::future::try_join_all;
 use redlock_runtime::{Guard, LockError, Redlock, redis_lock};
-use redlock_tests::{Cluster, Proxy, Server};
+use redlock_tests::{Cluster, PATIENCE, Proxy, Server};
 use tokio::{
     runtime::{self, Runtime},
     sync::oneshot,
@@ -252,6 +253,27 @@ async fn a_body_that_a_shutdown_cuts_off_is_released() {
     assert!(matches!(error, LockError::Stopped(_)), "{error}");
 
     await_come_and_gone(&cluster).await;
+}
+
+/// One node is gone when it begins, or does not reply any more.
+#[tokio::test(flavor = "multi_thread")]
+async fn many_guards_dropped_in_a_shutdown_beside_a_dead_node_are_released() {
+    for die in [Server::kill, Server::stop] {
+        let cluster = Cluster::start(3);
+        let builder = unhurried(cluster.urls()).connect_timeout(Duration::from_secs(1));
+        let redlock = builder.build().await.unwrap();
+        let mut guards = Vec::new();
+        for batch in 0..200 {
+            let locks = (0..100).map(|number| redlock.lock(format!("{batch}:{number}")).acquire());
+            guards.extend(try_join_all(locks).await.unwrap());
+        }
+        die(&cluster[1]);
+        let (stopped, ()) = tokio::join!(redlock.shutdown(PATIENCE), async { drop(guards) });
+        assert_eq!(stopped, Ok(()));
+        for node in [0, 2] {
+            assert_eq!(cluster[node].keys(), ["__redlock:node:0"]);
+        }
+    }
 }
 
 fn outside(guard: Guard, end: fn(Guard)) -> thread::Result<()> {

@@ -434,6 +434,7 @@ impl Nodes {
         let reason: Arc<str> = state.to_string().into();
         let is_usable = matches!(state, NodeState::Down { .. });
         let link = &mut this.link;
+        let was_down = link.is_down();
         let unanswered = link.on_lost(Arc::clone(&reason), is_usable, random, out.now);
         let is_down = link.is_down();
         if let Standing::Lost(lost) = &this.standing {
@@ -455,7 +456,7 @@ impl Nodes {
         }
         // Nor does what it has said count any more.
         self.on_surveyed(node, None, out);
-        if is_down {
+        if is_down && !was_down {
             out.notices.push_back(Notice::Settled(node));
         }
         // Those that waited for it to come to something need not any more.

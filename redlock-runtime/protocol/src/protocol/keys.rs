@@ -18,6 +18,9 @@ pub(super) struct Keys {
     ids: BTreeMap<Arc<str>, KeyId>,
     next: u64,
     under_replicated: usize,
+    /// How often one of them was looked at.
+    #[cfg(test)]
+    pub(super) looks: std::cell::Cell<usize>,
 }
 
 /// A key, and what is known of it from outside.
@@ -76,13 +79,18 @@ impl Keys {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Key> {
-        self.entries.values().map(|entry| &entry.key)
+        let entries = self.entries.values();
+        #[cfg(test)]
+        let entries = entries.inspect(|_| self.looks.update(|looks| looks + 1));
+        entries.map(|entry| &entry.key)
     }
 }
 
 impl Protocol {
     /// Lets one key act and go on, arms its timer, and forgets it once nothing is left of it.
     pub(super) fn with_key(&mut self, id: KeyId, act: impl FnOnce(&mut Key, &mut Cx<'_>)) {
+        #[cfg(test)]
+        self.keys.looks.update(|looks| looks + 1);
         let Some(entry) = self.keys.entries.get_mut(&id) else {
             return;
         };

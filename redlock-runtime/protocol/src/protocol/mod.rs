@@ -6,6 +6,8 @@ mod keys;
 mod look;
 mod pools;
 mod shutdown;
+#[cfg(test)]
+mod tests;
 
 use std::{
     collections::{BTreeMap, VecDeque},
