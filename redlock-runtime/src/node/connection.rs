@@ -17,7 +17,7 @@ use super::{
     stream::{self, Stream},
     wire::Wire,
 };
-use crate::script::{self, Deletion, Word, words};
+use crate::script::{self, Word, words};
 
 /// A connection that is ready for requests, and what the server tells of itself.
 pub(super) struct Connection {
@@ -25,7 +25,6 @@ pub(super) struct Connection {
     pub(super) facts: Facts,
     /// What is to be said behind the name of its process.
     pub(super) term: Arc<str>,
-    pub(super) deletion: Option<Deletion>,
 }
 
 impl Connection {
@@ -64,13 +63,12 @@ impl Connection {
     ) -> Result<Self, Failure> {
         let database = endpoint.database;
         let mut wire = enter(stream, endpoint, credentials, has_resp3).await?;
-        let (facts, deletion) = prepare(&mut wire, has_resp3, &endpoint.lacking).await?;
+        let facts = prepare(&mut wire, has_resp3, &endpoint.lacking).await?;
         let Some(office) = office else {
             return Ok(Self {
                 wire,
                 facts,
                 term: "".into(),
-                deletion,
             });
         };
         let marker = marker(&mut wire, database).await?;
@@ -81,7 +79,6 @@ impl Connection {
             wire,
             facts,
             term: office.term(),
-            deletion,
         })
     }
 }
@@ -182,11 +179,7 @@ pub(super) fn unasked(reply: &Value) -> Arc<str> {
 /// Loads the scripts, and asks who the server is and what it does with keys. A server that
 /// refuses still serves: a script goes out with its text when it is missing, and what it does
 /// not tell is not known.
-async fn prepare(
-    wire: &mut Wire,
-    has_pushes: bool,
-    lacking: &Lacking,
-) -> Result<(Facts, Option<Deletion>), Failure> {
+async fn prepare(wire: &mut Wire, has_pushes: bool, lacking: &Lacking) -> Result<Facts, Failure> {
     let mut commands = vec![
         words(["INFO", "server"]),
         words(["INFO", "memory"]),
@@ -195,7 +188,6 @@ async fn prepare(
         // Only keys that are read on purpose, and no news of what this connection does itself.
         words(["CLIENT", "TRACKING", "ON", "OPTIN", "NOLOOP"]),
     ];
-    commands.extend(Deletion::probes());
     commands.extend(script::load_all());
     let mut answers = wire.exchange(&commands).await?.into_iter();
     let server = info(answers.next())?;
@@ -204,14 +196,13 @@ async fn prepare(
     let uptime = field(&server, "uptime_in_seconds").and_then(|seconds| seconds.parse().ok());
     let keeps_all = keeps_all(answers.next());
     let tells_changes = matches!(answers.next(), Some(Value::Okay)) && has_pushes;
-    let deletion = Deletion::known(answers);
     let process = field(&server, "run_id").and_then(name);
     lacking.set([
         (Lack::Info, process.is_none()),
         (Lack::Config, keeps_all.is_none()),
         (Lack::Notices, !tells_changes),
     ]);
-    let facts = Facts {
+    Ok(Facts {
         server: process,
         uptime: uptime.map(Duration::from_secs),
         is_durable: keeps_all == Some(true) && was_never_a_replica(&replication),
@@ -220,8 +211,7 @@ async fn prepare(
             .filter(|policy| policy != "noeviction")
             .filter(|_| field(&memory, "maxmemory").is_some_and(|limit| limit != "0"))
             .map(Arc::from),
-    };
-    Ok((facts, deletion))
+    })
 }
 
 /// An error that a server answers to everything for a time: it says nothing of what the user may do.
@@ -289,41 +279,6 @@ mod tests {
             .build();
         let opened = runtime.unwrap().block_on(Connection::open(&info.into()));
         opened.err().expect("it does not let us in")
-    }
-
-    /// What a server has that answers these commands with 0, and others with an error.
-    fn deletion_of(known: &'static [&str]) -> Option<Deletion> {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let url = format!("redis://{}?protocol=resp2", listener.local_addr().unwrap());
-        thread::spawn(move || {
-            let (stream, _) = listener.accept().unwrap();
-            let mut ours = stream.try_clone().unwrap();
-            let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
-            while let Some(line) = lines.next() {
-                if !line.starts_with('*') {
-                    continue;
-                }
-                let name = lines.nth(1).unwrap();
-                let reply = match known.contains(&&*name) {
-                    true => ":0\r\n",
-                    false => "-ERR unknown command\r\n",
-                };
-                ours.write_all(reply.as_bytes()).unwrap();
-            }
-        });
-        let info = redis::IntoConnectionInfo::into_connection_info(url).unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build();
-        let opened = runtime.unwrap().block_on(Connection::open(&info.into()));
-        opened.unwrap_or_else(|reason| panic!("{reason}")).deletion
-    }
-
-    #[test]
-    fn a_server_is_asked_how_it_deletes() {
-        assert_eq!(deletion_of(&[]), None);
-        assert_eq!(deletion_of(&["DELIFEQ"]), Some(Deletion::DelIfEq));
-        assert_eq!(deletion_of(&["DELEX"]), Some(Deletion::DelEx));
     }
 
     #[test]

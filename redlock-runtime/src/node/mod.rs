@@ -206,8 +206,7 @@ impl Server {
                         facts: opened.facts,
                     });
                     let refused = mem::take(&mut self.refused);
-                    let session = Session::new(opened.wire, refused).in_term(opened.term);
-                    let mut session = session.deleting(opened.deletion);
+                    let mut session = Session::new(opened.wire, refused).in_term(opened.term);
                     session.introduce(&self.client_name);
                     self.state = State::Open(connection, Box::new(session));
                 }

@@ -19,7 +19,7 @@ use super::{
     connection, reply,
     wire::{TOO_LARGE, Wire},
 };
-use crate::script::{self, Deletion, Kind};
+use crate::script::{self, Kind};
 
 /// So many values of one server are read, or replies in them, before it is the turn of the others and of
 /// callers: the runtime lets one poll read only so much from all sockets together, and a server may write
@@ -45,8 +45,6 @@ pub(super) struct Session {
     refused: Refused,
     /// What is to be said behind the name of the server's process.
     term: Arc<str>,
-    /// How it deletes without a script.
-    deletion: Option<Deletion>,
 }
 
 /// Commands for several requests that are not to be used: the server has refused one, because it may not
@@ -67,7 +65,6 @@ enum Owed {
     /// The command only went before another.
     Nothing,
     One(Asked),
-    WithoutScript(Asked),
     Many(Kind, Vec<Asked>),
 }
 
@@ -81,7 +78,6 @@ impl Session {
             unknown: Vec::new(),
             refused,
             term: "".into(),
-            deletion: None,
         }
     }
 
@@ -96,11 +92,6 @@ impl Session {
         Self { term, ..self }
     }
 
-    /// With a server that can delete so.
-    pub(super) fn deleting(self, deletion: Option<Deletion>) -> Self {
-        Self { deletion, ..self }
-    }
-
     /// What the next session has to know.
     pub(super) fn refused(&mut self) -> Refused {
         mem::take(&mut self.refused)
@@ -109,7 +100,7 @@ impl Session {
     /// It has so much to answer that what is asked now can wait for more.
     pub(super) fn is_busy(&self) -> bool {
         let count = |owed: &Owed| match owed {
-            Owed::Nothing | Owed::One(_) | Owed::WithoutScript(_) => 1,
+            Owed::Nothing | Owed::One(_) => 1,
             Owed::Many(_, asked) => asked.len(),
         };
         self.owed.iter().take(BUSY).map(count).sum::<usize>() >= BUSY
@@ -154,11 +145,6 @@ impl Session {
     }
 
     fn write(&mut self, (request, body): Asked, hash: &str) {
-        if let Some(command) = self.deletion.and_then(|it| it.command(&body)) {
-            self.wire.put(&command);
-            self.owed.push_back(Owed::WithoutScript((request, body)));
-            return;
-        }
         let with_source = self.is_to_bring(Script::Of(mem::discriminant(&body)));
         self.write_preface(&body);
         let command = script::command(&body, hash, with_source);
@@ -217,22 +203,7 @@ impl Session {
         tell(request, reply);
     }
 
-    /// The same for a release without a script. The script says what is wrong, if it is not the command.
-    fn on_deletion(
-        &mut self,
-        asked: Asked,
-        answer: Value,
-        hash: &str,
-        tell: impl FnOnce(RequestId, Reply),
-    ) {
-        if matches!(answer, Value::ServerError(_)) {
-            self.deletion = None;
-            return self.write(asked, hash);
-        }
-        self.on_answer(asked, answer, hash, tell);
-    }
-
-    /// The same for several requests.
+    /// Takes in the answer to several requests.
     fn on_answers(
         &mut self,
         kind: Kind,
@@ -331,9 +302,6 @@ impl Session {
                     let others = self.owed.len();
                     match owed {
                         Some(Owed::One(asked)) => self.on_answer(asked, answer, hash, tell),
-                        Some(Owed::WithoutScript(asked)) => {
-                            self.on_deletion(asked, answer, hash, tell);
-                        }
                         Some(Owed::Many(kind, asked)) => {
                             self.on_answers(kind, asked, answer, hash, tell);
                         }

@@ -3,7 +3,6 @@
 //! On the wire a lock is what every Redlock client writes: `SET key owner NX PX ttl`, and a
 //! compare-and-delete. Clients of other libraries on the same key exclude us and are excluded.
 
-mod deletion;
 mod many;
 mod source;
 mod word;
@@ -15,7 +14,6 @@ use redlock_protocol::{
 };
 use uuid::Uuid;
 
-pub(crate) use self::deletion::Deletion;
 pub(crate) use self::many::{Kind, command_for_many, kind};
 pub(crate) use self::{
     source::load_all,

@@ -146,11 +146,9 @@ pub fn asks_for_a_lock(words: &[String]) -> bool {
     words[0].starts_with("EVAL") && words.len() == 13 && ["0", "1"].contains(&&*words[12])
 }
 
-/// A release, by the script or by the command of a server that needs none.
 pub fn is_release(words: &[String]) -> bool {
     let script = include_str!("../../../redlock-runtime/src/script/release.lua");
-    let is_script = || words[1] == redis::Script::new(script).get_hash();
-    matches!(&*words[0], "DELIFEQ" | "DELEX") || words[0].starts_with("EVAL") && is_script()
+    words[0].starts_with("EVAL") && words[1] == redis::Script::new(script).get_hash()
 }
 
 /// Waits until a release has come to a proxy.

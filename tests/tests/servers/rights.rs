@@ -269,10 +269,8 @@ async fn the_documented_rights_are_enough() {
     let cluster = cluster();
     let user = User::without(&cluster, 1, &[]);
     user.use_all().await.unwrap();
-    // Also of commands in scripts. Servers that can release without one are asked whether they may.
-    let mut refusals = user.refusals();
-    refusals.retain(|command| !["delifeq", "delex"].contains(&&**command));
-    assert_eq!(refusals, [""; 0]);
+    // Also of commands in scripts.
+    assert_eq!(user.refusals(), [""; 0]);
 }
 
 #[tokio::test]

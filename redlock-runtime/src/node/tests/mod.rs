@@ -24,7 +24,7 @@ use redlock_protocol::{
 
 use self::server::{Server, exchange};
 use super::reply;
-use crate::script::{self, Deletion, Kind, Word};
+use crate::script::{self, Kind, Word};
 
 /// Requests are sent in the first part of a millisecond, so that they are carried out within it.
 const LAST_MICRO: u64 = 600;
@@ -35,8 +35,6 @@ const HASH: &str = "__redlock:node:0";
 /// A server and the model that must do the same.
 struct Twins {
     server: Connection,
-    /// How the server deletes without a script.
-    deletion: Option<Deletion>,
     model: Model,
     /// How many replies were compared.
     compared: u64,
@@ -64,14 +62,8 @@ impl Twins {
         for answer in exchange(&mut connection, &loading) {
             assert!(matches!(answer, Value::BulkString(_)), "{answer:?}");
         }
-        let mut probing = Pipeline::new();
-        for probe in Deletion::probes() {
-            probing.add_command(cmd(&probe));
-        }
-        let deletion = Deletion::known(exchange(&mut connection, &probing).into_iter());
         let mut twins = Self {
             server: connection,
-            deletion,
             model: Model::default(),
             compared: 0,
             expiries: BTreeMap::new(),
@@ -95,9 +87,7 @@ impl Twins {
     fn ask(&mut self, request: &Request) -> Option<Reply> {
         let key = key_of(request);
         self.wait_for_quiet(key);
-        let by_command = self.deletion.and_then(|it| it.command(request));
-        let command = by_command.unwrap_or_else(|| script::command(request, HASH, false));
-        let command = cmd(&command);
+        let command = cmd(&script::command(request, HASH, false));
         let (answer, after, at) = match key {
             Some(key) => self.carry_out_on_key(command, key),
             None => {

@@ -16,12 +16,9 @@ use redlock_protocol::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-use crate::{
-    node::{
-        session::{MOST_AT_ONCE, Refused, Session},
-        wire::Wire,
-    },
-    script::Deletion,
+use crate::node::{
+    session::{MOST_AT_ONCE, Refused, Session},
+    wire::Wire,
 };
 
 const HASH: &str = "hash";
@@ -199,37 +196,6 @@ fn a_release_whose_script_is_missing_is_sent_again_with_its_text() {
         leaves: false,
     };
     assert_eq!(send_without_script(release), (1, 1, Vec::new()));
-}
-
-/// From the first error on, of whatever kind: the script tells them apart.
-#[test]
-fn a_release_goes_by_a_script_once_the_command_was_refused() {
-    let written = Arc::default();
-    let replies = b":1\r\n:0\r\n-NOPERM no\r\n-WRONGTYPE no\r\n:1\r\n-WRONGTYPE no\r\n";
-    let mut session = session(replies, &written).deleting(Some(Deletion::DelIfEq));
-    let mut cx = Context::from_waker(Waker::noop());
-    let mut events = Vec::new();
-    for (number, key) in (1..).zip(["a", "b", "c", "d"]) {
-        session.send(RequestId(number), release(key), HASH);
-    }
-    for _ in 0..2 {
-        let polled = session.poll(NodeId(0), HASH, &mut cx, &mut events);
-        assert_eq!(polled, Ok(false));
-    }
-    let text = String::from_utf8(written.lock().unwrap().clone()).unwrap();
-    let names = ["DELIFEQ", "EVALSHA"].map(|name| text.matches(name).count());
-    assert_eq!(names, [4, 2]);
-    let replies = events.into_iter().map(|event| match event {
-        Event::Reply { request, reply, .. } => (request.0, reply),
-        event => panic!("{event:?} is no reply"),
-    });
-    let expected = [
-        (1, Reply::Deleted),
-        (2, Reply::NotOwner),
-        (3, Reply::Deleted),
-        (4, Reply::NotOwner),
-    ];
-    assert_eq!(replies.collect::<Vec<_>>(), expected);
 }
 
 #[test]
