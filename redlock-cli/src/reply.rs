@@ -12,7 +12,7 @@ pub(crate) fn words(words: &[&str]) -> Vec<String> {
 pub(crate) fn text(value: &Value) -> Option<String> {
     match value {
         Value::BulkString(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
-        Value::SimpleString(text) => Some(text.clone()),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Some(text.clone()),
         Value::Okay => Some("OK".to_owned()),
         Value::Int(number) => Some(number.to_string()),
         _ => None,
@@ -34,13 +34,13 @@ pub(crate) fn is_about_rights(error: &str) -> bool {
     says("noperm") || says("unknown command") || says("unknown subcommand")
 }
 
-/// Names and values in turn, as of HGETALL and CONFIG GET.
+/// Names and values, as of HGETALL and CONFIG GET.
 pub(crate) fn map(value: &Value) -> BTreeMap<String, String> {
-    let Value::Array(values) = value else {
+    let Value::Map(pairs) = value else {
         return BTreeMap::new();
     };
-    let pairs = values.chunks_exact(2);
-    let pairs = pairs.filter_map(|pair| Some((text(&pair[0])?, text(&pair[1])?)));
+    let pairs = pairs.iter();
+    let pairs = pairs.filter_map(|(name, value)| Some((text(name)?, text(value)?)));
     pairs.collect()
 }
 

@@ -28,7 +28,7 @@ pub enum Limitation {
     /// `CONFIG GET` is refused, so it is not known whether the server writes each lock to disk: it is
     /// quarantined after each restart.
     DurabilityUnknown,
-    /// `CLIENT TRACKING` or RESP3 is refused. A holder learns of a loss at its next renewal or extension,
+    /// `CLIENT TRACKING` is refused. A holder learns of a loss at its next renewal or extension,
     /// or without either not before its deadline, and waiting processes have to ask again and again.
     NoNotices,
 }
@@ -57,7 +57,7 @@ impl fmt::Display for Limitation {
                 "does not allow `CONFIG GET`, so it is quarantined after each restart"
             }
             Self::NoNotices => {
-                "does not allow `CLIENT TRACKING` by RESP3, so losses are noticed late"
+                "does not allow `CLIENT TRACKING`, so losses are noticed late"
             }
         })
     }

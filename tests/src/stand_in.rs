@@ -162,6 +162,7 @@ fn serve(door: usize, mut stream: TcpStream, said: &Mutex<Said>) {
                     said.questions[door] += 1;
                     text(&said.table(door))
                 }
+                "HELLO" => format!("%1\r\n{}{}", text("version"), text("7.0.0")),
                 "INFO" => text(&format!("# Server\r\nrun_id:{}\r\n", said.process)),
                 _ => "-ERR unknown command\r\n".to_owned(),
             };

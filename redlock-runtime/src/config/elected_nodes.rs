@@ -226,8 +226,7 @@ impl Kind {
         let mut plain = url.clone();
         let _ = plain.set_scheme("redis");
         plain.set_fragment(None);
-        let protocol = parameter(url, "protocol").map(|protocol| format!("protocol={protocol}"));
-        plain.set_query(protocol.as_deref());
+        plain.set_query(None);
         endpoint(&plain)
     }
 
@@ -307,11 +306,10 @@ mod tests {
     fn the_servers_of_a_cluster_its_tag_and_the_login_are_read() {
         let Elected {
             address, endpoint, ..
-        } = read("redis+cluster://u:p%2Cw@c1,[::1]:7000/?protocol=2&tag=my.locks");
+        } = read("redis+cluster://u:p%2Cw@c1,[::1]:7000/?protocol=3&tag=my.locks");
         assert_eq!(address, "c1:6379,[::1]:7000/{my.locks}");
         assert_eq!(&*endpoint.tag, "{my.locks}");
         let text = format!("{endpoint:?}");
-        assert!(text.contains("has_resp3: false"), "{text}");
         assert!(text.contains("\"u\"") && !text.contains("p,w"), "{text}");
         for url in ["valkey+cluster://c1", "Redis+Cluster://c1/"] {
             assert_eq!(&*read(url).endpoint.tag, "{redlock}");
@@ -321,7 +319,7 @@ mod tests {
     #[test]
     fn sentinels_master_database_and_logins_are_read() {
         let node = read(
-            "redis+sentinel://u:p%2Cw@s1,[::1]:7/my-master/3?protocol=2&sentinel-user=x&sentinel-pass=y",
+            "redis+sentinel://u:p%2Cw@s1,[::1]:7/my-master/3?protocol=3&sentinel-user=x&sentinel-pass=y",
         );
         let Elected {
             address, endpoint, ..
@@ -329,7 +327,6 @@ mod tests {
         assert_eq!(address, "s1:26379,[::1]:7/my-master");
         let text = format!("{endpoint:?}");
         assert!(text.contains("database: 3"), "{text}");
-        assert!(text.contains("has_resp3: false"), "{text}");
         assert!(
             text.contains("my-master") && text.contains("\"x\""),
             "{text}"

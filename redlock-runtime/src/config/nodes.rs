@@ -327,11 +327,11 @@ mod tests {
         ("redis://host/-1", "the database must be a number"),
         ("redis://host/0/1", "the database must be a number"),
         ("redis://host?db=1", "those of such a URL are `protocol`"),
-        ("redis://host?protocol=9", "`protocol` must be 2 or 3"),
+        ("redis://host?protocol=2", "`protocol` must be 3"),
         ("redis://host/0#ter2", "in a password, write it as `%23`"),
         ("redis://host#insecure", "`#insecure` is for `rediss`"),
         (
-            "redis://host?protocol=2&protocol=3",
+            "redis://host?protocol=3&protocol=3",
             "a parameter is given twice",
         ),
         ("unix://", "write it as `unix:///run/redis.sock`"),
@@ -385,7 +385,7 @@ mod tests {
                 " Redis://cache_1.internal-zone.:6380/15 ",
                 "cache_1.internal-zone.:6380",
             ),
-            ("redis://[::1]:6380?protocol=resp2", "[::1]:6380"),
+            ("redis://[::1]:6380?protocol=resp3", "[::1]:6380"),
             ("valkey://user:a%2Fb@c@host", "host:6379"),
             (
                 "unix:///run/redis.sock?db=1&user=u&pass=p",

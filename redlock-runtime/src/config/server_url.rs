@@ -82,8 +82,8 @@ pub(super) fn check_rest(url: &Url, known: &[&str]) -> Result<(), String> {
     }
     let mut pairs = url.query_pairs();
     match pairs.find(|(name, _)| name == "protocol") {
-        Some((_, protocol)) if !matches!(&*protocol, "2" | "3" | "resp2" | "resp3") => {
-            Err("`protocol` must be 2 or 3".to_owned())
+        Some((_, protocol)) if !matches!(&*protocol, "3" | "resp3") => {
+            Err("`protocol` must be 3".to_owned())
         }
         _ => Ok(()),
     }
@@ -106,10 +106,5 @@ pub(super) fn endpoint(url: &Url) -> Result<Endpoint, String> {
             .map_or_else(|| error.to_string(), |_| format!("{:?}", error.kind()));
         format!("not the URL of a Redis server ({what}); {SERVER}")
     })?;
-    let says_protocol = url.query_pairs().any(|(name, _)| name == "protocol");
-    let endpoint = Endpoint::from(info);
-    Ok(Endpoint {
-        has_resp3: endpoint.has_resp3 || !says_protocol,
-        ..endpoint
-    })
+    Ok(info.into())
 }

@@ -1,4 +1,4 @@
-//! One connection to a Redis server: RESP3 where it can be had, scripts loaded.
+//! One connection to a Redis server, with the scripts loaded.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -11,9 +11,8 @@ use super::{
     guarded::Guarded,
     info::{field, name},
     lacking::{Lack, Lacking},
-    login::Credentials,
     reason::reason,
-    sign_in::{Failure, refusal, sign_in},
+    sign_in::{refusal, sign_in},
     stream::{self, Stream},
     wire::Wire,
 };
@@ -31,39 +30,8 @@ impl Connection {
     /// Connects, signs in, and makes the server know the scripts. Has no time limit of its own:
     /// the protocol gives it up by dropping it.
     pub(super) async fn open(endpoint: &Endpoint) -> Result<Self, Arc<str>> {
-        let (stream, office) = connect(endpoint).await?;
-        let master = office.as_ref().map(|office| &office.master.address);
-        let address = master.unwrap_or(&endpoint.address);
-        // After the connection, so that a node that is down costs its provider nothing.
-        let credentials = endpoint.login.credentials(address).await?;
-        let credentials = credentials.as_ref();
-        let open_on = |stream, office, has_resp3| {
-            Self::open_on(stream, office, endpoint, (credentials, has_resp3))
-        };
-        match open_on(stream, office, endpoint.has_resp3).await {
-            Ok(connection) => Ok(connection),
-            Err(Failure::Other(reason)) => Err(reason),
-            // Then a connection that dies while it is idle is noticed only when it is used.
-            Err(Failure::WithoutResp3) => {
-                let (stream, office) = connect(endpoint).await?;
-                let opened = open_on(stream, office, false).await;
-                opened.map_err(|failure| match failure {
-                    Failure::WithoutResp3 => "the server knows no RESP3".into(),
-                    Failure::Other(reason) => reason,
-                })
-            }
-        }
-    }
-
-    async fn open_on(
-        stream: Box<dyn Stream>,
-        office: Option<InOffice>,
-        endpoint: &Endpoint,
-        (credentials, has_resp3): (Option<&Credentials>, bool),
-    ) -> Result<Self, Failure> {
-        let database = endpoint.database;
-        let mut wire = enter(stream, endpoint, credentials, has_resp3).await?;
-        let facts = prepare(&mut wire, has_resp3, &endpoint.lacking).await?;
+        let (mut wire, office) = enter(endpoint).await?;
+        let facts = prepare(&mut wire, &endpoint.lacking).await?;
         let Some(office) = office else {
             return Ok(Self {
                 wire,
@@ -71,7 +39,7 @@ impl Connection {
                 term: "".into(),
             });
         };
-        let marker = marker(&mut wire, database).await?;
+        let marker = marker(&mut wire, endpoint.database).await?;
         // Last: what the server tells unasked from then on is not passed over.
         office.confirm(&mut wire, endpoint).await?;
         let facts = office.check(facts, marker.as_deref())?;
@@ -83,37 +51,22 @@ impl Connection {
     }
 }
 
-/// A connection for a few questions of an operator. By RESP2, which all servers have: there is nothing
-/// that it could be told unasked.
-pub(super) async fn open_plain(endpoint: &Endpoint) -> Result<Wire, Arc<str>> {
+/// Connects, signs in, and goes to the database.
+pub(super) async fn enter(endpoint: &Endpoint) -> Result<(Wire, Option<InOffice>), Arc<str>> {
     let (stream, office) = connect(endpoint).await?;
     let master = office.as_ref().map(|office| &office.master.address);
     let address = master.unwrap_or(&endpoint.address);
+    // After the connection, so that a node that is down costs its provider nothing.
     let credentials = endpoint.login.credentials(address).await?;
-    let entered = enter(stream, endpoint, credentials.as_ref(), false).await;
-    entered.map_err(|failure| match failure {
-        Failure::WithoutResp3 => "the server knows no RESP2".into(),
-        Failure::Other(reason) => reason,
-    })
-}
-
-/// Signs in, and goes to the database.
-async fn enter(
-    stream: Box<dyn Stream>,
-    endpoint: &Endpoint,
-    credentials: Option<&Credentials>,
-    has_resp3: bool,
-) -> Result<Wire, Failure> {
-    let database = endpoint.database;
     let mut wire = Wire::new(stream).with_tag(Arc::clone(&endpoint.tag));
-    sign_in(&mut wire, credentials, has_resp3).await?;
-    if database != 0 {
-        let database = database.to_string();
+    sign_in(&mut wire, credentials.as_ref()).await?;
+    if endpoint.database != 0 {
+        let database = endpoint.database.to_string();
         if let Some(error) = refusal(&mut wire, words(["SELECT", &database])).await? {
-            return Err(Failure::of(&error));
+            return Err(reason(&error));
         }
     }
-    Ok(wire)
+    Ok((wire, office))
 }
 
 /// A way to the server, or to the one that is the node at present.
@@ -129,7 +82,7 @@ async fn connect(endpoint: &Endpoint) -> Result<(Box<dyn Stream>, Option<InOffic
 }
 
 /// The process that the server's marker names.
-async fn marker(wire: &mut Wire, database: i64) -> Result<Option<String>, Failure> {
+async fn marker(wire: &mut Wire, database: i64) -> Result<Option<String>, Arc<str>> {
     let hash = script::node_hash(database);
     let reply = wire
         .exchange(&[vec![
@@ -140,7 +93,7 @@ async fn marker(wire: &mut Wire, database: i64) -> Result<Option<String>, Failur
         .await?
         .pop();
     match reply {
-        Some(Value::ServerError(error)) => Err(Failure::of(&error)),
+        Some(Value::ServerError(error)) => Err(reason(&error)),
         reply => Ok(reply
             .and_then(|name| redis::from_redis_value(name).ok())
             .flatten()),
@@ -179,7 +132,7 @@ pub(super) fn unasked(reply: &Value) -> Arc<str> {
 /// Loads the scripts, and asks who the server is and what it does with keys. A server that
 /// refuses still serves: a script goes out with its text when it is missing, and what it does
 /// not tell is not known.
-async fn prepare(wire: &mut Wire, has_pushes: bool, lacking: &Lacking) -> Result<Facts, Failure> {
+async fn prepare(wire: &mut Wire, lacking: &Lacking) -> Result<Facts, Arc<str>> {
     let mut commands = vec![
         words(["INFO", "server"]),
         words(["INFO", "memory"]),
@@ -195,7 +148,7 @@ async fn prepare(wire: &mut Wire, has_pushes: bool, lacking: &Lacking) -> Result
     let replication = info(answers.next())?;
     let uptime = field(&server, "uptime_in_seconds").and_then(|seconds| seconds.parse().ok());
     let keeps_all = keeps_all(answers.next());
-    let tells_changes = matches!(answers.next(), Some(Value::Okay)) && has_pushes;
+    let tells_changes = matches!(answers.next(), Some(Value::Okay));
     let process = field(&server, "run_id").and_then(name);
     lacking.set([
         (Lack::Info, process.is_none()),
@@ -239,11 +192,11 @@ fn was_never_a_replica(replication: &Option<InfoDict>) -> bool {
 }
 
 /// A section of `INFO`; `None` where it is not allowed.
-fn info(answer: Option<Value>) -> Result<Option<InfoDict>, Failure> {
+fn info(answer: Option<Value>) -> Result<Option<InfoDict>, Arc<str>> {
     if let Some(Value::ServerError(error)) = &answer
         && is_passing(error.code())
     {
-        return Err(Failure::of(error));
+        return Err(reason(error));
     }
     Ok(answer.and_then(|info| redis::from_redis_value(info).ok()))
 }
@@ -285,31 +238,45 @@ mod tests {
     fn no_password_is_in_what_a_server_says_that_repeats_it() {
         // The beginning of a long one is repeated.
         let long = "secret".repeat(40);
-        for protocol in ["resp2", "resp3"] {
-            for (password, line) in [
-                (
-                    &long[..],
-                    "-ERR unknown command 'AUTH', with args: 'secretsecr'\r\n",
-                ),
-                (
-                    "secret",
-                    "-ERR unknown command `HELLO`, with args: `3`, `secret`, \r\n",
-                ),
-                ("secret", "-ERR not this: secret\r\n"),
-            ] {
-                let url = format!("redis://:{password}@HOST?protocol={protocol}");
-                let reason = refusal_of(line, &url);
-                assert!(!reason.contains("secret"), "{reason}");
-            }
+        for (password, line) in [
+            (
+                &long[..],
+                "-ERR unknown command 'HELLO', with args: '3' 'AUTH' 'secretsecr'\r\n",
+            ),
+            (
+                "secret",
+                "-ERR unknown command `HELLO`, with args: `3`, `secret`, \r\n",
+            ),
+            ("secret", "-ERR not this: secret\r\n"),
+        ] {
+            let reason = refusal_of(line, &format!("redis://:{password}@HOST"));
+            assert!(!reason.contains("secret"), "{reason}");
         }
-        for protocol in ["resp2", "resp3"] {
-            let url = format!("redis://:password@HOST?protocol={protocol}");
-            let line = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
-            let reason = refusal_of(line, &url);
-            assert!(reason.contains("WRONGPASS"), "{reason}");
-        }
-        let url = "redis://:secret@HOST?protocol=resp2";
-        let reason = refusal_of("-WRONGPASS invalid username-password pair\r\n", url);
+        let line = "-WRONGPASS invalid username-password pair or user is disabled.\r\n";
+        let reason = refusal_of(line, "redis://:password@HOST");
+        assert!(reason.contains("WRONGPASS"), "{reason}");
+        let reason = refusal_of(line, "redis://:secret@HOST");
         assert!(reason.contains("invalid username"), "{reason}");
+    }
+
+    #[test]
+    fn a_server_that_is_too_old_is_refused_in_words_that_help() {
+        for (line, says) in [
+            ("-ERR unknown command 'HELLO'\r\n", "has no RESP3"),
+            (
+                "-NOPROTO sorry, this protocol version is not supported\r\n",
+                "has no RESP3",
+            ),
+            (
+                "%1\r\n$7\r\nversion\r\n$6\r\n6.0.16\r\n",
+                "is of version 6.0.16",
+            ),
+        ] {
+            let reason = refusal_of(line, "redis://HOST");
+            assert!(
+                reason.contains(says) && reason.contains("Redis 6.2"),
+                "{reason}"
+            );
+        }
     }
 }

@@ -225,7 +225,7 @@ impl Electors {
             Office::Slot(_) => endpoint.login.clone(),
         };
         let credentials = login.credentials(address).await?;
-        sign_in::sign_in_plainly(&mut wire, credentials.as_ref()).await?;
+        sign_in::sign_in(&mut wire, credentials.as_ref()).await?;
         Ok(wire)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use redis::{ConnectionAddr, ConnectionInfo, ProtocolVersion};
+use redis::{ConnectionAddr, ConnectionInfo};
 
 #[cfg(feature = "tls")]
 use super::tls::TlsClient;
@@ -21,7 +21,6 @@ pub(crate) struct Endpoint {
     /// What all keys begin with: the hash tag of a node that is the owner of a slot.
     pub(crate) tag: Arc<str>,
     pub(crate) database: i64,
-    pub(crate) has_resp3: bool,
     pub(crate) login: Login,
     /// What the server refuses, for those who look after it.
     pub(crate) lacking: Arc<Lacking>,
@@ -43,7 +42,6 @@ impl From<ConnectionInfo> for Endpoint {
             electors: None,
             tag: "".into(),
             database: settings.db(),
-            has_resp3: settings.protocol() != ProtocolVersion::RESP2,
             login: Login::Fixed(credentials),
             lacking: Arc::default(),
             #[cfg(feature = "tls")]

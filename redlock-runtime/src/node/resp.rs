@@ -1,4 +1,4 @@
-//! Values as servers write them, RESP2 and RESP3: where one ends, and what it says.
+//! Values as servers write them: where one ends, and what it says.
 //!
 //! The end is looked for first, and every byte is looked at once, however slowly a server writes. So the
 //! parser only ever gets whole values, of a size and depth that are known to be harmless.

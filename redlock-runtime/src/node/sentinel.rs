@@ -7,7 +7,7 @@
 //! name different sentinels of which no two majorities have one in common, are beyond that: the page
 //! on servers says so.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use redis::{ConnectionAddr, Value};
 
@@ -28,18 +28,15 @@ pub(super) async fn ask(wire: &mut Wire, name: &str) -> Result<Answer, Arc<str>>
     read(master, &sentinel)
 }
 
-/// What a sentinel says of a master: names and values in turn.
+/// What a sentinel says of a master.
 fn read(reply: Option<Value>, sentinel: &str) -> Result<Answer, Arc<str>> {
-    let fields = match reply {
+    let fields: BTreeMap<String, String> = match reply {
         Some(Value::ServerError(error)) => return Err(reason(&error)),
-        Some(reply) => redis::from_redis_value::<Vec<String>>(reply).unwrap_or_default(),
-        None => Vec::new(),
+        Some(reply) => redis::from_redis_value(reply).unwrap_or_default(),
+        None => BTreeMap::new(),
     };
-    let field = |name: &str| {
-        let mut pairs = fields.chunks_exact(2);
-        pairs.find(|pair| pair[0] == name).map(|pair| &pair[1])
-    };
-    let number = |name| field(name).and_then(|value| value.parse::<u64>().ok());
+    let field = |name: &str| fields.get(name);
+    let number = |name| field(name)?.parse::<u64>().ok();
     let answer = || {
         let port = u16::try_from(number("port")?).ok()?;
         let address = ConnectionAddr::Tcp(field("ip")?.clone(), port);

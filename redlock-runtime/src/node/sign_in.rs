@@ -1,103 +1,80 @@
-//! How a connection begins: who the client is, and which protocol is spoken.
+//! How a connection begins: who the client is, and that the server speaks RESP3.
 
-use std::{fmt::Display, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use redis::{ServerError, Value};
 
 use super::{login::Credentials, reason::reason, wire::Wire};
 use crate::script::{Command, words};
 
-/// Why there is no connection, for operators. Holds addresses but no passwords.
-pub(super) enum Failure {
-    /// A proxy, or a server before Redis 6.
-    WithoutResp3,
-    Other(Arc<str>),
-}
+/// Of the oldest servers that have all commands of the scripts.
+const OLDEST: (u32, u32) = (6, 2);
 
-impl Failure {
-    pub(super) fn of(error: &dyn Display) -> Self {
-        Self::Other(reason(error))
-    }
-}
+/// What a proxy or a server before Redis 6 cannot do.
+const WITHOUT_RESP3: &str =
+    "the server has no RESP3; Redis 6.2, Valkey or a later version is needed";
 
-impl From<Arc<str>> for Failure {
-    fn from(reason: Arc<str>) -> Self {
-        Self::Other(reason)
-    }
-}
-
-/// Says who we are to a server with which nothing but commands and replies is exchanged.
-pub(super) async fn sign_in_plainly(
-    wire: &mut Wire,
-    credentials: Option<&Credentials>,
-) -> Result<(), Arc<str>> {
-    let signed_in = sign_in(wire, credentials, false).await;
-    signed_in.map_err(|failure| match failure {
-        Failure::Other(reason) => reason,
-        Failure::WithoutResp3 => "the server does not know how to sign in".into(),
-    })
-}
-
-/// Says who we are.
+/// Says who we are. Fails with a text that has no password in it.
 pub(super) async fn sign_in(
     wire: &mut Wire,
     credentials: Option<&Credentials>,
-    has_resp3: bool,
-) -> Result<(), Failure> {
-    if has_resp3 {
-        let hello = match credentials {
-            Some(credentials) => {
-                let user = credentials.user().unwrap_or("default");
-                words(["HELLO", "3", "AUTH", user, credentials.password()])
-            }
-            None => words(["HELLO", "3"]),
-        };
-        if let Some(error) = refusal(wire, hello).await? {
+) -> Result<(), Arc<str>> {
+    let hello = match credentials {
+        Some(credentials) => {
+            let user = credentials.user().unwrap_or("default");
+            words(["HELLO", "3", "AUTH", user, credentials.password()])
+        }
+        None => words(["HELLO", "3"]),
+    };
+    match wire.exchange(&[hello]).await?.pop() {
+        Some(Value::ServerError(error)) => {
             // Valkey 9 does not even say what it does not know to those who have not signed in; `HELLO` with
             // a password is never refused so.
             let is_hidden = credentials.is_some() && error.code() == "NOAUTH";
-            return Err(match is_hidden || is_unknown_protocol(&error) {
-                true => Failure::WithoutResp3,
-                false => Failure::of(&without_secrets(&error, credentials)),
-            });
+            Err(match is_hidden || is_unknown(&error) {
+                true => WITHOUT_RESP3.into(),
+                false => reason(&without_secrets(&error, credentials)),
+            })
         }
-    } else if let Some(credentials) = credentials {
-        let password = credentials.password();
-        let mut error = match credentials.user() {
-            Some(user) => refusal(wire, words(["AUTH", user, password])).await?,
-            None => refusal(wire, words(["AUTH", password])).await?,
-        };
-        // A server before Redis 6 knows no users.
-        if error.as_ref().is_some_and(is_wrong_number_of_arguments) {
-            error = refusal(wire, words(["AUTH", password])).await?;
-        }
-        if let Some(error) = error {
-            let error = without_secrets(&error, Some(credentials));
-            return Err(Failure::of(&format!("AuthenticationFailed: {error}")));
-        }
-    } else if let Some(error) = refusal(wire, words(["PING"])).await?
-        && error.code() == "NOAUTH"
-    {
-        // Or else it closes the connection at the first command that is long, and does not say why.
-        return Err(Failure::of(&error));
+        Some(reply) => check_version(reply),
+        None => Ok(()),
     }
-    Ok(())
 }
 
-/// What a server says that does not let us sign in. One that does not know a command repeats the
-/// beginning of its arguments, and the password is among them.
+/// A server that does not tell its version is taken as it is.
+fn check_version(hello: Value) -> Result<(), Arc<str>> {
+    let fields = redis::from_redis_value::<BTreeMap<String, Value>>(hello).unwrap_or_default();
+    let version = fields.get("version");
+    let version = version.and_then(|it| redis::from_redis_value_ref::<String>(it).ok());
+    let number = |version: &String| {
+        let mut parts = version.split('.').map_while(|part| part.parse().ok());
+        Some((parts.next()?, parts.next()?))
+    };
+    match version.as_ref().and_then(number) {
+        Some(is) if is < OLDEST => {
+            let version = version.unwrap_or_default();
+            Err(reason(&format_args!(
+                "the server is of version {version}; Redis 6.2, Valkey or a later version is needed"
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a server says that does not let us sign in. Some repeat what they were sent, and the password is a
+/// part of that.
 fn without_secrets(error: &ServerError, credentials: Option<&Credentials>) -> String {
     let text = error.to_string();
     let password = credentials.map(Credentials::password);
     let is_repeated = password.is_some_and(|it| !it.is_empty() && text.contains(it));
     // Their own words have some passwords in them: "password", and short ones.
-    if is_repeated && error.code() == "WRONGPASS" {
-        return "WRONGPASS: the server knows no such user with this password".to_owned();
+    match is_repeated {
+        true if error.code() == "WRONGPASS" => {
+            "WRONGPASS: the server knows no such user with this password".to_owned()
+        }
+        true => "the server does not know how to sign in".to_owned(),
+        false => text,
     }
-    if is_repeated || text.to_ascii_lowercase().contains("unknown command") {
-        return "the server does not know how to sign in".to_owned();
-    }
-    text
 }
 
 /// Sends one command; the error, if that is the reply.
@@ -112,12 +89,8 @@ pub(super) async fn refusal(
     })
 }
 
-fn is_unknown_protocol(error: &ServerError) -> bool {
-    let says = |text| error.details().is_some_and(|detail| detail.contains(text));
-    error.code() == "NOPROTO" || says("unknown command")
-}
-
-fn is_wrong_number_of_arguments(error: &ServerError) -> bool {
-    let detail = error.details().unwrap_or_default();
-    detail.contains("wrong number of arguments")
+/// There is no code of its own for that.
+fn is_unknown(error: &ServerError) -> bool {
+    let is_of_command = |detail: &str| detail.starts_with("unknown command");
+    error.code() == "NOPROTO" || error.details().is_some_and(is_of_command)
 }

@@ -177,8 +177,14 @@ impl Bench {
     }
 
     fn start(&self, kind: &str, tasks: usize, hold: Duration, has_notices: bool) -> Worker {
-        let suffix = if has_notices { "" } else { "?protocol=resp2" };
-        let nodes = self.cluster.urls().join(&format!("{suffix},")) + suffix;
+        let mut nodes = self.cluster.urls().join(",");
+        if !has_notices {
+            let rules = ["on", "nopass", "~*", "&*", "+@all", "-client|tracking"];
+            for node in self.cluster.iter() {
+                node.query::<()>(&[&["ACL", "SETUSER", "deaf"], &rules[..]].concat());
+            }
+            nodes = nodes.replace("://", "://deaf@");
+        }
         let program = env::current_exe().expect("this program has a path");
         let mut command = Command::new(program);
         let (key, hold) = (format!("row:{}", self.rows.get()), hold.as_millis());
