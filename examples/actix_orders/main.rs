@@ -1,6 +1,6 @@
 //! An actix service whose handler is a critical section: an order is paid by one request at a time, on
-//! all instances of the service. A second one is answered 409 and when to come back, because
-//! `LockError` is a `ResponseError`; without a majority of lock servers the answer is 503.
+//! all instances of the service. A second one is answered 409 and when to come back; without a majority of
+//! lock servers the answer is 503.
 //!
 //! ```sh
 //! # Needs no server; REDLOCK_NODES=... for real ones.
@@ -11,8 +11,12 @@
 
 use std::{collections::HashSet, env, net::Ipv4Addr, sync::Mutex, time::Duration};
 
-use actix_web::{App, HttpServer, Result, post, web};
-use redlock_runtime::{Redlock, redis_lock};
+use actix_web::{
+    App, HttpResponse, HttpServer, ResponseError,
+    http::{StatusCode, header::RETRY_AFTER},
+    post, web,
+};
+use redlock_runtime::{LockError, Redlock, redis_lock};
 use tokio::time::sleep;
 
 /// Stands for the database.
@@ -22,7 +26,7 @@ struct Paid(Mutex<HashSet<u64>>);
 /// Does not wait: a client that pays twice at once should rather be told.
 #[post("/orders/{id}/pay")]
 #[redis_lock(key = "order:{id}", expire = 10s)]
-async fn pay(id: web::Path<u64>, paid: web::Data<Paid>) -> Result<String> {
+async fn pay(id: web::Path<u64>, paid: web::Data<Paid>) -> Result<String, ApiError> {
     let before = paid.0.lock().unwrap().contains(&id);
     if !before {
         // A client that hangs up, or a lost lock, ends this handler here. So give a real payment
@@ -31,6 +35,26 @@ async fn pay(id: web::Path<u64>, paid: web::Data<Paid>) -> Result<String> {
         paid.0.lock().unwrap().insert(*id);
     }
     Ok(format!("order {id} is paid\n"))
+}
+
+/// `?` makes it of a `LockError`.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+struct ApiError(#[from] LockError);
+
+impl ResponseError for ApiError {
+    fn status_code(&self) -> StatusCode {
+        StatusCode::from_u16(self.0.http_status()).unwrap()
+    }
+
+    /// The text of the error names the lock servers, so it is not for clients.
+    fn error_response(&self) -> HttpResponse {
+        let mut response = HttpResponse::build(self.status_code());
+        if let Some(pause) = self.0.retry_pause() {
+            response.insert_header((RETRY_AFTER, pause.as_secs()));
+        }
+        response.finish()
+    }
 }
 
 #[actix_web::main]

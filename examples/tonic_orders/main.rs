@@ -1,6 +1,6 @@
 //! A gRPC service whose method is a critical section: an order is paid by one call at a time, on all
-//! instances of the service. A second one gets `ABORTED` and when to come back, because a `Status` can
-//! be made of a `LockError`; without a majority of lock servers it gets `UNAVAILABLE`.
+//! instances of the service. A second one gets `ABORTED` and when to come back; without a majority of lock
+//! servers it gets `UNAVAILABLE`.
 //!
 //! ```sh
 //! # Needs no server; REDLOCK_NODES=... for real ones.
@@ -13,10 +13,10 @@
 use std::{collections::HashSet, env, net::Ipv4Addr, sync::Mutex, time::Duration};
 
 use anyhow::{Context, bail};
-use redlock_runtime::{Redlock, redis_lock};
+use redlock_runtime::{LockError, Redlock, redis_lock};
 use tokio::{net::TcpListener, select, signal, time::sleep};
 use tokio_stream::wrappers::TcpListenerStream;
-use tonic::{Request, Response, Status, transport::Server};
+use tonic::{Code, Request, Response, Status, transport::Server};
 
 use self::proto::{
     Order, Receipt,
@@ -42,10 +42,17 @@ struct Paid(Mutex<HashSet<u64>>);
 
 #[tonic::async_trait]
 impl Orders for Paid {
-    /// Does not wait: a client that pays twice at once should rather be told.
-    #[redis_lock(key = "order:{request.get_ref().id}", expire = 10s)]
     async fn pay(&self, request: Request<Order>) -> Result<Response<Receipt>, Status> {
         let Order { id } = request.into_inner();
+        self.pay_order(id).await.map_err(|error| status(&error))?;
+        Ok(Response::new(Receipt { id }))
+    }
+}
+
+impl Paid {
+    /// Does not wait: a client that pays twice at once should rather be told.
+    #[redis_lock(key = "order:{id}", expire = 10s)]
+    async fn pay_order(&self, id: u64) -> Result<(), LockError> {
         let before = self.0.lock().unwrap().contains(&id);
         if !before {
             // A client that hangs up, or a lost lock, ends this method here. So give a real payment
@@ -53,8 +60,23 @@ impl Orders for Paid {
             sleep(Duration::from_secs(2)).await;
             self.0.lock().unwrap().insert(id);
         }
-        Ok(Response::new(Receipt { id }))
+        Ok(())
     }
+}
+
+/// The text of the error names the lock servers, so it is not for clients.
+fn status(error: &LockError) -> Status {
+    let code = match error.http_status() {
+        409 => Code::Aborted,
+        503 => Code::Unavailable,
+        _ => Code::Internal,
+    };
+    let mut status = Status::new(code, "the order is not paid");
+    // -1: not to be tried again.
+    let pause = error.retry_pause().map_or(-1, |it| it.as_millis() as i64);
+    let metadata = status.metadata_mut();
+    metadata.insert("grpc-retry-pushback-ms", pause.into());
+    status
 }
 
 #[tokio::main]

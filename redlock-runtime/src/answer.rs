@@ -1,13 +1,9 @@
 //! What a service answers a client whose request was refused a lock.
 
-#[cfg(feature = "actix")]
-mod actix;
 #[cfg(feature = "axum")]
 mod axum;
 #[cfg(any(feature = "axum", feature = "tower"))]
 mod response;
-#[cfg(feature = "tonic")]
-mod tonic;
 #[cfg(feature = "tower")]
 pub(crate) mod tower;
 
@@ -23,7 +19,8 @@ impl LockError {
     /// [contended](Self::Contended), 503 in an outage or at shutdown, 400 if the key was
     /// [empty](Self::EmptyKey), and 500 if the lock ended under the body or the code is wrong.
     ///
-    /// With the feature of your framework (`axum`, `actix`, `tonic`), this error answers by itself.
+    /// With the feature `axum`, this error answers by itself. For actix and tonic, the examples
+    /// `actix_orders` and `tonic_orders` have the few lines that it takes.
     ///
     /// ```
     /// use redlock_runtime::LockError;
@@ -76,7 +73,7 @@ impl LockError {
 
     /// What a client may read of this error. The text of the error itself names the lock servers, which
     /// belong in the log.
-    #[cfg(any(feature = "actix", feature = "axum", feature = "tonic"))]
+    #[cfg(feature = "axum")]
     const fn text_for_clients(&self) -> &'static str {
         match self.http_status() {
             400 => "a part of the request that must not be empty is empty",

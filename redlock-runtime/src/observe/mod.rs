@@ -3,30 +3,18 @@
 //! tables, which a test compares.
 //!
 //! The engine and the sections report each fact once, to the [`Observer`] of their node set, and only
-//! while no lock of the library is held, because subscribers and recorders are code of others. Without
-//! the features there is nothing to report to, and the reports are empty.
+//! while no lock of the library is held, because subscribers and recorders are code of others.
 //!
 //! [`guide::monitoring`]: crate::guide::monitoring
 
 mod fact;
-#[cfg(feature = "tracing")]
 mod log;
 #[cfg(feature = "metrics")]
 mod meter;
-#[cfg(not(feature = "tracing"))]
-mod off;
-#[cfg(feature = "tracing")]
-mod on;
+mod observer;
 
-#[cfg(not(feature = "tracing"))]
-use std::fmt::Display;
-
-pub(crate) use self::fact::{End, Outcome, Over, Start, Subject};
-#[cfg(feature = "tracing")]
-pub(crate) use self::log::start;
-#[cfg(not(feature = "tracing"))]
-pub(crate) use self::off::{Course, Observer};
-#[cfg(feature = "tracing")]
-pub(crate) use self::on::{Course, Observer};
-#[cfg(not(feature = "tracing"))]
-pub(crate) fn start(_: Start, _: &dyn Display) {}
+pub(crate) use self::{
+    fact::{End, Outcome, Over, Start, Subject},
+    log::start,
+    observer::{Course, Observer},
+};
