@@ -8,7 +8,7 @@ use std::{
 
 #[cfg(unix)]
 use redlock_runtime::LockError;
-use redlock_runtime::{__tool::is_denial, ConfigError};
+use redlock_runtime::{__tool::is_denial, ConfigError, ConfigProblem, NODES_VARIABLE, ProblemKind};
 
 /// `doctor` has found a mistake.
 pub(crate) const FOUND: u8 = 1;
@@ -98,70 +98,45 @@ pub(crate) fn counted(count: usize, name: &str) -> String {
     }
 }
 
-/// What is wrong with the configuration.
+/// What is wrong with the configuration. Names of options are those of this program, and what only the
+/// library's builder could do about it is left out.
 pub(crate) fn in_words(error: &ConfigError) -> String {
-    with_options(&error.to_string())
+    let words = |problem: &ConfigProblem| {
+        let fact = &problem.fact;
+        Some(match problem.kind {
+            ProblemKind::BadOption | ProblemKind::NotTogether => {
+                format!("`--{}`: {fact}", problem.setting.replace('_', "-"))
+            }
+            ProblemKind::NoNodes | ProblemKind::ServersRequired => {
+                format!("{fact}; name some with `--nodes` or in {NODES_VARIABLE}")
+            }
+            ProblemKind::NoQuorum => fact.to_string(),
+            _ => return None,
+        })
+    };
+    let words: Option<Vec<String>> = error.problems().iter().map(words).collect();
+    words.map_or_else(|| error.to_string(), |words| words.join("; "))
 }
 
 /// What is wrong with the lock.
 #[cfg(unix)]
 pub(crate) fn lock_in_words(error: &LockError) -> String {
-    if let LockError::Config(error) = error {
-        return in_words(error);
-    }
-    let text = error.to_string();
-    match text.split_once("; ") {
-        // The key comes first, which may be called like an option.
-        Some((fact, remedies)) => [fact, &with_options(remedies)].join("; "),
-        None => text,
-    }
-}
-
-/// The arguments and methods of the library that are options here. Others of its words are called like an
-/// option and mean something else: `key` is a parameter of URLs.
-const SETTINGS: [&str; 14] = [
-    "at_least",
-    "connect_timeout",
-    "expire",
-    "fair",
-    "guard_band",
-    "key_prefix",
-    "max_hold",
-    "max_lease",
-    "nodes",
-    "permits",
-    "renew",
-    "service",
-    "shared",
-    "wait",
-];
-
-/// A text of the library with the names of this program's options in it, and without the clauses that name a
-/// method for which there is no option, or advise to renew: `run` does.
-fn with_options(text: &str) -> String {
-    let clause = |clause: &str| {
-        let mut parts: Vec<String> = clause.split('`').map(str::to_owned).collect();
-        for code in parts.iter_mut().skip(1).step_by(2) {
-            let name = code.split('(').next().unwrap_or_default();
-            if SETTINGS.contains(&name) {
-                *code = format!("--{}", name.replace('_', "-"));
-            } else if code.ends_with(')') {
-                return None;
-            }
+    match error {
+        LockError::Config(error) => in_words(error),
+        LockError::Quarantined(_) => {
+            format!("{}; to wait for it, use `--wait`", error.fact())
         }
-        Some(parts.join("`"))
-    };
-    let clauses = text.split("; ").filter(|it| !it.contains("use `renew`"));
-    let clauses: Vec<String> = clauses.filter_map(clause).collect();
-    clauses.join("; ")
+        _ if error.is_short_of_time() => format!(
+            "{}; to hold it for longer, use a longer `--expire` or `--max-hold`",
+            error.fact()
+        ),
+        _ => error.fact(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
-    use crate::args::Args;
 
     #[test]
     fn the_page_lists_the_exit_codes_of_the_help() {
@@ -194,41 +169,6 @@ mod tests {
         ];
         for code in known.map(|code| code.to_string()) {
             assert!(lines.iter().any(|(listed, _)| *listed == code), "{code}");
-        }
-    }
-
-    #[test]
-    #[cfg(unix)]
-    fn each_setting_is_an_option() {
-        let program = Args::command();
-        let run = program.find_subcommand("run").unwrap();
-        let options = program.get_arguments().chain(run.get_arguments());
-        let options: Vec<_> = options.filter_map(|option| option.get_long()).collect();
-        for setting in SETTINGS {
-            let option = setting.replace('_', "-");
-            assert!(options.contains(&&*option), "{option}");
-        }
-    }
-
-    #[test]
-    fn what_the_library_calls_its_own_is_called_as_here_or_left_out() {
-        for (text, expected) in [
-            ("`max_hold` needs `renew`", "`--max-hold` needs `--renew`"),
-            (
-                "none; name some with `nodes([...])`",
-                "none; name some with `--nodes`",
-            ),
-            (
-                "none; set `require_quorum(false)`; or wait",
-                "none; or wait",
-            ),
-            ("too long; or use `renew` with a shorter lease", "too long"),
-            (
-                "`appendonly` is `yes`; name it `a(b",
-                "`appendonly` is `yes`; name it `a(b",
-            ),
-        ] {
-            assert_eq!(with_options(text), expected);
         }
     }
 }

@@ -10,19 +10,26 @@ use std::{
 use tokio::{runtime::Handle, task::coop};
 
 use crate::{
-    config::{ConfigError, ConfigProblem},
+    config::{ConfigError, ConfigProblem, ProblemKind},
     engine::Engine,
 };
 
 /// Fails where `engine` could not answer while this thread waits, or other tasks would wait with it.
 pub(crate) fn refuse(engine: &Engine) -> Result<(), ConfigError> {
-    let problem = if is_polled() {
-        ConfigProblem::BlocksRuntime
+    let (fact, remedy) = if is_polled() {
+        (
+            "waiting for a lock would block a thread of the async runtime",
+            "call blocking code by `spawn_blocking`, or await the lock",
+        )
     } else if engine.needs_threads_of_others() {
-        ConfigProblem::EngineOnCurrentThread
+        (
+            "waiting for a lock could block the only thread of the runtime that the node set works on",
+            "leave out `Builder::runtime`, or give it a runtime of several threads",
+        )
     } else {
         return Ok(());
     };
+    let problem = ConfigProblem::new(ProblemKind::BlocksRuntime, "", fact, remedy);
     Err(ConfigError::of(problem))
 }
 

@@ -14,8 +14,8 @@ use std::{
 use crate::{
     announce,
     config::{
-        self, Access, ConfigError, ConfigProblem, NODES_VARIABLE, Node, Settings, parse_nodes,
-        split_urls,
+        self, Access, ConfigError, ConfigProblem, NODES_VARIABLE, Node, ProblemKind, Settings,
+        parse_nodes, split_urls,
     },
     engine::{Config, Engine, is_paused_here},
     install::{self, Installed},
@@ -158,7 +158,7 @@ impl Builder {
         self
     }
 
-    /// With `true`, `memory://` nodes are a [`ConfigProblem::ServersRequired`], whether the code or
+    /// With `true`, `memory://` nodes are a [`ProblemKind::ServersRequired`], whether the code or
     /// the environment names them. For programs in production: if `REDLOCK_NODES` is missing, they
     /// fail when they start, and do not lock for one process only. Default: `false`.
     pub const fn require_servers(mut self, require: bool) -> Self {
@@ -299,7 +299,7 @@ impl Builder {
     /// worker: only the runtime's threads do the engine's work then.
     ///
     /// If the clock of the calling runtime is paused, `memory://` nodes run on that runtime without
-    /// this call, and servers are a [`ConfigProblem::PausedClock`].
+    /// this call, and servers are a [`ProblemKind::PausedClock`].
     pub fn runtime(mut self, handle: tokio::runtime::Handle) -> Self {
         self.runtime = Some(handle);
         self
@@ -371,9 +371,9 @@ impl Builder {
     /// settings, also those that are never called; [`Redlock::sections`] says which are known.
     ///
     /// # Errors
-    /// Those of [`build`](Self::build). [`ConfigProblem::AlreadyInstalled`] if a node set with the same nodes is
-    /// installed, [`ConfigProblem::OtherNodes`] if one with other nodes is. [`ConfigProblem::Section`] for every
-    /// annotated function that cannot work. [`ConfigProblem::NoQuorum`] if too few nodes can vote and waiting
+    /// Those of [`build`](Self::build). [`ProblemKind::AlreadyInstalled`] if a node set with the same nodes is
+    /// installed, [`ProblemKind::OtherNodes`] if one with other nodes is. One problem for every
+    /// annotated function that cannot work. [`ProblemKind::NoQuorum`] if too few nodes can vote and waiting
     /// does not help.
     ///
     /// # Cancellation
@@ -414,7 +414,12 @@ impl Nodes {
             Self::FromEnvironmentOr(urls) => match env::var(NODES_VARIABLE) {
                 Ok(list) => urls_of_list(&list),
                 Err(VarError::NotPresent) => Ok(urls),
-                Err(VarError::NotUnicode(_)) => Err(ConfigProblem::NodesVariableNotUnicode),
+                Err(VarError::NotUnicode(_)) => Err(ConfigProblem::new(
+                    ProblemKind::BadVariable,
+                    NODES_VARIABLE,
+                    "is not valid UTF-8",
+                    "",
+                )),
             },
         }
     }
@@ -447,11 +452,7 @@ pub(crate) fn start(
         #[cfg(feature = "test-util")]
         seed: is_for_a_test.then_some(0),
     })
-    .map_err(|error| {
-        ConfigError::of(ConfigProblem::NoEngine {
-            message: error.to_string(),
-        })
-    })?;
+    .map_err(|error| ConfigError::of(ConfigProblem::no_engine(error)))?;
     Ok(Redlock {
         shared: Arc::new(Shared {
             #[cfg(feature = "test-util")]
@@ -485,14 +486,19 @@ fn with_this_clock(
     if is_paused_there && is_embedded {
         Ok(Some(runtime))
     } else {
-        Err(ConfigError::of(ConfigProblem::PausedClock))
+        Err(ConfigError::of(ConfigProblem::paused_clock()))
     }
 }
 
 fn urls_of_list(list: &str) -> Result<Vec<String>, ConfigProblem> {
     let urls = split_urls(list);
     if urls.is_empty() {
-        return Err(ConfigProblem::NodesVariableEmpty);
+        return Err(ConfigProblem::new(
+            ProblemKind::NoNodes,
+            NODES_VARIABLE,
+            format!("{NODES_VARIABLE} is set but empty"),
+            "name nodes in it, with commas between them, or unset it",
+        ));
     }
     Ok(urls)
 }

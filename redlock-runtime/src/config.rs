@@ -6,6 +6,7 @@ mod error;
 mod nodes;
 mod options;
 mod problem;
+mod rules;
 mod section_info;
 mod server_url;
 #[cfg(feature = "tls")]
@@ -24,22 +25,21 @@ pub(crate) use self::elected_nodes::split as split_urls;
 #[cfg(feature = "test-util")]
 pub(crate) use self::nodes::count_problem;
 pub(crate) use self::nodes::{Access, Node, parse_nodes};
+#[cfg(feature = "test-util")]
 pub(crate) use self::options::PERMITS;
 #[cfg(feature = "tls")]
 pub use self::tls::Tls;
 pub use self::{
     error::ConfigError,
     options::{Options, Renew},
-    problem::{ConfigProblem, NODES_VARIABLE},
+    problem::{ConfigProblem, NODES_VARIABLE, ProblemKind},
     section_info::{Registered, SectionInfo},
 };
-use crate::script::RESERVED;
+use self::{options::LONGEST_MAX_LEASE, rules::lease_problem};
+use crate::{key::shown, script::RESERVED};
 
 /// Each key of a lock is a request to every node.
 const MOST_KEYS: usize = 16;
-
-/// A lease is for work in progress. What runs longer renews it.
-pub(crate) const LONGEST_MAX_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What the longest lease has by default. The guard band prolongs every key and every quarantine,
 /// so a mistaken unit must not make it a matter of days.
@@ -54,12 +54,6 @@ const LONGEST_CONNECT_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// For this long nobody might notice that a server hangs.
 const LONGEST_PING_INTERVAL: Duration = Duration::from_secs(3_600);
-
-/// Each renewal sends one request to every node: at this interval, one lock on three nodes sends
-/// 300 requests a second, whatever its lease is. The bound does not grow with the lease, because
-/// frequent renewals of a long lease have a use: if servers refuse `CLIENT TRACKING`, the holder
-/// learns of a loss at the next renewal.
-pub(crate) const SHORTEST_RENEWAL: Duration = Duration::from_millis(10);
 
 /// The lease of locks for which nothing else is said. New servers stay out for no less, though the process that
 /// starts has shorter leases: all of them may have been emptied at once, and others may hold locks of this length.
@@ -133,47 +127,33 @@ impl Settings {
     pub(crate) fn problems(&self) -> Vec<ConfigProblem> {
         let mut problems = Vec::new();
         problems.extend(reserved_key(&self.key_prefix));
-        let named = [
-            ("expire", Some(self.expire), None),
-            ("max_lease", Some(self.max_lease), None),
+        for (setting, value, longest) in [
+            ("max_lease", Some(self.max_lease), LONGEST_MAX_LEASE),
             (
                 "connect_timeout",
                 Some(self.connect_timeout),
-                Some(LONGEST_CONNECT_TIMEOUT),
+                LONGEST_CONNECT_TIMEOUT,
             ),
             (
                 "ping_interval",
                 Some(self.ping_interval),
-                Some(LONGEST_PING_INTERVAL),
+                LONGEST_PING_INTERVAL,
             ),
-            ("guard_band", self.guard_band, Some(LONGEST_GUARD_BAND)),
-            (
-                "node_timeout",
-                self.node_timeout,
-                Some(LONGEST_NODE_TIMEOUT),
-            ),
-        ];
-        for (setting, value, longest) in named {
-            let Some(value) = value else { continue };
-            if value.is_zero() {
-                problems.push(ConfigProblem::ZeroDuration { setting });
-            }
-            if let Some(longest) = longest.filter(|longest| value > *longest) {
-                problems.push(ConfigProblem::DurationTooLong {
-                    setting,
-                    value,
-                    longest,
-                });
-            }
+            ("guard_band", self.guard_band, LONGEST_GUARD_BAND),
+            ("node_timeout", self.node_timeout, LONGEST_NODE_TIMEOUT),
+        ] {
+            let fact = match value {
+                Some(Duration::ZERO) => format!("`{setting}` must be longer than zero"),
+                Some(value) if value > longest => {
+                    format!("`{setting}` of {value:?} is too long; it can be {longest:?} at most")
+                }
+                _ => continue,
+            };
+            problems.push(ConfigProblem::option(setting, fact));
         }
-        if self.max_lease > LONGEST_MAX_LEASE {
-            problems.push(ConfigProblem::MaxLeaseTooLong {
-                max_lease: self.max_lease,
-                longest: LONGEST_MAX_LEASE,
-            });
-        }
-        if !self.expire.is_zero() && !self.max_lease.is_zero() {
-            problems.extend(lease_problem(self.expire, self.max_lease));
+        if !self.max_lease.is_zero() {
+            let problem = lease_problem(self.expire, self.max_lease);
+            problems.extend(problem.map(ConfigProblem::from));
         }
         problems
     }
@@ -188,31 +168,6 @@ impl Options {
         }
     }
 
-    /// What does not go together.
-    fn conflicts(&self, has_several_keys: bool) -> impl Iterator<Item = ConfigProblem> {
-        let several = ("several keys", has_several_keys);
-        let shared = ("`shared`", self.shared);
-        let permits = ("`permits`", self.permits.is_some());
-        let at_least = ("`at_least`", self.at_least.is_some());
-        let fair = ("`fair`", self.fair);
-        // The section around it decides when the lock is released.
-        let reentrant = ("`reentrant`", self.reentrant);
-        let pairs = [
-            (at_least, several),
-            (at_least, shared),
-            (at_least, permits),
-            (at_least, reentrant),
-            (fair, several),
-            (fair, shared),
-            (fair, permits),
-            (permits, several),
-            (permits, shared),
-            (shared, several),
-        ];
-        let conflicts = pairs.into_iter().filter(|(one, other)| one.1 && other.1);
-        conflicts.map(|((one, _), (other, _))| ConfigProblem::NotTogether { one, other })
-    }
-
     /// Checks the options against the settings, and fills in what they leave open.
     pub(crate) fn params(
         &self,
@@ -220,50 +175,15 @@ impl Options {
         has_several_keys: bool,
     ) -> Result<LockParams, ConfigError> {
         let lease = self.expire.unwrap_or(settings.expire);
-        let mut problems: Vec<_> = self.conflicts(has_several_keys).collect();
-        problems.extend(lease_problem(lease, settings.max_lease));
+        let problem = self.first_problem_with(has_several_keys, Some(lease), settings.max_lease);
+        if let Some(problem) = problem {
+            return Err(ConfigError::of(problem.into()));
+        }
         let renew = match self.renew {
             Renew::Never => None,
             Renew::Default => Some(redlock_protocol::default_renewal(lease)),
             Renew::Every(interval) => Some(interval),
         };
-        match renew {
-            Some(Duration::ZERO) => problems.push(ConfigProblem::ZeroDuration { setting: "renew" }),
-            Some(renew) if renew >= lease => problems.push(ConfigProblem::RenewNotShorter {
-                renew,
-                expire: lease,
-            }),
-            Some(renew) if renew < SHORTEST_RENEWAL => {
-                problems.push(ConfigProblem::RenewTooOften {
-                    renew,
-                    shortest: SHORTEST_RENEWAL,
-                });
-            }
-            _ => {}
-        }
-        match self.max_hold {
-            Some(_) if renew.is_none() => problems.push(ConfigProblem::MaxHoldWithoutRenew),
-            Some(max_hold) if max_hold < lease => {
-                problems.push(ConfigProblem::MaxHoldTooShort {
-                    max_hold,
-                    expire: lease,
-                });
-            }
-            _ => {}
-        }
-        match self.at_least {
-            Some(Duration::ZERO) => problems.push(ConfigProblem::ZeroDuration {
-                setting: "at_least",
-            }),
-            Some(at_least) if at_least > lease => problems.push(ConfigProblem::AtLeastTooLong {
-                at_least,
-                expire: lease,
-            }),
-            _ => {}
-        }
-        let permits = self.permits.filter(|count| !PERMITS.contains(count));
-        problems.extend(permits.map(|count| ConfigProblem::NumberOfPermits { count }));
-        ConfigError::unless_empty(problems)?;
         Ok(LockParams {
             lease,
             guard_band: settings
@@ -307,29 +227,22 @@ pub(crate) fn problems_of_keys(keys: &[Arc<str>]) -> Vec<ConfigProblem> {
     let mut problems: Vec<_> = keys.iter().filter_map(|key| reserved_key(key)).collect();
     let count = keys.len();
     if !(1..=MOST_KEYS).contains(&count) {
-        problems.push(ConfigProblem::NumberOfKeys {
-            count,
-            most: MOST_KEYS,
-        });
+        let fact = format!("a lock has one to {MOST_KEYS} keys, and not {count}");
+        problems.push(ConfigProblem::option("key", fact));
     }
     problems
 }
 
 /// The problem with a key as it stands on the nodes, prefix included.
 pub(crate) fn reserved_key(key: &str) -> Option<ConfigProblem> {
-    key.contains(RESERVED).then(|| ConfigProblem::ReservedKey {
-        key: key.to_owned(),
+    key.contains(RESERVED).then(|| {
+        let fact = format!(
+            "the key `{}` contains `{RESERVED}`, which is reserved for the library's own keys",
+            shown(key)
+        );
+        let remedy = "use another key or key prefix";
+        ConfigProblem::new(ProblemKind::ReservedKey, "key", fact, remedy)
     })
-}
-
-fn lease_problem(expire: Duration, max_lease: Duration) -> Option<ConfigProblem> {
-    if expire > max_lease {
-        return Some(ConfigProblem::LeaseTooLong { expire, max_lease });
-    }
-    if !redlock_protocol::outlasts_drift(expire) {
-        return Some(ConfigProblem::LeaseTooShort { expire });
-    }
-    None
 }
 
 #[cfg(test)]

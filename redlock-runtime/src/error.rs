@@ -312,6 +312,40 @@ impl NodeVerdict {
 
 impl fmt::Display for LockError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.fact())?;
+        f.write_str(match self {
+            Self::Quarantined(_) => {
+                "; to wait for it, use `wait`; in development, skip it by `assume_fresh(true)`"
+            }
+            _ if self.is_short_of_time() => {
+                "; to hold it for longer, use `renew`, or a longer `expire` or `max_hold`"
+            }
+            _ => "",
+        })
+    }
+}
+
+/// For the program `redlock`, whose remedies are other ones.
+#[doc(hidden)]
+impl LockError {
+    /// The text without what the caller can do.
+    #[must_use]
+    pub fn fact(&self) -> String {
+        let mut fact = String::new();
+        // A string takes it all.
+        let _ = self.write_fact(&mut fact);
+        fact
+    }
+
+    /// No node is to blame: the body took longer than it was given.
+    #[must_use]
+    pub fn is_short_of_time(&self) -> bool {
+        matches!(self, Self::Expired(report) if report.verdicts().is_empty())
+    }
+}
+
+impl LockError {
+    fn write_fact(&self, f: &mut dyn fmt::Write) -> fmt::Result {
         if let Some(report) = self.report() {
             write!(f, "lock `{}`", shown(report.key()))?;
             if let Some(name) = report.name() {
@@ -367,29 +401,11 @@ impl fmt::Display for LockError {
             Self::Config(error) => write!(f, "invalid lock options: {error}")?,
         }
         let verdicts = self.verdicts().iter();
-        f.write_str(&listed(verdicts.map(|it| (it.node(), it))))?;
-        f.write_str(self.remedy())
+        f.write_str(&listed(verdicts.map(|it| (it.node(), it))))
     }
 }
 
-impl LockError {
-    /// What the caller can do, at the end of the text. The program `redlock` relies on its form: a clause for
-    /// each method of the builder.
-    fn remedy(&self) -> &'static str {
-        match self {
-            Self::Quarantined(_) => {
-                "; to wait for it, use `wait`; in development, skip it by `assume_fresh(true)`"
-            }
-            // No node is to blame: the body took longer than it was given.
-            Self::Expired(report) if report.verdicts().is_empty() => {
-                "; to hold it for longer, use `renew`, or a longer `expire` or `max_hold`"
-            }
-            _ => "",
-        }
-    }
-}
-
-fn write_contended(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn write_contended(report: &Report, f: &mut dyn fmt::Write) -> fmt::Result {
     let after = report.retry_after();
     // Nothing but a holder of this process answers without nodes and knows its rest.
     let is_here = report.verdicts().is_empty() && after.is_some();
@@ -404,7 +420,7 @@ fn write_contended(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     write!(f, " (waited {:.1?})", report.elapsed())
 }
 
-fn write_quarantined(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn write_quarantined(report: &Report, f: &mut dyn fmt::Write) -> fmt::Result {
     f.write_str(": no majority is available")?;
     match report.retry_after().filter(|after| !after.is_zero()) {
         Some(after) => write!(f, " for up to {after:.1?}")?,
@@ -417,7 +433,7 @@ fn write_quarantined(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result
     )
 }
 
-fn write_nested(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn write_nested(report: &Report, f: &mut dyn fmt::Write) -> fmt::Result {
     f.write_str(": this task already holds it")?;
     if let Some(outer) = report.outer_name() {
         write!(f, " in `{outer}`")?;
@@ -428,7 +444,7 @@ fn write_nested(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
     )
 }
 
-fn write_upgrade(report: &Report, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+fn write_upgrade(report: &Report, f: &mut dyn fmt::Write) -> fmt::Result {
     f.write_str(": this task shares it")?;
     if let Some(outer) = report.outer_name() {
         write!(f, " in `{outer}`")?;

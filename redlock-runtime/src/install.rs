@@ -8,7 +8,7 @@ use std::{
 };
 
 use crate::{
-    config::{ConfigError, ConfigProblem},
+    config::{ConfigError, ConfigProblem, ProblemKind},
     redlock::Redlock,
 };
 
@@ -43,19 +43,28 @@ pub(crate) fn refuse_second(
     let given = addresses();
     // A list with mistakes has them whether anything is installed or not.
     if given.is_empty() || given == installed {
-        return Err(ConfigError::of(ConfigProblem::AlreadyInstalled));
+        return Err(ConfigError::of(ConfigProblem::already_installed()));
     }
-    let texts = |set: BTreeSet<Arc<str>>| set.iter().map(|it| it.to_string()).collect();
-    Err(ConfigError::of(ConfigProblem::OtherNodes {
-        installed: texts(installed),
-        given: texts(given),
-    }))
+    let list = |set: BTreeSet<Arc<str>>| set.into_iter().collect::<Vec<_>>().join(", ");
+    let fact = format!(
+        "a node set with the nodes {} is installed already, and its nodes cannot be changed to {} \
+         while the process runs: two processes whose lists differ can hold one lock",
+        list(installed),
+        list(given)
+    );
+    Err(ConfigError::of(ConfigProblem::new(
+        ProblemKind::OtherNodes,
+        "nodes",
+        fact,
+        "replace one server at a time, as `redlock_runtime::guide::operating` describes, and start each \
+         process again with the new list",
+    )))
 }
 
 pub(crate) fn install(redlock: Redlock) -> Result<Installed, ConfigError> {
     let mut installed = INSTALLED.write().unwrap_or_else(PoisonError::into_inner);
     if installed.is_some() {
-        return Err(ConfigError::of(ConfigProblem::AlreadyInstalled));
+        return Err(ConfigError::of(ConfigProblem::already_installed()));
     }
     *installed = Some(redlock.clone());
     Ok(Installed { redlock })

@@ -167,7 +167,7 @@ pub use self::config::Tls;
 pub use self::redlock_config::RedlockConfig;
 pub use self::{
     builder::Builder,
-    config::{ConfigError, ConfigProblem, NODES_VARIABLE, SectionInfo},
+    config::{ConfigError, ConfigProblem, NODES_VARIABLE, ProblemKind, SectionInfo},
     error::{FromLockError, LockError, NodeVerdict, QuarantineReason, Report, Verdict},
     guard::Guard,
     health::{Health, NodeState, NodeStatus, NotReady, Rejection},

@@ -437,14 +437,12 @@ impl Lock {
     ///
     /// # Errors
     /// As [`acquire`](Self::acquire); and [`LockError::Config`] with
-    /// [`BlocksRuntime`](crate::ConfigProblem::BlocksRuntime) within a task of a tokio runtime, where
+    /// [`BlocksRuntime`](crate::ProblemKind::BlocksRuntime) within a task of a tokio runtime, where
     /// nothing is asked of any node. `spawn_blocking`, `block_in_place`, and threads that have no runtime
     /// or have only entered one, may block. Within `tokio::task::unconstrained`, and in the tasks of
     /// other runtimes, it blocks the thread. So does a destructor that runs because a runtime is shut
     /// down; if the node set works on that [runtime](crate::Builder::runtime), it can block for ever. A
-    /// node set on a [runtime](crate::Builder::runtime) of one
-    /// thread refuses all such calls with
-    /// [`EngineOnCurrentThread`](crate::ConfigProblem::EngineOnCurrentThread).
+    /// node set on a [runtime](crate::Builder::runtime) of one thread refuses all such calls in this way.
     pub fn acquire_blocking(self) -> Result<Guard, LockError> {
         let mut section = self.into_section();
         section.acquire_blocking()?;
@@ -495,6 +493,12 @@ impl Lock {
         section.acquire_blocking()?;
         let lease = section.lease().clone();
         section.within(|| body(lease))
+    }
+
+    /// For the program `redlock`: what is wrong with the options, before anything is asked of a node.
+    #[doc(hidden)]
+    pub fn check(self) -> Result<(), LockError> {
+        self.into_section().params().map(drop)
     }
 
     pub(crate) fn into_section(self) -> Section {

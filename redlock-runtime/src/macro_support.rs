@@ -1,23 +1,18 @@
 //! Everything that the expansion of the attribute may name, and nothing else. Not part of the
 //! public interface: it changes with the macro.
 
-use std::{fmt, marker::PhantomData, pin::Pin, sync::Arc, time::Duration};
+use std::{fmt, marker::PhantomData, pin::Pin, sync::Arc};
 
 pub use inventory;
 pub use std;
 
-use crate::{
-    config::{LONGEST_MAX_LEASE, PERMITS, SHORTEST_RENEWAL},
-    lease::Lease,
-    node_set::Shared,
-    section,
-};
 pub use crate::{
     config::{Options, Registered, Renew, SectionInfo},
     error::{FromLockError, LockError},
     key::{Key, Value, Values},
     redlock::Redlock,
 };
+use crate::{lease::Lease, node_set::Shared, section};
 
 /// Stands for a value of the return type, so that the compiler reports a body that returns
 /// something else in the body and not at the attribute.
@@ -217,54 +212,7 @@ pub const fn is_held<T>(outcome: &Result<T, LockError>) -> bool {
 /// With the message for the first mistake.
 #[track_caller]
 pub const fn check_constants(options: &Options) {
-    const DEFAULT_EXPIRE: Duration = Duration::from_secs(5);
-    let expire = match options.expire {
-        Some(expire) => expire,
-        None => DEFAULT_EXPIRE,
-    };
-    assert!(!expire.is_zero(), "`expire` must be longer than zero");
-    assert!(
-        redlock_protocol::outlasts_drift(expire),
-        "`expire` is shorter than the clock drift that Redlock allows for; the lock could never be held"
-    );
-    assert!(
-        expire.as_nanos() <= LONGEST_MAX_LEASE.as_nanos(),
-        "`expire` is longer than a day, which no node set allows; for long work take a short lease and `renew`"
-    );
-    if let Renew::Every(renew) = options.renew {
-        assert!(!renew.is_zero(), "`renew` must be longer than zero");
-        assert!(
-            renew.as_nanos() >= SHORTEST_RENEWAL.as_nanos(),
-            "`renew` must be at least 10ms, because each renewal asks all nodes"
-        );
-        assert!(
-            options.expire.is_none() || renew.as_nanos() < expire.as_nanos(),
-            "`renew` must be shorter than `expire`; the lock would expire first"
-        );
-    }
-    if let (Renew::Default, Some(expire)) = (options.renew, options.expire) {
-        assert!(
-            expire.as_nanos() / 3 >= SHORTEST_RENEWAL.as_nanos(),
-            "a lease that is renewed must be at least 30ms; `renew` asks all nodes every third of it"
-        );
-    }
-    if let (Some(max_hold), Some(expire)) = (options.max_hold, options.expire) {
-        assert!(
-            max_hold.as_nanos() >= expire.as_nanos(),
-            "`max_hold` is shorter than `expire`; make the lease shorter instead"
-        );
-    }
-    if let Some(at_least) = options.at_least {
-        assert!(!at_least.is_zero(), "`at_least` must be longer than zero");
-        assert!(
-            options.expire.is_none() || at_least.as_nanos() <= expire.as_nanos(),
-            "`at_least` is longer than `expire`; the nodes keep the lock of a process that crashes no longer than that"
-        );
-    }
-    if let Some(permits) = options.permits {
-        assert!(
-            *PERMITS.start() <= permits && permits <= *PERMITS.end(),
-            "a lock has 1 to 64 permits"
-        );
+    if let Some(problem) = options.first_problem() {
+        panic!("{}", problem.fact());
     }
 }

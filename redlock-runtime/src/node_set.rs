@@ -44,7 +44,7 @@ impl Shared {
     pub(crate) fn check_clock(&self) -> Result<(), ConfigError> {
         let may_be_a_test = self.is_embedded || cfg!(debug_assertions);
         if may_be_a_test && self.engine.ignores_paused_clock() {
-            return Err(ConfigError::of(ConfigProblem::PausedClock));
+            return Err(ConfigError::of(ConfigProblem::paused_clock()));
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use serde::{
 
 use crate::{
     builder::Builder,
-    config::{ConfigError, ConfigProblem, parse_duration, split_urls},
+    config::{ConfigError, ConfigProblem, ProblemKind, parse_duration, split_urls},
     node::Credentials,
     redlock::Redlock,
 };
@@ -89,7 +89,7 @@ impl RedlockConfig {
     /// Kubernetes beside a service that is called `redlock`.
     ///
     /// # Errors
-    /// [`ConfigProblem::BadVariable`]: a value that does not fit its field, or a name that differs from one of
+    /// [`ProblemKind::BadVariable`]: a value that does not fit its field, or a name that differs from one of
     /// these in one or two characters.
     pub fn from_env() -> Result<Self, ConfigError> {
         Self::from_variables(env::vars_os())
@@ -107,7 +107,12 @@ impl RedlockConfig {
             let distance = |field: &&&str| distance(&field.to_uppercase(), name);
             let bad = |reason: String| {
                 let name = format!("{PREFIX}{name}");
-                ConfigError::of(ConfigProblem::BadVariable { name, reason })
+                ConfigError::of(ConfigProblem::new(
+                    ProblemKind::BadVariable,
+                    name,
+                    reason,
+                    "",
+                ))
             };
             let nearest = FIELDS.iter().min_by_key(distance);
             match nearest.map(|field| (*field, distance(&field))) {

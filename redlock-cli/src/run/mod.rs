@@ -19,7 +19,8 @@ use std::{
 };
 
 use redlock_runtime::{
-    Builder, ConfigError, ConfigProblem, Guard, Installed, Lock, LockError, NODES_VARIABLE, Redlock,
+    Builder, ConfigError, ConfigProblem, Guard, Installed, Lock, LockError, NODES_VARIABLE,
+    ProblemKind, Redlock,
 };
 use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
 use tokio::{
@@ -139,16 +140,14 @@ async fn attempt(
     }
 }
 
-/// Finds what is wrong with the options before any server is asked: the lock is acquired within this process
-/// first.
+/// Finds what is wrong with the options before any server is asked.
 async fn rehearse(servers: &ServerArgs, args: &RunArgs) -> Result<(), Failure> {
     let builder = Redlock::builder().nodes(["memory://rehearsal"]);
     let builder = with_settings(builder.key_prefix(&servers.key_prefix), args);
     let redlock = builder.build().await;
     let redlock = redlock.map_err(|error| (output::USAGE, output::in_words(&error)))?;
     let lock = with_options(redlock.lock(&*args.key), args);
-    let acquired = lock.acquire().await;
-    acquired.map(drop).map_err(|error| failed(&error))
+    lock.check().map_err(|error| failed(&error))
 }
 
 fn with_settings(builder: Builder, args: &RunArgs) -> Builder {
@@ -208,7 +207,7 @@ fn with_options(mut lock: Lock, args: &RunArgs) -> Lock {
 }
 
 fn is_outage(problem: &ConfigProblem) -> bool {
-    matches!(problem, ConfigProblem::NoQuorum { .. })
+    problem.kind == ProblemKind::NoQuorum
 }
 
 /// Of a command, for those who look who has the lock.

@@ -316,28 +316,28 @@ fn wrong_options_are_told_by_their_names_and_before_a_server_is_asked() {
         (&["--key", "__redlock:x"], "the key `__redlock:x` contains"),
         (
             &["--expire", "2m"],
-            "`--expire` of 120s is longer than `--max-lease`, which is 60s; give all processes a longer `--max-lease`\n",
+            "`--expire`: `expire` is longer than `max_lease`",
         ),
         (
             &["--at-least", "1m"],
-            "`--at-least` of 60s is longer than `--expire`",
+            "(`at_least` is 60s, `expire` is 30s)",
         ),
         (
             &["--max-hold", "1s"],
-            "`--max-hold` of 1s is shorter than `--expire`",
+            "`--max-hold`: `max_hold` is shorter than `expire`",
         ),
         (
             &["--shared", "--at-least", "1s"],
-            "`--at-least` cannot be combined with `--shared`",
+            "`--at-least`: `at_least` cannot be combined with `shared`",
         ),
         (&["--permits", "0"], "a lock has 1 to 64 permits"),
         (
             &["--guard-band", "0s"],
-            "`--guard-band` must be longer than zero",
+            "`--guard-band`: `guard_band` must be longer",
         ),
         (
             &["--max-lease", "25h"],
-            "`--max-lease` of 90000s is longer than 86400s",
+            "`max_lease` of 90000s is too long; it can be 86400s",
         ),
         (&["--nodes", ""], "name some with `--nodes` or in "),
         (

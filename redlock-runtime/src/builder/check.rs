@@ -2,9 +2,9 @@
 
 use crate::{
     announce,
-    config::{ConfigError, ConfigProblem},
+    config::{ConfigError, ConfigProblem, ProblemKind},
     engine::Stopped,
-    health::{Health, NodeState, NodeStatus, is_denial},
+    health::{Health, NodeState, NodeStatus, is_denial, remedy},
     node::HANDING_OVER,
     redlock::Redlock,
 };
@@ -19,27 +19,37 @@ impl Redlock {
         for node in health.nodes() {
             let address = node.address().to_owned();
             match node.state() {
-                NodeState::SameServer { twin } => same.push(ConfigProblem::SameServer {
-                    first: twin.to_string(),
-                    second: address,
-                }),
+                NodeState::SameServer { twin } => same.push(ConfigProblem::new(
+                    ProblemKind::SameServer,
+                    address.clone(),
+                    format!("{twin} and {address} are the same server, which must not vote twice"),
+                    "name each server once",
+                )),
                 NodeState::Down { reason: message } | NodeState::Refuses { message, .. }
                     if is_denial(message) =>
                 {
-                    let message = message.to_string();
-                    useless.push(ConfigProblem::AccessDenied { address, message });
-                }
-                NodeState::Evicts { policy } => {
-                    let policy = policy.to_string();
-                    useless.push(ConfigProblem::EvictingNode { address, policy });
-                }
-                &NodeState::OtherMaxLease { theirs, ours } => {
-                    useless.push(ConfigProblem::OtherMaxLease {
+                    useless.push(ConfigProblem::new(
+                        ProblemKind::AccessDenied,
                         address,
-                        theirs,
-                        ours,
-                    });
+                        format!("refuses access ({message})"),
+                        remedy(message).unwrap_or("check user and password"),
+                    ));
                 }
+                NodeState::Evicts { policy } => useless.push(ConfigProblem::new(
+                    ProblemKind::EvictingNode,
+                    address,
+                    format!("deletes keys when memory runs out (maxmemory-policy {policy}), locks included"),
+                    "set the policy to noeviction",
+                )),
+                NodeState::OtherMaxLease { theirs, ours } => useless.push(ConfigProblem::new(
+                    ProblemKind::OtherMaxLease,
+                    address,
+                    format!(
+                        "is used with another `max_lease` or `guard_band`: keys of other processes live for up \
+                         to {theirs:.1?}, those of this one for up to {ours:.1?}"
+                    ),
+                    "give all processes the same values",
+                )),
                 _ => {}
             }
         }
@@ -65,14 +75,12 @@ impl Redlock {
         if health.has_quorum() {
             return Ok(());
         }
-        Err(ConfigError::of(ConfigProblem::NoQuorum { health }))
+        Err(ConfigError::of(ConfigProblem::no_quorum(health)))
     }
 }
 
 fn gone(_: Stopped) -> ConfigError {
-    ConfigError::of(ConfigProblem::NoEngine {
-        message: "its runtime is gone".to_owned(),
-    })
+    ConfigError::of(ConfigProblem::no_engine("its runtime is gone"))
 }
 
 /// Whether waiting may lead to a majority, also of nodes of which it is not known how long that takes.

@@ -369,7 +369,7 @@ mod tests {
             ("redis-cluster://c1", CLUSTER),
         ] {
             let (_, problems) = parse_nodes(&[url.to_owned()], false, &Access::default());
-            let [ConfigProblem::BadNode { index: 0, reason }] = &problems[..] else {
+            let [ConfigProblem { fact: reason, .. }] = &problems[..] else {
                 panic!("{url}: {problems:?}");
             };
             assert!(reason.contains(words), "{url}: {reason}");

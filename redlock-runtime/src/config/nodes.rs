@@ -8,7 +8,7 @@ use url::Url;
 use super::server_url::needs_tls;
 use super::{
     elected_nodes::{self, Elected},
-    problem::ConfigProblem,
+    problem::{ConfigProblem, ProblemKind},
     server_url::{SERVER, SERVER_IPV6, check_database, check_host, check_rest, endpoint},
 };
 #[cfg(feature = "tls")]
@@ -20,6 +20,9 @@ use crate::node::{Endpoint, Lacking, Login, Memory, Target, address_text};
 
 /// More nodes do not make a lock safer, only slower; and a typo that names hundreds is caught.
 const MOST_NODES: usize = 32;
+
+const NAME_SOME: &str =
+    "name some with `nodes([...])` or in the environment variable REDLOCK_NODES";
 
 /// The URL of a socket as it should be.
 const SOCKET: &str = "write it as `unix:///run/redis.sock`, with three slashes";
@@ -93,17 +96,23 @@ pub(crate) fn parse_nodes(
         match parser.node(url) {
             Ok(node) => {
                 if let Some(&first) = known.get(&*node.address) {
-                    problems.push(ConfigProblem::DuplicateNode {
-                        first,
-                        second: index,
-                        address: node.address.to_string(),
-                    });
+                    let fact = format!("nodes {first} and {index} are both {}", node.address);
+                    problems.push(ConfigProblem::new(
+                        ProblemKind::DuplicateNode,
+                        format!("node {index}"),
+                        fact,
+                        "every node must be a server of its own",
+                    ));
                 } else {
                     known.insert(node.address.to_string(), index);
                 }
                 nodes.push(node);
             }
-            Err(reason) => problems.push(ConfigProblem::BadNode { index, reason }),
+            Err(reason) => {
+                let setting = format!("node {index}");
+                let problem = ConfigProblem::new(ProblemKind::BadNode, setting, reason, "");
+                problems.push(problem);
+            }
         }
     }
     let of_kind = |is_memory: bool| {
@@ -112,10 +121,21 @@ pub(crate) fn parse_nodes(
     };
     match (of_kind(true), of_kind(false)) {
         (Some(memory), _) if servers_only => {
-            problems.push(ConfigProblem::ServersRequired { memory });
+            problems.push(ConfigProblem::new(
+                ProblemKind::ServersRequired,
+                "nodes",
+                format!("{memory} lives in this process only, and servers are required"),
+                format!("{NAME_SOME}; for tests, leave out `require_servers(true)`"),
+            ));
         }
         (Some(memory), Some(server)) => {
-            problems.push(ConfigProblem::MixedNodes { memory, server });
+            problems.push(ConfigProblem::new(
+                ProblemKind::MixedNodes,
+                "nodes",
+                format!("{memory} lives in this process only and {server} is a server"),
+                "two processes with such nodes could both hold one lock, so use only servers, or only memory \
+                 nodes in a test",
+            ));
         }
         _ => {}
     }
@@ -127,11 +147,16 @@ pub(crate) fn parse_nodes(
 /// The problem with a number of nodes.
 pub(crate) fn count_problem(count: usize) -> Option<ConfigProblem> {
     match count {
-        0 => Some(ConfigProblem::NoNodes),
-        _ if count > MOST_NODES => Some(ConfigProblem::TooManyNodes {
-            count,
-            most: MOST_NODES,
-        }),
+        0 => Some(ConfigProblem::new(
+            ProblemKind::NoNodes,
+            "nodes",
+            "no node is configured",
+            NAME_SOME,
+        )),
+        _ if count > MOST_NODES => Some(ConfigProblem::option(
+            "nodes",
+            format!("{count} nodes are too many; use at most {MOST_NODES}, five are plenty"),
+        )),
         _ => None,
     }
 }

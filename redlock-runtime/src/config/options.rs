@@ -5,6 +5,15 @@ use std::{ops::RangeInclusive, time::Duration};
 /// How many permits a lock can have. Each is a key, and each round of an acquisition asks for one of them.
 pub(crate) const PERMITS: RangeInclusive<u32> = 1..=redlock_protocol::MOST_SLOTS;
 
+/// A lease is for work in progress. What runs longer renews it.
+pub(crate) const LONGEST_MAX_LEASE: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Each renewal sends one request to every node: at this interval, one lock on three nodes sends
+/// 300 requests a second, whatever its lease is. The bound does not grow with the lease, because
+/// frequent renewals of a long lease have a use: if servers refuse `CLIENT TRACKING`, the holder
+/// learns of a loss at the next renewal.
+pub(crate) const SHORTEST_RENEWAL: Duration = Duration::from_millis(10);
+
 /// What one lock asks for, as the caller said it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {

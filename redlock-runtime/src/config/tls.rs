@@ -1,10 +1,6 @@
 //! What `rediss://` nodes need beside their address, and what rustls makes of it.
 
-use std::{
-    fmt, fs,
-    path::{Path, PathBuf},
-    sync::Arc,
-};
+use std::{fmt, fs, path::PathBuf, sync::Arc};
 
 use rustls::{
     ClientConfig, DigitallySignedStruct, Error, RootCertStore, SignatureScheme,
@@ -13,7 +9,7 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime, pem::PemObject},
 };
 
-use super::problem::ConfigProblem;
+use super::problem::{ConfigProblem, ProblemKind};
 
 /// How `rediss://` nodes prove who they are, and how this process does.
 ///
@@ -38,7 +34,7 @@ use super::problem::ConfigProblem;
 /// that the options of `redis-cli` have.
 ///
 /// Files are read and checked when the node set is built, and each mistake in them is a
-/// [`ConfigProblem::BadTls`]. They are read again at each connection to a node, so certificates can be
+/// [`ProblemKind::BadTls`]. They are read again at each connection to a node, so certificates can be
 /// renewed on disk while the process runs; connections that stand go on with what they began with. If a
 /// file cannot be used then, the connection is not made, and the state of the node,
 /// [`NodeState::Down`](crate::NodeState::Down), says why in the same words. What was given as text stays,
@@ -248,15 +244,16 @@ fn unusable(error: &Error) -> String {
 }
 
 fn bad(pem: Option<&Pem>, reason: &dyn fmt::Display) -> ConfigProblem {
-    let file = match pem {
-        Some(Pem::File(path)) => Some(Path::to_owned(path)),
-        _ => None,
+    let named = pem.map_or_else(String::new, Pem::to_string);
+    let fact = format!(
+        "TLS: {}",
+        format_args!("{named} {reason}").to_string().trim_start()
+    );
+    let setting = match pem {
+        Some(Pem::File(_)) => named,
+        _ => String::new(),
     };
-    let reason = match pem {
-        Some(pem @ Pem::Text(_)) => format!("{pem} {reason}"),
-        _ => reason.to_string(),
-    };
-    ConfigProblem::BadTls { file, reason }
+    ConfigProblem::new(ProblemKind::BadTls, setting, fact, "")
 }
 
 impl fmt::Display for Pem {

@@ -140,7 +140,7 @@ mod tests {
         ] {
             let urls = [format!("rediss://host{rest}")];
             let (_, problems) = parse_nodes(&urls, false, &Access::default());
-            let [ConfigProblem::BadNode { index: 0, reason }] = &problems[..] else {
+            let [ConfigProblem { fact: reason, .. }] = &problems[..] else {
                 panic!("{rest}: {problems:?}");
             };
             assert!(reason.contains(words), "{rest}: {reason}");
@@ -149,7 +149,7 @@ mod tests {
         let urls = ["redis://host?cacert=a".to_owned()];
         let (_, problems) = parse_nodes(&urls, false, &Access::default());
         assert!(
-            matches!(&problems[..], [ConfigProblem::BadNode { reason, .. }] if reason.contains("unknown parameter")),
+            matches!(&problems[..], [ConfigProblem { fact, .. }] if fact.contains("unknown parameter")),
             "{problems:?}"
         );
     }

@@ -95,15 +95,15 @@ impl Builder {
     /// ```
     ///
     /// # Errors
-    /// Everything that is wrong with the settings, at once; [`ConfigProblem::NoNodes`] and
-    /// [`ConfigProblem::TooManyNodes`]; [`ConfigProblem::NoEngine`] outside of a tokio runtime.
+    /// Everything that is wrong with the settings, at once; [`NoNodes`](crate::ProblemKind::NoNodes) and
+    /// [`BadOption`](crate::ProblemKind::BadOption); [`NoEngine`](crate::ProblemKind::NoEngine) outside of a tokio runtime.
     pub fn test(self, nodes: usize) -> Result<TestRedlock, ConfigError> {
         let settings = self.into_settings();
         let mut problems = settings.problems();
         problems.extend(count_problem(nodes));
         let runtime = tokio::runtime::Handle::try_current();
-        let runtime = runtime.map_err(|_| ConfigProblem::NoEngine {
-            message: "there is no tokio runtime here; use `#[tokio::test]`".to_owned(),
+        let runtime = runtime.map_err(|_| {
+            ConfigProblem::no_engine("there is no tokio runtime here; use `#[tokio::test]`")
         });
         if let Err(problem) = &runtime {
             problems.push(problem.clone());

@@ -3,7 +3,7 @@
 
 use std::env;
 
-use redlock_runtime::{ConfigProblem, LockError, Redlock, redis_lock};
+use redlock_runtime::{LockError, ProblemKind, Redlock, redis_lock};
 
 #[redis_lock(key = "configured")]
 async fn section() -> Result<(), LockError> {
@@ -72,19 +72,17 @@ async fn install() {
     let first = builder().install().await.unwrap();
     section().await.unwrap();
     let error = builder().install().await.unwrap_err();
-    assert_eq!(error.problems(), [ConfigProblem::AlreadyInstalled]);
+    assert_eq!(error.problems()[0].kind, ProblemKind::AlreadyInstalled);
     let others = ["memory://installed", "memory://other"];
     let error = Redlock::builder()
         .nodes(others)
         .install()
         .await
         .unwrap_err();
-    let changed = ConfigProblem::OtherNodes {
-        installed: vec!["memory://installed".to_owned()],
-        given: others.map(str::to_owned).to_vec(),
-    };
-    assert_eq!(error.problems(), [changed]);
-    assert!(error.to_string().contains("guide::operating"), "{error}");
+    assert_eq!(error.problems()[0].kind, ProblemKind::OtherNodes);
+    for part in ["guide::operating", "memory://installed", &others.join(", ")] {
+        assert!(error.to_string().contains(part), "{error}");
+    }
     section().await.unwrap();
 
     let other = Redlock::builder()

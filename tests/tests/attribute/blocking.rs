@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use redlock_runtime::{ConfigProblem, FencingToken, LockError, Redlock, redis_lock};
+use redlock_runtime::{FencingToken, LockError, ProblemKind, Redlock, redis_lock};
 use redlock_tests::PATIENCE;
 use tokio::{runtime::Runtime, task::spawn_blocking};
 
@@ -231,11 +231,11 @@ async fn outer() -> Result<(), LockError> {
     let Err(LockError::Config(error)) = blocks() else {
         panic!("it blocks a task");
     };
-    let [ConfigProblem::Section { section, problem }] = error.problems() else {
+    let [problem] = error.problems() else {
         panic!("{error}");
     };
-    assert_eq!(**problem, ConfigProblem::BlocksRuntime);
-    assert_eq!(section.name(), "blocks");
+    assert_eq!(problem.kind, ProblemKind::BlocksRuntime);
+    assert_eq!(problem.section.unwrap().name(), "blocks");
     Ok(())
 }
 

@@ -9,8 +9,8 @@ use std::{
 
 use crate::common::unhurried;
 use redlock_runtime::{
-    Builder, ConfigError, ConfigProblem, Guard, Lock, LockError, NODES_VARIABLE, NodeState,
-    Redlock, redis_lock,
+    Builder, ConfigError, Guard, Lock, LockError, NODES_VARIABLE, NodeState, ProblemKind, Redlock,
+    redis_lock,
 };
 use redlock_tests::{Cluster, PATIENCE, Server};
 use tokio::time::timeout;
@@ -19,6 +19,12 @@ const SECOND: Duration = Duration::from_secs(1);
 
 /// Durations that arithmetic is most likely to stumble over.
 const EXTREMES: [Duration; 3] = [Duration::ZERO, Duration::from_nanos(1), Duration::MAX];
+
+/// Which mistakes it is about, and with what.
+fn kinds(error: &ConfigError) -> Vec<(ProblemKind, &str)> {
+    let problems = error.problems().iter();
+    problems.map(|it| (it.kind, &*it.setting)).collect()
+}
 
 async fn refused(builder: Builder) -> ConfigError {
     match builder.build().await {
@@ -114,12 +120,14 @@ async fn a_program_may_require_servers() {
         &[&server.url(), "memory://required", "memory://other"],
     ] {
         let error = refused(required(urls)).await;
-        let [ConfigProblem::ServersRequired { memory }] = error.problems() else {
-            panic!("{urls:?}: {error:?}");
-        };
-        assert_eq!(memory, "memory://required");
+        assert_eq!(kinds(&error), [(ProblemKind::ServersRequired, "nodes")]);
         let shown = error.to_string();
-        for part in [memory, "require_servers", NODES_VARIABLE, "nodes([...])"] {
+        for part in [
+            "memory://required",
+            "require_servers",
+            NODES_VARIABLE,
+            "nodes([...])",
+        ] {
             assert!(shown.contains(part), "{part} in {shown}");
         }
     }
@@ -155,10 +163,8 @@ async fn a_url_that_names_no_node_is_refused_and_nothing_of_it_is_printed() {
         let builder = Redlock::builder().nodes([url]);
         assert!(!format!("{builder:?}").contains("hunter2"), "{builder:?}");
         let error = refused(builder).await;
-        let [ConfigProblem::BadNode { index: 0, reason }] = error.problems() else {
-            panic!("{url}: {error:?}");
-        };
-        assert!(!reason.is_empty());
+        assert_eq!(kinds(&error), [(ProblemKind::BadNode, "node 0")], "{url}");
+        assert!(!error.problems()[0].fact.is_empty());
         let shown = format!("{error} {error:?}");
         assert!(!shown.contains("hunter2"), "{url}: {shown}");
     }
@@ -193,30 +199,16 @@ async fn every_mistake_is_reported_at_once() {
             .expire(2 * SECOND),
     )
     .await;
-    let problems = error.problems();
-    let duplicates =
-        |problem: &&ConfigProblem| matches!(problem, ConfigProblem::DuplicateNode { .. });
-    assert_eq!(problems.iter().filter(duplicates).count(), 2, "{error}");
     let expected = [
-        ConfigProblem::ZeroDuration {
-            setting: "connect_timeout",
-        },
-        ConfigProblem::ZeroDuration {
-            setting: "guard_band",
-        },
-        ConfigProblem::LeaseTooLong {
-            expire: 2 * SECOND,
-            max_lease: SECOND,
-        },
+        (ProblemKind::DuplicateNode, "node 1"),
+        (ProblemKind::BadNode, "node 2"),
+        (ProblemKind::DuplicateNode, "node 4"),
+        (ProblemKind::MixedNodes, "nodes"),
+        (ProblemKind::BadOption, "connect_timeout"),
+        (ProblemKind::BadOption, "guard_band"),
+        (ProblemKind::BadOption, "expire"),
     ];
-    for problem in expected {
-        assert!(problems.contains(&problem), "{problem:?} in {error}");
-    }
-    let bad = |problem: &ConfigProblem| matches!(problem, ConfigProblem::BadNode { index: 2, .. });
-    assert!(problems.iter().any(bad), "{error}");
-    let mixed = |problem: &ConfigProblem| matches!(problem, ConfigProblem::MixedNodes { .. });
-    assert!(problems.iter().any(mixed), "{error}");
-    assert_eq!(problems.len(), 7);
+    assert_eq!(kinds(&error), expected, "{error}");
 }
 
 /// Two processes would each have a majority of their own.
@@ -230,13 +222,10 @@ async fn memory_nodes_do_not_stand_beside_servers() {
         vec![server.unix_url(), a.clone()],
     ] {
         let error = refused(Redlock::builder().nodes(urls)).await;
-        let [ConfigProblem::MixedNodes { memory, server }] = error.problems() else {
-            panic!("{error:?}");
-        };
-        assert_eq!(*memory, a);
+        assert_eq!(kinds(&error), [(ProblemKind::MixedNodes, "nodes")]);
         let shown = error.to_string();
         assert!(shown.contains("in this process only"), "{shown}");
-        assert!(shown.contains(server), "{shown}");
+        assert!(shown.contains(&a), "{shown}");
     }
     Redlock::builder().nodes([a, b]).build().await.unwrap();
 }
@@ -245,10 +234,7 @@ async fn memory_nodes_do_not_stand_beside_servers() {
 async fn node_sets_have_an_upper_bound() {
     let nodes = (0..33).map(|node| format!("memory://n{node}"));
     let error = refused(Redlock::builder().nodes(nodes)).await;
-    assert!(matches!(
-        error.problems(),
-        [ConfigProblem::TooManyNodes { count: 33, .. }]
-    ));
+    assert_eq!(kinds(&error), [(ProblemKind::BadOption, "nodes")]);
 }
 
 #[tokio::test]
@@ -257,10 +243,7 @@ async fn a_lock_that_cannot_work_is_refused_before_anything_is_sent() {
     let lock = || redlock.lock("k");
     let millis = Duration::from_millis;
     let cases = [
-        (
-            lock().expire(Duration::ZERO),
-            "shorter than the clock drift",
-        ),
+        (lock().expire(Duration::ZERO), "longer than zero"),
         (lock().expire(millis(2)), "shorter than the clock drift"),
         (lock().expire(61 * SECOND), "longer than `max_lease`"),
         (
@@ -269,12 +252,12 @@ async fn a_lock_that_cannot_work_is_refused_before_anything_is_sent() {
         ),
         (
             lock().renew_every(5 * SECOND),
-            "`renew` of 5s must be shorter",
+            "`renew` must be shorter than `expire`; the lock would expire first (`renew` is 5s",
         ),
         (lock().max_hold(9 * SECOND), "no effect without `renew`"),
         (
             lock().renew().max_hold(SECOND),
-            "`max_hold` of 1s is shorter",
+            "`max_hold` is shorter than `expire`",
         ),
         (
             lock().at_least(Duration::ZERO),
@@ -282,7 +265,7 @@ async fn a_lock_that_cannot_work_is_refused_before_anything_is_sent() {
         ),
         (
             lock().at_least(6 * SECOND),
-            "`at_least` of 6s is longer than `expire`, which is 5s",
+            "(`at_least` is 6s, `expire` is 5s)",
         ),
         (
             redlock.lock_all(["a", "a"]).at_least(SECOND),
@@ -317,24 +300,16 @@ type SetDuration = fn(Builder, Duration) -> Builder;
 
 #[tokio::test]
 async fn durations_of_a_node_set_have_upper_bounds() {
-    let cases: [(&str, SetDuration); 3] = [
-        ("guard_band", Builder::guard_band),
-        ("node_timeout", Builder::node_timeout),
-        ("connect_timeout", Builder::connect_timeout),
+    let day = 24 * 60 * 60 * SECOND;
+    let cases: [(&str, SetDuration, Duration); 4] = [
+        ("guard_band", Builder::guard_band, day / 10),
+        ("node_timeout", Builder::node_timeout, day / 20),
+        ("connect_timeout", Builder::connect_timeout, 60 * SECOND),
+        ("max_lease", Builder::max_lease, day),
     ];
-    for (name, set) in cases {
+    for (name, set, longest) in cases {
         let error = refused(set(embedded(), Duration::MAX)).await;
-        let &[
-            ConfigProblem::DurationTooLong {
-                setting,
-                value: Duration::MAX,
-                longest,
-            },
-        ] = error.problems()
-        else {
-            panic!("{name}: {error:?}");
-        };
-        assert_eq!(setting, name);
+        assert_eq!(kinds(&error), [(ProblemKind::BadOption, name)]);
         let shown = error.to_string();
         for part in [
             format!("`{name}`"),
@@ -347,17 +322,11 @@ async fn durations_of_a_node_set_have_upper_bounds() {
         refused(set(embedded(), longest + Duration::from_nanos(1))).await;
     }
     // The longest lease works with the guard band and the node timeout that it has by default.
-    let day = 24 * 60 * 60 * SECOND;
     let redlock = embedded().max_lease(day).expire(day).build().await.unwrap();
     drop(redlock.lock("day").acquire().await.unwrap());
     let builder = embedded().max_lease(day);
     let builder = builder.guard_band(day / 10).node_timeout(day / 20);
     builder.build().await.unwrap();
-    let error = refused(embedded().max_lease(Duration::MAX)).await;
-    assert!(
-        matches!(error.problems(), [ConfigProblem::MaxLeaseTooLong { longest, .. }] if *longest == day),
-        "{error}"
-    );
 }
 
 #[tokio::test]
@@ -376,16 +345,10 @@ async fn renewals_have_a_shortest_interval() {
         let LockError::Config(config) = &error else {
             panic!("{error}");
         };
-        assert!(
-            matches!(config.problems(), [ConfigProblem::RenewTooOften { shortest, .. }] if *shortest == millis(10)),
-            "{error}"
-        );
+        assert_eq!(kinds(config), [(ProblemKind::BadOption, "renew")]);
         let shown = error.to_string();
-        assert!(
-            shown.contains(&format!("`renew` of {interval} is too often"))
-                && shown.contains("10ms"),
-            "{shown}"
-        );
+        let value = format!("`renew` is {interval}");
+        assert!(shown.contains(&value) && shown.contains("10ms"), "{shown}");
     }
     for lock in [
         lock(60 * SECOND).renew_every(millis(10)),
@@ -436,9 +399,8 @@ async fn no_duration_ends_the_engine() {
             let redlock = match builder.build().await {
                 Ok(redlock) => redlock,
                 Err(error) => {
-                    let is_dead =
-                        |problem: &ConfigProblem| matches!(problem, ConfigProblem::NoEngine { .. });
-                    assert!(!error.problems().iter().any(is_dead), "{what}: {error}");
+                    let is_dead = |(kind, _): &(ProblemKind, _)| *kind == ProblemKind::NoEngine;
+                    assert!(!kinds(&error).iter().any(is_dead), "{what}: {error}");
                     continue;
                 }
             };
@@ -472,16 +434,10 @@ async fn two_addresses_of_one_server_are_found_out() {
     let twin = format!("redis://localhost:{}", servers[0].port());
     let urls = [servers[0].url(), servers[1].url(), twin];
     let error = refused(unhurried(urls)).await;
-    assert!(
-        matches!(error.problems(), [ConfigProblem::SameServer { .. }]),
-        "{error}"
-    );
+    assert_eq!(error.problems()[0].kind, ProblemKind::SameServer, "{error}");
     let urls = [servers[0].url(), servers[1].url(), servers[0].unix_url()];
     let error = refused(unhurried(urls)).await;
-    assert!(
-        matches!(error.problems(), [ConfigProblem::SameServer { .. }]),
-        "{error}"
-    );
+    assert_eq!(error.problems()[0].kind, ProblemKind::SameServer, "{error}");
 }
 
 #[tokio::test]
@@ -491,11 +447,8 @@ async fn a_wrong_password_on_all_nodes_is_a_mistake_and_on_one_an_outage() {
 
     let error = refused(unhurried(cluster.iter().map(wrong))).await;
     assert_eq!(error.problems().len(), 3, "{error}");
-    for problem in error.problems() {
-        assert!(
-            matches!(problem, ConfigProblem::AccessDenied { .. }),
-            "{error}"
-        );
+    for (kind, _) in kinds(&error) {
+        assert_eq!(kind, ProblemKind::AccessDenied, "{error}");
     }
     let none = cluster
         .iter()
@@ -556,10 +509,7 @@ async fn reserved_names_cannot_be_locked() {
             let LockError::Config(config) = &error else {
                 panic!("{prefix}{key}: {error}");
             };
-            let reserved = ConfigProblem::ReservedKey {
-                key: format!("{prefix}{key}"),
-            };
-            assert_eq!(config.problems(), [reserved]);
+            assert_eq!(kinds(config), [(ProblemKind::ReservedKey, "key")]);
             let shown = error.to_string();
             assert!(
                 shown.contains(&format!("`{prefix}{key}` contains `__redlock:`")),
@@ -580,10 +530,8 @@ async fn reserved_names_cannot_be_locked() {
     }
 
     let error = refused(embedded().key_prefix("__redlock:app:")).await;
-    assert!(
-        matches!(error.problems(), [ConfigProblem::ReservedKey { key }] if key == "__redlock:app:"),
-        "{error}"
-    );
+    assert_eq!(kinds(&error), [(ProblemKind::ReservedKey, "key")]);
+    assert!(error.to_string().contains("`__redlock:app:`"), "{error}");
 }
 
 #[redis_lock(key = "{name!raw}node", via = redlock)]

@@ -12,7 +12,7 @@ use std::{
 };
 
 use crate::common::{await_state, await_up, connection_ids, documented_rules, set_user, unhurried};
-use redlock_runtime::{Builder, ConfigProblem, Credentials, NodeState, Release};
+use redlock_runtime::{Builder, ConfigProblem, Credentials, NodeState, ProblemKind, Release};
 use redlock_tests::{Cluster, Server};
 
 /// Lets the user `locker` in with this password, and no other.
@@ -87,8 +87,10 @@ async fn a_url_with_a_user_and_no_password_is_that_user() {
         let refused = built.map(drop).map_err(|error| error.problems()[0].clone());
         match refused {
             Ok(()) => assert!(is_let_in),
-            Err(ConfigProblem::AccessDenied { .. }) => assert!(!is_let_in),
-            Err(problem) => panic!("{problem}"),
+            Err(problem) => {
+                assert_eq!(problem.kind, ProblemKind::AccessDenied, "{problem}");
+                assert!(!is_let_in);
+            }
         }
     }
 }
@@ -258,7 +260,7 @@ async fn a_provider_with_a_wrong_password_is_a_mistake() {
     let wrong = |_| async { Ok::<_, Infallible>(Credentials::new("locker", "hunter3")) };
     let builder = locker(&cluster).credentials_from(wrong);
     let error = builder.build().await.unwrap_err();
-    let is_denied = |problem: &_| matches!(problem, ConfigProblem::AccessDenied { .. });
+    let is_denied = |it: &ConfigProblem| it.kind == ProblemKind::AccessDenied;
     assert!(error.problems().iter().all(is_denied), "{error}");
     assert!(!error.to_string().contains("hunter"), "{error}");
 }

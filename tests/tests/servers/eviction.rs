@@ -1,7 +1,7 @@
 //! A node that drops keys when memory runs out does not vote, unless that is allowed.
 
 use crate::common::{connect, unhurried};
-use redlock_runtime::{ConfigProblem, NodeState, Redlock, Release};
+use redlock_runtime::{NodeState, ProblemKind, Redlock, Release};
 use redlock_tests::{Cluster, Server, ServerBuilder};
 
 const POLICY: &str = "allkeys-lru";
@@ -31,14 +31,12 @@ async fn a_node_set_that_evicts_is_a_mistake_that_names_each_node() {
 
     let error = unhurried(cluster.urls()).build().await.unwrap_err();
 
-    let problem = |node: &Server| ConfigProblem::EvictingNode {
-        address: format!("127.0.0.1:{}", node.port()),
-        policy: POLICY.into(),
-    };
-    assert_eq!(
-        error.problems(),
-        Vec::from_iter(cluster.iter().map(problem))
-    );
+    assert_eq!(error.problems().len(), cluster.len());
+    for (problem, node) in error.problems().iter().zip(&cluster) {
+        assert_eq!(problem.kind, ProblemKind::EvictingNode);
+        assert_eq!(problem.setting, format!("127.0.0.1:{}", node.port()));
+        assert!(problem.fact.contains(POLICY), "{error}");
+    }
 }
 
 #[tokio::test]

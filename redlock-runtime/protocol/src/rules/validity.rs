@@ -124,8 +124,11 @@ pub fn default_min_validity(lease: Duration) -> Duration {
 
 /// Two tries before the deadline.
 #[must_use]
-pub fn default_renewal(lease: Duration) -> Duration {
-    lease / 3
+pub const fn default_renewal(lease: Duration) -> Duration {
+    match lease.checked_div(3) {
+        Some(third) => third,
+        None => lease,
+    }
 }
 
 /// Whether a lease is long enough to outlast the drift it must be shortened by.

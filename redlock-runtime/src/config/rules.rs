@@ -1,0 +1,210 @@
+//! What the options of one lock must be: for the compiler, for the builder and for the program.
+
+use std::{fmt, time::Duration};
+
+use super::{
+    options::{LONGEST_MAX_LEASE, Options, PERMITS, Renew, SHORTEST_RENEWAL},
+    problem::{ConfigProblem, ProblemKind},
+};
+
+/// A rule that the options of a lock break.
+#[derive(Clone, Copy, Debug)]
+pub struct OptionProblem {
+    kind: ProblemKind,
+    option: &'static str,
+    fact: &'static str,
+    /// What the option is, and what the one that it does not fit is.
+    values: [Option<(&'static str, Duration)>; 2],
+}
+
+impl OptionProblem {
+    /// Without the values.
+    pub const fn fact(&self) -> &'static str {
+        self.fact
+    }
+
+    const fn new(option: &'static str, fact: &'static str) -> Self {
+        Self {
+            kind: ProblemKind::BadOption,
+            option,
+            fact,
+            values: [None; 2],
+        }
+    }
+
+    const fn of(mut self, value: Duration) -> Self {
+        self.values[0] = Some((self.option, value));
+        self
+    }
+
+    const fn and(mut self, other: &'static str, value: Duration) -> Self {
+        self.values[1] = Some((other, value));
+        self
+    }
+}
+
+/// `renew` must be shorter than `expire`; the lock would expire first (`renew` is 6s, `expire` is 5s)
+impl fmt::Display for OptionProblem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.fact)?;
+        let values = self.values.iter().flatten();
+        let values: Vec<_> = values
+            .map(|(name, value)| format!("`{name}` is {value:?}"))
+            .collect();
+        match &values[..] {
+            [] => Ok(()),
+            values => write!(f, " ({})", values.join(", ")),
+        }
+    }
+}
+
+impl From<OptionProblem> for ConfigProblem {
+    fn from(problem: OptionProblem) -> Self {
+        Self::new(problem.kind, problem.option, problem.to_string(), "")
+    }
+}
+
+impl Options {
+    /// The first rule that is broken, for the compiler, which knows no settings, and for the builder.
+    pub const fn first_problem(&self) -> Option<OptionProblem> {
+        self.first_problem_with(false, None, LONGEST_MAX_LEASE)
+    }
+
+    /// `default`: the lease of the node set.
+    pub(crate) const fn first_problem_with(
+        &self,
+        has_several_keys: bool,
+        default: Option<Duration>,
+        max_lease: Duration,
+    ) -> Option<OptionProblem> {
+        if let Some(problem) = self.conflict(has_several_keys) {
+            return Some(problem);
+        }
+        let expire = match (self.expire, default) {
+            (Some(expire), _) | (None, Some(expire)) => expire,
+            // Nothing is known of it: it is no shorter than anything.
+            (None, None) => Duration::MAX,
+        };
+        if let Some(problem) = lease_problem(expire, max_lease)
+            && (self.expire.is_some() || default.is_some())
+        {
+            return Some(problem);
+        }
+        if let Some(problem) = self.renewal_problem(expire) {
+            return Some(problem);
+        }
+        if let Some(at_least) = self.at_least {
+            if at_least.is_zero() {
+                return Some(OptionProblem::new(
+                    "at_least",
+                    "`at_least` must be longer than zero",
+                ));
+            }
+            if at_least.as_nanos() > expire.as_nanos() {
+                let fact = "`at_least` is longer than `expire`; the nodes keep the lock of a process that crashes no longer than that";
+                let problem = OptionProblem::new("at_least", fact).of(at_least);
+                return Some(problem.and("expire", expire));
+            }
+        }
+        match self.permits {
+            Some(permits) if permits < *PERMITS.start() || permits > *PERMITS.end() => {
+                Some(OptionProblem::new("permits", "a lock has 1 to 64 permits"))
+            }
+            _ => None,
+        }
+    }
+
+    const fn renewal_problem(&self, expire: Duration) -> Option<OptionProblem> {
+        let renew = match self.renew {
+            Renew::Never => None,
+            Renew::Default => Some(redlock_protocol::default_renewal(expire)),
+            Renew::Every(interval) => Some(interval),
+        };
+        if let Some(renew) = renew {
+            let problem = if renew.is_zero() {
+                OptionProblem::new("renew", "`renew` must be longer than zero")
+            } else if renew.as_nanos() >= expire.as_nanos() {
+                let fact = "`renew` must be shorter than `expire`; the lock would expire first";
+                let problem = OptionProblem::new("renew", fact).of(renew);
+                problem.and("expire", expire)
+            } else if renew.as_nanos() < SHORTEST_RENEWAL.as_nanos() {
+                let fact = "`renew` must be at least 10ms, because each renewal asks all nodes; without an interval it is a third of `expire`";
+                OptionProblem::new("renew", fact).of(renew)
+            } else {
+                return self.max_hold_problem(expire);
+            };
+            return Some(problem);
+        }
+        match self.max_hold {
+            Some(_) => Some(OptionProblem::new(
+                "max_hold",
+                "`max_hold` has no effect without `renew`; the lease already ends after `expire`",
+            )),
+            None => None,
+        }
+    }
+
+    const fn max_hold_problem(&self, expire: Duration) -> Option<OptionProblem> {
+        match self.max_hold {
+            Some(hold)
+                if hold.as_nanos() < expire.as_nanos()
+                    && expire.as_nanos() < Duration::MAX.as_nanos() =>
+            {
+                let fact = "`max_hold` is shorter than `expire`; make the lease shorter instead";
+                let problem = OptionProblem::new("max_hold", fact).of(hold);
+                Some(problem.and("expire", expire))
+            }
+            _ => None,
+        }
+    }
+
+    /// What does not go together.
+    const fn conflict(&self, has_several_keys: bool) -> Option<OptionProblem> {
+        /// Its parts have the words of both, so that a constant can be the text.
+        macro_rules! exclude {
+            ($($one:literal $is_one:expr, $other:literal $is_other:expr;)+) => {
+                $(if $is_one && $is_other {
+                    let fact = concat!("`", $one, "` cannot be combined with ", $other, "; leave out one of the two");
+                    let mut problem = OptionProblem::new($one, fact);
+                    problem.kind = ProblemKind::NotTogether;
+                    return Some(problem);
+                })+
+            };
+        }
+        let (at_least, permits) = (self.at_least.is_some(), self.permits.is_some());
+        exclude! {
+            "at_least" at_least, "several keys" has_several_keys;
+            "at_least" at_least, "`shared`" self.shared;
+            "at_least" at_least, "`permits`" permits;
+            // The section around it decides when the lock is released.
+            "at_least" at_least, "`reentrant`" self.reentrant;
+            "fair" self.fair, "several keys" has_several_keys;
+            "fair" self.fair, "`shared`" self.shared;
+            "fair" self.fair, "`permits`" permits;
+            "permits" permits, "several keys" has_several_keys;
+            "permits" permits, "`shared`" self.shared;
+            "shared" self.shared, "several keys" has_several_keys;
+        }
+        None
+    }
+}
+
+/// What is wrong with a lease.
+pub(super) const fn lease_problem(expire: Duration, max_lease: Duration) -> Option<OptionProblem> {
+    if expire.is_zero() {
+        return Some(OptionProblem::new(
+            "expire",
+            "`expire` must be longer than zero",
+        ));
+    }
+    if expire.as_nanos() > max_lease.as_nanos() {
+        let fact = "`expire` is longer than `max_lease`; for long work take a short lease and `renew`, or give all processes a longer `max_lease`, up to a day";
+        let problem = OptionProblem::new("expire", fact).of(expire);
+        return Some(problem.and("max_lease", max_lease));
+    }
+    if !redlock_protocol::outlasts_drift(expire) {
+        let fact = "`expire` is shorter than the clock drift that Redlock allows for; the lock could never be held";
+        return Some(OptionProblem::new("expire", fact).of(expire));
+    }
+    None
+}
