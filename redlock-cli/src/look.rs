@@ -6,8 +6,8 @@ use std::{
 };
 
 use redlock_runtime::{
-    __tool::{Names, Servers, Value, vote},
-    ClientProcess, HolderKind, Inspection,
+    __tool::{Names, Servers, Value, vote, why},
+    ClientProcess, HolderKind, Inspection, Why,
 };
 use serde_json::{Value as Json, json};
 
@@ -75,14 +75,14 @@ pub(crate) async fn status(args: &ServerArgs) -> u8 {
         }
         output::line(&vote(voters, count));
     }
-    let reason = |one: &'_ Surveyed| match &one.told {
-        Ok(told) => told.refusals.first().map(|(_, error)| error.clone()),
-        Err(reason) => Some(reason.to_string()),
+    let why = |one: &'_ Surveyed| match &one.told {
+        Ok(told) => told.refusals.first().map(|(_, error)| why(error)),
+        Err(why) => Some(why.clone()),
     };
-    let reasons: Vec<String> = surveyed.iter().filter_map(reason).collect();
+    let reasons: Vec<Why> = surveyed.iter().filter_map(why).collect();
     match has_majority {
         true => 0,
-        false => output::unusable(count, reasons.iter().map(|it| &**it)),
+        false => output::unusable(count, reasons.iter()),
     }
 }
 
@@ -97,7 +97,7 @@ fn json_of(one: &Surveyed) -> Json {
             "uptime_seconds": told.uptime().map(|up| up.as_secs()),
         }),
         Err(reason) => json!({
-            "address": one.address, "state": "unreachable", "text": **reason,
+            "address": one.address, "state": "unreachable", "text": &*reason.text,
         }),
     }
 }
@@ -162,8 +162,8 @@ fn json_of_lock(found: &Inspection) -> Json {
     let node = |node: &redlock_runtime::InspectedNode| {
         json!({
             "address": node.address(),
-            "problem": node.problem(),
-            "hides_clients": node.hides_clients(),
+            "problem": node.problem().map(|why| &*why.text),
+            "hides_clients": node.hides_clients().map(|why| &*why.text),
         })
     };
     json!({
@@ -219,7 +219,7 @@ pub(crate) async fn break_key(args: &ServerArgs, key: &str, yes: bool) -> u8 {
     }
     let marks = match marked {
         Ok(marked) => marked.marks,
-        Err(reason) => return fail(output::unusable(1, iter::once(&*reason)), &reason),
+        Err(reason) => return fail(output::unusable(1, iter::once(&reason)), &reason),
     };
     if marks.is_empty() {
         return finish(args, &found, 0, "there is nothing to delete");
@@ -233,7 +233,7 @@ pub(crate) async fn break_key(args: &ServerArgs, key: &str, yes: bool) -> u8 {
         match mark_or_delete(&servers, &key, &marks).await {
             Ok(marked) if marked.deleted == 0 => break,
             Ok(marked) => deleted = deleted.max(marked.deleted),
-            Err(reason) => return fail(output::unusable(1, iter::once(&*reason)), &reason),
+            Err(reason) => return fail(output::unusable(1, iter::once(&reason)), &reason),
         }
     }
     let found = servers.inspect(&key).await;
@@ -270,7 +270,7 @@ struct Marked {
     marks: Vec<String>,
 }
 
-async fn mark_or_delete(servers: &Servers, key: &str, known: &[String]) -> Result<Marked, String> {
+async fn mark_or_delete(servers: &Servers, key: &str, known: &[String]) -> Result<Marked, Why> {
     let command = |names: &Names| {
         let key = format!("{}{key}", names.tag);
         let mut command = words(&["EVAL", MARK_OR_DELETE, "1", &key]);
@@ -284,7 +284,7 @@ async fn mark_or_delete(servers: &Servers, key: &str, known: &[String]) -> Resul
         match reply {
             Value::Int(count) => marked.deleted += usize::from(count > 0),
             reply => match error(&reply) {
-                Some(error) => refused = Some(error),
+                Some(error) => refused = Some(why(error)),
                 None => marked
                     .marks
                     .extend(text(&reply).filter(|mark| !mark.is_empty())),

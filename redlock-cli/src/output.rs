@@ -8,7 +8,7 @@ use std::{
 
 #[cfg(unix)]
 use redlock_runtime::LockError;
-use redlock_runtime::{__tool::is_denial, ConfigError, ConfigProblem, NODES_VARIABLE, ProblemKind};
+use redlock_runtime::{ConfigError, ConfigProblem, NODES_VARIABLE, ProblemKind, Why, WhyKind};
 
 /// `doctor` has found a mistake.
 pub(crate) const FOUND: u8 = 1;
@@ -45,10 +45,10 @@ Exit codes:
   127      the command was not found
   128 + n  the command, or `redlock` while it waited for the lock, was ended by signal n";
 
-/// The exit code if no majority of `count` servers can be used, by the reasons of those that cannot: whether
-/// there would be one if they let the user in.
-pub(crate) fn unusable<'a>(count: usize, reasons: impl Iterator<Item = &'a str>) -> u8 {
-    match 2 * reasons.filter(|reason| is_denial(reason)).count() >= count {
+/// The exit code if no majority of `count` servers can be used, by why they cannot: whether there would be
+/// one if they let the user in.
+pub(crate) fn unusable<'a>(count: usize, why: impl Iterator<Item = &'a Why>) -> u8 {
+    match 2 * why.filter(|why| why.kind == WhyKind::Denied).count() >= count {
         true => CONFIG,
         false => UNAVAILABLE,
     }

@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use redlock_runtime::__tool::Value;
+use redlock_runtime::{
+    __tool::{ServerError, Value, rejection},
+    Rejection,
+};
 
 pub(crate) fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
@@ -20,18 +23,19 @@ pub(crate) fn text(value: &Value) -> Option<String> {
 }
 
 /// What a server says that does not carry out a command.
-pub(crate) fn error(value: &Value) -> Option<String> {
+pub(crate) const fn error(value: &Value) -> Option<&ServerError> {
     match value {
-        Value::ServerError(error) => Some(error.to_string()),
+        Value::ServerError(error) => Some(error),
         _ => None,
     }
 }
 
 /// Whether this error of a server is about what the user may do.
-pub(crate) fn is_about_rights(error: &str) -> bool {
-    let error = error.to_ascii_lowercase();
-    let says = |text| error.contains(text);
-    says("noperm") || says("unknown command") || says("unknown subcommand")
+pub(crate) fn is_about_rights(error: &ServerError) -> bool {
+    matches!(
+        rejection(error),
+        Rejection::NoPermission | Rejection::UnknownCommand
+    )
 }
 
 /// Names and values, as of HGETALL and CONFIG GET.

@@ -1,10 +1,10 @@
 //! What each server tells of itself, and whether it votes.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, time::Duration};
 
 use redlock_runtime::{
-    __tool::{FORMAT, Names, Servers, Value, quarantine},
-    NodeState, Rejection,
+    __tool::{FORMAT, Names, ServerError, Servers, Value, quarantine, rejection},
+    NodeState, Why,
 };
 
 use crate::reply::{error, info, is_about_rights, map, millis, words};
@@ -14,7 +14,7 @@ use crate::reply::{error, info, is_about_rights, map, millis, words};
 pub(crate) struct Surveyed {
     pub(crate) address: String,
     /// Or why it tells nothing.
-    pub(crate) told: Result<Told, Arc<str>>,
+    pub(crate) told: Result<Told, Why>,
 }
 
 #[derive(Debug, Default)]
@@ -30,11 +30,11 @@ pub(crate) struct Told {
     /// How long it stays out after its loss, if it has lost its memory.
     quarantine: Option<Duration>,
     /// The commands that it answers with an error, and the error.
-    pub(crate) refusals: Vec<(String, String)>,
+    pub(crate) refusals: Vec<(String, ServerError)>,
 }
 
 /// Whether a server votes, as its record says.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, PartialEq)]
 pub(crate) enum Vote {
     Votes,
     /// No process of the library has used it yet.
@@ -44,7 +44,7 @@ pub(crate) enum Vote {
     /// It may have lost locks, which was noted so long ago, and stays out for so much longer at the most.
     Quarantined(Option<[Duration; 2]>),
     /// It refuses a command of each vote, with this error.
-    Refuses(String),
+    Refuses(ServerError),
     /// It can be no node, and why.
     Unfit(String),
 }
@@ -97,12 +97,13 @@ pub(crate) async fn survey(servers: &Servers, key_prefix: &str) -> Vec<Surveyed>
     surveyed
 }
 
-fn refusals(replies: &[Value]) -> Vec<(String, String)> {
-    let refused = |(command, reply): (&&str, &Value)| Some(((*command).to_owned(), error(reply)?));
+fn refusals(replies: &[Value]) -> Vec<(String, ServerError)> {
+    let refused =
+        |(command, reply): (&&str, &Value)| Some(((*command).to_owned(), error(reply)?.clone()));
     let refused = ASKED.iter().zip(replies).filter_map(refused);
     // Without that right locks work.
     let is_needed =
-        |(command, error): &(String, String)| command != "INFO" || !is_about_rights(error);
+        |(command, error): &(String, ServerError)| command != "INFO" || !is_about_rights(error);
     refused.filter(is_needed).collect()
 }
 
@@ -231,8 +232,8 @@ impl Vote {
             }
             Self::Quarantined(None) => "quarantined".to_owned(),
             Self::Refuses(error) => {
-                let message = error.as_str().into();
-                let reason = Rejection::Other;
+                let message = error.to_string().into();
+                let reason = rejection(error);
                 NodeState::Refuses { reason, message }.to_string()
             }
             Self::Unfit(why) => why.clone(),

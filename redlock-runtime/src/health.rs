@@ -2,8 +2,8 @@
 
 use std::{error, fmt, sync::Arc, time::Duration};
 
-pub use redlock_protocol::Rejection;
 use redlock_protocol::{self as protocol, Instant, QuarantineReason};
+pub use redlock_protocol::{Rejection, Why, WhyKind};
 
 use crate::limitation::Limitation;
 
@@ -17,7 +17,7 @@ pub enum NodeState {
     /// Not connected; it is tried again in the background.
     Down {
         /// Why the last attempt failed, or how the connection broke.
-        reason: Arc<str>,
+        why: Why,
     },
     /// Connected, but it may have lost its memory. It does not vote until all locks that it may have
     /// forgotten have expired.
@@ -112,7 +112,7 @@ impl NodeState {
         use protocol::NodeState as State;
         match state {
             State::Up => Self::Up,
-            State::Down { reason } => Self::Down { reason },
+            State::Down { reason: why } => Self::Down { why },
             State::Quarantined { reason, until } => Self::Quarantined {
                 reason,
                 remaining: until.since(now),
@@ -244,8 +244,8 @@ impl Health {
     pub(crate) fn checks(&self) -> Vec<&'static str> {
         let mut checks = Vec::new();
         for node in &self.nodes {
-            if let NodeState::Down { reason } = node.state()
-                && let Some(check) = check(reason)
+            if let NodeState::Down { why } = node.state()
+                && let Some(check) = check(why.kind)
                 && !checks.contains(&check)
             {
                 checks.push(check);
@@ -277,7 +277,7 @@ impl fmt::Display for NodeState {
         // What is said of nodes that are connected and unfit is said in verdicts, too.
         let unfit = match self {
             Self::Up => return f.write_str("votes"),
-            Self::Down { reason } => return write!(f, "is unreachable ({reason})"),
+            Self::Down { why } => return write!(f, "is unreachable ({why})"),
             Self::Quarantined { reason, remaining } => {
                 return f.write_str(&quarantined(*reason, *remaining));
             }
@@ -296,9 +296,9 @@ impl fmt::Display for NodeState {
             } => {
                 return f.write_str("does not vote while it loads its data");
             }
-            Self::Refuses { message, .. } => {
+            Self::Refuses { reason, message } => {
                 write!(f, "rejects a command that the library needs ({message})")?;
-                return remedy(message).map_or(Ok(()), |remedy| write!(f, "; {remedy}"));
+                return remedy(*reason).map_or(Ok(()), |remedy| write!(f, "; {remedy}"));
             }
             Self::Evicts { policy } => State::Evicts {
                 policy: Arc::clone(policy),
@@ -316,94 +316,66 @@ impl fmt::Display for NodeState {
     }
 }
 
-/// What to do about a server that rejects commands, by its error message.
-pub(crate) fn remedy(message: &str) -> Option<&'static str> {
-    let is = |codes: &[&str]| codes.iter().any(|code| message.contains(code));
-    if is(&["CLUSTERDOWN", "CROSSSLOT", "MOVED"]) {
-        Some(
-            "write a Redis Cluster as `redis+cluster://c1,c2,c3`, and none of its servers by itself",
-        )
-    } else if is(&["unknown command"]) {
-        Some(
-            "it may be a Sentinel: write its master as `redis+sentinel://s1,s2,s3/name` in its place",
-        )
-    } else if is(&["READONLY"]) {
-        Some("it is a replica: name its master in its place")
-    } else if is(&["NOPERM", "NoPerm", "can't run this command", "ACL failure"]) {
-        Some("give its user the rights that `redlock_runtime::guide::servers` lists")
-    } else {
-        None
-    }
+/// What to do about a server that rejects commands.
+pub(crate) const fn remedy(reason: Rejection) -> Option<&'static str> {
+    Some(match reason {
+        Rejection::InCluster => {
+            "write a Redis Cluster as `redis+cluster://c1,c2,c3`, and none of its servers by itself"
+        }
+        Rejection::UnknownCommand => {
+            "it may be a Sentinel: write its master as `redis+sentinel://s1,s2,s3/name` in its place"
+        }
+        Rejection::ReadOnly => "it is a replica: name its master in its place",
+        Rejection::NoPermission => {
+            "give its user the rights that `redlock_runtime::guide::servers` lists"
+        }
+        _ => return None,
+    })
 }
 
-/// True for an error message about a wrong or missing user or password, or about missing rights: in the
-/// words of the server, or of the driver.
-pub fn is_denial(reason: &str) -> bool {
-    [
-        "WRONGPASS",
-        "NOAUTH",
-        "NOPERM",
-        "NoPerm",
-        "AuthenticationFailed",
-    ]
-    .iter()
-    .any(|code| reason.contains(code))
-}
-
-/// What to check if a connection could not be made, by the words of the operating system, of the driver
-/// or of rustls.
-fn check(reason: &str) -> Option<&'static str> {
-    let is = |words: &[&str]| words.iter().any(|word| reason.contains(word));
-    if is(&["lookup address"]) {
-        Some("if the lookup failed, check the name of the host")
-    } else if let Some(check) = check_tls(&is) {
-        Some(check)
-    } else if is(&["no Redis reply"]) {
-        Some("if a reply is no Redis reply, something else listens there: check the port")
-    } else if is(&["reset by peer", "closed the connection"]) {
-        Some("if the server closes the connection, check the scheme: with TLS it is `rediss://`")
-    } else if is(&["DB index"]) {
-        Some("if the database is out of range, check the number at the end of the URL")
-    } else if is(&["refused (os", "refused it", "No such file"]) {
-        Some("if the connection is refused, no server listens there: check host and port")
-    } else if is(&["no connection within", "timed out"]) {
-        Some(
+/// What to check if a connection could not be made.
+const fn check(kind: WhyKind) -> Option<&'static str> {
+    Some(match kind {
+        WhyKind::Lookup => "if the lookup failed, check the name of the host",
+        WhyKind::NotRedis => {
+            "if a reply is no Redis reply, something else listens there: check the port"
+        }
+        WhyKind::Closed => {
+            "if the server closes the connection, check the scheme: with TLS it is `rediss://`"
+        }
+        WhyKind::Database => {
+            "if the database is out of range, check the number at the end of the URL"
+        }
+        WhyKind::Refused => {
+            "if the connection is refused, no server listens there: check host and port"
+        }
+        WhyKind::TimedOut => {
             "if no connection was made in time, check host, port and firewall, and the scheme: a \
-             server without TLS does not reply to `rediss://`",
-        )
-    } else {
-        None
-    }
-}
-
-/// The same if TLS is the reason.
-fn check_tls(is: &dyn Fn(&[&str]) -> bool) -> Option<&'static str> {
-    if is(&["UnknownIssuer"]) {
-        Some(
+             server without TLS does not reply to `rediss://`"
+        }
+        WhyKind::TlsIssuer => {
             "if the issuer of a certificate is unknown, name the certificate of its authority by \
-             `cacert` in the URL, or add it to the certificates of the operating system",
-        )
-    } else if is(&["not valid for name"]) {
-        Some(
+             `cacert` in the URL, or add it to the certificates of the operating system"
+        }
+        WhyKind::TlsName => {
             "if a certificate is for another name, connect by that name, or give it by `sni` in \
-             the URL",
-        )
-    } else if is(&["certificate expired", "not valid yet"]) {
-        Some(
-            "if a certificate is not valid at this time, renew it, or set the clock of this machine",
-        )
-    } else if is(&["CertificateRequired"]) {
-        Some("if a client certificate is required, give one by `cert` and `key` in the URL")
-    } else if is(&["InvalidContentType", "handshake"]) {
-        Some("if the TLS handshake failed, use the port for TLS, or `redis://` without TLS")
-    } else if is(&["fatal alert"]) {
-        Some(
+             the URL"
+        }
+        WhyKind::TlsTime => {
+            "if a certificate is not valid at this time, renew it, or set the clock of this machine"
+        }
+        WhyKind::TlsClientCertificate => {
+            "if a client certificate is required, give one by `cert` and `key` in the URL"
+        }
+        WhyKind::TlsHandshake => {
+            "if the TLS handshake failed, use the port for TLS, or `redis://` without TLS"
+        }
+        WhyKind::TlsRefused => {
             "if the server refuses the client, check that it trusts the authority of the client \
-             certificate, and that this certificate is valid",
-        )
-    } else {
-        None
-    }
+             certificate, and that this certificate is valid"
+        }
+        _ => return None,
+    })
 }
 
 /// A sentence about a node that lost its memory, without its subject.
@@ -516,7 +488,7 @@ mod tests {
 
     fn down() -> NodeState {
         NodeState::Down {
-            reason: "Connection refused".into(),
+            why: "Connection refused".into(),
         }
     }
 

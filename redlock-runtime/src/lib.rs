@@ -170,7 +170,7 @@ pub use self::{
     config::{ConfigError, ConfigProblem, NODES_VARIABLE, ProblemKind, SectionInfo},
     error::{FromLockError, LockError, NodeVerdict, QuarantineReason, Report, Verdict},
     guard::Guard,
-    health::{Health, NodeState, NodeStatus, NotReady, Rejection},
+    health::{Health, NodeState, NodeStatus, NotReady, Rejection, Why, WhyKind},
     inspect::{
         ClientProcess, Holder, HolderKind, InspectedNode, Inspection, LocalSection, RemoteWaiter,
     },

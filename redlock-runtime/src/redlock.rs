@@ -155,9 +155,7 @@ impl Redlock {
         let states = self.shared.engine.node_states();
         let has_ended = self.shared.engine.has_ended();
         let status = |(address, state): (&Arc<str>, Option<_>)| {
-            let down = |reason: &str| NodeState::Down {
-                reason: reason.into(),
-            };
+            let down = |why: &str| NodeState::Down { why: why.into() };
             let state = match state {
                 // What the engine knew last says nothing of the calls of now, which all fail.
                 _ if has_ended => down("the node set was shut down"),

@@ -3,19 +3,17 @@
 
 use std::{sync::Arc, time::Duration};
 
-pub use redis::Value;
+pub use redis::{ServerError, Value};
 pub use redlock_protocol::FORMAT;
-use redlock_protocol::{Instant, Readings, Record};
+use redlock_protocol::{Instant, Readings, Record, Rejection, Why};
 
-pub use crate::{
-    health::{is_denial, vote},
-    node::ClockReading,
-};
+pub use crate::{health::vote, node::ClockReading};
 
 use crate::{
     config::{self, Access, ConfigError, Node, parse_nodes, split_urls},
     inspect::{self, Inspection},
-    node::{Credentials, Endpoint, Login, Target, inquire, read_clocks},
+    node,
+    node::{Credentials, Endpoint, Login, Target, inquire, of_server, read_clocks},
     script::node_hash,
 };
 
@@ -38,6 +36,16 @@ pub struct Names {
 /// The URLs of a list, as `REDLOCK_NODES` is one: those of Sentinels have commas in them.
 pub fn urls(list: &str) -> Vec<String> {
     split_urls(list)
+}
+
+/// What is wrong, as nodes would say it.
+pub fn rejection(error: &ServerError) -> Rejection {
+    node::rejection(error.code(), error.details().unwrap_or_default())
+}
+
+/// Why a server is of no use that replies with this error.
+pub fn why(error: &ServerError) -> Why {
+    of_server(error)
 }
 
 /// A duration with its unit, as configuration files have it.
@@ -103,7 +111,7 @@ impl Servers {
     pub async fn ask(
         &self,
         of: impl Fn(&Names) -> Vec<Vec<String>>,
-    ) -> Vec<Result<Vec<Value>, Arc<str>>> {
+    ) -> Vec<Result<Vec<Value>, Why>> {
         let question = |endpoint: Endpoint| {
             let tag = Arc::clone(&endpoint.tag);
             let hash = format!("{tag}{}", node_hash(endpoint.database));
@@ -114,7 +122,7 @@ impl Servers {
         inquire(questions, self.timeout).await
     }
 
-    pub async fn clocks(&self) -> Vec<Result<ClockReading, Arc<str>>> {
+    pub async fn clocks(&self) -> Vec<Result<ClockReading, Why>> {
         read_clocks(self.endpoints().collect(), self.timeout).await
     }
 

@@ -85,17 +85,20 @@ const LAYERS: Layers = &[
 /// Values and rules need each other, one file the other but none itself.
 const LAYERS_OF_PROTOCOL: Layers = &[
     ("time", &[]),
+    ("why", &[]),
     ("rules", &["action", "message", "time"]),
     ("message", &["rules"]),
-    ("action", &["message", "rules", "time"]),
-    ("event", &["message", "rules"]),
+    ("action", &["message", "rules", "time", "why"]),
+    ("event", &["message", "rules", "why"]),
     ("settings", &[]),
     ("ask", &["message"]),
     ("timer", &["ask", "message", "time"]),
     ("model", &["message", "rules", "time"]),
     (
         "node",
-        &["action", "ask", "message", "rules", "settings", "time"],
+        &[
+            "action", "ask", "message", "rules", "settings", "time", "why",
+        ],
     ),
     (
         "key",

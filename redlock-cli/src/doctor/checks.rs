@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use redlock_runtime::__tool::ClockReading;
+use redlock_runtime::{
+    __tool::{ClockReading, ServerError, rejection},
+    Rejection,
+};
 
 use super::{Examination, Examined, Finding, Level, Level::*};
 use crate::{look::rounded, survey::Vote};
@@ -210,19 +213,16 @@ fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
     texts
 }
 
-/// By the code of the error. The texts of other errors say it themselves.
-fn remedy(error: &str) -> &'static str {
-    let is = |code| error.contains(code);
-    if is("OOM") {
-        ": without memory it grants no locks, so raise `maxmemory`"
-    } else if is("BUSY") {
-        ": a script of another client runs for long; `SCRIPT KILL` ends it"
-    } else if is("MISCONF") {
-        ": it cannot save to disk, so mend that, or turn persistence off by `save \"\"`"
-    } else if is("NOREPLICAS") {
-        ": set `min-replicas-to-write 0`"
-    } else {
-        ""
+/// The texts of other errors say it themselves.
+fn remedy(error: &ServerError) -> &'static str {
+    match rejection(error) {
+        Rejection::OutOfMemory => ": without memory it grants no locks, so raise `maxmemory`",
+        Rejection::Busy => ": a script of another client runs for long; `SCRIPT KILL` ends it",
+        Rejection::CannotSave => {
+            ": it cannot save to disk, so mend that, or turn persistence off by `save \"\"`"
+        }
+        Rejection::TooFewReplicas => ": set `min-replicas-to-write 0`",
+        _ => "",
     }
 }
 
@@ -264,15 +264,16 @@ impl Here<'_> {
 
     /// Each error that does not come from the rights of the user, once.
     fn of_refusals(&mut self, it: &Examination) {
-        let mut refused: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+        let mut refused: BTreeMap<String, (&ServerError, Vec<&str>)> = BTreeMap::new();
         for (command, error) in &it.told.refusals {
             let is_known = it.lacks.iter().any(|(_, known)| known == error);
-            let commands = refused.entry(error).or_default();
+            let of_error = refused.entry(error.to_string());
+            let (_, commands) = of_error.or_insert((error, Vec::new()));
             if !is_known && !commands.contains(&&**command) {
                 commands.push(command);
             }
         }
-        for (error, commands) in refused.into_iter().filter(|(_, it)| !it.is_empty()) {
+        for (error, commands) in refused.into_values().filter(|(_, it)| !it.is_empty()) {
             let commands = commands.join(", ");
             let text = format!("refuses {commands} ({error}){}", remedy(error));
             self.add(Error, "refusal", text);

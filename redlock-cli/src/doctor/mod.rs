@@ -3,9 +3,12 @@
 mod checks;
 mod rights;
 
-use std::{cmp::Reverse, collections::BTreeMap, fmt, sync::Arc, time::Duration};
+use std::{cmp::Reverse, collections::BTreeMap, fmt, time::Duration};
 
-use redlock_runtime::__tool::{ClockReading, Servers};
+use redlock_runtime::{
+    __tool::{ClockReading, ServerError, Servers},
+    Why,
+};
 use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 
@@ -44,7 +47,7 @@ pub(crate) struct Finding {
 struct Examined {
     address: String,
     database: i64,
-    told: Result<Examination, Arc<str>>,
+    told: Result<Examination, Why>,
 }
 
 #[derive(Debug, Default)]
@@ -55,7 +58,7 @@ struct Examination {
     /// The settings; none if the user may not read them.
     settings: BTreeMap<String, String>,
     /// Those that the user lacks, and what the server says.
-    lacks: Vec<(&'static Right, String)>,
+    lacks: Vec<(&'static Right, ServerError)>,
 }
 
 /// The time between two readings of a clock: long enough for a wrong speed to show.

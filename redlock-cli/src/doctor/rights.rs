@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use redlock_runtime::__tool::Value;
+use redlock_runtime::__tool::{ServerError, Value};
 
 use crate::reply::{error, is_about_rights, words};
 
@@ -99,23 +99,25 @@ pub(crate) fn probes(tag: &str, key_prefix: &str, name: &str, database: &str) ->
 }
 
 /// The rights that the replies deny.
-pub(crate) fn lacking(replies: &[Value]) -> Vec<(&'static Right, String)> {
-    let denied = |(right, reply)| Some((right, error(reply).filter(|it| is_about_rights(it))?));
+pub(crate) fn lacking(replies: &[Value]) -> Vec<(&'static Right, ServerError)> {
+    let denied = |(right, reply)| {
+        let error = error(reply).filter(|it| is_about_rights(it))?;
+        Some((right, error.clone()))
+    };
     RIGHTS.iter().zip(replies).filter_map(denied).collect()
 }
 
 /// The commands that the server refuses although the user has the right to them.
-pub(crate) fn refused(replies: &[Value]) -> impl Iterator<Item = (String, String)> {
+pub(crate) fn refused(replies: &[Value]) -> impl Iterator<Item = (String, ServerError)> {
     let refused = |(right, reply): (&Right, &Value)| {
         // A script that nobody has, and keys of which the server sends no notices.
-        let is_expected = match right.rule {
-            "+evalsha" => "No matching script",
-            "+client|caching" => "CLIENT CACHING",
-            _ => "NOPERM",
+        let is_expected = |error: &ServerError| match right.rule {
+            "+evalsha" => error.code() == "NOSCRIPT",
+            rule => rule == "+client|caching" && error.code() == "ERR",
         };
-        let error = error(reply).filter(|it| !is_about_rights(it) && !it.contains(is_expected))?;
+        let error = error(reply).filter(|it| !is_about_rights(it) && !is_expected(it))?;
         let command = right.rule[1..].replace('|', " ").to_uppercase();
-        Some((command, error))
+        Some((command, error.clone()))
     };
     RIGHTS.iter().zip(replies).filter_map(refused)
 }

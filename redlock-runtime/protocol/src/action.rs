@@ -6,6 +6,7 @@ use crate::{
     message::{ConnectionId, NodeId, Rejection, Request, RequestId, SectionId},
     rules::token::Token,
     time::Instant,
+    why::Why,
 };
 
 /// One thing for the driver to carry out.
@@ -236,7 +237,7 @@ pub enum NodeState {
     /// Not connected; it is tried again in the background.
     Down {
         /// Why the last attempt failed, or how the connection broke.
-        reason: Arc<str>,
+        reason: Why,
     },
     /// Connected, but it has lost its memory, and does not vote until all that it may have forgotten
     /// has expired.
@@ -352,7 +353,7 @@ impl fmt::Display for NodeState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Up => f.write_str("connected"),
-            Self::Down { reason } => f.write_str(reason),
+            Self::Down { reason } => reason.fmt(f),
             Self::Quarantined { reason, .. } => write!(
                 f,
                 "does not vote until all locks that it may have forgotten have expired: {reason}"

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     message::{ConnectionId, Facts, NodeId, Reply, RequestId, SectionId},
     rules::validity::LockParams,
+    why::Why,
 };
 
 /// One thing that has happened.
@@ -86,7 +87,7 @@ pub enum Event {
         /// The connection.
         connection: ConnectionId,
         /// Why, in words for operators.
-        reason: Arc<str>,
+        reason: Why,
     },
     /// What had come from the node when it was listened to has been handed in.
     Silent {

@@ -40,6 +40,7 @@ pub mod rules;
 mod settings;
 mod time;
 mod timer;
+mod why;
 
 pub use self::{
     action::{
@@ -66,4 +67,5 @@ pub use self::{
     },
     settings::{Env, Settings},
     time::{Instant, millis},
+    why::{Why, WhyKind},
 };

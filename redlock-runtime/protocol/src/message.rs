@@ -360,6 +360,10 @@ pub enum Rejection {
     TooFewReplicas,
     /// It cannot save its data: `MISCONF`.
     CannotSave,
+    /// It belongs to a Redis Cluster that was not named as one: `CLUSTERDOWN`, `CROSSSLOT`, `MOVED`.
+    InCluster,
+    /// It does not know the command.
+    UnknownCommand,
     /// The user may not do that: `NOPERM`.
     NoPermission,
     /// The connection is not signed in, or not any more: `NOAUTH`.

@@ -4,8 +4,7 @@ use crate::{
     announce,
     config::{ConfigError, ConfigProblem, ProblemKind},
     engine::Stopped,
-    health::{Health, NodeState, NodeStatus, is_denial, remedy},
-    node::HANDING_OVER,
+    health::{Health, NodeState, NodeStatus, Rejection, WhyKind, remedy},
     redlock::Redlock,
 };
 
@@ -25,16 +24,13 @@ impl Redlock {
                     format!("{twin} and {address} are the same server, which must not vote twice"),
                     "name each server once",
                 )),
-                NodeState::Down { reason: message } | NodeState::Refuses { message, .. }
-                    if is_denial(message) =>
-                {
-                    useless.push(ConfigProblem::new(
-                        ProblemKind::AccessDenied,
-                        address,
-                        format!("refuses access ({message})"),
-                        remedy(message).unwrap_or("check user and password"),
-                    ));
+                NodeState::Down { why } if why.kind == WhyKind::Denied => {
+                    useless.push(denied(address, &why.text, None));
                 }
+                NodeState::Refuses {
+                    reason: reason @ (Rejection::NoPermission | Rejection::NotAuthenticated),
+                    message,
+                } => useless.push(denied(address, message, remedy(*reason))),
                 NodeState::Evicts { policy } => useless.push(ConfigProblem::new(
                     ProblemKind::EvictingNode,
                     address,
@@ -79,6 +75,12 @@ impl Redlock {
     }
 }
 
+fn denied(address: String, message: &str, remedy: Option<&'static str>) -> ConfigProblem {
+    let fact = format!("refuses access ({message})");
+    let remedy = remedy.unwrap_or("check user and password");
+    ConfigProblem::new(ProblemKind::AccessDenied, address, fact, remedy)
+}
+
 fn gone(_: Stopped) -> ConfigError {
     ConfigError::of(ConfigProblem::no_engine("its runtime is gone"))
 }
@@ -86,7 +88,7 @@ fn gone(_: Stopped) -> ConfigError {
 /// Whether waiting may lead to a majority, also of nodes of which it is not known how long that takes.
 fn may_gain_quorum(health: &Health) -> bool {
     let is_handing_over = |node: &NodeStatus| match node.state() {
-        NodeState::Down { reason } => reason.contains(HANDING_OVER),
+        NodeState::Down { why } => why.kind == WhyKind::HandingOver,
         _ => false,
     };
     let may_vote =

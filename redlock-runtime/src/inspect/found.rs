@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc, time::Duration};
 
-use redlock_protocol::{Instant, Mode, majority};
+use redlock_protocol::{Instant, Mode, Why, majority};
 
 use super::snapshot::{Client, Snapshots, Waiting, Written};
 use crate::{engine::Seen, node::ClientName, script::PROCESS_LENGTH};
@@ -25,8 +25,8 @@ pub struct Inspection {
 #[derive(Clone, Debug)]
 pub struct InspectedNode {
     pub(super) address: Arc<str>,
-    pub(super) problem: Option<Arc<str>>,
-    pub(super) hides_clients: Option<Arc<str>>,
+    pub(super) problem: Option<Why>,
+    pub(super) hides_clients: Option<Why>,
 }
 
 /// What stands under the key of a lock on one node or several.
@@ -137,15 +137,15 @@ impl InspectedNode {
     /// Why nothing is known of this node: it could not be reached in time, or does not let the user read
     /// the key.
     #[must_use]
-    pub fn problem(&self) -> Option<&str> {
-        self.problem.as_deref()
+    pub const fn problem(&self) -> Option<&Why> {
+        self.problem.as_ref()
     }
 
     /// Why it does not list the processes that are connected, such as a user without the right
     /// `+client|list`.
     #[must_use]
-    pub fn hides_clients(&self) -> Option<&str> {
-        self.hides_clients.as_deref()
+    pub const fn hides_clients(&self) -> Option<&Why> {
+        self.hides_clients.as_ref()
     }
 }
 

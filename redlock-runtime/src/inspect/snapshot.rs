@@ -3,15 +3,18 @@
 use std::{sync::Arc, time::Duration};
 
 use redis::Value;
-use redlock_protocol::{MOST_SLOTS, slot_key};
+use redlock_protocol::{MOST_SLOTS, Why, slot_key};
 
-use crate::{node::ClientName, script::QUEUE};
+use crate::{
+    node::{ClientName, of_server},
+    script::QUEUE,
+};
 
 /// Of a value that another program has written.
 const LONGEST_TEXT: usize = 200;
 
 /// What each node knows, in order, or why it does not tell.
-pub(crate) type Snapshots = Vec<(Arc<str>, Result<Snapshot, Arc<str>>)>;
+pub(crate) type Snapshots = Vec<(Arc<str>, Result<Snapshot, Why>)>;
 
 /// What one node knows.
 #[derive(Clone, Debug)]
@@ -19,7 +22,7 @@ pub(crate) struct Snapshot {
     pub(crate) entries: Vec<Entry>,
     pub(crate) waiting: Vec<Waiting>,
     /// The connections of this library's processes; or why the node does not tell.
-    pub(crate) clients: Result<Vec<Client>, Arc<str>>,
+    pub(crate) clients: Result<Vec<Client>, Why>,
 }
 
 /// What stands under the key of a lock, or of one of its permits; for a lock that is shared one for each
@@ -77,11 +80,11 @@ fn places(key: &str) -> impl Iterator<Item = (Option<u32>, Arc<str>)> {
 }
 
 /// Fails with what the server says if it does not tell of the key.
-pub(crate) fn read(key: &str, replies: Vec<Value>) -> Result<Snapshot, Arc<str>> {
+pub(crate) fn read(key: &str, replies: Vec<Value>) -> Result<Snapshot, Why> {
     let mut replies = replies.into_iter();
     let mut next = || replies.next().unwrap_or(Value::Nil);
     let now: Vec<u64> = match next() {
-        Value::ServerError(error) => return Err(error.to_string().into()),
+        Value::ServerError(error) => return Err(of_server(&error)),
         reply => redis::from_redis_value(reply).unwrap_or_default(),
     };
     let now = match now[..] {
@@ -111,16 +114,11 @@ pub(crate) fn read(key: &str, replies: Vec<Value>) -> Result<Snapshot, Arc<str>>
     })
 }
 
-fn entries_of(
-    permit: Option<u32>,
-    value: Value,
-    ttl: Value,
-    now: u64,
-) -> Result<Vec<Entry>, Arc<str>> {
+fn entries_of(permit: Option<u32>, value: Value, ttl: Value, now: u64) -> Result<Vec<Entry>, Why> {
     let text = match value {
         Value::Nil => return Ok(Vec::new()),
         Value::ServerError(error) if error.code() == "WRONGTYPE" => None,
-        Value::ServerError(error) => return Err(error.to_string().into()),
+        Value::ServerError(error) => return Err(of_server(&error)),
         Value::BulkString(bytes) => Some(String::from_utf8_lossy(&bytes).into_owned()),
         _ => return Err("the reply is no value of a key".into()),
     };
@@ -128,7 +126,7 @@ fn entries_of(
         // It has gone in between.
         Value::Int(-2) => return Ok(Vec::new()),
         Value::Int(millis) => u64::try_from(millis).ok().map(Duration::from_millis),
-        Value::ServerError(error) => return Err(error.to_string().into()),
+        Value::ServerError(error) => return Err(of_server(&error)),
         _ => return Err("the reply is no remaining time".into()),
     };
     let entry = |value| Entry {
@@ -197,9 +195,9 @@ fn in_queue(reply: Value, now: u64) -> Vec<Waiting> {
     places.into_iter().filter_map(place).collect()
 }
 
-fn clients(reply: Value) -> Result<Vec<Client>, Arc<str>> {
+fn clients(reply: Value) -> Result<Vec<Client>, Why> {
     let list: String = match reply {
-        Value::ServerError(error) => return Err(error.to_string().into()),
+        Value::ServerError(error) => return Err(of_server(&error)),
         reply => redis::from_redis_value(reply).map_err(|_| "the reply is no list of clients")?,
     };
     let field = |line: &str, name: &str| {

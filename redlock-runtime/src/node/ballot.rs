@@ -1,8 +1,9 @@
 //! What electors answer, counted.
 
-use std::{collections::BTreeSet, mem, sync::Arc};
+use std::{collections::BTreeSet, mem};
 
 use redis::ConnectionAddr;
+use redlock_protocol::{Why, WhyKind};
 
 use super::{
     address::address_text,
@@ -25,6 +26,8 @@ pub(super) struct Answer {
 /// What they have said.
 pub(super) struct Ballot<'a> {
     office: &'a Office,
+    /// What the first failure was that there is advice for.
+    kind: Option<WhyKind>,
     electors: usize,
     /// By all that answered together: servers of different clusters are no majority of both.
     known: BTreeSet<String>,
@@ -43,6 +46,7 @@ impl<'a> Ballot<'a> {
             votes: Vec::new(),
             listed: Vec::new(),
             said: Vec::new(),
+            kind: None,
         }
     }
 
@@ -50,7 +54,7 @@ impl<'a> Ballot<'a> {
     pub(super) fn add(
         &mut self,
         address: &ConnectionAddr,
-        answer: Result<Answer, Arc<str>>,
+        answer: Result<Answer, Why>,
     ) -> Option<Master> {
         let address = address_text(address);
         match answer {
@@ -64,7 +68,12 @@ impl<'a> Ballot<'a> {
                     self.votes.push(vote);
                 }
             }
-            Err(reason) => self.said.push(format!("{address} said: {reason}")),
+            Err(why) => {
+                if why.kind != WhyKind::Other {
+                    self.kind.get_or_insert(why.kind);
+                }
+                self.said.push(format!("{address} said: {why}"));
+            }
         }
         let mut masters = self.votes.iter().map(|vote| &vote.master);
         masters.find(|master| self.is_named(master)).cloned()
@@ -96,14 +105,14 @@ impl<'a> Ballot<'a> {
         self.listed.contains(address)
     }
 
-    pub(super) fn failure(&self) -> Arc<str> {
+    pub(super) fn failure(&self) -> Why {
         let (office, said) = (self.office, self.said.join(", "));
         let (one, they) = (office.elector(), office.electors());
-        match self.electors {
+        let text = match self.electors {
             1 => format!("the only known {one} names no {office}: {said}"),
             count => format!("no majority of {count} {they} names one {office}: {said}"),
-        }
-        .into()
+        };
+        Why::new(self.kind.unwrap_or(WhyKind::Other), text)
     }
 }
 

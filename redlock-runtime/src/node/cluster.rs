@@ -40,11 +40,10 @@
 //! Beyond that are servers that forget the cluster (`CLUSTER RESET`, a lost `nodes.conf`), and so many servers
 //! that join or leave at once that no two majorities have one in common: the page on servers says so.
 
-use std::sync::Arc;
-
 use redis::{ConnectionAddr, Value};
+use redlock_protocol::Why;
 
-use super::{ballot::Answer, endpoint::Endpoint, office::Master, reason::reason, wire::Wire};
+use super::{ballot::Answer, endpoint::Endpoint, office::Master, reason::of_server, wire::Wire};
 use crate::script::words;
 
 /// A cluster has so many.
@@ -69,10 +68,10 @@ pub(super) async fn ask(
     slot: u16,
     at: &ConnectionAddr,
     endpoint: &Endpoint,
-) -> Result<Answer, Arc<str>> {
+) -> Result<Answer, Why> {
     let reply = wire.exchange(&[words(["CLUSTER", "NODES"])]).await?.pop();
     let table = match reply.unwrap_or(Value::Nil) {
-        Value::ServerError(error) => return Err(reason(&error)),
+        Value::ServerError(error) => return Err(of_server(&error)),
         reply => redis::from_redis_value::<String>(reply).map_err(|_| NO_TABLE)?,
     };
     let ConnectionAddr::Tcp(host, _) = at else {
@@ -100,7 +99,7 @@ struct Row<'a> {
 }
 
 /// Reads what a server at this host says of all.
-fn read(table: &str, slot: u16, host: &str, by_name: bool) -> Result<Answer, Arc<str>> {
+fn read(table: &str, slot: u16, host: &str, by_name: bool) -> Result<Answer, Why> {
     let rows = table.lines().map(|line| row(line, slot, host, by_name));
     let rows: Option<Vec<_>> = rows.collect();
     let rows: Vec<Row<'_>> = rows.ok_or(NO_TABLE)?.into_iter().flatten().collect();

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use redis::{InfoDict, PushKind, Value};
-use redlock_protocol::Facts;
+use redlock_protocol::{Facts, Why, WhyKind};
 
 use super::{
     electors::InOffice,
@@ -11,7 +11,7 @@ use super::{
     guarded::Guarded,
     info::{field, name},
     lacking::{Lack, Lacking},
-    reason::reason,
+    reason::{of_server, reason},
     sign_in::{refusal, sign_in},
     stream::{self, Stream},
     wire::Wire,
@@ -29,7 +29,7 @@ pub(super) struct Connection {
 impl Connection {
     /// Connects, signs in, and makes the server know the scripts. Has no time limit of its own:
     /// the protocol gives it up by dropping it.
-    pub(super) async fn open(endpoint: &Endpoint) -> Result<Self, Arc<str>> {
+    pub(super) async fn open(endpoint: &Endpoint) -> Result<Self, Why> {
         let (mut wire, office) = enter(endpoint).await?;
         let facts = prepare(&mut wire, &endpoint.lacking).await?;
         let Some(office) = office else {
@@ -52,7 +52,7 @@ impl Connection {
 }
 
 /// Connects, signs in, and goes to the database.
-pub(super) async fn enter(endpoint: &Endpoint) -> Result<(Wire, Option<InOffice>), Arc<str>> {
+pub(super) async fn enter(endpoint: &Endpoint) -> Result<(Wire, Option<InOffice>), Why> {
     let (stream, office) = connect(endpoint).await?;
     let master = office.as_ref().map(|office| &office.master.address);
     let address = master.unwrap_or(&endpoint.address);
@@ -63,26 +63,32 @@ pub(super) async fn enter(endpoint: &Endpoint) -> Result<(Wire, Option<InOffice>
     if endpoint.database != 0 {
         let database = endpoint.database.to_string();
         if let Some(error) = refusal(&mut wire, words(["SELECT", &database])).await? {
-            return Err(reason(&error));
+            return Err(match of_server(&error) {
+                why if why.kind == WhyKind::Denied => why,
+                why => Why::new(WhyKind::Database, why.text),
+            });
         }
     }
     Ok((wire, office))
 }
 
 /// A way to the server, or to the one that is the node at present.
-async fn connect(endpoint: &Endpoint) -> Result<(Box<dyn Stream>, Option<InOffice>), Arc<str>> {
+async fn connect(endpoint: &Endpoint) -> Result<(Box<dyn Stream>, Option<InOffice>), Why> {
     let Some(electors) = &endpoint.electors else {
         let stream = stream::connect(endpoint).await;
-        return Ok((stream.map_err(|error| reason(&error))?, None));
+        return Ok((stream?, None));
     };
     let (office, watch) = electors.find(endpoint).await?;
     let stream = stream::to(endpoint, &office.master.address).await;
-    let stream = stream.map_err(|error| reason(&format_args!("{}: {error}", office.master)))?;
+    let stream = stream.map_err(|why| Why {
+        text: reason(&format_args!("{}: {why}", office.master)),
+        ..why
+    })?;
     Ok((Box::new(Guarded::new(stream, watch)), Some(office)))
 }
 
 /// The process that the server's marker names.
-async fn marker(wire: &mut Wire, database: i64) -> Result<Option<String>, Arc<str>> {
+async fn marker(wire: &mut Wire, database: i64) -> Result<Option<String>, Why> {
     let hash = script::node_hash(database);
     let reply = wire
         .exchange(&[vec![
@@ -93,7 +99,7 @@ async fn marker(wire: &mut Wire, database: i64) -> Result<Option<String>, Arc<st
         .await?
         .pop();
     match reply {
-        Some(Value::ServerError(error)) => Err(reason(&error)),
+        Some(Value::ServerError(error)) => Err(of_server(&error)),
         reply => Ok(reply
             .and_then(|name| redis::from_redis_value(name).ok())
             .flatten()),
@@ -122,9 +128,9 @@ pub(super) fn changed_keys(kind: &PushKind, data: Vec<Value>, tag: &str) -> Vec<
 
 /// What to say of a connection on which a server replies without having been asked: then it most often
 /// says why it is about to close it.
-pub(super) fn unasked(reply: &Value) -> Arc<str> {
+pub(super) fn unasked(reply: &Value) -> Why {
     match reply {
-        Value::ServerError(error) => reason(error),
+        Value::ServerError(error) => of_server(error),
         _ => "the server replied to no request".into(),
     }
 }
@@ -132,7 +138,7 @@ pub(super) fn unasked(reply: &Value) -> Arc<str> {
 /// Loads the scripts, and asks who the server is and what it does with keys. A server that
 /// refuses still serves: a script goes out with its text when it is missing, and what it does
 /// not tell is not known.
-async fn prepare(wire: &mut Wire, lacking: &Lacking) -> Result<Facts, Arc<str>> {
+async fn prepare(wire: &mut Wire, lacking: &Lacking) -> Result<Facts, Why> {
     let mut commands = vec![
         words(["INFO", "server"]),
         words(["INFO", "memory"]),
@@ -192,11 +198,11 @@ fn was_never_a_replica(replication: &Option<InfoDict>) -> bool {
 }
 
 /// A section of `INFO`; `None` where it is not allowed.
-fn info(answer: Option<Value>) -> Result<Option<InfoDict>, Arc<str>> {
+fn info(answer: Option<Value>) -> Result<Option<InfoDict>, Why> {
     if let Some(Value::ServerError(error)) = &answer
         && is_passing(error.code())
     {
-        return Err(reason(error));
+        return Err(of_server(error));
     }
     Ok(answer.and_then(|info| redis::from_redis_value(info).ok()))
 }
@@ -231,7 +237,7 @@ mod tests {
             .enable_all()
             .build();
         let opened = runtime.unwrap().block_on(Connection::open(&info.into()));
-        opened.err().expect("it does not let us in")
+        opened.err().expect("it does not let us in").text
     }
 
     #[test]

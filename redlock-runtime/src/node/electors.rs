@@ -35,7 +35,7 @@ use std::{
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
 use redis::ConnectionAddr;
-use redlock_protocol::Facts;
+use redlock_protocol::{Facts, Why, WhyKind};
 use tokio::time::timeout;
 
 use super::{
@@ -44,8 +44,7 @@ use super::{
     endpoint::Endpoint,
     guarded::{Trust, Watch},
     login::{AbortOnDrop, Login},
-    office::{Electors, HANDING_OVER, Master, Office},
-    reason::reason,
+    office::{Electors, Master, Office},
     sentinel, sign_in, stream,
     wire::Wire,
 };
@@ -83,7 +82,7 @@ impl Electors {
     pub(super) async fn find(
         self: &Arc<Self>,
         endpoint: &Endpoint,
-    ) -> Result<(InOffice, Watch), Arc<str>> {
+    ) -> Result<(InOffice, Watch), Why> {
         let asked = clock::now();
         let mut doors: Vec<_> = self.seeds.iter().map(Door::seed).collect();
         let least = match self.office {
@@ -130,7 +129,7 @@ impl Electors {
         doors: &mut Vec<Door>,
         endpoint: &Endpoint,
         (least, in_haste): (usize, bool),
-    ) -> Result<(Master, usize), Arc<str>> {
+    ) -> Result<(Master, usize), Why> {
         let mut known: Vec<_> = doors.iter().map(|door| door.address.clone()).collect();
         let mut ballot = Ballot::new(&self.office, least);
         let asking = doors.drain(..).map(|door| self.ask(door, endpoint));
@@ -187,7 +186,7 @@ impl Electors {
         }
     }
 
-    async fn ask(&self, mut door: Door, endpoint: &Endpoint) -> (Door, Result<Answer, Arc<str>>) {
+    async fn ask(&self, mut door: Door, endpoint: &Endpoint) -> (Door, Result<Answer, Why>) {
         let wire = door.wire.take();
         let address = &door.address;
         let asked = async {
@@ -213,13 +212,9 @@ impl Electors {
         (door, answer)
     }
 
-    async fn connect(
-        &self,
-        address: &ConnectionAddr,
-        endpoint: &Endpoint,
-    ) -> Result<Wire, Arc<str>> {
+    async fn connect(&self, address: &ConnectionAddr, endpoint: &Endpoint) -> Result<Wire, Why> {
         let stream = stream::to(endpoint, address).await;
-        let mut wire = Wire::new(stream.map_err(|error| reason(&error))?);
+        let mut wire = Wire::new(stream?);
         let login = match self.office {
             Office::Master(_) => Login::Fixed(self.login.clone()),
             Office::Slot(_) => endpoint.login.clone(),
@@ -240,12 +235,12 @@ async fn watch(
     trust: Arc<Trust>,
 ) {
     let they = electors.office.electors();
-    let mut failure: Arc<str> = format!("the {they} were not asked").into();
+    let mut failure: Why = format!("the {they} were not asked").into();
     loop {
         tokio::time::sleep(PAUSE.min(trust.left())).await;
         let left = trust.left();
         if left.is_zero() {
-            return trust.end(failure);
+            return trust.end(failure.text);
         }
         let asked = clock::now();
         let agreed = electors.agree(&mut doors, &endpoint, (count, false));
@@ -293,7 +288,7 @@ impl InOffice {
         &self,
         wire: &mut Wire,
         endpoint: &Endpoint,
-    ) -> Result<(), Arc<str>> {
+    ) -> Result<(), Why> {
         let Office::Slot(slot) = self.electors.office else {
             return Ok(());
         };
@@ -308,7 +303,7 @@ impl InOffice {
 
     /// Takes in what the server tells of itself, and whom its marker names. Fails while others may still use
     /// the master before it.
-    pub(super) fn check(&self, facts: Facts, marker: Option<&str>) -> Result<Facts, Arc<str>> {
+    pub(super) fn check(&self, facts: Facts, marker: Option<&str>) -> Result<Facts, Why> {
         let they = self.electors.office.electors();
         let Some(process) = facts.server else {
             let text =
@@ -325,11 +320,12 @@ impl InOffice {
         };
         let left = self.electors.handover(&self.master);
         if !is_taken_over && !left.is_zero() {
-            return Err(format!(
-                "the {they} have made {} the master; it is used in {left:.1?}, {HANDING_OVER}",
+            let text = format!(
+                "the {they} have made {} the master; it is used in {left:.1?}, when no process uses the one \
+                 before any more",
                 self.master
-            )
-            .into());
+            );
+            return Err(Why::new(WhyKind::HandingOver, text));
         }
         Ok(Facts {
             server: Some(format!("{process}{}", self.term()).into()),

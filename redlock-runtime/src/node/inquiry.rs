@@ -9,9 +9,14 @@ use std::{
 
 use futures_util::future::join_all;
 use redis::Value;
+use redlock_protocol::Why;
 use tokio::{sync::oneshot, time::timeout};
 
-use super::{connection, endpoint::Endpoint, reason::reason};
+use super::{
+    connection,
+    endpoint::Endpoint,
+    reason::{of_server, reason},
+};
 use crate::script::{Command, Word, words};
 
 /// How often a clock is read. The reading with the shortest way counts.
@@ -34,7 +39,7 @@ pub struct ClockReading {
 pub(crate) async fn inquire(
     questions: Vec<Question>,
     limit: Duration,
-) -> Vec<Result<Vec<Value>, Arc<str>>> {
+) -> Vec<Result<Vec<Value>, Why>> {
     let ask = async |(endpoint, commands): &Question| {
         let commands: Vec<Command<'_>> = commands.iter().map(|words| texts(words)).collect();
         let (mut wire, _) = connection::enter(endpoint).await?;
@@ -51,7 +56,7 @@ fn texts(words: &[String]) -> Command<'_> {
 pub(crate) async fn read_clocks(
     endpoints: Vec<Endpoint>,
     limit: Duration,
-) -> Vec<Result<ClockReading, Arc<str>>> {
+) -> Vec<Result<ClockReading, Why>> {
     let read = async |endpoint: &Endpoint| {
         let (mut wire, _) = connection::enter(endpoint).await?;
         let mut best: Option<ClockReading> = None;
@@ -60,8 +65,10 @@ pub(crate) async fn read_clocks(
             let reply = wire.exchange(&[words(["TIME"])]).await?.pop();
             let round_trip = began.elapsed();
             let (seconds, micros): (u64, u64) = match reply.unwrap_or(Value::Nil) {
-                Value::ServerError(error) => return Err(reason(&error)),
-                reply => redis::from_redis_value(reply).map_err(|error| reason(&error))?,
+                Value::ServerError(error) => return Err(of_server(&error)),
+                reply => {
+                    redis::from_redis_value(reply).map_err(|error| Why::from(reason(&error)))?
+                }
             };
             let ours = clock.duration_since(SystemTime::UNIX_EPOCH);
             let theirs = Duration::from_secs(seconds).saturating_add(Duration::from_micros(micros));
@@ -82,8 +89,8 @@ pub(crate) async fn read_clocks(
 async fn of_all<I: Send + 'static, T: Send + 'static>(
     all: Vec<I>,
     limit: Duration,
-    ask: impl AsyncFn(&I) -> Result<T, Arc<str>> + Send + 'static,
-) -> Vec<Result<T, Arc<str>>> {
+    ask: impl AsyncFn(&I) -> Result<T, Why> + Send + 'static,
+) -> Vec<Result<T, Why>> {
     let count = all.len();
     let (answer, answered) = oneshot::channel();
     let ask_all = move || {
@@ -109,5 +116,7 @@ async fn of_all<I: Send + 'static, T: Send + 'static>(
         },
         Err(error) => reason(&error),
     };
-    (0..count).map(|_| Err(Arc::clone(&failure))).collect()
+    (0..count)
+        .map(|_| Err(Arc::clone(&failure).into()))
+        .collect()
 }

@@ -4,6 +4,7 @@ use std::{error::Error, fmt, sync::Arc};
 
 use futures_util::future::BoxFuture;
 use redis::ConnectionAddr;
+use redlock_protocol::Why;
 use tokio::task::JoinHandle;
 
 use super::{address::address_text, reason::reason};
@@ -88,12 +89,12 @@ impl Provider {
 
     /// In a task of its own: what the application does there, at its end, too, is done while nobody waits
     /// for the node set, and a panic of it is no panic of the engine.
-    async fn provide(&self, address: Arc<str>) -> Result<Credentials, Arc<str>> {
+    async fn provide(&self, address: Arc<str>) -> Result<Credentials, Why> {
         let provide = Arc::clone(&self.0);
         let mut task = AbortOnDrop(tokio::spawn(async move { provide(address).await }));
         match (&mut task.0).await {
             Ok(Ok(credentials)) => Ok(credentials),
-            Ok(Err(error)) => Err(reason(&format_args!("no credentials: {error}"))),
+            Ok(Err(error)) => Err(reason(&format_args!("no credentials: {error}")).into()),
             Err(error) if error.is_panic() => {
                 Err("no credentials: their provider has panicked".into())
             }
@@ -120,7 +121,7 @@ impl Login {
     pub(super) async fn credentials(
         &self,
         address: &ConnectionAddr,
-    ) -> Result<Option<Credentials>, Arc<str>> {
+    ) -> Result<Option<Credentials>, Why> {
         match self {
             Self::Fixed(credentials) => Ok(credentials.clone()),
             Self::Provided(provider) => {

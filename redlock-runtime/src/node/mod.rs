@@ -41,7 +41,7 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
-use redlock_protocol::{ConnectionId, Event, Instant, NodeId, Order, model::Key};
+use redlock_protocol::{ConnectionId, Event, Instant, NodeId, Order, Why, model::Key};
 
 #[cfg(feature = "test-util")]
 pub(crate) use self::faulty::{Behavior, Faulty, FaultyLink};
@@ -56,7 +56,8 @@ pub(crate) use self::{
     lacking::{Lack, Lacking},
     login::{Login, Provider},
     memory::Memory,
-    office::{Electors, HANDING_OVER},
+    office::Electors,
+    reason::{of_server, rejection},
 };
 use self::{
     connection::Connection,
@@ -114,10 +115,7 @@ pub(crate) struct Server {
 
 enum State {
     Idle,
-    Opening(
-        ConnectionId,
-        BoxFuture<'static, Result<Connection, Arc<str>>>,
-    ),
+    Opening(ConnectionId, BoxFuture<'static, Result<Connection, Why>>),
     Open(ConnectionId, Box<Session>),
 }
 
@@ -249,7 +247,7 @@ impl Server {
         matches!(&self.state, State::Open(_, session) if session.is_busy())
     }
 
-    fn break_off(&mut self, connection: ConnectionId, reason: Arc<str>, events: &mut Vec<Event>) {
+    fn break_off(&mut self, connection: ConnectionId, reason: Why, events: &mut Vec<Event>) {
         self.disconnect();
         events.push(Event::Disconnected {
             node: self.node,

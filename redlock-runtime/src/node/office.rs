@@ -7,9 +7,6 @@ use redlock_protocol::Instant;
 
 use super::{address::address_text, login::Credentials};
 
-/// Of a master that is not used yet, the end of what is said: waiting ends that.
-pub(crate) const HANDING_OVER: &str = "when no process uses the one before any more";
-
 /// Those who decide which server is the node.
 #[derive(Debug)]
 pub(crate) struct Electors {

@@ -1,12 +1,24 @@
-//! What operators read about a failure.
+//! What operators read about a failure, and what kind of failure it is.
 
-use std::{fmt::Display, sync::Arc};
+use std::{fmt::Display, io, sync::Arc};
+
+use redis::ServerError;
+use redlock_protocol::{Rejection, Why, WhyKind};
+#[cfg(feature = "tls")]
+use rustls::{AlertDescription, CertificateError, Error};
 
 /// So many characters of what a server, the operating system or the application says.
 const LONGEST_REASON: usize = 300;
 
+/// How a server refuses a command within a script for want of rights: Redis 7.0, and later ones. The
+/// scripts undo what they have done before it.
+const NO_RIGHT: [&str; 2] = [
+    "The user executing the script can't",
+    "ACL failure in script",
+];
+
 /// On one line.
-pub(super) fn reason(error: &dyn Display) -> Arc<str> {
+pub(crate) fn reason(error: &dyn Display) -> Arc<str> {
     let text = error.to_string();
     let mut words = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if let Some((end, _)) = words.char_indices().nth(LONGEST_REASON) {
@@ -14,6 +26,81 @@ pub(super) fn reason(error: &dyn Display) -> Arc<str> {
         words.push('…');
     }
     words.into()
+}
+
+/// Of an error of the operating system, or of rustls, which hands its own on in such a one.
+pub(super) fn of_io(error: &io::Error) -> Why {
+    use io::ErrorKind;
+    #[cfg(feature = "tls")]
+    if let Some(error) = error.get_ref().and_then(|inner| inner.downcast_ref()) {
+        return Why::new(of_tls(error), reason(error));
+    }
+    let kind = match error.kind() {
+        ErrorKind::ConnectionRefused | ErrorKind::NotFound => WhyKind::Refused,
+        ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => WhyKind::Closed,
+        ErrorKind::TimedOut => WhyKind::TimedOut,
+        _ => WhyKind::Other,
+    };
+    Why::new(kind, reason(error))
+}
+
+#[cfg(feature = "tls")]
+const fn of_tls(error: &Error) -> WhyKind {
+    match error {
+        Error::InvalidCertificate(CertificateError::UnknownIssuer) => WhyKind::TlsIssuer,
+        Error::InvalidCertificate(
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
+        ) => WhyKind::TlsName,
+        Error::InvalidCertificate(
+            CertificateError::Expired
+            | CertificateError::ExpiredContext { .. }
+            | CertificateError::NotValidYet
+            | CertificateError::NotValidYetContext { .. },
+        ) => WhyKind::TlsTime,
+        Error::AlertReceived(AlertDescription::CertificateRequired) => {
+            WhyKind::TlsClientCertificate
+        }
+        Error::AlertReceived(_) => WhyKind::TlsRefused,
+        Error::InvalidMessage(_) => WhyKind::TlsHandshake,
+        _ => WhyKind::Other,
+    }
+}
+
+/// Of an error that a server replies.
+pub(crate) fn of_server(error: &ServerError) -> Why {
+    let detail = error.details().unwrap_or_default();
+    let kind = match rejection(error.code(), detail) {
+        Rejection::NoPermission | Rejection::NotAuthenticated => WhyKind::Denied,
+        _ if error.code() == "WRONGPASS" => WhyKind::Denied,
+        _ => WhyKind::Other,
+    };
+    Why::new(kind, reason(error))
+}
+
+pub(super) fn is_without_right(detail: &str) -> bool {
+    NO_RIGHT.iter().any(|text| detail.starts_with(text))
+}
+
+/// What is wrong, by the code of an error. Those without one have the code `ERR`.
+pub(crate) fn rejection(code: &str, detail: &str) -> Rejection {
+    match code {
+        "OOM" => Rejection::OutOfMemory,
+        "READONLY" => Rejection::ReadOnly,
+        "NOREPLICAS" => Rejection::TooFewReplicas,
+        "MISCONF" => Rejection::CannotSave,
+        "NOPERM" => Rejection::NoPermission,
+        "NOAUTH" => Rejection::NotAuthenticated,
+        "BUSY" => Rejection::Busy,
+        "LOADING" => Rejection::Loading,
+        "REDLOCK" => Rejection::Counter,
+        "WRONGTYPE" => Rejection::Key,
+        "CLUSTERDOWN" | "CROSSSLOT" | "MOVED" => Rejection::InCluster,
+        _ if is_without_right(detail) => Rejection::NoPermission,
+        _ if detail.starts_with("unknown command") || detail.starts_with("unknown subcommand") => {
+            Rejection::UnknownCommand
+        }
+        _ => Rejection::Other,
+    }
 }
 
 #[cfg(test)]

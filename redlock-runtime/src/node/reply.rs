@@ -9,11 +9,13 @@ use std::{
 
 use redis::{ServerError, Value};
 use redlock_protocol::{
-    AdmissionId, Ahead, FORMAT, LossId, LossRecord, Marker, Owner, Record, Rejection, Reply,
-    Request, Token,
+    AdmissionId, Ahead, FORMAT, LossId, LossRecord, Marker, Owner, Record, Reply, Request, Token,
 };
 
-use super::{connection, info};
+use super::{
+    connection, info,
+    reason::{is_without_right, rejection},
+};
 use crate::script;
 
 /// The codes of errors that come before a command or script has written anything. Ours are among
@@ -35,13 +37,6 @@ const UNTOUCHED: &[&str] = &[
     "REDLOCK",
     "TRYAGAIN",
     "WRONGTYPE",
-];
-
-/// How a server refuses a command within a script for want of rights: Redis 7.0, and later ones. The
-/// scripts undo what they have done before it.
-const NO_RIGHT: [&str; 2] = [
-    "The user executing the script can't",
-    "ACL failure in script",
 ];
 
 const NO_SCRIPT: &str = "NOSCRIPT";
@@ -119,27 +114,6 @@ fn refused(request: &Request, error: &ServerError) -> Reply {
                 is_untouched: UNTOUCHED.contains(&code) || is_without_right(detail),
             }
         }
-    }
-}
-
-fn is_without_right(detail: &str) -> bool {
-    NO_RIGHT.iter().any(|text| detail.starts_with(text))
-}
-
-fn rejection(code: &str, detail: &str) -> Rejection {
-    match code {
-        "OOM" => Rejection::OutOfMemory,
-        "READONLY" => Rejection::ReadOnly,
-        "NOREPLICAS" => Rejection::TooFewReplicas,
-        "MISCONF" => Rejection::CannotSave,
-        "NOPERM" => Rejection::NoPermission,
-        "NOAUTH" => Rejection::NotAuthenticated,
-        "BUSY" => Rejection::Busy,
-        "LOADING" => Rejection::Loading,
-        "REDLOCK" => Rejection::Counter,
-        "WRONGTYPE" => Rejection::Key,
-        _ if is_without_right(detail) => Rejection::NoPermission,
-        _ => Rejection::Other,
     }
 }
 

@@ -7,16 +7,17 @@
 //! name different sentinels of which no two majorities have one in common, are beyond that: the page
 //! on servers says so.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use redis::{ConnectionAddr, Value};
+use redlock_protocol::Why;
 
 use super::{
-    address::address_text, ballot::Answer, info, office::Master, reason::reason, wire::Wire,
+    address::address_text, ballot::Answer, info, office::Master, reason::of_server, wire::Wire,
 };
 use crate::script::words;
 
-pub(super) async fn ask(wire: &mut Wire, name: &str) -> Result<Answer, Arc<str>> {
+pub(super) async fn ask(wire: &mut Wire, name: &str) -> Result<Answer, Why> {
     let questions = [
         words(["SENTINEL", "MASTER", name]),
         words(["INFO", "server"]),
@@ -29,9 +30,9 @@ pub(super) async fn ask(wire: &mut Wire, name: &str) -> Result<Answer, Arc<str>>
 }
 
 /// What a sentinel says of a master.
-fn read(reply: Option<Value>, sentinel: &str) -> Result<Answer, Arc<str>> {
+fn read(reply: Option<Value>, sentinel: &str) -> Result<Answer, Why> {
     let fields: BTreeMap<String, String> = match reply {
-        Some(Value::ServerError(error)) => return Err(reason(&error)),
+        Some(Value::ServerError(error)) => return Err(of_server(&error)),
         Some(reply) => redis::from_redis_value(reply).unwrap_or_default(),
         None => BTreeMap::new(),
     };

@@ -12,7 +12,7 @@ use std::{
 };
 
 use redis::Value;
-use redlock_protocol::{Event, NodeId, Reply, Request, RequestId};
+use redlock_protocol::{Event, NodeId, Reply, Request, RequestId, Why};
 use tokio::task::coop::has_budget_remaining;
 
 use super::{
@@ -259,7 +259,7 @@ impl Session {
         hash: &str,
         cx: &mut Context<'_>,
         events: &mut Vec<Event>,
-    ) -> Result<bool, Arc<str>> {
+    ) -> Result<bool, Why> {
         self.write_together(hash);
         let written = self.wire.poll_write(cx);
         let most = events.len() + MOST_AT_ONCE;
@@ -274,7 +274,7 @@ impl Session {
             };
             let value = value.inspect_err(|reason| {
                 if let Some(Owed::Many(kind, _)) = self.owed.front()
-                    && **reason == *TOO_LARGE
+                    && *reason.text == *TOO_LARGE
                 {
                     self.refused.push(mem::discriminant(kind));
                 }

@@ -1,10 +1,15 @@
 //! How a connection begins: who the client is, and that the server speaks RESP3.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use redis::{ServerError, Value};
+use redlock_protocol::{Rejection, Why, WhyKind};
 
-use super::{login::Credentials, reason::reason, wire::Wire};
+use super::{
+    login::Credentials,
+    reason::{of_server, reason, rejection},
+    wire::Wire,
+};
 use crate::script::{Command, words};
 
 /// Of the oldest servers that have all commands of the scripts.
@@ -15,10 +20,7 @@ const WITHOUT_RESP3: &str =
     "the server has no RESP3; Redis 6.2, Valkey or a later version is needed";
 
 /// Says who we are. Fails with a text that has no password in it.
-pub(super) async fn sign_in(
-    wire: &mut Wire,
-    credentials: Option<&Credentials>,
-) -> Result<(), Arc<str>> {
+pub(super) async fn sign_in(wire: &mut Wire, credentials: Option<&Credentials>) -> Result<(), Why> {
     let hello = match credentials {
         Some(credentials) => {
             let user = credentials.user().unwrap_or("default");
@@ -32,8 +34,11 @@ pub(super) async fn sign_in(
             // a password is never refused so.
             let is_hidden = credentials.is_some() && error.code() == "NOAUTH";
             Err(match is_hidden || is_unknown(&error) {
-                true => WITHOUT_RESP3.into(),
-                false => reason(&without_secrets(&error, credentials)),
+                true => Why::new(WhyKind::TooOld, WITHOUT_RESP3),
+                false => Why {
+                    text: reason(&without_secrets(&error, credentials)),
+                    ..of_server(&error)
+                },
             })
         }
         Some(reply) => check_version(reply),
@@ -42,7 +47,7 @@ pub(super) async fn sign_in(
 }
 
 /// A server that does not tell its version is taken as it is.
-fn check_version(hello: Value) -> Result<(), Arc<str>> {
+fn check_version(hello: Value) -> Result<(), Why> {
     let fields = redis::from_redis_value::<BTreeMap<String, Value>>(hello).unwrap_or_default();
     let version = fields.get("version");
     let version = version.and_then(|it| redis::from_redis_value_ref::<String>(it).ok());
@@ -53,9 +58,10 @@ fn check_version(hello: Value) -> Result<(), Arc<str>> {
     match version.as_ref().and_then(number) {
         Some(is) if is < OLDEST => {
             let version = version.unwrap_or_default();
-            Err(reason(&format_args!(
+            let text = format!(
                 "the server is of version {version}; Redis 6.2, Valkey or a later version is needed"
-            )))
+            );
+            Err(Why::new(WhyKind::TooOld, reason(&text)))
         }
         _ => Ok(()),
     }
@@ -81,7 +87,7 @@ fn without_secrets(error: &ServerError, credentials: Option<&Credentials>) -> St
 pub(super) async fn refusal(
     wire: &mut Wire,
     command: Command<'_>,
-) -> Result<Option<ServerError>, Arc<str>> {
+) -> Result<Option<ServerError>, Why> {
     let reply = wire.exchange(&[command]).await?.pop();
     Ok(match reply {
         Some(Value::ServerError(error)) => Some(error),
@@ -89,8 +95,7 @@ pub(super) async fn refusal(
     })
 }
 
-/// There is no code of its own for that.
 fn is_unknown(error: &ServerError) -> bool {
-    let is_of_command = |detail: &str| detail.starts_with("unknown command");
-    error.code() == "NOPROTO" || error.details().is_some_and(is_of_command)
+    let detail = error.details().unwrap_or_default();
+    error.code() == "NOPROTO" || rejection(error.code(), detail) == Rejection::UnknownCommand
 }

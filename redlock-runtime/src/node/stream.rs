@@ -4,19 +4,23 @@ use std::io;
 
 use futures_util::future::select_ok;
 use redis::ConnectionAddr;
+use redlock_protocol::{Why, WhyKind};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::{TcpStream, lookup_host},
 };
 
-use super::endpoint::Endpoint;
+use super::{
+    endpoint::Endpoint,
+    reason::{of_io, reason},
+};
 
 /// Whatever carries bytes to a server and back.
 pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-pub(super) async fn connect(endpoint: &Endpoint) -> io::Result<Box<dyn Stream>> {
+pub(super) async fn connect(endpoint: &Endpoint) -> Result<Box<dyn Stream>, Why> {
     to(endpoint, &endpoint.address).await
 }
 
@@ -24,7 +28,7 @@ pub(super) async fn connect(endpoint: &Endpoint) -> io::Result<Box<dyn Stream>> 
 pub(super) async fn to(
     #[cfg_attr(not(feature = "tls"), expect(unused_variables))] endpoint: &Endpoint,
     address: &ConnectionAddr,
-) -> io::Result<Box<dyn Stream>> {
+) -> Result<Box<dyn Stream>, Why> {
     #[cfg(feature = "tls")]
     if let (ConnectionAddr::Tcp(host, port), Some(tls)) = (address, &endpoint.tls) {
         let socket = tcp(host, *port).await?;
@@ -34,15 +38,15 @@ pub(super) async fn to(
 }
 
 /// Without TLS.
-pub(super) async fn plainly(address: &ConnectionAddr) -> io::Result<Box<dyn Stream>> {
+pub(super) async fn plainly(address: &ConnectionAddr) -> Result<Box<dyn Stream>, Why> {
     match address {
         ConnectionAddr::Tcp(host, port) => Ok(Box::new(tcp(host, *port).await?)),
         #[cfg(unix)]
-        ConnectionAddr::Unix(path) => Ok(Box::new(tokio::net::UnixStream::connect(path).await?)),
-        _ => Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            "this kind of address is not supported here",
-        )),
+        ConnectionAddr::Unix(path) => {
+            let stream = tokio::net::UnixStream::connect(path).await;
+            Ok(Box::new(stream.map_err(|error| of_io(&error))?))
+        }
+        _ => Err("this kind of address is not supported here".into()),
     }
 }
 
@@ -51,24 +55,29 @@ pub(super) async fn plainly(address: &ConnectionAddr) -> io::Result<Box<dyn Stre
 const KEEPALIVE: std::time::Duration = std::time::Duration::from_secs(15);
 
 /// Tries all addresses of a host at once: one that does not answer delays no connection to the others.
-async fn tcp(host: &str, port: u16) -> io::Result<TcpStream> {
-    let addresses: Vec<_> = lookup_host((host, port)).await?.collect();
+async fn tcp(host: &str, port: u16) -> Result<TcpStream, Why> {
+    let found = lookup_host((host, port)).await;
+    let found = found.map_err(|error| Why::new(WhyKind::Lookup, reason(&error)))?;
+    let addresses: Vec<_> = found.collect();
     if addresses.is_empty() {
-        return Err(io::Error::new(
-            io::ErrorKind::NotFound,
-            "the host has no address",
-        ));
+        return Err(Why::new(WhyKind::Lookup, "the host has no address"));
     }
     let attempts = addresses.into_iter().map(TcpStream::connect).map(Box::pin);
-    let (stream, _) = select_ok(attempts).await?;
+    let connected = select_ok(attempts).await;
+    let (stream, _) = connected.map_err(|error| of_io(&error))?;
+    set_options(&stream).map_err(|error| of_io(&error))?;
+    Ok(stream)
+}
+
+fn set_options(stream: &TcpStream) -> io::Result<()> {
     stream.set_nodelay(true)?;
     // Requests in their interval tell more of a server; the kernel also keeps connections to Sentinels.
     #[cfg(any(target_os = "linux", target_os = "android"))]
     {
         use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepidle, set_tcp_keepintvl};
-        set_socket_keepalive(&stream, true)?;
-        set_tcp_keepidle(&stream, KEEPALIVE)?;
-        set_tcp_keepintvl(&stream, KEEPALIVE)?;
+        set_socket_keepalive(stream, true)?;
+        set_tcp_keepidle(stream, KEEPALIVE)?;
+        set_tcp_keepintvl(stream, KEEPALIVE)?;
     }
-    Ok(stream)
+    Ok(())
 }

@@ -2,9 +2,12 @@
 
 use std::{fmt, io, sync::Arc};
 
+use redlock_protocol::{Why, WhyKind};
 use rustls::{ClientConfig, pki_types::ServerName};
 use tokio::{net::TcpStream, task::spawn_blocking};
 use tokio_rustls::{TlsConnector, client::TlsStream};
+
+use super::reason::of_io;
 
 /// How TLS is spoken with a server.
 #[derive(Clone)]
@@ -28,15 +31,14 @@ impl TlsClient {
         &self,
         host: &str,
         socket: TcpStream,
-    ) -> io::Result<TlsStream<TcpStream>> {
+    ) -> Result<TlsStream<TcpStream>, Why> {
         let config = Arc::clone(&self.config);
         // Nothing is read from disk on the engine's thread.
         let config = spawn_blocking(move || config.current()).await;
-        let config = config.map_err(|_| io::Error::other("the runtime has ended"))?;
-        let config = config.map_err(|reason| io::Error::other(reason.to_string()))?;
+        let config = config.map_err(|_| "the runtime has ended")??;
         let name = match &self.name {
             Some(name) => name.clone(),
-            None => server_name(host).ok_or_else(|| io::Error::other(NO_NAME))?,
+            None => server_name(host).ok_or(NO_NAME)?,
         };
         let stream = TlsConnector::from(config).connect(name, socket).await;
         stream.map_err(|error| in_handshake(&error))
@@ -51,11 +53,11 @@ pub(crate) fn server_name(host: &str) -> Option<ServerName<'static>> {
 }
 
 /// A server without TLS often closes the connection, which by itself tells nothing of TLS.
-fn in_handshake(error: &io::Error) -> io::Error {
-    match error.kind() {
+fn in_handshake(error: &io::Error) -> Why {
+    match of_io(error) {
         // By rustls, which says what is wrong.
-        io::ErrorKind::InvalidData => io::Error::other(error.to_string()),
-        kind => io::Error::new(kind, format!("TLS handshake: {error}")),
+        why if error.kind() == io::ErrorKind::InvalidData => why,
+        why => Why::new(WhyKind::TlsHandshake, format!("TLS handshake: {why}")),
     }
 }
 

@@ -9,10 +9,11 @@ use std::{
 };
 
 use redis::Value;
+use redlock_protocol::{Why, WhyKind};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{
-    reason::reason,
+    reason::of_io,
     resp::{self, Malformed, Scan},
     stream::Stream,
 };
@@ -75,14 +76,14 @@ impl Wire {
     }
 
     /// Writes what can be written. `cx` is woken when more can be.
-    pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<(), Arc<str>> {
+    pub(super) fn poll_write(&mut self, cx: &mut Context<'_>) -> Result<(), Why> {
         while self.written < self.out.len() {
             let rest = &self.out[self.written..];
             let Poll::Ready(written) = Pin::new(&mut self.stream).poll_write(cx, rest) else {
                 self.forget_written();
                 return Ok(());
             };
-            match written.map_err(|error| reason(&error))? {
+            match written.map_err(|error| of_io(&error))? {
                 0 => return Err(closed()),
                 written => self.written += written,
             }
@@ -94,7 +95,7 @@ impl Wire {
         if !self.is_flushed
             && let Poll::Ready(flushed) = Pin::new(&mut self.stream).poll_flush(cx)
         {
-            flushed.map_err(|error| reason(&error))?;
+            flushed.map_err(|error| of_io(&error))?;
             self.is_flushed = true;
         }
         Ok(())
@@ -110,7 +111,7 @@ impl Wire {
     }
 
     /// The next value.
-    pub(super) fn poll_value(&mut self, cx: &mut Context<'_>) -> Poll<Result<Value, Arc<str>>> {
+    pub(super) fn poll_value(&mut self, cx: &mut Context<'_>) -> Poll<Result<Value, Why>> {
         loop {
             match self.scan.end(&self.received[self.start..self.end]) {
                 Ok(Some(length)) => {
@@ -126,7 +127,7 @@ impl Wire {
     }
 
     /// Reads what has come, at least one byte.
-    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Arc<str>>> {
+    fn poll_read(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Why>> {
         if self.start == self.end {
             self.start = 0;
             self.end = 0;
@@ -144,7 +145,7 @@ impl Wire {
         let read = ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer));
         let length = buffer.filled().len();
         Poll::Ready(match read {
-            Err(error) => Err(reason(&error)),
+            Err(error) => Err(of_io(&error)),
             Ok(()) if length == 0 => Err(closed()),
             Ok(()) => {
                 self.end += length;
@@ -155,10 +156,7 @@ impl Wire {
 
     /// Sends all at once, and returns all replies, errors among them. For a wire on which no reply is
     /// owed.
-    pub(super) async fn exchange(
-        &mut self,
-        commands: &[Command<'_>],
-    ) -> Result<Vec<Value>, Arc<str>> {
+    pub(super) async fn exchange(&mut self, commands: &[Command<'_>]) -> Result<Vec<Value>, Why> {
         for command in commands {
             self.put(command);
         }
@@ -183,16 +181,15 @@ impl Wire {
     }
 }
 
-fn closed() -> Arc<str> {
-    "the server closed the connection".into()
+fn closed() -> Why {
+    Why::new(WhyKind::Closed, "the server closed the connection")
 }
 
-fn malformed(error: Malformed) -> Arc<str> {
-    let reason = match error {
-        Malformed::NoValue => "the reply is no Redis reply",
-        Malformed::TooLarge => TOO_LARGE,
-    };
-    reason.into()
+fn malformed(error: Malformed) -> Why {
+    match error {
+        Malformed::NoValue => Why::new(WhyKind::NotRedis, "the reply is no Redis reply"),
+        Malformed::TooLarge => TOO_LARGE.into(),
+    }
 }
 
 #[cfg(test)]
@@ -216,7 +213,7 @@ mod tests {
         (Wire::new(Box::new(ours)), theirs)
     }
 
-    async fn next(wire: &mut Wire) -> Result<Value, Arc<str>> {
+    async fn next(wire: &mut Wire) -> Result<Value, Why> {
         poll_fn(|cx| wire.poll_value(cx)).await
     }
 

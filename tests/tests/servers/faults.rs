@@ -342,11 +342,9 @@ async fn a_lying_majority_never_votes_and_is_quoted() {
         for node in &redlock.nodes()[1..] {
             match (lie.word, node.state()) {
                 (None, NodeState::Refuses { .. }) => {}
-                (Some(word), NodeState::Down { reason }) => {
-                    assert!(
-                        !reason.is_empty() && reason.contains(word),
-                        "{lie:?}: {reason}"
-                    );
+                (Some(word), NodeState::Down { why }) => {
+                    assert!(why.text.contains(word), "{lie:?}: {why}");
+                    assert!(!why.text.is_empty());
                 }
                 (_, state) => panic!("{lie:?}: {state:?}"),
             }

@@ -136,10 +136,10 @@ async fn what_a_node_does_not_tell_is_said() {
 
     let found = redlock.inspect("k").await;
     let hidden = found.nodes()[0].hides_clients().unwrap();
-    assert!(hidden.contains("client|list"), "{hidden}");
+    assert!(hidden.text.contains("client|list"), "{hidden}");
     assert!(found.nodes()[0].problem().is_none());
     assert!(
-        found.nodes()[1].problem().unwrap().contains("refused"),
+        found.nodes()[1].problem().unwrap().text.contains("refused"),
         "{found}"
     );
     assert!(found.nodes()[2].problem().is_none());

@@ -146,7 +146,7 @@ impl<'a> User<'a> {
         }
         let found = two.inspect("k").await;
         match found.nodes().iter().find_map(|node| node.problem()) {
-            Some(problem) => return Err(problem.to_owned()),
+            Some(problem) => return Err(problem.to_string()),
             None => assert!(found.is_held(), "{found}"),
         }
         let waiting = tokio::spawn(two.lock("k").wait(PATIENCE).acquire());

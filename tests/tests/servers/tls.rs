@@ -53,10 +53,10 @@ async fn works(builder: Builder) {
 async fn down(builder: Builder) -> String {
     let redlock = builder.build().await.unwrap();
     let nodes = redlock.nodes();
-    let NodeState::Down { reason } = nodes[0].state() else {
+    let NodeState::Down { why } = nodes[0].state() else {
         panic!("{nodes:?}");
     };
-    reason.to_string()
+    why.to_string()
 }
 
 #[tokio::test]

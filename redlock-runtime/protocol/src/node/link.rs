@@ -14,6 +14,7 @@ use crate::{
     message::{ConnectionId, Facts, RequestId},
     rules::backoff::jitter,
     time::Instant,
+    why::{Why, WhyKind},
 };
 
 /// The first pause before a new connection; doubled with every failure.
@@ -283,14 +284,16 @@ impl Link {
 
     /// All that had come when it was [looked into](Self::listen) has been taken in. Why the connection is
     /// to be given up, if it is.
-    pub(super) fn on_silent(&mut self, limit: Duration) -> Option<Arc<str>> {
+    pub(super) fn on_silent(&mut self, limit: Duration) -> Option<Why> {
         if !std::mem::take(&mut self.listens) {
             return None;
         }
         let (since, limit) = self.owes(limit)?;
         // It has not said anything since.
         (since <= self.looked_at).then(|| match self.state {
-            State::Connecting { .. } => format!("no connection within {limit:?}").into(),
+            State::Connecting { .. } => {
+                Why::new(WhyKind::TimedOut, format!("no connection within {limit:?}"))
+            }
             _ => format!("no reply for {limit:?}").into(),
         })
     }

@@ -18,6 +18,7 @@ use crate::{
     },
     rules::{quorum, token::stripe},
     time::Instant,
+    why::Why,
 };
 
 /// A node that owes this process so many replies is busy. One worker alone makes no node busy: if its locks
@@ -360,7 +361,7 @@ impl Nodes {
         &mut self,
         node: NodeId,
         connection: ConnectionId,
-        reason: Arc<str>,
+        reason: Why,
         out: &mut Out,
     ) {
         if self.nodes[node.0].link.is_current(connection) {
