@@ -37,22 +37,32 @@ pub(crate) struct Entry {
     pub(crate) asked: Duration,
     /// When, and which of all grants it was.
     pub(crate) granted: Option<(Duration, u64)>,
-    pub(crate) end: Option<(Duration, End)>,
+    pub(crate) end: Option<(Duration, Outcome)>,
 }
 
-/// How a section has ended.
+/// What has become of an [`Acquisition`](crate::testing::Acquisition).
+#[non_exhaustive]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum End {
-    /// The holder has let go.
+pub enum Outcome {
+    /// It waits for the lock.
+    Waiting,
+    /// It holds the lock.
+    Held,
+    /// It held the lock and let go of it.
     Released,
+    /// The lock was lost while it was held.
     Lost,
+    /// The lease ran out while the lock was held.
     Expired,
-    /// The node set was shut down, or its runtime dropped.
+    /// The node set was shut down while the lock was held.
     Stopped,
-    /// The caller gave up while it waited.
+    /// The caller gave up before it had the lock: its future was dropped.
     Cancelled,
-    /// In the words of the error.
-    Failed(String),
+    /// It did not get the lock.
+    Failed {
+        /// The text of the error.
+        error: String,
+    },
 }
 
 impl Journal {
@@ -104,7 +114,7 @@ impl Journal {
     pub(crate) fn fail(&self, section: SectionId, now: Instant, error: String) {
         let at = now.since(self.began);
         if let Some(entry) = self.entries().find(section) {
-            entry.end = Some((at, End::Failed(error)));
+            entry.end = Some((at, Outcome::Failed { error }));
         }
     }
 
@@ -142,14 +152,23 @@ impl Entries {
 }
 
 impl Entry {
-    fn end_of(&self, now: Instant) -> End {
-        match self.status.loss() {
-            _ if self.granted.is_none() => End::Cancelled,
-            Some(Loss::Lost { .. }) => End::Lost,
-            Some(Loss::Expired { .. }) => End::Expired,
-            Some(Loss::Stopped) => End::Stopped,
-            None if self.status.is_held(now) => End::Released,
-            None => End::Expired,
+    /// What has become of it by now.
+    pub(crate) fn outcome(&self, is_held: bool) -> Outcome {
+        match (&self.end, self.granted, self.status.loss()) {
+            (Some((_, end)), ..) => end.clone(),
+            (None, None, _) => Outcome::Waiting,
+            (None, Some(_), None) if is_held => Outcome::Held,
+            (None, Some(_), Some(Loss::Lost { .. })) => Outcome::Lost,
+            (None, Some(_), Some(Loss::Stopped)) => Outcome::Stopped,
+            (None, Some(_), _) => Outcome::Expired,
+        }
+    }
+
+    fn end_of(&self, now: Instant) -> Outcome {
+        match self.outcome(self.status.is_held(now)) {
+            Outcome::Waiting => Outcome::Cancelled,
+            Outcome::Held => Outcome::Released,
+            end => end,
         }
     }
 }

@@ -17,7 +17,7 @@ use crate::{
     error::{Context, LockError},
     nesting::{self, Enclosing},
     node_set::Shared,
-    observe::{Course, End, Over},
+    observe::{Course, End, Ended},
 };
 
 /// A number that grows with every acquisition of a key; see [`Lease::fencing_token`].
@@ -316,7 +316,7 @@ impl Asked {
     }
 
     /// To be called before the status is told. What to report of the end, if it is to be.
-    pub(crate) fn note_end(&self, course: &Course) -> Option<End> {
+    pub(crate) fn note_end(&self, course: &Course) -> Option<Ended> {
         #[cfg(feature = "test-util")]
         if let Some(journal) = &self.shared.journal {
             journal.end(self.own.section, self.shared.engine.now());
@@ -326,15 +326,15 @@ impl Asked {
         }
         let at = self.shared.engine.now();
         let over = match self.own.loss() {
-            Some(loss) => Some(Over::of(loss)),
-            None => (!self.own.is_held(at)).then_some(Over::Expired),
+            Some(loss) => Some(loss.into()),
+            None => (!self.own.is_held(at)).then_some(End::Expired),
         };
         let is_news = over.is_some() && self.own.is_over_now();
-        Some(End { at, over, is_news })
+        Some(Ended { at, over, is_news })
     }
 
     /// To be called after the release is on its way, because subscribers are code of others.
-    pub(crate) fn report_end(&self, course: &mut Course, end: Option<End>) {
+    pub(crate) fn report_end(&self, course: &mut Course, end: Option<Ended>) {
         if let Some(end) = end {
             let (observer, token) = (&self.shared.observer, self.own.token());
             observer.ended(course, &self.own.subject, token, end);

@@ -13,7 +13,7 @@ use crate::{
     lease::{self, Asked, Lease, Unasked},
     nesting,
     node_set::Shared,
-    observe::{Course, Outcome, Subject},
+    observe::{Course, End, Subject},
 };
 
 pub(crate) use crate::engine::{Keys, Other};
@@ -186,7 +186,7 @@ impl Section {
         match &outcome {
             Ok(()) => observer.granted(course, &own.subject, own.granted(), now),
             Err(error) => {
-                let reason = (outcome_of(error), attempts);
+                let reason = (error.into(), attempts);
                 observer.failed(course, reason, now);
             }
         }
@@ -316,14 +316,15 @@ impl Section {
     }
 }
 
-/// What an acquisition that failed is called in spans and metrics.
-const fn outcome_of(error: &LockError) -> Outcome {
-    match error {
-        LockError::Contended(_) => Outcome::Contended,
-        LockError::NoQuorum(_) => Outcome::NoQuorum,
-        LockError::Quarantined(_) => Outcome::Quarantined,
-        LockError::Lost(_) | LockError::Expired(_) => Outcome::Expired,
-        _ => Outcome::Stopped,
+impl From<&LockError> for End {
+    fn from(error: &LockError) -> Self {
+        match error {
+            LockError::Contended(_) => Self::Contended,
+            LockError::NoQuorum(_) => Self::NoQuorum,
+            LockError::Quarantined(_) => Self::Quarantined,
+            LockError::Lost(_) | LockError::Expired(_) => Self::Expired,
+            _ => Self::Stopped,
+        }
     }
 }
 

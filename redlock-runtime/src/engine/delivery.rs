@@ -10,7 +10,7 @@ use redlock_protocol::{Instant, NodeState, Release, Verdict};
 use tokio::sync::{oneshot, watch};
 
 use super::status::{Seen, Status};
-use crate::observe::{Observer, Over};
+use crate::observe::Observer;
 
 /// Who asks for a longer lease, and what came of it.
 pub(super) type Extending = oneshot::Sender<Result<(), Vec<Verdict>>>;
@@ -60,7 +60,7 @@ impl Delivery {
                 if let Some(loss) = status.loss()
                     && status.is_over_now()
                 {
-                    observer.over(&status.subject, status.token(), Over::of(loss), now);
+                    observer.over(&status.subject, status.token(), loss.into(), now);
                 }
             }
             Self::SelfWait(status, observer, now) => observer.self_wait(&status.subject, now),

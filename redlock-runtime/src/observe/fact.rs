@@ -25,49 +25,35 @@ pub(crate) enum Start {
     Waiting,
 }
 
-/// What came of an acquisition.
+/// How the question for a lock, or the section that had it, has ended. In the order of the metrics: first
+/// those of questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum End {
     Granted,
     Contended,
     NoQuorum,
     Quarantined,
+    /// The node set was shut down.
     Stopped,
-    /// The caller was not polled while its lease went by.
+    /// The lease was over, or went by before the caller was polled.
     Expired,
-    /// Its future was dropped.
+    /// The caller's future was dropped.
     Cancelled,
+    Lost,
+    Released,
 }
 
-/// How a section that had the lock has let go of it.
+/// The end of a section that had the lock.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct End {
+pub(crate) struct Ended {
     pub(crate) at: Instant,
-    /// The lease was over before.
-    pub(crate) over: Option<Over>,
+    /// What has ended the lease under its holder before.
+    pub(crate) over: Option<End>,
     /// That is not reported yet.
     pub(crate) is_news: bool,
 }
 
-/// What has ended a lease under its holder.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Over {
-    Lost,
-    Expired,
-    Stopped,
-}
-
-impl Over {
-    pub(crate) const fn of(loss: &Loss) -> Self {
-        match loss {
-            Loss::Lost { .. } => Self::Lost,
-            Loss::Expired { .. } => Self::Expired,
-            Loss::Stopped => Self::Stopped,
-        }
-    }
-}
-
-impl Outcome {
+impl End {
     pub(super) const fn label(self) -> &'static str {
         match self {
             Self::Granted => "granted",
@@ -77,16 +63,18 @@ impl Outcome {
             Self::Stopped => "stopped",
             Self::Expired => "expired",
             Self::Cancelled => "cancelled",
+            Self::Lost => "lost",
+            Self::Released => "released",
         }
     }
 }
 
-impl Over {
-    pub(super) const fn label(self) -> &'static str {
-        match self {
-            Self::Lost => "lost",
-            Self::Expired => "expired",
-            Self::Stopped => "stopped",
+impl From<&Loss> for End {
+    fn from(loss: &Loss) -> Self {
+        match loss {
+            Loss::Lost { .. } => Self::Lost,
+            Loss::Expired { .. } => Self::Expired,
+            Loss::Stopped => Self::Stopped,
         }
     }
 }

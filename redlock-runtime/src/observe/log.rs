@@ -8,7 +8,7 @@ use std::{fmt::Display, time::Duration};
 use redlock_protocol::Token;
 use tracing::{Level, field, level_filters::LevelFilter};
 
-use super::fact::{Outcome, Over, Start, Subject};
+use super::fact::{End, Start, Subject};
 use crate::{
     health::{self, NodeState, NodeStatus},
     key::shown,
@@ -74,15 +74,15 @@ impl Span {
         Entered(self.0.enter())
     }
 
-    pub(super) fn end_acquire(&self, outcome: Outcome, wait: Duration, attempts: u32) {
+    pub(super) fn end_acquire(&self, outcome: End, wait: Duration, attempts: u32) {
         self.0.record("outcome", outcome.label());
         self.0.record("wait_seconds", wait.as_secs_f64());
         self.0.record("attempts", attempts);
     }
 
-    pub(super) fn end_hold(&self, over: Option<Over>, hold: Duration) {
-        self.0
-            .record("outcome", over.map_or("released", Over::label));
+    pub(super) fn end_hold(&self, over: Option<End>, hold: Duration) {
+        let end = over.unwrap_or(End::Released);
+        self.0.record("outcome", end.label());
         self.0.record("hold_seconds", hold.as_secs_f64());
     }
 }
@@ -107,17 +107,17 @@ pub(super) fn self_wait(subject: &Subject, node_set: &str) {
         that guard, the task waits for itself", shown(&subject.key));
 }
 
-pub(super) fn over(subject: &Subject, node_set: &str, token: Token, over: Over) {
+pub(super) fn over(subject: &Subject, node_set: &str, token: Token, over: End) {
     let Subject { name, key, .. } = subject;
     let (section, key, token) = (*name, &**key, token.0);
     let shown = shown(key);
     match over {
-        Over::Lost => event!(WARN, "redlock.lost", { section, key, node_set, token },
+        End::Lost => event!(WARN, "redlock.lost", { section, key, node_set, token },
             "redlock: `{shown}` was lost: no majority of nodes is known to have its key any more"),
-        Over::Expired => event!(WARN, "redlock.expired", { section, key, node_set, token },
-            "redlock: the lease of `{shown}` ended before its holder let go"),
-        Over::Stopped => event!(WARN, "redlock.stopped", { section, key, node_set, token },
+        End::Stopped => event!(WARN, "redlock.stopped", { section, key, node_set, token },
             "redlock: the holder of `{shown}` was cut off, because the node set was shut down"),
+        _ => event!(WARN, "redlock.expired", { section, key, node_set, token },
+            "redlock: the lease of `{shown}` ended before its holder let go"),
     }
 }
 

@@ -13,23 +13,24 @@ use metrics::{
     gauge, histogram,
 };
 
-use super::fact::{Outcome, Over};
+use super::fact::End;
 use crate::{config::SectionInfo, health::NodeState};
 
 /// The label of sections that have no name.
 const UNNAMED: &str = "unnamed";
 
-const OUTCOMES: [Outcome; 7] = [
-    Outcome::Granted,
-    Outcome::Contended,
-    Outcome::NoQuorum,
-    Outcome::Quarantined,
-    Outcome::Stopped,
-    Outcome::Expired,
-    Outcome::Cancelled,
+/// Of questions, in the order of the type.
+const OUTCOMES: [End; 7] = [
+    End::Granted,
+    End::Contended,
+    End::NoQuorum,
+    End::Quarantined,
+    End::Stopped,
+    End::Expired,
+    End::Cancelled,
 ];
 
-const CAUSES: [Over; 3] = [Over::Lost, Over::Expired, Over::Stopped];
+const CAUSES: [End; 3] = [End::Lost, End::Expired, End::Stopped];
 
 const STATES: [&str; 9] = [
     "up",
@@ -108,11 +109,11 @@ impl Meter {
 
 impl OfSection {
     fn new(section: &'static str, recorder: usize) -> Self {
-        let outcome = |outcome: Outcome| {
+        let outcome = |outcome: End| {
             let outcome = outcome.label();
             counter!("redlock_acquisitions_total", "section" => section, "outcome" => outcome)
         };
-        let loss = |cause: Over| {
+        let loss = |cause: End| {
             let cause = cause.label();
             counter!("redlock_losses_total", "section" => section, "cause" => cause)
         };
@@ -134,11 +135,11 @@ impl OfSection {
         self.waiting.increment(1.0);
     }
 
-    pub(super) fn answered(&self, outcome: Outcome, wait: Duration, attempts: u32) {
+    pub(super) fn answered(&self, outcome: End, wait: Duration, attempts: u32) {
         self.waiting.decrement(1.0);
         self.acquisitions[outcome as usize].increment(1);
         self.attempts.increment(attempts.into());
-        if outcome == Outcome::Granted {
+        if outcome == End::Granted {
             self.held.increment(1.0);
             self.wait.record(wait);
             self.handovers.increment(u64::from(attempts == 0));
@@ -154,8 +155,10 @@ impl OfSection {
         self.renewals.increment(1);
     }
 
-    pub(super) fn over(&self, over: Over) {
-        self.losses[over as usize].increment(1);
+    pub(super) fn over(&self, over: End) {
+        if let Some(cause) = CAUSES.iter().position(|cause| *cause == over) {
+            self.losses[cause].increment(1);
+        }
     }
 }
 

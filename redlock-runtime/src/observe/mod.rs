@@ -14,7 +14,7 @@ mod meter;
 mod observer;
 
 pub(crate) use self::{
-    fact::{End, Outcome, Over, Start, Subject},
+    fact::{End, Ended, Start, Subject},
     log::start,
     observer::{Course, Observer},
 };

@@ -14,7 +14,7 @@ use redlock_protocol::{self as protocol, Instant, NodeState, Token};
 #[cfg(feature = "metrics")]
 use super::meter;
 use super::{
-    fact::{End, Outcome, Over, Subject},
+    fact::{End, Ended, Subject},
     log,
 };
 use crate::health::{self, NodeStatus};
@@ -33,8 +33,8 @@ pub(crate) struct Observer {
     node_set: Arc<str>,
     addresses: Vec<Arc<str>>,
     reported: Mutex<Reported>,
-    /// Of each cause.
-    ends: [Seldom; 3],
+    /// Of each kind.
+    ends: [Seldom; 9],
     self_waits: Seldom,
     /// Of each node.
     slow_replies: Vec<Seldom>,
@@ -147,26 +147,26 @@ impl Observer {
         let Some(open) = &mut course.0 else {
             return;
         };
-        if !open.answered((Outcome::Granted, attempts), now) {
+        if !open.answered((End::Granted, attempts), now) {
             return;
         }
         open.span = log::hold(subject, &self.node_set, token);
         open.stage = Stage::Held { since: now };
     }
 
-    pub(crate) fn failed(&self, course: &mut Course, outcome: (Outcome, u32), now: Instant) {
+    pub(crate) fn failed(&self, course: &mut Course, outcome: (End, u32), now: Instant) {
         if let Some(mut open) = course.0.take() {
             open.answered(outcome, now);
         }
     }
 
     /// The caller lets go, whether it has had the lock or not.
-    pub(crate) fn ended(&self, course: &mut Course, subject: &Subject, token: Token, end: End) {
+    pub(crate) fn ended(&self, course: &mut Course, subject: &Subject, token: Token, end: Ended) {
         let Some(mut open) = course.0.take() else {
             return;
         };
         let Stage::Held { since } = open.stage else {
-            open.answered((Outcome::Cancelled, 0), end.at);
+            open.answered((End::Cancelled, 0), end.at);
             return;
         };
         let hold = end.at.since(since);
@@ -195,7 +195,7 @@ impl Observer {
     }
 
     /// A lease has ended under its holder.
-    pub(crate) fn over(&self, subject: &Subject, token: Token, over: Over, now: Instant) {
+    pub(crate) fn over(&self, subject: &Subject, token: Token, over: End, now: Instant) {
         #[cfg(feature = "metrics")]
         self.meter.of(subject.name).over(over);
         if self.ends[over as usize].is_due(BETWEEN_ENDS, now) {
@@ -251,7 +251,7 @@ impl Observer {
 
 impl Open {
     /// Its question for the lock is over. False if it has been before.
-    fn answered(&mut self, (outcome, attempts): (Outcome, u32), now: Instant) -> bool {
+    fn answered(&mut self, (outcome, attempts): (End, u32), now: Instant) -> bool {
         let Stage::Waiting { since } = self.stage else {
             return false;
         };

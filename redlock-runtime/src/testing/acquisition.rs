@@ -2,9 +2,7 @@
 
 use std::{fmt, time::Duration};
 
-use redlock_protocol::Loss;
-
-use crate::journal::{End, Entry};
+use crate::journal::{Entry, Outcome};
 
 /// One call that asked for a lock, and what has become of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,31 +13,6 @@ pub struct Acquisition {
     granted: Option<Duration>,
     ended: Option<Duration>,
     outcome: Outcome,
-}
-
-/// What has become of an [`Acquisition`].
-#[non_exhaustive]
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// It waits for the lock.
-    Waiting,
-    /// It holds the lock.
-    Held,
-    /// It held the lock and let go of it.
-    Released,
-    /// The lock was lost while it was held.
-    Lost,
-    /// The lease ran out while the lock was held.
-    Expired,
-    /// The node set was shut down while the lock was held.
-    Stopped,
-    /// The caller gave up before it had the lock: its future was dropped.
-    Cancelled,
-    /// It did not get the lock.
-    Failed {
-        /// The text of the error.
-        error: String,
-    },
 }
 
 impl Acquisition {
@@ -81,32 +54,13 @@ impl Acquisition {
     }
 
     pub(super) fn new(entry: &Entry, prefix: &str, is_held: bool) -> Self {
-        let outcome = match (&entry.end, entry.granted) {
-            (Some((_, end)), _) => match end {
-                End::Released => Outcome::Released,
-                End::Lost => Outcome::Lost,
-                End::Expired => Outcome::Expired,
-                End::Stopped => Outcome::Stopped,
-                End::Cancelled => Outcome::Cancelled,
-                End::Failed(error) => Outcome::Failed {
-                    error: error.clone(),
-                },
-            },
-            (None, None) => Outcome::Waiting,
-            (None, Some(_)) if is_held => Outcome::Held,
-            (None, Some(_)) => match entry.status.loss() {
-                Some(Loss::Lost { .. }) => Outcome::Lost,
-                Some(Loss::Stopped) => Outcome::Stopped,
-                _ => Outcome::Expired,
-            },
-        };
         Self {
             key: without(prefix, &entry.key),
             name: entry.name,
             asked: entry.asked,
             granted: entry.granted.map(|(at, _)| at),
             ended: entry.end.as_ref().map(|(at, _)| *at),
-            outcome,
+            outcome: entry.outcome(is_held),
         }
     }
 }

@@ -20,9 +20,6 @@ mod rival;
 mod test_redlock;
 
 pub use self::{
-    acquisition::{Acquisition, Outcome},
-    node::TestNode,
-    rival::HeldElsewhere,
-    test_redlock::TestRedlock,
+    acquisition::Acquisition, node::TestNode, rival::HeldElsewhere, test_redlock::TestRedlock,
 };
-pub use crate::scope::Entered;
+pub use crate::{journal::Outcome, scope::Entered};
