@@ -1,10 +1,16 @@
-async fn transfer(redlock: &Redlock, from: u64, to: Account) -> Result<(), LockError> {
+async fn transfer(
+    redlock: &Redlock,
+    from: u64,
+    to: Account,
+    path: &str,
+    width: usize,
+) -> Result<(), LockError> {
     use ::redlock_runtime::__private as __redis_lock;
     static __REDIS_LOCK_SECTION: __redis_lock::SectionInfo = __redis_lock::SectionInfo::new(
             __redis_lock::std::concat!(
                 __redis_lock::std::module_path!(), "::", "transfer"
             ),
-            "account:{from}, account:{to.id}",
+            "account:{from}-{to.id:05}:{from}:{REGION}, {{shop}}-{to.shop.name()}/{to.lines.0:05}:{SHARD}:{from:?}, file:{path!raw:>width$}{from}",
             (__redis_lock::std::file!(), __redis_lock::std::line!()),
             __redis_lock::Options {
                 expire: __redis_lock::std::option::Option::None,
@@ -32,10 +38,28 @@ async fn transfer(redlock: &Redlock, from: u64, to: Account) -> Result<(), LockE
                 <__redis_lock::Key as __redis_lock::std::convert::From<
                     _,
                 >>::from({
-                    let __values = __redis_lock::Values::new(":");
+                    let __values = __redis_lock::Values::new(":-");
                     let __text = __redis_lock::std::format!(
-                        "account:{from}", from = __redis_lock::Values::encoded(&
-                        __values, "from", __redis_lock::std::format_args!("{}", from))
+                        "account:{}-{}:{}:{REGION}", __redis_lock::Values::encoded(&
+                        __values, "from", __redis_lock::std::format_args!("{}", from)),
+                        __redis_lock::Values::encoded(& __values, "to.id",
+                        __redis_lock::std::format_args!("{:05}", to.id)),
+                        __redis_lock::Values::encoded(& __values, "from",
+                        __redis_lock::std::format_args!("{}", from))
+                    );
+                    __redis_lock::Values::key(__values, __text)
+                }),
+                <__redis_lock::Key as __redis_lock::std::convert::From<
+                    _,
+                >>::from({
+                    let __values = __redis_lock::Values::new(":/");
+                    let __text = __redis_lock::std::format!(
+                        "{{shop}}-{}/{}:{SHARD}:{}", __redis_lock::Values::encoded(&
+                        __values, "to.shop.name()", __redis_lock::std::format_args!("{}",
+                        to.shop.name())), __redis_lock::Values::encoded(& __values,
+                        "to.lines.0", __redis_lock::std::format_args!("{:05}", to.lines
+                        .0)), __redis_lock::Values::encoded(& __values, "from",
+                        __redis_lock::std::format_args!("{:?}", from))
                     );
                     __redis_lock::Values::key(__values, __text)
                 }),
@@ -44,8 +68,10 @@ async fn transfer(redlock: &Redlock, from: u64, to: Account) -> Result<(), LockE
                 >>::from({
                     let __values = __redis_lock::Values::new(":");
                     let __text = __redis_lock::std::format!(
-                        "account:{}", __redis_lock::Values::encoded(& __values, "to.id",
-                        __redis_lock::std::format_args!("{}", to.id))
+                        "file:{}{}", __redis_lock::Values::raw(& __values, "path",
+                        __redis_lock::std::format_args!("{:>width$}", path)),
+                        __redis_lock::Values::encoded(& __values, "from",
+                        __redis_lock::std::format_args!("{}", from))
                     );
                     __redis_lock::Values::key(__values, __text)
                 }),

@@ -1,4 +1,17 @@
-#[redis_lock(key = ["account:{from}", "account:{to.id}"], via = redlock)]
-async fn transfer(redlock: &Redlock, from: u64, to: Account) -> Result<(), LockError> {
+#[redis_lock(
+    key = [
+        "account:{from}-{to.id:05}:{from}:{REGION}",
+        "{{shop}}-{to.shop.name()}/{to.lines.0:05}:{SHARD}:{from:?}",
+        "file:{path!raw:>width$}{from}",
+    ],
+    via = redlock
+)]
+async fn transfer(
+    redlock: &Redlock,
+    from: u64,
+    to: Account,
+    path: &str,
+    width: usize,
+) -> Result<(), LockError> {
     Ok(())
 }

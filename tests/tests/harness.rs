@@ -1,7 +1,6 @@
 //! The harness against itself: each test fails if the feature in its name does nothing.
 
 use std::{
-    collections::BTreeSet,
     env,
     io::{ErrorKind, Read, Write},
     net::{Ipv4Addr, TcpStream},
@@ -22,74 +21,6 @@ const LONG: Duration = Duration::from_secs(60);
 
 mod server {
     use super::*;
-
-    #[test]
-    fn answers_at_its_url_and_has_no_persistence() {
-        let server = Server::start();
-        let client = redis::Client::open(server.url()).unwrap();
-        let mut connection = client.get_connection().unwrap();
-        let pong: String = redis::cmd("PING").query(&mut connection).unwrap();
-        assert_eq!(pong, "PONG");
-        let info = server.info("persistence");
-        assert_eq!(info["aof_enabled"], "0");
-        assert_eq!(
-            server
-                .query::<(String, String)>(&["CONFIG", "GET", "save"])
-                .1,
-            ""
-        );
-    }
-
-    #[test]
-    fn answers_at_its_socket() {
-        let server = Server::start();
-        server.set_nx_px("key", "value", LONG);
-        let client = redis::Client::open(server.unix_url()).unwrap();
-        let mut connection = client.get_connection().unwrap();
-        let value: String = redis::cmd("GET").arg("key").query(&mut connection).unwrap();
-        assert_eq!(value, "value");
-    }
-
-    #[test]
-    fn wants_its_password() {
-        let server = Server::builder().password("p@ss:/word").start();
-        server.ping();
-        let open = format!("redis://127.0.0.1:{}", server.port());
-        let refused = redis::Client::open(open)
-            .unwrap()
-            .get_connection()
-            .and_then(|mut connection| redis::cmd("PING").query::<String>(&mut connection));
-        assert!(refused.is_err());
-    }
-
-    #[test]
-    fn takes_more_arguments() {
-        let server = Server::builder().args(["--databases", "3"]).start();
-        let (_, databases): (String, String) = server.query(&["CONFIG", "GET", "databases"]);
-        assert_eq!(databases, "3");
-    }
-
-    #[test]
-    #[should_panic = "redis-server did not start"]
-    fn says_why_it_does_not_start() {
-        let _ = Server::builder().args(["--no-such-setting", "1"]).start();
-    }
-
-    #[test]
-    fn kill_ends_the_process_and_drop_does() {
-        let server = Server::start();
-        let first = Watch::on(server.pid());
-        assert!(!first.has_ended());
-        server.kill();
-        assert!(first.has_ended());
-        assert!(!server.is_running());
-        assert!(server.try_command(&["PING"]).is_err());
-
-        server.restart();
-        let second = Watch::on(server.pid());
-        drop(server);
-        assert!(second.has_ended());
-    }
 
     #[test]
     fn dies_when_its_test_panics() {
@@ -113,19 +44,6 @@ mod server {
     }
 
     #[test]
-    fn restart_loses_memory_and_keeps_the_port() {
-        let server = Server::start();
-        let (port, run_id) = (server.port(), server.run_id());
-        assert!(server.set_nx_px("key", "value", LONG));
-        server.restart();
-        assert_eq!(server.port(), port);
-        assert_ne!(server.run_id(), run_id);
-        assert_eq!(server.info("server")["run_id"], server.run_id());
-        assert_eq!(server.keys(), [""; 0]);
-        assert_eq!(server.events("key"), [""; 0]);
-    }
-
-    #[test]
     fn a_frozen_server_answers_only_when_it_runs_on() {
         let server = Server::start();
         let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port()));
@@ -142,22 +60,6 @@ mod server {
         stream.set_nonblocking(false).unwrap();
         server.cont();
         assert_eq!(read_line(&mut stream), "+PONG");
-    }
-
-    #[test]
-    fn keys_have_values_expiries_and_owners() {
-        let server = Server::start();
-        assert!(server.set_nx_px("key", "mine", LONG));
-        assert!(!server.set_nx_px("key", "yours", LONG));
-        assert_eq!(server.get("key").as_deref(), Some("mine"));
-        let left = server.pttl("key").unwrap();
-        assert!(!left.is_zero() && left <= LONG);
-        assert!(!server.compare_and_delete("key", "yours"));
-        assert!(server.exists("key"));
-        assert!(server.compare_and_delete("key", "mine"));
-        assert!(!server.exists("key"));
-        assert_eq!(server.pttl("key"), None);
-        assert_eq!(server.get("key"), None);
     }
 
     #[test]
@@ -178,20 +80,6 @@ mod server {
         server.compare_and_delete("key", "value");
         assert_eq!(server.count("EVAL"), 2);
         assert_eq!(server.count("get"), 2);
-    }
-
-    #[test]
-    fn clients_are_those_of_others_and_can_be_killed() {
-        let server = Server::start();
-        assert_eq!(server.clients().len(), 0);
-        let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, server.port()));
-        let mut stream = patient(stream.unwrap());
-        round_trip(&mut stream);
-        assert_eq!(server.clients().len(), 1);
-        assert_eq!(server.kill_clients(), 1);
-        assert_eq!(server.clients().len(), 0);
-        assert!(matches!(stream.read(&mut [0; 16]), Ok(0) | Err(_)));
-        server.ping();
     }
 
     #[test]
@@ -254,28 +142,10 @@ mod server {
     fn a_server_that_was_given_no_clock_has_none() {
         let _ = Server::start().clock();
     }
-
-    #[test]
-    fn parallel_servers_do_not_meet() {
-        let cluster = Cluster::start(4);
-        let ports: BTreeSet<u16> = cluster.iter().map(Server::port).collect();
-        let run_ids: BTreeSet<String> = cluster.iter().map(Server::run_id).collect();
-        assert_eq!((ports.len(), run_ids.len()), (4, 4));
-    }
 }
 
 mod events {
     use super::*;
-
-    #[test]
-    fn of_a_key_are_recorded_in_order() {
-        let server = Server::start();
-        server.set_nx_px("key", "value", LONG);
-        server.set_nx_px("other", "value", LONG);
-        server.compare_and_delete("key", "value");
-        assert_eq!(server.events("key"), ["set", "expire", "del"]);
-        assert_eq!(server.events("other"), ["set", "expire"]);
-    }
 
     #[test]
     fn can_be_waited_for() {
@@ -357,37 +227,6 @@ mod cluster {
 
 mod proxy {
     use super::*;
-
-    #[test]
-    fn passes_and_counts() {
-        let (_server, proxy) = proxied();
-        let mut client = connect(&proxy);
-        round_trip(&mut client);
-        client.write_all(GET).unwrap();
-        assert_eq!(read_line(&mut client), "$-1");
-        let traffic = proxy.traffic();
-        assert_eq!(traffic.from_clients, (PING.len() + GET.len()) as u64);
-        assert_eq!(traffic.to_server, traffic.from_clients);
-        assert_eq!(traffic.to_clients, traffic.from_server);
-        assert_eq!(traffic.from_server, "+PONG\r\n$-1\r\n".len() as u64);
-        assert_eq!((traffic.accepted, traffic.open, traffic.replies), (1, 1, 2));
-        assert_eq!(traffic.commands[1].words, ["GET", "key"]);
-        assert_eq!((proxy.count("get"), traffic.count_with("key")), (1, 1));
-
-        drop(client);
-        proxy.wait_until("the end of the connection", |traffic| traffic.open == 0);
-        proxy.clear();
-        assert_eq!(proxy.traffic().commands, []);
-    }
-
-    #[test]
-    fn carries_the_url_of_the_server() {
-        let server = Server::builder().password("secret").start();
-        let proxy = server.proxy();
-        let client = redis::Client::open(proxy.url()).unwrap();
-        client.get_connection().unwrap();
-        assert_eq!(proxy.traffic().accepted, 1);
-    }
 
     #[test]
     fn a_black_hole_gives_no_byte() {
@@ -558,29 +397,6 @@ mod proxy {
         round_trip(&mut old);
     }
 
-    #[test]
-    fn follows_its_server_through_a_restart() {
-        let (server, proxy) = proxied();
-        let mut client = connect(&proxy);
-        round_trip(&mut client);
-        server.kill();
-        assert!(matches!(client.read(&mut [0; 16]), Ok(0) | Err(_)));
-        let reset = connect(&proxy).read(&mut [0; 16]).unwrap_err();
-        assert_eq!(reset.kind(), ErrorKind::ConnectionReset);
-        server.restart();
-        round_trip(&mut connect(&proxy));
-    }
-
-    #[test]
-    fn drop_ends_the_connections_and_the_listener() {
-        let (_server, proxy) = proxied();
-        let mut client = connect(&proxy);
-        let port = proxy.port();
-        drop(proxy);
-        assert!(client.read(&mut [0; 16]).is_err());
-        assert!(TcpStream::connect((Ipv4Addr::LOCALHOST, port)).is_err());
-    }
-
     #[tokio::test]
     async fn events_can_be_awaited_on_the_thread_that_causes_them() {
         let (_server, proxy) = proxied();
@@ -624,48 +440,9 @@ mod worker {
     use super::*;
 
     #[test]
-    fn talks_in_lines() {
-        let worker = shell("while read -r line; do echo noise; echo \"got $line\"; done");
-        assert_eq!(worker.ask("this", "got"), "got this");
-        worker.send_line("that");
-        worker.expect_line("noise");
-        worker.expect_line("got that");
-        worker.wait_success();
-    }
-
-    #[test]
-    fn has_its_environment() {
-        let env = [("GREETING", "hello")];
-        let worker = Worker::spawn("/bin/sh", &["-c", "echo $GREETING"], &env);
-        worker.expect_line("hello");
-    }
-
-    #[test]
-    #[should_panic = "the worker has ended"]
-    fn that_has_ended_says_no_more() {
-        shell("echo one").wait_line(|line| line == "two");
-    }
-
-    #[test]
     #[should_panic = "exit status: 3"]
     fn that_fails_is_no_success() {
         shell("exit 3").wait_success();
-    }
-
-    #[test]
-    fn dies_by_kill_and_by_drop() {
-        let worker = shell("echo here; read -r forever");
-        worker.expect_line("here");
-        let watch = Watch::on(worker.pid());
-        assert!(!worker.kill().success());
-        assert!(watch.has_ended());
-
-        let worker = shell("trap '' TERM; echo here; read -r forever");
-        worker.expect_line("here");
-        let watch = Watch::on(worker.pid());
-        worker.stop();
-        drop(worker);
-        assert!(watch.has_ended());
     }
 
     #[test]
@@ -676,14 +453,6 @@ mod worker {
         worker.send_line("hello");
         worker.cont();
         worker.expect_line("hello");
-    }
-
-    #[tokio::test]
-    async fn lines_can_be_awaited() {
-        let worker = shell("read -r line; echo \"$line\"");
-        let line = worker.await_line(|line| line == "hello");
-        worker.send_line("hello");
-        assert_eq!(line.await, "hello");
     }
 
     /// The children must not outlive a test process that gets no chance to clean up: this one
@@ -797,7 +566,6 @@ mod counter {
 }
 
 const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
-const GET: &[u8] = b"*2\r\n$3\r\nGET\r\n$3\r\nkey\r\n";
 const SET: &[u8] = b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$5\r\nvalue\r\n";
 
 /// A stream on which a failure does not hang.
