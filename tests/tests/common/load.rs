@@ -8,7 +8,8 @@ use std::{
     time::Duration,
 };
 
-use redlock_runtime::{Builder, Redlock};
+use redlock_runtime::{Builder, NodeState, Redlock, WhyKind};
+use redlock_tests::Server;
 use tokio::task::JoinSet;
 
 use super::{await_state, await_up};
@@ -83,4 +84,26 @@ impl Load {
             ended.unwrap();
         }
     }
+}
+
+/// Of two clients one reaches the `former` server, and nobody who names a server any more; the other one reaches
+/// the next server, which is node 2 of both. They never use both at a time.
+pub async fn await_handover([old, new]: [&Redlock; 2], former: &Server) {
+    let state = |redlock: &Redlock| redlock.nodes()[2].state().clone();
+    let is_handed_over =
+        || matches!(state(new), NodeState::Down { why } if why.kind == WhyKind::HandingOver);
+    await_state("a handover", is_handed_over).await;
+    assert_eq!(state(old), NodeState::Up, "{}", old.health());
+    await_state("the next one", || {
+        matches!(state(new), NodeState::Up | NodeState::Quarantined { .. })
+    })
+    .await;
+    let asked = former.count("evalsha");
+    for lock in 0..5 {
+        // On a busy machine it may come to nothing; what counts is whom it asks.
+        drop(old.lock(format!("{lock}")).acquire().await);
+    }
+    assert_eq!(former.count("evalsha"), asked, "both are in use");
+    await_state("an end", || state(old) != NodeState::Up).await;
+    await_state("a vote", || state(new) == NodeState::Up).await;
 }

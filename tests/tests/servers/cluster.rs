@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use crate::common::{
     await_state,
     certificates::{Authority, here},
-    load::{Load, brief, voting},
+    load::{Load, await_handover, brief, voting},
     set_user,
 };
 use redlock_runtime::{NodeState, Redlock, Release};
@@ -14,22 +14,36 @@ use redlock_tests::{Cluster, Member, PATIENCE, Port, RedisCluster, Server, Stand
 /// That of `{redlock}`, which the first master owns at first.
 const SLOT: u16 = 2_639;
 
-/// While tasks of two processes lock by all nodes.
-#[tokio::test(flavor = "multi_thread")]
-async fn a_replica_that_takes_over_is_quarantined_and_then_votes() {
-    let set = Set::start().await;
+/// While tasks of two processes lock by all nodes. `new` owns the slot in the end.
+async fn succession(
+    set: &Set,
+    new: usize,
+    happen: impl AsyncFnOnce(&RedisCluster, &Redlock),
+) -> [Redlock; 2] {
     let redlocks = set.redlocks().await;
     let load = Load::start(&redlocks);
     load.goes_on().await;
-
-    set.cluster[0].kill();
-    await_state("a quarantine", || is_quarantined(&redlocks[0])).await;
-    assert_eq!(set.cluster.owner(SLOT, 1), 3);
+    happen(&set.cluster, &redlocks[0]).await;
     load.goes_on().await;
     await_state("a vote", || redlocks.iter().all(is_up)).await;
-    set.assert_marked(3);
+    set.assert_marked(new);
+    load.goes_on().await;
+    load.end().await;
+    redlocks
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_that_takes_over_is_quarantined_and_then_votes() {
+    let set = Set::start().await;
+    let redlocks = succession(&set, 3, async |cluster, redlock| {
+        cluster[0].kill();
+        await_state("a quarantine", || is_quarantined(redlock)).await;
+        assert_eq!(cluster.owner(SLOT, 1), 3);
+    })
+    .await;
 
     // The node is needed, and serves.
+    let load = Load::start(&redlocks);
     set.others[0].kill();
     await_state("an outage", || {
         redlocks.iter().all(|redlock| !redlock.nodes()[0].is_up())
@@ -43,32 +57,22 @@ async fn a_replica_that_takes_over_is_quarantined_and_then_votes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_master_that_has_slept_through_its_succession_gives_no_votes_any_more() {
     let set = Set::start().await;
-    let redlocks = set.redlocks().await;
-    let load = Load::start(&redlocks);
-    load.goes_on().await;
-
-    let sleeper = &set.cluster[0];
-    sleeper.stop();
-    await_state("a new owner", || set.cluster.owner(SLOT, 1) == 3).await;
-    sleeper.cont();
-    load.goes_on().await;
-    await_state("a vote", || redlocks.iter().all(is_up)).await;
-    set.assert_marked(3);
-    load.goes_on().await;
-    load.end().await;
+    succession(&set, 3, async |cluster, _| {
+        cluster[0].stop();
+        await_state("a new owner", || cluster.owner(SLOT, 1) == 3).await;
+        cluster[0].cont();
+    })
+    .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_replica_that_takes_over_without_being_elected_is_quarantined() {
     let set = Set::start().await;
-    let redlocks = set.redlocks().await;
-    let load = Load::start(&redlocks);
-    set.cluster[3].command(&["CLUSTER", "FAILOVER", "TAKEOVER"]);
-    await_state("a quarantine", || is_quarantined(&redlocks[0])).await;
-    load.goes_on().await;
-    await_state("a vote", || redlocks.iter().all(is_up)).await;
-    set.assert_marked(3);
-    load.end().await;
+    succession(&set, 3, async |cluster, redlock| {
+        cluster[3].command(&["CLUSTER", "FAILOVER", "TAKEOVER"]);
+        await_state("a quarantine", || is_quarantined(redlock)).await;
+    })
+    .await;
 }
 
 /// Nobody else says so. It has its marker, but not what it granted last.
@@ -93,27 +97,22 @@ async fn an_owner_that_was_a_replica_for_a_moment_gives_no_votes_any_more() {
 #[tokio::test(flavor = "multi_thread")]
 async fn the_new_owner_of_a_slot_that_was_moved_is_quarantined() {
     let set = Set::start().await;
-    let redlocks = set.redlocks().await;
-    let load = Load::start(&redlocks);
-    load.goes_on().await;
-
-    set.cluster.migrate(SLOT, 0, 2);
-    await_state("a quarantine", || is_quarantined(&redlocks[0])).await;
-    load.goes_on().await;
-    await_state("a vote", || redlocks.iter().all(is_up)).await;
-    set.assert_marked(2);
-    load.goes_on().await;
+    succession(&set, 2, async |cluster, redlock| {
+        cluster.migrate(SLOT, 0, 2);
+        await_state("a quarantine", || is_quarantined(redlock)).await;
+    })
+    .await;
 
     // And back again: it is the same process, and it would have forgotten what was granted since.
     let first = set.marker(2);
-    set.cluster.migrate(SLOT, 2, 0);
-    await_state("another vote", || {
-        set.cluster.owner(SLOT, 1) == 0 && redlocks.iter().all(is_up) && set.marker(0) != first
+    succession(&set, 0, async |cluster, redlock| {
+        cluster.migrate(SLOT, 2, 0);
+        await_state("another owner", || {
+            cluster.owner(SLOT, 1) == 0 && is_up(redlock) && set.marker(0) != first
+        })
+        .await;
     })
     .await;
-    set.assert_marked(0);
-    load.goes_on().await;
-    load.end().await;
 }
 
 /// One seed is enough, and it need not be the owner.
@@ -315,22 +314,7 @@ async fn a_new_owner_is_used_only_after_the_old_one_has_been_left_by_those_who_a
     tell(1);
     let new = builder(1).build().await.unwrap();
 
-    let said = || new.health().to_string();
-    await_state("a handover", || {
-        said().contains("when no process uses the one before")
-    })
-    .await;
-    assert!(is_up(&old), "{}", old.health());
-    await_state("a new owner", || is_quarantined(&new) || is_up(&new)).await;
-    let (server, ..) = &owners[0];
-    let asked = server.count("evalsha");
-    for lock in 0..5 {
-        // On a busy machine it may come to nothing; what counts is whom it asks.
-        drop(old.lock(format!("{lock}")).acquire().await);
-    }
-    assert_eq!(server.count("evalsha"), asked, "both are in use");
-    await_state("an end", || !is_up(&old)).await;
-    await_state("a vote", || is_up(&new)).await;
+    await_handover([&old, &new], &owners[0].0).await;
 }
 
 /// Two servers, and a cluster.

@@ -3,7 +3,7 @@
 use crate::common::{
     await_state, await_up,
     certificates::{Authority, here, localhost},
-    load::{Load, brief as builder, voting},
+    load::{Load, await_handover, brief as builder, voting},
 };
 use redlock_runtime::{Builder, NodeState, ProblemKind, Redlock, Release, Tls};
 use redlock_tests::{Cluster, Sentinel, Server, StandIn, redis};
@@ -148,29 +148,12 @@ async fn a_new_master_is_used_only_after_the_old_one_has_been_left_by_those_who_
     set.promote();
     let new = set.builder(1).build().await.unwrap();
 
-    let said = || new.health().to_string();
-    await_state("a handover", || {
-        said().contains("when no process uses the one before")
-    })
-    .await;
-    assert!(old.nodes()[2].is_up(), "{}", old.health());
-    await_state("a new master", || {
-        is_quarantined(&new) || new.nodes()[2].is_up()
-    })
-    .await;
-    let asked = set.master.count("evalsha");
-    for lock in 0..5 {
-        // On a busy machine it may come to nothing; what counts is whom it asks.
-        drop(old.lock(format!("{lock}")).acquire().await);
-    }
-    assert_eq!(set.master.count("evalsha"), asked, "both are in use");
-    await_state("an end", || !old.nodes()[2].is_up()).await;
+    await_handover([&old, &new], &set.master).await;
     let text = old.health().to_string();
     assert!(
         text.contains("no majority of 3 sentinels names one master"),
         "{text}"
     );
-    await_state("a vote", || new.nodes()[2].is_up()).await;
 }
 
 #[tokio::test]
