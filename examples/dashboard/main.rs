@@ -15,6 +15,11 @@
 //! Prometheus: a server is killed and restarted, and then the other two are. Without `REDLOCK_NODES` the service needs no server.
 //! It listens on `PORT`, or on 9300, where `prometheus.yml` looks for it.
 
+#[path = "../shared/embedded.rs"]
+mod embedded;
+#[path = "../shared/stop_signal.rs"]
+mod stop_signal;
+
 use std::{env, net::Ipv4Addr, time::Duration};
 
 use axum::{Router, routing::get};
@@ -22,10 +27,13 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use redlock_runtime::{LockError, Redlock, redis_lock};
 use tokio::{
     net::TcpListener,
-    select, signal,
+    select,
     task::JoinSet,
     time::{interval, sleep},
 };
+
+use embedded::warn_if_embedded;
+use stop_signal::stop_signal;
 
 /// Upper ends of the buckets of histograms, in seconds.
 const BUCKETS: [f64; 14] = [
@@ -108,11 +116,7 @@ async fn main() -> anyhow::Result<()> {
         .expire(Duration::from_secs(2))
         .install()
         .await?;
-    if redlock.is_embedded() {
-        eprintln!(
-            "warning: locks hold in this process only; to lock between processes, set REDLOCK_NODES=redis://host1,redis://host2,redis://host3"
-        );
-    }
+    warn_if_embedded(&redlock);
 
     let app = Router::new().route("/metrics", get(async move || metrics.render()));
     let port = env::var("PORT").map_or(Ok(9300), |port| port.parse())?;
@@ -130,21 +134,4 @@ async fn main() -> anyhow::Result<()> {
     }
     println!("shut down");
     Ok(())
-}
-
-/// Returns when the process is to stop: on Ctrl-C, and on the SIGTERM of Kubernetes, Docker and
-/// systemd.
-async fn stop_signal() {
-    #[cfg(unix)]
-    let terminated = async {
-        let kind = signal::unix::SignalKind::terminate();
-        let mut signals = signal::unix::signal(kind).expect("SIGTERM can be handled");
-        signals.recv().await
-    };
-    #[cfg(not(unix))]
-    let terminated = std::future::pending::<()>();
-    select! {
-        result = signal::ctrl_c() => result.expect("Ctrl-C can be handled"),
-        _ = terminated => {}
-    }
 }

@@ -4,17 +4,22 @@
 //!
 //! ```sh
 //! # Needs no server; REDLOCK_NODES=... for real ones.
-//! cargo run --release --package redlock-example-tonic-orders --example tonic_orders
+//! cargo run --release --package redlock-example-frameworks --example tonic_orders
 //!
 //! # Its client: pays order 7.
-//! cargo run --release --package redlock-example-tonic-orders --example tonic_orders -- pay 127.0.0.1:3000 7
+//! cargo run --release --package redlock-example-frameworks --example tonic_orders -- pay 127.0.0.1:3000 7
 //! ```
+
+#[path = "../shared/embedded.rs"]
+mod embedded;
+#[path = "../shared/stop_signal.rs"]
+mod stop_signal;
 
 use std::{collections::HashSet, env, net::Ipv4Addr, sync::Mutex, time::Duration};
 
 use anyhow::{Context, bail};
 use redlock_runtime::{LockError, Redlock, redis_lock};
-use tokio::{net::TcpListener, select, signal, time::sleep};
+use tokio::{net::TcpListener, time::sleep};
 use tokio_stream::wrappers::TcpListenerStream;
 use tonic::{Code, Request, Response, Status, transport::Server};
 
@@ -23,6 +28,9 @@ use self::proto::{
     orders_client::OrdersClient,
     orders_server::{Orders, OrdersServer},
 };
+
+use embedded::warn_if_embedded;
+use stop_signal::stop_signal;
 
 /// Made of `orders.proto`.
 #[allow(
@@ -106,11 +114,7 @@ async fn serve() -> anyhow::Result<()> {
         .nodes_from_env_or(["memory://a", "memory://b", "memory://c"])
         .install()
         .await?;
-    if redlock.is_embedded() {
-        eprintln!(
-            "warning: locks hold in this process only; to lock between processes, set REDLOCK_NODES=redis://host1,redis://host2,redis://host3"
-        );
-    }
+    warn_if_embedded(&redlock);
 
     let port = env::var("PORT").map_or(Ok(3000), |port| port.parse())?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
@@ -127,21 +131,4 @@ async fn serve() -> anyhow::Result<()> {
     }
     println!("shut down");
     Ok(())
-}
-
-/// Returns when the process is to stop: on Ctrl-C, and on the SIGTERM of Kubernetes, Docker and
-/// systemd.
-async fn stop_signal() {
-    #[cfg(unix)]
-    let terminated = async {
-        let kind = signal::unix::SignalKind::terminate();
-        let mut signals = signal::unix::signal(kind).expect("SIGTERM can be handled");
-        signals.recv().await
-    };
-    #[cfg(not(unix))]
-    let terminated = std::future::pending::<()>();
-    select! {
-        result = signal::ctrl_c() => result.expect("Ctrl-C can be handled"),
-        _ = terminated => {}
-    }
 }

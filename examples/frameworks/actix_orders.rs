@@ -4,10 +4,13 @@
 //!
 //! ```sh
 //! # Needs no server; REDLOCK_NODES=... for real ones.
-//! cargo run --release --package redlock-example-actix-orders --example actix_orders
+//! cargo run --release --package redlock-example-frameworks --example actix_orders
 //!
 //! curl -i -X POST http://127.0.0.1:3000/orders/7/pay & curl -i -X POST http://127.0.0.1:3000/orders/7/pay
 //! ```
+
+#[path = "../shared/embedded.rs"]
+mod embedded;
 
 use std::{collections::HashSet, env, net::Ipv4Addr, sync::Mutex, time::Duration};
 
@@ -18,6 +21,8 @@ use actix_web::{
 };
 use redlock_runtime::{LockError, Redlock, redis_lock};
 use tokio::time::sleep;
+
+use embedded::warn_if_embedded;
 
 /// Stands for the database.
 #[derive(Default)]
@@ -63,11 +68,7 @@ async fn main() -> anyhow::Result<()> {
         .nodes_from_env_or(["memory://a", "memory://b", "memory://c"])
         .install()
         .await?;
-    if redlock.is_embedded() {
-        eprintln!(
-            "warning: locks hold in this process only; to lock between processes, set REDLOCK_NODES=redis://host1,redis://host2,redis://host3"
-        );
-    }
+    warn_if_embedded(&redlock);
 
     let paid = web::Data::new(Paid::default());
     let port = env::var("PORT").map_or(Ok(3000), |port| port.parse())?;

@@ -13,12 +13,17 @@
 //! transaction would do, without any lock. Here another service is asked between the look at the balance
 //! and the transfer, and no transaction should stay open for that.
 
+#[path = "../shared/embedded.rs"]
+mod embedded;
+
 use std::{env, process::ExitCode, time::Duration};
 
 use anyhow::{Context, bail};
 use redlock_runtime::{FencingToken, Redlock, fence::postgres, redis_lock};
 use tokio::{task::JoinSet, time::sleep};
 use tokio_postgres::{Client, Config, NoTls, Transaction, error::SqlState};
+
+use embedded::warn_if_embedded;
 
 const ACCOUNTS: i32 = 6;
 const CENTS: i64 = 1_000;
@@ -140,11 +145,7 @@ async fn main() -> anyhow::Result<ExitCode> {
         .nodes_from_env_or(["memory://a", "memory://b", "memory://c"])
         .install()
         .await?;
-    if redlock.is_embedded() {
-        eprintln!(
-            "warning: locks hold in this process only; to lock between processes, set REDLOCK_NODES=redis://host1,redis://host2,redis://host3"
-        );
-    }
+    warn_if_embedded(&redlock);
     let bank = connect().await?;
     bank.batch_execute(TABLES).await?;
     bank.batch_execute(postgres::INSTALL).await?;

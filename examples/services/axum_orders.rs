@@ -10,6 +10,11 @@
 //! curl -i http://127.0.0.1:3000/customers/ann/statement
 //! ```
 
+#[path = "../shared/embedded.rs"]
+mod embedded;
+#[path = "../shared/stop_signal.rs"]
+mod stop_signal;
+
 use std::{
     collections::HashMap,
     env,
@@ -28,7 +33,10 @@ use axum::{
 use redlock_runtime::{LockError, LockLayer, Redlock, redis_lock};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use tokio::{net::TcpListener, select, signal, time::sleep};
+use tokio::{net::TcpListener, select, time::sleep};
+
+use embedded::warn_if_embedded;
+use stop_signal::stop_signal;
 
 /// For requests that are being answered when the service is to stop. Kubernetes sends SIGKILL 30 s
 /// after SIGTERM; no handler takes longer than its `wait` and its lease.
@@ -136,11 +144,7 @@ async fn main() -> anyhow::Result<()> {
         .nodes_from_env_or(["memory://a", "memory://b", "memory://c"])
         .install()
         .await?;
-    if redlock.is_embedded() {
-        eprintln!(
-            "warning: locks hold in this process only; to lock between processes, set REDLOCK_NODES=redis://host1,redis://host2,redis://host3"
-        );
-    }
+    warn_if_embedded(&redlock);
 
     // One request at a time for each path; another one waits for up to two seconds.
     let locks = redlock.clone();
@@ -174,21 +178,4 @@ async fn main() -> anyhow::Result<()> {
     }
     println!("shut down");
     Ok(())
-}
-
-/// Returns when the process is to stop: on Ctrl-C, and on the SIGTERM of Kubernetes, Docker and
-/// systemd.
-async fn stop_signal() {
-    #[cfg(unix)]
-    let terminated = async {
-        let kind = signal::unix::SignalKind::terminate();
-        let mut signals = signal::unix::signal(kind).expect("SIGTERM can be handled");
-        signals.recv().await
-    };
-    #[cfg(not(unix))]
-    let terminated = std::future::pending::<()>();
-    select! {
-        result = signal::ctrl_c() => result.expect("Ctrl-C can be handled"),
-        _ = terminated => {}
-    }
 }

@@ -12,6 +12,9 @@
 //! Readers run together, in all processes; while the report is rebuilt no reader reads it, and a builder that
 //! waits lets no new reader in, so it has its turn however many readers there are.
 
+#[path = "../shared/embedded.rs"]
+mod embedded;
+
 use std::{
     env,
     path::{Path, PathBuf},
@@ -22,6 +25,8 @@ use std::{
 
 use redlock_runtime::{LockError, Redlock, redis_lock};
 use tokio::{fs, task::JoinSet, time::sleep};
+
+use embedded::warn_if_embedded;
 
 const READERS: u32 = 8;
 const READS: u32 = 40; // of each reader
@@ -72,11 +77,7 @@ async fn main() -> anyhow::Result<ExitCode> {
         .nodes_from_env_or(["memory://a", "memory://b", "memory://c"])
         .install()
         .await?;
-    if redlock.is_embedded() {
-        eprintln!(
-            "warning: locks hold in this process only; to lock between processes, set REDLOCK_NODES=redis://host1,redis://host2,redis://host3"
-        );
-    }
+    warn_if_embedded(&redlock);
     let report = env::var_os("REPORT").map(PathBuf::from);
     let report = report.unwrap_or_else(|| env::temp_dir().join("redlock-report-cache"));
     fs::create_dir_all(&report).await?;

@@ -12,6 +12,9 @@
 //! `--buyers 300` and `--stock 10` are the defaults. A longer sale leaves time to kill a server
 //! in the middle of it: `--processes 4 --stock 300 --buyers 900`.
 
+#[path = "../shared/embedded.rs"]
+mod embedded;
+
 use std::{
     env,
     fs::{self, File},
@@ -25,6 +28,8 @@ use anyhow::{bail, ensure};
 use redlock_runtime::{Redlock, redis_lock};
 use tempfile::NamedTempFile;
 use tokio::{process::Command, task::JoinSet, time::sleep};
+
+use embedded::warn_if_embedded;
 
 /// One buyer at a time, among all tasks of all processes that lock this key. Should the lock be
 /// lost meanwhile, the body ends at its `.await`, before it writes.
@@ -93,11 +98,7 @@ async fn main() -> anyhow::Result<ExitCode> {
         processes == 1 || !redlock.is_embedded(),
         "embedded nodes live in one process; for {processes} set REDLOCK_NODES to real ones, such as redis://127.0.0.1:6379"
     );
-    if redlock.is_embedded() {
-        eprintln!(
-            "warning: locks hold in this process only; to lock between processes, set REDLOCK_NODES=redis://host1,redis://host2,redis://host3"
-        );
-    }
+    warn_if_embedded(&redlock);
     let file = NamedTempFile::new()?;
     Stock(file.path().to_owned()).write(options.stock)?;
 

@@ -14,6 +14,9 @@
 //!
 //! `--exports 30` is the default.
 
+#[path = "../shared/embedded.rs"]
+mod embedded;
+
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -23,6 +26,8 @@ use std::{
 
 use redlock_runtime::{Redlock, redis_lock};
 use tokio::{task::JoinSet, time::sleep};
+
+use embedded::warn_if_embedded;
 
 /// As many as the service allows.
 const MOST: usize = 3;
@@ -75,11 +80,7 @@ async fn main() -> anyhow::Result<ExitCode> {
         .nodes_from_env_or(["memory://a", "memory://b", "memory://c"])
         .install()
         .await?;
-    if redlock.is_embedded() {
-        eprintln!(
-            "warning: locks hold in this process only; to lock between processes, set REDLOCK_NODES=redis://host1,redis://host2,redis://host3"
-        );
-    }
+    warn_if_embedded(&redlock);
     let own_folder = tempfile::tempdir()?;
     let folder = options.service.as_deref();
     let service = Service(folder.unwrap_or_else(|| own_folder.path()).to_owned());

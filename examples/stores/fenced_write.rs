@@ -11,11 +11,16 @@
 //!
 //! The store is SQLite. `redlock_runtime::fence` has the same for PostgreSQL and Redis.
 
+#[path = "../shared/embedded.rs"]
+mod embedded;
+
 use std::{path::PathBuf, process::ExitCode, sync::mpsc, time::Duration};
 
 use redlock_runtime::{FencingToken, Redlock, fence, redis_lock};
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tokio::sync::oneshot;
+
+use embedded::warn_if_embedded;
 
 const UNITS: i64 = 10;
 
@@ -90,11 +95,7 @@ async fn main() -> anyhow::Result<ExitCode> {
         .nodes_from_env_or(["memory://a", "memory://b", "memory://c"])
         .install()
         .await?;
-    if redlock.is_embedded() {
-        eprintln!(
-            "warning: locks hold in this process only; to lock between processes, set REDLOCK_NODES=redis://host1,redis://host2,redis://host3"
-        );
-    }
+    warn_if_embedded(&redlock);
     let directory = tempfile::tempdir()?;
     let stock = Stock {
         file: directory.path().join("stock.db"),

@@ -9,14 +9,22 @@
 //! cargo run --release --example cron_singleton    # start it twice: they share the job
 //! ```
 
+#[path = "../shared/embedded.rs"]
+mod embedded;
+#[path = "../shared/stop_signal.rs"]
+mod stop_signal;
+
 use std::{pin::pin, time::Duration};
 
 use redlock_runtime::{LockError, Redlock, redis_lock};
 use tokio::{
-    select, signal,
+    select,
     task::JoinSet,
     time::{Instant, MissedTickBehavior, interval_at, sleep},
 };
+
+use embedded::warn_if_embedded;
+use stop_signal::stop_signal;
 
 /// A short lease, so that a replica that dies is soon succeeded; renewed while the job runs; but
 /// not for ever, should it hang. `max_hold` is also the longest time for which the end of the process
@@ -45,10 +53,8 @@ async fn replica(number: u32, ticks: u32) -> anyhow::Result<Tally> {
         .nodes_from_env_or(["memory://a", "memory://b", "memory://c"])
         .build()
         .await?;
-    if number == 1 && redlock.is_embedded() {
-        eprintln!(
-            "warning: locks hold in this process only; to lock between processes, set REDLOCK_NODES=redis://host1,redis://host2,redis://host3"
-        );
+    if number == 1 {
+        warn_if_embedded(&redlock);
     }
 
     // Replicas do not tick at the same instant. If they did, one of them would get the lock all the same.
@@ -80,23 +86,6 @@ async fn replica(number: u32, ticks: u32) -> anyhow::Result<Tally> {
         eprintln!("warning: replica {number}: {left}");
     }
     Ok(tally)
-}
-
-/// Returns when the process is to stop: on Ctrl-C, and on the SIGTERM of Kubernetes, Docker and
-/// systemd. A signal during the job is not missed: it is noticed from the first poll on.
-async fn stop_signal() {
-    #[cfg(unix)]
-    let terminated = async {
-        let kind = signal::unix::SignalKind::terminate();
-        let mut signals = signal::unix::signal(kind).expect("SIGTERM can be handled");
-        signals.recv().await
-    };
-    #[cfg(not(unix))]
-    let terminated = std::future::pending::<()>();
-    select! {
-        result = signal::ctrl_c() => result.expect("Ctrl-C can be handled"),
-        _ = terminated => {}
-    }
 }
 
 #[tokio::main]
