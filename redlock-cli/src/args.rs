@@ -7,10 +7,10 @@ use clap::{Parser, Subcommand, builder::NonEmptyStringValueParser};
 use redlock_runtime::Tls;
 use redlock_runtime::{
     __tool::{Servers, urls},
-    Builder, ConfigError, Credentials, Redlock,
+    Builder, Credentials, Redlock,
 };
 
-use crate::duration;
+use crate::{duration, output};
 
 /// Runs commands under a lock over independent Redis servers, and shows, checks and frees the locks of a
 /// fleet.
@@ -202,13 +202,14 @@ impl ServerArgs {
         })
     }
 
-    /// To look at them.
-    pub(crate) fn open(&self) -> Result<Servers, ConfigError> {
+    /// To look at them; or else, the exit code.
+    pub(crate) fn open(&self) -> Result<Servers, u8> {
         let (urls, credentials) = (urls(&self.nodes), self.credentials());
         #[cfg(feature = "tls")]
-        return Servers::with_tls(&urls, credentials, self.tls(), self.connect_timeout);
+        let opened = Servers::with_tls(&urls, credentials, self.tls(), self.connect_timeout);
         #[cfg(not(feature = "tls"))]
-        Servers::new(&urls, credentials, self.connect_timeout)
+        let opened = Servers::new(&urls, credentials, self.connect_timeout);
+        opened.map_err(|error| output::fail(output::CONFIG, &output::in_words(&error)))
     }
 
     #[cfg(feature = "tls")]

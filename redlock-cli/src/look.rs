@@ -41,11 +41,8 @@ for _, known in ipairs(ARGV) do
 end
 return mark";
 
-pub(crate) async fn status(args: &ServerArgs) -> u8 {
-    let servers = match args.open() {
-        Ok(servers) => servers,
-        Err(error) => return fail(output::CONFIG, &output::in_words(&error)),
-    };
+pub(crate) async fn status(args: &ServerArgs) -> Result<u8, u8> {
+    let servers = args.open()?;
     let surveyed = survey(&servers, &args.key_prefix).await;
     let votes = |one: &&Surveyed| {
         one.told
@@ -80,10 +77,10 @@ pub(crate) async fn status(args: &ServerArgs) -> u8 {
         Err(why) => Some(why.clone()),
     };
     let reasons: Vec<Why> = surveyed.iter().filter_map(why).collect();
-    match has_majority {
+    Ok(match has_majority {
         true => 0,
         false => output::unusable(count, reasons.iter()),
-    }
+    })
 }
 
 fn json_of(one: &Surveyed) -> Json {
@@ -112,17 +109,14 @@ pub(crate) fn rounded(seconds: u64) -> String {
     }
 }
 
-pub(crate) async fn inspect(args: &ServerArgs, key: &str) -> u8 {
-    let servers = match args.open() {
-        Ok(servers) => servers,
-        Err(error) => return fail(output::CONFIG, &output::in_words(&error)),
-    };
+pub(crate) async fn inspect(args: &ServerArgs, key: &str) -> Result<u8, u8> {
+    let servers = args.open()?;
     let found = servers.inspect(&args.key(key)).await;
     match args.json {
         true => output::line(&json_of_lock(&found)),
         false => output::line(&found),
     }
-    replied(&found)
+    Ok(replied(&found))
 }
 
 /// Whether a majority has replied, as an exit code.
@@ -194,17 +188,12 @@ const fn kind(kind: HolderKind) -> &'static str {
     }
 }
 
-pub(crate) async fn break_key(args: &ServerArgs, key: &str, yes: bool) -> u8 {
-    let servers = match args.open() {
-        Ok(servers) => servers,
-        Err(error) => return fail(output::CONFIG, &output::in_words(&error)),
-    };
+pub(crate) async fn break_key(args: &ServerArgs, key: &str, yes: bool) -> Result<u8, u8> {
+    let servers = args.open()?;
     let key = args.key(key);
     if key.starts_with("__redlock:") {
-        return fail(
-            output::USAGE,
-            &"this is no lock, but what the library keeps on its nodes",
-        );
+        let text = "this is no lock, but what the library keeps on its nodes";
+        return Err(fail(output::USAGE, &text));
     }
     // Before it is shown.
     let marked = mark_or_delete(&servers, &key, &[]).await;
@@ -215,40 +204,35 @@ pub(crate) async fn break_key(args: &ServerArgs, key: &str, yes: bool) -> u8 {
     let code = replied(&found);
     if code != 0 {
         let text = "no majority of servers has replied; nothing was deleted";
-        return fail(code, &text);
+        return Err(fail(code, &text));
     }
-    let marks = match marked {
-        Ok(marked) => marked.marks,
-        Err(reason) => return fail(output::unusable(1, iter::once(&reason)), &reason),
-    };
+    let refused = |why: Why| fail(output::unusable(1, iter::once(&why)), &why);
+    let marks = marked.map_err(refused)?.marks;
     if marks.is_empty() {
         return finish(args, &found, 0, "there is nothing to delete");
     }
     if !yes && !confirmed() {
         let text = "nothing was deleted; `--yes` deletes without a question";
-        return fail(output::USAGE, &text);
+        return Err(fail(output::USAGE, &text));
     }
     let mut deleted = 0;
     for _ in 0..MOST_DELETIONS {
-        match mark_or_delete(&servers, &key, &marks).await {
-            Ok(marked) if marked.deleted == 0 => break,
-            Ok(marked) => deleted = deleted.max(marked.deleted),
-            Err(reason) => return fail(output::unusable(1, iter::once(&reason)), &reason),
+        let marked = mark_or_delete(&servers, &key, &marks).await;
+        let marked = marked.map_err(refused)?;
+        if marked.deleted == 0 {
+            break;
         }
+        deleted = deleted.max(marked.deleted);
     }
     let found = servers.inspect(&key).await;
-    match deleted {
-        0 => finish(
-            args,
-            &found,
-            0,
-            "the lock has changed hands, and was not deleted",
-        ),
-        _ => finish(args, &found, deleted, "deleted"),
-    }
+    let text = match deleted {
+        0 => "the lock has changed hands, and was not deleted",
+        _ => "deleted",
+    };
+    finish(args, &found, deleted, text)
 }
 
-fn finish(args: &ServerArgs, found: &Inspection, deleted: usize, text: &str) -> u8 {
+fn finish(args: &ServerArgs, found: &Inspection, deleted: usize, text: &str) -> Result<u8, u8> {
     match args.json {
         true => output::line(&json!({ "deleted_on": deleted, "lock": json_of_lock(found) })),
         false if deleted > 0 => {
@@ -259,7 +243,7 @@ fn finish(args: &ServerArgs, found: &Inspection, deleted: usize, text: &str) -> 
         }
         false => output::line(&text),
     }
-    0
+    Ok(0)
 }
 
 /// What the servers did.

@@ -42,28 +42,27 @@ fn main() -> ExitCode {
 
 async fn carry_out(args: Args) -> u8 {
     let Args { servers, command } = args;
-    match command {
+    let done = match command {
         Command::Status => look::status(&servers).await,
         Command::Inspect { key } => look::inspect(&servers, &key).await,
         Command::Break { key, yes } => look::break_key(&servers, &key, yes).await,
         Command::Doctor { strict } => doctor::doctor(&servers, strict).await,
         #[cfg(unix)]
-        Command::Run(options) => run::run(&servers, *options).await,
+        Command::Run(options) => Ok(run::run(&servers, *options).await),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "redlock", &mut script);
             output::write(&script);
-            0
+            Ok(0)
         }
         Command::Man { folder } => {
             let made = fs::create_dir_all(&folder);
-            match made.and_then(|()| clap_mangen::generate_to(Args::command(), &folder)) {
-                Ok(()) => 0,
-                Err(error) => {
-                    let text = format!("{}: {error}", folder.display());
-                    output::fail(output::OUTPUT, &text)
-                }
-            }
+            let written = made.and_then(|()| clap_mangen::generate_to(Args::command(), &folder));
+            let failed = |error| format!("{}: {error}", folder.display());
+            written
+                .map(|()| 0)
+                .map_err(|error| output::fail(output::OUTPUT, &failed(error)))
         }
-    }
+    };
+    done.unwrap_or_else(|code| code)
 }

@@ -153,9 +153,18 @@ impl Told {
         policy.filter(|_| self.field("maxmemory").is_some_and(|limit| limit != "0"))
     }
 
-    /// Of one that is not named as a whole.
-    pub(crate) fn is_of_cluster(&self) -> bool {
-        self.field("cluster_enabled") == Some("1") && !self.owns_slot
+    /// What it is, if that can be no node.
+    pub(crate) fn unfit_role(&self) -> Option<&'static str> {
+        let is = |name, value| self.field(name) == Some(value);
+        Some(if is("redis_mode", "sentinel") {
+            "is a Sentinel: write its master as `redis+sentinel://s1,s2,s3/name`"
+        } else if is("cluster_enabled", "1") && !self.owns_slot {
+            "belongs to a Redis Cluster: name the cluster, `redis+cluster://...`, or servers with `cluster-enabled no`"
+        } else if is("role", "slave") {
+            "is a replica: name its master"
+        } else {
+            return None;
+        })
     }
 
     /// Of its quarantine.
@@ -167,16 +176,8 @@ impl Told {
     }
 
     pub(crate) fn vote(&self) -> Vote {
-        if self.field("redis_mode") == Some("sentinel") {
-            return Vote::Unfit(
-                "is a Sentinel: write its master as `redis+sentinel://s1,s2,s3/name`".to_owned(),
-            );
-        }
-        if self.is_of_cluster() {
-            return Vote::Unfit("belongs to a Redis Cluster".to_owned());
-        }
-        if self.field("role") == Some("slave") {
-            return Vote::Unfit("is a replica: name its master".to_owned());
+        if let Some(role) = self.unfit_role() {
+            return Vote::Unfit(role.to_owned());
         }
         if let Some(policy) = self.evicts() {
             return Vote::Unfit(format!("may delete locks (maxmemory-policy {policy})"));

@@ -1,8 +1,9 @@
 //! What a node cannot do, although it may vote.
 
-use std::fmt;
-
-use crate::node::{Lack, Lacking};
+use std::{
+    fmt,
+    sync::atomic::{AtomicU8, Ordering},
+};
 
 /// What a server's user may not do, or the server cannot, and what is lost with it. The node votes all the
 /// same. [`guide::servers`](crate::guide::servers#what-is-lost-without-a-command) has the rights.
@@ -33,15 +34,23 @@ pub enum Limitation {
     NoNotices,
 }
 
-impl Limitation {
-    pub(crate) fn all(of: &Lacking) -> Vec<Self> {
-        let known = [
-            (Lack::Info, Self::RestartsUnseen),
-            (Lack::Config, Self::DurabilityUnknown),
-            (Lack::Notices, Self::NoNotices),
-        ];
-        let known = known.into_iter().filter(|&(lack, _)| of.has(lack));
-        known.map(|(_, limitation)| limitation).collect()
+/// What a server was found to refuse when it was connected to last, one bit for each.
+#[derive(Debug, Default)]
+pub(crate) struct Lacking(AtomicU8);
+
+impl Lacking {
+    pub(crate) fn set(&self, lacks: impl IntoIterator<Item = (Limitation, bool)>) {
+        let lacks = lacks.into_iter().filter(|&(_, lacks)| lacks);
+        let bits = lacks.fold(0, |bits, (lack, _)| bits | 1 << lack as u8);
+        self.0.store(bits, Ordering::Relaxed);
+    }
+
+    pub(crate) fn limitations(&self) -> Vec<Limitation> {
+        use Limitation::{DurabilityUnknown, NoNotices, RestartsUnseen};
+        let bits = self.0.load(Ordering::Relaxed);
+        let mut all = vec![RestartsUnseen, DurabilityUnknown, NoNotices];
+        all.retain(|&lack| bits & 1 << lack as u8 != 0);
+        all
     }
 }
 

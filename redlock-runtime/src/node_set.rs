@@ -7,7 +7,8 @@ use crate::journal::Journal;
 use crate::{
     config::{ConfigError, ConfigProblem, Settings},
     engine::Engine,
-    node::{ClientName, Lacking, Target},
+    limitation::Lacking,
+    node::{ClientName, Target},
     observe::Observer,
 };
 

@@ -10,7 +10,7 @@ use crate::{
     config::{Options, SectionInfo},
     health::{Health, NodeState, NodeStatus, NotReady},
     inspect::{self, Inspection},
-    limitation::Limitation,
+    limitation::Lacking,
     lock::Lock,
     node_set::Shared,
     section::Keys,
@@ -166,8 +166,8 @@ impl Redlock {
             NodeStatus::new(Arc::clone(address), state)
         };
         let nodes = addresses.iter().zip(states).map(status);
-        let with_limitations = |(node, lacking): (NodeStatus, &Arc<_>)| {
-            node.with_limitations(Limitation::all(lacking))
+        let with_limitations = |(node, lacking): (NodeStatus, &Arc<Lacking>)| {
+            node.with_limitations(lacking.limitations())
         };
         let nodes = nodes.zip(&self.shared.lacking).map(with_limitations);
         Health::new(nodes.collect(), self.shared.engine.under_replicated())

@@ -233,20 +233,8 @@ impl Here<'_> {
 
     fn of_role(&mut self, it: &Examination) {
         let told = &it.told;
-        if told.field("redis_mode") == Some("sentinel") {
-            self.add(
-                Error,
-                "role",
-                "is a Sentinel: write its master as `redis+sentinel://s1,s2,s3/name`",
-            );
-        } else if told.is_of_cluster() {
-            self.add(
-                Error,
-                "role",
-                "belongs to a Redis Cluster: name the cluster, `redis+cluster://...`, or servers with `cluster-enabled no`",
-            );
-        } else if told.field("role") == Some("slave") {
-            self.add(Error, "role", "is a replica: name its master");
+        if let Some(role) = told.unfit_role() {
+            self.add(Error, "role", role);
         } else if told
             .field("connected_slaves")
             .is_some_and(|count| count != "0")

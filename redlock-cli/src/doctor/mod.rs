@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 use self::rights::Right;
 use crate::{
     args::ServerArgs,
-    output::{self, fail},
+    output,
     reply::{map, words},
     survey::{Told, survey},
 };
@@ -64,11 +64,8 @@ struct Examination {
 /// The time between two readings of a clock: long enough for a wrong speed to show.
 const BETWEEN_READINGS: Duration = Duration::from_secs(1);
 
-pub(crate) async fn doctor(args: &ServerArgs, strict: bool) -> u8 {
-    let servers = match args.open() {
-        Ok(servers) => servers,
-        Err(error) => return fail(output::CONFIG, &output::in_words(&error)),
-    };
+pub(crate) async fn doctor(args: &ServerArgs, strict: bool) -> Result<u8, u8> {
+    let servers = args.open()?;
     let examined = examine(&servers, &args.key_prefix).await;
     let mut findings = checks::all(&examined);
     findings.sort_by_key(|finding| Reverse(finding.level));
@@ -86,10 +83,10 @@ pub(crate) async fn doctor(args: &ServerArgs, strict: bool) -> u8 {
         let warnings = output::counted(warnings, "warning");
         output::line(&format_args!("{of} examined: {errors}, {warnings}"));
     }
-    match errors > 0 || strict && warnings > 0 {
+    Ok(match errors > 0 || strict && warnings > 0 {
         true => output::FOUND,
         false => 0,
-    }
+    })
 }
 
 async fn examine(servers: &Servers, key_prefix: &str) -> Vec<Examined> {

@@ -16,7 +16,10 @@ use super::{
     tls::Tls,
     tls_nodes::{Clients, TLS_PARAMETERS},
 };
-use crate::node::{Endpoint, Lacking, Login, Memory, Target, address_text};
+use crate::{
+    limitation::Lacking,
+    node::{Endpoint, Login, Memory, Target, address_text},
+};
 
 /// More nodes do not make a lock safer, only slower; and a typo that names hundreds is caught.
 const MOST_NODES: usize = 32;

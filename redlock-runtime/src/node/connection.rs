@@ -10,13 +10,15 @@ use super::{
     endpoint::Endpoint,
     guarded::Guarded,
     info::{field, name},
-    lacking::{Lack, Lacking},
     reason::{of_server, reason},
     sign_in::{refusal, sign_in},
     stream::{self, Stream},
     wire::Wire,
 };
-use crate::script::{self, Word, words};
+use crate::{
+    limitation::{Lacking, Limitation},
+    script::{self, Word, words},
+};
 
 /// A connection that is ready for requests, and what the server tells of itself.
 pub(super) struct Connection {
@@ -157,9 +159,9 @@ async fn prepare(wire: &mut Wire, lacking: &Lacking) -> Result<Facts, Why> {
     let tells_changes = matches!(answers.next(), Some(Value::Okay));
     let process = field(&server, "run_id").and_then(name);
     lacking.set([
-        (Lack::Info, process.is_none()),
-        (Lack::Config, keeps_all.is_none()),
-        (Lack::Notices, !tells_changes),
+        (Limitation::RestartsUnseen, process.is_none()),
+        (Limitation::DurabilityUnknown, keeps_all.is_none()),
+        (Limitation::NoNotices, !tells_changes),
     ]);
     Ok(Facts {
         server: process,

@@ -7,10 +7,11 @@ use redis::{ConnectionAddr, ConnectionInfo};
 #[cfg(feature = "tls")]
 use super::tls::TlsClient;
 use super::{
-    lacking::Lacking,
     login::{Credentials, Login},
     office::Electors,
 };
+
+use crate::limitation::Lacking;
 
 /// Everything that a connection to one server needs. Checked before the engine starts.
 #[derive(Clone, Debug)]

@@ -17,7 +17,6 @@ mod faulty;
 mod guarded;
 mod info;
 mod inquiry;
-mod lacking;
 mod login;
 mod memory;
 mod office;
@@ -53,7 +52,6 @@ pub(crate) use self::{
     cluster::slot_of,
     endpoint::Endpoint,
     inquiry::{inquire, read_clocks},
-    lacking::{Lack, Lacking},
     login::{Login, Provider},
     memory::Memory,
     office::Electors,
