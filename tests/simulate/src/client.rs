@@ -198,7 +198,8 @@ impl World {
         self.checker.new_process(client);
         self.give_up_all_of(client);
         let old = &self.clients[client];
-        self.under_way -= old.inbox.len();
+        let inbox = old.inbox.iter();
+        self.under_way -= inbox.map(|arrival| arrival.message.work()).sum::<usize>();
         let (clock, incarnation) = (old.clock.clone(), old.incarnation + 1);
         let turns: Vec<u32> = old.tasks.iter().map(|task| task.turn).collect();
         self.clients[client] = self.new_client(client, incarnation, clock);
@@ -323,7 +324,7 @@ impl World {
         while self.clients[client].incarnation == incarnation
             && let Some(arrival) = self.clients[client].inbox.pop_front()
         {
-            self.under_way -= 1;
+            self.under_way -= arrival.message.work();
             self.take_in(client, arrival);
         }
         self.arm(client);

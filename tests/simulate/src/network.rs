@@ -112,6 +112,18 @@ pub(crate) struct Replied {
     pub(crate) reply: Reply,
 }
 
+impl Message {
+    /// How much work that has to end it is. Nodes are probed for as long as there are clients.
+    pub(crate) fn work(&self) -> usize {
+        let sent = match self {
+            Self::Request(sent) => sent,
+            Self::Reply(replied) => &replied.sent,
+            _ => return 1,
+        };
+        usize::from(sent.body != Request::Probe)
+    }
+}
+
 impl Link {
     pub(crate) fn new(distance: u64, ailment: Option<Ailment>) -> Self {
         Self {
@@ -245,7 +257,7 @@ impl World {
             way.out_at = way.out_at.max(at);
         }
         let at = way.out_at;
-        self.under_way += 1;
+        self.under_way += message.work();
         let arrival = Arrival {
             connection,
             message,
@@ -258,7 +270,7 @@ impl World {
         let way = &mut self.connections[connection];
         way.back_at = way.back_at.max(at);
         let at = way.back_at;
-        self.under_way += 1;
+        self.under_way += message.work();
         let arrival = Arrival {
             connection,
             message,
@@ -279,7 +291,7 @@ impl World {
     // ---- at the node
 
     pub(crate) fn at_node(&mut self, mut arrival: Arrival) {
-        self.under_way -= 1;
+        self.under_way -= arrival.message.work();
         let way = &self.connections[arrival.connection];
         let node = way.node;
         if let Message::Request(sent) = &mut arrival.message {
@@ -291,7 +303,7 @@ impl World {
             if way.broken && way.late > 0 && !sent.delayed {
                 sent.delayed = true;
                 let at = self.now + way.late;
-                self.under_way += 1;
+                self.under_way += arrival.message.work();
                 return self.agenda.at(at, Happening::AtNode(arrival));
             }
         } else if way.broken || way.requests_vanish || self.ailment(&arrival) == Some(Ailment::Shut)
@@ -305,7 +317,7 @@ impl World {
             return self.lose(&arrival);
         }
         if self.nodes[node].silent_until > self.now {
-            self.under_way += 1;
+            self.under_way += arrival.message.work();
             self.nodes[node].backlog.push_back(arrival);
             return;
         }
@@ -323,7 +335,7 @@ impl World {
             return;
         }
         for arrival in std::mem::take(&mut self.nodes[node].backlog) {
-            self.under_way -= 1;
+            self.under_way -= arrival.message.work();
             self.serve(node, arrival);
         }
     }
@@ -413,7 +425,7 @@ impl World {
     // ---- at the client
 
     pub(crate) fn at_client(&mut self, arrival: Arrival) {
-        self.under_way -= 1;
+        self.under_way -= arrival.message.work();
         let way = &self.connections[arrival.connection];
         let client = way.client;
         if way.incarnation != self.clients[client].incarnation {
@@ -423,7 +435,7 @@ impl World {
             return self.lose(&arrival);
         }
         if self.clients[client].paused {
-            self.under_way += 1;
+            self.under_way += arrival.message.work();
             self.clients[client].inbox.push_back(arrival);
             return;
         }

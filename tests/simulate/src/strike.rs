@@ -230,8 +230,8 @@ impl World {
                 self.forgot(node);
             }
         }
-        self.under_way -= lost.len();
         for arrival in lost {
+            self.under_way -= arrival.message.work();
             self.lose(&arrival);
         }
         for connection in self.nodes[node].connections.clone() {

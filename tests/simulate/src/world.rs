@@ -53,7 +53,7 @@ pub(crate) struct World {
     /// All that were ever made.
     pub(crate) connections: Vec<Connection>,
     pub(crate) agenda: Agenda,
-    /// Messages that have not arrived yet.
+    /// Messages that have not arrived yet, but for [probes](crate::network::Message::work).
     pub(crate) under_way: usize,
     pub(crate) checker: Checker,
     pub(crate) tally: Tally,
