@@ -46,9 +46,14 @@ mod witnesses;
 mod world;
 
 use std::{
+    fs,
     panic::{AssertUnwindSafe, catch_unwind},
+    path::{Path, PathBuf},
     process::ExitCode,
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        OnceLock,
+        atomic::{AtomicU64, Ordering},
+    },
     thread,
     time::{Duration, Instant},
 };
@@ -77,7 +82,7 @@ const REPLAYED: u64 = 1_000;
 /// How many histories a thread takes at a time.
 const PORTION: u64 = 64;
 
-/// A history that takes longer than this has no end.
+/// A history that takes more processor time than this has no end.
 const LONGEST: Duration = Duration::from_secs(60);
 
 /// What was asked for on the command line.
@@ -133,7 +138,7 @@ fn run_all(settings: &Settings) -> Report {
                 return report;
             }
             for index in start..settings.histories.min(start + PORTION) {
-                place.enter(index, began);
+                place.enter(index);
                 let found = run_one(settings, index, &mut report);
                 if found && settings.until_found {
                     first.fetch_min(index, Ordering::Relaxed);
@@ -148,10 +153,11 @@ fn run_all(settings: &Settings) -> Report {
     thread::scope(|scope| {
         let spawn = |place| scope.spawn(move || work(place));
         let threads: Vec<_> = places.iter().map(spawn).collect();
+        let mut seen = vec![Default::default(); places.len()];
         while !threads.iter().all(thread::ScopedJoinHandle::is_finished) {
             thread::sleep(Duration::from_millis(20));
-            for place in &places {
-                place.check(settings, began);
+            for (place, seen) in places.iter().zip(&mut seen) {
+                place.check(settings, seen, began);
             }
         }
         for thread in threads {
@@ -163,40 +169,48 @@ fn run_all(settings: &Settings) -> Report {
     report
 }
 
-/// Which history a thread runs, and since when, in milliseconds.
-#[derive(Debug)]
+/// What a thread is at.
+#[derive(Debug, Default)]
 struct Place {
-    index: AtomicU64,
-    since: AtomicU64,
-}
-
-impl Default for Place {
-    fn default() -> Self {
-        Self {
-            index: AtomicU64::new(u64::MAX),
-            since: AtomicU64::new(0),
-        }
-    }
+    /// The place of its history, plus one; zero while it has none.
+    after: AtomicU64,
+    /// Where the system tells for how long the thread has run, if it does.
+    clock: OnceLock<PathBuf>,
 }
 
 impl Place {
-    fn enter(&self, index: u64, began: Instant) {
-        let since = began.elapsed().as_millis() as u64;
-        self.since.store(since, Ordering::Relaxed);
-        self.index.store(index, Ordering::Release);
+    fn enter(&self, index: u64) {
+        self.clock.get_or_init(|| {
+            let thread = fs::read_link("/proc/thread-self").unwrap_or_default();
+            Path::new("/proc").join(thread).join("schedstat")
+        });
+        self.after.store(index + 1, Ordering::Release);
     }
 
     fn leave(&self) {
-        self.index.store(u64::MAX, Ordering::Release);
+        self.after.store(0, Ordering::Release);
     }
 
-    /// Ends the simulation if a history does not.
-    fn check(&self, settings: &Settings, began: Instant) {
-        let index = self.index.load(Ordering::Acquire);
-        let since = Duration::from_millis(self.since.load(Ordering::Relaxed));
-        if index != u64::MAX && began.elapsed() > since + LONGEST && !settings.verbose {
+    /// The processor time that the thread has had. The time of the wall says nothing of a history on a
+    /// machine that has other things to do.
+    fn time(&self) -> Option<Duration> {
+        let text = fs::read_to_string(self.clock.get()?).ok()?;
+        let nanos = text.split_whitespace().next()?.parse().ok()?;
+        Some(Duration::from_nanos(nanos))
+    }
+
+    /// Ends the simulation if a history does not. `seen` is which one the thread was first seen at when.
+    fn check(&self, settings: &Settings, seen: &mut (u64, Duration), began: Instant) {
+        let after = self.after.load(Ordering::Acquire);
+        let Some(time) = self.time() else {
+            return;
+        };
+        if seen.0 != after {
+            *seen = (after, time);
+        }
+        if after > 0 && time > seen.1 + LONGEST && !settings.verbose {
             let mut report = Report::default();
-            report.on_endless(index, seed_of(settings, index));
+            report.on_endless(after - 1, seed_of(settings, after - 1));
             print!("{}", report.text(settings, began.elapsed()));
             std::process::exit(1);
         }
