@@ -131,7 +131,7 @@ impl Claim {
         cx: &mut Cx<'_>,
     ) -> Option<BlockRequest> {
         let wall = cx.wall_micros();
-        let reached = round.reached(cx.now(), wall);
+        let reached = round.reached(cx.nodes, cx.now(), wall);
         let block = round.question.block?;
         Some(proposal::after_disagreement(
             reached,

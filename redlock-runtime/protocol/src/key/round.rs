@@ -14,6 +14,7 @@ use crate::{
     action::{Cause, Verdict},
     ask::RoundId,
     message::{Ahead, Mode, NodeId, Owner, Reply},
+    node::Nodes,
     rules::{
         ballot::Ballot,
         numbers::Numbers,
@@ -316,12 +317,15 @@ impl Round {
         node.is_some_and(|node| self.ballot.verdicts()[node.0] == Verdict::Ours)
     }
 
-    /// What to be above after a disagreement. On nodes that have been waited for nothing is built.
-    pub(super) fn reached(&self, now: Instant, wall_micros: u64) -> Token {
-        let is_early = now < self.hedge_at();
-        let pending = if is_early { self.ballot.pending() } else { 0 };
-        let nodes = self.ballot.verdicts().len();
-        self.numbers.reached(nodes, pending, wall_micros)
+    /// What to be above after a disagreement. Nothing is built on nodes that have been waited for, in this
+    /// round or before.
+    pub(super) fn reached(&self, nodes: &Nodes, now: Instant, wall_micros: u64) -> Token {
+        let verdicts = self.ballot.verdicts();
+        let patience = self.fanout.hedge_delay;
+        let may_come =
+            |node: &NodeId| verdicts[node.0].is_open() && !nodes.is_silent(*node, patience, now);
+        let pending = nodes.ids().filter(may_come).count();
+        self.numbers.reached(verdicts.len(), pending, wall_micros)
     }
 
     /// How many nodes were asked and have given no verdict.

@@ -145,9 +145,8 @@ impl Nodes {
         let able = |node: &NodeId| self.verdict(*node, now).is_none();
         let mut order: Vec<NodeId> = self.in_order(key).filter(able).collect();
         order.sort_by_key(|&node| {
-            let Node { link, .. } = &self.nodes[node.0];
-            let is_silent = !self.is_up(node) || link.waiting_for(now) >= patience;
-            is_silent || useful_first && link.was_of_no_use(patience, now)
+            let is_of_no_use = || self.nodes[node.0].link.was_of_no_use(patience, now);
+            self.is_silent(node, patience, now) || useful_first && is_of_no_use()
         });
         order
     }
@@ -155,10 +154,13 @@ impl Nodes {
     /// Whom all clients ask first that can: the node that keeps the queue for the key.
     pub(crate) fn leader(&self, key: &str, patience: Duration, now: Instant) -> Option<NodeId> {
         let able = |node: &NodeId| self.verdict(*node, now).is_none();
-        let is_silent = |node: &NodeId| {
-            !self.is_up(*node) || self.nodes[node.0].link.waiting_for(now) >= patience
-        };
+        let is_silent = |node: &NodeId| self.is_silent(*node, patience, now);
         self.in_order(key).filter(able).min_by_key(is_silent)
+    }
+
+    /// It has not replied for so long, or is not known to vote.
+    pub(crate) fn is_silent(&self, node: NodeId, patience: Duration, now: Instant) -> bool {
+        !self.is_up(node) || self.nodes[node.0].link.waiting_for(now) >= patience
     }
 
     pub(crate) fn in_order(&self, key: &str) -> impl Iterator<Item = NodeId> + use<> {

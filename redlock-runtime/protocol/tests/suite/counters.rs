@@ -82,6 +82,24 @@ fn nodes_whose_counters_differ_agree_beside_a_silent_one() {
     }
 }
 
+/// It might have the lower number. While it was known to be silent before, that is not hoped for.
+#[test]
+fn no_round_is_lost_by_building_on_a_silent_node() {
+    let mut world = World::new(3);
+    world.behave([2], Behavior::Unresponsive);
+    world.ask(1, "another", params());
+    world.granted(1);
+    world.end(1);
+    world.run_for(settings().silence_limit / 2);
+    world.nodes[0].set_counter("k", 100);
+    world.nodes[1].set_counter("k", 1_000_000);
+    world.ask(2, "k", params());
+    world.granted(2);
+    let rounds = world.sends(|body| matches!(body, Request::Extend { .. }));
+    let to_first = rounds.iter().filter(|(_, node)| *node == NodeId(0));
+    assert_eq!(to_first.count(), 1);
+}
+
 /// It is given up in time for another round, however slow the nodes were before.
 #[test]
 fn a_silent_node_is_not_waited_for_until_a_round_closes() {
