@@ -397,8 +397,13 @@ impl Key {
         };
         let next = held.of_its_kind(queue.first());
         let next = next.filter(|_| !is_over).filter(fits);
-        // A round that brought all that was wanted, too late for a section to begin, is a failure.
-        let has_failed = held.has_failed || is_just_won && held.block_at == held.won_at;
+        // A round that brought all that was wanted, too late for a section to begin, is a failure. So is one
+        // that brought no numbers if the last are old: others that keep their turns, too, may overtake each
+        // proposal for as long as nobody gives up.
+        let is_old = |next: &Arc<LockParams>| now.since(held.block_at) >= next.round_timeout();
+        let is_failure = held.block_at == held.won_at
+            || held.least_proposal > Token::default() && next.is_some_and(is_old);
+        let has_failed = held.has_failed || is_just_won && is_failure;
         match next {
             Some(next) if held.can_start(next, is_just_won, now) => held.start_first(queue, cx),
             Some(next) if !has_failed => held.refresh.is_none() && held.refresh(Some(next), cx),

@@ -72,6 +72,31 @@ fn readers_that_ask_at_once_do_not_ask_for_the_same_numbers_for_ever() {
     }
 }
 
+/// Each overtakes what the other has proposed, because that comes first to the node that is far from the
+/// other. Nobody would win as long as nobody gives up.
+#[test]
+fn turns_that_overtake_each_other_do_not_go_on_for_ever() {
+    let mut world = World::with_clients(2, 2);
+    for (client, far) in [(0, 1), (1, 0)] {
+        world.client(client).set_lag(far, 40 * HOP);
+        world.client(client).ask(1, "k", reading(LONG));
+    }
+    for client in [0, 1] {
+        world.client(client).granted(1);
+    }
+    world.run_for(LEASE / 2);
+    let began = world.now;
+    for client in [0, 1] {
+        world.client(client).ask(2, "k", reading(LONG));
+        world.client(client).end(1);
+        world.run_for(20 * HOP);
+    }
+    for client in [0, 1] {
+        let (granted, _) = world.client(client).granted(2);
+        assert!(granted.since(began) < 2 * LEASE, "{client}");
+    }
+}
+
 #[test]
 fn readers_of_one_process_share_a_turn() {
     let mut world = World::new(3);
