@@ -38,6 +38,9 @@ impl World {
         let time = self.time_to_vote();
         self.run_to_rest();
         self.check_leaks(None);
+        // A survey waits behind all that goes over a narrow link one by one.
+        let is_narrow = self.plan.draws.has(Draw::NarrowLinks);
+        let healed = if is_narrow { self.now } else { healed };
         // A lock that was granted since can make a node stay out for longer.
         self.run_to_vote(healed, time.max(self.time_to_vote()));
 

@@ -7,6 +7,7 @@ use crate::{
     callers::{Stage, Task},
     checker::Rule,
     draws::Draw,
+    names::index_of,
     network::Link,
     plan::Profile,
     trace,
@@ -169,6 +170,7 @@ impl World {
     /// A lock that nobody has begins when a majority of nodes agree on its numbers.
     pub(crate) fn check_rounds(&mut self, client: usize, order: &Order) {
         let Request::Extend {
+            ref key,
             owner,
             block: Some(_),
             ..
@@ -176,13 +178,22 @@ impl World {
         else {
             return;
         };
+        let has_key = |node: usize| {
+            let one = &self.nodes[node];
+            one.part(index_of(key), Some(owner), self.now).is_some()
+        };
+        let links = || self.clients[client].links.iter().enumerate();
+        let near = links().filter(|(node, link)| !link.is_sick() && has_key(*node));
+        let needs_sick =
+            links().any(|(_, link)| link.is_sick()) && near.count() < majority(self.nodes.len());
         let one = &mut self.clients[client];
         let holds =
             |task: &Task| task.owner == Some(owner) && matches!(task.stage, Stage::Holding { .. });
         let is_far = self.poisoned.is_some() && self.plan.draws.has(Draw::FarCounters);
         // One key of several is kept while the others are asked for. Where another node is down, none agrees
-        // with one whose counter is too far ahead to be followed.
-        if is_far || self.plan.habits.sets > 0 || one.tasks.iter().any(holds) {
+        // with one whose counter is too far ahead to be followed. Where a majority with the key includes a sick
+        // link, others overtake what is proposed on its way.
+        if is_far || needs_sick || self.plan.habits.sets > 0 || one.tasks.iter().any(holds) {
             return;
         }
         let numbered = self.numbered;
