@@ -214,8 +214,19 @@ impl World {
                 self.half_open(client, node);
             }
         }
-        // It is asked, does not reply, and another connection is made.
-        self.run_until(self.now + 4 * longest + SECOND);
+        // It is asked after an interval of pings, does not reply, and another connection is made. After a second
+        // of silence a quarter of the limit is waited for the reply, or two round trips.
+        let patience = match 2 * longest < SECOND {
+            true => longest,
+            false => longest / 4,
+        };
+        let mut links = self.clients.iter().flat_map(|client| &client.links);
+        let late = match links.all(|link| link.is_voter || link.is_sick()) {
+            true => longest / 50 + 100 * MILLI + 12 * self.plan.far,
+            // Who does not vote is probed once in a second.
+            false => 2 * longest + SECOND,
+        };
+        self.run_until(self.now + 2 * longest + patience + late);
         for client in 0..self.clients.len() {
             let links = self.clients[client].links.iter();
             let is_dead = |link: &&Link| !link.is_sick() && link.up && !self.is_reachable(link);

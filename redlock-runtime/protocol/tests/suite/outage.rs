@@ -290,6 +290,21 @@ fn requests_do_not_pile_up_before_a_node_that_is_slower_than_its_clients() {
     assert_eq!(world.client(0).drained(), all, "it owes little");
 }
 
+/// Eight keys of a mebibyte each are as much as it may owe.
+#[test]
+fn no_more_bytes_are_asked_of_a_silent_node_than_it_can_reply_to() {
+    let mut world = World::new(3);
+    world.behave([2], Behavior::Unresponsive);
+    for section in 1..=12 {
+        let key = format!("{section}{}", "k".repeat(1 << 20));
+        world.ask(section, &key, params());
+        world.granted(section);
+    }
+    let asked = world.sends(|body| matches!(body, Request::Acquire { .. }));
+    let of_silent = asked.iter().filter(|(_, node)| *node == NodeId(2));
+    assert_eq!(of_silent.count(), 8);
+}
+
 /// Whether a node votes is said by what it answers and not by its connection.
 #[test]
 fn a_node_that_refuses_votes_is_said_not_to_vote_until_it_answers_one() {
