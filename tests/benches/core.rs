@@ -10,8 +10,8 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use divan::{Bencher, counter::ItemsCount};
 
 use redlock_protocol::{
-    Action, AdmissionId, Answer, BUSY_FROM, Env, Event, Facts, Instant, LockParams, Marker, Order,
-    Protocol, Record, Reply, Request, SectionId, Settings, key_ttl,
+    Action, AdmissionId, Ahead, Answer, BUSY_FROM, Env, Event, Facts, Instant, LockParams, Marker,
+    Order, Protocol, Record, Reply, Request, SectionId, Settings, key_ttl,
 };
 
 const LEASE: Duration = Duration::from_secs(5);
@@ -223,14 +223,13 @@ impl World {
             Request::Acquire { .. } | Request::PutBack { .. } if self.is_taken => Reply::Held {
                 owner: None,
                 remaining: Some(LEASE),
-                ahead: 0,
+                ahead: Ahead::default(),
             },
             Request::Acquire { block, .. } => Reply::Granted {
                 first: block.proposal,
                 has_remote_waiter: false,
             },
             Request::PutBack { .. } => Reply::PutBack,
-            Request::Place { .. } => Reply::Placed,
             Request::Extend { block, ttl, .. } => Reply::Extended {
                 remaining: Some(ttl),
                 first: block.map(|block| block.proposal),

@@ -284,11 +284,7 @@ impl InOffice {
 
     /// The owner of a slot must say itself that it still is: another server may have got its address, or it may
     /// have lost the slot since.
-    pub(super) async fn confirm(
-        &self,
-        wire: &mut Wire,
-        endpoint: &Endpoint,
-    ) -> Result<(), Why> {
+    pub(super) async fn confirm(&self, wire: &mut Wire, endpoint: &Endpoint) -> Result<(), Why> {
         let Office::Slot(slot) = self.electors.office else {
             return Ok(());
         };

@@ -131,7 +131,8 @@ impl Key {
             came,
             waited: now.since(came),
             lasts,
-            grace: (2 * round_trip + hears_after).min(waiter.params.round_timeout()),
+            // The leader may have been late once.
+            grace: (2 * round_trip).min(cx.nodes.majority_delay()) + hears_after,
             passes: is_ordered.then_some(waiter.place.passes),
         })
     }

@@ -7,8 +7,8 @@
 //!
 //! Only who is first or second in the queue hears of each change. Who has others ahead leaves them a free lock
 //! for as long as they need to ask for it, and may then go before them: they may have died. The first is told
-//! by two nodes, and doubts the leader if it still names a holder whose key the other one has no more: then
-//! it asks all nodes at once.
+//! by a majority of nodes, and doubts the leader if it still names a holder whose key another one has no more:
+//! then it asks all nodes at once.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,7 +16,10 @@ use super::{Ask, Cx, Front, Key, Waiter, round::Round};
 use crate::{
     action::Verdict,
     message::{Ahead, Mode, NodeId, Owner, Reply, Request},
-    rules::backoff::{self, jitter},
+    rules::{
+        backoff::{self, jitter},
+        quorum,
+    },
     time::Instant,
 };
 
@@ -325,7 +328,8 @@ impl Key {
         }
     }
 
-    /// Lets two nodes tell of the next change: those that are asked first, of those that may have the key.
+    /// Lets nodes tell of the next change: those that are asked first, of those that may have the key. A majority
+    /// tells the first in the queue: some may have keys that nobody deletes.
     fn arm(&self, backoff: &mut Backoff, cx: &mut Cx<'_>) {
         let verdicts = &self.last_refusal().verdicts;
         let may_have = |node: &NodeId| {
@@ -334,11 +338,15 @@ impl Key {
                 Some(Verdict::HeldByAnother { .. } | Verdict::NotAsked)
             ) && cx.nodes.tells_changes(*node)
         };
+        let count = match backoff.waiter.place.ahead.count {
+            0 => quorum::majority(cx.nodes.count()),
+            _ => 2,
+        };
         let nodes: Vec<NodeId> = cx
             .nodes
             .in_order(cx.name)
             .filter(may_have)
-            .take(2)
+            .take(count)
             .collect();
         for node in nodes {
             backoff.listen(node, cx);
