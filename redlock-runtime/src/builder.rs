@@ -273,7 +273,7 @@ impl Builder {
     ///
     /// Normally a process that has a lock passes it from task to task, and leaves it to another
     /// process after some 20 ms, if that one is known to wait. Clients of other libraries only try again from
-    /// time to time, and cannot leave a hint that they wait, so a process with many waiting tasks
+    /// time to time, and take no place in the queue that the nodes keep, so a process with many waiting tasks
     /// could keep them out for as long as its load lasts. With `mixed_fleet(true)` each critical
     /// section acquires and releases the lock on the servers by itself, and then stands back for a
     /// random time, as those clients do.

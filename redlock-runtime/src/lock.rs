@@ -173,7 +173,7 @@ impl Lock {
     /// A writer that waits stops new readers, in its own process at once and in other processes once its
     /// request has reached them, a [turn](Self) or one section later; those that read go on to their end. Readers
     /// that a writer has kept waiting begin together. Neither side starves. A writer that gives up can
-    /// keep readers from joining others for up to 2 s. Clients of other libraries can announce nothing:
+    /// keep readers from joining others for up to a second. Clients of other libraries can announce nothing:
     /// while readers overlap without a gap, they wait. For them a lock that is read is a lock that is
     /// held.
     ///

@@ -220,10 +220,51 @@ fn clients(reply: Value) -> Result<Vec<Client>, Why> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::script::PROCESS_LENGTH;
 
     fn texts(texts: &[&str]) -> Value {
         let text = |text: &&str| Value::BulkString(text.as_bytes().to_vec());
         Value::Array(texts.iter().map(text).collect())
+    }
+
+    #[test]
+    fn who_waits_is_read_from_the_queue_of_the_lock_and_of_each_permit() {
+        const HOLDER: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
+        let queue = texts(&[
+            &HOLDER[..PROCESS_LENGTH],
+            "1 990 2000 5 x",
+            "00000000-0000-0001",
+            "1 900 2000 5 x",
+            "00000000-0000-0002",
+            "18446744073709551615 -50 1001 0 s",
+            "00000000-0000-0003",
+            "1 900 1000 5 x",
+            "00000000-0000-0004",
+            "of an earlier build",
+        ]);
+        let place = texts(&["00000000-0000-0005", "1 1000 2000 5 x"]);
+        let held = || Value::BulkString(HOLDER.into());
+        let replies = vec![
+            texts(&["1", "0"]),
+            Value::BulkString(Vec::new()),
+            queue,
+            held(),
+            Value::Int(50),
+            place,
+            Value::Nil,
+            Value::Int(-2),
+        ];
+        let snapshot = read("k", replies).unwrap();
+        let waiting = snapshot.waiting.iter();
+        let waiting: Vec<_> = waiting
+            .map(|it| (&it.process[17..], it.waited.as_millis(), it.is_shared))
+            .collect();
+        let expected = [("1", 100, false), ("2", 1_050, true), ("5", 0, false)];
+        assert_eq!(
+            waiting, expected,
+            "the holder's place and ended ones do not count"
+        );
+        assert_eq!(snapshot.entries.len(), 1);
     }
 
     /// Anybody who may write on the server can write such a place, and a server can say anything.

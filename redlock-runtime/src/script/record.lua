@@ -22,8 +22,8 @@ if format and format ~= '1' then
   return {format}
 end
 
--- The fields by their names, but for the counters, the highest of which is `top`, and hints: of both
--- the names in `stripes`.
+-- The fields by their names, but for the counters, the highest of which is `top`, and what earlier
+-- releases have noted of processes that wait: of both the names in `stripes`.
 local function read()
   local fields = redis.call('HGETALL', KEYS[1])
   local node, top, stripes = {}, 0, {}

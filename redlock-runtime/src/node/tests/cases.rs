@@ -316,6 +316,31 @@ fn what_may_have_taken_keys_away_is_seen() {
     }
 }
 
+#[test]
+fn what_earlier_releases_noted_of_waiters_says_nothing() {
+    let server = Server::start(&[]);
+    let mut connection = server.connect(3);
+    command(
+        &mut connection,
+        &["HSET", HASH, "waiter 7", "1 2 x", "7", "9"],
+    );
+    let Reply::Record(record) = ask(&mut connection, &report()) else {
+        panic!("no record")
+    };
+    assert_eq!(record.top, Token(9));
+    ask(&mut connection, &admit(Duration::ZERO));
+    let granted = ask(&mut connection, &in_order(acquire(US), 1_000));
+    let Reply::Granted {
+        has_remote_waiter: false,
+        ..
+    } = granted
+    else {
+        panic!("{granted:?}")
+    };
+    let note = command(&mut connection, &["HEXISTS", HASH, "waiter 7"]);
+    assert_eq!(note, Value::Int(0), "nobody needs it any more");
+}
+
 /// Even if it has the same admission as the one that it takes the place of.
 #[test]
 fn a_database_that_is_swapped_in_has_no_vote_here() {
