@@ -141,13 +141,18 @@ pub async fn await_watched(cluster: &Cluster) {
     }
 }
 
-/// Only the question for a lock ends with the word whether its client waits, behind so many others.
+/// Only the question for a lock has so many words: more with a ticket.
 pub fn asks_for_a_lock(words: &[String]) -> bool {
-    words[0].starts_with("EVAL") && words.len() == 13 && ["0", "1"].contains(&&*words[12])
+    // Without a ticket it has as many words as a request to put a key back, which wants no tokens.
+    let is_question = words.len() == 18 || words.len() == 11 && !words[9].is_empty();
+    words[0].starts_with("EVAL") && is_question
 }
 
 pub fn is_release(words: &[String]) -> bool {
-    let script = include_str!("../../../redlock-runtime/src/script/release.lua");
+    let script = concat!(
+        include_str!("../../../redlock-runtime/src/script/leave.lua"),
+        include_str!("../../../redlock-runtime/src/script/release.lua")
+    );
     words[0].starts_with("EVAL") && words[1] == redis::Script::new(script).get_hash()
 }
 

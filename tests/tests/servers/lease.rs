@@ -586,7 +586,7 @@ fn owners(proxy: &Proxy) -> Vec<String> {
     let scripts = sent(proxy, KEY).into_iter();
     scripts
         .filter(|words| asks_for_a_lock(words))
-        .map(|words| words[5].clone())
+        .map(|words| words[3 + words[2].parse::<usize>().unwrap()].clone())
         .collect()
 }
 

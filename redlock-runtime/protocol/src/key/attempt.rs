@@ -187,7 +187,8 @@ impl Key {
             spare,
             block: Some(BlockRequest { proposal, length }),
             is_repeated: false,
-            ticket: waiter.place.leader.zip(ticket),
+            leader,
+            ticket,
         };
         let order = cx
             .nodes

@@ -20,8 +20,10 @@ pub(super) struct Question {
     pub(super) block: Option<BlockRequest>,
     /// The nodes did not agree on a block when they were asked before, or on an owner.
     pub(super) is_repeated: bool,
-    /// What the leader is told of who waits.
-    pub(super) ticket: Option<(NodeId, Ticket)>,
+    /// The node that keeps the queue.
+    pub(super) leader: Option<NodeId>,
+    /// What it is told of who waits.
+    pub(super) ticket: Option<Ticket>,
 }
 
 impl Question {
@@ -151,8 +153,7 @@ impl Round {
             Kind::Acquire => Ask::Acquire(self.id, owner),
             Kind::Extend => Ask::Extend(self.id, owner),
         };
-        let ticket = self.question.ticket.filter(|(leader, _)| *leader == node);
-        let ticket = ticket.map(|(_, ticket)| ticket);
+        let ticket = self.question.ticket.filter(|_| self.is_leader(node));
         let body = |admission| self.question.body(key, (owner, mode), admission, ticket);
         let limit = self.question.params.round_timeout();
         match cx.ask(node, ask, limit, body) {

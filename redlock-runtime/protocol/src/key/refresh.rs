@@ -71,6 +71,11 @@ impl Held {
             params,
             block,
             is_repeated: self.least_proposal > Token::default(),
+            // Readers do not join while somebody waits to have the lock alone.
+            leader: self
+                .is_shared()
+                .then(|| cx.nodes.leader(cx.name, cx.nodes.hedge_delay(), now))
+                .flatten(),
             ticket: None,
         };
         self.has_failed = false;

@@ -257,7 +257,7 @@ impl Round {
 
     /// The order counts, and the node that knows it has not said what it is.
     fn awaits_leader(&self, now: Instant) -> bool {
-        let leader = self.question.ticket.map(|(leader, _)| leader);
+        let leader = self.question.leader;
         let is_open = |leader: NodeId| self.ballot.verdicts()[leader.0].is_open();
         self.is_ordered() && leader.is_some_and(is_open) && now < self.hedge_at()
     }
@@ -269,8 +269,7 @@ impl Round {
 
     /// The leader has said that it is its turn. Others that have asked at once give way.
     fn is_first(&self) -> bool {
-        let leader = self.question.ticket.map(|(leader, _)| leader);
-        self.is_in_order() && self.is_granted_by(leader)
+        self.is_in_order() && self.is_granted_by(self.question.leader)
     }
 
     /// The order of the queue counts.
@@ -279,13 +278,11 @@ impl Round {
     }
 
     pub(super) fn passes(&self) -> Option<u64> {
-        self.question.ticket.and_then(|(_, ticket)| ticket.passes)
+        self.question.ticket.and_then(|ticket| ticket.passes)
     }
 
-    fn is_leader(&self, node: NodeId) -> bool {
-        self.question
-            .ticket
-            .is_some_and(|(leader, _)| leader == node)
+    pub(super) fn is_leader(&self, node: NodeId) -> bool {
+        self.question.leader == Some(node)
     }
 
     /// Not decided yet. Do the nodes that were asked still decide it?
@@ -352,7 +349,7 @@ impl Round {
     /// So many nodes have refused because of this owner. Readers are no owner: none of them need have a majority.
     /// Only for one that does not wait is that worth another attempt.
     pub(super) fn held_by(&self, owner: Option<Owner>) -> usize {
-        let ticket = self.question.ticket.map(|(_, ticket)| ticket);
+        let ticket = self.question.ticket;
         let waits = ticket.is_some_and(|ticket| !ticket.lasts.is_zero());
         if owner == Some(Owner::READERS) && !waits {
             return 0;
@@ -396,6 +393,7 @@ mod tests {
             spare: Duration::ZERO,
             block: Some(block),
             is_repeated: false,
+            leader: None,
             ticket: None,
         };
         let mut round = Round::new(RoundId(1), 5, question, fanout, (at(0), at(250)));
@@ -497,7 +495,7 @@ mod tests {
             grace: Duration::ZERO,
             passes: Some(0),
         };
-        round.question.ticket = Some((NodeId(0), ticket));
+        (round.question.leader, round.question.ticket) = (Some(NodeId(0)), Some(ticket));
         round
     }
 

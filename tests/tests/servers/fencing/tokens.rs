@@ -420,12 +420,11 @@ fn second_rounds(proxies: &[Proxy]) -> usize {
     let mut owners = BTreeSet::new();
     for proxy in proxies {
         for command in proxy.traffic().commands {
-            // As many words as a question for a lock, but the last is a time to live.
-            if let [name, _, keys, _, _, owner, .., last] = &command.words[..]
+            // A question for a lock has two keys, or a ticket and so more words.
+            if let [name, _, keys, _, _, _, owner, ..] = &command.words[..]
                 && name.starts_with("EVAL")
-                && keys == "2"
+                && keys == "3"
                 && command.words.len() == 13
-                && !["0", "1"].contains(&&**last)
             {
                 owners.insert(owner.clone());
             }
