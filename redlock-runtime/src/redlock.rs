@@ -90,14 +90,15 @@ impl Redlock {
     ///
     /// Keys that are free take one round trip as one key does, with one request for each key and node; a
     /// second one if the nodes have given them tokens that lie far apart. If a key is taken, those behind it are
-    /// released. Those before it are kept for some milliseconds while the caller waits for it, and if that was in
-    /// vain, for four times as long the next time: up to four seconds, or a quarter of the lease if that is less, for
-    /// each key that was taken. In between the caller holds nothing, and waits for the key that was taken.
+    /// released. From there the caller waits for one key after the other, in its place in the queue of each, and
+    /// renews those that it has, also without [`renew`](Lock::renew); that ends once it has all. So a key may be
+    /// held and idle while its caller waits for another one, and if the process dies then, it stays as any
+    /// lock of a process that dies. The body begins with most of the lease.
     ///
-    /// So keys that are often in use make callers wait, and each of these callers keeps other callers from keys that
-    /// are free. If a process has to wait for one of the keys for longer than those four seconds, its callers may
-    /// never get all of them: then lock something that the keys have in common. A call returns within its
-    /// [`wait`](Lock::wait) and three node timeouts, or up to ten if the nodes are slow and do not agree on a token.
+    /// Callers with some keys in common wait for each other, and one whose first key in that order is wanted
+    /// by fewer others is served more often. If most calls have to wait, lock something that the keys have in
+    /// common. A call returns within its [`wait`](Lock::wait) and three node timeouts, or up to ten if the nodes
+    /// are slow and do not agree on a token.
     ///
     /// One to 16 keys, and not with [`at_least`](Lock::at_least), [`shared`](Lock::shared),
     /// [`permits`](Lock::permits) or [`fair`](Lock::fair), even if there is only one key. Acquiring fails with

@@ -22,10 +22,6 @@ const LATE: u64 = 500 * MILLI;
 /// And beside it, if the node that keeps the order of fair callers keeps keys. Owed to the present way to wait.
 const LATE_IN_ORDER: u64 = 2 * SECOND;
 
-/// For so long, or for half of the longest lease, and for a node timeout, callers of several keys may hold one
-/// of them in vain, one after the other.
-const IN_VAIN: u64 = SECOND;
-
 /// What happens to a key while all is calm. True times.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traffic {
@@ -120,25 +116,19 @@ impl World {
         self.check_gap(key, since, "nobody held it", self.patience());
     }
 
-    /// A caller has got several keys. How often others have had one of them and given it back does not
-    /// matter: for so long nobody held any.
+    /// A caller has got several keys. Others may have had one of them while they waited for another one, so
+    /// this counts from when nobody had all that it had asked for.
     pub(crate) fn on_holder_of_all(&mut self, client: usize, task: usize) {
         let one = &self.clients[client].tasks[task];
-        let (first, mut since) = (one.key, one.asked);
-        let held: Vec<_> = one.keys().collect();
-        for &(key, _) in &held {
-            let Traffic {
-                idle_since,
-                vanished,
-                ..
-            } = self.traffic[key];
-            since = since.max(idle_since).max(vanished);
-        }
+        let traffic = &self.traffic[..self.plan.fleet.keys];
+        let ends = traffic.iter().map(|key| key.idle_since.max(key.vanished));
+        let since = ends.fold(one.asked, u64::max);
+        let (first, held) = (one.key, one.keys().collect::<Vec<_>>());
+        let keys = traffic.len() as u64;
         if held.into_iter().all(|held| self.is_open(client, held)) {
             let attempt = self.plan.calm_params(self.stepped_back()).round_timeout();
-            let longest =
-                self.patience() + IN_VAIN.max(self.plan.lease / 2) + attempt.as_nanos() as u64;
-            self.check_gap(first, since, "nobody held any of its keys", longest);
+            let longest = keys * self.patience() + attempt.as_nanos() as u64;
+            self.check_gap(first, since, "nobody held any key", longest);
         }
     }
 
