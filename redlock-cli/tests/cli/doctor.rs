@@ -180,10 +180,15 @@ fn a_server_of_a_redis_cluster() {
 fn a_sentinel() {
     let good = Cluster::start(2);
     let mut nodes = good.urls();
-    nodes.push(Sentinel::start().url());
     let sentinel = Sentinel::start();
-    nodes[2] = sentinel.url();
+    nodes.push(sentinel.url());
     Report::of(&nodes, &[]).assert("error", "role", "is a Sentinel");
+}
+
+#[test]
+fn a_server_that_is_too_old() {
+    let old = Server::builder().hide(["HELLO"]).start();
+    with(&old).assert("error", "reach", "the server has no RESP3; Redis 6.2");
 }
 
 #[test]
