@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use crate::{rules::token::Token, time::Instant};
+use crate::rules::token::Token;
 
 /// A configured node, by its position in the node set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -196,9 +196,9 @@ pub struct BlockRequest {
 /// What a process that waits for a lock says of itself to the node that keeps the queue: see `model/queue.rs`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ticket {
-    /// When it came, by its own clock: each process has one place, and gives it up for one that came at
+    /// When it came, in nanoseconds of its own clock: each process has one place, and gives it up for one that came at
     /// another time.
-    pub came: Instant,
+    pub came: u64,
     /// For how long it has waited already. Counts when it takes its place, and not again.
     pub waited: Duration,
     /// How long the place lasts if it is not asked for again; with zero, none is taken.
@@ -388,15 +388,23 @@ pub struct Ahead {
     /// For how long they are to be left a lock that is free, all of them together. If there are none, for how
     /// long the holder's release may be on its way.
     pub grace: Duration,
-    /// When the first of them came, in milliseconds of the node's clock.
+    /// When the first of them or of the holder came, in milliseconds of the node's clock. Who was told of one and
+    /// asks when another one is the first knows that the lock has been free for that one only since then.
     pub first: u64,
 }
 
 impl Ahead {
-    /// No node keeps anybody waiting for longer than a place lasts.
+    /// Those ahead may all be gone, or a node be wrong: nobody is kept waiting for longer than this.
+    const LONGEST_GRACE: Duration = Duration::from_millis(60);
+
     pub(crate) fn believed(self) -> Self {
-        let grace = self.grace.min(Ticket::LASTS);
+        let grace = self.grace.min(Self::LONGEST_GRACE);
         Self { grace, ..self }
+    }
+
+    /// What to name to go before them once they have had their time; zero if there are none.
+    pub(crate) fn to_pass(&self) -> u64 {
+        self.first * u64::from(self.count > 0)
     }
 
     /// Who was told that this is the first may go.

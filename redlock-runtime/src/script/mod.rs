@@ -209,7 +209,7 @@ fn words_of_ticket(ticket: Ticket, mode: Mode) -> [Word<'static>; 6] {
     // Lua counts exactly with sums of them.
     let span = |span| Number(redlock_protocol::millis(span).min(Token::LARGEST.0));
     [
-        Number(ticket.came.as_nanos()),
+        Number(ticket.came),
         span(ticket.waited),
         span(ticket.lasts.min(Ticket::LASTS)),
         span(ticket.grace),

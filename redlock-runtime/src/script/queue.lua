@@ -4,10 +4,10 @@
 --   by its own clock; since when it waits and until when the place lasts, in ms of this node's clock; for how
 --   many ms those behind it leave it a lock that is free; and x if it is to have the lock alone, s if it shares it
 -- ARGV, behind those of vote.lua: came, ms waited, ms that its place lasts (0: it takes none), grace, mode, and
---   passes: since when the first of those ahead waits, whom it passes all; or '', to pass them and leave them their places
+--   passes: since when the first waits, as it was told, to pass all; or '', to pass them and leave them their places
 -- 1 or {first number, other process waits (1 or 0)}: granted, as by acquire.lua
 -- {as of held.lua; or -2 and '': the lock is free, but not for this one; then how many are ahead, their grace
---   together (if there are none that of the holder's place), since when the first of them waits}
+--   together (if there are none that of the holder's place), since when the first of them or the holder waits}
 if overflow then
   return overflow
 end
@@ -34,14 +34,17 @@ for i = 1, #fields, 2 do
   end
 end
 
--- Those that came before, but for the process that has the lock.
+-- Those that came before. The process that has the lock is not ahead any more, but it counts as the first: who is
+-- told of it and finds another one knows that the lock has been free for that one only since then.
 local ahead, earliest, grace = {}, nil, 0
 for other, place in pairs(places) do
   local is_before = place.since < since or place.since == since and other < process
-  if is_before and place.excludes and other ~= process and other ~= holder then
-    ahead[#ahead + 1] = other
+  if is_before and place.excludes and other ~= process then
     earliest = math.min(earliest or place.since, place.since)
-    grace = grace + place.grace
+    if other ~= holder then
+      ahead[#ahead + 1] = other
+      grace = grace + place.grace
+    end
   end
 end
 earliest = math.max(earliest or 0, 0)

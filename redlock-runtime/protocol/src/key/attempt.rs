@@ -128,11 +128,10 @@ impl Key {
         };
         waiter.place.is_taken |= !lasts.is_zero();
         Some(Ticket {
-            came,
+            came: came.as_nanos(),
             waited: now.since(came),
             lasts,
-            // The leader may have been late once.
-            grace: (2 * round_trip).min(cx.nodes.majority_delay()) + hears_after,
+            grace: 2 * round_trip + hears_after,
             passes: is_ordered.then_some(waiter.place.passes),
         })
     }
@@ -254,12 +253,15 @@ impl Key {
         self.releases.begin(&claim, Reports::default(), cx);
         waiter.lost_attempts += 1;
         waiter.asks_all = false;
+        waiter.place.on_failed(&round);
         let cause = match failure {
             Failure::Held | Failure::Split => Cause::Contended {
                 retry_after: round.retry_after(),
             },
             // The last of several attempts, which had less than its time.
-            Failure::Outage(Cause::NoQuorum) if waiter.split.is_some() => {
+            Failure::Outage(Cause::NoQuorum)
+                if waiter.split.is_some() && !waiter.goes_on_waiting(now) =>
+            {
                 Cause::Contended { retry_after: None }
             }
             Failure::Outage(cause) => cause,

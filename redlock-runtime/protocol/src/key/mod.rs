@@ -66,9 +66,12 @@ pub(crate) struct Key {
 }
 
 #[derive(Debug)]
+#[allow(
+    clippy::large_enum_variant,
+    reason = "there is one for each key that is held, and what is larger than a turn is in boxes"
+)]
 enum Front {
     Free,
-    /// In a box, as the next: they are larger than a turn, of which there is one for each key that is held.
     Acquiring(Box<Attempt>),
     BackingOff(Box<Backoff>),
     Held(Held),

@@ -489,7 +489,7 @@ mod tests {
     fn in_order(first: usize) -> Round {
         let mut round = round(first);
         let ticket = Ticket {
-            came: at(0),
+            came: 1,
             waited: Duration::ZERO,
             lasts: Duration::ZERO,
             grace: Duration::ZERO,

@@ -6,9 +6,9 @@
 //! expires, or it is time for a look. The next look is due when half of those ahead can have gone.
 //!
 //! Only who is first or second in the queue hears of each change. Who has others ahead leaves them a free lock
-//! for as long as they need to ask for it, and may then go before them: they may have died. The first is told
-//! by a majority of nodes, and doubts the leader if it still names a holder whose key another one has no more:
-//! then it asks all nodes at once.
+//! for as long as they need to ask for it, and may then go before them: they may have died. They are told by a
+//! majority of nodes, and doubt the leader if it still names a holder whose key another one has no more: then
+//! they ask all nodes at once.
 
 use std::{sync::Arc, time::Duration};
 
@@ -43,8 +43,6 @@ pub(super) struct Backoff {
     until: Instant,
     /// It may go before those ahead then, if this is the first of them.
     passes: u64,
-    /// These nodes tell of the next change of the key.
-    armed: Vec<NodeId>,
 }
 
 /// Several processes have asked at the same instant, and none has a majority. So long they all wait, also
@@ -66,6 +64,10 @@ pub(super) struct Place {
     pub(super) ahead: Ahead,
     /// The key was there, and whose it was.
     holder: Option<Option<Owner>>,
+    /// These nodes had it.
+    held_at: Vec<NodeId>,
+    /// These tell of its next change.
+    armed: Vec<NodeId>,
     /// How long one of those ahead takes.
     pace: Option<Duration>,
     seen_at: Option<Instant>,
@@ -113,6 +115,9 @@ impl Place {
         let is_same = (before.count, before.first) == (self.ahead.count, self.ahead.first);
         self.looks = if is_same { self.looks + 1 } else { 1 };
         let before = std::mem::replace(&mut self.holder, round.holder());
+        let held_by = |&&(_, owner): &&(NodeId, Option<Owner>)| Some(owner) == self.holder;
+        let held_at = round.holders.iter().filter(held_by);
+        self.held_at = held_at.map(|&(node, _)| node).collect();
         let is_same = self.holder == before;
         if !is_same && round.lost_at_leader().is_some() {
             (self.doubts, self.frees_at) = (false, None);
@@ -120,6 +125,15 @@ impl Place {
         // All readers go by one name.
         let is_of_readers = self.holder == Some(Some(Owner::READERS));
         self.holder_stays = is_same && (!is_of_readers || self.looks > 3);
+    }
+
+    /// An attempt is over. What this process has written itself it is not told of, and nothing after that.
+    pub(super) fn on_failed(&mut self, round: &Round) {
+        let verdicts = round.verdicts();
+        let is_unwritten = |verdict: &Verdict| {
+            matches!(verdict, Verdict::HeldByAnother { .. } | Verdict::NotAsked)
+        };
+        self.armed.retain(|node| is_unwritten(&verdicts[node.0]));
     }
 
     /// One node's word is enough unless there is reason to doubt it: another node knows better, or it has
@@ -174,7 +188,6 @@ impl Backoff {
             waiter,
             until,
             passes: 0,
-            armed: Vec::new(),
         }
     }
 
@@ -194,8 +207,9 @@ impl Backoff {
     fn listen(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         let key = Arc::clone(cx.name);
         let body = Request::Watch { key, owner: None };
-        if !self.armed.contains(&node) && cx.tell(node, Ask::Watch(None), body) {
-            self.armed.push(node);
+        let armed = &mut self.waiter.place.armed;
+        if !armed.contains(&node) && cx.tell(node, Ask::Watch(None), body) {
+            armed.push(node);
         }
     }
 
@@ -203,7 +217,7 @@ impl Backoff {
     fn on_changed(&mut self, now: Instant) {
         let ahead = self.waiter.place.ahead;
         let grace = ahead.grace * u32::from(ahead.count > 0);
-        self.ask_by(now.after(grace), ahead.first);
+        self.ask_by(now.after(grace), ahead.to_pass());
     }
 }
 
@@ -228,17 +242,15 @@ impl Key {
             return;
         }
         let expiry = backoff::until_expiry(refusal);
-        let Ahead {
-            count,
-            grace,
-            first,
-        } = waiter.place.ahead;
+        let Ahead { count, grace, .. } = waiter.place.ahead;
+        let first = waiter.place.ahead.to_pass();
         let grace = grace * u32::from(count > 0);
         let mut backoff = Backoff::new(waiter, now.after(backoff::LONGEST_LOOK));
         if count <= 1 || backoff.waiter.place.look_after(false) >= LONG {
             self.arm(&mut backoff, cx);
         }
-        let look = backoff.waiter.place.look_after(!backoff.armed.is_empty());
+        let is_armed = !backoff.waiter.place.armed.is_empty();
+        let look = backoff.waiter.place.look_after(is_armed);
         let look = look - jitter(look / 8, random);
         backoff.until = now.after(look).min(backoff.waiter.wait_until);
         if let Some(expiry) = expiry {
@@ -328,8 +340,8 @@ impl Key {
         }
     }
 
-    /// Lets nodes tell of the next change: those that are asked first, of those that may have the key. A majority
-    /// tells the first in the queue: some may have keys that nobody deletes.
+    /// Lets a majority of nodes tell of the next change: those that are asked first, of those that may have the
+    /// key. Others may have keys that nobody deletes.
     fn arm(&self, backoff: &mut Backoff, cx: &mut Cx<'_>) {
         let verdicts = &self.last_refusal().verdicts;
         let may_have = |node: &NodeId| {
@@ -338,16 +350,9 @@ impl Key {
                 Some(Verdict::HeldByAnother { .. } | Verdict::NotAsked)
             ) && cx.nodes.tells_changes(*node)
         };
-        let count = match backoff.waiter.place.ahead.count {
-            0 => quorum::majority(cx.nodes.count()),
-            _ => 2,
-        };
-        let nodes: Vec<NodeId> = cx
-            .nodes
-            .in_order(cx.name)
-            .filter(may_have)
-            .take(count)
-            .collect();
+        let mut nodes: Vec<NodeId> = cx.nodes.in_order(cx.name).filter(may_have).collect();
+        nodes.sort_by_key(|node| !backoff.waiter.place.held_at.contains(node));
+        nodes.truncate(quorum::majority(cx.nodes.count()));
         for node in nodes {
             backoff.listen(node, cx);
         }
@@ -357,16 +362,19 @@ impl Key {
     pub(super) fn on_told(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         match &mut self.front {
             Front::BackingOff(backoff) => {
-                backoff.armed.retain(|&armed| armed != node);
+                let place = &mut backoff.waiter.place;
+                place.armed.retain(|&armed| armed != node);
                 // One of several readers may have gone.
-                if backoff.waiter.place.holder == Some(Some(Owner::READERS)) {
+                if place.holder == Some(Some(Owner::READERS)) {
                     backoff.listen(node, cx);
                 } else {
                     self.on_change(node, cx);
                 }
             }
-            Front::Acquiring(attempt) if attempt.waiter.place.leader == Some(node) => {
-                attempt.waiter.place.has_changed = true;
+            Front::Acquiring(attempt) => {
+                let place = &mut attempt.waiter.place;
+                place.armed.retain(|&armed| armed != node);
+                place.has_changed |= place.leader == Some(node);
             }
             _ => {}
         }
@@ -383,8 +391,8 @@ impl Key {
         }
         // The release may be on its way to the leader.
         place.doubts = true;
-        let Ahead { grace, first, .. } = place.ahead;
-        let release = cx.nodes.hedge_delay().max(grace);
+        let release = cx.nodes.hedge_delay().max(place.ahead.grace);
+        let first = place.ahead.to_pass();
         backoff.ask_by(now.after(release), first);
     }
 
@@ -395,20 +403,26 @@ impl Key {
         };
         match reply {
             Some(Reply::Free) => {
-                backoff.armed.retain(|&armed| armed != node);
+                backoff.waiter.place.armed.retain(|&armed| armed != node);
                 self.on_change(node, cx);
             }
             Some(Reply::Taken { .. }) => {}
-            _ => backoff.armed.retain(|&armed| armed != node),
+            _ => backoff.waiter.place.armed.retain(|&armed| armed != node),
         }
     }
 
     /// A node that was to tell of changes does not any more, or keeps the queue no more.
     pub(super) fn on_deaf(&mut self, node: NodeId, cx: &mut Cx<'_>) {
+        let place = match &mut self.front {
+            Front::BackingOff(backoff) => &mut backoff.waiter.place,
+            Front::Acquiring(attempt) => &mut attempt.waiter.place,
+            _ => return,
+        };
+        let concerns = place.armed.contains(&node) || place.leader == Some(node);
+        place.armed.retain(|&armed| armed != node);
         if let Front::BackingOff(backoff) = &mut self.front
-            && (backoff.armed.contains(&node) || backoff.waiter.place.leader == Some(node))
+            && concerns
         {
-            backoff.armed.retain(|&armed| armed != node);
             let pause = jitter(backoff::SHORTEST_POLL, cx.random());
             backoff.ask_by(cx.now().after(pause), 0);
         }

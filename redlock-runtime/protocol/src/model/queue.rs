@@ -22,7 +22,7 @@ pub(super) struct Queue {
 #[derive(Clone, Copy, Debug)]
 struct Place {
     process: Process,
-    came: Instant,
+    came: u64,
     /// Before 1970 on a node whose clock has been reset.
     since: i64,
     until: i64,
@@ -72,18 +72,19 @@ impl Model {
         if let Some(own) = own.filter(|own| own.came == ticket.came) {
             since = own.since;
         }
-        let before = queue.places.values().filter(|place| {
-            let is_other = place.process != process && Some(place.process) != holder;
-            is_other && place.is_before(process, since, vote.mode)
-        });
+        let is_before =
+            |place: &&Place| place.process != process && place.is_before(process, since, vote.mode);
+        let before = queue.places.values().filter(is_before);
         let first = before.clone().map(|place| place.since).min();
+        let before = before.filter(|place| Some(place.process) != holder);
+        let count = before.clone().count() as u32;
         let release = holder.and_then(|holder| queue.places.get(&holder));
-        let grace = match first {
-            Some(_) => before.clone().map(|place| place.grace).sum(),
-            None => release.map_or(0, |holder| holder.grace),
+        let grace = match count {
+            0 => release.map_or(0, |holder| holder.grace),
+            _ => before.map(|place| place.grace).sum(),
         };
         let ahead = Ahead {
-            count: before.count() as u32,
+            count,
             grace: Duration::from_millis(grace as u64),
             first: first.unwrap_or_default().max(0) as u64,
         };

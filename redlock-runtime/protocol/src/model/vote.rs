@@ -85,7 +85,8 @@ impl Model {
     ) -> Result<Reply, Overflow> {
         let block = self.next_block(vote, true, at)?;
         let standing = ticket.map(|ticket| (ticket, self.standing(vote, ticket, at)));
-        let ahead = standing.map_or(Ahead::default(), |(_, standing)| standing.ahead);
+        let ahead = standing.map(|(_, standing)| standing.ahead);
+        let ahead = ahead.unwrap_or_default();
         let is_readers = |owner| vote.mode == Mode::Shared && owner == Some(Owner::READERS);
         // A reader that reads already has asked long ago, and must not shorten its own time.
         let reads = self.expiry_of(vote, at.now).is_some();

@@ -267,7 +267,7 @@ fn a_waiter_that_other_nodes_refuse_at_first_keeps_its_place() {
 fn a_process_that_reaches_the_node_slowly_asks_no_other() {
     let mut world = World::with_clients(3, 3);
     let leader = world.leader("k");
-    world.client(1).set_lag(leader, 30 * HOP);
+    world.client(1).set_lag(leader, 10 * HOP);
     let mut callers = Callers::default();
     world.client(0).ask(1_000, "k", params());
     world.client(0).granted(1_000);

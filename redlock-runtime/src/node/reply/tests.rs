@@ -1,6 +1,6 @@
 //! What servers reply, and what it means.
 
-use redlock_protocol::{BlockRequest, Instant, Mode, Ticket};
+use redlock_protocol::{BlockRequest, Mode, Ticket};
 
 use super::*;
 
@@ -8,7 +8,7 @@ const OWNER: Owner = Owner(0x67e5_5044_10b1_426f_9247_bb68_0e5f_e0c8);
 const VALUE: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
 const ADMISSION: AdmissionId = AdmissionId(1);
 const TICKET: Ticket = Ticket {
-    came: Instant::from_nanos(1),
+    came: 1,
     waited: Duration::ZERO,
     lasts: Duration::ZERO,
     grace: Duration::ZERO,

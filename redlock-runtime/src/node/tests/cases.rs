@@ -5,8 +5,8 @@ use std::{thread, time::Duration};
 
 use redis::{Connection, Value};
 use redlock_protocol::{
-    AdmissionId, BlockRequest, Evidence, Instant, LossId, Mode, Owner, Record, Reply, Request,
-    Ticket, Token, model::Model,
+    AdmissionId, BlockRequest, Evidence, LossId, Mode, Owner, Record, Reply, Request, Ticket,
+    Token, model::Model,
 };
 
 use super::{
@@ -114,7 +114,7 @@ pub(super) fn release(owner: Owner) -> Request {
 pub(super) fn in_order(mut request: Request, lasts: u64) -> Request {
     if let Request::Acquire { ticket, .. } = &mut request {
         *ticket = Some(Ticket {
-            came: Instant::from_nanos(1),
+            came: 1,
             waited: Duration::from_millis(10),
             lasts: Duration::from_millis(lasts),
             grace: Duration::from_millis(5),
@@ -131,7 +131,7 @@ fn came_again(mut request: Request) -> Request {
         ..
     } = &mut request
     {
-        ticket.came = Instant::from_nanos(2);
+        ticket.came = 2;
         ticket.waited = Duration::ZERO;
     }
     request

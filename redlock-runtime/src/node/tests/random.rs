@@ -3,8 +3,8 @@
 use std::{collections::BTreeMap, sync::Arc, thread, time::Duration};
 
 use redlock_protocol::{
-    AdmissionId, BlockRequest, Evidence, Instant, LossId, Mode, Owner, Reply, Request, Ticket,
-    Token, model::Key, stripe,
+    AdmissionId, BlockRequest, Evidence, LossId, Mode, Owner, Reply, Request, Ticket, Token,
+    model::Key, stripe,
 };
 
 use super::{Server, Twins, key_of, now};
@@ -280,7 +280,7 @@ impl Maker {
         let first = self.first.get(key).copied().unwrap_or_default();
         let random = &mut self.random;
         random.one_in(2).then(|| Ticket {
-            came: Instant::from_nanos(u64::MAX - 2 - random.below(2)),
+            came: u64::MAX - 2 - random.below(2),
             waited: match random.below(10) {
                 0 => far,
                 _ => random.pick(&spans) + Duration::from_micros(random.below(1_000)),

@@ -109,7 +109,7 @@ fn with_ticket(
 ) -> Request {
     if let Request::Acquire { ticket, .. } = &mut request {
         *ticket = Some(Ticket {
-            came: at(waiter).now,
+            came: waiter,
             waited: Duration::from_millis(waited),
             lasts: Duration::from_millis(lasts),
             grace: Duration::from_millis(3),

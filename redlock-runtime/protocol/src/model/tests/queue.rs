@@ -26,7 +26,7 @@ fn with_two_waiters() -> Model {
             ahead: Ahead {
                 count: 0,
                 grace: Duration::from_millis(3),
-                first: 0
+                first: at(0).wall_micros / 1_000
             }
         }
     );
