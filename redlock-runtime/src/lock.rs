@@ -21,11 +21,15 @@ use crate::{
 /// A task that asks for this lock within a body that holds it gets [`LockError::Nested`] at once,
 /// unless the lock is [`reentrant`](Self::reentrant).
 ///
-/// Waiting tasks of one process are served in the order in which they asked. Between processes
-/// there is no such order unless the lock is [`fair`](Self::fair): they take turns. A process that passes
-/// the lock from task to task leaves it to other processes after a turn of some 20 ms, once it knows that
-/// they wait; which of them is next is not defined. Clients of other libraries cannot announce that they
-/// wait: see [`mixed_fleet`](crate::Builder::mixed_fleet).
+/// Waiting tasks of one process are served in the order in which they asked. The processes that wait stand in one
+/// queue, in the order in which they began to wait or ended their last *turn*. In its turn a process passes the
+/// lock from task to task, for some 20 ms once it knows that others wait. A [`fair`](Self::fair) lock serves the
+/// callers of all processes in the order of their calls instead.
+///
+/// Unless the lock is fair, a call that does not [`wait`](Self::wait), and the first attempt of one that does, may
+/// take a free lock before the processes in the queue. Clients of other libraries take no place in it: see
+/// [`mixed_fleet`](crate::Builder::mixed_fleet). The guide says
+/// [what waiting costs](crate::guide::choosing#what-waiting-costs).
 #[derive(Clone, Debug)]
 #[must_use = "a lock is not held before `acquire` is awaited"]
 pub struct Lock {
@@ -75,9 +79,10 @@ impl Lock {
         self
     }
 
-    /// How long to wait for the lock. Default: zero, which is one attempt. A call returns within
-    /// this time and one node timeout, or more for [several keys](crate::Redlock::lock_all). Without it, a
-    /// lock with [permits](Self::permits) can take a node timeout for each. `Duration::MAX` waits without limit.
+    /// How long to wait for the lock. Default: zero, which is one attempt outside of the [queue](Self).
+    /// A call returns within this time and one node timeout, or more for
+    /// [several keys](crate::Redlock::lock_all). Without it, a lock with [permits](Self::permits) can take a node
+    /// timeout for each. `Duration::MAX` waits without limit.
     pub const fn wait(mut self, time: Duration) -> Self {
         self.options.wait = time;
         self
@@ -239,8 +244,8 @@ impl Lock {
     /// # Cost
     ///
     /// A free permit costs the round trip that every lock costs. If some are taken, the call asks for one
-    /// after the other, which takes a round trip each; a call that waits then has a request for *each* permit
-    /// with the nodes until it gets one. Within a process a permit passes from one call to the next as other
+    /// after the other, which takes a round trip each; a process that waits then stands in a queue for *each*
+    /// permit until it gets one. Within a process a permit passes from one call to the next as other
     /// locks do, without the nodes. Each holder is one key on each node. So this is for a few permits. For
     /// hundreds, or for limits on rates, take something else.
     ///
@@ -294,9 +299,8 @@ impl Lock {
         self
     }
 
-    /// Serves the waiters of all processes in the order in which they came. Without it callers of one
-    /// process go in order, and processes take [turns](Self), so a caller may pass another one that came
-    /// before it in another process.
+    /// Serves the callers of all processes in the order of their calls. Without it processes take
+    /// [turns](Self), so a caller may pass one that called earlier in another process.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -310,27 +314,21 @@ impl Lock {
     /// # }
     /// ```
     ///
-    /// The order is that in which the processes' requests reach one of the nodes, to the millisecond: the
-    /// same node for all processes, as long as they reach it. It keeps one entry for each process that waits, which lasts
-    /// for a second and is renewed.
+    /// One node keeps the order, the same for all processes that reach it. Each process has one place, that of
+    /// its first caller. If the node is down, does not vote, or is slower than half the node timeout, the next one
+    /// keeps the order; each process reports how long it has waited, so the order is about the same.
     ///
-    /// It costs throughput: each section asks the nodes, that node before the others, so a free lock
-    /// takes two round trips, and no section follows another one without any.
+    /// [It costs throughput](crate::guide::choosing#fair).
     ///
-    /// Exclusion always holds, the order only if all goes well. It is not kept
-    /// - by callers without `fair`: they take the lock whenever it is free, so use it for all sections of
-    ///   a key or for none;
-    /// - while the node is down, slower than half the node timeout, or does not vote: the next one keeps
-    ///   a new order, by how long each caller has waited;
-    /// - for callers that came within a round trip of each other;
+    /// The order is not kept
+    /// - by callers without `fair`, who may take a free lock: use it for all sections of a key or for none;
+    /// - among callers that came within a round trip of each other;
+    /// - for a process that has died or is paused: the others pass it after
+    ///   [a few round trips](crate::guide::choosing#what-waiting-costs);
     /// - within the random pauses of a [mixed fleet](crate::Builder::mixed_fleet).
     ///
-    /// A process that dies while it waits delays the others by a second at most, and a caller that stops
-    /// waiting or is cancelled by up to 64 ms. A key that is left on that node alone, because its holder
-    /// could not delete it there, is in the way for about a second, too.
-    ///
-    /// A call that does not [`wait`](Self::wait) fails with [`LockError::Contended`] while others wait, also
-    /// in the moment in which the lock is free. Dropping the future of a call gives up its place.
+    /// A call that does not [`wait`](Self::wait) fails with [`LockError::Contended`] while others wait, even if the
+    /// lock is free. Dropping the future of a call gives up its place.
     ///
     /// Not for [several keys](crate::Redlock::lock_all) nor with [`permits`](Self::permits). Acquiring fails
     /// with [`LockError::Config`] then.

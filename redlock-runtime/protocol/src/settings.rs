@@ -31,7 +31,7 @@ pub struct Settings {
     /// A node that owes this process so many replies is busy. While a majority of the nodes is, a first
     /// attempt asks no more of them than a majority at first.
     pub busy_from: usize,
-    /// Clients of other libraries use the same keys, and cannot leave a waiter hint: every section
+    /// Clients of other libraries use the same keys, and take no place in the queue: every section
     /// has a turn of its own, after which the process stands back for a random time.
     pub mixed_fleet: bool,
 }

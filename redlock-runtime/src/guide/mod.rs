@@ -2,7 +2,7 @@
 //!
 //! | page | questions that it answers |
 //! |---|---|
-//! | [`choosing`] | How long should `expire` and `wait` be? When do I need `renew`? How many servers? |
+//! | [`choosing`] | How long should `expire` and `wait` be? What does waiting cost? When do I need `renew`? How many servers? |
 //! | [`servers`] | Which servers and managed services can be nodes? What must their users be allowed to do? |
 //! | [`operating`] | How do I restart and replace the servers? What do I do about a lock that seems stuck? |
 //! | [`monitoring`] | What can I watch, and what should alert me? |

@@ -414,7 +414,7 @@ impl Key {
         }
     }
 
-    /// Lets the lock go. If another process waits, it is left to it for a while.
+    /// Releases the lock. If another process waits, this one asks again in the order of the queue.
     fn end_turn(&mut self, cx: &mut Cx<'_>) {
         let Front::Held(held) = self.take_front() else {
             return;
