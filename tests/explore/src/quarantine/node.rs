@@ -456,7 +456,6 @@ mod tests {
                             length: 1,
                         },
                         admission: ADMISSION,
-                        waits: false,
                         ticket: None,
                     };
                     let reply = next.run(&request, at(now));

@@ -123,7 +123,7 @@ impl<const N: usize> Sharing<N> {
     fn request(&self, client: usize, question: Question, ttl: Duration) -> Request {
         let key: Arc<str> = "lock".into();
         let owner = Owner(client as u128 + 1);
-        let (admission, waits) = (ADMISSION, false);
+        let admission = ADMISSION;
         let mode = match self.role(client) {
             Role::Reads => Mode::Shared,
             Role::Writes => Mode::Exclusive,
@@ -139,7 +139,6 @@ impl<const N: usize> Sharing<N> {
                     length: 1,
                 },
                 admission,
-                waits,
                 ticket: None,
             },
             Question::Extend => Request::Extend {
@@ -163,6 +162,7 @@ impl<const N: usize> Sharing<N> {
                 owner,
                 mode,
                 keep: None,
+                leaves: false,
             },
         }
     }
