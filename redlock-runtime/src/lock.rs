@@ -322,9 +322,11 @@ impl Lock {
     ///
     /// The order is not kept
     /// - by callers without `fair`, who may take a free lock: use it for all sections of a key or for none;
-    /// - among callers that came within a round trip of each other;
+    /// - among callers that came within 50 ms and four round trips of each other: it is about kept, but one that is
+    ///   slow to hear of a free lock may be passed;
     /// - for a process that has died or is paused: the others pass it after
     ///   [a few round trips](crate::guide::choosing#what-waiting-costs);
+    /// - where servers do not support `CLIENT TRACKING`;
     /// - within the random pauses of a [mixed fleet](crate::Builder::mixed_fleet).
     ///
     /// A call that does not [`wait`](Self::wait) fails with [`LockError::Contended`] while others wait, even if the

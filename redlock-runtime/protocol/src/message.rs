@@ -403,7 +403,7 @@ impl Ahead {
     }
 
     /// What to name to go before them once they have had their time; zero if there are none.
-    pub(crate) fn to_pass(&self) -> u64 {
+    pub(crate) fn to_pass(self) -> u64 {
         self.first * u64::from(self.count > 0)
     }
 

@@ -110,8 +110,8 @@ impl Key {
         let is_ordered = is_leader_first || is_fair;
         let is_shared = waiter.params.mode == Mode::Shared;
         let lasts = match waiter.split {
+            _ if waiter.goes_on_waiting(now) => Ticket::LASTS,
             Some(split) => split.until.since(now),
-            None if waiter.goes_on_waiting(now) => Ticket::LASTS,
             None => Duration::ZERO,
         };
         if !is_ordered && !is_shared && lasts.is_zero() {
@@ -121,7 +121,7 @@ impl Key {
             Some(contention) if !is_fair => contention.arrive(waiter.since),
             _ => waiter.since,
         };
-        let round_trip = cx.nodes.round_trip(leader).unwrap_or_default();
+        let round_trip = cx.nodes.usual_round_trip(leader);
         let hears_after = match cx.nodes.tells_changes(leader) {
             true => SHORTEST_GRACE,
             false => LONGEST_POLL,
@@ -151,9 +151,8 @@ impl Key {
         } else {
             now.after(timeout)
         };
-        let closes_at = waiter
-            .split
-            .map_or(own_end, |split| split.until.min(own_end));
+        let split = waiter.split.filter(|_| !waiter.goes_on_waiting(now));
+        let closes_at = split.map_or(own_end, |split| split.until.min(own_end));
         let proposal = Token(cx.wall_micros().min(Token::LARGEST.0 / 2));
         let is_fair = waiter.params.is_fair;
         let is_single = is_fair || cx.out.settings.mixed_fleet;
@@ -179,7 +178,7 @@ impl Key {
             waiter.place.leader = leader;
         }
         let ticket = self.ticket(waiter, is_leader_first, cx);
-        waiter.place.passes = 0;
+        waiter.place.on_attempt();
         let question = Question {
             kind: Kind::Acquire,
             params: Arc::clone(&waiter.params),
@@ -322,7 +321,11 @@ impl Key {
                 let places = waiter.place.ahead.count.saturating_add(1);
                 let pause = match waiter.asks_all {
                     true => Duration::ZERO,
-                    false => round.fanout.hedge_delay.saturating_mul(places),
+                    false => {
+                        let hedge_delay = cx.nodes.hedge_delay();
+                        let hedge_delay = hedge_delay.min(waiter.params.round_timeout() / 4);
+                        hedge_delay.saturating_mul(places)
+                    }
                 };
                 return self.end_split(waiter, pause, cx);
             }

@@ -5,7 +5,8 @@
 //! process sleeps until the first of three: the node tells that the key has changed, the holder's key
 //! expires, or it is time for a look. The next look is due when half of those ahead can have gone.
 //!
-//! Only who is first or second in the queue hears of each change. Who has others ahead leaves them a free lock
+//! Who is first or second in the queue hears of each change, and so do the others once nothing changes between two
+//! looks. Who has others ahead leaves them a free lock
 //! for as long as they need to ask for it, and may then go before them: they may have died. They are told by a
 //! majority of nodes, and doubt the leader if it still names a holder whose key another one has no more: then
 //! they ask all nodes at once.
@@ -14,7 +15,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Ask, Cx, Front, Key, Waiter, round::Round};
 use crate::{
-    action::Verdict,
+    action::{Refusal, Verdict},
     message::{Ahead, Mode, NodeId, Owner, Reply, Request},
     rules::{
         backoff::{self, jitter},
@@ -29,9 +30,6 @@ const SPLIT_PAUSE: Duration = Duration::from_millis(2);
 
 /// One in so many looks of the first in the queue asks all nodes: no node's word counts for ever.
 const ASKS_ALL_EVERY: u32 = 8;
-
-/// Who has to wait for so long hears of the next change, though others are ahead.
-const LONG: Duration = Duration::from_millis(100);
 
 /// Timers are no finer.
 const TICK: Duration = Duration::from_millis(1);
@@ -73,16 +71,17 @@ pub(super) struct Place {
     seen_at: Option<Instant>,
     /// So many with the same ahead.
     looks: u32,
+    /// Of changes.
+    is_told: bool,
     /// Those ahead may be passed with the next attempt, if this is the first of them.
     pub(super) passes: u64,
-    /// The key has changed while the leader was being asked.
+    /// While the leader was being asked, it has told of a change.
     has_changed: bool,
     /// It was the same as before.
     pub(super) holder_stays: bool,
-    /// When enough nodes will have dropped the holder's key, as they all said when they were asked.
-    frees_at: Option<Instant>,
-    /// Another node has told of a change that the leader has not told of.
-    doubts: bool,
+    /// If the leader still names that holder then, it may be wrong: enough nodes will have dropped the key, as
+    /// they all said when they were asked; or another one has told of a change that the leader has not told of.
+    doubts_from: Option<Instant>,
 }
 
 impl Split {
@@ -100,8 +99,8 @@ impl Place {
     /// The leader has refused the lock, or all nodes have.
     pub(super) fn on_refusal(&mut self, round: &Round, now: Instant) {
         if round.lost_at_leader().is_none() {
-            let freed_after = round.retry_after();
-            self.frees_at = freed_after.map(|after| now.after(after));
+            let freed_after = round.retry_after().filter(|after| !after.is_zero());
+            self.doubts_from = freed_after.map(|after| now.after(after).after(TICK));
         }
         let before = std::mem::replace(&mut self.ahead, round.ahead);
         let gone = before.count.saturating_sub(self.ahead.count);
@@ -120,11 +119,23 @@ impl Place {
         self.held_at = held_at.map(|&(node, _)| node).collect();
         let is_same = self.holder == before;
         if !is_same && round.lost_at_leader().is_some() {
-            (self.doubts, self.frees_at) = (false, None);
+            self.doubts_from = None;
         }
         // All readers go by one name.
         let is_of_readers = self.holder == Some(Some(Owner::READERS));
         self.holder_stays = is_same && (!is_of_readers || self.looks > 3);
+    }
+
+    /// An attempt begins.
+    pub(super) const fn on_attempt(&mut self) {
+        self.has_changed = false;
+        self.passes = 0;
+    }
+
+    /// A node tells of a change while an attempt is under way.
+    fn on_change_meanwhile(&mut self, node: NodeId) {
+        self.armed.retain(|&armed| armed != node);
+        self.has_changed |= self.leader == Some(node);
     }
 
     /// An attempt is over. What this process has written itself it is not told of, and nothing after that.
@@ -139,10 +150,14 @@ impl Place {
     /// One node's word is enough unless there is reason to doubt it: another node knows better, or it has
     /// been asked alone for a while. Those ahead do so first.
     pub(super) fn doubts_leader(&mut self, passes: u64, now: Instant) -> bool {
-        let doubts = std::mem::take(&mut self.doubts);
-        let is_over = self.frees_at.take_if(|at| *at <= now).is_some();
+        let doubts = self.doubts_from.take_if(|at| *at <= now).is_some();
         let is_first = self.ahead.lets_by(passes);
-        is_first && (doubts || is_over || self.looks.is_multiple_of(ASKS_ALL_EVERY))
+        let every = if self.is_told {
+            ASKS_ALL_EVERY
+        } else {
+            ASKS_ALL_EVERY / 2
+        };
+        is_first && (doubts || self.looks.is_multiple_of(every))
     }
 
     /// Gives it up. If that does not come through, it lasts for no longer than [`Ticket::LASTS`].
@@ -166,9 +181,9 @@ impl Place {
     }
 
     /// How long until the next look, if the node tells of changes or not. Longer while nobody goes.
-    fn look_after(&self, is_armed: bool) -> Duration {
+    fn look_after(&self) -> Duration {
         let doublings = self.looks.saturating_sub(1).min(10);
-        match (self.ahead.count, is_armed) {
+        match (self.ahead.count, self.is_told) {
             (0 | 1, true) => backoff::LONGEST_LOOK,
             (0, false) => {
                 let pause = backoff::SHORTEST_POLL.saturating_mul(1 << doublings);
@@ -176,7 +191,11 @@ impl Place {
             }
             (count, _) => {
                 let half = (self.pace() * count / 2).saturating_mul(1 << doublings);
-                half.clamp(backoff::SHORTEST_LOOK, backoff::LONGEST_LOOK)
+                let longest = match self.is_told {
+                    true => backoff::LONGEST_LOOK,
+                    false => 2 * backoff::LONGEST_POLL,
+                };
+                half.clamp(backoff::SHORTEST_LOOK, longest)
             }
         }
     }
@@ -203,6 +222,24 @@ impl Backoff {
         }
     }
 
+    /// Lets a majority of nodes tell of the next change: those that have the holder's key, and else those that
+    /// are asked first and may have it.
+    fn arm(&mut self, refusal: &Refusal, cx: &mut Cx<'_>) {
+        let may_have = |node: &NodeId| {
+            let verdict = refusal.verdicts.get(node.0);
+            let may_have = |verdict: &Verdict| {
+                verdict.is_open() || matches!(verdict, Verdict::HeldByAnother { .. })
+            };
+            verdict.is_some_and(may_have) && cx.nodes.tells_changes(*node)
+        };
+        let mut nodes: Vec<NodeId> = cx.nodes.in_order(cx.name).filter(may_have).collect();
+        nodes.sort_by_key(|node| !self.waiter.place.held_at.contains(node));
+        nodes.truncate(quorum::majority(cx.nodes.count()));
+        for node in nodes {
+            self.listen(node, cx);
+        }
+    }
+
     /// Reads the key of another owner on a node that tells of the next change then.
     fn listen(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         let key = Arc::clone(cx.name);
@@ -218,6 +255,20 @@ impl Backoff {
         let ahead = self.waiter.place.ahead;
         let grace = ahead.grace * u32::from(ahead.count > 0);
         self.ask_by(now.after(grace), ahead.to_pass());
+    }
+}
+
+impl Backoff {
+    /// Another node than the leader has told of a change. The release may be on its way to the leader.
+    fn on_changed_elsewhere(&mut self, cx: &Cx<'_>) {
+        let place = &mut self.waiter.place;
+        let release = cx
+            .now()
+            .after(cx.nodes.hedge_delay().max(place.ahead.grace));
+        let first = place.ahead.to_pass();
+        let at = place.doubts_from.map_or(release, |at| at.min(release));
+        place.doubts_from = Some(at);
+        self.ask_by(at, first);
     }
 }
 
@@ -246,27 +297,31 @@ impl Key {
         let first = waiter.place.ahead.to_pass();
         let grace = grace * u32::from(count > 0);
         let mut backoff = Backoff::new(waiter, now.after(backoff::LONGEST_LOOK));
-        if count <= 1 || backoff.waiter.place.look_after(false) >= LONG {
-            self.arm(&mut backoff, cx);
+        if count <= 1 || backoff.waiter.place.looks > 1 {
+            backoff.arm(self.last_refusal(), cx);
         }
-        let is_armed = !backoff.waiter.place.armed.is_empty();
-        let look = backoff.waiter.place.look_after(is_armed);
+        let Place { leader, armed, .. } = &backoff.waiter.place;
+        let is_told = leader.is_some_and(|leader| armed.contains(&leader))
+            && armed.len() >= quorum::majority(cx.nodes.count());
+        backoff.waiter.place.is_told = is_told;
+        let look = backoff.waiter.place.look_after();
         let look = look - jitter(look / 8, random);
         backoff.until = now.after(look).min(backoff.waiter.wait_until);
+        if !is_told && look >= grace {
+            // Nobody has gone for so long.
+            backoff.passes = first;
+        }
         if let Some(expiry) = expiry {
             backoff.ask_by(now.after(expiry).after(grace), first);
         }
-        if let Some(at) = backoff.waiter.place.frees_at.filter(|at| *at > now) {
-            backoff.ask_by(at.after(TICK).after(grace), first);
-        }
         if backoff.waiter.split.is_some() {
             // Nobody may have it: what the leader names may be a dead attempt's. Those ahead find out first.
-            backoff.waiter.place.doubts = true;
             let places = count.saturating_add(1);
-            backoff.ask_by(
-                now.after(cx.nodes.hedge_delay().saturating_mul(places)),
-                first,
-            );
+            let pause = cx.nodes.hedge_delay().saturating_mul(places);
+            backoff.waiter.place.doubts_from = Some(now.after(pause));
+        }
+        if let Some(at) = backoff.waiter.place.doubts_from {
+            backoff.ask_by(at.after(grace), first);
         }
         if std::mem::take(&mut backoff.waiter.place.has_changed) {
             backoff.on_changed(now);
@@ -340,24 +395,6 @@ impl Key {
         }
     }
 
-    /// Lets a majority of nodes tell of the next change: those that are asked first, of those that may have the
-    /// key. Others may have keys that nobody deletes.
-    fn arm(&self, backoff: &mut Backoff, cx: &mut Cx<'_>) {
-        let verdicts = &self.last_refusal().verdicts;
-        let may_have = |node: &NodeId| {
-            matches!(
-                verdicts.get(node.0),
-                Some(Verdict::HeldByAnother { .. } | Verdict::NotAsked)
-            ) && cx.nodes.tells_changes(*node)
-        };
-        let mut nodes: Vec<NodeId> = cx.nodes.in_order(cx.name).filter(may_have).collect();
-        nodes.sort_by_key(|node| !backoff.waiter.place.held_at.contains(node));
-        nodes.truncate(quorum::majority(cx.nodes.count()));
-        for node in nodes {
-            backoff.listen(node, cx);
-        }
-    }
-
     /// A node tells that the key of another owner has changed.
     pub(super) fn on_told(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         match &mut self.front {
@@ -371,11 +408,7 @@ impl Key {
                     self.on_change(node, cx);
                 }
             }
-            Front::Acquiring(attempt) => {
-                let place = &mut attempt.waiter.place;
-                place.armed.retain(|&armed| armed != node);
-                place.has_changed |= place.leader == Some(node);
-            }
+            Front::Acquiring(attempt) => attempt.waiter.place.on_change_meanwhile(node),
             _ => {}
         }
     }
@@ -386,28 +419,29 @@ impl Key {
         };
         let (place, now) = (&mut backoff.waiter.place, cx.now());
         if place.leader == Some(node) {
-            place.doubts = false;
+            place.doubts_from = None;
             return backoff.on_changed(now);
         }
-        // The release may be on its way to the leader.
-        place.doubts = true;
-        let release = cx.nodes.hedge_delay().max(place.ahead.grace);
-        let first = place.ahead.to_pass();
-        backoff.ask_by(now.after(release), first);
+        backoff.on_changed_elsewhere(cx);
     }
 
     /// What a node that is to tell of changes has of the key.
     pub(super) fn on_awaited(&mut self, node: NodeId, reply: Option<Reply>, cx: &Cx<'_>) {
-        let Front::BackingOff(backoff) = &mut self.front else {
-            return;
-        };
-        match reply {
-            Some(Reply::Free) => {
-                backoff.waiter.place.armed.retain(|&armed| armed != node);
-                self.on_change(node, cx);
+        let place = match &mut self.front {
+            Front::BackingOff(backoff) => &mut backoff.waiter.place,
+            Front::Acquiring(attempt) => {
+                if reply == Some(Reply::Free) {
+                    attempt.waiter.place.on_change_meanwhile(node);
+                }
+                &mut attempt.waiter.place
             }
-            Some(Reply::Taken { .. }) => {}
-            _ => backoff.waiter.place.armed.retain(|&armed| armed != node),
+            _ => return,
+        };
+        if !matches!(reply, Some(Reply::Taken { .. })) {
+            place.armed.retain(|&armed| armed != node);
+        }
+        if reply == Some(Reply::Free) {
+            self.on_change(node, cx);
         }
     }
 

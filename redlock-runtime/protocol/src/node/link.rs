@@ -58,6 +58,8 @@ pub(super) struct Link {
     releases: usize,
     /// How long the node took for the last reply over this connection.
     delay: Option<Duration>,
+    /// How long it takes usually: a late reply counts for an eighth.
+    usual_delay: Option<Duration>,
     /// When the last reply came, or the connection was made.
     replied_at: Instant,
     /// The last request for a vote was answered with an error.
@@ -111,6 +113,7 @@ impl Link {
             owed: 0,
             releases: 0,
             delay: None,
+            usual_delay: None,
             replied_at: Instant::from_nanos(0),
             refuses: false,
             looked_at: Instant::from_nanos(0),
@@ -200,7 +203,7 @@ impl Link {
                 .min(LONGEST_PAUSE),
         };
         self.failures = self.failures.saturating_add(1);
-        self.delay = None;
+        (self.delay, self.usual_delay) = (None, None);
         self.refuses = false;
         self.listens = false;
         self.connection = None;
@@ -323,7 +326,10 @@ impl Link {
         self.owed -= sent.size();
         self.releases -= usize::from(sent.is_release());
         self.failures = 0;
-        self.delay = Some(now.since(sent.at));
+        let delay = now.since(sent.at);
+        let usual = self.usual_delay.unwrap_or(delay);
+        self.usual_delay = Some(delay.min(usual + delay.saturating_sub(usual) / 8));
+        self.delay = Some(delay);
         self.replied_at = now;
         Some(sent)
     }
@@ -368,6 +374,11 @@ impl Link {
     pub(super) fn waiting_for(&self, now: Instant) -> Duration {
         let oldest = self.in_flight.front();
         oldest.map_or(Duration::ZERO, |sent| now.since(sent.at))
+    }
+
+    /// How long the node takes to reply usually.
+    pub(super) const fn usual_delay(&self) -> Option<Duration> {
+        self.usual_delay
     }
 
     /// How long the node took to reply last.

@@ -178,7 +178,7 @@ fn request(process: usize, asked: Asked, ago: Duration) -> Request {
         came => millis_of(since(came)) as u64,
     };
     let ticket = Ticket {
-        came: since(came),
+        came: since(came).as_nanos(),
         waited: NOW.now.since(since(came)) - ago,
         lasts: Ticket::LASTS,
         grace: TICK,

@@ -3,7 +3,7 @@
 use redlock_protocol::{NodeId, Owner, majority};
 
 use crate::{
-    MILLI, SECOND,
+    MILLI,
     ailment::Ailment,
     checker::Rule,
     draws::Draw,
@@ -18,9 +18,6 @@ const SOON: u64 = 150 * MILLI;
 
 /// The same where keys are left on nodes after each turn, or a round has no time for what it takes.
 const LATE: u64 = 500 * MILLI;
-
-/// And beside it, if the node that keeps the order of fair callers keeps keys. Owed to the present way to wait.
-const LATE_IN_ORDER: u64 = 2 * SECOND;
 
 /// What happens to a key while all is calm. True times.
 #[derive(Clone, Copy, Debug, Default)]
@@ -51,10 +48,10 @@ impl World {
         let leaves_keys = !is_well || !self.foreign.is_empty();
         // Counters that lie apart take three rounds.
         let is_hurried = self.plan.node_timeout < 3 * round_trip;
-        let pause = match (leaves_keys || is_hurried, self.plan.is_fair_at_last()) {
-            (false, _) => SOON,
-            (true, false) => LATE,
-            (true, true) => LATE + LATE_IN_ORDER,
+        let tells = self.nodes.iter().all(|node| node.tells_changes);
+        let pause = match leaves_keys || is_hurried || !tells {
+            false => SOON,
+            true => LATE,
         };
         pause + 10 * round_trip
     }

@@ -10,6 +10,9 @@ use crate::{
     world::{Phase, World},
 };
 
+/// A caller may be passed by one that came so much later, as `Lock::fair` says, and by eight ways.
+const CLEAR: u64 = 50 * MILLI;
+
 /// Clocks differ by so much, and every process tells by its own for how long it has waited.
 const DRIFT: u64 = 100;
 
@@ -47,7 +50,7 @@ impl World {
         let Some((other, before)) = passed else {
             return;
         };
-        let clear = 2 * MILLI + 8 * farthest + (self.now - before.asked) / DRIFT;
+        let clear = CLEAR + 8 * farthest + (self.now - before.asked) / DRIFT;
         if before.asked + clear < asked {
             let by = (asked - before.asked) as f64 / 1e6;
             let what = format!(
@@ -62,6 +65,7 @@ impl World {
     fn keeps_order(&self, key: usize) -> bool {
         let farthest = self.farthest();
         let all_vote = (0..self.nodes.len()).all(|node| self.can_vote(node));
+        let all_tell = self.nodes.iter().all(|node| node.tells_changes);
         let is_calm = self.phase == Phase::Calm && !self.plan.half_open_at_last;
         let fleet = &self.plan.fleet;
         let is_alone = self.foreign.is_empty() && !fleet.mixed_fleet && !fleet.odd;
@@ -69,6 +73,6 @@ impl World {
         let is_one = !self.traffic[key].queues_apart;
         let is_known = is_one && !self.plan.may_disagree() && self.all_know_votes();
         let has_time = self.plan.plain_params().round_timeout().as_nanos() as u64 >= 24 * farthest;
-        is_calm && is_alone && all_vote && is_known && has_time
+        is_calm && is_alone && all_vote && all_tell && is_known && has_time
     }
 }
