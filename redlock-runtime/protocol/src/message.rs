@@ -402,6 +402,11 @@ impl Ahead {
         Self { grace, ..self }
     }
 
+    /// How long to leave them a lock that is free.
+    pub(crate) fn time(self) -> Duration {
+        self.grace * u32::from(self.count > 0)
+    }
+
     /// What to name to go before them once they have had their time; zero if there are none.
     pub(crate) fn to_pass(self) -> u64 {
         self.first * u64::from(self.count > 0)

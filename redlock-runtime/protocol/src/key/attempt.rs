@@ -319,13 +319,11 @@ impl Key {
                 // after a while. Those ahead find out first.
                 waiter.asks_all = waiter.place.holder_stays;
                 let places = waiter.place.ahead.count.saturating_add(1);
+                let hedge_delay = cx.nodes.hedge_delay();
+                let hedge_delay = hedge_delay.min(waiter.params.round_timeout() / 4);
                 let pause = match waiter.asks_all {
                     true => Duration::ZERO,
-                    false => {
-                        let hedge_delay = cx.nodes.hedge_delay();
-                        let hedge_delay = hedge_delay.min(waiter.params.round_timeout() / 4);
-                        hedge_delay.saturating_mul(places)
-                    }
+                    false => hedge_delay.saturating_mul(places),
                 };
                 return self.end_split(waiter, pause, cx);
             }

@@ -5,7 +5,7 @@ use std::{
     sync::Arc,
 };
 
-use super::waiting::{Place as Standing, Split};
+use super::waiting::{Place, Split};
 use crate::{
     message::{Mode, SectionId},
     rules::validity::LockParams,
@@ -37,7 +37,7 @@ pub(super) struct Waiter {
     /// Its last attempt was refused by none that holds the lock: see `attempt`.
     pub(super) split: Option<Split>,
     /// In the queue of all processes.
-    pub(super) place: Standing,
+    pub(super) place: Place,
 }
 
 impl Waiting {
@@ -57,7 +57,7 @@ impl Waiter {
             lost_attempts: 0,
             asks_all: false,
             split: None,
-            place: Standing::default(),
+            place: Place::default(),
         }
     }
 
@@ -71,18 +71,18 @@ impl Waiter {
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     /// Most keys have no waiter.
-    places: Option<Box<Places>>,
+    ranks: Option<Box<Ranks>>,
 }
 
 /// When its caller called, and how many had joined by then.
-type Place = (Instant, u64);
+type Rank = (Instant, u64);
 
 /// At least one is taken.
 #[derive(Debug, Default)]
-struct Places {
-    waiting: BTreeMap<Place, Waiting>,
-    of: BTreeMap<SectionId, Place>,
-    ends: BTreeSet<(Instant, Place)>,
+struct Ranks {
+    waiting: BTreeMap<Rank, Waiting>,
+    of: BTreeMap<SectionId, Rank>,
+    ends: BTreeSet<(Instant, Rank)>,
     joined: u64,
     /// So many are to have the key alone.
     exclusive: usize,
@@ -92,80 +92,80 @@ struct Places {
 
 impl Queue {
     pub(super) fn join(&mut self, waiting: Waiting) {
-        let places = self.places.get_or_insert_default();
-        places.joined += 1;
-        let place = (waiting.since, places.joined);
-        places.exclusive += usize::from(waiting.params.mode == Mode::Exclusive);
-        places.impatient += usize::from(waiting.is_impatient());
-        places.of.insert(waiting.section, place);
-        places.ends.insert((waiting.wait_until, place));
-        places.waiting.insert(place, waiting);
+        let ranks = self.ranks.get_or_insert_default();
+        ranks.joined += 1;
+        let rank = (waiting.since, ranks.joined);
+        ranks.exclusive += usize::from(waiting.params.mode == Mode::Exclusive);
+        ranks.impatient += usize::from(waiting.is_impatient());
+        ranks.of.insert(waiting.section, rank);
+        ranks.ends.insert((waiting.wait_until, rank));
+        ranks.waiting.insert(rank, waiting);
     }
 
     pub(super) const fn is_empty(&self) -> bool {
-        self.places.is_none()
+        self.ranks.is_none()
     }
 
     /// Whether all are to share the key.
     pub(super) fn is_of_readers(&self) -> bool {
-        let places = self.places.as_ref();
-        places.is_none_or(|places| places.exclusive == 0)
+        let ranks = self.ranks.as_ref();
+        ranks.is_none_or(|ranks| ranks.exclusive == 0)
     }
 
     /// What the first one asks for.
     pub(super) fn first(&self) -> Option<&Arc<LockParams>> {
-        let (_, first) = self.places.as_ref()?.waiting.first_key_value()?;
+        let (_, first) = self.ranks.as_ref()?.waiting.first_key_value()?;
         Some(&first.params)
     }
 
     pub(super) fn sections(&self) -> impl Iterator<Item = SectionId> {
-        let places = self.places.iter();
-        places.flat_map(|places| places.waiting.values().map(|waiting| waiting.section))
+        let ranks = self.ranks.iter();
+        ranks.flat_map(|ranks| ranks.waiting.values().map(|waiting| waiting.section))
     }
 
     pub(super) fn pop(&mut self) -> Option<Waiting> {
-        let place = *self.places.as_ref()?.waiting.first_key_value()?.0;
-        self.take(place)
+        let rank = *self.ranks.as_ref()?.waiting.first_key_value()?.0;
+        self.take(rank)
     }
 
     pub(super) fn leave(&mut self, section: SectionId) -> Option<Waiting> {
-        let place = *self.places.as_ref()?.of.get(&section)?;
-        self.take(place)
+        let rank = *self.ranks.as_ref()?.of.get(&section)?;
+        self.take(rank)
     }
 
     /// Takes out one whose caller has stopped waiting.
     pub(super) fn pop_late(&mut self, now: Instant) -> Option<Waiting> {
-        let &(end, place) = self.places.as_ref()?.ends.first()?;
+        let &(end, rank) = self.ranks.as_ref()?.ends.first()?;
         if end > now {
             return None;
         }
-        self.take(place)
+        self.take(rank)
     }
 
     /// Takes out one whose caller does not wait.
     pub(super) fn pop_impatient(&mut self) -> Option<Waiting> {
-        let places = self.places.as_ref()?;
-        if places.impatient == 0 {
+        let ranks = self.ranks.as_ref()?;
+        if ranks.impatient == 0 {
             return None;
         }
-        let mut waiting = places.waiting.iter();
-        let (&place, _) = waiting.find(|(_, waiting)| waiting.is_impatient())?;
-        self.take(place)
+        let mut waiting = ranks.waiting.iter();
+        let (&rank, _) = waiting.find(|(_, waiting)| waiting.is_impatient())?;
+        self.take(rank)
     }
 
     pub(super) fn next_due(&self) -> Option<Instant> {
-        self.places.as_ref()?.ends.first().map(|&(end, _)| end)
+        self.ranks.as_ref()?.ends.first().map(|&(end, _)| end)
     }
 
-    fn take(&mut self, place: Place) -> Option<Waiting> {
-        let places = self.places.as_mut()?;
-        let waiting = places.waiting.remove(&place)?;
-        places.exclusive -= usize::from(waiting.params.mode == Mode::Exclusive);
-        places.impatient -= usize::from(waiting.is_impatient());
-        places.of.remove(&waiting.section);
-        places.ends.remove(&(waiting.wait_until, place));
-        if places.waiting.is_empty() {
-            self.places = None;
+    fn take(&mut self, rank: Rank) -> Option<Waiting> {
+        let ranks = self.ranks.as_mut()?;
+        let waiting = ranks.waiting.remove(&rank)?;
+        ranks.exclusive -= usize::from(waiting.params.mode == Mode::Exclusive);
+        ranks.impatient -= usize::from(waiting.is_impatient());
+        ranks.of.remove(&waiting.section);
+        ranks.ends.remove(&(waiting.wait_until, rank));
+        if ranks.waiting.is_empty() {
+            self.ranks = None;
         }
         Some(waiting)
     }

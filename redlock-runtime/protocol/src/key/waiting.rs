@@ -5,11 +5,10 @@
 //! process sleeps until the first of three: the node tells that the key has changed, the holder's key
 //! expires, or it is time for a look. The next look is due when half of those ahead can have gone.
 //!
-//! Who is first or second in the queue hears of each change, and so do the others once nothing changes between two
-//! looks. Who has others ahead leaves them a free lock
-//! for as long as they need to ask for it, and may then go before them: they may have died. They are told by a
-//! majority of nodes, and doubt the leader if it still names a holder whose key another one has no more: then
-//! they ask all nodes at once.
+//! Who is first or second in the queue hears of each change, and so do the others once nothing changes between
+//! two looks: a majority of nodes tells them. Who has others ahead leaves them a free lock for as long as they
+//! need to ask for it, and may then go before them: they may have died. A leader that still names a holder whose
+//! key another node has no more is doubted: then all nodes are asked at once.
 
 use std::{sync::Arc, time::Duration};
 
@@ -132,9 +131,14 @@ impl Place {
         self.passes = 0;
     }
 
+    /// The node tells of no later change.
+    fn disarm(&mut self, node: NodeId) {
+        self.armed.retain(|&armed| armed != node);
+    }
+
     /// A node tells of a change while an attempt is under way.
     fn on_change_meanwhile(&mut self, node: NodeId) {
-        self.armed.retain(|&armed| armed != node);
+        self.disarm(node);
         self.has_changed |= self.leader == Some(node);
     }
 
@@ -253,19 +257,14 @@ impl Backoff {
     /// The key has changed: those ahead may ask first.
     fn on_changed(&mut self, now: Instant) {
         let ahead = self.waiter.place.ahead;
-        let grace = ahead.grace * u32::from(ahead.count > 0);
-        self.ask_by(now.after(grace), ahead.to_pass());
+        self.ask_by(now.after(ahead.time()), ahead.to_pass());
     }
-}
 
-impl Backoff {
     /// Another node than the leader has told of a change. The release may be on its way to the leader.
     fn on_changed_elsewhere(&mut self, cx: &Cx<'_>) {
         let place = &mut self.waiter.place;
-        let release = cx
-            .now()
-            .after(cx.nodes.hedge_delay().max(place.ahead.grace));
-        let first = place.ahead.to_pass();
+        let delay = cx.nodes.hedge_delay().max(place.ahead.grace);
+        let (release, first) = (cx.now().after(delay), place.ahead.to_pass());
         let at = place.doubts_from.map_or(release, |at| at.min(release));
         place.doubts_from = Some(at);
         self.ask_by(at, first);
@@ -293,9 +292,8 @@ impl Key {
             return;
         }
         let expiry = backoff::until_expiry(refusal);
-        let Ahead { count, grace, .. } = waiter.place.ahead;
-        let first = waiter.place.ahead.to_pass();
-        let grace = grace * u32::from(count > 0);
+        let ahead = waiter.place.ahead;
+        let (count, time, first) = (ahead.count, ahead.time(), ahead.to_pass());
         let mut backoff = Backoff::new(waiter, now.after(backoff::LONGEST_LOOK));
         if count <= 1 || backoff.waiter.place.looks > 1 {
             backoff.arm(self.last_refusal(), cx);
@@ -307,12 +305,12 @@ impl Key {
         let look = backoff.waiter.place.look_after();
         let look = look - jitter(look / 8, random);
         backoff.until = now.after(look).min(backoff.waiter.wait_until);
-        if !is_told && look >= grace {
+        if !is_told && look >= time {
             // Nobody has gone for so long.
             backoff.passes = first;
         }
         if let Some(expiry) = expiry {
-            backoff.ask_by(now.after(expiry).after(grace), first);
+            backoff.ask_by(now.after(expiry).after(time), first);
         }
         if backoff.waiter.split.is_some() {
             // Nobody may have it: what the leader names may be a dead attempt's. Those ahead find out first.
@@ -321,7 +319,7 @@ impl Key {
             backoff.waiter.place.doubts_from = Some(now.after(pause));
         }
         if let Some(at) = backoff.waiter.place.doubts_from {
-            backoff.ask_by(at.after(grace), first);
+            backoff.ask_by(at.after(time), first);
         }
         if std::mem::take(&mut backoff.waiter.place.has_changed) {
             backoff.on_changed(now);
@@ -331,11 +329,11 @@ impl Key {
 
     /// The lock is free, but others are ahead: asks again once they have had the time to.
     pub(super) fn give_way(&mut self, waiter: Waiter, cx: &Cx<'_>) {
-        let Ahead { grace, first, .. } = waiter.place.ahead;
+        let ahead = waiter.place.ahead;
         let last = waiter.split.map_or(waiter.wait_until, |split| split.until);
-        let until = cx.now().after(grace.max(TICK)).min(last);
+        let until = cx.now().after(ahead.time().max(TICK)).min(last);
         let mut backoff = Backoff::new(waiter, until);
-        backoff.passes = first;
+        backoff.passes = ahead.to_pass();
         self.front = backoff.into();
     }
 
@@ -400,7 +398,7 @@ impl Key {
         match &mut self.front {
             Front::BackingOff(backoff) => {
                 let place = &mut backoff.waiter.place;
-                place.armed.retain(|&armed| armed != node);
+                place.disarm(node);
                 // One of several readers may have gone.
                 if place.holder == Some(Some(Owner::READERS)) {
                     backoff.listen(node, cx);
@@ -438,7 +436,7 @@ impl Key {
             _ => return,
         };
         if !matches!(reply, Some(Reply::Taken { .. })) {
-            place.armed.retain(|&armed| armed != node);
+            place.disarm(node);
         }
         if reply == Some(Reply::Free) {
             self.on_change(node, cx);
@@ -453,7 +451,7 @@ impl Key {
             _ => return,
         };
         let concerns = place.armed.contains(&node) || place.leader == Some(node);
-        place.armed.retain(|&armed| armed != node);
+        place.disarm(node);
         if let Front::BackingOff(backoff) = &mut self.front
             && concerns
         {
