@@ -1,5 +1,5 @@
 //! Clients of another library: `SET NX PX` on all nodes at once, compare and delete, and a new attempt
-//! after a random pause. They know nothing of tokens, hints, markers and quarantines.
+//! after a random pause. They know nothing of tokens, queues, markers and quarantines.
 
 use redlock_protocol::{Instant, Mode, SectionId, majority};
 

@@ -7,7 +7,7 @@ use redlock_protocol::{slot_key, stripe};
 /// The most keys that a history has.
 pub(crate) const KEYS: usize = 3;
 
-/// The second shares the stripe of the first, and so its counters and its waiter hints.
+/// The second shares the stripe of the first, and so its counters.
 static NAMES: LazyLock<[String; KEYS]> = LazyLock::new(|| {
     let collides = |name: &String| stripe(name) == stripe("a");
     let second = (0..).map(|number| format!("b{number}")).find(collides);

@@ -1,7 +1,5 @@
 //! The phases of a history: faults, rest, calm, a storm, and idleness.
 
-use redlock_protocol::Ticket;
-
 use crate::{
     MILLI, SECOND,
     agenda::Happening,
@@ -20,8 +18,8 @@ use crate::{
 /// wait for five leases and hold locks for three.
 const REST: u64 = 60 * SECOND;
 
-/// Longer than nodes know of who has waited: the rest of a second, and the next one, by their clocks.
-const HINTS_LAST: u64 = 2_100 * MILLI;
+/// Longer than a place of one that waits no more lasts, by any clock.
+const PLACES_LAST: u64 = 1_100 * MILLI;
 
 impl World {
     pub(crate) fn run(mut self) -> History {
@@ -74,15 +72,10 @@ impl World {
     }
 
     fn calm(&mut self) {
-        // A process stands back for so long after a turn that began with a slow round, by its own clock.
-        self.run_until(self.now.max(self.clocks_run()) + 250 * MILLI);
-        if self.plan.is_fair_at_last() {
-            // Places of processes that have died, and keys that only the node has that keeps the order,
-            // would be in the way for a second.
-            let lasts = Ticket::LASTS.as_nanos() as u64;
-            self.run_until(self.now + self.longest_life().max(lasts));
-        } else if self.is_release_refused() {
-            // It is tried again after a pause that grows, and the key is in the way until then.
+        self.run_until(self.now.max(self.clocks_run()));
+        if self.plan.is_fair_at_last() || self.is_release_refused() {
+            // A key that only the node has that keeps the order is in the way of the order. A release that is
+            // refused is tried again after a pause that grows, and the key is in the way until then.
             self.run_until(self.now + self.longest_life());
         }
         self.phase = Phase::Calm;
@@ -119,12 +112,12 @@ impl World {
         for _ in 0..2 {
             // Nobody stands back any more, keys that nobody comes for have expired, and no reader is refused
             // for the sake of a writer that has waited before.
-            let hints = if self.plan.habits.shared > 0 {
-                HINTS_LAST
+            let places = if self.plan.habits.shared > 0 {
+                PLACES_LAST
             } else {
                 0
             };
-            let life = self.longest_life().max(hints);
+            let life = self.longest_life().max(places);
             self.run_until(self.clocks_run().max(self.now + life));
             if self
                 .nodes

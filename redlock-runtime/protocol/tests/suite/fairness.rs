@@ -195,7 +195,7 @@ fn a_process_that_is_alone_keeps_its_turn() {
     assert_eq!(world.sends(is_release).len(), 3, "the last one's");
 }
 
-/// Two keys that share their counter and their waiter hint.
+/// Two keys that share their counter.
 fn same_stripe() -> (String, String) {
     let first = "key 0".to_string();
     let mut second = (1..).map(|number| format!("key {number}"));
@@ -220,7 +220,7 @@ fn waiters_for_another_key_of_the_stripe_end_no_turn() {
 }
 
 #[test]
-fn a_process_is_not_stopped_by_its_own_hint() {
+fn a_process_is_not_stopped_by_its_own_place() {
     let mut world = World::with_clients(3, 2);
     world.client(0).start_wall_clock();
     world.client(1).ask(1, "k", params());

@@ -291,7 +291,6 @@ fn readers_go_on_once_a_writer_has_given_up() {
     let asked = world.now;
     world.client(0).ask(2, "k", reading(LONG));
     world.client(0).granted(2);
-    // A hint counts in the second in which it was left, and in the next one.
     assert!(world.now.since(asked) <= Duration::from_millis(2_100));
 }
 
@@ -408,7 +407,7 @@ fn readers_that_joined_an_attempt_in_vain_make_no_other_one() {
     assert_eq!(attempts.len(), 3);
 }
 
-/// The hint that it waited stands on all nodes, and each of them has another reader first.
+/// Each node has another reader first.
 #[test]
 fn of_readers_that_ask_at_once_after_a_writer_has_given_up_one_wins() {
     let mut world = World::with_clients(3, 5);
