@@ -1,7 +1,7 @@
 //! Every rule for what may be configured, for a node set and for one lock.
 
+mod discovery_url;
 mod duration;
-mod elected_nodes;
 mod error;
 mod nodes;
 mod options;
@@ -20,8 +20,8 @@ use std::{sync::Arc, time::Duration};
 
 use redlock_protocol::{LockParams, Mode};
 
+pub(crate) use self::discovery_url::split as split_urls;
 pub(crate) use self::duration::parse_duration;
-pub(crate) use self::elected_nodes::split as split_urls;
 #[cfg(feature = "test-util")]
 pub(crate) use self::nodes::count_problem;
 pub(crate) use self::nodes::{Access, Node, parse_nodes};

@@ -4,18 +4,13 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use url::Url;
 
-#[cfg(not(feature = "tls"))]
-use super::server_url::needs_tls;
 use super::{
-    elected_nodes::{self, Elected},
+    discovery_url::{self, Named},
     problem::{ConfigProblem, ProblemKind},
-    server_url::{SERVER, SERVER_IPV6, check_database, check_host, check_rest, endpoint},
+    server_url::{SERVER, SERVER_IPV6, check_database, check_host, check_rest, endpoint, is_tls},
 };
 #[cfg(feature = "tls")]
-use super::{
-    tls::Tls,
-    tls_nodes::{Clients, TLS_PARAMETERS},
-};
+use super::{tls::Tls, tls_nodes::Clients};
 use crate::{
     limitation::Lacking,
     node::{Endpoint, Login, Memory, Target, address_text},
@@ -41,13 +36,6 @@ pub(crate) struct Node {
 }
 
 impl Node {
-    fn server(endpoint: Endpoint) -> Self {
-        Self {
-            address: address_text(&endpoint.address).into(),
-            target: Target::Redis(Box::new(endpoint)),
-        }
-    }
-
     /// True if it is a store in this process.
     pub(crate) const fn is_memory(&self) -> bool {
         !matches!(self.target, Target::Redis(_))
@@ -190,74 +178,55 @@ impl<'a> Parser<'a> {
     }
 
     fn node(&mut self, text: &str) -> Result<Node, String> {
-        let mut node = match elected_nodes::parse(text) {
-            Some(elected) => self.elected(elected?)?,
-            None => self.one_server(text)?,
+        let (scheme, _) = text.trim().split_once("://").unwrap_or_default();
+        if cfg!(not(feature = "tls")) && is_tls(scheme) {
+            return Err(format!(
+                "`{scheme}` needs the feature `tls` of redlock-runtime"
+            ));
+        }
+        let named = match discovery_url::parse(text) {
+            Some(named) => named?,
+            None => {
+                let url = Url::parse(text.trim()).map_err(|error| not_a_url(text, error))?;
+                if url.scheme() == "memory" {
+                    return memory_node(&url);
+                }
+                let endpoint = one_server(&url)?;
+                let address = address_text(&endpoint.address);
+                Named {
+                    address,
+                    endpoint,
+                    url,
+                }
+            }
         };
-        if let Target::Redis(endpoint) = &mut node.target
-            && let (Login::Fixed(None), Some(login)) = (&endpoint.login, self.login)
-        {
+        let mut endpoint = named.endpoint;
+        #[cfg(feature = "tls")]
+        if is_tls(named.url.scheme()) {
+            endpoint.tls = self.clients.client(&named.url, &endpoint)?;
+        }
+        if let (Login::Fixed(None), Some(login)) = (&endpoint.login, self.login) {
             endpoint.login = login.clone();
         }
-        Ok(node)
-    }
-
-    fn elected(&mut self, elected: Elected) -> Result<Node, String> {
-        let endpoint = elected.endpoint;
-        #[cfg(feature = "tls")]
-        let endpoint = match &elected.tls {
-            Some(url) => Endpoint {
-                tls: self.clients.client(url, &elected.hosts)?,
-                ..endpoint
-            },
-            None => endpoint,
-        };
         Ok(Node {
-            address: elected.address.into(),
+            address: named.address.into(),
             target: Target::Redis(Box::new(endpoint)),
         })
     }
+}
 
-    fn one_server(&mut self, text: &str) -> Result<Node, String> {
-        let url = Url::parse(text.trim()).map_err(|error| not_a_url(text, error))?;
-        let endpoint = match url.scheme() {
-            "memory" => return memory_node(&url),
-            "redis" | "valkey" => {
-                check_host(&url)?;
-                check_rest(&url, &["protocol"])?;
-                endpoint(&url)?
-            }
-            "rediss" | "valkeys" => self.tls_endpoint(&url)?,
-            "unix" | "redis+unix" | "valkey+unix" => unix_endpoint(&url)?,
-            scheme => {
-                return Err(format!(
-                    "unknown scheme `{scheme}`; the schemes are `redis`, `rediss` (over TLS), `unix`, \
-                     `redis+sentinel`, `redis+cluster` and `memory`, as in `redis://host:6379`"
-                ));
-            }
-        };
-        Ok(Node::server(endpoint))
-    }
-
-    #[cfg(feature = "tls")]
-    fn tls_endpoint(&mut self, url: &Url) -> Result<Endpoint, String> {
-        check_host(url)?;
-        check_rest(url, &[&["protocol"], TLS_PARAMETERS].concat())?;
-        let tls = self
-            .clients
-            .client(url, &[url.host_str().unwrap_or_default().to_owned()])?;
-        // The driver knows as much of the URL without TLS, which is not its part here.
-        let mut plain = url.clone();
-        let _ = plain.set_scheme("redis");
-        Ok(Endpoint {
-            tls,
-            ..endpoint(&plain)?
-        })
-    }
-
-    #[cfg(not(feature = "tls"))]
-    fn tls_endpoint(&mut self, url: &Url) -> Result<Endpoint, String> {
-        Err(needs_tls(url.scheme()))
+fn one_server(url: &Url) -> Result<Endpoint, String> {
+    match url.scheme() {
+        "redis" | "valkey" | "rediss" | "valkeys" => {
+            check_host(url)?;
+            check_rest(url, &[])?;
+            endpoint(url)
+        }
+        "unix" | "redis+unix" | "valkey+unix" => unix_endpoint(url),
+        scheme => Err(format!(
+            "unknown scheme `{scheme}`; the schemes are `redis`, `rediss` (over TLS), `unix`, \
+             `redis+sentinel`, `redis+cluster` and `memory`, as in `redis://host:6379`"
+        )),
     }
 }
 
@@ -309,7 +278,7 @@ fn unix_endpoint(url: &Url) -> Result<Endpoint, String> {
     }
     let database = url.query_pairs().find(|(name, _)| name == "db");
     check_database(database.map_or_else(|| "".into(), |(_, database)| database))?;
-    check_rest(url, &["db", "user", "pass", "protocol"])?;
+    check_rest(url, &["db", "user", "pass"])?;
     endpoint(url)
 }
 

@@ -13,6 +13,9 @@ pub(super) const SERVER: &str = "write it as `redis://host:6379`";
 /// The same with an address of IP version 6.
 pub(super) const SERVER_IPV6: &str = "write it as `redis://[::1]:6379`";
 
+/// The parameters of a `rediss` URL, which are named for the options of `redis-cli`.
+pub(super) const TLS_PARAMETERS: &[&str] = &["cacert", "cert", "key", "sni"];
+
 pub(super) fn check_host(url: &Url) -> Result<(), String> {
     let host = url.host_str().unwrap_or_default();
     if host.is_empty() {
@@ -50,11 +53,12 @@ pub(super) fn check_database(database: Cow<'_, str>) -> Result<(), String> {
     )
 }
 
-/// Refuses what would be passed over.
+/// Refuses what would be passed over: `known` are the parameters of such a URL beside those of all.
 pub(super) fn check_rest(url: &Url, known: &[&str]) -> Result<(), String> {
+    let has_tls = is_tls(url.scheme());
     match url.fragment() {
-        Some("insecure") if is_tls(url) => {}
-        Some(_) if is_tls(url) => {
+        Some("insecure") if has_tls => {}
+        Some(_) if has_tls => {
             return Err(
                 "nothing but `insecure` may follow a `#`; in a password, write it as `%23`"
                     .to_owned(),
@@ -69,6 +73,8 @@ pub(super) fn check_rest(url: &Url, known: &[&str]) -> Result<(), String> {
         }
         None => {}
     }
+    let of_tls = if has_tls { TLS_PARAMETERS } else { &[] };
+    let known = [known, &["protocol"], of_tls].concat();
     let mut given: Vec<_> = url.query_pairs().map(|(name, _)| name).collect();
     if given.iter().any(|name| !known.contains(&&**name)) {
         let known = known.join("`, `");
@@ -89,17 +95,24 @@ pub(super) fn check_rest(url: &Url, known: &[&str]) -> Result<(), String> {
     }
 }
 
-fn is_tls(url: &Url) -> bool {
-    matches!(url.scheme(), "rediss" | "valkeys")
+/// Whether a URL of this scheme is for TLS.
+pub(super) fn is_tls(scheme: &str) -> bool {
+    let server = scheme.split('+').next().unwrap_or_default();
+    ["rediss", "valkeys"]
+        .iter()
+        .any(|it| server.eq_ignore_ascii_case(it))
 }
 
-/// Why a URL of this scheme is refused without the feature.
-pub(super) fn needs_tls(scheme: &str) -> String {
-    format!("`{scheme}` needs the feature `tls` of redlock-runtime")
-}
-
+/// Where the server is, and user, password and database, without what is said of TLS.
 pub(super) fn endpoint(url: &Url) -> Result<Endpoint, String> {
-    let info = url.clone().into_connection_info().map_err(|error| {
+    let mut plain = url.clone();
+    if url.has_host() {
+        // The driver may not know of TLS, which is not its part here.
+        let _ = plain.set_scheme("redis");
+        plain.set_query(None);
+        plain.set_fragment(None);
+    }
+    let info = plain.into_connection_info().map_err(|error| {
         // The detail may quote the URL; the kind of error does not.
         let what = error
             .detail()

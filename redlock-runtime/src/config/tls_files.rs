@@ -24,11 +24,6 @@ impl Renewed {
         let last = Mutex::new(Made::new(&tls, tls.read_files()?)?);
         Ok(Self { tls, last })
     }
-
-    /// Whether rustls needs the same for these.
-    pub(super) fn is_for(&self, tls: &Tls) -> bool {
-        self.tls.has_config_of(tls)
-    }
 }
 
 impl Made {

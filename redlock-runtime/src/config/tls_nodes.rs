@@ -4,11 +4,8 @@ use std::sync::Arc;
 
 use url::Url;
 
-use super::{problem::ConfigProblem, tls::Tls, tls_files::Renewed};
-use crate::node::{TlsClient, TlsConfig, server_name};
-
-/// The parameters of a `rediss` URL, which are named for the options of `redis-cli`.
-pub(super) const TLS_PARAMETERS: &[&str] = &["cacert", "cert", "key", "sni"];
+use super::{problem::ConfigProblem, server_url::TLS_PARAMETERS, tls::Tls, tls_files::Renewed};
+use crate::node::{Endpoint, TlsClient, server_name};
 
 /// What a URL says.
 fn tls_of(url: &Url) -> Result<Tls, String> {
@@ -39,8 +36,8 @@ fn tls_of(url: &Url) -> Result<Tls, String> {
 /// What the nodes of a set share: mistakes are told once.
 pub(super) struct Clients<'a> {
     of_all: &'a Tls,
-    known: Vec<Arc<Renewed>>,
-    broken: Vec<Tls>,
+    /// `None` after a mistake.
+    known: Vec<(Tls, Option<Arc<Renewed>>)>,
     problems: Vec<ConfigProblem>,
 }
 
@@ -49,22 +46,20 @@ impl<'a> Clients<'a> {
         Self {
             of_all,
             known: Vec::new(),
-            broken: Vec::new(),
             problems: Vec::new(),
         }
     }
 
-    /// What a node with this URL needs, of which these are the hosts that it names. `None` after a mistake in
-    /// what it names.
+    /// What a node with this URL needs. `None` after a mistake in what it names.
     pub(super) fn client(
         &mut self,
         url: &Url,
-        hosts: &[String],
+        endpoint: &Endpoint,
     ) -> Result<Option<TlsClient>, String> {
         let tls = tls_of(url)?.or(self.of_all);
         let name = tls.name().map(server_name);
-        let of_host = |host: &String| server_name(host.trim_matches(['[', ']'])).is_some();
-        if name == Some(None) || name.is_none() && !hosts.iter().all(of_host) {
+        let has_name = |host: &str| server_name(host).is_some();
+        if name == Some(None) || name.is_none() && !endpoint.hosts().all(has_name) {
             return Err(
                 "no certificate can be for the server's name; write the name that it is for, as in \
                  `rediss://10.0.0.1?sni=redis.internal`"
@@ -79,25 +74,20 @@ impl<'a> Clients<'a> {
         }))
     }
 
-    fn config(&mut self, tls: Tls) -> Option<Arc<dyn TlsConfig>> {
-        if let Some(known) = self.known.iter().find(|known| known.is_for(&tls)) {
-            return Some(Arc::clone(known) as _);
+    fn config(&mut self, tls: Tls) -> Option<Arc<Renewed>> {
+        let mut known = self.known.iter();
+        if let Some((_, config)) = known.find(|(known, _)| known.has_config_of(&tls)) {
+            return config.clone();
         }
-        if self.broken.iter().any(|broken| broken.has_config_of(&tls)) {
-            return None;
-        }
-        match Renewed::new(tls.clone()) {
-            Ok(config) => {
-                let config = Arc::new(config);
-                self.known.push(Arc::clone(&config));
-                Some(config)
-            }
+        let config = match Renewed::new(tls.clone()) {
+            Ok(config) => Some(Arc::new(config)),
             Err(problem) => {
-                self.broken.push(tls);
                 self.problems.push(problem);
                 None
             }
-        }
+        };
+        self.known.push((tls, config.clone()));
+        config
     }
 
     pub(super) fn into_problems(self) -> Vec<ConfigProblem> {

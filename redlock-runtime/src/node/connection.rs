@@ -6,13 +6,12 @@ use redis::{InfoDict, PushKind, Value};
 use redlock_protocol::{Facts, Why, WhyKind};
 
 use super::{
-    electors::InOffice,
+    discovery::Master,
     endpoint::Endpoint,
-    guarded::Guarded,
     info::{field, name},
-    reason::{of_server, reason},
+    reason::of_server,
     sign_in::{refusal, sign_in},
-    stream::{self, Stream},
+    stream,
     wire::Wire,
 };
 use crate::{
@@ -32,32 +31,32 @@ impl Connection {
     /// Connects, signs in, and makes the server know the scripts. Has no time limit of its own:
     /// the protocol gives it up by dropping it.
     pub(super) async fn open(endpoint: &Endpoint) -> Result<Self, Why> {
-        let (mut wire, office) = enter(endpoint).await?;
+        let (mut wire, master) = enter(endpoint).await?;
         let facts = prepare(&mut wire, &endpoint.lacking).await?;
-        let Some(office) = office else {
-            return Ok(Self {
-                wire,
-                facts,
-                term: "".into(),
-            });
+        let (Some(discovery), Some(master)) = (&endpoint.discovery, master) else {
+            let term = "".into();
+            return Ok(Self { wire, facts, term });
         };
         let marker = marker(&mut wire, endpoint.database).await?;
         // Last: what the server tells unasked from then on is not passed over.
-        office.confirm(&mut wire, endpoint).await?;
-        let facts = office.check(facts, marker.as_deref())?;
-        Ok(Self {
-            wire,
-            facts,
-            term: office.term(),
-        })
+        discovery.confirm(&mut wire, &master, endpoint).await?;
+        let facts = discovery.check(&master, facts, marker.as_deref())?;
+        let term = discovery.source.term(&master).into();
+        Ok(Self { wire, facts, term })
     }
 }
 
 /// Connects, signs in, and goes to the database.
-pub(super) async fn enter(endpoint: &Endpoint) -> Result<(Wire, Option<InOffice>), Why> {
-    let (stream, office) = connect(endpoint).await?;
-    let master = office.as_ref().map(|office| &office.master.address);
-    let address = master.unwrap_or(&endpoint.address);
+pub(super) async fn enter(endpoint: &Endpoint) -> Result<(Wire, Option<Master>), Why> {
+    let (stream, master) = match &endpoint.discovery {
+        Some(discovery) => {
+            let (stream, master) = discovery.connect(endpoint).await?;
+            (stream, Some(master))
+        }
+        None => (stream::to(endpoint, &endpoint.address).await?, None),
+    };
+    let found = master.as_ref().map(|master| &master.address);
+    let address = found.unwrap_or(&endpoint.address);
     // After the connection, so that a node that is down costs its provider nothing.
     let credentials = endpoint.login.credentials(address).await?;
     let mut wire = Wire::new(stream).with_tag(Arc::clone(&endpoint.tag));
@@ -71,22 +70,7 @@ pub(super) async fn enter(endpoint: &Endpoint) -> Result<(Wire, Option<InOffice>
             });
         }
     }
-    Ok((wire, office))
-}
-
-/// A way to the server, or to the one that is the node at present.
-async fn connect(endpoint: &Endpoint) -> Result<(Box<dyn Stream>, Option<InOffice>), Why> {
-    let Some(electors) = &endpoint.electors else {
-        let stream = stream::connect(endpoint).await;
-        return Ok((stream?, None));
-    };
-    let (office, watch) = electors.find(endpoint).await?;
-    let stream = stream::to(endpoint, &office.master.address).await;
-    let stream = stream.map_err(|why| Why {
-        text: reason(&format_args!("{}: {why}", office.master)),
-        ..why
-    })?;
-    Ok((Box::new(Guarded::new(stream, watch)), Some(office)))
+    Ok((wire, master))
 }
 
 /// The process that the server's marker names.

@@ -7,8 +7,8 @@ use redis::{ConnectionAddr, ConnectionInfo};
 #[cfg(feature = "tls")]
 use super::tls::TlsClient;
 use super::{
+    discovery::source::Discovery,
     login::{Credentials, Login},
-    office::Electors,
 };
 
 use crate::limitation::Lacking;
@@ -17,8 +17,8 @@ use crate::limitation::Lacking;
 #[derive(Clone, Debug)]
 pub(crate) struct Endpoint {
     pub(crate) address: ConnectionAddr,
-    /// Who says which server it is, if not the address does.
-    pub(crate) electors: Option<Arc<Electors>>,
+    /// How it is found out which server it is, if not the address says it.
+    pub(crate) discovery: Option<Arc<Discovery>>,
     /// What all keys begin with: the hash tag of a node that is the owner of a slot.
     pub(crate) tag: Arc<str>,
     pub(crate) database: i64,
@@ -27,6 +27,26 @@ pub(crate) struct Endpoint {
     pub(crate) lacking: Arc<Lacking>,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<TlsClient>,
+}
+
+impl Endpoint {
+    /// The hosts that its URL names.
+    #[cfg(feature = "tls")]
+    pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {
+        let seeds = self.discovery.iter().flat_map(|it| it.seeds());
+        let addresses = seeds.chain([&self.address]);
+        addresses.filter_map(|address| match address {
+            ConnectionAddr::Tcp(host, _) => Some(host.as_str()),
+            _ => None,
+        })
+    }
+
+    pub(super) const fn has_tls(&self) -> bool {
+        #[cfg(feature = "tls")]
+        return self.tls.is_some();
+        #[cfg(not(feature = "tls"))]
+        false
+    }
 }
 
 /// Without TLS.
@@ -40,7 +60,7 @@ impl From<ConnectionInfo> for Endpoint {
         };
         Self {
             address: info.addr().clone(),
-            electors: None,
+            discovery: None,
             tag: "".into(),
             database: settings.db(),
             login: Login::Fixed(credentials),

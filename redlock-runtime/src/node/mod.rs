@@ -6,24 +6,19 @@
 //! to the protocol.
 
 mod address;
-mod ballot;
 mod client_name;
-mod cluster;
 mod connection;
-mod electors;
+mod discovery;
 mod endpoint;
 #[cfg(feature = "test-util")]
 mod faulty;
-mod guarded;
 mod info;
 mod inquiry;
 mod login;
 mod memory;
-mod office;
 mod reason;
 mod reply;
 mod resp;
-mod sentinel;
 mod session;
 mod sign_in;
 mod stream;
@@ -49,12 +44,11 @@ pub(crate) use self::tls::{TlsClient, TlsConfig, server_name};
 pub(crate) use self::{
     address::address_text,
     client_name::{ClientName, client_name, service},
-    cluster::slot_of,
+    discovery::{Discovery, Source, slot_of},
     endpoint::Endpoint,
     inquiry::{inquire, read_clocks},
     login::{Login, Provider},
     memory::Memory,
-    office::Electors,
     reason::{of_server, rejection},
 };
 use self::{

@@ -290,7 +290,7 @@ impl Session {
                 Value::Push { kind, data } => {
                     let keys = connection::changed_keys(&kind, data, self.wire.tag());
                     if !self.term.is_empty() && keys.contains(&None) {
-                        // Maybe as a replica: see `electors`.
+                        // Maybe as a replica: see `discovery`.
                         return Err("all its keys were deleted".into());
                     }
                     let keys = keys.into_iter();

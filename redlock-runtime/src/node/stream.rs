@@ -20,11 +20,7 @@ pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
 
-pub(super) async fn connect(endpoint: &Endpoint) -> Result<Box<dyn Stream>, Why> {
-    to(endpoint, &endpoint.address).await
-}
-
-/// The same to another address.
+/// A way to a server at this address, over TLS if the endpoint has it.
 pub(super) async fn to(
     #[cfg_attr(not(feature = "tls"), expect(unused_variables))] endpoint: &Endpoint,
     address: &ConnectionAddr,
@@ -34,11 +30,6 @@ pub(super) async fn to(
         let socket = tcp(host, *port).await?;
         return Ok(Box::new(tls.connect(host, socket).await?));
     }
-    plainly(address).await
-}
-
-/// Without TLS.
-pub(super) async fn plainly(address: &ConnectionAddr) -> Result<Box<dyn Stream>, Why> {
     match address {
         ConnectionAddr::Tcp(host, port) => Ok(Box::new(tcp(host, *port).await?)),
         #[cfg(unix)]

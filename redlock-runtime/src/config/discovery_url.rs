@@ -6,22 +6,14 @@ use std::sync::Arc;
 use redis::ConnectionAddr;
 use url::Url;
 
-use super::server_url::{check_host, check_rest, endpoint, needs_tls};
-#[cfg(feature = "tls")]
-use super::tls_nodes::TLS_PARAMETERS;
-use crate::node::{Credentials, Electors, Endpoint, address_text, slot_of};
+use super::server_url::{check_host, check_rest, endpoint, is_tls};
+use crate::node::{Credentials, Discovery, Endpoint, Login, Source, address_text, slot_of};
 
 /// A node that sentinels name as it should be.
 const SENTINELS: &str = "write it as `redis+sentinel://s1:26379,s2:26379,s3:26379/mymaster`";
 
 /// A cluster as it should be.
 const CLUSTER: &str = "write it as `redis+cluster://c1:6379,c2:6379,c3:6379`";
-
-/// The port of a sentinel.
-const SENTINEL_PORT: u16 = 26379;
-
-/// That of a server.
-const PORT: u16 = 6379;
 
 /// The longest hash tag. It is sent with each key.
 const LONGEST_TAG: usize = 64;
@@ -48,59 +40,45 @@ pub(crate) fn split(list: &str) -> Vec<String> {
     urls
 }
 
-/// Who names the server, and whether they and it are spoken to over TLS.
+/// Who names the server.
 #[derive(Clone, Copy)]
 enum Kind {
-    Sentinels { has_tls: bool },
-    Cluster { has_tls: bool },
+    Sentinels,
+    Cluster,
 }
 
 fn kind(text: &str) -> Option<Kind> {
     let (scheme, _) = text.trim().split_once("://")?;
     let scheme = scheme.to_ascii_lowercase();
-    let (server, kind) = scheme.split_once('+')?;
-    let has_tls = match server {
-        "redis" | "valkey" => false,
-        "rediss" | "valkeys" => true,
-        _ => return None,
-    };
-    match kind {
-        "sentinel" => Some(Kind::Sentinels { has_tls }),
-        "cluster" => Some(Kind::Cluster { has_tls }),
+    match scheme.split_once('+')? {
+        ("redis" | "rediss" | "valkey" | "valkeys", "sentinel") => Some(Kind::Sentinels),
+        ("redis" | "rediss" | "valkey" | "valkeys", "cluster") => Some(Kind::Cluster),
         _ => None,
     }
 }
 
 /// Such a node.
-pub(super) struct Elected {
+pub(super) struct Named {
     /// What it is called.
     pub(super) address: String,
     pub(super) endpoint: Endpoint,
-    /// What the URL says of TLS, if it is used.
-    #[cfg(feature = "tls")]
-    pub(super) tls: Option<Url>,
-    /// Whom it names.
-    #[cfg(feature = "tls")]
-    pub(super) hosts: Vec<String>,
+    /// What is said of the server itself, as in the URL of a server.
+    #[cfg_attr(not(feature = "tls"), expect(dead_code))]
+    pub(super) url: Url,
 }
 
 /// Reads such a URL. `None` if it is none.
-pub(super) fn parse(text: &str) -> Option<Result<Elected, String>> {
-    let scheme = text.trim().split_once("://").map(|(scheme, _)| scheme);
-    match (scheme?, kind(text)) {
+pub(super) fn parse(text: &str) -> Option<Result<Named, String>> {
+    let (scheme, rest) = text.trim().split_once("://")?;
+    match (scheme, kind(text)) {
         ("redis-sentinel" | "sentinel", _) => Some(Err(SENTINELS.to_owned())),
         ("redis-cluster" | "cluster", _) => Some(Err(CLUSTER.to_owned())),
-        (_, kind) => kind.map(|kind| kind.read(text)),
+        (_, kind) => kind.map(|kind| kind.read(scheme, rest)),
     }
 }
 
 impl Kind {
-    fn read(self, text: &str) -> Result<Elected, String> {
-        let (scheme, rest) = text.trim().split_once("://").unwrap_or_default();
-        // Before its parameters, which are not known then.
-        if cfg!(not(feature = "tls")) && self.has_tls() {
-            return Err(needs_tls(scheme));
-        }
+    fn read(self, scheme: &str, rest: &str) -> Result<Named, String> {
         // A password has none of these, but as `%2F` and so on.
         let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
         let (authority, rest) = rest.split_at(end);
@@ -110,144 +88,98 @@ impl Kind {
         };
         let seeds = self.seeds(hosts)?;
         // Everything but where the server is, as for a server.
-        let scheme = if self.has_tls() { "rediss" } else { "redis" };
+        let scheme = if is_tls(scheme) { "rediss" } else { "redis" };
         let url = Url::parse(&format!("{scheme}://{login}master{rest}"))
             .map_err(|error| format!("not a URL ({error}); {}", self.form()))?;
-        #[cfg(feature = "tls")]
-        let hosts = {
-            let host = |seed: &ConnectionAddr| match seed {
-                ConnectionAddr::Tcp(host, _) => host.clone(),
-                _ => String::new(),
-            };
-            seeds.iter().map(host).collect()
-        };
         let addresses: Vec<String> = seeds.iter().map(address_text).collect();
-        let (name, endpoint) = match self {
-            Self::Sentinels { .. } => self.master(&url, seeds)?,
-            Self::Cluster { .. } => self.owner(&url, seeds)?,
+        let (name, source, endpoint) = match self {
+            Self::Sentinels => master(&url)?,
+            Self::Cluster => owner(&url)?,
         };
-        Ok(Elected {
+        Ok(Named {
             address: format!("{}/{name}", addresses.join(",")),
-            endpoint,
-            #[cfg(feature = "tls")]
-            tls: self.has_tls().then_some(url),
-            #[cfg(feature = "tls")]
-            hosts,
+            endpoint: Endpoint {
+                discovery: Some(Arc::new(Discovery::new(source, seeds))),
+                ..endpoint
+            },
+            url,
         })
     }
 
     /// The addresses that are named.
     fn seeds(self, hosts: &str) -> Result<Vec<ConnectionAddr>, String> {
+        let (one, port, form) = match self {
+            Self::Sentinels => ("a sentinel", 26379, SENTINELS),
+            Self::Cluster => ("a server", 6379, CLUSTER),
+        };
         let mut seeds = Vec::new();
         for host in hosts.split(',').map(str::trim) {
-            let seed = self.seed(&format!("redis://{host}"))?;
+            let mut url = Url::parse(&format!("redis://{host}"))
+                .map_err(|error| format!("not the address of {one} ({error}); {form}"))?;
+            check_host(&url)?;
+            if url.port().is_none() {
+                let _ = url.set_port(Some(port));
+            }
+            let seed = endpoint(&url)?.address;
             if seeds.contains(&seed) {
-                return Err(format!(
-                    "{} is named twice; {}",
-                    self.elector(),
-                    self.form()
-                ));
+                return Err(format!("{one} is named twice; {form}"));
             }
             seeds.push(seed);
         }
         Ok(seeds)
     }
 
-    fn seed(self, text: &str) -> Result<ConnectionAddr, String> {
-        let mut url = Url::parse(text).map_err(|error| {
-            let (elector, form) = (self.elector(), self.form());
-            format!("not the address of {elector} ({error}); {form}")
-        })?;
-        check_host(&url)?;
-        if url.port().is_none() {
-            let _ = url.set_port(Some(match self {
-                Self::Sentinels { .. } => SENTINEL_PORT,
-                Self::Cluster { .. } => PORT,
-            }));
-        }
-        Ok(endpoint(&url)?.address)
-    }
-
-    /// What sentinels call the master, and how to get there.
-    fn master(self, url: &Url, seeds: Vec<ConnectionAddr>) -> Result<(String, Endpoint), String> {
-        let mut segments = url.path().trim_matches('/').splitn(2, '/');
-        let name = segments.next().filter(|name| !name.is_empty());
-        let name = name.ok_or_else(|| format!("the URL names no master; {SENTINELS}"))?;
-        if !name.chars().all(is_of_name) {
-            return Err(format!(
-                "the name of a master has letters, digits, `.`, `-` and `_` only; {SENTINELS}"
-            ));
-        }
-        let mut master = url.clone();
-        master.set_path(segments.next().unwrap_or_default());
-        let endpoint = self.endpoint(&master)?;
-        let login = login_of_sentinels(url)?;
-        let electors = Electors::sentinels(seeds, name.to_owned(), login);
-        let endpoint = Endpoint {
-            electors: Some(Arc::new(electors)),
-            ..endpoint
-        };
-        Ok((name.to_owned(), endpoint))
-    }
-
-    /// The hash tag of a cluster, and how to get to the owner of its slot.
-    fn owner(self, url: &Url, seeds: Vec<ConnectionAddr>) -> Result<(String, Endpoint), String> {
-        if !matches!(url.path(), "" | "/") {
-            return Err(format!(
-                "a cluster has one database, without a number; {CLUSTER}"
-            ));
-        }
-        let tag = parameter(url, "tag").unwrap_or_else(|| TAG.to_owned());
-        if !(1..=LONGEST_TAG).contains(&tag.len()) || !tag.chars().all(is_of_name) {
-            return Err(format!(
-                "a hash tag has one to {LONGEST_TAG} letters, digits, `.`, `-` and `_`, as in \
-                 `redis+cluster://c1:6379,c2:6379,c3:6379?tag=locks`"
-            ));
-        }
-        let endpoint = Endpoint {
-            electors: Some(Arc::new(Electors::cluster(seeds, slot_of(&tag)))),
-            tag: format!("{{{tag}}}").into(),
-            ..self.endpoint(url)?
-        };
-        Ok((format!("{{{tag}}}"), endpoint))
-    }
-
-    /// What is said of the server itself.
-    fn endpoint(self, url: &Url) -> Result<Endpoint, String> {
-        check_host(url)?;
-        let known = ["protocol"].iter().chain(match self {
-            Self::Sentinels { .. } => &["sentinel-user", "sentinel-pass"][..],
-            Self::Cluster { .. } => &["tag"],
-        });
-        #[cfg(feature = "tls")]
-        let known = known.chain(TLS_PARAMETERS.iter().filter(|_| self.has_tls()));
-        let known: Vec<&str> = known.copied().collect();
-        check_rest(url, &known)?;
-        let mut plain = url.clone();
-        let _ = plain.set_scheme("redis");
-        plain.set_fragment(None);
-        plain.set_query(None);
-        endpoint(&plain)
-    }
-
-    const fn has_tls(self) -> bool {
-        let (Self::Sentinels { has_tls } | Self::Cluster { has_tls }) = self;
-        has_tls
-    }
-
-    const fn elector(self) -> &'static str {
-        match self {
-            Self::Sentinels { .. } => "a sentinel",
-            Self::Cluster { .. } => "a server",
-        }
-    }
-
     const fn form(self) -> &'static str {
         match self {
-            Self::Sentinels { .. } => SENTINELS,
-            Self::Cluster { .. } => CLUSTER,
+            Self::Sentinels => SENTINELS,
+            Self::Cluster => CLUSTER,
         }
     }
+}
+
+/// What sentinels call the master, and how to get there.
+fn master(url: &Url) -> Result<(String, Source, Endpoint), String> {
+    let mut segments = url.path().trim_matches('/').splitn(2, '/');
+    let name = segments.next().filter(|name| !name.is_empty());
+    let name = name.ok_or_else(|| format!("the URL names no master; {SENTINELS}"))?;
+    if !name.chars().all(is_of_name) {
+        return Err(format!(
+            "the name of a master has letters, digits, `.`, `-` and `_` only; {SENTINELS}"
+        ));
+    }
+    let mut server = url.clone();
+    server.set_path(segments.next().unwrap_or_default());
+    check_host(&server)?;
+    check_rest(&server, &["sentinel-user", "sentinel-pass"])?;
+    let source = Source::Sentinels {
+        master: name.to_owned(),
+        login: Login::Fixed(login_of_sentinels(url)?),
+    };
+    Ok((name.to_owned(), source, endpoint(&server)?))
+}
+
+/// The hash tag of a cluster, and how to get to the owner of its slot.
+fn owner(url: &Url) -> Result<(String, Source, Endpoint), String> {
+    if !matches!(url.path(), "" | "/") {
+        return Err(format!(
+            "a cluster has one database, without a number; {CLUSTER}"
+        ));
+    }
+    let tag = parameter(url, "tag").unwrap_or_else(|| TAG.to_owned());
+    if !(1..=LONGEST_TAG).contains(&tag.len()) || !tag.chars().all(is_of_name) {
+        return Err(format!(
+            "a hash tag has one to {LONGEST_TAG} letters, digits, `.`, `-` and `_`, as in \
+             `redis+cluster://c1:6379,c2:6379,c3:6379?tag=locks`"
+        ));
+    }
+    check_rest(url, &["tag"])?;
+    let slot = slot_of(&tag);
+    let tag = format!("{{{tag}}}");
+    let endpoint = Endpoint {
+        tag: tag.as_str().into(),
+        ..endpoint(url)?
+    };
+    Ok((tag, Source::Cluster { slot }, endpoint))
 }
 
 const fn is_of_name(character: char) -> bool {
@@ -298,13 +230,13 @@ mod tests {
         }
     }
 
-    fn read(url: &str) -> Elected {
+    fn read(url: &str) -> Named {
         parse(url).unwrap().unwrap()
     }
 
     #[test]
     fn the_servers_of_a_cluster_its_tag_and_the_login_are_read() {
-        let Elected {
+        let Named {
             address, endpoint, ..
         } = read("redis+cluster://u:p%2Cw@c1,[::1]:7000/?protocol=3&tag=my.locks");
         assert_eq!(address, "c1:6379,[::1]:7000/{my.locks}");
@@ -321,7 +253,7 @@ mod tests {
         let node = read(
             "redis+sentinel://u:p%2Cw@s1,[::1]:7/my-master/3?protocol=3&sentinel-user=x&sentinel-pass=y",
         );
-        let Elected {
+        let Named {
             address, endpoint, ..
         } = node;
         assert_eq!(address, "s1:26379,[::1]:7/my-master");

@@ -1,7 +1,7 @@
-//! What one server of a Redis Cluster says, and why it is enough: see [`electors`](super::electors).
+//! What one server of a Redis Cluster says, and why it is enough: see [`discovery`](super).
 //!
 //! The node is the server that owns one slot, and all that the library writes there has the same hash tag, so that
-//! it is in this slot. All servers of the cluster are electors, replicas included: unlike the masters that vote
+//! it is in this slot. All servers of the cluster are sources, replicas included: unlike the masters that vote
 //! in the cluster, they stay the same when a replica takes over. What a server names is the owner of the slot
 //! and the owner's `configEpoch`, as it knows them (`CLUSTER NODES`).
 //!
@@ -43,7 +43,8 @@
 use redis::{ConnectionAddr, Value};
 use redlock_protocol::Why;
 
-use super::{ballot::Answer, endpoint::Endpoint, office::Master, reason::of_server, wire::Wire};
+use super::super::{reason::of_server, wire::Wire};
+use super::source::{Answer, Master};
 use crate::script::words;
 
 /// A cluster has so many.
@@ -67,7 +68,7 @@ pub(super) async fn ask(
     wire: &mut Wire,
     slot: u16,
     at: &ConnectionAddr,
-    endpoint: &Endpoint,
+    by_name: bool,
 ) -> Result<Answer, Why> {
     let reply = wire.exchange(&[words(["CLUSTER", "NODES"])]).await?.pop();
     let table = match reply.unwrap_or(Value::Nil) {
@@ -76,13 +77,6 @@ pub(super) async fn ask(
     };
     let ConnectionAddr::Tcp(host, _) = at else {
         return Err(NO_TABLE.into());
-    };
-    #[cfg(feature = "tls")]
-    let by_name = endpoint.tls.is_some();
-    #[cfg(not(feature = "tls"))]
-    let by_name = {
-        let _ = endpoint;
-        false
     };
     read(&table, slot, host, by_name)
 }
@@ -116,8 +110,8 @@ fn read(table: &str, slot: u16, host: &str, by_name: bool) -> Result<Answer, Why
             name: owner.id.to_owned(),
             epoch: owner.epoch,
         },
-        elector: asked.id.to_owned(),
-        electors: rows.len(),
+        by: asked.id.to_owned(),
+        count: rows.len(),
         known: rows.iter().map(|row| row.id.to_owned()).collect(),
         others: others.filter_map(|row| row.address.clone()).collect(),
     })
@@ -171,7 +165,8 @@ fn is_in(slot: u16, range: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::address::address_text, *};
+    use super::*;
+    use crate::node::address_text;
 
     #[test]
     fn keys_with_a_tag_are_in_its_slot() {
@@ -210,8 +205,8 @@ mod tests {
             );
         }
         let answer = read(TABLE, 0, "h", false).unwrap();
-        assert_eq!((answer.electors, &answer.elector[..2]), (4, "aa"));
-        assert_eq!(answer.master.name, answer.elector);
+        assert_eq!((answer.count, &answer.by[..2]), (4, "aa"));
+        assert_eq!(answer.master.name, answer.by);
     }
 
     #[test]

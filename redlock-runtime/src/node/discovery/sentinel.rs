@@ -1,4 +1,4 @@
-//! What one Sentinel says, and why it is enough: see [`electors`](super::electors).
+//! What one Sentinel says, and why it is enough: see [`discovery`](super).
 //!
 //! A sentinel never goes back to an earlier master, because each failover has a higher epoch than all before, and
 //! it writes that to disk.
@@ -12,9 +12,8 @@ use std::collections::BTreeMap;
 use redis::{ConnectionAddr, Value};
 use redlock_protocol::Why;
 
-use super::{
-    address::address_text, ballot::Answer, info, office::Master, reason::of_server, wire::Wire,
-};
+use super::super::{address::address_text, info, reason::of_server, wire::Wire};
+use super::source::{Answer, Master};
 use crate::script::words;
 
 pub(super) async fn ask(wire: &mut Wire, name: &str) -> Result<Answer, Why> {
@@ -48,8 +47,8 @@ fn read(reply: Option<Value>, sentinel: &str) -> Result<Answer, Why> {
                 address,
                 epoch: number("config-epoch")?,
             },
-            elector: sentinel.to_owned(),
-            electors: others.saturating_add(1),
+            by: sentinel.to_owned(),
+            count: others.saturating_add(1),
             known: Vec::new(),
             others: Vec::new(),
         })
