@@ -6,7 +6,7 @@ use redis::Value;
 use redlock_protocol::{MOST_SLOTS, Why, slot_key};
 
 use crate::{
-    node::{ClientName, of_server},
+    node::{ClientName, of_server, read_reply},
     script::QUEUE,
 };
 
@@ -83,14 +83,8 @@ fn places(key: &str) -> impl Iterator<Item = (Option<u32>, Arc<str>)> {
 pub(crate) fn read(key: &str, replies: Vec<Value>) -> Result<Snapshot, Why> {
     let mut replies = replies.into_iter();
     let mut next = || replies.next().unwrap_or(Value::Nil);
-    let now: Vec<u64> = match next() {
-        Value::ServerError(error) => return Err(of_server(&error)),
-        reply => redis::from_redis_value(reply).unwrap_or_default(),
-    };
-    let now = match now[..] {
-        [seconds, micros] => seconds.saturating_mul(1_000).saturating_add(micros / 1_000),
-        _ => return Err("the reply is no time".into()),
-    };
+    let (seconds, micros): (u64, u64) = read_reply(next())?;
+    let now = seconds.saturating_mul(1_000).saturating_add(micros / 1_000);
     let clients = clients(next());
     let (mut entries, mut waiting) = (Vec::new(), Vec::new());
     for (permit, _) in places(key) {
@@ -196,10 +190,7 @@ fn in_queue(reply: Value, now: u64) -> Vec<Waiting> {
 }
 
 fn clients(reply: Value) -> Result<Vec<Client>, Why> {
-    let list: String = match reply {
-        Value::ServerError(error) => return Err(of_server(&error)),
-        reply => redis::from_redis_value(reply).map_err(|_| "the reply is no list of clients")?,
-    };
+    let list: String = read_reply(reply)?;
     let field = |line: &str, name: &str| {
         let mut fields = line.split(' ');
         let value = fields.find_map(|field| field.strip_prefix(name)?.strip_prefix('='));

@@ -8,9 +8,9 @@ use redlock_protocol::{Facts, Why, WhyKind};
 use super::{
     discovery::Master,
     endpoint::Endpoint,
-    info::{field, name},
+    info::{info, run_id},
     reason::of_server,
-    sign_in::{refusal, sign_in},
+    sign_in::sign_in,
     stream,
     wire::Wire,
 };
@@ -37,7 +37,9 @@ impl Connection {
             let term = "".into();
             return Ok(Self { wire, facts, term });
         };
-        let marker = marker(&mut wire, endpoint.database).await?;
+        let hash = script::node_hash(endpoint.database);
+        let marker = vec![Word::Text("HGET"), Word::Key(&hash), Word::Text("server")];
+        let marker: Option<String> = wire.ask(marker).await?;
         // Last: what the server tells unasked from then on is not passed over.
         discovery.confirm(&mut wire, &master, endpoint).await?;
         let facts = discovery.check(&master, facts, marker.as_deref())?;
@@ -63,33 +65,13 @@ pub(super) async fn enter(endpoint: &Endpoint) -> Result<(Wire, Option<Master>),
     sign_in(&mut wire, credentials.as_ref()).await?;
     if endpoint.database != 0 {
         let database = endpoint.database.to_string();
-        if let Some(error) = refusal(&mut wire, words(["SELECT", &database])).await? {
-            return Err(match of_server(&error) {
-                why if why.kind == WhyKind::Denied => why,
-                why => Why::new(WhyKind::Database, why.text),
-            });
-        }
+        let selected = wire.ask::<Value>(words(["SELECT", &database])).await;
+        selected.map_err(|why| match why.kind {
+            WhyKind::Other => Why::new(WhyKind::Database, why.text),
+            _ => why,
+        })?;
     }
     Ok((wire, master))
-}
-
-/// The process that the server's marker names.
-async fn marker(wire: &mut Wire, database: i64) -> Result<Option<String>, Why> {
-    let hash = script::node_hash(database);
-    let reply = wire
-        .exchange(&[vec![
-            Word::Text("HGET"),
-            Word::Key(&hash),
-            Word::Text("server"),
-        ]])
-        .await?
-        .pop();
-    match reply {
-        Some(Value::ServerError(error)) => Err(of_server(&error)),
-        reply => Ok(reply
-            .and_then(|name| redis::from_redis_value(name).ok())
-            .flatten()),
-    }
 }
 
 /// The keys that a push says have changed, without the tag, and `None` for a key if any may have. Nothing if
@@ -135,13 +117,12 @@ async fn prepare(wire: &mut Wire, lacking: &Lacking) -> Result<Facts, Why> {
     ];
     commands.extend(script::load_all());
     let mut answers = wire.exchange(&commands).await?.into_iter();
-    let server = info(answers.next())?;
-    let memory = info(answers.next())?;
-    let replication = info(answers.next())?;
-    let uptime = field(&server, "uptime_in_seconds").and_then(|seconds| seconds.parse().ok());
+    let server = section(answers.next())?;
+    let memory = section(answers.next())?;
+    let replication = section(answers.next())?;
     let keeps_all = keeps_all(answers.next());
     let tells_changes = matches!(answers.next(), Some(Value::Okay));
-    let process = field(&server, "run_id").and_then(name);
+    let process = run_id(&server);
     lacking.set([
         (Limitation::RestartsUnseen, process.is_none()),
         (Limitation::DurabilityUnknown, keeps_all.is_none()),
@@ -149,13 +130,10 @@ async fn prepare(wire: &mut Wire, lacking: &Lacking) -> Result<Facts, Why> {
     ]);
     Ok(Facts {
         server: process,
-        uptime: uptime.map(Duration::from_secs),
+        uptime: server.get("uptime_in_seconds").map(Duration::from_secs),
         is_durable: keeps_all == Some(true) && was_never_a_replica(&replication),
         tells_changes,
-        evicts: field(&memory, "maxmemory_policy")
-            .filter(|policy| policy != "noeviction")
-            .filter(|_| field(&memory, "maxmemory").is_some_and(|limit| limit != "0"))
-            .map(Arc::from),
+        evicts: evicts(&memory),
     })
 }
 
@@ -176,21 +154,30 @@ fn keeps_all(answer: Option<Value>) -> Option<bool> {
 
 /// True if its data are its own: a replica has the marker of its master, but may have missed what
 /// that one granted last. A second replication id is left over from such a master.
-fn was_never_a_replica(replication: &Option<InfoDict>) -> bool {
-    let is_master = field(replication, "role").is_some_and(|role| role == "master");
-    let inherited = field(replication, "master_replid2");
-    let is_none = |id: String| !id.is_empty() && id.bytes().all(|digit| digit == b'0');
-    is_master && inherited.is_some_and(is_none)
+fn was_never_a_replica(replication: &InfoDict) -> bool {
+    let field = |name| replication.get::<String>(name).unwrap_or_default();
+    let inherited = field("master_replid2");
+    let is_none = !inherited.is_empty() && inherited.bytes().all(|digit| digit == b'0');
+    is_none && field("role") == "master"
 }
 
-/// A section of `INFO`; `None` where it is not allowed.
-fn info(answer: Option<Value>) -> Result<Option<InfoDict>, Why> {
-    if let Some(Value::ServerError(error)) = &answer
-        && is_passing(error.code())
-    {
-        return Err(of_server(error));
+/// The policy by which it drops keys when memory runs out.
+fn evicts(memory: &InfoDict) -> Option<Arc<str>> {
+    let field = |name| memory.get::<String>(name);
+    let policy = field("maxmemory_policy").filter(|policy| policy != "noeviction")?;
+    let is_limited = field("maxmemory").is_some_and(|limit| limit != "0");
+    is_limited.then(|| policy.into())
+}
+
+/// A section of `INFO`; nothing where it is not allowed.
+fn section(answer: Option<Value>) -> Result<InfoDict, Why> {
+    match answer {
+        Some(Value::ServerError(error)) if is_passing(error.code()) => Err(of_server(&error)),
+        answer => {
+            let told = answer.as_ref().and_then(info);
+            Ok(told.unwrap_or_else(|| InfoDict::new("")))
+        }
     }
-    Ok(answer.and_then(|info| redis::from_redis_value(info).ok()))
 }
 
 #[cfg(test)]

@@ -12,11 +12,7 @@ use redis::Value;
 use redlock_protocol::Why;
 use tokio::{sync::oneshot, time::timeout};
 
-use super::{
-    connection,
-    endpoint::Endpoint,
-    reason::{of_server, reason},
-};
+use super::{connection, endpoint::Endpoint, reason::reason};
 use crate::script::{Command, Word, words};
 
 /// How often a clock is read. The reading with the shortest way counts.
@@ -62,14 +58,8 @@ pub(crate) async fn read_clocks(
         let mut best: Option<ClockReading> = None;
         for _ in 0..READINGS {
             let (began, clock) = (Instant::now(), SystemTime::now());
-            let reply = wire.exchange(&[words(["TIME"])]).await?.pop();
+            let (seconds, micros): (u64, u64) = wire.ask(words(["TIME"])).await?;
             let round_trip = began.elapsed();
-            let (seconds, micros): (u64, u64) = match reply.unwrap_or(Value::Nil) {
-                Value::ServerError(error) => return Err(of_server(&error)),
-                reply => {
-                    redis::from_redis_value(reply).map_err(|error| Why::from(reason(&error)))?
-                }
-            };
             let ours = clock.duration_since(SystemTime::UNIX_EPOCH);
             let theirs = Duration::from_secs(seconds).saturating_add(Duration::from_micros(micros));
             let reading = ClockReading {

@@ -50,6 +50,7 @@ pub(crate) use self::{
     login::{Login, Provider},
     memory::Memory,
     reason::{of_server, rejection},
+    resp::read as read_reply,
 };
 use self::{
     connection::Connection,

@@ -1,6 +1,10 @@
 //! What operators read about a failure, and what kind of failure it is.
 
-use std::{fmt::Display, io, sync::Arc};
+use std::{
+    fmt::{self, Display, Write as _},
+    io,
+    sync::Arc,
+};
 
 use redis::ServerError;
 use redlock_protocol::{Rejection, Why, WhyKind};
@@ -17,15 +21,39 @@ const NO_RIGHT: [&str; 2] = [
     "ACL failure in script",
 ];
 
-/// On one line.
+/// On one line. No more of it is looked at than is shown: a server that lies may lie at length.
 pub(crate) fn reason(error: &dyn Display) -> Arc<str> {
-    let text = error.to_string();
-    let mut words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if let Some((end, _)) = words.char_indices().nth(LONGEST_REASON) {
-        words.truncate(end);
-        words.push('…');
+    let mut line = Line {
+        text: String::new(),
+        left: LONGEST_REASON,
+    };
+    // Fails only in order to stop.
+    let _ = write!(line, "{error}");
+    line.text.trim_end().into()
+}
+
+/// Takes in so many characters, and then fails.
+struct Line {
+    text: String,
+    left: usize,
+}
+
+impl fmt::Write for Line {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for character in text.chars() {
+            let is_space = character.is_whitespace();
+            if is_space && (self.text.is_empty() || self.text.ends_with(' ')) {
+                continue;
+            }
+            if self.left == 0 {
+                self.text.push('…');
+                return Err(fmt::Error);
+            }
+            self.left -= 1;
+            self.text.push(if is_space { ' ' } else { character });
+        }
+        Ok(())
     }
-    words.into()
 }
 
 /// Of an error of the operating system, or of rustls, which hands its own on in such a one.

@@ -1,11 +1,6 @@
 //! What a server's answer means.
 
-use std::{
-    fmt::{self, Write as _},
-    str,
-    sync::Arc,
-    time::Duration,
-};
+use std::{str, sync::Arc, time::Duration};
 
 use redis::{ServerError, Value};
 use redlock_protocol::{
@@ -14,30 +9,9 @@ use redlock_protocol::{
 
 use super::{
     connection, info,
-    reason::{is_without_right, rejection},
+    reason::{is_without_right, reason, rejection},
 };
 use crate::script;
-
-/// The codes of errors that come before a command or script has written anything. Ours are among
-/// them: the scripts look before they write.
-const UNTOUCHED: &[&str] = &[
-    "ASK",
-    "BUSY",
-    "CLUSTERDOWN",
-    "CROSSSLOT",
-    "LOADING",
-    "MASTERDOWN",
-    "MISCONF",
-    "MOVED",
-    "NOAUTH",
-    "NOPERM",
-    "NOREPLICAS",
-    "OOM",
-    "READONLY",
-    "REDLOCK",
-    "TRYAGAIN",
-    "WRONGTYPE",
-];
 
 const NO_SCRIPT: &str = "NOSCRIPT";
 
@@ -86,7 +60,7 @@ pub(super) fn parse(request: &Request, answer: Value) -> Reply {
 /// What no request can be answered with.
 pub(super) fn garbled(answer: &Value) -> Reply {
     Reply::Garbled {
-        answer: describe(answer),
+        answer: reason(&format_args!("{answer:?}")),
     }
 }
 
@@ -104,21 +78,42 @@ fn refused(request: &Request, error: &ServerError) -> Reply {
         Request::Extend { .. } | Request::Release { .. } if code == "WRONGTYPE" => Reply::NotOwner,
         Request::Identify if !connection::is_passing(code) => Reply::Identity { server: None },
         _ => {
-            let mut message = Short::new(200);
             let detail = error.details().unwrap_or_default();
-            // Fails only in order to stop.
-            let _ = write!(message, "{code} {detail}");
             Reply::Refused {
                 reason: rejection(code, detail),
-                message: message.text.trim_end().into(),
-                is_untouched: UNTOUCHED.contains(&code) || is_without_right(detail),
+                message: reason(&format_args!("{code} {detail}")),
+                is_untouched: is_before_writing(code) || is_without_right(detail),
             }
         }
     }
 }
 
+/// An error with this code comes before a command or script has written anything. Ours are among
+/// them: the scripts look before they write.
+fn is_before_writing(code: &str) -> bool {
+    matches!(
+        code,
+        "ASK"
+            | "BUSY"
+            | "CLUSTERDOWN"
+            | "CROSSSLOT"
+            | "LOADING"
+            | "MASTERDOWN"
+            | "MISCONF"
+            | "MOVED"
+            | "NOAUTH"
+            | "NOPERM"
+            | "NOREPLICAS"
+            | "OOM"
+            | "READONLY"
+            | "REDLOCK"
+            | "TRYAGAIN"
+            | "WRONGTYPE"
+    )
+}
+
 fn identity(answer: &Value) -> Option<Reply> {
-    let server = info::run_id(answer)?;
+    let server = info::run_id(&info::info(answer)?);
     Some(Reply::Identity { server })
 }
 
@@ -328,74 +323,6 @@ fn token(number: i64) -> Option<Token> {
 /// What a script can grant. The protocol believes less than that.
 fn is_token(token: Token) -> bool {
     (1..=Token::LARGEST.0).contains(&token.0)
-}
-
-/// A server that lies may lie at length: what is not shown is not looked at.
-fn describe(answer: &Value) -> Arc<str> {
-    let mut text = Short::new(80);
-    // Fails only in order to stop.
-    let _ = show(answer, &mut text);
-    text.text.into()
-}
-
-fn show(answer: &Value, text: &mut Short) -> fmt::Result {
-    match answer {
-        Value::Nil => text.write_str("nil"),
-        Value::Int(number) => write!(text, "{number}"),
-        Value::Okay => text.write_str("OK"),
-        Value::Boolean(value) => write!(text, "{value}"),
-        Value::Double(value) => write!(text, "{value}"),
-        Value::BulkString(bytes) => {
-            let start = &bytes[..bytes.len().min(text.left)];
-            write!(text, "{:?}", String::from_utf8_lossy(start))
-        }
-        Value::SimpleString(words) | Value::VerbatimString { text: words, .. } => {
-            let start: String = words.chars().take(text.left).collect();
-            write!(text, "{start:?}")
-        }
-        Value::Array(values) | Value::Set(values) => {
-            text.write_char('[')?;
-            for (index, value) in values.iter().enumerate() {
-                if index > 0 {
-                    text.write_str(", ")?;
-                }
-                show(value, text)?;
-            }
-            text.write_char(']')
-        }
-        Value::Map(_) => text.write_str("a map"),
-        Value::ServerError(error) => text.write_str(error.code()),
-        _ => text.write_str("a value that no script returns"),
-    }
-}
-
-/// Takes in so many characters, and then fails.
-struct Short {
-    text: String,
-    left: usize,
-}
-
-impl Short {
-    const fn new(length: usize) -> Self {
-        Self {
-            text: String::new(),
-            left: length,
-        }
-    }
-}
-
-impl fmt::Write for Short {
-    fn write_str(&mut self, words: &str) -> fmt::Result {
-        for character in words.chars() {
-            if self.left == 0 {
-                self.text.push('…');
-                return Err(fmt::Error);
-            }
-            self.left -= 1;
-            self.text.push(character);
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

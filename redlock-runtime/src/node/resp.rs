@@ -5,7 +5,10 @@
 
 use std::str;
 
-use redis::Value;
+use redis::{FromRedisValue, Value};
+use redlock_protocol::Why;
+
+use super::reason::{of_server, reason};
 
 /// No value may be longer. What a node is asked for takes some hundred bytes, but under the key of a
 /// lock there may be anything.
@@ -199,6 +202,14 @@ fn usual(bytes: &[u8]) -> Option<(Value, &[u8])> {
             Some((Value::Array(values), rest))
         }
         _ => None,
+    }
+}
+
+/// What a reply says to a question that is not for a lock, if it is no error.
+pub(crate) fn read<T: FromRedisValue>(reply: Value) -> Result<T, Why> {
+    match reply {
+        Value::ServerError(error) => Err(of_server(&error)),
+        reply => redis::from_redis_value(reply).map_err(|error| reason(&error).into()),
     }
 }
 

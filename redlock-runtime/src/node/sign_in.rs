@@ -10,7 +10,7 @@ use super::{
     reason::{of_server, reason, rejection},
     wire::Wire,
 };
-use crate::script::{Command, words};
+use crate::script::words;
 
 /// Of the oldest servers that have all commands of the scripts.
 const OLDEST: (u32, u32) = (6, 2);
@@ -81,18 +81,6 @@ fn without_secrets(error: &ServerError, credentials: Option<&Credentials>) -> St
         true => "the server does not know how to sign in".to_owned(),
         false => text,
     }
-}
-
-/// Sends one command; the error, if that is the reply.
-pub(super) async fn refusal(
-    wire: &mut Wire,
-    command: Command<'_>,
-) -> Result<Option<ServerError>, Why> {
-    let reply = wire.exchange(&[command]).await?.pop();
-    Ok(match reply {
-        Some(Value::ServerError(error)) => Some(error),
-        _ => None,
-    })
 }
 
 fn is_unknown(error: &ServerError) -> bool {

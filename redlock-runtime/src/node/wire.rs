@@ -8,7 +8,7 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use redis::Value;
+use redis::{FromRedisValue, Value};
 use redlock_protocol::{Why, WhyKind};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
@@ -152,6 +152,12 @@ impl Wire {
                 Ok(())
             }
         })
+    }
+
+    /// Sends one command, and returns what the reply says. For a wire on which no reply is owed.
+    pub(super) async fn ask<T: FromRedisValue>(&mut self, command: Command<'_>) -> Result<T, Why> {
+        let mut replies = self.exchange(&[command]).await?;
+        resp::read(replies.pop().unwrap_or(Value::Nil))
     }
 
     /// Sends all at once, and returns all replies, errors among them. For a wire on which no reply is

@@ -40,10 +40,10 @@
 //! Beyond that are servers that forget the cluster (`CLUSTER RESET`, a lost `nodes.conf`), and so many servers
 //! that join or leave at once that no two majorities have one in common: the page on servers says so.
 
-use redis::{ConnectionAddr, Value};
+use redis::ConnectionAddr;
 use redlock_protocol::Why;
 
-use super::super::{reason::of_server, wire::Wire};
+use super::super::wire::Wire;
 use super::source::{Answer, Master};
 use crate::script::words;
 
@@ -70,11 +70,7 @@ pub(super) async fn ask(
     at: &ConnectionAddr,
     by_name: bool,
 ) -> Result<Answer, Why> {
-    let reply = wire.exchange(&[words(["CLUSTER", "NODES"])]).await?.pop();
-    let table = match reply.unwrap_or(Value::Nil) {
-        Value::ServerError(error) => return Err(of_server(&error)),
-        reply => redis::from_redis_value::<String>(reply).map_err(|_| NO_TABLE)?,
-    };
+    let table: String = wire.ask(words(["CLUSTER", "NODES"])).await?;
     let ConnectionAddr::Tcp(host, _) = at else {
         return Err(NO_TABLE.into());
     };

@@ -12,7 +12,12 @@ use std::collections::BTreeMap;
 use redis::{ConnectionAddr, Value};
 use redlock_protocol::Why;
 
-use super::super::{address::address_text, info, reason::of_server, wire::Wire};
+use super::super::{
+    address::address_text,
+    info::{info, run_id},
+    resp,
+    wire::Wire,
+};
 use super::source::{Answer, Master};
 use crate::script::words;
 
@@ -22,36 +27,29 @@ pub(super) async fn ask(wire: &mut Wire, name: &str) -> Result<Answer, Why> {
         words(["INFO", "server"]),
     ];
     let mut replies = wire.exchange(&questions).await?.into_iter();
-    let (master, info) = (replies.next(), replies.next());
-    let sentinel = info.as_ref().and_then(info::run_id).flatten();
+    let mut next = || replies.next().unwrap_or(Value::Nil);
+    let fields = resp::read(next())?;
+    let sentinel = info(&next()).as_ref().and_then(run_id);
     let sentinel = sentinel.ok_or("it does not say which process it is (`INFO server`)")?;
-    read(master, &sentinel)
+    read(&fields, &sentinel).ok_or_else(|| "the reply is not that of a sentinel".into())
 }
 
-/// What a sentinel says of a master.
-fn read(reply: Option<Value>, sentinel: &str) -> Result<Answer, Why> {
-    let fields: BTreeMap<String, String> = match reply {
-        Some(Value::ServerError(error)) => return Err(of_server(&error)),
-        Some(reply) => redis::from_redis_value(reply).unwrap_or_default(),
-        None => BTreeMap::new(),
-    };
+/// What this sentinel says of a master.
+fn read(fields: &BTreeMap<String, String>, sentinel: &str) -> Option<Answer> {
     let field = |name: &str| fields.get(name);
     let number = |name| field(name)?.parse::<u64>().ok();
-    let answer = || {
-        let port = u16::try_from(number("port")?).ok()?;
-        let address = ConnectionAddr::Tcp(field("ip")?.clone(), port);
-        let others = usize::try_from(number("num-other-sentinels")?).ok()?;
-        Some(Answer {
-            master: Master {
-                name: address_text(&address),
-                address,
-                epoch: number("config-epoch")?,
-            },
-            by: sentinel.to_owned(),
-            count: others.saturating_add(1),
-            known: Vec::new(),
-            others: Vec::new(),
-        })
-    };
-    answer().ok_or_else(|| "the reply is not that of a sentinel".into())
+    let port = u16::try_from(number("port")?).ok()?;
+    let address = ConnectionAddr::Tcp(field("ip")?.clone(), port);
+    let others = usize::try_from(number("num-other-sentinels")?).ok()?;
+    Some(Answer {
+        master: Master {
+            name: address_text(&address),
+            address,
+            epoch: number("config-epoch")?,
+        },
+        by: sentinel.to_owned(),
+        count: others.saturating_add(1),
+        known: Vec::new(),
+        others: Vec::new(),
+    })
 }
