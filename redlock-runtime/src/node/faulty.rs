@@ -4,10 +4,10 @@
 
 use std::{
     collections::{BTreeSet, VecDeque},
-    fmt,
+    fmt, mem,
     pin::Pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    task::{Context, Poll},
+    task::{Context, Waker},
     time::Duration,
 };
 
@@ -15,7 +15,7 @@ use redlock_protocol::{
     ConnectionId, Event, Facts, Instant, NodeId, Order, Reply, Request,
     model::{Key, Model},
 };
-use tokio::{sync::mpsc, time::Sleep};
+use tokio::time::Sleep;
 
 use super::memory::{UPTIME, moment, parts};
 
@@ -37,8 +37,11 @@ struct State {
     restarts: u64,
     /// When it was restarted last.
     started: Option<Instant>,
-    /// To the connection that stands.
-    news: Option<mpsc::UnboundedSender<News>>,
+    /// The connection that stands.
+    link: Option<(NodeId, ConnectionId)>,
+    /// What it is to hear unasked, and who is to be woken for it.
+    news: Vec<Event>,
+    reader: Option<Waker>,
 }
 
 /// What a node does with requests.
@@ -53,13 +56,6 @@ pub(crate) enum Behavior {
     Unreachable,
 }
 
-#[derive(Debug)]
-enum News {
-    /// `None` if all keys may have changed.
-    Changed(Option<Arc<str>>),
-    Broken,
-}
-
 impl Faulty {
     pub(crate) fn new(address: Arc<str>) -> Self {
         let model = Model::new(Some(process(&address, 0)));
@@ -72,7 +68,9 @@ impl Faulty {
                 losses: 0,
                 restarts: 0,
                 started: None,
-                news: None,
+                link: None,
+                news: Vec::new(),
+                reader: None,
             }),
         }
     }
@@ -98,7 +96,7 @@ impl Faulty {
         let mut state = self.state();
         state.model.lose_memory();
         state.watched.clear();
-        state.tell(News::Changed(None));
+        state.tell_change(None);
     }
 
     /// Another process, with nothing in its memory.
@@ -151,25 +149,37 @@ impl Faulty {
 }
 
 impl State {
-    fn tell(&self, news: News) {
-        if let Some(connection) = &self.news
-            && (self.behavior != Behavior::Unresponsive || matches!(news, News::Broken))
+    fn tell(&mut self, news: Event) {
+        self.news.push(news);
+        if let Some(reader) = self.reader.take() {
+            reader.wake();
+        }
+    }
+
+    /// Of `None` if all keys may have changed.
+    fn tell_change(&mut self, key: Option<Arc<str>>) {
+        if let Some((node, _)) = self.link
+            && self.behavior != Behavior::Unresponsive
         {
-            // An engine that has ended does not hear it.
-            let _ = connection.send(news);
+            self.tell(Event::Changed { node, key });
         }
     }
 
     fn changed(&mut self, key: &Arc<str>) {
         if self.watched.remove(key) {
-            self.tell(News::Changed(Some(Arc::clone(key))));
+            self.tell_change(Some(Arc::clone(key)));
         }
     }
 
     fn break_connection(&mut self) {
         self.watched.clear();
-        self.tell(News::Broken);
-        self.news = None;
+        if let Some((node, connection)) = self.link.take() {
+            self.tell(Event::Disconnected {
+                node,
+                connection,
+                reason: "the test has broken the connection".into(),
+            });
+        }
     }
 
     fn facts(&self, now: Instant) -> Facts {
@@ -213,8 +223,6 @@ fn process(address: &str, restarts: u64) -> Arc<str> {
 pub(crate) struct FaultyLink {
     node: NodeId,
     faulty: Arc<Faulty>,
-    connection: Option<ConnectionId>,
-    news: mpsc::UnboundedReceiver<News>,
     /// What will have happened by then, in order.
     pending: VecDeque<(tokio::time::Instant, Event)>,
     sleep: Pin<Box<Sleep>>,
@@ -226,8 +234,6 @@ impl FaultyLink {
         Self {
             node,
             faulty,
-            connection: None,
-            news: mpsc::unbounded_channel().1,
             pending: VecDeque::new(),
             sleep: Box::pin(tokio::time::sleep(Duration::ZERO)),
         }
@@ -235,40 +241,40 @@ impl FaultyLink {
 
     pub(crate) fn connect(&mut self, connection: ConnectionId, now: Instant) {
         self.disconnect();
-        self.connection = Some(connection);
+        let node = self.node;
         let faulty = Arc::clone(&self.faulty);
         let mut state = faulty.state();
-        match state.behavior {
-            Behavior::Unresponsive => {}
-            Behavior::Unreachable => self.break_off("the test has made it unreachable"),
+        let event = match state.behavior {
+            Behavior::Unresponsive => return,
+            Behavior::Unreachable => Event::Disconnected {
+                node,
+                connection,
+                reason: "the test has made it unreachable".into(),
+            },
             Behavior::Healthy | Behavior::Delayed(_) => {
-                let (news, received) = mpsc::unbounded_channel();
-                self.news = received;
-                state.news = Some(news);
-                let connected = Event::Connected {
-                    node: self.node,
+                state.link = Some((node, connection));
+                Event::Connected {
+                    node,
                     connection,
                     facts: state.facts(now),
-                };
-                self.expect(state.delay(), connected);
+                }
             }
-        }
+        };
+        self.expect(state.delay(), event);
     }
 
     pub(crate) fn disconnect(&mut self) {
-        self.connection = None;
         self.pending.clear();
-        self.news = mpsc::unbounded_channel().1;
+        let mut state = self.faulty.state();
+        state.link = None;
+        state.news.clear();
     }
 
     pub(crate) fn send(&mut self, order: &Order, now: Instant) {
-        if self.connection.is_none() {
-            return;
-        }
         let faulty = Arc::clone(&self.faulty);
         let mut state = faulty.state();
-        if state.news.is_none() {
-            // It has been broken, which has not been read yet.
+        // It may have been broken, which has not been read yet.
+        if state.link.is_none() {
             return;
         }
         if let Some(reply) = state.run(&order.body, now) {
@@ -283,16 +289,16 @@ impl FaultyLink {
 
     /// Collects what has happened. Where nothing more has, `cx` is woken by the next thing.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, events: &mut Vec<Event>) {
-        while let Poll::Ready(Some(news)) = self.news.poll_recv(cx) {
-            match news {
-                News::Broken => {
-                    self.break_off("the test has broken the connection");
-                    break;
-                }
-                News::Changed(key) => {
-                    let (delay, node) = (self.faulty.state().delay(), self.node);
-                    self.expect(delay, Event::Changed { node, key });
-                }
+        let mut state = self.faulty.state();
+        state.reader = Some(cx.waker().clone());
+        let (news, delay) = (mem::take(&mut state.news), state.delay());
+        drop(state);
+        for event in news {
+            if matches!(event, Event::Disconnected { .. }) {
+                self.pending.clear();
+                self.expect(Duration::ZERO, event);
+            } else {
+                self.expect(delay, event);
             }
         }
         events.extend(self.take_due());
@@ -318,19 +324,6 @@ impl FaultyLink {
         let due = tokio::time::Instant::now() + delay;
         let due = after.map_or(due, |after| after.max(due));
         self.pending.push_back((due, event));
-    }
-
-    fn break_off(&mut self, reason: &str) {
-        let Some(connection) = self.connection else {
-            return;
-        };
-        self.disconnect();
-        let broken = Event::Disconnected {
-            node: self.node,
-            connection,
-            reason: reason.into(),
-        };
-        self.expect(Duration::ZERO, broken);
     }
 }
 
