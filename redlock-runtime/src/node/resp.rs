@@ -1,9 +1,9 @@
 //! Values as servers write them: where one ends, and what it says.
 //!
-//! The end is looked for first, and every byte is looked at once, however slowly a server writes. So the
-//! parser only ever gets whole values, of a size and depth that are known to be harmless.
+//! Every byte is looked at once, however slowly a server writes. The parser of `redis` reads what is neither a
+//! text, a number nor an array of such, and only ever gets whole values, of a size that is known to be harmless.
 
-use std::str;
+use std::{mem, str};
 
 use redis::{FromRedisValue, Value};
 use redlock_protocol::Why;
@@ -23,6 +23,9 @@ const DEEPEST: usize = 16;
 /// The longest line that is not a text of its own.
 const LONGEST_NUMBER: usize = 512;
 
+/// Room that is made for what is inside of a value before it has come.
+const USUAL: usize = 64;
+
 const LINE_END: &[u8] = b"\r\n";
 
 /// Why a connection cannot be read any further.
@@ -32,51 +35,63 @@ pub(super) enum Malformed {
     TooLarge,
 }
 
-/// How far the value at the beginning of a buffer has been looked at.
+/// How far the value at the beginning of a buffer has been read.
 #[derive(Debug, Default)]
-pub(super) struct Scan {
-    /// The values before are whole.
+pub(super) struct Reader {
+    /// The values before have been read.
     at: usize,
     /// No line ends between `at` and here.
     looked: usize,
-    /// How many values are missing on each level.
-    open: Vec<usize>,
+    /// The values around the next one.
+    open: Vec<Open>,
     values: usize,
 }
 
-impl Scan {
-    /// The length of the value at the beginning of `bytes`, or `None` if it goes on beyond them. To be
+/// A value that consists of others.
+#[derive(Debug)]
+struct Open {
+    start: usize,
+    missing: usize,
+    inside: Vec<Value>,
+}
+
+impl Reader {
+    /// The value at the beginning of `bytes` and its length, or `None` if it goes on beyond them. To be
     /// called again with the same bytes and more behind them, until it is found.
-    pub(super) fn end(&mut self, bytes: &[u8]) -> Result<Option<usize>, Malformed> {
+    pub(super) fn next(&mut self, bytes: &[u8]) -> Result<Option<(Value, usize)>, Malformed> {
         loop {
             let Some(line) = self.line(bytes)? else {
                 return Ok(None);
             };
             let behind = self.at + line.len() + LINE_END.len();
             let (body, inside) = header(line)?;
-            let behind = match body {
-                Some(length) => {
-                    let end = behind + length + LINE_END.len();
-                    if end > LARGEST {
-                        return Err(Malformed::TooLarge);
-                    }
-                    let Some(last) = bytes.get(end - LINE_END.len()..end) else {
-                        return Ok(None);
-                    };
-                    if last != LINE_END {
-                        return Err(Malformed::NoValue);
-                    }
-                    end
-                }
-                None => behind,
+            let end = behind + body.map_or(0, |length| length + LINE_END.len());
+            if end > LARGEST && body.is_some() {
+                return Err(Malformed::TooLarge);
+            }
+            let Some(whole) = bytes.get(self.at..end) else {
+                return Ok(None);
             };
-            self.at = behind;
-            self.looked = behind;
-            if self.is_whole_with(inside)? {
-                self.open.clear();
-                self.values = 0;
-                self.looked = 0;
-                return Ok(Some(std::mem::take(&mut self.at)));
+            if !whole.ends_with(LINE_END) {
+                return Err(Malformed::NoValue);
+            }
+            let start = mem::replace(&mut self.at, end);
+            self.looked = end;
+            self.count(inside)?;
+            if inside > 0 {
+                self.open.push(Open {
+                    start,
+                    missing: inside,
+                    inside: Vec::with_capacity(inside.min(USUAL)),
+                });
+                continue;
+            }
+            if let Some(value) = self.close(simple(whole, line, behind - start)?, bytes)? {
+                *self = Self {
+                    open: mem::take(&mut self.open),
+                    ..Self::default()
+                };
+                return Ok(Some((value, end)));
             }
         }
     }
@@ -96,29 +111,33 @@ impl Scan {
         }
     }
 
-    /// Counts one more value, with so many `inside`. True if nothing is missing any more.
-    fn is_whole_with(&mut self, inside: usize) -> Result<bool, Malformed> {
+    /// Counts one more value, with so many `inside`.
+    fn count(&mut self, inside: usize) -> Result<(), Malformed> {
         self.values += 1;
-        let missing = self.open.iter().sum::<usize>();
-        if inside > MOST_VALUES || self.values + missing + inside > MOST_VALUES {
+        let missing: usize = self.open.iter().map(|open| open.missing).sum();
+        let is_too_deep = inside > 0 && self.open.len() == DEEPEST;
+        if is_too_deep || inside > MOST_VALUES || self.values + missing + inside > MOST_VALUES {
             return Err(Malformed::TooLarge);
         }
-        if inside > 0 {
-            self.open.push(inside);
-            return if self.open.len() > DEEPEST {
-                Err(Malformed::TooLarge)
-            } else {
-                Ok(false)
+        Ok(())
+    }
+
+    /// Puts a value into the one around it, and that one, if it is whole then, into the next. Returns
+    /// the outermost once that is whole.
+    fn close(&mut self, mut value: Value, bytes: &[u8]) -> Result<Option<Value>, Malformed> {
+        while let Some(mut open) = self.open.pop() {
+            open.inside.push(value);
+            open.missing -= 1;
+            if open.missing > 0 {
+                self.open.push(open);
+                return Ok(None);
+            }
+            value = match bytes[open.start] {
+                b'*' => Value::Array(open.inside),
+                _ => parse(&bytes[open.start..self.at])?,
             };
         }
-        while let Some(missing) = self.open.last_mut() {
-            *missing -= 1;
-            if *missing > 0 {
-                return Ok(false);
-            }
-            self.open.pop();
-        }
-        Ok(true)
+        Ok(Some(value))
     }
 }
 
@@ -162,47 +181,23 @@ fn integer(text: &str) -> Result<i64, Malformed> {
     text.trim().parse().map_err(|_| Malformed::NoValue)
 }
 
-/// What these bytes say, which are one value and no more.
-pub(super) fn value(bytes: &[u8]) -> Result<Value, Malformed> {
-    match usual(bytes) {
-        Some((value, [])) => Ok(value),
-        _ => redis::parse_redis_value(bytes).map_err(|_| Malformed::NoValue),
+/// A value that consists of no others, of which this is the first line.
+fn simple(whole: &[u8], line: &[u8], behind: usize) -> Result<Value, Malformed> {
+    let number = || integer(str::from_utf8(&line[1..]).map_err(|_| Malformed::NoValue)?);
+    match line {
+        b"+OK" => Ok(Value::Okay),
+        b"_" => Ok(Value::Nil),
+        [b':', ..] => Ok(Value::Int(number()?)),
+        [b'$', ..] if whole.len() > behind => {
+            let text = &whole[behind..whole.len() - LINE_END.len()];
+            Ok(Value::BulkString(text.to_vec()))
+        }
+        _ => parse(whole),
     }
 }
 
-/// The value at the beginning and what is behind it, if it is of the kinds that nearly all replies
-/// consist of.
-fn usual(bytes: &[u8]) -> Option<(Value, &[u8])> {
-    let end = bytes.windows(2).position(|pair| pair == LINE_END)?;
-    let (line, mut rest) = (&bytes[..end], &bytes[end + LINE_END.len()..]);
-    let (kind, text) = line.split_first()?;
-    if line == b"+OK" {
-        return Some((Value::Okay, rest));
-    }
-    let number = || integer(str::from_utf8(text).ok()?).ok();
-    match kind {
-        b':' => Some((Value::Int(number()?), rest)),
-        b'_' if text.is_empty() => Some((Value::Nil, rest)),
-        b'$' => {
-            let Ok(length) = usize::try_from(number()?) else {
-                return Some((Value::Nil, rest));
-            };
-            let (text, behind) = rest.split_at_checked(length)?;
-            let rest = behind.strip_prefix(LINE_END)?;
-            Some((Value::BulkString(text.to_vec()), rest))
-        }
-        b'*' => {
-            let length = usize::try_from(number()?).ok()?;
-            let mut values = Vec::with_capacity(length.min(rest.len()));
-            for _ in 0..length {
-                let (value, behind) = usual(rest)?;
-                values.push(value);
-                rest = behind;
-            }
-            Some((Value::Array(values), rest))
-        }
-        _ => None,
-    }
+fn parse(whole: &[u8]) -> Result<Value, Malformed> {
+    redis::parse_redis_value(whole).map_err(|_| Malformed::NoValue)
 }
 
 /// What a reply says to a question that is not for a lock, if it is no error.
@@ -218,14 +213,14 @@ mod tests {
     use super::*;
 
     /// Every byte by itself, as from a server that is very slow.
-    fn slowly(bytes: &[u8]) -> Result<Option<usize>, Malformed> {
-        let mut scan = Scan::default();
+    fn slowly(bytes: &[u8]) -> Result<Option<(Value, usize)>, Malformed> {
+        let mut reader = Reader::default();
         for length in 0..bytes.len() {
-            if let Some(end) = scan.end(&bytes[..length])? {
-                return Ok(Some(end));
+            if let Some(read) = reader.next(&bytes[..length])? {
+                return Ok(Some(read));
             }
         }
-        scan.end(bytes)
+        reader.next(bytes)
     }
 
     #[test]
@@ -247,13 +242,13 @@ mod tests {
         ] {
             let length = text.len();
             let followed = format!("{text}+more\r\n");
-            assert_eq!(slowly(followed.as_bytes()), Ok(Some(length)), "{text:?}");
-            let mut scan = Scan::default();
+            let parsed = redis::parse_redis_value(text.as_bytes()).unwrap();
+            let expected = Ok(Some((parsed, length)));
+            assert_eq!(slowly(followed.as_bytes()), expected, "{text:?}");
+            let mut reader = Reader::default();
             for _ in 0..2 {
-                assert_eq!(scan.end(followed.as_bytes()), Ok(Some(length)), "{text:?}");
+                assert_eq!(reader.next(followed.as_bytes()), expected, "{text:?}");
             }
-            let parsed = redis::parse_redis_value(text.as_bytes());
-            assert_eq!(value(text.as_bytes()), Ok(parsed.unwrap()), "{text:?}");
         }
     }
 
@@ -277,9 +272,9 @@ mod tests {
             );
         }
         let endless = vec![b'+'; LARGEST + 1];
-        assert_eq!(Scan::default().end(&endless), Err(Malformed::TooLarge));
+        assert_eq!(Reader::default().next(&endless), Err(Malformed::TooLarge));
         let deep = "*1\r\n".repeat(DEEPEST) + ":1\r\n";
-        assert_eq!(slowly(deep.as_bytes()), Ok(Some(deep.len())));
+        assert!(matches!(slowly(deep.as_bytes()), Ok(Some((_, length))) if length == deep.len()));
     }
 
     /// As the parser of `redis`: the same values, and the same inputs refused. What it refuses, may
@@ -297,14 +292,15 @@ mod tests {
                 continue;
             }
             let text = || String::from_utf8_lossy(&bytes).into_owned();
-            let end = slowly(&bytes);
-            assert_eq!(end, Scan::default().end(&bytes), "{:?}", text());
+            // Not every number is equal to itself.
+            let read = format!("{:?}", slowly(&bytes));
+            let at_once = format!("{:?}", Reader::default().next(&bytes));
+            assert_eq!(read, at_once, "{:?}", text());
             let theirs = redis::parse_redis_value(&bytes).map_err(drop);
-            let ours = match end {
-                Ok(Some(end)) => value(&bytes[..end]).map_err(drop),
+            let ours = match Reader::default().next(&bytes) {
+                Ok(Some((value, _))) => Ok(value),
                 Ok(None) | Err(_) => Err(()),
             };
-            // Not every number is equal to itself.
             let (ours, theirs) = (format!("{ours:?}"), format!("{theirs:?}"));
             assert_eq!(ours, theirs, "{:?}", text());
             whole += usize::from(ours.starts_with("Ok"));

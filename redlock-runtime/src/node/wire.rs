@@ -14,7 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::{
     reason::of_io,
-    resp::{self, Malformed, Scan},
+    resp::{self, Malformed, Reader},
     stream::Stream,
 };
 use crate::script::{self, Command, Word};
@@ -42,7 +42,7 @@ pub(super) struct Wire {
     received: Vec<u8>,
     start: usize,
     end: usize,
-    scan: Scan,
+    reader: Reader,
     /// What all keys begin with on the server.
     tag: Arc<str>,
 }
@@ -57,7 +57,7 @@ impl Wire {
             received: vec![0; READ],
             start: 0,
             end: 0,
-            scan: Scan::default(),
+            reader: Reader::default(),
             tag: "".into(),
         }
     }
@@ -113,12 +113,10 @@ impl Wire {
     /// The next value.
     pub(super) fn poll_value(&mut self, cx: &mut Context<'_>) -> Poll<Result<Value, Why>> {
         loop {
-            match self.scan.end(&self.received[self.start..self.end]) {
-                Ok(Some(length)) => {
-                    let bytes = &self.received[self.start..self.start + length];
-                    let value = resp::value(bytes).map_err(malformed);
+            match self.reader.next(&self.received[self.start..self.end]) {
+                Ok(Some((value, length))) => {
                     self.start += length;
-                    return Poll::Ready(value);
+                    return Poll::Ready(Ok(value));
                 }
                 Ok(None) => ready!(self.poll_read(cx))?,
                 Err(error) => return Poll::Ready(Err(malformed(error))),
