@@ -117,11 +117,12 @@ impl Settings {
     }
 
     fn key_ttl(&self, lease: Duration) -> Duration {
-        let guard_band = self.guard_band;
-        redlock_protocol::key_ttl(
-            lease,
-            guard_band.unwrap_or_else(|| redlock_protocol::default_guard_band(lease)),
-        )
+        redlock_protocol::key_ttl(lease, self.guard_band(lease))
+    }
+
+    fn guard_band(&self, lease: Duration) -> Duration {
+        let default = || redlock_protocol::default_guard_band(lease);
+        self.guard_band.unwrap_or_else(default)
     }
 
     pub(crate) fn problems(&self) -> Vec<ConfigProblem> {
@@ -186,9 +187,7 @@ impl Options {
         };
         Ok(LockParams {
             lease,
-            guard_band: settings
-                .guard_band
-                .unwrap_or_else(|| redlock_protocol::default_guard_band(lease)),
+            guard_band: settings.guard_band(lease),
             node_timeout: settings.node_timeout(lease),
             min_validity: redlock_protocol::default_min_validity(lease),
             wait: self.wait,

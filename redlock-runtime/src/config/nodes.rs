@@ -86,7 +86,8 @@ pub(crate) fn parse_nodes(
     for (index, url) in urls.iter().enumerate() {
         match parser.node(url) {
             Ok(node) => {
-                if let Some(&first) = known.get(&*node.address) {
+                let first = *known.entry(node.address.to_string()).or_insert(index);
+                if first != index {
                     let fact = format!("nodes {first} and {index} are both {}", node.address);
                     problems.push(ConfigProblem::new(
                         ProblemKind::DuplicateNode,
@@ -94,8 +95,6 @@ pub(crate) fn parse_nodes(
                         fact,
                         "every node must be a server of its own",
                     ));
-                } else {
-                    known.insert(node.address.to_string(), index);
                 }
                 nodes.push(node);
             }
@@ -253,20 +252,16 @@ fn memory_node(url: &Url) -> Result<Node, String> {
     if name.is_empty() {
         return Err(format!("a memory node needs a name; {MEMORY}"));
     }
-    // Two URLs that differ in these would be one store.
-    let is_bare = matches!(url.path(), "" | "/")
-        && url.username().is_empty()
-        && url.password().is_none()
-        && url.port().is_none()
-        && url.query().is_none()
-        && url.fragment().is_none();
-    if !is_bare {
+    // Two URLs that differ in anything else would be one store.
+    let address = format!("memory://{name}");
+    let text = url.as_str();
+    if text.strip_suffix('/').unwrap_or(text) != address {
         return Err(format!(
             "a memory node has a name and nothing else; {MEMORY}"
         ));
     }
     Ok(Node {
-        address: format!("memory://{name}").into(),
+        address: address.into(),
         target: Target::Memory(Memory::named(name)),
     })
 }

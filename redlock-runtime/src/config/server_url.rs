@@ -56,22 +56,16 @@ pub(super) fn check_database(database: Cow<'_, str>) -> Result<(), String> {
 /// Refuses what would be passed over: `known` are the parameters of such a URL beside those of all.
 pub(super) fn check_rest(url: &Url, known: &[&str]) -> Result<(), String> {
     let has_tls = is_tls(url.scheme());
-    match url.fragment() {
-        Some("insecure") if has_tls => {}
-        Some(_) if has_tls => {
-            return Err(
-                "nothing but `insecure` may follow a `#`; in a password, write it as `%23`"
-                    .to_owned(),
-            );
-        }
-        Some(_) => {
-            return Err(
+    let is_known = |fragment| has_tls && fragment == "insecure";
+    if !url.fragment().is_none_or(is_known) {
+        let hint = match has_tls {
+            true => "nothing but `insecure` may follow a `#`; in a password, write it as `%23`",
+            false => {
                 "nothing may follow a `#`; in a password, write it as `%23`, and `#insecure` is for \
                  `rediss`"
-                    .to_owned(),
-            );
-        }
-        None => {}
+            }
+        };
+        return Err(hint.to_owned());
     }
     let of_tls = if has_tls { TLS_PARAMETERS } else { &[] };
     let known = [known, &["protocol"], of_tls].concat();

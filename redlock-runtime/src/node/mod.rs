@@ -197,8 +197,8 @@ impl Server {
                         facts: opened.facts,
                     });
                     let refused = mem::take(&mut self.refused);
-                    let mut session = Session::new(opened.wire, refused).in_term(opened.term);
-                    session.introduce(&self.client_name);
+                    let mut session = Session::new(opened.wire, refused);
+                    session.introduce(&self.client_name, opened.term);
                     self.state = State::Open(connection, Box::new(session));
                 }
                 Err(reason) => {

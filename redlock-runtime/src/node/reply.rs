@@ -13,7 +13,7 @@ use super::{
 };
 use crate::script;
 
-const NO_SCRIPT: &str = "NOSCRIPT";
+pub(super) const NO_SCRIPT: &str = "NOSCRIPT";
 
 /// No time that a server names is taken for longer: a hundred years, so that sums with it are no
 /// concern.

@@ -149,13 +149,10 @@ fn header(line: &[u8]) -> Result<(Option<usize>, usize), Malformed> {
         return Err(Malformed::TooLarge);
     }
     let text = str::from_utf8(rest).map_err(|_| Malformed::NoValue)?;
-    let size = || usize::try_from(integer(text)?.max(0)).map_err(|_| Malformed::NoValue);
-    let bounded = |size: usize| {
-        if size > LARGEST {
-            Err(Malformed::TooLarge)
-        } else {
-            Ok(size)
-        }
+    let size = || {
+        let size = usize::try_from(integer(text)?.max(0)).ok();
+        size.filter(|&size| size <= LARGEST)
+            .ok_or(Malformed::TooLarge)
     };
     Ok(match kind {
         b'+' | b'-' | b'_' | b'(' => (None, 0),
@@ -167,11 +164,11 @@ fn header(line: &[u8]) -> Result<(Option<usize>, usize), Malformed> {
             .map(|_| (None, 0))
             .map_err(|_| Malformed::NoValue)?,
         b'$' if integer(text)? < 0 => (None, 0),
-        b'$' => (Some(bounded(size()?)?), 0),
-        b'!' | b'=' if integer(text)? >= 0 => (Some(bounded(size()?)?), 0),
-        b'*' | b'~' | b'>' => (None, bounded(size()?)?),
-        b'%' if integer(text)? >= 0 => (None, 2 * bounded(size()?)?),
-        b'|' if integer(text)? >= 0 => (None, 2 * bounded(size()?)? + 1),
+        b'$' => (Some(size()?), 0),
+        b'!' | b'=' if integer(text)? >= 0 => (Some(size()?), 0),
+        b'*' | b'~' | b'>' => (None, size()?),
+        b'%' if integer(text)? >= 0 => (None, 2 * size()?),
+        b'|' if integer(text)? >= 0 => (None, 2 * size()? + 1),
         _ => return Err(Malformed::NoValue),
     })
 }

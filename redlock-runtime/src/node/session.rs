@@ -16,8 +16,9 @@ use redlock_protocol::{Event, NodeId, Reply, Request, RequestId, Why};
 use tokio::task::coop::has_budget_remaining;
 
 use super::{
-    connection, reply,
-    wire::{TOO_LARGE, Wire},
+    connection,
+    reply::{self, NO_SCRIPT},
+    wire::Wire,
 };
 use crate::script::{self, Kind};
 
@@ -81,15 +82,12 @@ impl Session {
         }
     }
 
-    /// Says what the connection is called. Nothing depends on it, so a server may refuse it.
-    pub(super) fn introduce(&mut self, name: &str) {
+    /// Says what the connection is called: nothing depends on it, so a server may refuse it. `term` is said behind
+    /// the name of the server's process.
+    pub(super) fn introduce(&mut self, name: &str, term: Arc<str>) {
         self.wire.put(&script::words(["CLIENT", "SETNAME", name]));
         self.owed.push_back(Owed::Nothing);
-    }
-
-    /// With a server that is named for this term of office, too.
-    pub(super) fn in_term(self, term: Arc<str>) -> Self {
-        Self { term, ..self }
+        self.term = term;
     }
 
     /// What the next session has to know.
@@ -223,29 +221,25 @@ impl Session {
                     }
                 }
             }
-            answer if reply::lacks_script(&answer) => {
-                // All of these are votes.
-                self.unknown.push(Script::ForMany(mem::discriminant(&kind)));
-                for (request, _) in asked {
-                    tell(request, Reply::NotAdmitted);
-                }
-            }
-            // The admission is that of all.
-            Value::Int(-1) if matches!(kind, Kind::Extend(_)) => {
-                for (request, _) in asked {
-                    tell(request, Reply::NotAdmitted);
-                }
-            }
-            Value::ServerError(_) => {
+            Value::ServerError(error) if error.code() != NO_SCRIPT => {
                 // Whichever of them it was for, if it was not for the command itself. Extensions do no harm
                 // either if they come late: their round does not count them any more.
                 self.refused.push(mem::discriminant(&kind));
                 asked.into_iter().for_each(|asked| self.write(asked, hash));
             }
             answer => {
-                let garbled = reply::garbled(&answer);
+                let reply = match answer {
+                    Value::ServerError(_) => {
+                        // All of these are votes.
+                        self.unknown.push(Script::ForMany(mem::discriminant(&kind)));
+                        Reply::NotAdmitted
+                    }
+                    // The admission is that of all.
+                    Value::Int(-1) if matches!(kind, Kind::Extend(_)) => Reply::NotAdmitted,
+                    answer => reply::garbled(&answer),
+                };
                 for (request, _) in asked {
-                    tell(request, garbled.clone());
+                    tell(request, reply.clone());
                 }
             }
         }
@@ -272,9 +266,9 @@ impl Session {
                 // What the server said before the connection broke has been read.
                 return written.map(|()| !has_budget_remaining());
             };
-            let value = value.inspect_err(|reason| {
+            let value = value.inspect_err(|_| {
                 if let Some(Owed::Many(kind, _)) = self.owed.front()
-                    && *reason.text == *TOO_LARGE
+                    && self.wire.has_met_too_large()
                 {
                     self.refused.push(mem::discriminant(kind));
                 }

@@ -29,9 +29,6 @@ const LARGE: usize = 256 << 10;
 /// On a connection on which nothing is watched yet a server has nearly nothing to say by itself.
 const MOST_PUSHES: usize = 64;
 
-/// Why a connection ends on which a reply is larger than any that makes sense.
-pub(super) const TOO_LARGE: &str = "the reply is too large";
-
 pub(super) struct Wire {
     stream: Box<dyn Stream>,
     out: Vec<u8>,
@@ -43,6 +40,8 @@ pub(super) struct Wire {
     start: usize,
     end: usize,
     reader: Reader,
+    /// The connection ends because a reply is larger than any that makes sense.
+    has_met_too_large: bool,
     /// What all keys begin with on the server.
     tag: Arc<str>,
 }
@@ -58,6 +57,7 @@ impl Wire {
             start: 0,
             end: 0,
             reader: Reader::default(),
+            has_met_too_large: false,
             tag: "".into(),
         }
     }
@@ -68,6 +68,10 @@ impl Wire {
 
     pub(super) fn tag(&self) -> &str {
         &self.tag
+    }
+
+    pub(super) const fn has_met_too_large(&self) -> bool {
+        self.has_met_too_large
     }
 
     /// Takes on a command, to be sent when the wire is polled.
@@ -119,7 +123,10 @@ impl Wire {
                     return Poll::Ready(Ok(value));
                 }
                 Ok(None) => ready!(self.poll_read(cx))?,
-                Err(error) => return Poll::Ready(Err(malformed(error))),
+                Err(error) => {
+                    self.has_met_too_large = error == Malformed::TooLarge;
+                    return Poll::Ready(Err(malformed(error)));
+                }
             }
         }
     }
@@ -192,7 +199,7 @@ fn closed() -> Why {
 fn malformed(error: Malformed) -> Why {
     match error {
         Malformed::NoValue => Why::new(WhyKind::NotRedis, "the reply is no Redis reply"),
-        Malformed::TooLarge => TOO_LARGE.into(),
+        Malformed::TooLarge => "the reply is too large".into(),
     }
 }
 
