@@ -12,8 +12,6 @@ mod server_url;
 #[cfg(feature = "tls")]
 mod tls;
 #[cfg(feature = "tls")]
-mod tls_files;
-#[cfg(feature = "tls")]
 mod tls_nodes;
 
 use std::{sync::Arc, time::Duration};

@@ -1,11 +1,12 @@
-//! TLS in the URLs of nodes.
+//! TLS in the URLs of nodes, and certificates and keys that are renewed on disk.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
+use rustls::ClientConfig;
 use url::Url;
 
-use super::{problem::ConfigProblem, server_url::TLS_PARAMETERS, tls::Tls, tls_files::Renewed};
-use crate::node::{Endpoint, TlsClient, server_name};
+use super::{problem::ConfigProblem, server_url::TLS_PARAMETERS, tls::Tls};
+use crate::node::{Endpoint, TlsClient, TlsConfig, server_name};
 
 /// What a URL says.
 fn tls_of(url: &Url) -> Result<Tls, String> {
@@ -92,6 +93,46 @@ impl<'a> Clients<'a> {
 
     pub(super) fn into_problems(self) -> Vec<ConfigProblem> {
         self.problems
+    }
+}
+
+/// What rustls needs, made again when one of the files that it comes from has changed.
+struct Renewed {
+    tls: Tls,
+    last: Mutex<Made>,
+}
+
+struct Made {
+    config: Arc<ClientConfig>,
+    /// What stood in the files before they were read for it. So what changes meanwhile is a change.
+    from: Vec<Vec<u8>>,
+}
+
+impl Renewed {
+    fn new(tls: Tls) -> Result<Self, ConfigProblem> {
+        let last = Mutex::new(Made::new(&tls, tls.read_files()?)?);
+        Ok(Self { tls, last })
+    }
+}
+
+impl Made {
+    fn new(tls: &Tls, from: Vec<Vec<u8>>) -> Result<Self, ConfigProblem> {
+        let config = Arc::new(tls.client_config()?);
+        Ok(Self { config, from })
+    }
+}
+
+impl TlsConfig for Renewed {
+    /// Files that cannot be used are an error, although those before them could: nobody would notice that
+    /// the next start of the process fails.
+    fn current(&self) -> Result<Arc<ClientConfig>, Arc<str>> {
+        let text = |problem: ConfigProblem| Arc::from(problem.to_string());
+        let from = self.tls.read_files().map_err(text)?;
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if last.from != from {
+            *last = Made::new(&self.tls, from).map_err(text)?;
+        }
+        Ok(Arc::clone(&last.config))
     }
 }
 

@@ -36,15 +36,15 @@ impl ClientName {
     }
 
     pub(crate) fn parse(name: &str) -> Option<Self> {
-        let mut parts = name.split(':');
-        let mut next = || parts.next();
-        let (family, process, service, host, pid) = (next()?, next()?, next()?, next()?, next()?);
-        let is_ours = family == FAMILY && next().is_none();
+        let parts: Vec<&str> = name.split(':').collect();
+        let [FAMILY, process, service, host, pid] = parts[..] else {
+            return None;
+        };
         Some(Self {
             process: process.to_owned(),
             service: service.to_owned(),
             host: host.to_owned(),
-            pid: pid.parse().ok().filter(|_| is_ours)?,
+            pid: pid.parse().ok()?,
         })
     }
 

@@ -29,27 +29,32 @@
 //! not go back, and what is beyond that. All sources that are known to one count, named in the URL or not.
 
 mod cluster;
-mod guarded;
 mod sentinel;
 pub(super) mod source;
 
 use std::{
-    sync::{Arc, PoisonError},
+    io,
+    pin::Pin,
+    sync::{
+        Arc, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    task::{Context, Poll},
     time::Duration,
 };
 
-use futures_util::{StreamExt, stream::FuturesUnordered};
+use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
 use redis::ConnectionAddr;
-use redlock_protocol::{Facts, Why, WhyKind};
-use tokio::time::timeout;
+use redlock_protocol::{Facts, Instant, Why, WhyKind};
+use tokio::{
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    time::timeout,
+};
 
+use self::source::Answer;
 pub(crate) use self::{
     cluster::slot_of,
     source::{Discovery, Master, Source},
-};
-use self::{
-    guarded::{Guarded, Until},
-    source::Answer,
 };
 use super::{
     endpoint::Endpoint,
@@ -116,7 +121,13 @@ impl Discovery {
             text: reason(&format_args!("{master}: {why}")),
             ..why
         })?;
-        Ok((Box::new(Guarded::new(stream, until, watch)), master))
+        let guarded = Guarded {
+            stream,
+            until,
+            watch,
+            end: None,
+        };
+        Ok((Box::new(guarded), master))
     }
 
     fn note(&self, master: &Master) {
@@ -307,5 +318,78 @@ impl Discovery {
             is_durable: false,
             ..facts
         })
+    }
+}
+
+/// Until when a server is known to be the master.
+struct Until(AtomicU64);
+
+impl Until {
+    const fn new(until: Instant) -> Self {
+        Self(AtomicU64::new(until.as_nanos()))
+    }
+
+    fn prolong(&self, until: Instant) {
+        self.0.store(until.as_nanos(), Relaxed);
+    }
+
+    fn get(&self) -> Instant {
+        Instant::from_nanos(self.0.load(Relaxed))
+    }
+}
+
+/// A stream to the master that is used only for as long as it is known to be the master.
+struct Guarded {
+    stream: Box<dyn Stream>,
+    until: Arc<Until>,
+    /// Says why it is not the master any more.
+    watch: AbortOnDrop<Arc<str>>,
+    end: Option<Arc<str>>,
+}
+
+impl Guarded {
+    /// `cx` is woken when it is the master no more.
+    fn check(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        if self.end.is_none()
+            && let Poll::Ready(end) = self.watch.0.poll_unpin(cx)
+        {
+            self.end = Some(end.unwrap_or_else(|_| "the runtime has ended".into()));
+        }
+        let reason = match &self.end {
+            Some(reason) => reason,
+            None if clock::now() < self.until.get() => return Ok(()),
+            None => "no majority says any more that it is the master",
+        };
+        Err(io::Error::other(reason.to_owned()))
+    }
+}
+
+impl AsyncRead for Guarded {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        self.check(cx)?;
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
+    }
+}
+
+impl AsyncWrite for Guarded {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        self.check(cx)?;
+        Pin::new(&mut self.stream).poll_write(cx, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(cx)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }
