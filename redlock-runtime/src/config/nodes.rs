@@ -81,10 +81,17 @@ pub(crate) fn parse_nodes(
 ) -> (Vec<Node>, Vec<ConfigProblem>) {
     let mut nodes = Vec::new();
     let mut problems = Vec::new();
-    let mut parser = Parser::new(access);
+    #[cfg(feature = "tls")]
+    let mut clients = Clients::new(&access.tls);
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
     for (index, url) in urls.iter().enumerate() {
-        match parser.node(url) {
+        let node = node(
+            url,
+            access,
+            #[cfg(feature = "tls")]
+            &mut clients,
+        );
+        match node {
             Ok(node) => {
                 let first = *known.entry(node.address.to_string()).or_insert(index);
                 if first != index {
@@ -130,7 +137,8 @@ pub(crate) fn parse_nodes(
         _ => {}
     }
     problems.extend(count_problem(urls.len()));
-    problems.extend(parser.into_problems());
+    #[cfg(feature = "tls")]
+    problems.extend(clients.into_problems());
     (nodes, problems)
 }
 
@@ -151,67 +159,46 @@ pub(crate) fn count_problem(count: usize) -> Option<ConfigProblem> {
     }
 }
 
-/// Reads URLs one by one. The reasons quote nothing of a URL but its scheme: what is malformed may well
-/// be the password.
-struct Parser<'a> {
-    login: &'a Option<Login>,
-    #[cfg(feature = "tls")]
-    clients: Clients<'a>,
-}
-
-impl<'a> Parser<'a> {
-    const fn new(access: &'a Access) -> Self {
-        Self {
-            login: &access.login,
-            #[cfg(feature = "tls")]
-            clients: Clients::new(&access.tls),
-        }
+/// Reads a URL. The reasons quote nothing of it but its scheme: what is malformed may well be the password.
+fn node(
+    text: &str,
+    access: &Access,
+    #[cfg(feature = "tls")] clients: &mut Clients<'_>,
+) -> Result<Node, String> {
+    let (scheme, _) = text.trim().split_once("://").unwrap_or_default();
+    if cfg!(not(feature = "tls")) && is_tls(scheme) {
+        return Err(format!(
+            "`{scheme}` needs the feature `tls` of redlock-runtime"
+        ));
     }
-
-    /// The mistakes in what URLs name.
-    fn into_problems(self) -> Vec<ConfigProblem> {
-        #[cfg(feature = "tls")]
-        return self.clients.into_problems();
-        #[cfg(not(feature = "tls"))]
-        Vec::new()
-    }
-
-    fn node(&mut self, text: &str) -> Result<Node, String> {
-        let (scheme, _) = text.trim().split_once("://").unwrap_or_default();
-        if cfg!(not(feature = "tls")) && is_tls(scheme) {
-            return Err(format!(
-                "`{scheme}` needs the feature `tls` of redlock-runtime"
-            ));
-        }
-        let named = match discovery_url::parse(text) {
-            Some(named) => named?,
-            None => {
-                let url = Url::parse(text.trim()).map_err(|error| not_a_url(text, error))?;
-                if url.scheme() == "memory" {
-                    return memory_node(&url);
-                }
-                let endpoint = one_server(&url)?;
-                let address = address_text(&endpoint.address);
-                Named {
-                    address,
-                    endpoint,
-                    url,
-                }
+    let named = match discovery_url::parse(text) {
+        Some(named) => named?,
+        None => {
+            let url = Url::parse(text.trim()).map_err(|error| not_a_url(text, error))?;
+            if url.scheme() == "memory" {
+                return memory_node(&url);
             }
-        };
-        let mut endpoint = named.endpoint;
-        #[cfg(feature = "tls")]
-        if is_tls(named.url.scheme()) {
-            endpoint.tls = self.clients.client(&named.url, &endpoint)?;
+            let endpoint = one_server(&url)?;
+            let address = address_text(&endpoint.address);
+            Named {
+                address,
+                endpoint,
+                url,
+            }
         }
-        if let (Login::Fixed(None), Some(login)) = (&endpoint.login, self.login) {
-            endpoint.login = login.clone();
-        }
-        Ok(Node {
-            address: named.address.into(),
-            target: Target::Redis(Box::new(endpoint)),
-        })
+    };
+    let mut endpoint = named.endpoint;
+    #[cfg(feature = "tls")]
+    if is_tls(named.url.scheme()) {
+        endpoint.tls = clients.client(&named.url, &endpoint)?;
     }
+    if let (Login::Fixed(None), Some(login)) = (&endpoint.login, &access.login) {
+        endpoint.login = login.clone();
+    }
+    Ok(Node {
+        address: named.address.into(),
+        target: Target::Redis(Box::new(endpoint)),
+    })
 }
 
 fn one_server(url: &Url) -> Result<Endpoint, String> {
@@ -358,10 +345,8 @@ mod tests {
     #[test]
     fn a_url_that_names_no_node_is_refused_in_words_that_help() {
         for (url, expected) in BAD {
-            let reason = Parser::new(&Access::default())
-                .node(url)
-                .map(|node| node.address)
-                .unwrap_err();
+            let (_, problems) = parse_nodes(&[(*url).to_owned()], false, &Access::default());
+            let reason = &problems[0].fact;
             assert!(reason.contains(expected), "{url}: {reason}");
             for word in ["Client", "InvalidClientConfig", "ter2", "hun"] {
                 assert!(!reason.contains(word), "{url}: {reason}");
@@ -387,8 +372,9 @@ mod tests {
             ("memory://a", "memory://a"),
             ("memory://a/", "memory://a"),
         ] {
-            let node = Parser::new(&Access::default()).node(url).unwrap();
-            assert_eq!(&*node.address, address, "{url}");
+            let (nodes, problems) = parse_nodes(&[url.to_owned()], false, &Access::default());
+            assert!(problems.is_empty(), "{url}: {problems:?}");
+            assert_eq!(&*nodes[0].address, address, "{url}");
         }
     }
 }

@@ -116,36 +116,29 @@ impl Options {
 
     const fn renewal_problem(&self, expire: Duration) -> Option<OptionProblem> {
         let renew = match self.renew {
-            Renew::Never => None,
-            Renew::Default => Some(redlock_protocol::default_renewal(expire)),
-            Renew::Every(interval) => Some(interval),
+            Renew::Never if self.max_hold.is_some() => {
+                let fact = "`max_hold` has no effect without `renew`; the lease already ends after `expire`";
+                return Some(OptionProblem::new("max_hold", fact));
+            }
+            Renew::Never => return None,
+            Renew::Default => redlock_protocol::default_renewal(expire),
+            Renew::Every(interval) => interval,
         };
-        if let Some(renew) = renew {
-            let problem = if renew.is_zero() {
-                OptionProblem::new("renew", "`renew` must be longer than zero")
-            } else if renew.as_nanos() >= expire.as_nanos() {
-                let fact = "`renew` must be shorter than `expire`; the lock would expire first";
-                let problem = OptionProblem::new("renew", fact).of(renew);
-                problem.and("expire", expire)
-            } else if renew.as_nanos() < SHORTEST_RENEWAL.as_nanos() {
-                let fact = "`renew` must be at least 10ms, because each renewal asks all nodes; without an interval it is a third of `expire`";
-                OptionProblem::new("renew", fact).of(renew)
-            } else {
-                return self.max_hold_problem(expire);
-            };
-            return Some(problem);
+        if renew.is_zero() {
+            let fact = "`renew` must be longer than zero";
+            return Some(OptionProblem::new("renew", fact));
+        }
+        if renew.as_nanos() >= expire.as_nanos() {
+            let fact = "`renew` must be shorter than `expire`; the lock would expire first";
+            let problem = OptionProblem::new("renew", fact).of(renew);
+            return Some(problem.and("expire", expire));
+        }
+        if renew.as_nanos() < SHORTEST_RENEWAL.as_nanos() {
+            let fact = "`renew` must be at least 10ms, because each renewal asks all nodes; without an interval it is a third of `expire`";
+            return Some(OptionProblem::new("renew", fact).of(renew));
         }
         match self.max_hold {
-            Some(_) => Some(OptionProblem::new(
-                "max_hold",
-                "`max_hold` has no effect without `renew`; the lease already ends after `expire`",
-            )),
-            None => None,
-        }
-    }
-
-    const fn max_hold_problem(&self, expire: Duration) -> Option<OptionProblem> {
-        match self.max_hold {
+            // A lease of which nothing is known is no longer than anything.
             Some(hold)
                 if hold.as_nanos() < expire.as_nanos()
                     && expire.as_nanos() < Duration::MAX.as_nanos() =>

@@ -39,7 +39,7 @@ use super::problem::{ConfigProblem, ProblemKind};
 /// file cannot be used then, the connection is not made, and the state of the node,
 /// [`NodeState::Down`](crate::NodeState::Down), says why in the same words. What was given as text stays,
 /// and so do the operating system's roots until a file changes.
-#[derive(Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tls {
     authorities: Option<Pem>,
     certificate: Option<(Pem, Pem)>,
@@ -265,22 +265,10 @@ impl fmt::Display for Pem {
     }
 }
 
+/// Without what was given as text, which may be a key.
 impl fmt::Debug for Pem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
-    }
-}
-
-/// Without what was given as text, which may be a key.
-impl fmt::Debug for Tls {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tls")
-            .field("cacert", &self.authorities)
-            .field("cert", &self.certificate.as_ref().map(|(cert, _)| cert))
-            .field("key", &self.certificate.as_ref().map(|(_, key)| key))
-            .field("sni", &self.sni)
-            .field("insecure", &self.is_insecure)
-            .finish()
     }
 }
 
