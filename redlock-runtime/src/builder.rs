@@ -434,8 +434,7 @@ pub(crate) fn start(
     let is_embedded = nodes.iter().all(Node::is_memory);
     let runtime = with_this_clock(runtime, is_embedded)?;
     #[cfg(feature = "test-util")]
-    let is_for_a_test = nodes.iter().any(Node::is_faulty);
-    let lacking = nodes.iter().map(Node::lacking).collect();
+    let is_for_a_test = nodes.iter().any(|node| node.target.is_faulty());
     let (addresses, targets): (Vec<Arc<str>>, Vec<_>) = nodes
         .into_iter()
         .map(|node| (node.address, node.target))
@@ -463,7 +462,6 @@ pub(crate) fn start(
             observer,
             settings,
             addresses,
-            lacking,
             is_embedded,
         }),
     })

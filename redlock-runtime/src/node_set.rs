@@ -7,7 +7,6 @@ use crate::journal::Journal;
 use crate::{
     config::{ConfigError, ConfigProblem, Settings},
     engine::Engine,
-    limitation::Lacking,
     node::{ClientName, Target},
     observe::Observer,
 };
@@ -19,8 +18,6 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     /// The nodes' addresses, in order, without user and password.
     pub(crate) addresses: Vec<Arc<str>>,
-    /// What they refuse, in order.
-    pub(crate) lacking: Vec<Arc<Lacking>>,
     /// The nodes themselves, in order.
     pub(crate) targets: Vec<Target>,
     /// What this process is called on the nodes.

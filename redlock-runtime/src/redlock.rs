@@ -10,7 +10,6 @@ use crate::{
     config::{Options, SectionInfo},
     health::{Health, NodeState, NodeStatus, NotReady},
     inspect::{self, Inspection},
-    limitation::Lacking,
     lock::Lock,
     node_set::Shared,
     section::Keys,
@@ -167,10 +166,13 @@ impl Redlock {
             NodeStatus::new(Arc::clone(address), state)
         };
         let nodes = addresses.iter().zip(states).map(status);
-        let with_limitations = |(node, lacking): (NodeStatus, &Arc<Lacking>)| {
-            node.with_limitations(lacking.limitations())
-        };
-        let nodes = nodes.zip(&self.shared.lacking).map(with_limitations);
+        let limitations = self
+            .shared
+            .targets
+            .iter()
+            .map(|target| target.limitations());
+        let nodes = nodes.zip(limitations);
+        let nodes = nodes.map(|(node, all)| node.with_limitations(all));
         Health::new(nodes.collect(), self.shared.engine.under_replicated())
     }
 

@@ -26,14 +26,7 @@ const LAYERS: Layers = &[
     ("journal", &["engine"]),
     (
         "node_set",
-        &[
-            "config",
-            "engine",
-            "journal",
-            "limitation",
-            "node",
-            "observe",
-        ],
+        &["config", "engine", "journal", "node", "observe"],
     ),
     ("nesting", &["engine", "node_set"]),
     ("blocking", &["config", "engine"]),
@@ -54,15 +47,7 @@ const LAYERS: Layers = &[
     ),
     (
         "redlock",
-        &[
-            "config",
-            "health",
-            "inspect",
-            "limitation",
-            "lock",
-            "node_set",
-            "section",
-        ],
+        &["config", "health", "inspect", "lock", "node_set", "section"],
     ),
     ("scope", &["redlock"]),
     ("install", &["config", "redlock", "scope"]),

@@ -11,10 +11,7 @@ use super::{
 };
 #[cfg(feature = "tls")]
 use super::{tls::Tls, tls_nodes::Clients};
-use crate::{
-    limitation::Lacking,
-    node::{Endpoint, Login, Memory, Target, address_text},
-};
+use crate::node::{Endpoint, Login, Memory, Target, address_text};
 
 /// More nodes do not make a lock safer, only slower; and a typo that names hundreds is caught.
 const MOST_NODES: usize = 32;
@@ -41,14 +38,6 @@ impl Node {
         !matches!(self.target, Target::Redis(_))
     }
 
-    /// What the server refuses, if it is one.
-    pub(crate) fn lacking(&self) -> Arc<Lacking> {
-        match &self.target {
-            Target::Redis(endpoint) => Arc::clone(&endpoint.lacking),
-            _ => Arc::default(),
-        }
-    }
-
     /// True if any certificate is accepted from it.
     pub(crate) fn is_insecure(&self) -> bool {
         #[cfg(feature = "tls")]
@@ -56,12 +45,6 @@ impl Node {
             return endpoint.tls.as_ref().is_some_and(|tls| tls.is_insecure);
         }
         false
-    }
-
-    /// True if it is a store that fails on demand.
-    #[cfg(feature = "test-util")]
-    pub(crate) const fn is_faulty(&self) -> bool {
-        matches!(self.target, Target::Faulty(_))
     }
 }
 

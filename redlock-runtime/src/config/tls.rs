@@ -71,7 +71,7 @@ impl Tls {
     /// [`cacert_file`](Self::cacert_file) with the text itself.
     #[must_use]
     pub fn cacert_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
-        self.authorities = Some(Pem::text(pem));
+        self.authorities = Some(Pem::Text(pem.into().into()));
         self
     }
 
@@ -87,7 +87,8 @@ impl Tls {
     /// [`cert_files`](Self::cert_files) with the texts themselves.
     #[must_use]
     pub fn cert_pem(mut self, cert: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
-        self.certificate = Some((Pem::text(cert), Pem::text(key)));
+        let text = |pem: Vec<u8>| Pem::Text(pem.into());
+        self.certificate = Some((text(cert.into()), text(key.into())));
         self
     }
 
@@ -138,7 +139,8 @@ impl Tls {
     pub(super) fn read_files(&self) -> Result<Vec<Vec<u8>>, ConfigProblem> {
         let of_client = self.certificate.iter().flat_map(|(cert, key)| [cert, key]);
         let named = self.authorities.iter().chain(of_client);
-        named.filter(|pem| pem.is_file()).map(Pem::read).collect()
+        let files = named.filter(|pem| matches!(pem, Pem::File(_)));
+        files.map(Pem::read).collect()
     }
 
     /// Reads and checks what is named.
@@ -196,14 +198,6 @@ impl Tls {
 }
 
 impl Pem {
-    fn text(pem: impl Into<Vec<u8>>) -> Self {
-        Self::Text(pem.into().into())
-    }
-
-    const fn is_file(&self) -> bool {
-        matches!(self, Self::File(_))
-    }
-
     fn read(&self) -> Result<Vec<u8>, ConfigProblem> {
         match self {
             Self::File(path) => fs::read(path)

@@ -158,7 +158,7 @@ impl Engine {
         );
         let client = protocol.process();
         // With a clock of a runtime, or nodes that live in one, only the engine works.
-        let do_callers_work = own_thread && config.nodes.iter().all(Target::works_anywhere);
+        let do_callers_work = own_thread && !config.nodes.iter().any(Target::is_faulty);
         let (runtime, own) = match config.runtime {
             Some(runtime) => (runtime, None),
             None => {

@@ -59,10 +59,8 @@ pub(super) async fn enter(endpoint: &Endpoint) -> Result<(Wire, Option<Master>),
     };
     let found = master.as_ref().map(|master| &master.address);
     let address = found.unwrap_or(&endpoint.address);
-    // After the connection, so that a node that is down costs its provider nothing.
-    let credentials = endpoint.login.credentials(address).await?;
-    let mut wire = Wire::new(stream).with_tag(Arc::clone(&endpoint.tag));
-    sign_in(&mut wire, credentials.as_ref()).await?;
+    let wire = sign_in(stream, address, &endpoint.login).await?;
+    let mut wire = wire.with_tag(Arc::clone(&endpoint.tag));
     if endpoint.database != 0 {
         let database = endpoint.database.to_string();
         let selected = wire.ask::<Value>(words(["SELECT", &database])).await;

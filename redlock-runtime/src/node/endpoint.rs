@@ -33,7 +33,7 @@ impl Endpoint {
     /// The hosts that its URL names.
     #[cfg(feature = "tls")]
     pub(crate) fn hosts(&self) -> impl Iterator<Item = &str> {
-        let seeds = self.discovery.iter().flat_map(|it| it.seeds());
+        let seeds = self.discovery.iter().flat_map(|it| &it.seeds);
         let addresses = seeds.chain([&self.address]);
         addresses.filter_map(|address| match address {
             ConnectionAddr::Tcp(host, _) => Some(host.as_str()),

@@ -57,7 +57,7 @@ use self::{
     session::{Refused, Session},
 };
 pub use self::{inquiry::ClockReading, login::Credentials};
-use crate::script;
+use crate::{limitation::Limitation, script};
 
 /// Where a node is.
 #[derive(Clone, Debug)]
@@ -79,13 +79,20 @@ impl Target {
         }
     }
 
-    /// Whether any thread can speak to it, and not only one of the engine's runtime.
-    pub(crate) const fn works_anywhere(&self) -> bool {
+    /// What the server refuses, if it is one.
+    pub(crate) fn limitations(&self) -> Vec<Limitation> {
         match self {
-            Self::Redis(_) | Self::Memory(_) => true,
-            #[cfg(feature = "test-util")]
-            Self::Faulty(_) => false,
+            Self::Redis(endpoint) => endpoint.lacking.limitations(),
+            _ => Vec::new(),
         }
+    }
+
+    /// True if it is a store that fails on demand. Only the engine's runtime can speak to it.
+    pub(crate) const fn is_faulty(&self) -> bool {
+        #[cfg(feature = "test-util")]
+        return matches!(self, Self::Faulty(_));
+        #[cfg(not(feature = "test-util"))]
+        false
     }
 }
 

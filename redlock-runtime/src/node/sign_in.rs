@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use redis::{ServerError, Value};
+use redis::{ConnectionAddr, ServerError, Value};
 use redlock_protocol::{Rejection, Why, WhyKind};
 
 use super::{
-    login::Credentials,
+    login::{Credentials, Login},
     reason::{of_server, reason, rejection},
+    stream::Stream,
     wire::Wire,
 };
 use crate::script::words;
@@ -19,8 +20,16 @@ const OLDEST: (u32, u32) = (6, 2);
 const WITHOUT_RESP3: &str =
     "the server has no RESP3; Redis 6.2, Valkey or a later version is needed";
 
-/// Says who we are. Fails with a text that has no password in it.
-pub(super) async fn sign_in(wire: &mut Wire, credentials: Option<&Credentials>) -> Result<(), Why> {
+/// Says on a new connection who we are. Fails with a text that has no password in it.
+pub(super) async fn sign_in(
+    stream: Box<dyn Stream>,
+    address: &ConnectionAddr,
+    login: &Login,
+) -> Result<Wire, Why> {
+    // After the connection, so that a node that is down costs its provider nothing.
+    let credentials = login.credentials(address).await?;
+    let credentials = credentials.as_ref();
+    let mut wire = Wire::new(stream);
     let hello = match credentials {
         Some(credentials) => {
             let user = credentials.user().unwrap_or("default");
@@ -41,8 +50,10 @@ pub(super) async fn sign_in(wire: &mut Wire, credentials: Option<&Credentials>) 
                 },
             })
         }
-        Some(reply) => check_version(reply),
-        None => Ok(()),
+        reply => {
+            check_version(reply.unwrap_or(Value::Nil))?;
+            Ok(wire)
+        }
     }
 }
 

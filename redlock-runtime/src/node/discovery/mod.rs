@@ -60,7 +60,7 @@ use super::{
     endpoint::Endpoint,
     login::AbortOnDrop,
     reason::reason,
-    sign_in,
+    sign_in::sign_in,
     stream::{self, Stream},
     wire::Wire,
 };
@@ -253,15 +253,11 @@ impl Discovery {
     }
 
     async fn reach(&self, address: &ConnectionAddr, endpoint: &Endpoint) -> Result<Wire, Why> {
-        let stream = stream::to(endpoint, address).await;
-        let mut wire = Wire::new(stream?);
         let login = match &self.source {
             Source::Sentinels { login, .. } => login,
             Source::Cluster { .. } => &endpoint.login,
         };
-        let credentials = login.credentials(address).await?;
-        sign_in::sign_in(&mut wire, credentials.as_ref()).await?;
-        Ok(wire)
+        sign_in(stream::to(endpoint, address).await?, address, login).await
     }
 
     /// The owner of a slot must say itself that it still is: another server may have got its address, or it may

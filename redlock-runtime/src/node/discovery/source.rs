@@ -12,7 +12,7 @@ use super::super::{address::address_text, login::Login};
 pub(crate) struct Discovery {
     pub(crate) source: Source,
     /// Where some of those are who are asked, if not all.
-    pub(super) seeds: Vec<ConnectionAddr>,
+    pub(crate) seeds: Vec<ConnectionAddr>,
     /// The master that a majority named last, and since when.
     pub(super) named: Mutex<Option<(Master, Instant)>>,
 }
@@ -60,11 +60,6 @@ impl Discovery {
             seeds,
             named: Mutex::new(None),
         }
-    }
-
-    #[cfg(feature = "tls")]
-    pub(crate) fn seeds(&self) -> &[ConnectionAddr] {
-        &self.seeds
     }
 }
 
