@@ -178,18 +178,13 @@ impl Options {
         if let Some(problem) = problem {
             return Err(ConfigError::of(problem.into()));
         }
-        let renew = match self.renew {
-            Renew::Never => None,
-            Renew::Default => Some(redlock_protocol::default_renewal(lease)),
-            Renew::Every(interval) => Some(interval),
-        };
         Ok(LockParams {
             lease,
             guard_band: settings.guard_band(lease),
             node_timeout: settings.node_timeout(lease),
             min_validity: redlock_protocol::default_min_validity(lease),
             wait: self.wait,
-            renew,
+            renew: self.renewal(lease),
             max_hold: self.max_hold,
             mode: self.mode(),
             at_least: self.at_least.unwrap_or_default(),

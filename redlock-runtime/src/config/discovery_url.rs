@@ -6,7 +6,7 @@ use std::sync::Arc;
 use redis::ConnectionAddr;
 use url::Url;
 
-use super::server_url::{check_host, check_rest, endpoint, is_tls};
+use super::server_url::{check_host, check_rest, endpoint, is_tls, parameter};
 use crate::node::{Credentials, Discovery, Endpoint, Login, Source, address_text, slot_of};
 
 /// A node that sentinels name as it should be.
@@ -184,12 +184,6 @@ fn owner(url: &Url) -> Result<(String, Source, Endpoint), String> {
 
 const fn is_of_name(character: char) -> bool {
     character.is_ascii_alphanumeric() || matches!(character, '.' | '-' | '_')
-}
-
-fn parameter(url: &Url, name: &str) -> Option<String> {
-    let mut pairs = url.query_pairs();
-    let found = pairs.find(|(known, _)| known == name);
-    found.map(|(_, value)| value.into_owned())
 }
 
 /// Named for the settings of a Sentinel by which it signs in with others.

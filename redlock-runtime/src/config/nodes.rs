@@ -7,7 +7,9 @@ use url::Url;
 use super::{
     discovery_url::{self, Named},
     problem::{ConfigProblem, ProblemKind},
-    server_url::{SERVER, SERVER_IPV6, check_database, check_host, check_rest, endpoint, is_tls},
+    server_url::{
+        SERVER, SERVER_IPV6, check_database, check_host, check_rest, endpoint, is_tls, parameter,
+    },
 };
 #[cfg(feature = "tls")]
 use super::{tls::Tls, tls_nodes::Clients};
@@ -241,8 +243,7 @@ fn unix_endpoint(url: &Url) -> Result<Endpoint, String> {
     if url.has_host() || matches!(url.path(), "" | "/") || url.cannot_be_a_base() {
         return Err(format!("the URL names no path of a socket; {SOCKET}"));
     }
-    let database = url.query_pairs().find(|(name, _)| name == "db");
-    check_database(database.map_or_else(|| "".into(), |(_, database)| database))?;
+    check_database(&parameter(url, "db").unwrap_or_default())?;
     check_rest(url, &["db", "user", "pass"])?;
     endpoint(url)
 }

@@ -114,15 +114,23 @@ impl Options {
         }
     }
 
+    /// How often a lease of this length is renewed.
+    pub(super) const fn renewal(&self, lease: Duration) -> Option<Duration> {
+        match self.renew {
+            Renew::Never => None,
+            Renew::Default => Some(redlock_protocol::default_renewal(lease)),
+            Renew::Every(interval) => Some(interval),
+        }
+    }
+
     const fn renewal_problem(&self, expire: Duration) -> Option<OptionProblem> {
-        let renew = match self.renew {
-            Renew::Never if self.max_hold.is_some() => {
+        let renew = match self.renewal(expire) {
+            Some(renew) => renew,
+            None if self.max_hold.is_some() => {
                 let fact = "`max_hold` has no effect without `renew`; the lease already ends after `expire`";
                 return Some(OptionProblem::new("max_hold", fact));
             }
-            Renew::Never => return None,
-            Renew::Default => redlock_protocol::default_renewal(expire),
-            Renew::Every(interval) => interval,
+            None => return None,
         };
         if renew.is_zero() {
             let fact = "`renew` must be longer than zero";

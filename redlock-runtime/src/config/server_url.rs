@@ -1,7 +1,5 @@
 //! What the URL of a server may be.
 
-use std::borrow::Cow;
-
 use redis::IntoConnectionInfo;
 use url::Url;
 
@@ -39,10 +37,10 @@ pub(super) fn check_host(url: &Url) -> Result<(), String> {
     if url.port() == Some(0) {
         return Err(format!("no server has port 0; {SERVER}"));
     }
-    check_database(url.path().trim_matches('/').into())
+    check_database(url.path().trim_matches('/'))
 }
 
-pub(super) fn check_database(database: Cow<'_, str>) -> Result<(), String> {
+pub(super) fn check_database(database: &str) -> Result<(), String> {
     if database.is_empty() || database.parse::<u32>().is_ok() {
         return Ok(());
     }
@@ -80,13 +78,16 @@ pub(super) fn check_rest(url: &Url, known: &[&str]) -> Result<(), String> {
     if given.windows(2).any(|pair| pair[0] == pair[1]) {
         return Err("a parameter is given twice".to_owned());
     }
-    let mut pairs = url.query_pairs();
-    match pairs.find(|(name, _)| name == "protocol") {
-        Some((_, protocol)) if !matches!(&*protocol, "3" | "resp3") => {
-            Err("`protocol` must be 3".to_owned())
-        }
-        _ => Ok(()),
+    match parameter(url, "protocol").as_deref() {
+        None | Some("3" | "resp3") => Ok(()),
+        Some(_) => Err("`protocol` must be 3".to_owned()),
     }
+}
+
+pub(super) fn parameter(url: &Url, name: &str) -> Option<String> {
+    let mut pairs = url.query_pairs();
+    let found = pairs.find(|(known, _)| known == name);
+    found.map(|(_, value)| value.into_owned())
 }
 
 /// Whether a URL of this scheme is for TLS.
