@@ -55,21 +55,21 @@ pub(crate) async fn read_clocks(
 ) -> Vec<Result<ClockReading, Why>> {
     let read = async |endpoint: &Endpoint| {
         let (mut wire, _) = connection::enter(endpoint).await?;
-        let mut best: Option<ClockReading> = None;
+        let mut readings = Vec::new();
         for _ in 0..READINGS {
             let (began, clock) = (Instant::now(), SystemTime::now());
             let (seconds, micros): (u64, u64) = wire.ask(words(["TIME"])).await?;
             let round_trip = began.elapsed();
             let ours = clock.duration_since(SystemTime::UNIX_EPOCH);
             let theirs = Duration::from_secs(seconds).saturating_add(Duration::from_micros(micros));
-            let reading = ClockReading {
+            readings.push(ClockReading {
                 round_trip,
                 times: [theirs, ours.unwrap_or_default() + round_trip / 2],
-            };
-            best = best
-                .filter(|best| best.round_trip <= round_trip)
-                .or(Some(reading));
+            });
         }
+        let best = readings
+            .into_iter()
+            .min_by_key(|reading| reading.round_trip);
         best.ok_or_else(|| "the clock was not read".into())
     };
     of_all(endpoints, limit, read).await

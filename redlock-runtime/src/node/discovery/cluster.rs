@@ -84,6 +84,8 @@ struct Row<'a> {
     id: &'a str,
     address: Option<ConnectionAddr>,
     is_asked: bool,
+    /// Not of the cluster yet.
+    is_new: bool,
     epoch: u64,
     owns: bool,
 }
@@ -91,8 +93,9 @@ struct Row<'a> {
 /// Reads what a server at this host says of all.
 fn read(table: &str, slot: u16, host: &str, by_name: bool) -> Result<Answer, Why> {
     let rows = table.lines().map(|line| row(line, slot, host, by_name));
-    let rows: Option<Vec<_>> = rows.collect();
-    let rows: Vec<Row<'_>> = rows.ok_or(NO_TABLE)?.into_iter().flatten().collect();
+    let mut rows = rows.collect::<Option<Vec<Row<'_>>>>().ok_or(NO_TABLE)?;
+    // Their ids are made up.
+    rows.retain(|row| !row.is_new);
     let asked = rows.iter().find(|row| row.is_asked).ok_or(NO_TABLE)?;
     let owner = rows
         .iter()
@@ -113,29 +116,26 @@ fn read(table: &str, slot: u16, host: &str, by_name: bool) -> Result<Answer, Why
     })
 }
 
-/// Nothing of a server that is not of the cluster yet, and whose id is made up; `None` if it is no such line.
-fn row<'a>(line: &'a str, slot: u16, host: &str, by_name: bool) -> Option<Option<Row<'a>>> {
-    let mut fields = line.split(' ');
-    let mut next = || fields.next();
-    let (id, address, flags) = (next()?, next()?, next()?);
-    let [_, _, _] = [next()?, next()?, next()?];
-    let (epoch, _) = (next()?, next()?);
+/// `None` if it is no such line.
+fn row<'a>(line: &'a str, slot: u16, host: &str, by_name: bool) -> Option<Row<'a>> {
+    let fields: Vec<&str> = line.split(' ').collect();
+    let [id, address, flags, _, _, _, epoch, _, ref ranges @ ..] = fields[..] else {
+        return None;
+    };
     let has = |flag| flags.split(',').any(|it| it == flag);
-    if has("handshake") {
-        return Some(None);
-    }
     if id.len() != ID_LENGTH || !id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
         return None;
     }
     let is_asked = has("myself");
     let address = address_of(address, is_asked.then_some(host), by_name);
-    Some(Some(Row {
+    Some(Row {
         id,
         address: address.filter(|_| !has("noaddr")),
         is_asked,
+        is_new: has("handshake"),
         epoch: epoch.parse().ok()?,
-        owns: fields.any(|range| is_in(slot, range)),
-    }))
+        owns: ranges.iter().any(|range| is_in(slot, range)),
+    })
 }
 
 /// `ip:port@bus-port,name,...`; a server that has not heard its own address from others leaves it out.
