@@ -105,6 +105,8 @@ pub(crate) struct Server {
     /// The name of what the library keeps there beside the locks.
     hash: String,
     state: State,
+    /// The last one that was asked for.
+    connection: ConnectionId,
     /// Of the last session.
     refused: Refused,
     has_work: bool,
@@ -115,8 +117,8 @@ pub(crate) struct Server {
 
 enum State {
     Idle,
-    Opening(ConnectionId, BoxFuture<'static, Result<Connection, Why>>),
-    Open(ConnectionId, Box<Session>),
+    Opening(BoxFuture<'static, Result<Connection, Why>>),
+    Open(Box<Session>),
 }
 
 impl Server {
@@ -127,6 +129,7 @@ impl Server {
             endpoint: Arc::from(endpoint),
             client_name,
             state: State::Idle,
+            connection: ConnectionId(0),
             refused: Refused::new(),
             has_work: false,
             listening: None,
@@ -137,7 +140,8 @@ impl Server {
     pub(crate) fn connect(&mut self, connection: ConnectionId) {
         let endpoint = Arc::clone(&self.endpoint);
         let opening = async move { Connection::open(&endpoint).await };
-        self.state = State::Opening(connection, Box::pin(opening));
+        self.state = State::Opening(Box::pin(opening));
+        self.connection = connection;
         self.has_work = true;
     }
 
@@ -156,7 +160,7 @@ impl Server {
     /// Takes a request on, to be sent once the node is polled. Without a connection it is passed over:
     /// the protocol learns of the broken connection and counts whatever was on it as unanswered.
     pub(crate) fn send(&mut self, order: Order) {
-        if let State::Open(_, session) = &mut self.state {
+        if let State::Open(session) = &mut self.state {
             session.send(order.request, order.body, &self.hash);
             self.has_work = true;
         }
@@ -171,61 +175,52 @@ impl Server {
     /// woken by the next thing.
     pub(crate) fn poll(&mut self, cx: &mut Context<'_>, events: &mut Vec<Event>) {
         self.has_work = false;
-        let node = self.node;
+        let (node, connection) = (self.node, self.connection);
         let looked = self
             .listening
             .take_if(|looks| looks.poll_unpin(cx).is_ready());
-        let is_left = self.poll_state(cx, events);
+        let is_left = self.poll_state(cx, events).unwrap_or_else(|reason| {
+            self.disconnect();
+            events.push(Event::Disconnected {
+                node,
+                connection,
+                reason,
+            });
+            false
+        });
         if looked.is_none() {
             return;
         }
         match self.state {
             State::Open(..) if is_left => self.listen(),
-            State::Opening(connection, _) | State::Open(connection, _) => {
-                events.push(Event::Silent { node, connection });
-            }
+            State::Opening(_) | State::Open(_) => events.push(Event::Silent { node, connection }),
             State::Idle => {}
         }
     }
 
-    /// True if something may have come that was not taken in.
-    fn poll_state(&mut self, cx: &mut Context<'_>, events: &mut Vec<Event>) -> bool {
-        let node = self.node;
-        if let State::Opening(connection, opening) = &mut self.state {
-            let connection = *connection;
+    /// True if something may have come that was not taken in. Fails with a reason when there is no connection
+    /// any more.
+    fn poll_state(&mut self, cx: &mut Context<'_>, events: &mut Vec<Event>) -> Result<bool, Why> {
+        let (node, connection) = (self.node, self.connection);
+        if let State::Opening(opening) = &mut self.state {
             let Poll::Ready(opened) = opening.poll_unpin(cx) else {
-                return false;
+                return Ok(false);
             };
-            match opened {
-                Ok(opened) => {
-                    events.push(Event::Connected {
-                        node,
-                        connection,
-                        facts: opened.facts,
-                    });
-                    let refused = mem::take(&mut self.refused);
-                    let mut session = Session::new(opened.wire, refused);
-                    session.introduce(&self.client_name, opened.term);
-                    self.state = State::Open(connection, Box::new(session));
-                }
-                Err(reason) => {
-                    self.break_off(connection, reason, events);
-                    return false;
-                }
-            }
+            let Connection { wire, facts, term } = opened?;
+            events.push(Event::Connected {
+                node,
+                connection,
+                facts,
+            });
+            let mut session = Session::new(wire, mem::take(&mut self.refused));
+            session.introduce(&self.client_name, term);
+            self.state = State::Open(Box::new(session));
         }
-        let State::Open(connection, session) = &mut self.state else {
-            return false;
+        let State::Open(session) = &mut self.state else {
+            return Ok(false);
         };
-        let connection = *connection;
-        match session.poll(node, &self.hash, cx, events) {
-            Ok(is_left) => is_left,
-            Err(reason) => {
-                self.refused = session.refused();
-                self.break_off(connection, reason, events);
-                false
-            }
-        }
+        let polled = session.poll(node, &self.hash, cx, events);
+        polled.inspect_err(|_| self.refused = session.refused())
     }
 
     /// It is to be polled within the runtime of the engine: a connection is made there, and can be used
@@ -244,15 +239,6 @@ impl Server {
 
     /// It has so much to answer that what is asked now can wait for more.
     pub(crate) fn is_busy(&self) -> bool {
-        matches!(&self.state, State::Open(_, session) if session.is_busy())
-    }
-
-    fn break_off(&mut self, connection: ConnectionId, reason: Why, events: &mut Vec<Event>) {
-        self.disconnect();
-        events.push(Event::Disconnected {
-            node: self.node,
-            connection,
-            reason,
-        });
+        matches!(&self.state, State::Open(session) if session.is_busy())
     }
 }

@@ -33,7 +33,8 @@ async fn asked(requests: usize) -> (Server, UnixStream) {
     let endpoint = Endpoint::from(info.unwrap());
     let mut server = Server::new(NODE, Box::new(endpoint), "listener".into());
     let session = Session::new(Wire::new(Box::new(ours)), Refused::new());
-    server.state = State::Open(CONNECTION, Box::new(session));
+    server.connection = CONNECTION;
+    server.state = State::Open(Box::new(session));
     for request in 0..requests {
         server.send(Order {
             node: NODE,
