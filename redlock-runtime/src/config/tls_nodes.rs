@@ -99,26 +99,17 @@ impl<'a> Clients<'a> {
 /// What rustls needs, made again when one of the files that it comes from has changed.
 struct Renewed {
     tls: Tls,
-    last: Mutex<Made>,
-}
-
-struct Made {
-    config: Arc<ClientConfig>,
-    /// What stood in the files before they were read for it. So what changes meanwhile is a change.
-    from: Vec<Vec<u8>>,
+    /// What was made last, and what stood in the files before they were read for it. So what changes
+    /// meanwhile is a change.
+    last: Mutex<(Arc<ClientConfig>, Vec<Vec<u8>>)>,
 }
 
 impl Renewed {
     fn new(tls: Tls) -> Result<Self, ConfigProblem> {
-        let last = Mutex::new(Made::new(&tls, tls.read_files()?)?);
-        Ok(Self { tls, last })
-    }
-}
-
-impl Made {
-    fn new(tls: &Tls, from: Vec<Vec<u8>>) -> Result<Self, ConfigProblem> {
+        let from = tls.read_files()?;
         let config = Arc::new(tls.client_config()?);
-        Ok(Self { config, from })
+        let last = Mutex::new((config, from));
+        Ok(Self { tls, last })
     }
 }
 
@@ -129,10 +120,11 @@ impl TlsConfig for Renewed {
         let text = |problem: ConfigProblem| Arc::from(problem.to_string());
         let from = self.tls.read_files().map_err(text)?;
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-        if last.from != from {
-            *last = Made::new(&self.tls, from).map_err(text)?;
+        if last.1 != from {
+            let config = self.tls.client_config().map_err(text)?;
+            *last = (Arc::new(config), from);
         }
-        Ok(Arc::clone(&last.config))
+        Ok(Arc::clone(&last.0))
     }
 }
 
