@@ -10,7 +10,10 @@ use redlock_runtime::{
     Builder, Credentials, Redlock,
 };
 
-use crate::{duration, output};
+use crate::{
+    duration,
+    output::{self, Failure},
+};
 
 /// Runs commands under a lock over independent Redis servers, and shows, checks and frees the locks of a
 /// fleet.
@@ -56,13 +59,8 @@ pub(crate) struct ServerArgs {
     #[arg(default_value = "", hide_default_value = true)]
     pub(crate) key_prefix: String,
     /// How long a server may take to reply.
-    #[arg(
-        long,
-        env = "REDLOCK_CONNECT_TIMEOUT",
-        default_value = "1s",
-        global = true
-    )]
-    #[arg(value_parser = duration::parse, value_name = "DURATION")]
+    #[arg(long, env = "REDLOCK_CONNECT_TIMEOUT", global = true)]
+    #[arg(default_value = "1s", value_parser = duration::parse, value_name = "DURATION")]
     connect_timeout: Duration,
     /// Write JSON.
     #[arg(long, global = true, help_heading = "Output")]
@@ -194,22 +192,29 @@ impl RunArgs {
 }
 
 impl ServerArgs {
-    fn credentials(&self) -> Option<Credentials> {
-        Some(match (&self.user, self.password.as_deref()) {
-            (Some(user), password) => Credentials::new(&**user, password.unwrap_or_default()),
-            (None, Some(password)) => Credentials::password_only(password),
-            (None, None) => return None,
-        })
+    /// To look at them.
+    pub(crate) fn open(&self) -> Result<Servers, Failure> {
+        let opened = Servers::new(self.builder());
+        opened.map_err(|error| Failure(output::CONFIG, output::in_words(&error)))
     }
 
-    /// To look at them; or else, the exit code.
-    pub(crate) fn open(&self) -> Result<Servers, u8> {
-        let (urls, credentials) = (urls(&self.nodes), self.credentials());
+    /// To lock.
+    pub(crate) fn builder(&self) -> Builder {
+        let builder = Redlock::builder()
+            .nodes(urls(&self.nodes))
+            .key_prefix(&self.key_prefix)
+            .connect_timeout(self.connect_timeout)
+            .require_servers(true);
         #[cfg(feature = "tls")]
-        let opened = Servers::with_tls(&urls, credentials, self.tls(), self.connect_timeout);
-        #[cfg(not(feature = "tls"))]
-        let opened = Servers::new(&urls, credentials, self.connect_timeout);
-        opened.map_err(|error| output::fail(output::CONFIG, &output::in_words(&error)))
+        let builder = builder.tls(self.tls());
+        match (&self.user, self.password.as_deref()) {
+            (Some(user), password) => {
+                let password = password.unwrap_or_default();
+                builder.credentials(Credentials::new(&**user, password))
+            }
+            (None, Some(password)) => builder.credentials(Credentials::password_only(password)),
+            (None, None) => builder,
+        }
     }
 
     #[cfg(feature = "tls")]
@@ -225,27 +230,6 @@ impl ServerArgs {
             Some((cert, key)) => tls.cert_files(cert, key),
             None => tls,
         }
-    }
-
-    /// To lock.
-    #[cfg(unix)]
-    pub(crate) fn builder(&self) -> Builder {
-        let builder = Redlock::builder()
-            .nodes(urls(&self.nodes))
-            .key_prefix(&self.key_prefix)
-            .connect_timeout(self.connect_timeout)
-            .require_servers(true);
-        #[cfg(feature = "tls")]
-        let builder = builder.tls(self.tls());
-        match self.credentials() {
-            Some(credentials) => builder.credentials(credentials),
-            None => builder,
-        }
-    }
-
-    /// As it stands on the nodes.
-    pub(crate) fn key(&self, key: &str) -> String {
-        format!("{}{key}", self.key_prefix)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::{
     io::{self, BufRead, Write},
     iter,
+    time::Duration,
 };
 
 use redlock_runtime::{
@@ -13,9 +14,9 @@ use serde_json::{Value as Json, json};
 
 use crate::{
     args::ServerArgs,
-    output::{self, fail},
+    output::{self, Failure},
     reply::{error, text, words},
-    survey::{Surveyed, Vote, survey},
+    survey::{Server, survey},
 };
 
 /// A holder may put its key back on a server until it learns that the majority is gone.
@@ -41,30 +42,23 @@ for _, known in ipairs(ARGV) do
 end
 return mark";
 
-pub(crate) async fn status(args: &ServerArgs) -> Result<u8, u8> {
-    let servers = args.open()?;
-    let surveyed = survey(&servers, &args.key_prefix).await;
-    let votes = |one: &&Surveyed| {
-        one.told
-            .as_ref()
-            .is_ok_and(|told| told.vote() == Vote::Votes)
-    };
-    let (voters, count) = (surveyed.iter().filter(votes).count(), surveyed.len());
+pub(crate) async fn status(args: &ServerArgs) -> Result<u8, Failure> {
+    let surveyed = survey(&args.open()?).await;
+    let count = surveyed.len();
+    let voters = surveyed.iter().filter(|server| server.votes()).count();
     let has_majority = 2 * voters > count;
     if args.json {
         let nodes: Vec<Json> = surveyed.iter().map(json_of).collect();
         let majority = has_majority;
         output::line(&json!({ "nodes": nodes, "voters": voters, "majority": majority }));
     } else {
-        for Surveyed { address, told } in &surveyed {
+        for Server { address, told, .. } in &surveyed {
             match told {
                 Ok(told) => {
                     let version = told.version().unwrap_or("unknown");
-                    let up = told
-                        .uptime()
-                        .map(|up| format!(", up {}", rounded(up.as_secs())));
-                    let up = up.unwrap_or_default();
-                    let vote = told.vote().text();
+                    let up = told.uptime().map(|up| rounded(up.as_secs()));
+                    let up = up.map_or_else(String::new, |up| format!(", up {up}"));
+                    let vote = told.vote().text;
                     output::line(&format_args!("{address}  {vote}  (version {version}{up})"));
                 }
                 Err(reason) => output::line(&format_args!("{address}  cannot be asked ({reason})")),
@@ -72,7 +66,7 @@ pub(crate) async fn status(args: &ServerArgs) -> Result<u8, u8> {
         }
         output::line(&vote(voters, count));
     }
-    let why = |one: &'_ Surveyed| match &one.told {
+    let why = |server: &'_ Server| match &server.told {
         Ok(told) => told.refusals.first().map(|(_, error)| why(error)),
         Err(why) => Some(why.clone()),
     };
@@ -83,20 +77,25 @@ pub(crate) async fn status(args: &ServerArgs) -> Result<u8, u8> {
     })
 }
 
-fn json_of(one: &Surveyed) -> Json {
-    match &one.told {
-        Ok(told) => json!({
-            "address": one.address,
-            "state": told.vote().name(),
-            "text": told.vote().text(),
-            "version": told.version(),
-            "remaining_ms": told.remaining().map(|left| left.as_millis() as u64),
-            "uptime_seconds": told.uptime().map(|up| up.as_secs()),
-        }),
-        Err(reason) => json!({
-            "address": one.address, "state": "unreachable", "text": &*reason.text,
-        }),
+fn json_of(Server { address, told, .. }: &Server) -> Json {
+    match told {
+        Ok(told) => {
+            let vote = told.vote();
+            json!({
+                "address": address,
+                "state": vote.name,
+                "text": vote.text,
+                "version": told.version(),
+                "remaining_ms": vote.remaining.map(millis),
+                "uptime_seconds": told.uptime().map(|up| up.as_secs()),
+            })
+        }
+        Err(reason) => json!({ "address": address, "state": "unreachable", "text": &*reason.text }),
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    time.as_millis() as u64
 }
 
 /// `3d`, `5h`, `7min`, `12s`
@@ -109,9 +108,8 @@ pub(crate) fn rounded(seconds: u64) -> String {
     }
 }
 
-pub(crate) async fn inspect(args: &ServerArgs, key: &str) -> Result<u8, u8> {
-    let servers = args.open()?;
-    let found = servers.inspect(&args.key(key)).await;
+pub(crate) async fn inspect(args: &ServerArgs, key: &str) -> Result<u8, Failure> {
+    let found = args.open()?.inspect(key).await;
     match args.json {
         true => output::line(&json_of_lock(&found)),
         false => output::line(&found),
@@ -130,7 +128,6 @@ fn replied(found: &Inspection) -> u8 {
 }
 
 fn json_of_lock(found: &Inspection) -> Json {
-    let millis = |time: std::time::Duration| time.as_millis() as u64;
     let holder = |holder: &redlock_runtime::Holder| {
         let nodes = holder.nodes().map(|(address, remaining)| {
             json!({ "address": address, "remaining_ms": remaining.map(millis) })
@@ -188,43 +185,42 @@ const fn kind(kind: HolderKind) -> &'static str {
     }
 }
 
-pub(crate) async fn break_key(args: &ServerArgs, key: &str, yes: bool) -> Result<u8, u8> {
+pub(crate) async fn break_key(args: &ServerArgs, key: &str, yes: bool) -> Result<u8, Failure> {
     let servers = args.open()?;
-    let key = args.key(key);
-    if key.starts_with("__redlock:") {
+    if format!("{}{key}", args.key_prefix).starts_with("__redlock:") {
         let text = "this is no lock, but what the library keeps on its nodes";
-        return Err(fail(output::USAGE, &text));
+        return Err(Failure::new(output::USAGE, text));
     }
     // Before it is shown.
-    let marked = mark_or_delete(&servers, &key, &[]).await;
-    let found = servers.inspect(&key).await;
+    let marked = mark_or_delete(&servers, key, &[]).await;
+    let found = servers.inspect(key).await;
     if !args.json {
         output::line(&found);
     }
     let code = replied(&found);
     if code != 0 {
         let text = "no majority of servers has replied; nothing was deleted";
-        return Err(fail(code, &text));
+        return Err(Failure::new(code, text));
     }
-    let refused = |why: Why| fail(output::unusable(1, iter::once(&why)), &why);
+    let refused = |why: Why| Failure::new(output::unusable(1, iter::once(&why)), &why);
     let marks = marked.map_err(refused)?.marks;
     if marks.is_empty() {
         return finish(args, &found, 0, "there is nothing to delete");
     }
     if !yes && !confirmed() {
         let text = "nothing was deleted; `--yes` deletes without a question";
-        return Err(fail(output::USAGE, &text));
+        return Err(Failure::new(output::USAGE, text));
     }
     let mut deleted = 0;
     for _ in 0..MOST_DELETIONS {
-        let marked = mark_or_delete(&servers, &key, &marks).await;
+        let marked = mark_or_delete(&servers, key, &marks).await;
         let marked = marked.map_err(refused)?;
         if marked.deleted == 0 {
             break;
         }
         deleted = deleted.max(marked.deleted);
     }
-    let found = servers.inspect(&key).await;
+    let found = servers.inspect(key).await;
     let text = match deleted {
         0 => "the lock has changed hands, and was not deleted",
         _ => "deleted",
@@ -232,7 +228,12 @@ pub(crate) async fn break_key(args: &ServerArgs, key: &str, yes: bool) -> Result
     finish(args, &found, deleted, text)
 }
 
-fn finish(args: &ServerArgs, found: &Inspection, deleted: usize, text: &str) -> Result<u8, u8> {
+fn finish(
+    args: &ServerArgs,
+    found: &Inspection,
+    deleted: usize,
+    text: &str,
+) -> Result<u8, Failure> {
     match args.json {
         true => output::line(&json!({ "deleted_on": deleted, "lock": json_of_lock(found) })),
         false if deleted > 0 => {
@@ -256,7 +257,7 @@ struct Marked {
 
 async fn mark_or_delete(servers: &Servers, key: &str, known: &[String]) -> Result<Marked, Why> {
     let command = |names: &Names| {
-        let key = format!("{}{key}", names.tag);
+        let key = format!("{}{key}", names.prefix);
         let mut command = words(&["EVAL", MARK_OR_DELETE, "1", &key]);
         command.extend_from_slice(known);
         vec![command]

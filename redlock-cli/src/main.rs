@@ -14,7 +14,10 @@ use std::{fs, process::ExitCode};
 
 use clap::{CommandFactory, Parser};
 
-use self::args::{Args, Command};
+use self::{
+    args::{Args, Command},
+    output::Failure,
+};
 
 fn main() -> ExitCode {
     #[cfg(unix)]
@@ -28,41 +31,38 @@ fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { output::USAGE } else { 0 });
         }
     };
+    ExitCode::from(output::code(carry_out(args)))
+}
+
+fn carry_out(args: Args) -> Result<u8, Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            return ExitCode::from(output::fail(output::INTERNAL, &error));
-        }
-    };
-    ExitCode::from(output::code(runtime.block_on(carry_out(args))))
-}
-
-async fn carry_out(args: Args) -> u8 {
+    let runtime = runtime.map_err(|error| Failure::new(output::INTERNAL, error))?;
     let Args { servers, command } = args;
-    let done = match command {
-        Command::Status => look::status(&servers).await,
-        Command::Inspect { key } => look::inspect(&servers, &key).await,
-        Command::Break { key, yes } => look::break_key(&servers, &key, yes).await,
-        Command::Doctor { strict } => doctor::doctor(&servers, strict).await,
-        #[cfg(unix)]
-        Command::Run(options) => Ok(run::run(&servers, *options).await),
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Args::command(), "redlock", &mut script);
-            output::write(&script);
-            Ok(0)
+    runtime.block_on(async move {
+        match command {
+            Command::Status => look::status(&servers).await,
+            Command::Inspect { key } => look::inspect(&servers, &key).await,
+            Command::Break { key, yes } => look::break_key(&servers, &key, yes).await,
+            Command::Doctor { strict } => doctor::doctor(&servers, strict).await,
+            #[cfg(unix)]
+            Command::Run(options) => run::run(&servers, *options).await,
+            Command::Completions { shell } => {
+                let mut script = Vec::new();
+                clap_complete::generate(shell, &mut Args::command(), "redlock", &mut script);
+                output::write(&script);
+                Ok(0)
+            }
+            Command::Man { folder } => {
+                let made = fs::create_dir_all(&folder);
+                let written =
+                    made.and_then(|()| clap_mangen::generate_to(Args::command(), &folder));
+                let failed = |error| format!("{}: {error}", folder.display());
+                written
+                    .map(|()| 0)
+                    .map_err(|error| Failure(output::OUTPUT, failed(error)))
+            }
         }
-        Command::Man { folder } => {
-            let made = fs::create_dir_all(&folder);
-            let written = made.and_then(|()| clap_mangen::generate_to(Args::command(), &folder));
-            let failed = |error| format!("{}: {error}", folder.display());
-            written
-                .map(|()| 0)
-                .map_err(|error| output::fail(output::OUTPUT, &failed(error)))
-        }
-    };
-    done.unwrap_or_else(|code| code)
+    })
 }

@@ -45,6 +45,24 @@ Exit codes:
   127      the command was not found
   128 + n  the command, or `redlock` while it waited for the lock, was ended by signal n";
 
+/// The exit code of a command that has failed, and what there is to say.
+#[derive(Debug)]
+pub(crate) struct Failure(pub(crate) u8, pub(crate) String);
+
+impl Failure {
+    pub(crate) fn new(code: u8, text: impl Display) -> Self {
+        Self(code, text.to_string())
+    }
+
+    /// Says it.
+    fn code(self) -> u8 {
+        if !self.1.is_empty() {
+            remark(&self.1);
+        }
+        self.0
+    }
+}
+
 /// The exit code if no majority of `count` servers can be used, by why they cannot: whether there would be
 /// one if they let the user in.
 pub(crate) fn unusable<'a>(count: usize, why: impl Iterator<Item = &'a Why>) -> u8 {
@@ -57,18 +75,15 @@ pub(crate) fn unusable<'a>(count: usize, why: impl Iterator<Item = &'a Why>) -> 
 /// Whether a line of output is lost.
 static IS_INCOMPLETE: AtomicBool = AtomicBool::new(false);
 
-/// The exit code of a command that would end with this one.
-pub(crate) fn code(code: u8) -> u8 {
-    match IS_INCOMPLETE.load(Relaxed) && code == 0 {
-        true => fail(OUTPUT, &"the output could not be written"),
-        false => code,
+/// The exit code of a command that ends like this.
+pub(crate) fn code(done: Result<u8, Failure>) -> u8 {
+    match done {
+        Ok(0) if IS_INCOMPLETE.load(Relaxed) => {
+            Failure::new(OUTPUT, "the output could not be written").code()
+        }
+        Ok(code) => code,
+        Err(failure) => failure.code(),
     }
-}
-
-/// Says what is wrong, and how the program ends.
-pub(crate) fn fail(code: u8, error: &dyn Display) -> u8 {
-    remark(error);
-    code
 }
 
 /// Says something beside the output. Its reader may be gone, which changes nothing else.

@@ -3,59 +3,63 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use redlock_runtime::{
-    __tool::{FORMAT, Names, ServerError, Servers, Value, quarantine, rejection},
+    __tool::{ClockReading, FORMAT, Names, ServerError, Servers, Value, quarantine, rejection},
     NodeState, Why,
 };
 
-use crate::reply::{error, info, is_about_rights, map, millis, words};
+use crate::{
+    doctor::Right,
+    reply::{error, info, is_about_rights, map, millis, words},
+};
 
 /// One server.
 #[derive(Debug)]
-pub(crate) struct Surveyed {
+pub(crate) struct Server {
     pub(crate) address: String,
+    pub(crate) database: i64,
     /// Or why it tells nothing.
     pub(crate) told: Result<Told, Why>,
 }
 
+/// Without what the user may not read.
 #[derive(Debug, Default)]
 pub(crate) struct Told {
-    /// The fields of INFO; none if the user may not read them.
-    pub(crate) info: BTreeMap<String, String>,
+    /// The fields of INFO.
+    info: BTreeMap<String, String>,
     /// What the library keeps there.
-    pub(crate) record: BTreeMap<String, String>,
+    record: BTreeMap<String, String>,
     /// It was found as the owner of a slot of a cluster.
-    pub(crate) owns_slot: bool,
+    owns_slot: bool,
     /// By its clock, in milliseconds since 1970.
-    pub(crate) now: Option<i64>,
+    now: Option<i64>,
     /// How long it stays out after its loss, if it has lost its memory.
     quarantine: Option<Duration>,
     /// The commands that it answers with an error, and the error.
     pub(crate) refusals: Vec<(String, ServerError)>,
+    /// For the doctor: its clock, twice.
+    pub(crate) clocks: Option<[ClockReading; 2]>,
+    /// For the doctor: the settings.
+    pub(crate) settings: BTreeMap<String, String>,
+    /// For the doctor: the rights that the user lacks, and what the server says.
+    pub(crate) lacks: Vec<(&'static Right, ServerError)>,
 }
 
 /// Whether a server votes, as its record says.
-#[derive(Debug, PartialEq)]
-pub(crate) enum Vote {
-    Votes,
-    /// No process of the library has used it yet.
-    Unused,
-    /// It was restarted, and no process has noticed yet.
-    Restarted,
-    /// It may have lost locks, which was noted so long ago, and stays out for so much longer at the most.
-    Quarantined(Option<[Duration; 2]>),
-    /// It refuses a command of each vote, with this error.
-    Refuses(ServerError),
-    /// It can be no node, and why.
-    Unfit(String),
+pub(crate) struct Vote {
+    /// For programs.
+    pub(crate) name: &'static str,
+    pub(crate) text: String,
+    /// How much longer it is quarantined at the most.
+    pub(crate) remaining: Option<Duration>,
 }
 
 /// The commands of a survey, as they are called in its findings.
 const ASKED: [&str; 4] = ["TIME", "INFO", "HGETALL", "SET"];
 
-pub(crate) async fn survey(servers: &Servers, key_prefix: &str) -> Vec<Surveyed> {
+pub(crate) async fn survey(servers: &Servers) -> Vec<Server> {
     let commands = |names: &Names| {
         // No lock has such a key, so XX writes nothing. But the server refuses it if it refuses votes.
-        let absent = format!("{}{key_prefix}__redlock:status", names.tag);
+        let absent = format!("{}__redlock:status", names.prefix);
         vec![
             words(&["TIME"]),
             words(&["INFO"]),
@@ -64,30 +68,30 @@ pub(crate) async fn survey(servers: &Servers, key_prefix: &str) -> Vec<Surveyed>
         ]
     };
     let replies = servers.ask(commands).await;
-    let replies = replies.into_iter().zip(servers.are_of_clusters());
-    let told = replies.map(|(replies, owns_slot)| {
-        replies.map(|replies| match &replies[..] {
+    let mut surveyed = Vec::new();
+    for (server, replies) in servers.described().zip(replies) {
+        let told = replies.map(|replies| match &replies[..] {
             [time, all, record, _] => Told {
-                owns_slot,
+                owns_slot: server.owns_slot,
                 now: millis(time),
                 info: info(all),
                 record: map(record),
                 refusals: refusals(&replies),
-                quarantine: None,
+                ..Told::default()
             },
             _ => Told::default(),
-        })
-    });
-    let addresses = servers.addresses().map(str::to_owned);
-    let surveyed = addresses.zip(told);
-    let mut surveyed: Vec<Surveyed> = surveyed
-        .map(|(address, told)| Surveyed { address, told })
-        .collect();
+        });
+        surveyed.push(Server {
+            address: server.address,
+            database: server.database,
+            told,
+        });
+    }
     let count = surveyed.len();
-    let told = surveyed.iter().filter_map(|one| one.told.as_ref().ok());
-    let voters = told.filter(|told| told.vote() == Vote::Votes);
+    let voters = surveyed.iter().filter(|server| server.votes());
+    let voters = voters.filter_map(|server| server.told.as_ref().ok());
     let longest: Vec<Duration> = voters.filter_map(Told::longest).collect();
-    for told in surveyed.iter_mut().filter_map(|one| one.told.as_mut().ok()) {
+    for told in surveyed.iter_mut().flat_map(|server| &mut server.told) {
         told.quarantine = told.millis("max_ttl").map(|max_ttl| {
             let wait = quarantine(count, longest.iter().copied(), max_ttl);
             told.millis("loss_first_start")
@@ -107,31 +111,38 @@ fn refusals(replies: &[Value]) -> Vec<(String, ServerError)> {
     refused.filter(is_needed).collect()
 }
 
+impl Server {
+    pub(crate) fn votes(&self) -> bool {
+        self.told
+            .as_ref()
+            .is_ok_and(|told| told.vote().name == "votes")
+    }
+}
+
 impl Told {
     pub(crate) fn field(&self, name: &str) -> Option<&str> {
         self.info.get(name).map(String::as_str)
     }
 
-    fn of_record(&self, name: &str) -> Option<&str> {
+    pub(crate) fn setting(&self, name: &str) -> Option<&str> {
+        self.settings.get(name).map(String::as_str)
+    }
+
+    pub(crate) fn of_record(&self, name: &str) -> Option<&str> {
         self.record.get(name).map(String::as_str)
     }
 
     fn millis(&self, name: &str) -> Option<Duration> {
-        self.of_record(name)?
-            .parse()
-            .ok()
-            .map(Duration::from_millis)
+        let millis = self.of_record(name)?.parse().ok()?;
+        Some(Duration::from_millis(millis))
     }
 
     /// The longest that a key of which it knows can live.
     fn longest(&self) -> Option<Duration> {
-        let is_before = |until: i64| self.now.is_some_and(|now| now < until);
-        let until = self
-            .of_record("longest_until")
-            .and_then(|until| until.parse().ok());
-        let before = self
-            .millis("longest_before")
-            .filter(|_| until.is_some_and(is_before));
+        let until = self.of_record("longest_until");
+        let until: Option<i64> = until.and_then(|until| until.parse().ok());
+        let is_before = self.now.zip(until).is_some_and(|(now, until)| now < until);
+        let before = self.millis("longest_before").filter(|_| is_before);
         self.millis("longest").max(before)
     }
 
@@ -147,10 +158,9 @@ impl Told {
 
     /// The policy by which it may delete locks.
     pub(crate) fn evicts(&self) -> Option<&str> {
-        let policy = self
-            .field("maxmemory_policy")
-            .filter(|it| *it != "noeviction");
-        policy.filter(|_| self.field("maxmemory").is_some_and(|limit| limit != "0"))
+        let is_limited = self.field("maxmemory").is_some_and(|limit| limit != "0");
+        let policy = self.field("maxmemory_policy").filter(|_| is_limited);
+        policy.filter(|it| *it != "noeviction")
     }
 
     /// What it is, if that can be no node.
@@ -167,26 +177,21 @@ impl Told {
         })
     }
 
-    /// Of its quarantine.
-    pub(crate) fn remaining(&self) -> Option<Duration> {
-        match self.vote() {
-            Vote::Quarantined(times) => times.map(|[_, left]| left),
-            _ => None,
-        }
-    }
-
     pub(crate) fn vote(&self) -> Vote {
         if let Some(role) = self.unfit_role() {
-            return Vote::Unfit(role.to_owned());
+            return Vote::new("unfit", role);
         }
         if let Some(policy) = self.evicts() {
-            return Vote::Unfit(format!("may delete locks (maxmemory-policy {policy})"));
+            let text = format!("may delete locks (maxmemory-policy {policy})");
+            return Vote::new("unfit", text);
         }
         if let Some((_, error)) = self.refusals.first() {
-            return Vote::Refuses(error.clone());
+            let (reason, message) = (rejection(error), error.to_string().into());
+            let text = NodeState::Refuses { reason, message }.to_string();
+            return Vote::new("refuses", text);
         }
         if let Some(other) = self.other_format() {
-            return Vote::Unfit(other);
+            return Vote::new("unfit", other);
         }
         let is_of_this = |process: &str| match (self.of_record(process), self.field("run_id")) {
             // A master that Sentinels name is marked with its term of office behind its process.
@@ -196,18 +201,35 @@ impl Told {
         let [is_lost, is_admitted] = ["loss", "admission"].map(|it| self.of_record(it).is_some());
         // An admission beside a loss counts for those alone who assume that nothing was forgotten.
         if is_lost && is_of_this("loss_server") {
-            let age = || {
-                let begin: i64 = self.of_record("loss_begin")?.parse().ok()?;
-                let age = u64::try_from(self.now?.checked_sub(begin)?).ok()?;
-                let age = Duration::from_millis(age);
-                Some([age, self.quarantine?.saturating_sub(age)])
-            };
-            return Vote::Quarantined(age());
+            return self.quarantined();
         }
         match is_admitted {
-            true if is_of_this("server") => Vote::Votes,
-            false if !is_lost => Vote::Unused,
-            _ => Vote::Restarted,
+            true if is_of_this("server") => Vote::new("votes", "votes"),
+            false if !is_lost => Vote::new("unused", "has no record: unused yet, or emptied"),
+            _ => {
+                let text = "was restarted, which no process has noticed yet";
+                Vote::new("restarted", text)
+            }
+        }
+    }
+
+    fn quarantined(&self) -> Vote {
+        let age = || {
+            let begin: i64 = self.of_record("loss_begin")?.parse().ok()?;
+            let age = u64::try_from(self.now?.checked_sub(begin)?).ok()?;
+            let age = Duration::from_millis(age);
+            Some((age, self.quarantine?.saturating_sub(age)))
+        };
+        let Some((age, left)) = age() else {
+            return Vote::new("quarantined", "quarantined");
+        };
+        let rest = match left.is_zero() {
+            true => "and votes again once a process uses it".to_owned(),
+            false => format!("for up to {left:.1?} more"),
+        };
+        Vote {
+            remaining: Some(left),
+            ..Vote::new("quarantined", format!("quarantined {age:.1?} ago, {rest}"))
         }
     }
 
@@ -220,36 +242,11 @@ impl Told {
 }
 
 impl Vote {
-    pub(crate) fn text(&self) -> String {
-        match self {
-            Self::Votes => "votes".to_owned(),
-            Self::Unused => "has no record: unused yet, or emptied".to_owned(),
-            Self::Restarted => "was restarted, which no process has noticed yet".to_owned(),
-            Self::Quarantined(Some([age, Duration::ZERO])) => {
-                format!("quarantined {age:.1?} ago, and votes again once a process uses it")
-            }
-            Self::Quarantined(Some([age, left])) => {
-                format!("quarantined {age:.1?} ago, for up to {left:.1?} more")
-            }
-            Self::Quarantined(None) => "quarantined".to_owned(),
-            Self::Refuses(error) => {
-                let message = error.to_string().into();
-                let reason = rejection(error);
-                NodeState::Refuses { reason, message }.to_string()
-            }
-            Self::Unfit(why) => why.clone(),
-        }
-    }
-
-    /// For programs.
-    pub(crate) const fn name(&self) -> &'static str {
-        match self {
-            Self::Votes => "votes",
-            Self::Unused => "unused",
-            Self::Restarted => "restarted",
-            Self::Quarantined(_) => "quarantined",
-            Self::Refuses(_) => "refuses",
-            Self::Unfit(_) => "unfit",
+    fn new(name: &'static str, text: impl Into<String>) -> Self {
+        Self {
+            name,
+            text: text.into(),
+            remaining: None,
         }
     }
 }

@@ -3,7 +3,6 @@
 mod check;
 
 use std::{
-    collections::BTreeSet,
     env::{self, VarError},
     error::Error,
     fmt,
@@ -305,8 +304,7 @@ impl Builder {
         self
     }
 
-    /// What of it a node set for a test needs.
-    #[cfg(feature = "test-util")]
+    /// What of it does not depend on the nodes.
     pub(crate) fn into_settings(self) -> Settings {
         self.settings
     }
@@ -328,10 +326,7 @@ impl Builder {
 
     /// Makes the node set if nothing else is wrong either.
     async fn build_unless(self, others: Vec<ConfigProblem>) -> Result<Redlock, ConfigError> {
-        let (nodes, mut problems) = match self.nodes.urls() {
-            Ok(urls) => parse_nodes(&urls, self.servers_only, &self.access),
-            Err(problem) => (Vec::new(), vec![problem]),
-        };
+        let (nodes, mut problems) = self.nodes_and_problems();
         problems.extend(self.settings.problems());
         problems.extend(others);
         ConfigError::unless_empty(problems)?;
@@ -344,11 +339,12 @@ impl Builder {
         Ok(redlock)
     }
 
-    /// The nodes that could be read.
-    fn addresses(&self) -> BTreeSet<Arc<str>> {
-        let urls = self.nodes.clone().urls().unwrap_or_default();
-        let (nodes, _) = parse_nodes(&urls, false, &self.access);
-        nodes.into_iter().map(|node| node.address).collect()
+    /// The nodes that could be read, and what is wrong with the others.
+    pub(crate) fn nodes_and_problems(&self) -> (Vec<Node>, Vec<ConfigProblem>) {
+        match self.nodes.clone().urls() {
+            Ok(urls) => parse_nodes(&urls, self.servers_only, &self.access),
+            Err(problem) => (Vec::new(), vec![problem]),
+        }
     }
 
     /// Makes the node set, and makes it the one that annotated functions use. Keep the value in
@@ -379,7 +375,10 @@ impl Builder {
     /// # Cancellation
     /// Dropping the future leaves nothing behind.
     pub async fn install(self) -> Result<Installed, ConfigError> {
-        install::refuse_second(|| self.addresses())?;
+        install::refuse_second(|| {
+            let (nodes, _) = self.nodes_and_problems();
+            nodes.into_iter().map(|node| node.address).collect()
+        })?;
         let needs_quorum = self.needs_quorum;
         let of_sections = config::problems_of_sections(&self.settings);
         let redlock = self.build_unless(of_sections).await?;

@@ -10,10 +10,10 @@ use redlock_protocol::{Instant, Readings, Record, Rejection, Why};
 pub use crate::{health::vote, node::ClockReading};
 
 use crate::{
-    config::{self, Access, ConfigError, Node, parse_nodes, split_urls},
+    builder::Builder,
+    config::{self, ConfigError, Node},
     inspect::{self, Inspection},
-    node,
-    node::{Credentials, Endpoint, Login, Target, inquire, of_server, read_clocks},
+    node::{self, Endpoint, Target, inquire, read_clocks},
     script::node_hash,
 };
 
@@ -21,6 +21,7 @@ use crate::{
 #[derive(Debug)]
 pub struct Servers {
     nodes: Vec<Node>,
+    key_prefix: String,
     timeout: Duration,
 }
 
@@ -31,26 +32,39 @@ pub struct Names {
     pub hash: String,
     /// What all keys begin with, the hash included.
     pub tag: Arc<str>,
+    /// What the keys of locks begin with.
+    pub prefix: String,
+    /// The number of the database.
+    pub database: i64,
+}
+
+/// What is known of a server that was not asked.
+#[derive(Debug)]
+pub struct Described {
+    pub address: String,
+    pub database: i64,
+    /// It is the owner of a slot of a cluster.
+    pub owns_slot: bool,
 }
 
 /// The URLs of a list, as `REDLOCK_NODES` is one: those of Sentinels have commas in them.
 pub fn urls(list: &str) -> Vec<String> {
-    split_urls(list)
-}
-
-/// What is wrong, as nodes would say it.
-pub fn rejection(error: &ServerError) -> Rejection {
-    node::rejection(error.code(), error.details().unwrap_or_default())
-}
-
-/// Why a server is of no use that replies with this error.
-pub fn why(error: &ServerError) -> Why {
-    of_server(error)
+    config::split_urls(list)
 }
 
 /// A duration with its unit, as configuration files have it.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     config::parse_duration(text)
+}
+
+/// Why a server is of no use that replies with this error.
+pub fn why(error: &ServerError) -> Why {
+    node::of_server(error)
+}
+
+/// What is wrong, as nodes would say it.
+pub fn rejection(error: &ServerError) -> Rejection {
+    node::rejection(error.code(), error.details().unwrap_or_default())
 }
 
 /// How long a node of so many stays out that has lost its memory, by the `longest` keys of those that vote.
@@ -70,41 +84,26 @@ pub fn quarantine(
 }
 
 impl Servers {
-    pub fn new(
-        urls: &[String],
-        credentials: Option<Credentials>,
-        timeout: Duration,
-    ) -> Result<Self, ConfigError> {
-        Self::open(urls, credentials, Access::default(), timeout)
-    }
-
-    #[cfg(feature = "tls")]
-    pub fn with_tls(
-        urls: &[String],
-        credentials: Option<Credentials>,
-        tls: config::Tls,
-        timeout: Duration,
-    ) -> Result<Self, ConfigError> {
-        let access = Access { tls, login: None };
-        Self::open(urls, credentials, access, timeout)
-    }
-
-    fn open(
-        urls: &[String],
-        credentials: Option<Credentials>,
-        mut access: Access,
-        timeout: Duration,
-    ) -> Result<Self, ConfigError> {
-        if credentials.is_some() {
-            access.login = Some(Login::Fixed(credentials));
-        }
-        let (nodes, problems) = parse_nodes(urls, true, &access);
+    /// Those of the builder, by its keys and its timeout.
+    pub fn new(builder: Builder) -> Result<Self, ConfigError> {
+        let (nodes, problems) = builder.nodes_and_problems();
         ConfigError::unless_empty(problems)?;
-        Ok(Self { nodes, timeout })
+        let settings = builder.into_settings();
+        Ok(Self {
+            nodes,
+            key_prefix: settings.key_prefix,
+            timeout: settings.connect_timeout,
+        })
     }
 
-    pub fn addresses(&self) -> impl Iterator<Item = &str> {
-        self.nodes.iter().map(|node| &*node.address)
+    pub fn described(&self) -> impl Iterator<Item = Described> {
+        let addresses = self.nodes.iter().map(|node| node.address.to_string());
+        let described = addresses.zip(self.endpoints());
+        described.map(|(address, endpoint)| Described {
+            address,
+            database: endpoint.database,
+            owns_slot: !endpoint.tag.is_empty(),
+        })
     }
 
     /// Sends commands to all servers at once; `of` is given what things are called on a node.
@@ -113,9 +112,13 @@ impl Servers {
         of: impl Fn(&Names) -> Vec<Vec<String>>,
     ) -> Vec<Result<Vec<Value>, Why>> {
         let question = |endpoint: Endpoint| {
-            let tag = Arc::clone(&endpoint.tag);
-            let hash = format!("{tag}{}", node_hash(endpoint.database));
-            let commands = of(&Names { hash, tag });
+            let (tag, database) = (Arc::clone(&endpoint.tag), endpoint.database);
+            let commands = of(&Names {
+                hash: format!("{tag}{}", node_hash(database)),
+                prefix: format!("{tag}{}", self.key_prefix),
+                tag,
+                database,
+            });
             (endpoint, commands)
         };
         let questions = self.endpoints().map(question).collect();
@@ -126,16 +129,6 @@ impl Servers {
         read_clocks(self.endpoints().collect(), self.timeout).await
     }
 
-    /// The number of each node's database.
-    pub fn databases(&self) -> impl Iterator<Item = i64> {
-        self.endpoints().map(|endpoint| endpoint.database)
-    }
-
-    /// Which nodes are the owner of a slot of a cluster.
-    pub fn are_of_clusters(&self) -> impl Iterator<Item = bool> {
-        self.endpoints().map(|endpoint| !endpoint.tag.is_empty())
-    }
-
     fn endpoints(&self) -> impl Iterator<Item = Endpoint> {
         self.nodes.iter().filter_map(|node| match &node.target {
             Target::Redis(endpoint) => Some((**endpoint).clone()),
@@ -143,12 +136,13 @@ impl Servers {
         })
     }
 
-    /// Who holds the lock with this key, which is the whole one, prefix included.
+    /// Who holds the lock with this key, which is without the prefix.
     pub async fn inspect(&self, key: &str) -> Inspection {
+        let key = format!("{}{key}", self.key_prefix);
         let nodes = self.nodes.iter();
         let nodes = nodes.map(|node| (Arc::clone(&node.address), node.target.clone()));
         let now = Instant::from_nanos(0);
-        let snapshots = inspect::ask(nodes, key, now, self.timeout).await;
+        let snapshots = inspect::ask(nodes, &key, now, self.timeout).await;
         Inspection::new(key.into(), snapshots, None, Vec::new(), now)
     }
 }

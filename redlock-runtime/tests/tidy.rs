@@ -17,7 +17,10 @@ const LAYERS: Layers = &[
     ("observe", &["config", "health", "key"]),
     ("engine", &["clock", "node", "observe"]),
     ("inspect", &["engine", "health", "key", "node", "script"]),
-    ("tool", &["config", "health", "inspect", "node", "script"]),
+    (
+        "tool",
+        &["builder", "config", "health", "inspect", "node", "script"],
+    ),
     ("config", &["health", "key", "limitation", "node", "script"]),
     ("error", &["config", "health", "key"]),
     ("fence", &[]),

@@ -1,14 +1,20 @@
 //! What is wrong with a node set, by what its servers have told.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use redlock_runtime::{
     __tool::{ClockReading, ServerError, rejection},
     Rejection,
 };
 
-use super::{Examination, Examined, Finding, Level, Level::*};
-use crate::{look::rounded, survey::Vote};
+use super::{Finding, Level, Level::*};
+use crate::{
+    look::rounded,
+    survey::{Server, Told},
+};
 
 /// Clocks that are synchronized differ by less, in seconds.
 const CLOCK_DIFFERENCE: f64 = 0.25;
@@ -22,228 +28,156 @@ const LONG_ROUND_TRIP: Duration = Duration::from_millis(20);
 /// Later it is no news.
 const RECENTLY: Duration = Duration::from_secs(600);
 
-pub(super) fn all(examined: &[Examined]) -> Vec<Finding> {
-    let mut findings = Findings(Vec::new());
-    findings.of_number(examined.len());
-    for Examined {
-        address,
-        database,
-        told,
-    } in examined
-    {
-        match told {
+pub(super) fn all(servers: &[Server]) -> Vec<Finding> {
+    let mut findings = Findings::default();
+    findings.of_number(servers.len());
+    for server in servers {
+        findings.node = Some(&server.address);
+        match &server.told {
             Ok(told) => {
-                let mut here = Here {
-                    address,
-                    findings: &mut findings,
-                };
-                here.of_role(told);
-                here.of_refusals(told);
-                here.of_memory(told);
-                here.of_persistence(told);
-                here.of_rights(told, *database);
-                here.of_connection(told);
-                here.of_vote(told);
+                findings.of_role(told);
+                findings.of_refusals(told);
+                findings.of_memory(told);
+                findings.of_persistence(told);
+                findings.of_rights(told, server.database);
+                findings.of_connection(told);
+                findings.of_vote(told);
+                findings.of_clock(told);
             }
-            Err(reason) => {
-                let text = format!("cannot be asked ({reason})");
-                findings.add(Error, "reach", Some(address), text);
-            }
+            Err(reason) => findings.add(Error, "reach", format!("cannot be asked ({reason})")),
         }
     }
-    findings.of_sameness(examined);
-    findings.of_differences(examined);
-    findings.of_clocks(examined);
-    findings.0
+    findings.of_processes(servers);
+    findings.node = None;
+    findings.of_hosts(servers);
+    findings.of_differences(servers);
+    findings.found
 }
 
-struct Findings(Vec<Finding>);
-
-/// About one server.
-struct Here<'a> {
-    address: &'a str,
-    findings: &'a mut Findings,
+#[derive(Default)]
+struct Findings<'a> {
+    /// The server that is looked at; none for what is wrong with all.
+    node: Option<&'a str>,
+    found: Vec<Finding>,
 }
 
-impl Findings {
-    fn add(
-        &mut self,
-        level: Level,
-        check: &'static str,
-        node: Option<&str>,
-        text: impl Into<String>,
-    ) {
-        self.0.push(Finding {
+impl<'a> Findings<'a> {
+    fn add(&mut self, level: Level, check: &'static str, text: impl Into<String>) {
+        self.found.push(Finding {
             level,
             check,
-            node: node.map(str::to_owned),
+            node: self.node.map(str::to_owned),
             text: text.into(),
         });
     }
 
     fn of_number(&mut self, count: usize) {
-        match count {
-            1 => self.add(
-                Warning,
-                "number",
-                None,
-                "there is one server: without it there is no lock. Use three or five",
-            ),
-            _ if count.is_multiple_of(2) => {
-                let text = format!(
-                    "with {count} servers, no more may fail than with {}: use an odd number",
-                    count - 1
-                );
-                self.add(Warning, "number", None, text);
-            }
-            _ => {}
-        }
-    }
-
-    fn of_sameness(&mut self, examined: &[Examined]) {
-        let mut by_process: BTreeMap<&str, &str> = BTreeMap::new();
-        let mut by_host: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-        for one in examined {
-            let process = one
-                .told
-                .as_ref()
-                .ok()
-                .and_then(|it| it.told.field("run_id"));
-            if let Some(process) = process {
-                match by_process.get(process) {
-                    Some(first) => {
-                        let text =
-                            format!("is the same server as {first}, which must not vote twice");
-                        self.add(Error, "distinct", Some(&one.address), text);
-                    }
-                    None => drop(by_process.insert(process, &one.address)),
-                }
-            }
-            let host = one.address.rsplit_once(':').map_or("", |(host, _)| host);
-            by_host.entry(host).or_default().push(&one.address);
-        }
-        for (host, nodes) in by_host.into_iter().filter(|(_, nodes)| nodes.len() > 1) {
-            let (count, host) = (
-                nodes.len(),
-                if host.is_empty() {
-                    "this machine"
-                } else {
-                    host
-                },
-            );
-            let text = format!("{count} servers are on {host}, and fail together");
-            self.add(Warning, "hosts", None, text);
-        }
-    }
-
-    fn of_differences(&mut self, examined: &[Examined]) {
-        let told = |one: &'_ Examined| {
-            one.told.as_ref().ok().map(|it| &it.told).map(|told| {
-                (
-                    told.version().map(str::to_owned),
-                    told.record.get("max_ttl").cloned(),
-                )
-            })
-        };
-        let told: Vec<_> = examined.iter().filter_map(told).collect();
-        let versions = distinct(told.iter().filter_map(|(version, _)| version.clone()));
-        if versions.len() > 1 {
+        if count == 1 {
+            let text = "there is one server: without it there is no lock. Use three or five";
+            self.add(Warning, "number", text);
+        } else if count.is_multiple_of(2) {
+            let fewer = count - 1;
             let text = format!(
-                "the servers have different versions: {}",
-                versions.join(", ")
+                "with {count} servers, no more may fail than with {fewer}: use an odd number"
             );
-            self.add(Warning, "version", None, text);
+            self.add(Warning, "number", text);
         }
-        let longest = distinct(told.iter().filter_map(|(_, longest)| longest.clone()));
+    }
+
+    fn of_processes(&mut self, servers: &'a [Server]) {
+        let mut known: BTreeMap<&str, &str> = BTreeMap::new();
+        for server in servers {
+            let told = server.told.as_ref().ok();
+            let Some(process) = told.and_then(|told| told.field("run_id")) else {
+                continue;
+            };
+            let first = known.entry(process).or_insert(&server.address);
+            if *first != server.address {
+                self.node = Some(&server.address);
+                let text = format!("is the same server as {first}, which must not vote twice");
+                self.add(Error, "distinct", text);
+            }
+        }
+    }
+
+    fn of_hosts(&mut self, servers: &[Server]) {
+        let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+        for server in servers {
+            let host = server.address.rsplit_once(':');
+            let host = host.map_or("this machine", |(host, _)| host);
+            *counts.entry(host).or_default() += 1;
+        }
+        for (host, count) in counts.into_iter().filter(|(_, count)| *count > 1) {
+            let text = format!("{count} servers are on {host}, and fail together");
+            self.add(Warning, "hosts", text);
+        }
+    }
+
+    fn of_differences(&mut self, servers: &[Server]) {
+        let told = || servers.iter().flat_map(|server| &server.told);
+        let versions = distinct(told().filter_map(Told::version));
+        if versions.len() > 1 {
+            let versions = versions.join(", ");
+            let text = format!("the servers have different versions: {versions}");
+            self.add(Warning, "version", text);
+        }
+        let longest = distinct(told().filter_map(|told| told.of_record("max_ttl")));
         if longest.len() > 1 {
             let text = format!(
                 "processes with different `max_lease` or `guard_band` use the servers: the longest keys are \
                  {} ms",
                 longest.join(" and ")
             );
-            self.add(Error, "max-lease", None, text);
+            self.add(Error, "max-lease", text);
         }
-        let databases = distinct(examined.iter().map(|one| one.database.to_string()));
+        let databases = distinct(servers.iter().map(|server| server.database.to_string()));
         if databases.len() > 1 {
             let text = format!(
                 "the URLs name different databases ({}): all clients must name the same one of a server",
                 databases.join(", ")
             );
-            self.add(Warning, "database", None, text);
+            self.add(Warning, "database", text);
         }
     }
 
-    fn of_clocks(&mut self, examined: &[Examined]) {
+    fn of_clock(&mut self, told: &Told) {
+        let Some([first, second]) = &told.clocks else {
+            return;
+        };
         let ahead = |clock: &ClockReading| {
             let [theirs, ours] = clock.times.map(|time| time.as_secs_f64());
             theirs - ours
         };
-        for Examined { address, told, .. } in examined {
-            let Some([first, second]) = told.as_ref().ok().and_then(|it| it.clocks) else {
-                continue;
-            };
-            let by = ahead(&second);
-            if by.abs() > CLOCK_DIFFERENCE {
-                let way = if by > 0.0 { "ahead of" } else { "behind" };
-                let text = format!(
-                    "its clock is {:.1} s {way} the clock of this machine: synchronize both by NTP",
-                    by.abs()
-                );
-                self.add(Error, "clock", Some(address), text);
-            }
-            let gain = by - ahead(&first);
-            let doubt = (first.round_trip + second.round_trip).as_secs_f64() / 2.0;
-            let passed = second.times[1].saturating_sub(first.times[1]).as_secs_f64();
-            if gain.abs() > passed * CLOCK_DRIFT + doubt {
-                let way = if gain > 0.0 { "faster" } else { "slower" };
-                let text = format!(
-                    "its clock runs {:.1} % {way} than the clock of this machine, and leases allow for 1 %",
-                    100.0 * gain.abs() / passed
-                );
-                self.add(Error, "clock-speed", Some(address), text);
-            }
+        let by = ahead(second);
+        if by.abs() > CLOCK_DIFFERENCE {
+            let way = if by > 0.0 { "ahead of" } else { "behind" };
+            let text = format!(
+                "its clock is {:.1} s {way} the clock of this machine: synchronize both by NTP",
+                by.abs()
+            );
+            self.add(Error, "clock", text);
+        }
+        let gain = by - ahead(first);
+        let doubt = (first.round_trip + second.round_trip).as_secs_f64() / 2.0;
+        let passed = second.times[1].saturating_sub(first.times[1]).as_secs_f64();
+        if gain.abs() > passed * CLOCK_DRIFT + doubt {
+            let way = if gain > 0.0 { "faster" } else { "slower" };
+            let text = format!(
+                "its clock runs {:.1} % {way} than the clock of this machine, and leases allow for 1 %",
+                100.0 * gain.abs() / passed
+            );
+            self.add(Error, "clock-speed", text);
         }
     }
-}
 
-fn distinct(texts: impl Iterator<Item = String>) -> Vec<String> {
-    let mut texts: Vec<String> = texts.collect();
-    texts.sort();
-    texts.dedup();
-    texts
-}
-
-/// The texts of other errors say it themselves.
-fn remedy(error: &ServerError) -> &'static str {
-    match rejection(error) {
-        Rejection::OutOfMemory => ": without memory it grants no locks, so raise `maxmemory`",
-        Rejection::Busy => ": a script of another client runs for long; `SCRIPT KILL` ends it",
-        Rejection::CannotSave => {
-            ": it cannot save to disk, so mend that, or turn persistence off by `save \"\"`"
-        }
-        Rejection::TooFewReplicas => ": set `min-replicas-to-write 0`",
-        _ => "",
-    }
-}
-
-impl Here<'_> {
-    fn add(&mut self, level: Level, check: &'static str, text: impl Into<String>) {
-        self.findings.add(level, check, Some(self.address), text);
-    }
-
-    fn of_role(&mut self, it: &Examination) {
-        let told = &it.told;
+    fn of_role(&mut self, told: &Told) {
         if let Some(role) = told.unfit_role() {
             self.add(Error, "role", role);
-        } else if told
-            .field("connected_slaves")
-            .is_some_and(|count| count != "0")
-        {
+        } else if is_set(told.field("connected_slaves")) {
             let text = "has replicas: one that takes over is quarantined, so another node is a better use of it";
             self.add(Note, "role", text);
         }
-        let least = it.settings.get("min-replicas-to-write");
-        if least.is_some_and(|least| least != "0") {
+        if is_set(told.setting("min-replicas-to-write")) {
             let text =
                 "refuses all locks while it has too few replicas: set `min-replicas-to-write 0`";
             self.add(Warning, "role", text);
@@ -251,25 +185,26 @@ impl Here<'_> {
     }
 
     /// Each error that does not come from the rights of the user, once.
-    fn of_refusals(&mut self, it: &Examination) {
+    fn of_refusals(&mut self, told: &Told) {
         let mut refused: BTreeMap<String, (&ServerError, Vec<&str>)> = BTreeMap::new();
-        for (command, error) in &it.told.refusals {
-            let is_known = it.lacks.iter().any(|(_, known)| known == error);
+        for (command, error) in &told.refusals {
+            if told.lacks.iter().any(|(_, known)| known == error) {
+                continue;
+            }
             let of_error = refused.entry(error.to_string());
             let (_, commands) = of_error.or_insert((error, Vec::new()));
-            if !is_known && !commands.contains(&&**command) {
+            if !commands.contains(&&**command) {
                 commands.push(command);
             }
         }
-        for (error, commands) in refused.into_values().filter(|(_, it)| !it.is_empty()) {
+        for (error, commands) in refused.into_values() {
             let commands = commands.join(", ");
             let text = format!("refuses {commands} ({error}){}", remedy(error));
             self.add(Error, "refusal", text);
         }
     }
 
-    fn of_memory(&mut self, it: &Examination) {
-        let told = &it.told;
+    fn of_memory(&mut self, told: &Told) {
         let policy = told.field("maxmemory_policy").unwrap_or("noeviction");
         if told.evicts().is_some() {
             let text = format!(
@@ -291,18 +226,14 @@ impl Here<'_> {
         }
     }
 
-    fn of_persistence(&mut self, it: &Examination) {
-        let setting = |name| it.settings.get(name).map(String::as_str);
-        let appends = setting("appendonly") == Some("yes");
-        let is_durable = setting("appendfsync") == Some("always")
-            && setting("no-appendfsync-on-rewrite") == Some("no");
-        let saves = setting("save").is_some_and(|save| !save.is_empty());
+    fn of_persistence(&mut self, told: &Told) {
+        let is = |name, value| told.setting(name) == Some(value);
+        let appends = is("appendonly", "yes");
+        let is_durable = is("appendfsync", "always") && is("no-appendfsync-on-rewrite", "no");
+        let saves = told.setting("save").is_some_and(|save| !save.is_empty());
         if appends && is_durable {
-            self.add(
-                Note,
-                "persistence",
-                "writes each lock to disk, and votes at once after a restart",
-            );
+            let text = "writes each lock to disk, and votes at once after a restart";
+            self.add(Note, "persistence", text);
         } else if appends || saves {
             let text = "comes back from a restart without the last locks, and is quarantined like an empty server. \
                  Turn persistence off, or set `appendonly yes`, `appendfsync always` and \
@@ -311,29 +242,28 @@ impl Here<'_> {
         }
     }
 
-    fn of_rights(&mut self, it: &Examination, database: i64) {
-        for (right, error) in &it.lacks {
+    fn of_rights(&mut self, told: &Told, database: i64) {
+        for (right, error) in &told.lacks {
             let rule = right.rule;
             if rule == "+select" && database == 0 {
                 continue;
             }
-            match right.loss {
-                Some(loss) => {
-                    self.add(Warning, "rights", format!("lacks {rule}: {loss} ({error})"))
-                }
-                None => self.add(Error, "rights", format!("lacks {rule} ({error})")),
-            }
+            let (level, loss) = match right.loss {
+                Some(loss) => (Warning, format!(": {loss}")),
+                None => (Error, String::new()),
+            };
+            self.add(level, "rights", format!("lacks {rule}{loss} ({error})"));
         }
     }
 
-    fn of_connection(&mut self, it: &Examination) {
-        if let Some(idle) = it.settings.get("timeout").filter(|it| *it != "0") {
+    fn of_connection(&mut self, told: &Told) {
+        if let Some(idle) = told.setting("timeout").filter(|it| *it != "0") {
             let text = format!(
                 "closes connections that were idle for {idle} s, also those of processes that lock: set `timeout 0`"
             );
             self.add(Warning, "connections", text);
         }
-        let round_trip = it.clocks.map(|[first, _]| first.round_trip);
+        let round_trip = told.clocks.as_ref().map(|[first, _]| first.round_trip);
         if let Some(long) = round_trip.filter(|it| *it > LONG_ROUND_TRIP) {
             let text = format!(
                 "takes {long:.1?} to reply: each lock takes as long as the slowest of a majority"
@@ -342,19 +272,40 @@ impl Here<'_> {
         }
     }
 
-    fn of_vote(&mut self, it: &Examination) {
-        if let Some(text) = it.told.other_format() {
+    fn of_vote(&mut self, told: &Told) {
+        if let Some(text) = told.other_format() {
             self.add(Error, "format", text);
         }
-        match it.told.vote() {
-            vote @ (Vote::Quarantined(_) | Vote::Restarted) => {
-                self.add(Warning, "vote", vote.text());
-            }
-            Vote::Votes | Vote::Unused | Vote::Refuses(_) | Vote::Unfit(_) => {}
+        let vote = told.vote();
+        if vote.name == "quarantined" || vote.name == "restarted" {
+            self.add(Warning, "vote", vote.text);
         }
-        if let Some(up) = it.told.uptime().filter(|up| *up < RECENTLY) {
+        if let Some(up) = told.uptime().filter(|up| *up < RECENTLY) {
             let text = format!("was started {} ago", rounded(up.as_secs()));
             self.add(Note, "restart", text);
         }
+    }
+}
+
+/// A number other than 0.
+fn is_set(value: Option<&str>) -> bool {
+    value.is_some_and(|value| value != "0")
+}
+
+fn distinct<T: Into<String> + Ord>(texts: impl Iterator<Item = T>) -> Vec<String> {
+    let texts: BTreeSet<T> = texts.collect();
+    texts.into_iter().map(Into::into).collect()
+}
+
+/// The texts of other errors say it themselves.
+fn remedy(error: &ServerError) -> &'static str {
+    match rejection(error) {
+        Rejection::OutOfMemory => ": without memory it grants no locks, so raise `maxmemory`",
+        Rejection::Busy => ": a script of another client runs for long; `SCRIPT KILL` ends it",
+        Rejection::CannotSave => {
+            ": it cannot save to disk, so mend that, or turn persistence off by `save \"\"`"
+        }
+        Rejection::TooFewReplicas => ": set `min-replicas-to-write 0`",
+        _ => "",
     }
 }

@@ -3,26 +3,23 @@
 mod checks;
 mod rights;
 
-use std::{cmp::Reverse, collections::BTreeMap, fmt, time::Duration};
+use std::{cmp::Reverse, fmt, time::Duration};
 
-use redlock_runtime::{
-    __tool::{ClockReading, ServerError, Servers},
-    Why,
-};
+use redlock_runtime::__tool::Servers;
 use serde_json::json;
 use tokio::time::{Instant, sleep_until};
 
-use self::rights::Right;
+pub(crate) use self::rights::Right;
 use crate::{
     args::ServerArgs,
-    output,
+    output::{self, Failure},
     reply::{map, words},
-    survey::{Told, survey},
+    survey::{Server, survey},
 };
 
 /// How bad it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Level {
+enum Level {
     /// Worth knowing.
     Note,
     /// It works, with less than it could have.
@@ -32,8 +29,8 @@ pub(crate) enum Level {
 }
 
 /// What was found.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Finding {
+#[derive(Debug)]
+struct Finding {
     level: Level,
     /// What was looked at, in one word.
     check: &'static str,
@@ -42,31 +39,11 @@ pub(crate) struct Finding {
     text: String,
 }
 
-/// A server, and all that it has told.
-#[derive(Debug)]
-struct Examined {
-    address: String,
-    database: i64,
-    told: Result<Examination, Why>,
-}
-
-#[derive(Debug, Default)]
-struct Examination {
-    told: Told,
-    /// Its clock, twice.
-    clocks: Option<[ClockReading; 2]>,
-    /// The settings; none if the user may not read them.
-    settings: BTreeMap<String, String>,
-    /// Those that the user lacks, and what the server says.
-    lacks: Vec<(&'static Right, ServerError)>,
-}
-
 /// The time between two readings of a clock: long enough for a wrong speed to show.
 const BETWEEN_READINGS: Duration = Duration::from_secs(1);
 
-pub(crate) async fn doctor(args: &ServerArgs, strict: bool) -> Result<u8, u8> {
-    let servers = args.open()?;
-    let examined = examine(&servers, &args.key_prefix).await;
+pub(crate) async fn doctor(args: &ServerArgs, strict: bool) -> Result<u8, Failure> {
+    let examined = examine(&args.open()?).await;
     let mut findings = checks::all(&examined);
     findings.sort_by_key(|finding| Reverse(finding.level));
     let count = |level| findings.iter().filter(|it| it.level == level).count();
@@ -89,42 +66,29 @@ pub(crate) async fn doctor(args: &ServerArgs, strict: bool) -> Result<u8, u8> {
     })
 }
 
-async fn examine(servers: &Servers, key_prefix: &str) -> Vec<Examined> {
+async fn examine(servers: &Servers) -> Vec<Server> {
     let clocks = servers.clocks().await;
     let again = Instant::now() + BETWEEN_READINGS;
-    let surveyed = survey(servers, key_prefix).await;
+    let surveyed = survey(servers).await;
     let settings = servers.ask(|_| vec![words(&["CONFIG", "GET", "*"])]).await;
     let name = rights::name_of_probe();
-    let probes = servers.ask(|names| {
-        // A node's own hash is named for its database.
-        let database = names.hash.rsplit(':').next().unwrap_or("0");
-        rights::probes(&names.tag, key_prefix, &name, database)
-    });
-    let probes = probes.await;
+    let probes = servers.ask(|names| rights::probes(names, &name)).await;
     sleep_until(again).await;
     let clocks = clocks.into_iter().zip(servers.clocks().await);
     let asked = clocks.zip(settings).zip(probes);
-    let mut examined = Vec::new();
-    for ((one, database), (((first, second), settings), probes)) in
-        surveyed.into_iter().zip(servers.databases()).zip(asked)
-    {
-        let told = one.told.and_then(|mut told| {
+    let examined = surveyed.into_iter().zip(asked);
+    let examined = examined.map(|(server, (((first, second), settings), probes))| {
+        let told = server.told.and_then(|mut told| {
             let probes = probes?;
             told.refusals.extend(rights::refused(&probes));
-            Ok(Examination {
-                told,
-                clocks: first.ok().zip(second.ok()).map(Into::into),
-                settings: settings?.first().map(map).unwrap_or_default(),
-                lacks: rights::lacking(&probes),
-            })
+            told.clocks = first.ok().zip(second.ok()).map(Into::into);
+            told.settings = settings?.first().map(map).unwrap_or_default();
+            told.lacks = rights::lacking(&probes);
+            Ok(told)
         });
-        examined.push(Examined {
-            address: one.address,
-            database,
-            told,
-        });
-    }
-    examined
+        Server { told, ..server }
+    });
+    examined.collect()
 }
 
 fn json_of(finding: &Finding) -> serde_json::Value {

@@ -1,105 +1,88 @@
 //! What the user of a server must be allowed to do, found out by doing it on keys that only the doctor has.
 
-use std::time::SystemTime;
+use std::{process, time::SystemTime};
 
-use redlock_runtime::__tool::{ServerError, Value};
+use redlock_runtime::__tool::{Names, ServerError, Value};
 
-use crate::reply::{error, is_about_rights, words};
+use crate::reply::{error, is_about_rights};
 
 /// A right of the documented rule.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Right {
-    pub(crate) rule: &'static str,
+    pub(super) rule: &'static str,
+    /// A command that needs it. `KEY`, `HASH` and `DATABASE` stand for those of the doctor.
+    probe: &'static str,
     /// What does not work without it; none if nothing works.
-    pub(crate) loss: Option<&'static str>,
+    pub(super) loss: Option<&'static str>,
 }
 
-const fn needed(rule: &'static str) -> Right {
-    Right { rule, loss: None }
+const fn needed(rule: &'static str, probe: &'static str) -> Right {
+    let loss = None;
+    Right { rule, probe, loss }
 }
 
-const fn useful(rule: &'static str, loss: &'static str) -> Right {
-    Right {
-        rule,
-        loss: Some(loss),
-    }
+const fn useful(rule: &'static str, probe: &'static str, loss: &'static str) -> Right {
+    let loss = Some(loss);
+    Right { rule, probe, loss }
 }
 
+const SCRIPTS: &str = "scripts are sent again and again";
+const RESTARTS: &str = "restarts with old data, replicas and eviction are not detected";
+const DURABLE: &str = "a durable server is quarantined after a restart like any other";
 const TRACKING: &str = "a lost lock is noticed at its next renewal only";
+const HOLDER: &str = "the holder of a lock cannot be named";
+const RENEWALS: &str = "renewals of several locks take a command for each";
 
-/// In the order of [`probes`].
+/// What the probes write is deleted by the last ones, and expires after a second if the user may not delete it.
 const RIGHTS: &[Right] = &[
-    needed("+eval"),
-    needed("+evalsha"),
-    useful("+script|load", "scripts are sent again and again"),
-    useful(
-        "+info",
-        "restarts with old data, replicas and eviction are not detected",
+    needed("+eval", "EVAL return(1) 0"),
+    // An unknown script, which is found out after the rights.
+    needed(
+        "+evalsha",
+        "EVALSHA 0000000000000000000000000000000000000000 0",
     ),
-    useful(
-        "+config|get",
-        "a durable server is quarantined after a restart like any other",
-    ),
-    useful("+client|tracking", TRACKING),
-    useful("+client|caching", TRACKING),
-    useful("+client|setname", "the holder of a lock cannot be named"),
-    useful("+client|list", "the holder of a lock cannot be named"),
-    needed("+select"),
-    needed("+set"),
-    needed("+get"),
-    useful("+mget", "renewals of several locks take a command for each"),
-    needed("+pttl"),
-    needed("+pexpire"),
-    needed("+del"),
-    needed("+hset"),
-    needed("+hget"),
-    needed("+hmget"),
-    needed("+hgetall"),
-    needed("+hdel"),
-    needed("+time"),
+    useful("+script|load", "SCRIPT LOAD return(1)", SCRIPTS),
+    useful("+info", "INFO server", RESTARTS),
+    useful("+config|get", "CONFIG GET appendonly", DURABLE),
+    useful("+client|tracking", "CLIENT TRACKING OFF", TRACKING),
+    useful("+client|caching", "CLIENT CACHING YES", TRACKING),
+    useful("+client|setname", "CLIENT SETNAME redlock-doctor", HOLDER),
+    useful("+client|list", "CLIENT LIST", HOLDER),
+    needed("+select", "SELECT DATABASE"),
+    needed("+set", "SET KEY x NX PX 1000"),
+    needed("+get", "GET KEY"),
+    useful("+mget", "MGET KEY", RENEWALS),
+    needed("+pttl", "PTTL KEY"),
+    needed("+pexpire", "PEXPIRE KEY 1000"),
+    needed("+del", "DEL KEY"),
+    needed("+hset", "HSET HASH x x"),
+    needed("+hget", "HGET HASH x"),
+    needed("+hmget", "HMGET HASH x"),
+    needed("+hgetall", "HGETALL HASH"),
+    needed("+hdel", "HDEL HASH x"),
+    needed("+time", "TIME"),
 ];
 
 /// For one run, so that two doctors do not meet.
-pub(crate) fn name_of_probe() -> String {
+pub(super) fn name_of_probe() -> String {
     let now = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default();
-    format!("doctor:{}:{}", std::process::id(), now.as_nanos())
+    format!("doctor:{}:{}", process::id(), now.as_nanos())
 }
 
-/// One command for each right. What they write is deleted by the last ones, and expires after a second if
-/// the user may not delete it.
-pub(crate) fn probes(tag: &str, key_prefix: &str, name: &str, database: &str) -> Vec<Vec<String>> {
-    let key = &format!("{tag}{key_prefix}__{name}")[..];
-    let hash = &format!("{tag}__redlock:{name}")[..];
-    // An unknown script, which is found out after the rights.
-    let digest = "0".repeat(40);
-    vec![
-        words(&["EVAL", "return 1", "0"]),
-        words(&["EVALSHA", &digest, "0"]),
-        words(&["SCRIPT", "LOAD", "return 1"]),
-        words(&["INFO", "server"]),
-        words(&["CONFIG", "GET", "appendonly"]),
-        words(&["CLIENT", "TRACKING", "OFF"]),
-        words(&["CLIENT", "CACHING", "YES"]),
-        words(&["CLIENT", "SETNAME", "redlock-doctor"]),
-        words(&["CLIENT", "LIST"]),
-        words(&["SELECT", database]),
-        words(&["SET", key, "x", "NX", "PX", "1000"]),
-        words(&["GET", key]),
-        words(&["MGET", key]),
-        words(&["PTTL", key]),
-        words(&["PEXPIRE", key, "1000"]),
-        words(&["DEL", key]),
-        words(&["HSET", hash, "x", "x"]),
-        words(&["HGET", hash, "x"]),
-        words(&["HMGET", hash, "x"]),
-        words(&["HGETALL", hash]),
-        words(&["HDEL", hash, "x"]),
-        words(&["TIME"]),
-    ]
+/// One command for each right, in order.
+pub(super) fn probes(names: &Names, name: &str) -> Vec<Vec<String>> {
+    let word = |word: &str| match word {
+        "KEY" => format!("{}__{name}", names.prefix),
+        "HASH" => format!("{}__redlock:{name}", names.tag),
+        "DATABASE" => names.database.to_string(),
+        word => word.to_owned(),
+    };
+    let probe = |right: &Right| right.probe.split(' ').map(word).collect();
+    RIGHTS.iter().map(probe).collect()
 }
 
 /// The rights that the replies deny.
-pub(crate) fn lacking(replies: &[Value]) -> Vec<(&'static Right, ServerError)> {
+pub(super) fn lacking(replies: &[Value]) -> Vec<(&'static Right, ServerError)> {
     let denied = |(right, reply)| {
         let error = error(reply).filter(|it| is_about_rights(it))?;
         Some((right, error.clone()))
@@ -108,7 +91,7 @@ pub(crate) fn lacking(replies: &[Value]) -> Vec<(&'static Right, ServerError)> {
 }
 
 /// The commands that the server refuses although the user has the right to them.
-pub(crate) fn refused(replies: &[Value]) -> impl Iterator<Item = (String, ServerError)> {
+pub(super) fn refused(replies: &[Value]) -> impl Iterator<Item = (String, ServerError)> {
     let refused = |(right, reply): (&Right, &Value)| {
         // A script that nobody has, and keys of which the server sends no notices.
         let is_expected = |error: &ServerError| match right.rule {
@@ -138,7 +121,6 @@ mod tests {
             .split_whitespace();
         let documented: Vec<&str> = rules.filter(|rule| rule.starts_with('+')).collect();
         let probed: Vec<&str> = RIGHTS.iter().map(|right| right.rule).collect();
-        assert_eq!(RIGHTS.len(), probes("", "", "x", "0").len());
         for rule in &documented {
             assert!(probed.contains(rule), "{rule}");
         }
@@ -147,12 +129,10 @@ mod tests {
 
     #[test]
     fn a_probe_asks_for_its_right() {
-        for (right, probe) in RIGHTS.iter().zip(probes("", "", "x", "0")) {
+        for right in RIGHTS {
             let words = right.rule[1..].split('|').map(str::to_uppercase);
-            assert!(
-                words.zip(&probe).all(|(word, said)| word == *said),
-                "{probe:?}"
-            );
+            let mut asked = words.zip(right.probe.split(' '));
+            assert!(asked.all(|(word, said)| word == said), "{right:?}");
         }
     }
 }

@@ -31,7 +31,7 @@ use tokio::{
 use self::{guardian::Guardian, signals::Signals};
 use crate::{
     args::{RunArgs, ServerArgs},
-    output::{self, fail},
+    output::{self, Failure},
 };
 
 /// How often the guardian is told for how long the lease can be trusted, as a part of the lease.
@@ -40,35 +40,33 @@ const TELLINGS: u32 = 20;
 /// How often at the least, and at the most.
 const TELL_EVERY: [Duration; 2] = [Duration::from_millis(20), Duration::from_secs(1)];
 
-pub(crate) async fn run(servers: &ServerArgs, args: RunArgs) -> u8 {
+pub(crate) async fn run(servers: &ServerArgs, args: RunArgs) -> Result<u8, Failure> {
     let Some(grace) = args.grace() else {
         let text = "`--grace` may be at most a third of `--expire`, so that a renewal that is late ends nothing";
-        return fail(output::USAGE, &text);
+        return Err(Failure::new(output::USAGE, text));
     };
-    let mut signals = match Signals::new() {
-        Ok(signals) => signals,
-        Err(error) => return fail(output::INTERNAL, &error),
-    };
+    let mut signals = Signals::new().map_err(internal)?;
     let (installed, guard) = tokio::select! {
         biased;
-        signal = signals.next() => return signaled(signal),
-        acquired = acquire(servers, &args) => match acquired {
-            Ok(acquired) => acquired,
-            Err(code) => return code,
-        },
+        signal = signals.next() => return Ok(signaled(signal.as_raw())),
+        acquired = acquire(servers, &args) => acquired?,
     };
     let code = match Running::start(&args, grace, &guard) {
         Ok(running) => running.supervise(&guard, &mut signals).await,
-        Err(failure) => say(failure),
+        Err(failure) => Err(failure),
     };
     guard.release().await;
     drop(installed);
     code
 }
 
-const fn signaled(signal: Signal) -> u8 {
+fn internal(error: io::Error) -> Failure {
+    Failure::new(output::INTERNAL, error)
+}
+
+const fn signaled(signal: i32) -> u8 {
     // Shells know no signal above 127.
-    128_u8.saturating_add(signal.as_raw() as u8)
+    128_u8.saturating_add(signal as u8)
 }
 
 /// How long to start without a word: longer than it takes with servers that vote.
@@ -77,36 +75,26 @@ const SILENT_START: Duration = Duration::from_secs(3);
 /// Between two attempts while the servers cannot be used.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// The exit code of an attempt, and what there is to say.
-type Failure = (u8, String);
-
 /// The wait is for the servers, too.
-async fn acquire(servers: &ServerArgs, args: &RunArgs) -> Result<(Installed, Guard), u8> {
-    rehearse(servers, args).await.map_err(say)?;
+async fn acquire(servers: &ServerArgs, args: &RunArgs) -> Result<(Installed, Guard), Failure> {
+    rehearse(servers, args).await?;
     let began = Instant::now();
     let mut is_first = true;
     loop {
         let left = args.wait.saturating_sub(began.elapsed());
-        let (code, text) = match attempt(servers, args, left).await {
+        let Failure(code, text) = match attempt(servers, args, left).await {
             Ok(acquired) => return Ok(acquired),
             Err(failure) => failure,
         };
         let left = args.wait.saturating_sub(began.elapsed());
         if code != output::UNAVAILABLE || left.is_zero() {
-            return Err(say((code, text)));
+            return Err(Failure(code, text));
         }
         if is_first {
             output::remark(&format_args!("waits for up to {left:.0?}: {text}"));
         }
         is_first = false;
         sleep(left.min(PAUSE)).await;
-    }
-}
-
-fn say((code, text): Failure) -> u8 {
-    match &text[..] {
-        "" => code,
-        text => fail(code, &text),
     }
 }
 
@@ -134,7 +122,7 @@ async fn attempt(
                 true => String::new(),
                 false => installed.inspect(&args.key).await.to_string(),
             };
-            Err((args.held_exit_code, found))
+            Err(Failure(args.held_exit_code, found))
         }
         Err(error) => Err(failed(&error)),
     }
@@ -145,7 +133,7 @@ async fn rehearse(servers: &ServerArgs, args: &RunArgs) -> Result<(), Failure> {
     let builder = Redlock::builder().nodes(["memory://rehearsal"]);
     let builder = with_settings(builder.key_prefix(&servers.key_prefix), args);
     let redlock = builder.build().await;
-    let redlock = redlock.map_err(|error| (output::USAGE, output::in_words(&error)))?;
+    let redlock = redlock.map_err(|error| Failure(output::USAGE, output::in_words(&error)))?;
     let lock = with_options(redlock.lock(&*args.key), args);
     lock.check().map_err(|error| failed(&error))
 }
@@ -171,7 +159,7 @@ fn refused(error: &ConfigError) -> Failure {
         true => output::UNAVAILABLE,
         false => output::CONFIG,
     };
-    (code, output::in_words(error))
+    Failure(code, output::in_words(error))
 }
 
 /// The lock cannot be had.
@@ -181,7 +169,7 @@ fn failed(error: &LockError) -> Failure {
         LockError::Config(_) => output::USAGE,
         _ => output::INTERNAL,
     };
-    (code, output::lock_in_words(error))
+    Failure(code, output::lock_in_words(error))
 }
 
 fn with_options(mut lock: Lock, args: &RunArgs) -> Lock {
@@ -233,9 +221,8 @@ struct Running {
 
 impl Running {
     fn start(args: &RunArgs, grace: Duration, guard: &Guard) -> Result<Self, Failure> {
-        let internal = |error: io::Error| (output::INTERNAL, error.to_string());
         let token = guard.fencing_token();
-        let token = token.map_err(|error| (output::LOST, output::lock_in_words(&error)))?;
+        let token = token.map_err(|error| Failure(output::LOST, output::lock_in_words(&error)))?;
         let guardian = match io::stdin().is_terminal() {
             true => None,
             false => Some(Guardian::start(guard.remaining()).map_err(internal)?),
@@ -269,7 +256,7 @@ impl Running {
                 }
                 false => "",
             };
-            (code, format!("{program}: {error}{remedy}"))
+            Failure(code, format!("{program}: {error}{remedy}"))
         })?;
         let pid = child.id().and_then(|pid| Pid::from_raw(pid as i32));
         let pid = pid.ok_or_else(|| internal(io::ErrorKind::NotFound.into()))?;
@@ -286,7 +273,7 @@ impl Running {
     }
 
     /// Waits for the end of the command, or brings it about.
-    async fn supervise(mut self, guard: &Guard, signals: &mut Signals) -> u8 {
+    async fn supervise(mut self, guard: &Guard, signals: &mut Signals) -> Result<u8, Failure> {
         loop {
             let remaining = guard.remaining();
             if remaining <= self.grace {
@@ -294,7 +281,7 @@ impl Running {
                     true => self.why_it_ends(remaining).to_owned(),
                     false => output::lock_in_words(&guard.lost().await),
                 };
-                return self.end(&why, remaining).await;
+                return Ok(self.end(&why, remaining).await);
             }
             self.tell(remaining);
             tokio::select! {
@@ -377,17 +364,15 @@ impl Running {
         (getpgid(Some(pid)) == Ok(pid)).then_some(pid)
     }
 
-    fn ended(self, ended: io::Result<ExitStatus>) -> u8 {
+    fn ended(self, ended: io::Result<ExitStatus>) -> Result<u8, Failure> {
         if let Some(guardian) = self.guardian {
             guardian.dismiss();
         }
-        match ended {
-            Ok(status) => match (status.code(), status.signal()) {
-                (Some(code), _) => code as u8,
-                (None, Some(signal)) => 128_u8.saturating_add(signal as u8),
-                (None, None) => output::INTERNAL,
-            },
-            Err(error) => fail(output::INTERNAL, &error),
-        }
+        let status = ended.map_err(internal)?;
+        Ok(match (status.code(), status.signal()) {
+            (Some(code), _) => code as u8,
+            (None, Some(signal)) => signaled(signal),
+            (None, None) => output::INTERNAL,
+        })
     }
 }
