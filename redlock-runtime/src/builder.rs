@@ -440,7 +440,10 @@ pub(crate) fn start(
         .unzip();
     let name = service(settings.service.as_deref());
     let node_timeout = settings.node_timeout(settings.expire);
-    let observer = Arc::new(Observer::new(&addresses, &name, node_timeout));
+    let observer = Observer::new(&addresses, &name, node_timeout);
+    #[cfg(feature = "test-util")]
+    let observer = observer.with_journal(is_for_a_test);
+    let observer = Arc::new(observer);
     let engine = Engine::start(Config {
         nodes: targets.clone(),
         observer: Arc::clone(&observer),
@@ -453,8 +456,6 @@ pub(crate) fn start(
     .map_err(|error| ConfigError::of(ConfigProblem::no_engine(error)))?;
     Ok(Redlock {
         shared: Arc::new(Shared {
-            #[cfg(feature = "test-util")]
-            journal: is_for_a_test.then(|| crate::journal::Journal::new(engine.now())),
             client: ClientName::new(engine.client(), settings.service.as_deref()),
             targets,
             engine,

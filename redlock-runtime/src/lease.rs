@@ -9,15 +9,16 @@ use std::{
     time::Duration,
 };
 
-use redlock_protocol::Loss;
 pub use redlock_protocol::Release;
+use redlock_protocol::{Loss, SectionId};
 
 use crate::{
-    engine::{Status, Stopped},
+    engine::Engine,
     error::{Context, LockError},
     nesting::{self, Enclosing},
     node_set::Shared,
-    observe::{Course, End, Ended},
+    observe::Course,
+    status::{Status, Stopped},
 };
 
 /// A number that grows with every acquisition of a key; see [`Lease::fencing_token`].
@@ -75,7 +76,7 @@ impl Lease {
     #[must_use]
     pub fn key(&self) -> &str {
         match &self.asked {
-            Ok(asked) => &asked.own.subject.key,
+            Ok(asked) => &asked.own.key,
             Err(unasked) => &unasked.key,
         }
     }
@@ -296,58 +297,34 @@ impl Asked {
         Enclosing::new(&self.shared, &self.own, self.status())
     }
 
-    #[cfg(feature = "test-util")]
-    pub(crate) fn note_ask(&self) {
-        if let Some(journal) = &self.shared.journal {
-            let now = self.shared.engine.now();
-            journal.ask(&self.own, now);
+    /// Lets go of the lease, and tells the engine.
+    pub(crate) fn end<T>(
+        &self,
+        course: &mut Course,
+        tell: impl FnOnce(&Engine, SectionId) -> T,
+    ) -> T {
+        let Shared {
+            engine, observer, ..
+        } = &*self.shared;
+        let ended = course
+            .is_open()
+            .then(|| observer.ends(&self.own, engine.now()));
+        self.own.release();
+        let told = tell(engine, self.own.section);
+        // Only now that the release is on its way, because subscribers are code of others.
+        if let Some(ended) = ended {
+            observer.ended(course, &self.own, ended);
         }
-    }
-
-    #[cfg(feature = "test-util")]
-    pub(crate) fn note_outcome(&self, outcome: &Result<(), LockError>) {
-        if let Some(journal) = &self.shared.journal {
-            let now = self.shared.engine.now();
-            match outcome {
-                Ok(()) => journal.grant(self.own.section, now),
-                Err(error) => journal.fail(self.own.section, now, error.to_string()),
-            }
-        }
-    }
-
-    /// To be called before the status is told. What to report of the end, if it is to be.
-    pub(crate) fn note_end(&self, course: &Course) -> Option<Ended> {
-        #[cfg(feature = "test-util")]
-        if let Some(journal) = &self.shared.journal {
-            journal.end(self.own.section, self.shared.engine.now());
-        }
-        if !course.is_open() {
-            return None;
-        }
-        let at = self.shared.engine.now();
-        let over = match self.own.loss() {
-            Some(loss) => Some(loss.into()),
-            None => (!self.own.is_held(at)).then_some(End::Expired),
-        };
-        let is_news = over.is_some() && self.own.is_over_now();
-        Some(Ended { at, over, is_news })
-    }
-
-    /// To be called after the release is on its way, because subscribers are code of others.
-    pub(crate) fn report_end(&self, course: &mut Course, end: Option<Ended>) {
-        if let Some(end) = end {
-            let (observer, token) = (&self.shared.observer, self.own.token());
-            observer.ended(course, &self.own.subject, token, end);
-        }
+        told
     }
 
     pub(crate) fn context(&self) -> Context<'_> {
-        self.context_of(&self.own.subject.key)
+        self.context_of(&self.own.key)
     }
 
     pub(crate) fn context_of<'a>(&'a self, key: &'a Arc<str>) -> Context<'a> {
         Context {
-            name: self.own.subject.name,
+            name: self.own.name,
             key,
             elapsed: self.shared.engine.now().since(self.own.since),
             nodes: &self.shared.addresses,

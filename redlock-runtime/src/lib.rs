@@ -121,9 +121,8 @@ mod guard;
 mod health;
 mod inspect;
 mod install;
-#[cfg(feature = "test-util")]
-mod journal;
 mod key;
+mod keys;
 mod lease;
 mod limitation;
 mod lock;
@@ -138,6 +137,7 @@ mod redlock_config;
 mod scope;
 mod script;
 mod section;
+mod status;
 #[cfg(feature = "test-util")]
 pub mod testing;
 

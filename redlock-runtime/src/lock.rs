@@ -10,9 +10,10 @@ use crate::{
     config::{Options, Renew},
     error::LockError,
     guard::Guard,
+    keys::Keys,
     lease::Lease,
     node_set::Shared,
-    section::{Keys, Section},
+    section::Section,
 };
 
 /// A lock on one key, or on several, that is not held yet: its options, made by

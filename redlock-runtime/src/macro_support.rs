@@ -12,7 +12,7 @@ pub use crate::{
     key::{Key, Value, Values},
     redlock::Redlock,
 };
-use crate::{lease::Lease, node_set::Shared, section};
+use crate::{keys::Keys, lease::Lease, node_set::Shared, section};
 
 /// Stands for a value of the return type, so that the compiler reports a body that returns
 /// something else in the body and not at the attribute.
@@ -132,13 +132,7 @@ impl Section {
         info: &'static SectionInfo,
     ) -> Self {
         let Key { text, empty } = key;
-        Self::with(
-            shared,
-            section::Keys::One(text.into()),
-            empty,
-            options,
-            info,
-        )
+        Self::with(shared, Keys::One(text.into()), empty, options, info)
     }
 
     fn with_all(
@@ -152,13 +146,13 @@ impl Section {
             empty = empty.or(key.empty);
             Arc::from(key.text)
         });
-        let keys = section::Keys::all(texts);
+        let keys = Keys::all(texts);
         Self::with(shared, keys, empty, options, info)
     }
 
     fn with(
         shared: Option<Arc<Shared>>,
-        keys: section::Keys,
+        keys: Keys,
         empty: Option<&'static str>,
         options: Options,
         info: &'static SectionInfo,

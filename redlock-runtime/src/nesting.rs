@@ -8,10 +8,7 @@ use std::{cell::RefCell, sync::Arc};
 
 use tokio::task::{self, Id};
 
-use crate::{
-    engine::{Keys, Status},
-    node_set::Shared,
-};
+use crate::{keys::Keys, node_set::Shared, status::Status};
 
 thread_local! {
     /// The leases of the bodies that are polled on this thread, one within the other, and the tasks

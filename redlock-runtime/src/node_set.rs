@@ -2,8 +2,6 @@
 
 use std::{fmt, sync::Arc};
 
-#[cfg(feature = "test-util")]
-use crate::journal::Journal;
 use crate::{
     config::{ConfigError, ConfigProblem, Settings},
     engine::Engine,
@@ -24,9 +22,6 @@ pub(crate) struct Shared {
     pub(crate) client: ClientName,
     /// All nodes are in memory.
     pub(crate) is_embedded: bool,
-    /// Of the node set of a test.
-    #[cfg(feature = "test-util")]
-    pub(crate) journal: Option<Journal>,
 }
 
 /// Handles and leases are arguments of functions whose calls are logged with all their arguments.

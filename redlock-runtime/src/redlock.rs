@@ -10,9 +10,9 @@ use crate::{
     config::{Options, SectionInfo},
     health::{Health, NodeState, NodeStatus, NotReady},
     inspect::{self, Inspection},
+    keys::Keys,
     lock::Lock,
     node_set::Shared,
-    section::Keys,
 };
 
 /// A set of independent Redis nodes, and the engine that speaks to them.

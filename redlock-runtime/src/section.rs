@@ -8,15 +8,15 @@ use redlock_protocol::{Mode, Release};
 use crate::{
     blocking,
     config::{self, ConfigError, Options, Renew, SectionInfo},
-    engine::{Acquired, Acquisition, Status, Stopped},
+    engine::{Acquisition, Engine},
     error::LockError,
+    keys::{Keys, Other},
     lease::{self, Asked, Lease, Unasked},
     nesting,
     node_set::Shared,
-    observe::{Course, End, Subject},
+    observe::Course,
+    status::{Acquired, Status, Stopped},
 };
-
-pub(crate) use crate::engine::{Keys, Other};
 
 /// A section that joins a lease extends it only if more than a twentieth of the time that it asks for is
 /// gone: a section that begins within a turn may have as much less than its lease.
@@ -79,9 +79,8 @@ impl Section {
             };
             let id = shared.engine.new_section();
             let since = shared.engine.now();
-            let key = Arc::clone(&key);
-            let subject = Subject { name, key };
-            let own = Status::new((id, keys), since, extends_to, options.mode(), subject);
+            let named = (name, Arc::clone(&key));
+            let own = Status::new(id, keys, named, since, extends_to, options.mode());
             let mut asked = Asked {
                 own: Arc::new(own),
                 around: None,
@@ -91,16 +90,10 @@ impl Section {
                 Some(outer)
                     if !options.reentrant || !asked.own.keys.are_within(&outer.own.keys) =>
                 {
-                    return Err(LockError::nested(
-                        outer.status.subject.name,
-                        &asked.context(),
-                    ));
+                    return Err(LockError::nested(outer.status.name, &asked.context()));
                 }
                 Some(outer) if outer.status.mode == Mode::Shared && !options.shared => {
-                    return Err(LockError::upgrade(
-                        outer.status.subject.name,
-                        &asked.context(),
-                    ));
+                    return Err(LockError::upgrade(outer.status.name, &asked.context()));
                 }
                 outer => asked.around = outer.map(|outer| outer.status),
             }
@@ -151,14 +144,12 @@ impl Section {
             return Ok(Asking::Joins(params.lease));
         }
         shared.check_clock()?;
-        #[cfg(feature = "test-util")]
-        asked.note_ask();
         // From here on, dropping this section is what releases, also while the answer is awaited.
         self.begun = true;
         let Shared {
             engine, observer, ..
         } = &**shared;
-        self.course = observer.asked(&own.subject, own.since);
+        self.course = observer.asked(own);
         Ok(Asking::Waits(engine.acquire(own, params)))
     }
 
@@ -166,30 +157,20 @@ impl Section {
         let asked = self.lease.asked()?;
         let Asked { shared, own, .. } = asked;
         let now = shared.engine.now();
-        let mut attempts = own.granted().1;
         let outcome = match answer {
             Ok(Ok(())) if own.is_held(now) => Ok(()),
             // The caller was not polled while its lease went by.
             Ok(Ok(())) => Err(asked.over_error()),
             Ok(Err(refusal)) => {
                 self.begun = false;
-                attempts = refusal.attempts;
                 let key = refusal.key.clone();
-                let key = key.as_ref().unwrap_or(&own.subject.key);
+                let key = key.as_ref().unwrap_or(&own.key);
                 Err(LockError::refused(*refusal, &asked.context_of(key)))
             }
             Err(Stopped) => Err(LockError::stopped(&asked.context())),
         };
-        #[cfg(feature = "test-util")]
-        asked.note_outcome(&outcome);
-        let (observer, course) = (&shared.observer, &mut self.course);
-        match &outcome {
-            Ok(()) => observer.granted(course, &own.subject, own.granted(), now),
-            Err(error) => {
-                let reason = (error.into(), attempts);
-                observer.failed(course, reason, now);
-            }
-        }
+        let observer = &shared.observer;
+        observer.answered(&mut self.course, own, &outcome, now);
         outcome
     }
 
@@ -249,54 +230,12 @@ impl Section {
             _ => Release::Unknown,
         };
         let asked = self.lease.asked.as_ref().ok().filter(|_| begun);
-        let released = asked.map(|asked| {
-            let end = asked.note_end(&self.course);
-            asked.own.release();
-            let released = asked.shared.engine.end_and_report(asked.own.section);
-            asked.report_end(&mut self.course, end);
-            released
-        });
+        let released = asked.map(|asked| asked.end(&mut self.course, Engine::end_and_report));
         async move {
             match released {
                 Some(release) => release.await,
                 None => otherwise,
             }
-        }
-    }
-}
-
-impl Keys {
-    /// Each of them once. Of one key, too, the rules are those of several: how many there are may be known at
-    /// run time only.
-    pub(crate) fn all(keys: impl IntoIterator<Item = Arc<str>>) -> Self {
-        let mut once: Vec<Arc<str>> = Vec::new();
-        for key in keys {
-            if !once.contains(&key) {
-                once.push(key);
-            }
-        }
-        Self::Other(Other::All(once).into())
-    }
-
-    fn put_before(&mut self, prefix: &str) {
-        if prefix.is_empty() {
-            return;
-        }
-        let prefixed = |key: &Arc<str>| Arc::from(format!("{prefix}{key}"));
-        match self {
-            Self::One(key) => *key = prefixed(key),
-            Self::Other(other) => match Arc::make_mut(other) {
-                Other::All(keys) => *keys = keys.iter().map(prefixed).collect(),
-                Other::Permit(key, _) => *key = prefixed(key),
-            },
-        }
-    }
-
-    /// What errors name.
-    pub(crate) fn text(&self) -> Arc<str> {
-        match self.as_slice() {
-            [only] => Arc::clone(only),
-            keys => keys.join(", ").into(),
         }
     }
 }
@@ -316,18 +255,6 @@ impl Section {
     }
 }
 
-impl From<&LockError> for End {
-    fn from(error: &LockError) -> Self {
-        match error {
-            LockError::Contended(_) => Self::Contended,
-            LockError::NoQuorum(_) => Self::NoQuorum,
-            LockError::Quarantined(_) => Self::Quarantined,
-            LockError::Lost(_) | LockError::Expired(_) => Self::Expired,
-            _ => Self::Stopped,
-        }
-    }
-}
-
 /// Says which annotated function cannot work.
 fn named(info: Option<&'static SectionInfo>) -> impl Fn(ConfigError) -> ConfigError {
     move |error| match info {
@@ -339,10 +266,7 @@ fn named(info: Option<&'static SectionInfo>) -> impl Fn(ConfigError) -> ConfigEr
 impl Drop for Section {
     fn drop(&mut self) {
         if let (true, Ok(asked)) = (self.begun, &self.lease.asked) {
-            let end = asked.note_end(&self.course);
-            asked.own.release();
-            asked.shared.engine.end(asked.own.section);
-            asked.report_end(&mut self.course, end);
+            asked.end(&mut self.course, Engine::end);
         }
     }
 }

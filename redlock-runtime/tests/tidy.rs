@@ -14,9 +14,11 @@ const LAYERS: Layers = &[
     ("node", &["limitation", "clock", "script"]),
     ("limitation", &[]),
     ("health", &["limitation"]),
-    ("observe", &["config", "health", "key"]),
-    ("engine", &["clock", "node", "observe"]),
-    ("inspect", &["engine", "health", "key", "node", "script"]),
+    ("keys", &[]),
+    ("status", &["keys"]),
+    ("observe", &["config", "error", "health", "key", "status"]),
+    ("engine", &["clock", "node", "observe", "status"]),
+    ("inspect", &["health", "key", "node", "script", "status"]),
     (
         "tool",
         &["builder", "config", "health", "inspect", "node", "script"],
@@ -26,31 +28,32 @@ const LAYERS: Layers = &[
     ("fence", &[]),
     ("guide", &[]),
     ("key", &[]),
-    ("journal", &["engine"]),
-    (
-        "node_set",
-        &["config", "engine", "journal", "node", "observe"],
-    ),
-    ("nesting", &["engine", "node_set"]),
+    ("node_set", &["config", "engine", "node", "observe"]),
+    ("nesting", &["keys", "node_set", "status"]),
     ("blocking", &["config", "engine"]),
     (
         "lease",
-        &["engine", "error", "nesting", "node_set", "observe"],
+        &[
+            "engine", "error", "nesting", "node_set", "observe", "status",
+        ],
     ),
     (
         "section",
         &[
-            "blocking", "config", "engine", "error", "lease", "nesting", "node_set", "observe",
+            "blocking", "config", "engine", "error", "keys", "lease", "nesting", "node_set",
+            "observe", "status",
         ],
     ),
     ("guard", &["lease", "section"]),
     (
         "lock",
-        &["config", "error", "guard", "lease", "node_set", "section"],
+        &[
+            "config", "error", "guard", "keys", "lease", "node_set", "section",
+        ],
     ),
     (
         "redlock",
-        &["config", "health", "inspect", "lock", "node_set", "section"],
+        &["config", "health", "inspect", "keys", "lock", "node_set"],
     ),
     ("scope", &["redlock"]),
     ("install", &["config", "redlock", "scope"]),
@@ -59,19 +62,19 @@ const LAYERS: Layers = &[
     (
         "builder",
         &[
-            "announce", "config", "engine", "health", "install", "journal", "node", "node_set",
-            "observe", "redlock",
+            "announce", "config", "engine", "health", "install", "node", "node_set", "observe",
+            "redlock", "status",
         ],
     ),
     ("redlock_config", &["builder", "config", "node", "redlock"]),
     (
         "testing",
-        &["builder", "config", "journal", "node", "redlock", "scope"],
+        &["builder", "config", "node", "observe", "redlock", "scope"],
     ),
     (
         "macro_support",
         &[
-            "config", "error", "key", "lease", "node_set", "redlock", "section",
+            "config", "error", "key", "keys", "lease", "node_set", "redlock", "section",
         ],
     ),
 ];

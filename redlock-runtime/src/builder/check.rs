@@ -3,9 +3,9 @@
 use crate::{
     announce,
     config::{ConfigError, ConfigProblem, ProblemKind},
-    engine::Stopped,
     health::{Health, NodeState, NodeStatus, Rejection, WhyKind, remedy},
     redlock::Redlock,
+    status::Stopped,
 };
 
 impl Redlock {

@@ -30,8 +30,8 @@ use super::{
     delivery::{self, Delivery},
     driver::Driver,
     signal::Signal,
-    status::Stopped,
 };
+use crate::{observe::Observer, status::Stopped};
 
 /// How many commands are taken from the inbox before what the protocol wants is sent.
 const LARGEST_INTAKE: usize = 64;
@@ -60,6 +60,7 @@ pub(super) struct Combiner {
     driver: Mutex<Option<Driver>>,
     signal: Arc<Signal>,
     clock: Clock,
+    observer: Arc<Observer>,
     /// Whether threads that are not the engine's may work.
     do_callers_work: bool,
 }
@@ -104,12 +105,18 @@ enum Next {
 }
 
 impl Combiner {
-    pub(super) fn new(driver: Driver, clock: Clock, do_callers_work: bool) -> Self {
+    pub(super) fn new(
+        driver: Driver,
+        clock: Clock,
+        observer: Arc<Observer>,
+        do_callers_work: bool,
+    ) -> Self {
         Self {
             inbox: Mutex::default(),
             driver: Mutex::new(Some(driver)),
             signal: Arc::default(),
             clock,
+            observer,
             do_callers_work,
         }
     }
@@ -208,7 +215,7 @@ impl Combiner {
                 return Outcome::Ended;
             };
             drop(held);
-            delivery::deliver(pass.deliveries);
+            delivery::deliver(pass.deliveries, &self.observer);
             let (is_more, is_due_sooner) = {
                 let mut inbox = lock(&self.inbox);
                 inbox.is_busy = pass.is_busy;

@@ -5,10 +5,8 @@ use std::{fmt, sync::Arc, time::Duration};
 use redlock_protocol::{LockParams, Loss, Release, SectionId, ShutdownError};
 use tokio::sync::oneshot;
 
-use super::{
-    delivery::Extending,
-    status::{Seen, Status},
-};
+use super::delivery::Extending;
+use crate::status::Status;
 
 /// What to call after a shutdown, with what is left.
 pub(super) type Shutdown = Box<dyn FnOnce(ShutdownError) + Send>;
@@ -30,7 +28,7 @@ pub(super) enum Command {
     /// Which sections have a lock here, or wait for it.
     Look {
         key: Arc<str>,
-        answer: oneshot::Sender<Vec<Seen>>,
+        answer: oneshot::Sender<Vec<Arc<Status>>>,
     },
     Shutdown {
         timeout: Duration,

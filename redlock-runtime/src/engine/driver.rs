@@ -22,13 +22,13 @@ use super::{
     clock::Clock,
     command::{Caller, Command, Shutdown},
     delivery::{Delivery, Extending},
-    status::Seen,
 };
 #[cfg(feature = "test-util")]
 use crate::node::FaultyLink;
 use crate::{
     node::{Memory, Server, Target, client_name},
     observe::Observer,
+    status::Status,
 };
 
 /// How often the nodes are reported while no state changes: for recorders that are installed late, and because
@@ -84,27 +84,20 @@ impl Asker {
     }
 
     /// Ends the lease under its holder, who is told, unless it has ended already.
-    fn over(&self, loss: Loss, now: Instant, observer: &Arc<Observer>) -> Option<Delivery> {
+    fn over(&self, loss: Loss, now: Instant) -> Option<Delivery> {
         let status = &self.caller.0;
         let is_news = status.end_untold(loss);
-        is_news.then(|| Delivery::Over(Arc::clone(status), Arc::clone(observer), now))
+        is_news.then(|| Delivery::Over(Arc::clone(status), now))
     }
 
     /// What to report of a lease that was extended.
-    fn renewed(&self, deadline: Instant, now: Instant, observer: &Arc<Observer>) -> Delivery {
+    fn renewed(&self, deadline: Instant, now: Instant) -> Delivery {
         let status = &self.caller.0;
         let left = status.deadline().since(now);
         let is_longer = deadline > status.deadline();
         let is_late = is_longer && left < Duration::from_millis(self.late.into());
         let late = is_late.then_some(left);
-        Delivery::Renewed(Arc::clone(status), Arc::clone(observer), late)
-    }
-
-    fn seen(&self) -> Seen {
-        Seen {
-            status: Arc::clone(&self.caller.0),
-            waits: !self.caller.0.is_answered(),
-        }
+        Delivery::Renewed(Arc::clone(status), late)
     }
 }
 
@@ -307,10 +300,10 @@ impl Driver {
         }
     }
 
-    fn look(&mut self, key: &str, answer: oneshot::Sender<Vec<Seen>>) {
+    fn look(&mut self, key: &str, answer: oneshot::Sender<Vec<Arc<Status>>>) {
         let sections = self.protocol.sections_of(key, MOST_SLOTS).into_iter();
         let callers = sections.filter_map(|section| self.callers.get(&section));
-        let seen = callers.map(Asker::seen).collect();
+        let seen = callers.map(|asker| Arc::clone(&asker.caller.0)).collect();
         self.deliveries.push(Delivery::Seen(answer, seen));
     }
 
@@ -333,9 +326,8 @@ impl Driver {
         let round_trip = |node| self.protocol.round_trip(NodeId(node));
         let round_trips = (0..self.nodes.len()).map(round_trip).collect();
         let nodes = (round_trips, self.protocol.under_replicated());
-        let (states, observer) = (self.node_states.clone(), Arc::clone(&self.observer));
-        let delivery = Delivery::Nodes(states, nodes, observer, now);
-        self.deliveries.push(delivery);
+        let states = self.node_states.clone();
+        self.deliveries.push(Delivery::Nodes(states, nodes, now));
     }
 
     fn carry_out(&mut self) {
@@ -444,7 +436,7 @@ impl Driver {
                 let left = status.deadline().since(now);
                 if left < Duration::from_millis((*late).into()) {
                     let verdicts = Vec::new();
-                    deliveries.extend(asker.over(Loss::Expired { verdicts }, now, &self.observer));
+                    deliveries.extend(asker.over(Loss::Expired { verdicts }, now));
                     let report = false;
                     self.answered.push_back(Event::End { section, report });
                     self.forget(section);
@@ -453,7 +445,7 @@ impl Driver {
             Answer::Extended { deadline } => {
                 if self.observer.is_on() {
                     let now = self.clock.now();
-                    deliveries.push(asker.renewed(deadline, now, &self.observer));
+                    deliveries.push(asker.renewed(deadline, now));
                 }
                 status.hold_until(deadline);
                 let extending = self.extending.remove(&section).into_iter().flatten();
@@ -465,7 +457,7 @@ impl Driver {
                 deliveries.extend(told);
             }
             Answer::Over(loss) => {
-                deliveries.extend(asker.over(loss, self.clock.now(), &self.observer));
+                deliveries.extend(asker.over(loss, self.clock.now()));
                 let extending = self.extending.remove(&section);
                 deliveries.extend(extending.map(Delivery::Unheard));
             }
@@ -491,8 +483,7 @@ impl Driver {
             .filter_map(status)
             .find(|other| guard.is_waited_for_by(other))
         {
-            let (other, observer) = (Arc::clone(other), Arc::clone(&self.observer));
-            let delivery = Delivery::SelfWait(other, observer, self.clock.now());
+            let delivery = Delivery::SelfWait(Arc::clone(other), self.clock.now());
             self.deliveries.push(delivery);
         }
     }

@@ -7,9 +7,7 @@ mod combiner;
 mod command;
 mod delivery;
 mod driver;
-mod keys;
 mod signal;
-mod status;
 
 use std::{
     pin::{Pin, pin},
@@ -33,18 +31,18 @@ use tokio::{
 };
 use uuid::Uuid;
 
+pub(crate) use self::clock::is_paused_here;
 use self::{
     clock::Clock,
     combiner::{Combiner, EndsWithTask},
     command::{Caller, Command},
     driver::Driver,
 };
-pub(crate) use self::{
-    clock::is_paused_here,
-    keys::{Keys, Other},
-    status::{Acquired, Seen, Status, Stopped},
+use crate::{
+    node::Target,
+    observe::Observer,
+    status::{Acquired, Status, Stopped},
 };
-use crate::{node::Target, observe::Observer};
 
 /// How long releases are still carried out after the last handle of an engine is gone.
 const LAST_RELEASES: Duration = Duration::from_secs(1);
@@ -169,10 +167,10 @@ impl Engine {
         };
         let guard = runtime.enter();
         let nodes_of = (config.nodes, config.service.as_deref());
-        let (now, observer) = (clock.clone(), config.observer);
+        let (now, observer) = (clock.clone(), Arc::clone(&config.observer));
         let driver = Driver::new(protocol, now, nodes_of, node_states, replicated, observer);
         drop(guard);
-        let combiner = Combiner::new(driver, clock.clone(), do_callers_work);
+        let combiner = Combiner::new(driver, clock.clone(), config.observer, do_callers_work);
         let combiner = Arc::new(combiner);
         let task = EndsWithTask(Arc::clone(&combiner));
         let run = async move { task.run().await };
@@ -287,7 +285,7 @@ impl Engine {
 
     /// The sections of this process that have a lock, or wait for it, in the order of asking; none of an
     /// engine that has ended.
-    pub(crate) async fn look(&self, key: Arc<str>) -> Vec<Seen> {
+    pub(crate) async fn look(&self, key: Arc<str>) -> Vec<Arc<Status>> {
         let (answer, answered) = oneshot::channel();
         match self.tell(Command::Look { key, answer }) {
             Ok(()) => answered.await.unwrap_or_default(),

@@ -5,7 +5,7 @@ use std::{cmp::Reverse, collections::BTreeMap, sync::Arc, time::Duration};
 use redlock_protocol::{Instant, Mode, Why, majority};
 
 use super::snapshot::{Client, Snapshots, Waiting, Written};
-use crate::{engine::Seen, node::ClientName, script::PROCESS_LENGTH};
+use crate::{node::ClientName, script::PROCESS_LENGTH, status::Status};
 
 /// What [`Redlock::inspect`](crate::Redlock::inspect) has found. `Display` writes it for people, on several
 /// lines.
@@ -320,7 +320,7 @@ impl Inspection {
         key: Arc<str>,
         snapshots: Snapshots,
         this: Option<ClientName>,
-        seen: Vec<Seen>,
+        sections: Vec<Arc<Status>>,
         now: Instant,
     ) -> Self {
         let quorum = majority(snapshots.len());
@@ -374,9 +374,9 @@ impl Inspection {
             nodes,
             holders,
             waiters: waiters(waiting, &clients),
-            sections: seen
+            sections: sections
                 .iter()
-                .map(|seen| LocalSection::new(seen, now))
+                .map(|status| LocalSection::new(status, now))
                 .collect(),
         }
     }
@@ -427,13 +427,12 @@ fn waiters(waiting: Vec<Waiting>, clients: &BTreeMap<String, ClientProcess>) -> 
 }
 
 impl LocalSection {
-    fn new(seen: &Seen, now: Instant) -> Self {
-        let status = &seen.status;
+    fn new(status: &Status, now: Instant) -> Self {
         let is_held = status.is_held(now);
         Self {
-            name: status.subject.name,
+            name: status.name,
             is_shared: status.mode == Mode::Shared,
-            waits: seen.waits,
+            waits: !status.is_granted(),
             asked: now.since(status.since),
             remaining: match is_held {
                 true => status.deadline().since(now),

@@ -1,17 +1,8 @@
 //! What is reported, and of whom.
 
-use std::sync::Arc;
-
 use redlock_protocol::{Instant, Loss};
 
-/// What a section is called.
-#[derive(Debug, Default)]
-pub(crate) struct Subject {
-    /// Of the annotated function, if it is one.
-    pub(crate) name: Option<&'static str>,
-    /// What errors name: the key, or all keys.
-    pub(crate) key: Arc<str>,
-}
+use crate::{error::LockError, status::Status};
 
 /// What an operator should read of the start of a node set.
 #[derive(Clone, Copy, Debug)]
@@ -46,14 +37,22 @@ pub(crate) enum End {
 /// The end of a section that had the lock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ended {
-    pub(crate) at: Instant,
+    pub(super) at: Instant,
     /// What has ended the lease under its holder before.
-    pub(crate) over: Option<End>,
+    pub(super) over: Option<End>,
     /// That is not reported yet.
-    pub(crate) is_news: bool,
+    pub(super) is_news: bool,
 }
 
 impl End {
+    /// What has ended a lease under its holder.
+    pub(super) fn of_lease(status: &Status, now: Instant) -> Option<Self> {
+        match status.loss() {
+            Some(loss) => Some(loss.into()),
+            None => (!status.is_held(now)).then_some(Self::Expired),
+        }
+    }
+
     pub(super) const fn label(self) -> &'static str {
         match self {
             Self::Granted => "granted",
@@ -75,6 +74,18 @@ impl From<&Loss> for End {
             Loss::Lost { .. } => Self::Lost,
             Loss::Expired { .. } => Self::Expired,
             Loss::Stopped => Self::Stopped,
+        }
+    }
+}
+
+impl From<&LockError> for End {
+    fn from(error: &LockError) -> Self {
+        match error {
+            LockError::Contended(_) => Self::Contended,
+            LockError::NoQuorum(_) => Self::NoQuorum,
+            LockError::Quarantined(_) => Self::Quarantined,
+            LockError::Lost(_) | LockError::Expired(_) => Self::Expired,
+            _ => Self::Stopped,
         }
     }
 }

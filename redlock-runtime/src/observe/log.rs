@@ -5,13 +5,13 @@
 
 use std::{fmt::Display, time::Duration};
 
-use redlock_protocol::Token;
 use tracing::{Level, field, level_filters::LevelFilter};
 
-use super::fact::{End, Start, Subject};
+use super::fact::{End, Start};
 use crate::{
     health::{self, NodeState, NodeStatus},
     key::shown,
+    status::Status,
 };
 
 /// The target of everything.
@@ -43,12 +43,12 @@ pub(super) struct Span(tracing::Span);
 #[derive(Debug)]
 pub(crate) struct Entered<'a>(#[expect(dead_code, reason = "dropped")] tracing::span::Entered<'a>);
 
-pub(super) fn acquire(subject: &Subject, node_set: &str) -> Span {
+pub(super) fn acquire(status: &Status, node_set: &str) -> Span {
     Span(tracing::debug_span!(
         target: TARGET,
         "redlock.acquire",
-        section = subject.name,
-        key = &*subject.key,
+        section = status.name,
+        key = &*status.key,
         node_set,
         outcome = field::Empty,
         wait_seconds = field::Empty,
@@ -56,14 +56,14 @@ pub(super) fn acquire(subject: &Subject, node_set: &str) -> Span {
     ))
 }
 
-pub(super) fn hold(subject: &Subject, node_set: &str, token: Token) -> Span {
+pub(super) fn hold(status: &Status, node_set: &str) -> Span {
     Span(tracing::debug_span!(
         target: TARGET,
         "redlock.hold",
-        section = subject.name,
-        key = &*subject.key,
+        section = status.name,
+        key = &*status.key,
         node_set,
-        token = token.0,
+        token = status.token().0,
         outcome = field::Empty,
         hold_seconds = field::Empty,
     ))
@@ -93,23 +93,22 @@ impl Default for Span {
     }
 }
 
-pub(super) fn renewed_late(subject: &Subject, node_set: &str, token: Token, left: Duration) {
+pub(super) fn renewed_late(status: &Status, node_set: &str, left: Duration) {
     event!(WARN, "redlock.renewed_late", {
-        section = subject.name, key = &*subject.key, node_set,
-        token = token.0, left_seconds = left.as_secs_f64(),
-    }, "redlock: the lease of `{}` was renewed when {left:.1?} were left", shown(&subject.key));
+        section = status.name, key = &*status.key, node_set,
+        token = status.token().0, left_seconds = left.as_secs_f64(),
+    }, "redlock: the lease of `{}` was renewed when {left:.1?} were left", shown(&status.key));
 }
 
-pub(super) fn self_wait(subject: &Subject, node_set: &str) {
+pub(super) fn self_wait(status: &Status, node_set: &str) {
     event!(WARN, "redlock.self_wait", {
-        section = subject.name, key = &*subject.key, node_set,
+        section = status.name, key = &*status.key, node_set,
     }, "redlock: a task waits for `{}` and has acquired the guard that holds it; if no other code drops \
-        that guard, the task waits for itself", shown(&subject.key));
+        that guard, the task waits for itself", shown(&status.key));
 }
 
-pub(super) fn over(subject: &Subject, node_set: &str, token: Token, over: End) {
-    let Subject { name, key, .. } = subject;
-    let (section, key, token) = (*name, &**key, token.0);
+pub(super) fn over(status: &Status, node_set: &str, over: End) {
+    let (section, key, token) = (status.name, &*status.key, status.token().0);
     let shown = shown(key);
     match over {
         End::Lost => event!(WARN, "redlock.lost", { section, key, node_set, token },

@@ -8,13 +8,15 @@
 //! [`guide::monitoring`]: crate::guide::monitoring
 
 mod fact;
+#[cfg(feature = "test-util")]
+pub(crate) mod journal;
 mod log;
 #[cfg(feature = "metrics")]
 mod meter;
 mod observer;
 
 pub(crate) use self::{
-    fact::{End, Ended, Start, Subject},
+    fact::Start,
     log::start,
     observer::{Course, Observer},
 };

@@ -9,15 +9,21 @@ use std::{
     time::Duration,
 };
 
-use redlock_protocol::{self as protocol, Instant, NodeState, Token};
+use redlock_protocol::{self as protocol, Instant, NodeState};
 
+#[cfg(feature = "test-util")]
+use super::journal::Journal;
 #[cfg(feature = "metrics")]
 use super::meter;
 use super::{
-    fact::{End, Ended, Subject},
+    fact::{End, Ended},
     log,
 };
-use crate::health::{self, NodeStatus};
+use crate::{
+    error::LockError,
+    health::{self, NodeStatus},
+    status::Status,
+};
 
 /// The shortest time between two events of one kind that say that a lease has ended: a flush of the servers
 /// ends thousands at once. The metrics count all of them.
@@ -42,6 +48,9 @@ pub(crate) struct Observer {
     node_timeout: Duration,
     #[cfg(feature = "metrics")]
     meter: meter::Meter,
+    /// Of the node set of a test.
+    #[cfg(feature = "test-util")]
+    pub(crate) journal: Option<Journal>,
 }
 
 /// When an event was written last that would otherwise come too often, in nanoseconds.
@@ -70,16 +79,11 @@ pub(crate) struct Course(Option<Box<Open>>);
 
 #[derive(Debug)]
 struct Open {
-    stage: Stage,
+    /// Since when it has its lock.
+    held: Option<Instant>,
     span: log::Span,
     #[cfg(feature = "metrics")]
     meter: Arc<meter::OfSection>,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Stage {
-    Waiting { since: Instant },
-    Held { since: Instant },
 }
 
 impl Course {
@@ -112,7 +116,15 @@ impl Observer {
             node_timeout,
             #[cfg(feature = "metrics")]
             meter: meter::Meter::new(name),
+            #[cfg(feature = "test-util")]
+            journal: None,
         }
+    }
+
+    #[cfg(feature = "test-util")]
+    pub(crate) fn with_journal(mut self, is_for_a_test: bool) -> Self {
+        self.journal = is_for_a_test.then(Journal::default);
+        self
     }
 
     /// A subscriber or a recorder may watch.
@@ -122,84 +134,108 @@ impl Observer {
 
     // ---- sections
 
-    pub(crate) fn asked(&self, subject: &Subject, since: Instant) -> Course {
-        if !self.is_on() {
+    pub(crate) fn asked(&self, status: &Arc<Status>) -> Course {
+        let is_watched = self.is_on();
+        #[cfg(feature = "test-util")]
+        let is_watched = is_watched || self.journal.is_some();
+        if !is_watched {
             return Course::default();
         }
+        #[cfg(feature = "test-util")]
+        if let Some(journal) = &self.journal {
+            journal.asked(status);
+        }
         let open = Open {
-            stage: Stage::Waiting { since },
-            span: log::acquire(subject, &self.node_set),
+            held: None,
+            span: log::acquire(status, &self.node_set),
             #[cfg(feature = "metrics")]
-            meter: self.meter.of(subject.name),
+            meter: self.meter.of(status.name),
         };
         #[cfg(feature = "metrics")]
         open.meter.asked();
         Course(Some(Box::new(open)))
     }
 
-    pub(crate) fn granted(
+    /// The question for the lock is over.
+    pub(crate) fn answered(
         &self,
         course: &mut Course,
-        subject: &Subject,
-        (token, attempts): (Token, u32),
+        status: &Status,
+        outcome: &Result<(), LockError>,
         now: Instant,
     ) {
         let Some(open) = &mut course.0 else {
             return;
         };
-        if !open.answered((End::Granted, attempts), now) {
-            return;
+        #[cfg(feature = "test-util")]
+        if let Some(journal) = &self.journal {
+            journal.answered(status, outcome, now);
         }
-        open.span = log::hold(subject, &self.node_set, token);
-        open.stage = Stage::Held { since: now };
+        let end = outcome.as_ref().map_or_else(End::from, |()| End::Granted);
+        open.answered(status, (end, status.attempts()), now);
+        if outcome.is_ok() {
+            open.span = log::hold(status, &self.node_set);
+            open.held = Some(now);
+        } else {
+            course.0 = None;
+        }
     }
 
-    pub(crate) fn failed(&self, course: &mut Course, outcome: (End, u32), now: Instant) {
-        if let Some(mut open) = course.0.take() {
-            open.answered(outcome, now);
+    /// How a section ends whose caller is about to let go, whether it has had the lock or not. To be called before
+    /// the status is told.
+    pub(crate) fn ends(&self, status: &Status, now: Instant) -> Ended {
+        #[cfg(feature = "test-util")]
+        if let Some(journal) = &self.journal {
+            journal.ended(status, now);
+        }
+        let over = End::of_lease(status, now);
+        Ended {
+            at: now,
+            over,
+            is_news: over.is_some() && status.is_over_now(),
         }
     }
 
-    /// The caller lets go, whether it has had the lock or not.
-    pub(crate) fn ended(&self, course: &mut Course, subject: &Subject, token: Token, end: Ended) {
-        let Some(mut open) = course.0.take() else {
+    /// The caller has let go.
+    pub(crate) fn ended(&self, course: &mut Course, status: &Status, end: Ended) {
+        let Some(open) = course.0.take() else {
             return;
         };
-        let Stage::Held { since } = open.stage else {
-            open.answered((End::Cancelled, 0), end.at);
+        let Some(since) = open.held else {
+            open.answered(status, (End::Cancelled, 0), end.at);
             return;
         };
         let hold = end.at.since(since);
         #[cfg(feature = "metrics")]
         open.meter.ended(hold);
         if let Some(over) = end.over.filter(|_| end.is_news) {
-            self.over(subject, token, over, end.at);
+            self.over(status, over, end.at);
         }
         open.span.end_hold(end.over, hold);
     }
 
     /// A lease was extended. `late`: what was left of it, if that was little.
-    pub(crate) fn renewed(&self, subject: &Subject, token: Token, late: Option<Duration>) {
+    pub(crate) fn renewed(&self, status: &Status, late: Option<Duration>) {
         #[cfg(feature = "metrics")]
-        self.meter.of(subject.name).renewed();
+        self.meter.of(status.name).renewed();
         if let Some(left) = late {
-            log::renewed_late(subject, &self.node_set, token, left);
+            log::renewed_late(status, &self.node_set, left);
         }
     }
 
     /// The task that waits for this lock has acquired a guard of it, and may have that still.
-    pub(crate) fn self_wait(&self, subject: &Subject, now: Instant) {
+    pub(crate) fn self_wait(&self, status: &Status, now: Instant) {
         if self.self_waits.is_due(BETWEEN_WARNINGS, now) {
-            log::self_wait(subject, &self.node_set);
+            log::self_wait(status, &self.node_set);
         }
     }
 
     /// A lease has ended under its holder.
-    pub(crate) fn over(&self, subject: &Subject, token: Token, over: End, now: Instant) {
+    pub(crate) fn over(&self, status: &Status, over: End, now: Instant) {
         #[cfg(feature = "metrics")]
-        self.meter.of(subject.name).over(over);
+        self.meter.of(status.name).over(over);
         if self.ends[over as usize].is_due(BETWEEN_ENDS, now) {
-            log::over(subject, &self.node_set, token, over);
+            log::over(status, &self.node_set, over);
         }
     }
 
@@ -250,16 +286,12 @@ impl Observer {
 }
 
 impl Open {
-    /// Its question for the lock is over. False if it has been before.
-    fn answered(&mut self, (outcome, attempts): (End, u32), now: Instant) -> bool {
-        let Stage::Waiting { since } = self.stage else {
-            return false;
-        };
-        let wait = now.since(since);
+    /// Its question for the lock is over.
+    fn answered(&self, status: &Status, (outcome, attempts): (End, u32), now: Instant) {
+        let wait = now.since(status.since);
         self.span.end_acquire(outcome, wait, attempts);
         #[cfg(feature = "metrics")]
         self.meter.answered(outcome, wait, attempts);
-        true
     }
 }
 

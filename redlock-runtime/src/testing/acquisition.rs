@@ -2,7 +2,9 @@
 
 use std::{fmt, time::Duration};
 
-use crate::journal::{Entry, Outcome};
+use redlock_protocol::Instant;
+
+use crate::observe::journal::{Entry, Outcome};
 
 /// One call that asked for a lock, and what has become of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,14 +55,15 @@ impl Acquisition {
         &self.outcome
     }
 
-    pub(super) fn new(entry: &Entry, prefix: &str, is_held: bool) -> Self {
+    /// Of a node set that was made when it `began`.
+    pub(super) fn new(entry: &Entry, prefix: &str, began: Instant, now: Instant) -> Self {
         Self {
-            key: without(prefix, &entry.key),
-            name: entry.name,
-            asked: entry.asked,
-            granted: entry.granted.map(|(at, _)| at),
-            ended: entry.end.as_ref().map(|(at, _)| *at),
-            outcome: entry.outcome(is_held),
+            key: without(prefix, &entry.status.key),
+            name: entry.status.name,
+            asked: entry.status.since.since(began),
+            granted: entry.granted.map(|(at, _)| at.since(began)),
+            ended: entry.end.as_ref().map(|(at, _)| at.since(began)),
+            outcome: entry.outcome(now),
         }
     }
 }

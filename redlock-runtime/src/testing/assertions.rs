@@ -28,7 +28,7 @@ impl TestRedlock {
     /// # Cancellation
     /// Cancel-safe.
     pub async fn until_locked(&self, key: &str) {
-        if let Some(journal) = &self.shared.journal {
+        if let Some(journal) = self.journal() {
             journal.when(|| self.is_locked(key)).await;
         }
     }

@@ -75,12 +75,10 @@ impl TestRedlock {
     #[track_caller]
     pub fn expire_lease(&self, key: &str) {
         self.assert_held(key);
-        for entry in self.entries_of(key) {
-            if self.is_held_by(&entry) {
-                entry.status.end(Loss::Expired {
-                    verdicts: Vec::new(),
-                });
-            }
+        for entry in self.held(key) {
+            entry.status.end(Loss::Expired {
+                verdicts: Vec::new(),
+            });
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use std::{fmt, ops::Deref, sync::Arc};
 
+use redlock_protocol::Instant;
+
 use super::{
     acquisition::{Acquisition, without},
     node::TestNode,
@@ -9,8 +11,8 @@ use super::{
 use crate::{
     builder::{self, Builder},
     config::{ConfigError, ConfigProblem, Node, Settings, count_problem},
-    journal::Entry,
     node::{Faulty, Target},
+    observe::journal::{Entry, Journal},
     redlock::Redlock,
 };
 
@@ -29,6 +31,7 @@ use crate::{
 pub struct TestRedlock {
     pub(super) redlock: Redlock,
     pub(super) nodes: Vec<Arc<Faulty>>,
+    began: Instant,
 }
 
 impl Redlock {
@@ -128,7 +131,12 @@ impl TestRedlock {
             target: Target::Faulty(Arc::clone(node)),
         });
         let redlock = builder::start(targets.collect(), settings, runtime)?;
-        Ok(Self { redlock, nodes })
+        let began = redlock.shared.engine.now();
+        Ok(Self {
+            redlock,
+            nodes,
+            began,
+        })
     }
 
     /// The node at this position, from zero.
@@ -172,17 +180,14 @@ impl TestRedlock {
     /// ```
     #[must_use]
     pub fn history(&self) -> Vec<Acquisition> {
-        let prefix = self.prefix();
-        let entries = self.entries();
-        let entries = entries.iter();
-        entries
-            .map(|entry| Acquisition::new(entry, prefix, self.is_held_by(entry)))
-            .collect()
+        let (prefix, now) = (self.prefix(), self.shared.engine.now());
+        let acquisition = |entry| Acquisition::new(entry, prefix, self.began, now);
+        self.entries().iter().map(acquisition).collect()
     }
 
     /// Forgets what was locked, except for what is held or waited for.
     pub fn clear_history(&self) {
-        if let Some(journal) = &self.shared.journal {
+        if let Some(journal) = self.journal() {
             journal.clear();
         }
     }
@@ -194,7 +199,10 @@ impl TestRedlock {
         let mut granted: Vec<(u64, String)> = self
             .entries()
             .iter()
-            .filter_map(|entry| Some((entry.granted?.1, without(self.prefix(), &entry.key))))
+            .filter_map(|entry| {
+                let (_, rank) = entry.granted?;
+                Some((rank, without(self.prefix(), &entry.status.key)))
+            })
             .collect();
         granted.sort_unstable();
         granted.into_iter().map(|(_, key)| key).collect()
@@ -204,8 +212,7 @@ impl TestRedlock {
     /// and before its deadline. A client [elsewhere](Self::held_elsewhere) does not count.
     #[must_use]
     pub fn is_locked(&self, key: &str) -> bool {
-        let entries = self.entries_of(key);
-        entries.iter().any(|entry| self.is_held_by(entry))
+        !self.held(key).is_empty()
     }
 
     /// The key as it stands on the nodes.
@@ -213,21 +220,20 @@ impl TestRedlock {
         format!("{}{key}", self.redlock.shared.settings.key_prefix).into()
     }
 
-    pub(super) fn entries_of(&self, key: &str) -> Vec<Entry> {
-        let key = self.on_nodes(key);
+    /// Those that hold this lock.
+    pub(super) fn held(&self, key: &str) -> Vec<Entry> {
+        let (key, now) = (self.on_nodes(key), self.shared.engine.now());
         let mut entries = self.entries();
-        entries.retain(|entry| entry.key == key);
+        entries.retain(|entry| entry.status.key == key && entry.is_held(now));
         entries
     }
 
     fn entries(&self) -> Vec<Entry> {
-        let journal = self.shared.journal.as_ref();
-        journal.map_or_else(Vec::new, |journal| journal.entries_now())
+        self.journal().map(Journal::entries_now).unwrap_or_default()
     }
 
-    pub(super) fn is_held_by(&self, entry: &Entry) -> bool {
-        let is_open = entry.granted.is_some() && entry.end.is_none();
-        is_open && entry.status.is_held(self.shared.engine.now())
+    pub(super) fn journal(&self) -> Option<&Journal> {
+        self.shared.observer.journal.as_ref()
     }
 
     fn prefix(&self) -> &str {

@@ -15,9 +15,10 @@ use tokio::sync::watch;
 
 use super::*;
 use crate::{
-    engine::{Acquired, Acquisition, Keys, Status, command::Caller},
+    engine::{Acquisition, command::Caller},
+    keys::Keys,
     node::{Memory, Target},
-    observe::{Observer, Subject},
+    status::{Acquired, Status},
 };
 
 /// So long that a pause of the thread on a busy machine ends neither a round nor a lease.
@@ -52,9 +53,9 @@ fn combiner_of(node: Target, random: impl FnMut() -> u128 + Send + 'static) -> A
         (vec![node], None),
         states,
         Arc::default(),
-        observer,
+        Arc::clone(&observer),
     );
-    Arc::new(Combiner::new(driver, Clock::System, true))
+    Arc::new(Combiner::new(driver, Clock::System, observer, true))
 }
 
 fn random() -> impl FnMut() -> u128 + Send {
@@ -63,15 +64,13 @@ fn random() -> impl FnMut() -> u128 + Send {
 }
 
 fn ask(combiner: &Combiner, section: u64, key: &str) -> (Arc<Status>, Acquisition) {
-    let of = (SectionId(section), Keys::One(key.into()));
-    let now = Clock::System.now();
-    let subject = Subject::default();
     let status = Arc::new(Status::new(
-        of,
-        now,
+        SectionId(section),
+        Keys::One(key.into()),
+        (None, key.into()),
+        Clock::System.now(),
         Duration::ZERO,
         Mode::Exclusive,
-        subject,
     ));
     let told = combiner.tell(Command::Acquire {
         params: LockParams {

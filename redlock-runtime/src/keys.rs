@@ -19,6 +19,40 @@ pub(crate) enum Other {
 }
 
 impl Keys {
+    /// Each of them once. Of one key, too, the rules are those of several: how many there are may be known at
+    /// run time only.
+    pub(crate) fn all(keys: impl IntoIterator<Item = Arc<str>>) -> Self {
+        let mut once: Vec<Arc<str>> = Vec::new();
+        for key in keys {
+            if !once.contains(&key) {
+                once.push(key);
+            }
+        }
+        Self::Other(Other::All(once).into())
+    }
+
+    pub(crate) fn put_before(&mut self, prefix: &str) {
+        if prefix.is_empty() {
+            return;
+        }
+        let prefixed = |key: &Arc<str>| Arc::from(format!("{prefix}{key}"));
+        match self {
+            Self::One(key) => *key = prefixed(key),
+            Self::Other(other) => match Arc::make_mut(other) {
+                Other::All(keys) => *keys = keys.iter().map(prefixed).collect(),
+                Other::Permit(key, _) => *key = prefixed(key),
+            },
+        }
+    }
+
+    /// What errors name.
+    pub(crate) fn text(&self) -> Arc<str> {
+        match self.as_slice() {
+            [only] => Arc::clone(only),
+            keys => keys.join(", ").into(),
+        }
+    }
+
     pub(crate) fn as_slice(&self) -> &[Arc<str>] {
         match self {
             Self::One(key) => std::slice::from_ref(key),

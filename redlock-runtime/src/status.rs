@@ -16,8 +16,7 @@ use futures_util::task::AtomicWaker;
 use redlock_protocol::{Instant, Loss, Mode, Refusal, SectionId, Token};
 use tokio::{sync::Notify, task};
 
-use super::keys::Keys;
-use crate::observe::Subject;
+use crate::keys::Keys;
 
 /// What comes of an acquisition.
 pub(crate) type Acquired = Result<(), Box<Refusal>>;
@@ -31,19 +30,22 @@ pub(crate) struct Stopped;
 pub(crate) struct Status {
     pub(crate) section: SectionId,
     pub(crate) keys: Keys,
+    /// Of the annotated function, if it is one.
+    pub(crate) name: Option<&'static str>,
+    /// What errors name: the key, or all keys.
+    pub(crate) key: Arc<str>,
     /// When it was asked for.
     pub(crate) since: Instant,
     /// In nanoseconds: see [`Self::extends_to`].
     extends_to: u64,
     /// Whether others can have the lock at the same time.
     pub(crate) mode: Mode,
-    pub(crate) subject: Subject,
     /// The task that asked for it, or the thread, by a hash.
     asked_by: u32,
     /// Nanoseconds on the engine's clock; zero before the lock is held.
     deadline: AtomicU64,
     token: AtomicU64,
-    /// How often the nodes were asked before it was held.
+    /// How often the nodes were asked before it was held or refused.
     attempts: AtomicU32,
     end: OnceLock<Box<End>>,
     /// The caller that waits for the lock.
@@ -66,29 +68,23 @@ enum End {
     Over(Loss),
 }
 
-/// A section of this process, for the eyes of operators.
-#[derive(Clone, Debug)]
-pub(crate) struct Seen {
-    pub(crate) status: Arc<Status>,
-    /// It has no answer yet.
-    pub(crate) waits: bool,
-}
-
 impl Status {
     pub(crate) fn new(
-        (section, keys): (SectionId, Keys),
+        section: SectionId,
+        keys: Keys,
+        (name, key): (Option<&'static str>, Arc<str>),
         since: Instant,
         extends_to: Duration,
         mode: Mode,
-        subject: Subject,
     ) -> Self {
         Self {
             section,
             keys,
+            name,
+            key,
             since,
             extends_to: u64::try_from(extends_to.as_nanos()).unwrap_or(u64::MAX),
             mode,
-            subject,
             asked_by: here(),
             deadline: AtomicU64::default(),
             token: AtomicU64::default(),
@@ -110,17 +106,18 @@ impl Status {
     }
 
     /// The section has not come to its lock.
-    pub(super) fn refuse(&self, refusal: Refusal) {
+    pub(crate) fn refuse(&self, refusal: Refusal) {
+        self.attempts.store(refusal.attempts, Ordering::Relaxed);
         let _ = self.end.set(Box::new(End::Refused(refusal)));
     }
 
     /// Wakes the caller that waits for the lock.
-    pub(super) fn tell_caller(&self) {
+    pub(crate) fn tell_caller(&self) {
         self.caller.wake();
     }
 
     /// What has come of the question for the lock. One caller at a time waits for that.
-    pub(super) fn poll_answer(&self, context: &Context<'_>) -> Poll<Result<Acquired, Stopped>> {
+    pub(crate) fn poll_answer(&self, context: &Context<'_>) -> Poll<Result<Acquired, Stopped>> {
         if !self.is_answered() {
             self.caller.register(context.waker());
             if !self.is_answered() {
@@ -137,20 +134,20 @@ impl Status {
         })
     }
 
-    pub(super) fn is_taken(&self) -> bool {
+    pub(crate) fn is_taken(&self) -> bool {
         self.is_taken.load(Ordering::Relaxed)
     }
 
     /// The waker would keep the caller's task in memory.
-    pub(super) fn stop_waiting(&self) {
+    pub(crate) fn stop_waiting(&self) {
         drop(self.caller.take());
     }
 
-    pub(super) fn is_answered(&self) -> bool {
+    pub(crate) fn is_answered(&self) -> bool {
         self.is_granted() || self.end.get().is_some()
     }
 
-    fn is_granted(&self) -> bool {
+    pub(crate) fn is_granted(&self) -> bool {
         self.deadline.load(Ordering::Acquire) > 0
     }
 
@@ -164,9 +161,9 @@ impl Status {
         Token(self.token.load(Ordering::Acquire))
     }
 
-    /// The token, and how often the nodes were asked for the lock.
-    pub(crate) fn granted(&self) -> (Token, u32) {
-        (self.token(), self.attempts.load(Ordering::Relaxed))
+    /// How often the nodes were asked for the lock, once there is an answer.
+    pub(crate) fn attempts(&self) -> u32 {
+        self.attempts.load(Ordering::Relaxed)
     }
 
     /// The lease runs until `deadline`; a later call never makes it shorter.
@@ -183,12 +180,12 @@ impl Status {
     }
 
     /// The same, and true if those who wait for the end are still to be [told](Self::tell_end).
-    pub(super) fn end_untold(&self, loss: Loss) -> bool {
+    pub(crate) fn end_untold(&self, loss: Loss) -> bool {
         self.end.set(Box::new(End::Over(loss))).is_ok()
     }
 
     /// Wakes those who wait for the end.
-    pub(super) fn tell_end(&self) {
+    pub(crate) fn tell_end(&self) {
         self.changed.notify_waiters();
         self.tell_caller();
     }
@@ -197,13 +194,13 @@ impl Status {
         self.is_guard.store(true, Ordering::Relaxed);
     }
 
-    pub(super) fn is_guard(&self) -> bool {
+    pub(crate) fn is_guard(&self) -> bool {
         self.is_guard.load(Ordering::Relaxed)
     }
 
     /// The task that has acquired this guard waits for its lock. It may have given the guard away, or release
     /// it in another branch meanwhile.
-    pub(super) fn is_waited_for_by(&self, other: &Self) -> bool {
+    pub(crate) fn is_waited_for_by(&self, other: &Self) -> bool {
         !other.is_answered() && other.asked_by == self.asked_by && other.keys.meet(&self.keys)
     }
 
@@ -268,13 +265,15 @@ mod tests {
     }
 
     fn fresh() -> Status {
-        let keys = (SectionId(0), Keys::One("k".into()));
+        let keys = Keys::One("k".into());
+        let named = (None, "k".into());
         Status::new(
+            SectionId(0),
             keys,
+            named,
             at(0),
             Duration::ZERO,
             Mode::Exclusive,
-            Subject::default(),
         )
     }
 
