@@ -1,11 +1,10 @@
 //! What operators learn of a lock.
 
-use std::{cmp::Reverse, collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use redlock_protocol::{Instant, Mode, Why, majority};
+use redlock_protocol::Why;
 
-use super::snapshot::{Client, Snapshots, Waiting, Written};
-use crate::{node::ClientName, script::PROCESS_LENGTH, status::Status};
+use crate::node::ClientName;
 
 /// What [`Redlock::inspect`](crate::Redlock::inspect) has found. `Display` writes it for people, on several
 /// lines.
@@ -200,17 +199,6 @@ impl Holder {
 }
 
 impl ClientProcess {
-    /// `known`: what another of its connections has told.
-    fn new(client: Client, known: Option<&Self>) -> Self {
-        let longest = known.and_then(|known| known.connected);
-        Self {
-            name: client.name,
-            address: client.address,
-            connected: client.connected.max(longest),
-            is_this: false,
-        }
-    }
-
     /// What each of its owners begins with.
     #[must_use]
     pub fn id(&self) -> &str {
@@ -311,133 +299,5 @@ impl LocalSection {
     #[must_use]
     pub const fn remaining(&self) -> Duration {
         self.remaining
-    }
-}
-
-impl Inspection {
-    /// `this`: what this process is called, if it is one of those that lock.
-    pub(crate) fn new(
-        key: Arc<str>,
-        snapshots: Snapshots,
-        this: Option<ClientName>,
-        sections: Vec<Arc<Status>>,
-        now: Instant,
-    ) -> Self {
-        let quorum = majority(snapshots.len());
-        let mut clients = BTreeMap::new();
-        let mut nodes = Vec::new();
-        let mut found: BTreeMap<(Option<u32>, Written), Vec<_>> = BTreeMap::new();
-        let mut waiting: Vec<Waiting> = Vec::new();
-        for (address, snapshot) in snapshots {
-            let mut node = InspectedNode {
-                address: Arc::clone(&address),
-                problem: None,
-                hides_clients: None,
-            };
-            match snapshot {
-                Ok(snapshot) => {
-                    match snapshot.clients {
-                        Ok(named) => named.into_iter().for_each(|client| {
-                            let id = client.name.process.clone();
-                            let process = ClientProcess::new(client, clients.get(&id));
-                            clients.insert(id, process);
-                        }),
-                        Err(reason) => node.hides_clients = Some(reason),
-                    }
-                    for entry in snapshot.entries {
-                        let on = found.entry((entry.permit, entry.value)).or_default();
-                        on.push((Arc::clone(&address), entry.remaining));
-                    }
-                    waiting.extend(snapshot.waiting);
-                }
-                Err(reason) => node.problem = Some(reason),
-            }
-            nodes.push(node);
-        }
-        if let Some(this) = this {
-            let known = clients.remove(&this.process);
-            let this = ClientProcess {
-                name: this,
-                connected: known.as_ref().and_then(|known| known.connected),
-                address: known.and_then(|known| known.address),
-                is_this: true,
-            };
-            clients.insert(this.name.process.clone(), this);
-        }
-        let found = found.into_iter();
-        let mut holders: Vec<Holder> = found
-            .map(|((permit, value), nodes)| Holder::new(permit, value, nodes, quorum, &clients))
-            .collect();
-        holders.sort_by_key(|holder| (Reverse(holder.nodes.len()), holder.permit));
-        Self {
-            key,
-            nodes,
-            holders,
-            waiters: waiters(waiting, &clients),
-            sections: sections
-                .iter()
-                .map(|status| LocalSection::new(status, now))
-                .collect(),
-        }
-    }
-}
-
-impl Holder {
-    fn new(
-        permit: Option<u32>,
-        value: Written,
-        nodes: Vec<(Arc<str>, Option<Duration>)>,
-        quorum: usize,
-        clients: &BTreeMap<String, ClientProcess>,
-    ) -> Self {
-        let (kind, value) = match value {
-            Written::Owner(value) => (HolderKind::Exclusive, value),
-            Written::Reader(value) => (HolderKind::Shared, value),
-            Written::Foreign(value) => (HolderKind::Foreign, value),
-        };
-        let process = value.get(..PROCESS_LENGTH).and_then(|id| clients.get(id));
-        let process = process.filter(|_| kind != HolderKind::Foreign).cloned();
-        Self {
-            kind,
-            value,
-            permit,
-            process,
-            has_majority: nodes.len() >= quorum,
-            nodes,
-        }
-    }
-}
-
-/// Each process once; those first that have waited for the longest time.
-fn waiters(waiting: Vec<Waiting>, clients: &BTreeMap<String, ClientProcess>) -> Vec<RemoteWaiter> {
-    let mut waiters: Vec<RemoteWaiter> = Vec::new();
-    for place in waiting {
-        match waiters.iter_mut().find(|known| known.id == place.process) {
-            Some(known) => known.waited = known.waited.max(place.waited),
-            None => waiters.push(RemoteWaiter {
-                process: clients.get(&place.process).cloned(),
-                id: place.process,
-                waited: place.waited,
-                is_shared: place.is_shared,
-            }),
-        }
-    }
-    waiters.sort_by_key(|waiter| Reverse(waiter.waited));
-    waiters
-}
-
-impl LocalSection {
-    fn new(status: &Status, now: Instant) -> Self {
-        let is_held = status.is_held(now);
-        Self {
-            name: status.name,
-            is_shared: status.mode == Mode::Shared,
-            waits: !status.is_granted(),
-            asked: now.since(status.since),
-            remaining: match is_held {
-                true => status.deadline().since(now),
-                false => Duration::ZERO,
-            },
-        }
     }
 }

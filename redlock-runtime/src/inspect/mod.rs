@@ -1,18 +1,19 @@
 //! Who holds a lock and who waits for it, for the eyes of operators.
 
 mod found;
+mod joined;
 mod snapshot;
 mod text;
 
-use std::{iter, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use redis::Value;
-use redlock_protocol::{Instant, MOST_SLOTS, Owner, model::Key, slot_key};
+use redlock_protocol::{Instant, Owner, model::Key};
 
 pub use self::found::{
     ClientProcess, Holder, HolderKind, InspectedNode, Inspection, LocalSection, RemoteWaiter,
 };
-use self::snapshot::{Entry, Snapshot, Snapshots, Written};
+use self::snapshot::{Entry, Snapshot, Snapshots};
 use crate::{
     node::{Target, inquire},
     script::owner_value,
@@ -53,24 +54,23 @@ pub(crate) async fn ask(
 
 /// Stores in memory name no clients, and keep no queue that could be read here.
 fn of_memory(key: &str, now: Instant, parts: impl Fn(&str) -> (bool, Vec<Key>)) -> Snapshot {
-    let slots = (0..MOST_SLOTS).map(|slot| (Some(slot), slot_key(key, slot)));
-    let names = iter::once((None, Arc::from(key))).chain(slots);
     let mut entries = Vec::new();
-    for (permit, name) in names {
+    for (permit, name) in snapshot::places(key) {
         let (is_shared, parts) = parts(&name);
         entries.extend(parts.into_iter().map(|part| Entry {
             permit,
-            value: match part.owner.map(text_of) {
-                Some(owner) if is_shared => Written::Reader(owner),
-                Some(owner) => Written::Owner(owner),
-                None => Written::Foreign(String::new()),
+            kind: match part.owner {
+                Some(_) if is_shared => HolderKind::Shared,
+                Some(_) => HolderKind::Exclusive,
+                None => HolderKind::Foreign,
             },
+            value: part.owner.map(text_of).unwrap_or_default(),
             remaining: part.expires.map(|expires| expires.since(now)),
         }));
     }
     Snapshot {
         entries,
-        waiting: Vec::new(),
+        waiters: Vec::new(),
         clients: Ok(Vec::new()),
     }
 }

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use redis::Value;
 use redlock_protocol::{MOST_SLOTS, Why, slot_key};
 
+use super::found::{ClientProcess, HolderKind, RemoteWaiter};
 use crate::{
     node::{ClientName, of_server, read_reply},
     script::QUEUE,
@@ -20,9 +21,9 @@ pub(crate) type Snapshots = Vec<(Arc<str>, Result<Snapshot, Why>)>;
 #[derive(Clone, Debug)]
 pub(crate) struct Snapshot {
     pub(crate) entries: Vec<Entry>,
-    pub(crate) waiting: Vec<Waiting>,
+    pub(crate) waiters: Vec<RemoteWaiter>,
     /// The connections of this library's processes; or why the node does not tell.
-    pub(crate) clients: Result<Vec<Client>, Why>,
+    pub(crate) clients: Result<Vec<ClientProcess>, Why>,
 }
 
 /// What stands under the key of a lock, or of one of its permits; for a lock that is shared one for each
@@ -30,34 +31,10 @@ pub(crate) struct Snapshot {
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub(crate) permit: Option<u32>,
-    pub(crate) value: Written,
+    pub(crate) kind: HolderKind,
+    pub(crate) value: String,
     /// `None` if it never expires.
     pub(crate) remaining: Option<Duration>,
-}
-
-/// A value, by its form.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Written {
-    Owner(String),
-    Reader(String),
-    /// Not by this library.
-    Foreign(String),
-}
-
-/// A connection of a process, and for how long there has been one.
-#[derive(Clone, Debug)]
-pub(crate) struct Client {
-    pub(crate) name: ClientName,
-    pub(crate) address: Option<String>,
-    pub(crate) connected: Option<Duration>,
-}
-
-/// A process that waits.
-#[derive(Clone, Debug)]
-pub(crate) struct Waiting {
-    pub(crate) process: String,
-    pub(crate) waited: Duration,
-    pub(crate) is_shared: bool,
 }
 
 /// Commands with no effect, each within the documented rights. On the node all keys begin with `tag`.
@@ -74,7 +51,7 @@ pub(crate) fn questions(key: &str, tag: &str) -> Vec<Vec<String>> {
 }
 
 /// The key, and those of all permits that there can be.
-fn places(key: &str) -> impl Iterator<Item = (Option<u32>, Arc<str>)> {
+pub(super) fn places(key: &str) -> impl Iterator<Item = (Option<u32>, Arc<str>)> {
     let slots = (0..MOST_SLOTS).map(move |slot| (Some(slot), slot_key(key, slot)));
     std::iter::once((None, Arc::from(key))).chain(slots)
 }
@@ -86,24 +63,23 @@ pub(crate) fn read(key: &str, replies: Vec<Value>) -> Result<Snapshot, Why> {
     let (seconds, micros): (u64, u64) = read_reply(next())?;
     let now = seconds.saturating_mul(1_000).saturating_add(micros / 1_000);
     let clients = clients(next());
-    let (mut entries, mut waiting) = (Vec::new(), Vec::new());
+    let (mut entries, mut waiters) = (Vec::new(), Vec::new());
     for (permit, _) in places(key) {
         let (queue, value, ttl) = (next(), next(), next());
         let here = entries_of(permit, value, ttl, now)?;
         // The process that has the lock alone keeps its place: it counts again once the lock is gone.
-        let has_it = |place: &Waiting| {
-            let of_it = |entry: &Entry| match &entry.value {
-                Written::Owner(owner) => owner.starts_with(&place.process),
-                _ => false,
+        let has_it = |waiter: &RemoteWaiter| {
+            let of_it = |entry: &Entry| {
+                entry.kind == HolderKind::Exclusive && entry.value.starts_with(&waiter.id)
             };
             here.iter().any(of_it)
         };
-        waiting.extend(in_queue(queue, now).into_iter().filter(|it| !has_it(it)));
+        waiters.extend(in_queue(queue, now).into_iter().filter(|it| !has_it(it)));
         entries.extend(here);
     }
     Ok(Snapshot {
         entries,
-        waiting,
+        waiters,
         clients,
     })
 }
@@ -123,32 +99,29 @@ fn entries_of(permit: Option<u32>, value: Value, ttl: Value, now: u64) -> Result
         Value::ServerError(error) => return Err(of_server(&error)),
         _ => return Err("the reply is no remaining time".into()),
     };
-    let entry = |value| Entry {
+    let entry = |kind, value: &str, remaining| Entry {
         permit,
-        value,
+        kind,
+        value: value.to_owned(),
         remaining,
     };
-    Ok(match text {
-        None => vec![entry(Written::Foreign(
-            "(no text, but another type of Redis)".to_owned(),
-        ))],
-        Some(text) if is_owner(&text) => vec![entry(Written::Owner(text))],
-        Some(text) => match readers(&text) {
-            Some(readers) => {
-                let readers = readers.into_iter().filter(|&(_, ends)| ends > now);
-                let reader = |(owner, ends): (&str, u64)| Entry {
-                    permit,
-                    value: Written::Reader(owner.to_owned()),
-                    remaining: Some(Duration::from_millis(ends - now)),
-                };
-                readers.map(reader).collect()
-            }
-            None => {
-                let short: String = text.chars().take(LONGEST_TEXT).collect();
-                vec![entry(Written::Foreign(short))]
-            }
-        },
-    })
+    let Some(text) = text else {
+        let text = "(no text, but another type of Redis)";
+        return Ok(vec![entry(HolderKind::Foreign, text, remaining)]);
+    };
+    if is_owner(&text) {
+        return Ok(vec![entry(HolderKind::Exclusive, &text, remaining)]);
+    }
+    let Some(readers) = readers(&text) else {
+        let short: String = text.chars().take(LONGEST_TEXT).collect();
+        return Ok(vec![entry(HolderKind::Foreign, &short, remaining)]);
+    };
+    let readers = readers.into_iter().filter(|&(_, ends)| ends > now);
+    let readers = readers.map(|(owner, ends)| {
+        let remaining = Duration::from_millis(ends - now);
+        entry(HolderKind::Shared, owner, Some(remaining))
+    });
+    Ok(readers.collect())
 }
 
 /// Written as this library writes owners. Others may, too.
@@ -170,26 +143,26 @@ fn readers(text: &str) -> Option<Vec<(&str, u64)>> {
 }
 
 /// The places as `queue.lua` writes them.
-fn in_queue(reply: Value, now: u64) -> Vec<Waiting> {
+fn in_queue(reply: Value, now: u64) -> Vec<RemoteWaiter> {
     let places: Vec<(String, String)> = redis::from_redis_value(reply).unwrap_or_default();
-    let place = |(process, place): (String, String)| {
+    let place = |(id, place): (String, String)| {
         let [_, since, until, _, mode] = place.split(' ').collect::<Vec<_>>()[..] else {
             return None;
         };
         let (since, until): (i64, i64) = (since.parse().ok()?, until.parse().ok()?);
         let now = i64::try_from(now).ok()?;
         let waited = u64::try_from(now.checked_sub(since)?).ok()?;
-        let is_shared = mode == "s";
-        (until > now).then_some(Waiting {
-            process,
+        (until > now).then_some(RemoteWaiter {
+            id,
+            process: None,
             waited: Duration::from_millis(waited),
-            is_shared,
+            is_shared: mode == "s",
         })
     };
     places.into_iter().filter_map(place).collect()
 }
 
-fn clients(reply: Value) -> Result<Vec<Client>, Why> {
+fn clients(reply: Value) -> Result<Vec<ClientProcess>, Why> {
     let list: String = read_reply(reply)?;
     let field = |line: &str, name: &str| {
         let mut fields = line.split(' ');
@@ -199,10 +172,11 @@ fn clients(reply: Value) -> Result<Vec<Client>, Why> {
     let client = |line: &str| {
         let name = ClientName::parse(&field(line, "name")?)?;
         let age = field(line, "age").and_then(|seconds| seconds.parse().ok());
-        Some(Client {
+        Some(ClientProcess {
             name,
             address: field(line, "addr"),
             connected: age.map(Duration::from_secs),
+            is_this: false,
         })
     };
     Ok(list.lines().filter_map(client).collect())
@@ -246,9 +220,9 @@ mod tests {
             Value::Int(-2),
         ];
         let snapshot = read("k", replies).unwrap();
-        let waiting = snapshot.waiting.iter();
+        let waiting = snapshot.waiters.iter();
         let waiting: Vec<_> = waiting
-            .map(|it| (&it.process[17..], it.waited.as_millis(), it.is_shared))
+            .map(|it| (&it.id[17..], it.waited.as_millis(), it.is_shared))
             .collect();
         let expected = [("1", 100, false), ("2", 1_050, true), ("5", 0, false)];
         assert_eq!(
@@ -266,7 +240,7 @@ mod tests {
             let list = Value::BulkString(Vec::new());
             let replies = vec![texts(&time), list, texts(&["process", &place])];
             let snapshot = read("k", replies).unwrap();
-            assert!(snapshot.waiting.is_empty() && snapshot.entries.is_empty());
+            assert!(snapshot.waiters.is_empty() && snapshot.entries.is_empty());
         }
     }
 }
