@@ -86,26 +86,15 @@ impl LockError {
 
 #[cfg(test)]
 mod tests {
-    use redlock_protocol::{Cause, Refusal};
+    use redlock_protocol::Cause;
 
     use super::*;
-    use crate::error::Context;
+    use crate::error::Report;
 
     /// The pause after a wait of so many milliseconds.
     fn pause(cause: Cause, elapsed: u64) -> Option<u64> {
-        let context = Context {
-            name: None,
-            key: &"stock".into(),
-            elapsed: Duration::from_millis(elapsed),
-            nodes: &[],
-        };
-        let refusal = Refusal {
-            cause,
-            verdicts: Vec::new(),
-            key: None,
-            attempts: 0,
-        };
-        let error = LockError::refused(refusal, &context);
+        let report = Report::new(None, "stock".into(), Duration::from_millis(elapsed));
+        let error = LockError::refused(cause, report);
         error.retry_pause().map(|pause| pause.as_secs())
     }
 
@@ -126,7 +115,7 @@ mod tests {
 
     #[test]
     fn nobody_is_asked_to_try_again_what_may_have_been_done() {
-        let error = LockError::empty_key();
+        let error = LockError::EmptyKey { placeholder: None };
         assert_eq!((error.http_status(), error.retry_pause()), (400, None));
     }
 }

@@ -3,7 +3,7 @@
 
 use std::{error, fmt, sync::Arc, time::Duration};
 
-use redlock_protocol::{Cause, Loss, Refusal};
+use redlock_protocol::{Cause, Loss};
 pub use redlock_protocol::{QuarantineReason, Verdict};
 
 use crate::{
@@ -149,9 +149,8 @@ impl LockError {
         }
     }
 
-    pub(crate) fn refused(refusal: Refusal, context: &Context<'_>) -> Self {
-        let report = context.report(refusal.verdicts);
-        match refusal.cause {
+    pub(crate) fn refused(cause: Cause, report: Report) -> Self {
+        match cause {
             Cause::Contended { retry_after } => Self::Contended(report.retry(retry_after)),
             Cause::NoQuorum => Self::NoQuorum(report),
             Cause::Quarantined { ready_in } => Self::Quarantined(report.retry(Some(ready_in))),
@@ -159,86 +158,50 @@ impl LockError {
         }
     }
 
-    pub(crate) fn over(loss: &Loss, context: &Context<'_>) -> Self {
+    /// `loss`: what has ended the lease, if that was not its time.
+    pub(crate) fn over(loss: Option<&Loss>, report: Report, nodes: &[Arc<str>]) -> Self {
         match loss {
-            Loss::Lost { verdicts } => Self::Lost(context.report(verdicts.clone())),
-            Loss::Expired { verdicts } => Self::Expired(context.report(verdicts.clone())),
-            Loss::Stopped => Self::Stopped(context.report(Vec::new())),
+            Some(Loss::Lost { verdicts }) => Self::Lost(report.said(nodes, verdicts.clone())),
+            Some(Loss::Expired { verdicts }) => Self::Expired(report.said(nodes, verdicts.clone())),
+            Some(Loss::Stopped) => Self::Stopped(report),
+            None => Self::Expired(report),
         }
     }
 
-    pub(crate) fn not_extended(verdicts: Vec<Verdict>, context: &Context<'_>) -> Self {
-        Self::NoQuorum(context.report(verdicts))
+    pub(crate) fn not_installed(key: Arc<str>, name: Option<&'static str>) -> Self {
+        Self::NotInstalled(Report::new(name, key, Duration::ZERO))
+    }
+}
+
+impl Report {
+    pub(crate) fn new(name: Option<&'static str>, key: Arc<str>, elapsed: Duration) -> Self {
+        Self(Box::new(Circumstances {
+            name,
+            outer_name: None,
+            key,
+            elapsed,
+            retry_after: None,
+            verdicts: Vec::new(),
+        }))
     }
 
-    pub(crate) fn released(context: &Context<'_>) -> Self {
-        Self::Released(context.report(Vec::new()))
+    /// `nodes`: their addresses, in the order of the verdicts.
+    pub(crate) fn said(mut self, nodes: &[Arc<str>], verdicts: Vec<Verdict>) -> Self {
+        let nodes = nodes.iter().map(Arc::clone).zip(verdicts);
+        let verdicts = nodes.map(|(node, verdict)| NodeVerdict { node, verdict });
+        self.0.verdicts = verdicts.collect();
+        self
     }
 
     /// `outer`: the section that holds the lock.
-    pub(crate) fn nested(outer: Option<&'static str>, context: &Context<'_>) -> Self {
-        let mut report = context.report(Vec::new());
-        report.0.outer_name = outer;
-        Self::Nested(report)
+    pub(crate) fn within(mut self, outer: Option<&'static str>) -> Self {
+        self.0.outer_name = outer;
+        self
     }
 
-    /// `outer`: the section that shares the lock.
-    pub(crate) fn upgrade(outer: Option<&'static str>, context: &Context<'_>) -> Self {
-        let mut report = context.report(Vec::new());
-        report.0.outer_name = outer;
-        Self::Upgrade(report)
-    }
-
-    pub(crate) fn stopped(context: &Context<'_>) -> Self {
-        Self::Stopped(context.report(Vec::new()))
-    }
-
-    pub(crate) const fn empty_key() -> Self {
-        Self::EmptyKey { placeholder: None }
-    }
-
-    pub(crate) const fn empty_placeholder(placeholder: &'static str) -> Self {
-        Self::EmptyKey {
-            placeholder: Some(placeholder),
-        }
-    }
-
-    pub(crate) fn not_installed(key: &Arc<str>, name: Option<&'static str>) -> Self {
-        let context = Context {
-            name,
-            key,
-            elapsed: Duration::ZERO,
-            nodes: &[],
-        };
-        Self::NotInstalled(context.report(Vec::new()))
-    }
-}
-
-/// What an error needs to know beside the protocol's answer.
-pub(crate) struct Context<'a> {
-    pub(crate) name: Option<&'static str>,
-    pub(crate) key: &'a Arc<str>,
-    pub(crate) elapsed: Duration,
-    /// The nodes' addresses, in order.
-    pub(crate) nodes: &'a [Arc<str>],
-}
-
-impl Context<'_> {
-    fn report(&self, verdicts: Vec<Verdict>) -> Report {
-        let verdicts = self.nodes.iter().zip(verdicts);
-        Report(Box::new(Circumstances {
-            name: self.name,
-            outer_name: None,
-            key: Arc::clone(self.key),
-            elapsed: self.elapsed,
-            retry_after: None,
-            verdicts: verdicts
-                .map(|(node, verdict)| NodeVerdict {
-                    node: Arc::clone(node),
-                    verdict,
-                })
-                .collect(),
-        }))
+    fn retry(mut self, after: Option<Duration>) -> Self {
+        self.0.retry_after = after;
+        self
     }
 }
 
@@ -288,11 +251,6 @@ impl Report {
         };
         2 * verdicts.filter(is_error).count() >= self.0.verdicts.len()
             && !self.0.verdicts.is_empty()
-    }
-
-    fn retry(mut self, after: Option<Duration>) -> Self {
-        self.0.retry_after = after;
-        self
     }
 }
 
@@ -375,21 +333,20 @@ impl LockError {
             Self::Released(_) => {
                 f.write_str(" is not held any more, because its section has ended")?
             }
-            Self::Nested(report) => write_nested(report, f)?,
-            Self::Upgrade(report) => write_upgrade(report, f)?,
-            Self::Stopped(_) => f.write_str(": the node set was shut down")?,
-            Self::NotInstalled(_) => {
+            Self::Nested(report) => {
+                write_nested(report, "already holds it", f)?;
                 f.write_str(
-                    ": no node set is installed; call \
-                     `Redlock::builder().nodes([...]).install().await` first",
+                    ", and would wait for itself; `reentrant` makes a section join one around it that \
+                     has all its keys, with `permits` if it has them",
                 )?;
-                if cfg!(feature = "test-util") {
-                    f.write_str(
-                        "; in a test, call `Redlock::test()` and its `enter`, for one thread, or \
-                         `scope`, for one future",
-                    )?;
-                }
             }
+            Self::Upgrade(report) => {
+                write_nested(report, "shares it", f)?;
+                let remedy = "leave out `shared` there";
+                write!(f, ", and cannot have it alone before that ends; {remedy}")?;
+            }
+            Self::Stopped(_) => f.write_str(": the node set was shut down")?,
+            Self::NotInstalled(_) => f.write_str(NOT_INSTALLED)?,
             Self::EmptyKey { placeholder: None } => f.write_str("the key of the lock is empty")?,
             Self::EmptyKey {
                 placeholder: Some(placeholder),
@@ -404,6 +361,13 @@ impl LockError {
         f.write_str(&listed(verdicts.map(|it| (it.node(), it))))
     }
 }
+
+const NOT_INSTALLED: &str = if cfg!(feature = "test-util") {
+    ": no node set is installed; call `Redlock::builder().nodes([...]).install().await` first; in a \
+     test, call `Redlock::test()` and its `enter`, for one thread, or `scope`, for one future"
+} else {
+    ": no node set is installed; call `Redlock::builder().nodes([...]).install().await` first"
+};
 
 fn write_contended(report: &Report, f: &mut dyn fmt::Write) -> fmt::Result {
     let after = report.retry_after();
@@ -433,23 +397,12 @@ fn write_quarantined(report: &Report, f: &mut dyn fmt::Write) -> fmt::Result {
     )
 }
 
-fn write_nested(report: &Report, f: &mut dyn fmt::Write) -> fmt::Result {
-    f.write_str(": this task already holds it")?;
-    if let Some(outer) = report.outer_name() {
-        write!(f, " in `{outer}`")?;
+fn write_nested(report: &Report, has: &str, f: &mut dyn fmt::Write) -> fmt::Result {
+    write!(f, ": this task {has}")?;
+    match report.outer_name() {
+        Some(outer) => write!(f, " in `{outer}`"),
+        None => Ok(()),
     }
-    f.write_str(
-        ", and would wait for itself; `reentrant` makes a section join one around it that has all its \
-         keys, with `permits` if it has them",
-    )
-}
-
-fn write_upgrade(report: &Report, f: &mut dyn fmt::Write) -> fmt::Result {
-    f.write_str(": this task shares it")?;
-    if let Some(outer) = report.outer_name() {
-        write!(f, " in `{outer}`")?;
-    }
-    f.write_str(", and cannot have it alone before that ends; leave out `shared` there")
 }
 
 impl fmt::Debug for LockError {
@@ -545,25 +498,17 @@ impl<T, E: From<LockError>> FromLockError for Result<T, E> {
 mod tests {
     use super::*;
 
-    fn context(key: &Arc<str>) -> Context<'_> {
-        Context {
-            name: None,
-            key,
-            elapsed: Duration::from_millis(3),
-            nodes: &[],
-        }
+    fn report() -> Report {
+        Report::new(None, "stock".into(), Duration::from_millis(3))
     }
 
     /// It may have stood on a bare majority.
     #[test]
     fn a_lost_lock_does_not_say_of_any_node_that_it_had_the_key() {
-        let key = "stock".into();
-        let context = Context {
-            nodes: &["a:1".into(), "b:2".into()],
-            ..context(&key)
-        };
+        let nodes = ["a:1".into(), "b:2".into()];
         let verdicts = vec![Verdict::Ours, Verdict::NoLongerOurs];
-        let text = LockError::over(&Loss::Lost { verdicts }, &context).to_string();
+        let loss = Loss::Lost { verdicts };
+        let text = LockError::over(Some(&loss), report(), &nodes).to_string();
         assert!(
             text.ends_with("a:1 has this lock's key, b:2 is not known to have this lock's key"),
             "{text}"
@@ -572,20 +517,13 @@ mod tests {
 
     #[test]
     fn a_quarantine_that_is_over_names_no_time() {
-        let key = "stock".into();
-        let refusal = |millis| Refusal {
-            cause: Cause::Quarantined {
-                ready_in: Duration::from_millis(millis),
-            },
-            verdicts: Vec::new(),
-            key: None,
-            attempts: 0,
-        };
         for (millis, expected) in [
             (0, "no majority is available yet,"),
             (9, "for up to 9.0ms,"),
         ] {
-            let text = LockError::refused(refusal(millis), &context(&key)).to_string();
+            let ready_in = Duration::from_millis(millis);
+            let cause = Cause::Quarantined { ready_in };
+            let text = LockError::refused(cause, report()).to_string();
             assert!(text.contains(expected), "{text}");
         }
     }

@@ -10,11 +10,11 @@ use std::{
 };
 
 pub use redlock_protocol::Release;
-use redlock_protocol::{Loss, SectionId};
+use redlock_protocol::SectionId;
 
 use crate::{
     engine::Engine,
-    error::{Context, LockError},
+    error::{LockError, Report},
     nesting::{self, Enclosing},
     node_set::Shared,
     observe::Course,
@@ -166,7 +166,10 @@ impl Lease {
         }
         match asked.shared.engine.extend(asked.status().section).await {
             Ok(Ok(())) => Ok(self.remaining()),
-            Ok(Err(verdicts)) => Err(LockError::not_extended(verdicts, &asked.context())),
+            Ok(Err(verdicts)) => {
+                let report = asked.report().said(&asked.shared.addresses, verdicts);
+                Err(LockError::NoQuorum(report))
+            }
             Err(Stopped) => Err(asked.over_error()),
         }
     }
@@ -284,12 +287,9 @@ impl Asked {
 
     /// The error for a lease that is over.
     pub(crate) fn over_error(&self) -> LockError {
-        let expired = Loss::Expired {
-            verdicts: Vec::new(),
-        };
         match self.status().loss() {
-            None if self.status().is_released() => LockError::released(&self.context()),
-            loss => LockError::over(loss.unwrap_or(&expired), &self.context()),
+            None if self.status().is_released() => LockError::Released(self.report()),
+            loss => LockError::over(loss, self.report(), &self.shared.addresses),
         }
     }
 
@@ -318,16 +318,13 @@ impl Asked {
         told
     }
 
-    pub(crate) fn context(&self) -> Context<'_> {
-        self.context_of(&self.own.key)
+    /// The circumstances of an error.
+    pub(crate) fn report(&self) -> Report {
+        self.report_of(Arc::clone(&self.own.key))
     }
 
-    pub(crate) fn context_of<'a>(&'a self, key: &'a Arc<str>) -> Context<'a> {
-        Context {
-            name: self.own.name,
-            key,
-            elapsed: self.shared.engine.now().since(self.own.since),
-            nodes: &self.shared.addresses,
-        }
+    pub(crate) fn report_of(&self, key: Arc<str>) -> Report {
+        let elapsed = self.shared.engine.now().since(self.own.since);
+        Report::new(self.own.name, key, elapsed)
     }
 }

@@ -12,7 +12,7 @@ pub use crate::{
     key::{Key, Value, Values},
     redlock::Redlock,
 };
-use crate::{keys::Keys, lease::Lease, node_set::Shared, section};
+use crate::{keys::Keys, lease::Lease, section};
 
 /// Stands for a value of the return type, so that the compiler reports a body that returns
 /// something else in the body and not at the attribute.
@@ -91,8 +91,7 @@ impl Section {
     /// Never fails: that nothing is installed is the error of `acquire`, and so is a key with
     /// nothing in it.
     pub fn installed(key: impl Into<Key>, options: Options, info: &'static SectionInfo) -> Self {
-        let shared = Redlock::installed().map(|redlock| redlock.shared);
-        Self::new(shared, key.into(), options, info)
+        Self::new(Redlock::installed(), key.into(), options, info)
     }
 
     /// `via = ...`
@@ -102,7 +101,7 @@ impl Section {
         options: Options,
         info: &'static SectionInfo,
     ) -> Self {
-        Self::new(Some(Arc::clone(&redlock.shared)), key.into(), options, info)
+        Self::new(Some(redlock.clone()), key.into(), options, info)
     }
 
     /// `key = [...]`
@@ -111,8 +110,7 @@ impl Section {
         options: Options,
         info: &'static SectionInfo,
     ) -> Self {
-        let shared = Redlock::installed().map(|redlock| redlock.shared);
-        Self::with_all(shared, keys, options, info)
+        Self::all(Redlock::installed(), keys, options, info)
     }
 
     /// Both.
@@ -122,47 +120,45 @@ impl Section {
         options: Options,
         info: &'static SectionInfo,
     ) -> Self {
-        Self::with_all(Some(Arc::clone(&redlock.shared)), keys, options, info)
+        Self::all(Some(redlock.clone()), keys, options, info)
     }
 
     fn new(
-        shared: Option<Arc<Shared>>,
-        key: Key,
+        redlock: Option<Redlock>,
+        Key { text, empty }: Key,
         options: Options,
         info: &'static SectionInfo,
     ) -> Self {
-        let Key { text, empty } = key;
-        Self::with(shared, Keys::One(text.into()), empty, options, info)
+        Self::with(redlock, (Keys::One(text.into()), empty), options, info)
     }
 
-    fn with_all(
-        shared: Option<Arc<Shared>>,
+    fn all(
+        redlock: Option<Redlock>,
         keys: impl IntoIterator<Item = Key>,
         options: Options,
         info: &'static SectionInfo,
     ) -> Self {
         let mut empty = None;
-        let texts = keys.into_iter().map(|key| {
+        let keys = Keys::all(keys.into_iter().map(|key| {
             empty = empty.or(key.empty);
             Arc::from(key.text)
-        });
-        let keys = Keys::all(texts);
-        Self::with(shared, keys, empty, options, info)
+        }));
+        Self::with(redlock, (keys, empty), options, info)
     }
 
     fn with(
-        shared: Option<Arc<Shared>>,
-        keys: Keys,
-        empty: Option<&'static str>,
+        redlock: Option<Redlock>,
+        (keys, placeholder): (Keys, Option<&'static str>),
         options: Options,
         info: &'static SectionInfo,
     ) -> Self {
-        let shared = match (empty, shared) {
-            (Some(placeholder), _) => Err(LockError::empty_placeholder(placeholder)),
-            (None, None) => Err(LockError::not_installed(&keys.text(), Some(info.name()))),
-            (None, Some(shared)) => Ok(shared),
+        let name = Some(info.name());
+        let shared = match redlock {
+            _ if placeholder.is_some() => Err(LockError::EmptyKey { placeholder }),
+            None => Err(LockError::not_installed(keys.text(), name)),
+            Some(redlock) => Ok(redlock.shared),
         };
-        let named = (Some(info.name()), Some(info));
+        let named = (name, Some(info));
         Self(section::Section::new(shared, keys, options, named))
     }
 

@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn without_a_node_set_the_error_names_what_tests_use() {
-        let error = crate::error::LockError::not_installed(&"k".into(), None);
+        let error = crate::error::LockError::not_installed("k".into(), None);
         assert!(error.to_string().contains("`Redlock::test()`"), "{error}");
     }
 }

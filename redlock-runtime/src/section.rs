@@ -3,7 +3,7 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use redlock_protocol::{Mode, Release};
+use redlock_protocol::{Mode, Refusal, Release};
 
 use crate::{
     blocking,
@@ -15,7 +15,7 @@ use crate::{
     nesting,
     node_set::Shared,
     observe::Course,
-    status::{Acquired, Status, Stopped},
+    status::Status,
 };
 
 /// A section that joins a lease extends it only if more than a twentieth of the time that it asks for is
@@ -60,7 +60,7 @@ impl Section {
         let mut keys = keys;
         let shared = shared.and_then(|shared| {
             if keys.as_slice().iter().any(|key| key.is_empty()) {
-                return Err(LockError::empty_key());
+                return Err(LockError::EmptyKey { placeholder: None });
             }
             keys.put_before(&shared.settings.key_prefix);
             if let (Keys::One(key), Some(permits)) = (&keys, options.permits) {
@@ -90,10 +90,10 @@ impl Section {
                 Some(outer)
                     if !options.reentrant || !asked.own.keys.are_within(&outer.own.keys) =>
                 {
-                    return Err(LockError::nested(outer.status.name, &asked.context()));
+                    return Err(LockError::Nested(asked.report().within(outer.status.name)));
                 }
                 Some(outer) if outer.status.mode == Mode::Shared && !options.shared => {
-                    return Err(LockError::upgrade(outer.status.name, &asked.context()));
+                    return Err(LockError::Upgrade(asked.report().within(outer.status.name)));
                 }
                 outer => asked.around = outer.map(|outer| outer.status),
             }
@@ -153,21 +153,21 @@ impl Section {
         Ok(Asking::Waits(engine.acquire(own, params)))
     }
 
-    fn on_answer(&mut self, answer: Result<Acquired, Stopped>) -> Result<(), LockError> {
+    fn on_answer(&mut self, answer: Result<(), Box<Refusal>>) -> Result<(), LockError> {
         let asked = self.lease.asked()?;
         let Asked { shared, own, .. } = asked;
         let now = shared.engine.now();
         let outcome = match answer {
-            Ok(Ok(())) if own.is_held(now) => Ok(()),
+            Ok(()) if own.is_held(now) => Ok(()),
             // The caller was not polled while its lease went by.
-            Ok(Ok(())) => Err(asked.over_error()),
-            Ok(Err(refusal)) => {
+            Ok(()) => Err(asked.over_error()),
+            Err(refusal) => {
                 self.begun = false;
-                let key = refusal.key.clone();
-                let key = key.as_ref().unwrap_or(&own.key);
-                Err(LockError::refused(*refusal, &asked.context_of(key)))
+                let key = refusal.key.unwrap_or_else(|| Arc::clone(&own.key));
+                let report = asked.report_of(key);
+                let report = report.said(&shared.addresses, refusal.verdicts);
+                Err(LockError::refused(refusal.cause, report))
             }
-            Err(Stopped) => Err(LockError::stopped(&asked.context())),
         };
         let observer = &shared.observer;
         observer.answered(&mut self.course, own, &outcome, now);

@@ -13,13 +13,10 @@ use std::{
 };
 
 use futures_util::task::AtomicWaker;
-use redlock_protocol::{Instant, Loss, Mode, Refusal, SectionId, Token};
+use redlock_protocol::{Cause, Instant, Loss, Mode, Refusal, SectionId, Token};
 use tokio::{sync::Notify, task};
 
 use crate::keys::Keys;
-
-/// What comes of an acquisition.
-pub(crate) type Acquired = Result<(), Box<Refusal>>;
 
 /// The engine is gone: shut down, its runtime dropped, or left behind by a fork.
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +114,7 @@ impl Status {
     }
 
     /// What has come of the question for the lock. One caller at a time waits for that.
-    pub(crate) fn poll_answer(&self, context: &Context<'_>) -> Poll<Result<Acquired, Stopped>> {
+    pub(crate) fn poll_answer(&self, context: &Context<'_>) -> Poll<Result<(), Box<Refusal>>> {
         if !self.is_answered() {
             self.caller.register(context.waker());
             if !self.is_answered() {
@@ -125,11 +122,17 @@ impl Status {
             }
         }
         Poll::Ready(match self.end.get().map(|end| &**end) {
-            Some(End::Refused(refusal)) => Ok(Err(Box::new(refusal.clone()))),
-            Some(End::Over(_)) if !self.is_granted() => Err(Stopped),
+            Some(End::Refused(refusal)) => Err(Box::new(refusal.clone())),
+            // The engine is gone.
+            Some(End::Over(_)) if !self.is_granted() => Err(Box::new(Refusal {
+                cause: Cause::Stopped,
+                verdicts: Vec::new(),
+                key: None,
+                attempts: 0,
+            })),
             _ => {
                 self.is_taken.store(true, Ordering::Relaxed);
-                Ok(Ok(()))
+                Ok(())
             }
         })
     }

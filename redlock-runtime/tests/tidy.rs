@@ -74,7 +74,7 @@ const LAYERS: Layers = &[
     (
         "macro_support",
         &[
-            "config", "error", "key", "keys", "lease", "node_set", "redlock", "section",
+            "config", "error", "key", "keys", "lease", "redlock", "section",
         ],
     ),
 ];

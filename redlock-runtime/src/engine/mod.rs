@@ -21,7 +21,7 @@ use std::{
 };
 
 use redlock_protocol::{
-    Env, Instant, LockParams, NodeState, Process, Protocol, Release, SectionId, Settings,
+    Env, Instant, LockParams, NodeState, Process, Protocol, Refusal, Release, SectionId, Settings,
     ShutdownError, Verdict,
 };
 use tokio::{
@@ -41,7 +41,7 @@ use self::{
 use crate::{
     node::Target,
     observe::Observer,
-    status::{Acquired, Status, Stopped},
+    status::{Status, Stopped},
 };
 
 /// How long releases are still carried out after the last handle of an engine is gone.
@@ -52,7 +52,7 @@ const LAST_RELEASES: Duration = Duration::from_secs(1);
 pub(crate) struct Acquisition(Arc<Status>);
 
 impl Future for Acquisition {
-    type Output = Result<Acquired, Stopped>;
+    type Output = Result<(), Box<Refusal>>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = ready!(self.0.poll_answer(cx));
