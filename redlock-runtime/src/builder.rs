@@ -11,7 +11,6 @@ use std::{
 };
 
 use crate::{
-    announce,
     config::{
         self, Access, ConfigError, ConfigProblem, NODES_VARIABLE, Node, ProblemKind, Settings,
         parse_nodes, split_urls,
@@ -20,7 +19,7 @@ use crate::{
     install::{self, Installed},
     node::{ClientName, Credentials, Login, Provider, service},
     node_set::Shared,
-    observe::Observer,
+    observe::{self, Observer},
     redlock::Redlock,
 };
 
@@ -331,11 +330,11 @@ impl Builder {
         problems.extend(others);
         ConfigError::unless_empty(problems)?;
         for node in nodes.iter().filter(|node| node.is_insecure()) {
-            announce::insecure(&node.address);
+            observe::insecure(&node.address);
         }
         let redlock = start(nodes, self.settings, self.runtime)?;
         redlock.check_servers().await?;
-        announce::built(&redlock);
+        observe::built(&redlock.health(), redlock.is_embedded());
         Ok(redlock)
     }
 
@@ -382,11 +381,12 @@ impl Builder {
         let needs_quorum = self.needs_quorum;
         let of_sections = config::problems_of_sections(&self.settings);
         let redlock = self.build_unless(of_sections).await?;
-        if !redlock.health().has_quorum() {
+        let health = redlock.health();
+        if !health.has_quorum() {
             if needs_quorum {
                 redlock.await_quorum().await?;
             } else {
-                announce::degraded(&redlock);
+                observe::degraded(&health);
             }
         }
         install::install(redlock)

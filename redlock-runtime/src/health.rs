@@ -97,7 +97,7 @@ pub struct NodeStatus {
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Health {
-    nodes: Vec<NodeStatus>,
+    pub(crate) nodes: Vec<NodeStatus>,
     under_replicated: usize,
 }
 
@@ -147,18 +147,15 @@ impl NodeState {
 }
 
 impl NodeStatus {
-    pub(crate) const fn new(address: Arc<str>, state: NodeState) -> Self {
+    pub(crate) const fn new(
+        address: Arc<str>,
+        state: NodeState,
+        limitations: Vec<Limitation>,
+    ) -> Self {
         Self {
             address,
             state,
-            limitations: Vec::new(),
-        }
-    }
-
-    pub(crate) fn with_limitations(self, limitations: Vec<Limitation>) -> Self {
-        Self {
             limitations,
-            ..self
         }
     }
 
@@ -206,10 +203,6 @@ impl Health {
     #[must_use]
     pub fn nodes(&self) -> &[NodeStatus] {
         &self.nodes
-    }
-
-    pub(crate) fn into_nodes(self) -> Vec<NodeStatus> {
-        self.nodes
     }
 
     /// How many locks this process has held for longer than 20 ms that do not stand on all nodes, as far as it
@@ -480,7 +473,7 @@ mod tests {
         let nodes = names.into_iter().zip(states);
         Health::new(
             nodes
-                .map(|(name, state)| NodeStatus::new(name.into(), state))
+                .map(|(name, state)| NodeStatus::new(name.into(), state, Vec::new()))
                 .collect(),
             0,
         )

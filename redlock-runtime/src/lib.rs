@@ -108,7 +108,6 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod announce;
 mod answer;
 mod blocking;
 mod builder;

@@ -12,6 +12,7 @@ use crate::{
     inspect::{self, Inspection},
     keys::Keys,
     lock::Lock,
+    node::Target,
     node_set::Shared,
 };
 
@@ -154,7 +155,7 @@ impl Redlock {
         let addresses = &self.shared.addresses;
         let states = self.shared.engine.node_states();
         let has_ended = self.shared.engine.has_ended();
-        let status = |(address, state): (&Arc<str>, Option<_>)| {
+        let status = |((address, target), state): ((&Arc<str>, &Target), Option<_>)| {
             let down = |why: &str| NodeState::Down { why: why.into() };
             let state = match state {
                 // What the engine knew last says nothing of the calls of now, which all fail.
@@ -163,16 +164,10 @@ impl Redlock {
                 // A node set is handed out when each of its nodes has a state.
                 None => down("not connected yet"),
             };
-            NodeStatus::new(Arc::clone(address), state)
+            NodeStatus::new(Arc::clone(address), state, target.limitations())
         };
-        let nodes = addresses.iter().zip(states).map(status);
-        let limitations = self
-            .shared
-            .targets
-            .iter()
-            .map(|target| target.limitations());
-        let nodes = nodes.zip(limitations);
-        let nodes = nodes.map(|(node, all)| node.with_limitations(all));
+        let nodes = addresses.iter().zip(&self.shared.targets).zip(states);
+        let nodes = nodes.map(status);
         Health::new(nodes.collect(), self.shared.engine.under_replicated())
     }
 
@@ -180,7 +175,7 @@ impl Redlock {
     /// [`health`](Self::health).
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
-        self.health().into_nodes()
+        self.health().nodes
     }
 
     /// Who holds the lock with this key and who waits for it, for operators: what each node has under

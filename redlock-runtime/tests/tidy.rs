@@ -53,17 +53,18 @@ const LAYERS: Layers = &[
     ),
     (
         "redlock",
-        &["config", "health", "inspect", "keys", "lock", "node_set"],
+        &[
+            "config", "health", "inspect", "keys", "lock", "node", "node_set",
+        ],
     ),
     ("scope", &["redlock"]),
     ("install", &["config", "redlock", "scope"]),
-    ("announce", &["observe", "redlock"]),
     ("answer", &["error", "lock"]),
     (
         "builder",
         &[
-            "announce", "config", "engine", "health", "install", "node", "node_set", "observe",
-            "redlock", "status",
+            "config", "engine", "health", "install", "node", "node_set", "observe", "redlock",
+            "status",
         ],
     ),
     ("redlock_config", &["builder", "config", "node", "redlock"]),

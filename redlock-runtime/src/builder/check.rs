@@ -1,9 +1,9 @@
 //! What only the servers reveal of a configuration, and whether they are enough.
 
 use crate::{
-    announce,
     config::{ConfigError, ConfigProblem, ProblemKind},
     health::{Health, NodeState, NodeStatus, Rejection, WhyKind, remedy},
+    observe,
     redlock::Redlock,
     status::Stopped,
 };
@@ -64,7 +64,7 @@ impl Redlock {
             health.has_quorum() || !may_gain_quorum(&health)
         };
         if !is_decided() {
-            announce::waits(self);
+            observe::waits(&self.health());
         }
         self.shared.engine.when(is_decided).await.map_err(gone)?;
         let health = self.health();

@@ -4,18 +4,6 @@ use redlock_protocol::{Instant, Loss};
 
 use crate::{error::LockError, status::Status};
 
-/// What an operator should read of the start of a node set.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Start {
-    Embedded,
-    EvenNumber,
-    Incomplete,
-    Limited,
-    Unverified,
-    NoQuorum,
-    Waiting,
-}
-
 /// How the question for a lock, or the section that had it, has ended. In the order of the metrics: first
 /// those of questions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,13 +3,13 @@
 //! `WARN` is for what an operator should look at, `INFO` for the end of such a thing, `DEBUG` for spans. A
 //! day on which nothing goes wrong writes nothing above `DEBUG`.
 
-use std::{fmt::Display, time::Duration};
+use std::time::Duration;
 
-use tracing::{Level, field, level_filters::LevelFilter};
+use tracing::{Level, Span, field, level_filters::LevelFilter};
 
-use super::fact::{End, Start};
+use super::fact::End;
 use crate::{
-    health::{self, NodeState, NodeStatus},
+    health::{self, Health, NodeState, NodeStatus},
     key::shown,
     status::Status,
 };
@@ -35,16 +35,8 @@ pub(super) fn is_on() -> bool {
 
 // ---- sections
 
-/// Of an acquisition, or of a section that has its lock.
-#[derive(Debug)]
-pub(super) struct Span(tracing::Span);
-
-/// The span is entered for as long as this lives.
-#[derive(Debug)]
-pub(crate) struct Entered<'a>(#[expect(dead_code, reason = "dropped")] tracing::span::Entered<'a>);
-
 pub(super) fn acquire(status: &Status, node_set: &str) -> Span {
-    Span(tracing::debug_span!(
+    tracing::debug_span!(
         target: TARGET,
         "redlock.acquire",
         section = status.name,
@@ -53,11 +45,11 @@ pub(super) fn acquire(status: &Status, node_set: &str) -> Span {
         outcome = field::Empty,
         wait_seconds = field::Empty,
         attempts = field::Empty,
-    ))
+    )
 }
 
 pub(super) fn hold(status: &Status, node_set: &str) -> Span {
-    Span(tracing::debug_span!(
+    tracing::debug_span!(
         target: TARGET,
         "redlock.hold",
         section = status.name,
@@ -66,31 +58,19 @@ pub(super) fn hold(status: &Status, node_set: &str) -> Span {
         token = status.token().0,
         outcome = field::Empty,
         hold_seconds = field::Empty,
-    ))
+    )
 }
 
-impl Span {
-    pub(super) fn enter(&self) -> Entered<'_> {
-        Entered(self.0.enter())
-    }
-
-    pub(super) fn end_acquire(&self, outcome: End, wait: Duration, attempts: u32) {
-        self.0.record("outcome", outcome.label());
-        self.0.record("wait_seconds", wait.as_secs_f64());
-        self.0.record("attempts", attempts);
-    }
-
-    pub(super) fn end_hold(&self, over: Option<End>, hold: Duration) {
-        let end = over.unwrap_or(End::Released);
-        self.0.record("outcome", end.label());
-        self.0.record("hold_seconds", hold.as_secs_f64());
-    }
+pub(super) fn end_acquire(span: &Span, outcome: End, wait: Duration, attempts: u32) {
+    span.record("outcome", outcome.label());
+    span.record("wait_seconds", wait.as_secs_f64());
+    span.record("attempts", attempts);
 }
 
-impl Default for Span {
-    fn default() -> Self {
-        Self(tracing::Span::none())
-    }
+pub(super) fn end_hold(span: &Span, over: Option<End>, hold: Duration) {
+    let end = over.unwrap_or(End::Released);
+    span.record("outcome", end.label());
+    span.record("hold_seconds", hold.as_secs_f64());
 }
 
 pub(super) fn renewed_late(status: &Status, node_set: &str, left: Duration) {
@@ -162,14 +142,73 @@ pub(super) fn quorum(is_there: bool, node_set: &str, voting: usize, nodes: usize
 
 // ---- the start of a node set
 
-pub(crate) fn start(what: Start, text: &dyn Display) {
-    match what {
-        Start::Embedded => event!(WARN, "redlock.start.embedded", {}, "redlock: {text}"),
-        Start::EvenNumber => event!(WARN, "redlock.start.even_number", {}, "redlock: {text}"),
-        Start::Incomplete => event!(WARN, "redlock.start.incomplete", {}, "redlock: {text}"),
-        Start::Unverified => event!(WARN, "redlock.start.unverified", {}, "redlock: {text}"),
-        Start::NoQuorum => event!(WARN, "redlock.start.no_quorum", {}, "redlock: {text}"),
-        Start::Limited => event!(INFO, "redlock.start.limited", {}, "redlock: {text}"),
-        Start::Waiting => event!(INFO, "redlock.start.waiting", {}, "redlock: {text}"),
+/// What works, and is hardly what was meant.
+pub(crate) fn built(health: &Health, is_embedded: bool) {
+    if is_embedded {
+        if !cfg!(debug_assertions) {
+            event!(
+                WARN,
+                "redlock.start.embedded",
+                {},
+                "redlock: all nodes are `memory://` nodes, so locks exclude tasks of this process and no other \
+                process"
+            );
+        }
+        return;
     }
+    let nodes = health.nodes();
+    let count = nodes.len();
+    if count.is_multiple_of(2) {
+        event!(
+            WARN,
+            "redlock.start.even_number",
+            {},
+            "redlock: with {count} nodes, no more may fail than with {}; use an odd number",
+            count - 1
+        );
+    }
+    for node in nodes {
+        for limitation in node.limitations() {
+            let node = node.address();
+            event!(
+                INFO,
+                "redlock.start.limited",
+                {},
+                "redlock: {node} {limitation}"
+            );
+        }
+    }
+    if health.has_quorum() && !nodes.iter().all(NodeStatus::is_up) {
+        event!(WARN, "redlock.start.incomplete", {}, "redlock: {health}");
+    }
+}
+
+/// A node's certificate is not verified.
+pub(crate) fn insecure(address: &str) {
+    event!(
+        WARN,
+        "redlock.start.unverified",
+        {},
+        "redlock: the certificate of {address} is not verified, so anyone on the network can stand in for it"
+    );
+}
+
+/// `install` waits.
+pub(crate) fn waits(health: &Health) {
+    event!(
+        INFO,
+        "redlock.start.waiting",
+        {},
+        "redlock: waiting until locks can be had: {health}"
+    );
+}
+
+/// `install` does not wait, and no lock can be had for now.
+pub(crate) fn degraded(health: &Health) {
+    event!(
+        WARN,
+        "redlock.start.no_quorum",
+        {},
+        "redlock: starting without a majority: {health}"
+    );
 }

@@ -16,7 +16,6 @@ mod meter;
 mod observer;
 
 pub(crate) use self::{
-    fact::Start,
-    log::start,
+    log::{built, degraded, insecure, waits},
     observer::{Course, Observer},
 };

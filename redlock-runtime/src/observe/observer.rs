@@ -10,6 +10,7 @@ use std::{
 };
 
 use redlock_protocol::{self as protocol, Instant, NodeState};
+use tracing::{Span, span::Entered};
 
 #[cfg(feature = "test-util")]
 use super::journal::Journal;
@@ -81,7 +82,7 @@ pub(crate) struct Course(Option<Box<Open>>);
 struct Open {
     /// Since when it has its lock.
     held: Option<Instant>,
-    span: log::Span,
+    span: Span,
     #[cfg(feature = "metrics")]
     meter: Arc<meter::OfSection>,
 }
@@ -93,7 +94,7 @@ impl Course {
     }
 
     /// What is done until the value is dropped is part of the section.
-    pub(crate) fn enter(&self) -> Option<log::Entered<'_>> {
+    pub(crate) fn enter(&self) -> Option<Entered<'_>> {
         Some(self.0.as_ref()?.span.enter())
     }
 }
@@ -211,7 +212,7 @@ impl Observer {
         if let Some(over) = end.over.filter(|_| end.is_news) {
             self.over(status, over, end.at);
         }
-        open.span.end_hold(end.over, hold);
+        log::end_hold(&open.span, end.over, hold);
     }
 
     /// A lease was extended. `late`: what was left of it, if that was little.
@@ -257,7 +258,8 @@ impl Observer {
         };
         for (node, state) in changed {
             let state = health::NodeState::new(state, &self.addresses, now);
-            let node = NodeStatus::new(Arc::clone(&self.addresses[node]), state);
+            let address = Arc::clone(&self.addresses[node]);
+            let node = NodeStatus::new(address, state, Vec::new());
             log::node(&node, &self.node_set, voting);
         }
         if let Some(has_quorum) = quorum {
@@ -289,7 +291,7 @@ impl Open {
     /// Its question for the lock is over.
     fn answered(&self, status: &Status, (outcome, attempts): (End, u32), now: Instant) {
         let wait = now.since(status.since);
-        self.span.end_acquire(outcome, wait, attempts);
+        log::end_acquire(&self.span, outcome, wait, attempts);
         #[cfg(feature = "metrics")]
         self.meter.answered(outcome, wait, attempts);
     }
