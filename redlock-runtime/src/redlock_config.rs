@@ -8,6 +8,8 @@ use serde::{
     de::{Error, IgnoredAny, MapAccess, Visitor},
 };
 
+#[cfg(feature = "tls")]
+use crate::config::Tls;
 use crate::{
     builder::Builder,
     config::{ConfigError, ConfigProblem, ProblemKind, parse_duration, split_urls},
@@ -70,6 +72,15 @@ use crate::{
 #[derive(Clone)]
 pub struct RedlockConfig {
     builder: Builder,
+    // Together they are one call of the builder.
+    user: Option<String>,
+    password: Option<String>,
+    #[cfg(feature = "tls")]
+    tls: Tls,
+    #[cfg(feature = "tls")]
+    cert: Option<String>,
+    #[cfg(feature = "tls")]
+    key: Option<String>,
 }
 
 impl RedlockConfig {
@@ -98,7 +109,7 @@ impl RedlockConfig {
     fn from_variables(
         variables: impl Iterator<Item = (OsString, OsString)>,
     ) -> Result<Self, ConfigError> {
-        let mut draft = Draft::new();
+        let mut config = Self::new();
         for (name, value) in variables {
             let name = name.to_string_lossy();
             let Some(name) = name.strip_prefix(PREFIX) else {
@@ -120,8 +131,8 @@ impl RedlockConfig {
                 Some(("nodes", 0)) => {}
                 Some((field, 0)) => {
                     let text = value.into_string().map(Value::Text);
-                    let set = text.map_or(Err("valid UTF-8"), |text| draft.with(field, text));
-                    draft = set.map_err(|expected| bad(format!("must be {expected}")))?;
+                    let set = text.map_or(Err("valid UTF-8"), |text| config.with(field, text));
+                    config = set.map_err(|expected| bad(format!("must be {expected}")))?;
                 }
                 Some((field, 1..=2)) => {
                     let field = field.to_uppercase();
@@ -130,13 +141,32 @@ impl RedlockConfig {
                 _ => {}
             }
         }
-        Ok(draft.finish())
+        Ok(config)
     }
 
     /// The builder with all that was configured, for what a file cannot say, such as
     /// [`credentials_from`](Builder::credentials_from), and for [`install`](Builder::install).
     pub fn into_builder(self) -> Builder {
-        self.builder
+        let mut builder = self.builder;
+        if self.user.is_some() || self.password.is_some() {
+            let password = self.password.unwrap_or_default();
+            builder = builder.credentials(match self.user {
+                Some(user) => Credentials::new(user, password),
+                None => Credentials::password_only(password),
+            });
+        }
+        #[cfg(feature = "tls")]
+        {
+            // A file may hold both.
+            let cert = self.cert.as_ref().or(self.key.as_ref());
+            let key = self.key.as_ref().or(self.cert.as_ref());
+            let tls = match cert.zip(key) {
+                Some((cert, key)) => self.tls.cert_files(cert, key),
+                None => self.tls,
+            };
+            builder = builder.tls(tls);
+        }
+        builder
     }
 }
 
@@ -149,7 +179,7 @@ impl From<RedlockConfig> for Builder {
 impl fmt::Debug for RedlockConfig {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("RedlockConfig")
-            .field("builder", &self.builder)
+            .field("builder", &self.clone().into_builder())
             .finish()
     }
 }
@@ -217,7 +247,7 @@ impl<'de> Visitor<'de> for Fields {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RedlockConfig, A::Error> {
-        let mut draft = Draft::new();
+        let mut config = RedlockConfig::new();
         let mut seen = BTreeSet::new();
         while let Some(name) = map.next_key::<String>()? {
             let Some(field) = FIELDS.iter().find(|field| **field == name) else {
@@ -227,35 +257,22 @@ impl<'de> Visitor<'de> for Fields {
                 return Err(A::Error::duplicate_field(field));
             }
             let value = map.next_value()?;
-            draft = draft.with(field, value).map_err(|expected| {
+            config = config.with(field, value).map_err(|expected| {
                 A::Error::custom(format_args!("`{field}` must be {expected}"))
             })?;
         }
-        Ok(draft.finish())
+        Ok(config)
     }
 }
 
-/// What has been read so far. Some fields are one call of the builder together.
-struct Draft {
-    builder: Builder,
-    user: Option<String>,
-    password: Option<String>,
-    #[cfg(feature = "tls")]
-    tls: crate::config::Tls,
-    #[cfg(feature = "tls")]
-    cert: Option<String>,
-    #[cfg(feature = "tls")]
-    key: Option<String>,
-}
-
-impl Draft {
+impl RedlockConfig {
     fn new() -> Self {
         Self {
             builder: Redlock::builder(),
             user: None,
             password: None,
             #[cfg(feature = "tls")]
-            tls: crate::config::Tls::new(),
+            tls: Tls::new(),
             #[cfg(feature = "tls")]
             cert: None,
             #[cfg(feature = "tls")]
@@ -301,29 +318,6 @@ impl Draft {
             }
         };
         Ok(self)
-    }
-
-    fn finish(self) -> RedlockConfig {
-        let mut builder = self.builder;
-        if self.user.is_some() || self.password.is_some() {
-            let password = self.password.unwrap_or_default();
-            builder = builder.credentials(match self.user {
-                Some(user) => Credentials::new(user, password),
-                None => Credentials::password_only(password),
-            });
-        }
-        #[cfg(feature = "tls")]
-        {
-            let cert = self.cert.clone().or_else(|| self.key.clone());
-            let key = self.key.or(self.cert);
-            let tls = match cert.zip(key) {
-                // A file may hold both.
-                Some((cert, key)) => self.tls.cert_files(cert, key),
-                None => self.tls,
-            };
-            builder = builder.tls(tls);
-        }
-        RedlockConfig { builder }
     }
 }
 

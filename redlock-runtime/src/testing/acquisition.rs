@@ -78,51 +78,44 @@ impl fmt::Display for Acquisition {
         if let Some(name) = self.name {
             write!(f, " of `{name}`")?;
         }
-        write!(f, " asked at {}", At(self.asked))?;
+        write!(f, " asked at {}", at(self.asked))?;
         if let Some(granted) = self.granted {
-            write!(f, ", locked at {}", At(granted))?;
+            write!(f, ", locked at {}", at(granted))?;
+        }
+        match self.outcome {
+            Outcome::Waiting => return f.write_str(", waits"),
+            Outcome::Held => return f.write_str(", is held"),
+            _ => write!(f, ", {}", self.outcome)?,
+        }
+        if let Some(ended) = self.ended {
+            write!(f, " at {}", at(ended))?;
         }
         match &self.outcome {
-            Outcome::Waiting => f.write_str(", waits"),
-            Outcome::Held => f.write_str(", is held"),
-            outcome => {
-                write!(f, ", {outcome}")?;
-                if let Some(ended) = self.ended {
-                    write!(f, " at {}", At(ended))?;
-                }
-                match outcome {
-                    Outcome::Failed { error } => write!(f, ": {error}"),
-                    _ => Ok(()),
-                }
-            }
+            Outcome::Failed { error } => write!(f, ": {error}"),
+            _ => Ok(()),
         }
     }
 }
 
 /// A time since the node set was made.
-struct At(Duration);
-
-impl fmt::Display for At {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_zero() {
-            f.write_str("0s")
-        } else {
-            write!(f, "{:.1?}", self.0)
-        }
+fn at(time: Duration) -> String {
+    match time.is_zero() {
+        true => "0s".to_owned(),
+        false => format!("{time:.1?}"),
     }
 }
 
 impl fmt::Display for Outcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Waiting => f.write_str("waiting"),
-            Self::Held => f.write_str("held"),
-            Self::Released => f.write_str("released"),
-            Self::Lost => f.write_str("lost"),
-            Self::Expired => f.write_str("expired"),
-            Self::Stopped => f.write_str("stopped"),
-            Self::Cancelled => f.write_str("cancelled"),
-            Self::Failed { .. } => f.write_str("failed"),
-        }
+        f.write_str(match self {
+            Self::Waiting => "waiting",
+            Self::Held => "held",
+            Self::Released => "released",
+            Self::Lost => "lost",
+            Self::Expired => "expired",
+            Self::Stopped => "stopped",
+            Self::Cancelled => "cancelled",
+            Self::Failed { .. } => "failed",
+        })
     }
 }

@@ -49,8 +49,8 @@ impl TestRedlock {
         if locked != expected {
             self.fail(&format_args!(
                 "expected locks: {}\n  actual locks: {}",
-                Keys(&expected),
-                Keys(&locked)
+                list(&expected),
+                list(&locked)
             ));
         }
     }
@@ -65,8 +65,8 @@ impl TestRedlock {
         if actual != count {
             self.fail(&format_args!(
                 "`{key}` was locked {}, expected {}",
-                Times(actual),
-                Times(count)
+                times(actual),
+                times(count)
             ));
         }
     }
@@ -108,29 +108,17 @@ impl TestRedlock {
     }
 }
 
-struct Keys<'a>(&'a [String]);
-
-impl fmt::Display for Keys<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.0.is_empty() {
-            return f.write_str("none");
-        }
-        for (index, key) in self.0.iter().enumerate() {
-            let comma = if index == 0 { "" } else { ", " };
-            write!(f, "{comma}`{key}`")?;
-        }
-        Ok(())
+fn list(keys: &[String]) -> String {
+    match keys {
+        [] => "none".to_owned(),
+        keys => format!("`{}`", keys.join("`, `")),
     }
 }
 
-struct Times(usize);
-
-impl fmt::Display for Times {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            0 => f.write_str("never"),
-            1 => f.write_str("once"),
-            times => write!(f, "{times} times"),
-        }
+fn times(count: usize) -> String {
+    match count {
+        0 => "never".to_owned(),
+        1 => "once".to_owned(),
+        count => format!("{count} times"),
     }
 }
