@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use redlock_runtime::{
-    __tool::{ServerError, Value, rejection},
+    __tool::{ServerError, Value, from_redis_value, rejection},
     Rejection,
 };
 
@@ -59,15 +59,6 @@ pub(crate) fn info(value: &Value) -> BTreeMap<String, String> {
 
 /// Milliseconds since 1970 from the reply to TIME.
 pub(crate) fn millis(value: &Value) -> Option<i64> {
-    let Value::Array(parts) = value else {
-        return None;
-    };
-    let number = |part: &Value| text(part)?.parse::<i64>().ok();
-    match &parts[..] {
-        [seconds, micros] => {
-            let millis = number(seconds)?.checked_mul(1_000)?;
-            millis.checked_add(number(micros)? / 1_000)
-        }
-        _ => None,
-    }
+    let [seconds, micros]: [i64; 2] = from_redis_value(value.clone()).ok()?;
+    seconds.checked_mul(1_000)?.checked_add(micros / 1_000)
 }

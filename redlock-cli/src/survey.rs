@@ -69,10 +69,10 @@ pub(crate) async fn survey(servers: &Servers) -> Vec<Server> {
     };
     let replies = servers.ask(commands).await;
     let mut surveyed = Vec::new();
-    for (server, replies) in servers.described().zip(replies) {
+    for (names, replies) in servers.names().zip(replies) {
         let told = replies.map(|replies| match &replies[..] {
             [time, all, record, _] => Told {
-                owns_slot: server.owns_slot,
+                owns_slot: !names.tag.is_empty(),
                 now: millis(time),
                 info: info(all),
                 record: map(record),
@@ -82,8 +82,8 @@ pub(crate) async fn survey(servers: &Servers) -> Vec<Server> {
             _ => Told::default(),
         });
         surveyed.push(Server {
-            address: server.address,
-            database: server.database,
+            address: names.address,
+            database: names.database,
             told,
         });
     }

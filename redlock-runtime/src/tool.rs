@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-pub use redis::{ServerError, Value};
+pub use redis::{ServerError, Value, from_redis_value};
 pub use redlock_protocol::FORMAT;
 use redlock_protocol::{Instant, Readings, Record, Rejection, Why};
 
@@ -25,26 +25,18 @@ pub struct Servers {
     timeout: Duration,
 }
 
-/// What things are called on a node.
+/// A server, and what things are called on it.
 #[derive(Debug)]
 pub struct Names {
+    pub address: String,
+    /// The number of the database.
+    pub database: i64,
     /// The node's own hash.
     pub hash: String,
-    /// What all keys begin with, the hash included.
+    /// What all keys begin with, the hash included; nothing but on the owner of a slot of a cluster.
     pub tag: Arc<str>,
     /// What the keys of locks begin with.
     pub prefix: String,
-    /// The number of the database.
-    pub database: i64,
-}
-
-/// What is known of a server that was not asked.
-#[derive(Debug)]
-pub struct Described {
-    pub address: String,
-    pub database: i64,
-    /// It is the owner of a slot of a cluster.
-    pub owns_slot: bool,
 }
 
 /// The URLs of a list, as `REDLOCK_NODES` is one: those of Sentinels have commas in them.
@@ -96,33 +88,27 @@ impl Servers {
         })
     }
 
-    pub fn described(&self) -> impl Iterator<Item = Described> {
-        let addresses = self.nodes.iter().map(|node| node.address.to_string());
-        let described = addresses.zip(self.endpoints());
-        described.map(|(address, endpoint)| Described {
-            address,
-            database: endpoint.database,
-            owns_slot: !endpoint.tag.is_empty(),
-        })
-    }
-
-    /// Sends commands to all servers at once; `of` is given what things are called on a node.
+    /// Sends commands to all servers at once, and returns what they reply: `of` is given what things are
+    /// called there.
     pub async fn ask(
         &self,
         of: impl Fn(&Names) -> Vec<Vec<String>>,
     ) -> Vec<Result<Vec<Value>, Why>> {
-        let question = |endpoint: Endpoint| {
-            let (tag, database) = (Arc::clone(&endpoint.tag), endpoint.database);
-            let commands = of(&Names {
-                hash: format!("{tag}{}", node_hash(database)),
-                prefix: format!("{tag}{}", self.key_prefix),
-                tag,
-                database,
-            });
-            (endpoint, commands)
-        };
-        let questions = self.endpoints().map(question).collect();
+        let commands = self.names().map(|names| of(&names));
+        let questions = self.endpoints().zip(commands).collect();
         inquire(questions, self.timeout).await
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = Names> {
+        let addresses = self.nodes.iter().map(|node| node.address.to_string());
+        let named = |(address, Endpoint { tag, database, .. })| Names {
+            address,
+            database,
+            hash: format!("{tag}{}", node_hash(database)),
+            prefix: format!("{tag}{}", self.key_prefix),
+            tag,
+        };
+        addresses.zip(self.endpoints()).map(named)
     }
 
     pub async fn clocks(&self) -> Vec<Result<ClockReading, Why>> {

@@ -206,21 +206,19 @@ fn name(command: &OsString) -> String {
 }
 
 /// The command while it runs.
-struct Running {
+struct Running<'a> {
+    args: &'a RunArgs,
     child: Child,
     pid: Pid,
     /// None for a command at a terminal: it is in the group of this process, so that the keys of the
     /// terminal work.
     guardian: Option<Guardian>,
+    began: Instant,
     grace: Duration,
-    tell_every: Duration,
-    is_renewed: bool,
-    /// If the time is limited.
-    held_until: Option<Instant>,
 }
 
-impl Running {
-    fn start(args: &RunArgs, grace: Duration, guard: &Guard) -> Result<Self, Failure> {
+impl<'a> Running<'a> {
+    fn start(args: &'a RunArgs, grace: Duration, guard: &Guard) -> Result<Self, Failure> {
         let token = guard.fencing_token();
         let token = token.map_err(|error| Failure(output::LOST, output::lock_in_words(&error)))?;
         let guardian = match io::stdin().is_terminal() {
@@ -260,20 +258,20 @@ impl Running {
         })?;
         let pid = child.id().and_then(|pid| Pid::from_raw(pid as i32));
         let pid = pid.ok_or_else(|| internal(io::ErrorKind::NotFound.into()))?;
-        let [least, most] = TELL_EVERY;
         Ok(Self {
+            args,
             child,
             pid,
             guardian,
+            began: Instant::now(),
             grace,
-            tell_every: (args.expire / TELLINGS).clamp(least, most),
-            is_renewed: !args.no_renew,
-            held_until: args.max_hold.map(|time| Instant::now() + time),
         })
     }
 
     /// Waits for the end of the command, or brings it about.
     async fn supervise(mut self, guard: &Guard, signals: &mut Signals) -> Result<u8, Failure> {
+        let [least, most] = TELL_EVERY;
+        let tell_every = (self.args.expire / TELLINGS).clamp(least, most);
         loop {
             let remaining = guard.remaining();
             if remaining <= self.grace {
@@ -289,7 +287,7 @@ impl Running {
                 ended = self.child.wait() => return self.ended(ended),
                 signal = signals.next() => self.send(signal),
                 _ = guard.lost() => {}
-                () = sleep((remaining - self.grace).min(self.tell_every)) => {}
+                () = sleep((remaining - self.grace).min(tell_every)) => {}
             }
         }
     }
@@ -297,10 +295,10 @@ impl Running {
     /// The lease has only so much time left.
     fn why_it_ends(&self, remaining: Duration) -> &'static str {
         // The lease is limited from a little earlier on.
-        let limit = Instant::now() + remaining + Duration::from_secs(1);
-        if self.held_until.is_some_and(|until| until <= limit) {
+        let held = self.began.elapsed() + remaining + Duration::from_secs(1);
+        if self.args.max_hold.is_some_and(|longest| longest <= held) {
             "the command has run for nearly as long as `--max-hold` allows"
-        } else if self.is_renewed {
+        } else if !self.args.no_renew {
             "the lease is about to end, and could not be renewed"
         } else {
             "the lease is about to end, and is not renewed because of `--no-renew`"
