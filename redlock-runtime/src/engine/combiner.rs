@@ -51,7 +51,6 @@ const LATE: Duration = Duration::from_millis(10);
 /// The sleep of an engine that has nothing to wake for.
 const FOREVER: Duration = Duration::from_secs(1 << 30);
 
-#[derive(Debug)]
 pub(super) struct Combiner {
     // A thread that wants to work has held the inbox before it tries to take the driver, and a thread that has
     // worked holds it after the driver was put back: one of the two sees the other.
@@ -65,7 +64,7 @@ pub(super) struct Combiner {
     do_callers_work: bool,
 }
 
-#[derive(Debug, Default)]
+#[derive(Default)]
 struct Inbox {
     commands: VecDeque<Command>,
     /// When the engine looks by itself, at the latest; `None` for never.
@@ -289,7 +288,6 @@ impl Combiner {
 }
 
 /// However the engine's task ends, also where it is dropped with its runtime, the engine ends.
-#[derive(Debug)]
 pub(super) struct EndsWithTask(pub(super) Arc<Combiner>);
 
 impl EndsWithTask {

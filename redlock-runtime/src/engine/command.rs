@@ -1,8 +1,12 @@
 //! What callers ask of the engine.
 
-use std::{fmt, sync::Arc, time::Duration};
+use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
+    sync::Arc,
+    time::Duration,
+};
 
-use redlock_protocol::{LockParams, Loss, Release, SectionId, ShutdownError};
+use redlock_protocol::{Instant, LockParams, Loss, Release, SectionId, ShutdownError};
 use tokio::sync::oneshot;
 
 use super::delivery::Extending;
@@ -37,15 +41,38 @@ pub(super) enum Command {
     },
 }
 
-/// Who has asked for a lock, and is told what becomes of its lease: with the last of this that nothing more is
-/// heard of it.
-#[derive(Debug)]
-pub(super) struct Caller(pub(super) Arc<Status>);
+/// Who has asked for a lock, and is told what becomes of its lease: with the end of this that nothing more is
+/// heard of it. So however the engine ends, by shutdown, by a panic, or because its runtime was dropped, no
+/// holder goes on believing in a lease that is not watched.
+pub(super) struct Caller {
+    pub(super) status: Arc<Status>,
+    /// With how little left of the lease, in milliseconds, a renewal is late.
+    late: u32,
+}
+
+impl Caller {
+    pub(super) fn new(status: &Arc<Status>, params: &LockParams) -> Self {
+        let slack = |every| params.lease.saturating_sub(every);
+        let late = params.renew.map_or(0, |every| slack(every).as_millis() / 2);
+        Self {
+            status: Arc::clone(status),
+            late: u32::try_from(late).unwrap_or(u32::MAX),
+        }
+    }
+
+    /// What is left of the lease, if that is little for one that is renewed.
+    pub(super) fn late(&self, now: Instant) -> Option<Duration> {
+        let left = self.status.deadline().since(now);
+        (left < Duration::from_millis(self.late.into())).then_some(left)
+    }
+}
 
 impl Drop for Caller {
     fn drop(&mut self) {
-        if !self.0.is_released() {
-            self.0.end(Loss::Stopped);
+        if !self.status.is_released() {
+            // A waker that panics keeps no other caller from hearing of it.
+            let end = || self.status.end(Loss::Stopped);
+            let _ = catch_unwind(AssertUnwindSafe(end));
         }
     }
 }
@@ -54,17 +81,5 @@ impl Command {
     /// A caller waits for what comes of it.
     pub(super) const fn is_awaited(&self) -> bool {
         !matches!(self, Self::End { answer: None, .. })
-    }
-}
-
-impl fmt::Debug for Command {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Acquire { .. } => "Acquire",
-            Self::Extend { .. } => "Extend",
-            Self::End { .. } => "End",
-            Self::Look { .. } => "Look",
-            Self::Shutdown { .. } => "Shutdown",
-        })
     }
 }

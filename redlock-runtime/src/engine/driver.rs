@@ -2,8 +2,6 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    fmt,
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering::Relaxed},
@@ -13,8 +11,8 @@ use std::{
 };
 
 use redlock_protocol::{
-    Action, Answer, Event, Instant, LockParams, Loss, MOST_SLOTS, NodeId, NodeState, Order,
-    Protocol, Release, SectionId, ShutdownError,
+    Action, Answer, Event, Instant, Loss, MOST_SLOTS, NodeId, NodeState, Order, Protocol, Release,
+    SectionId, ShutdownError,
 };
 use tokio::sync::{oneshot, watch};
 
@@ -50,7 +48,7 @@ pub(super) struct Driver {
     observer: Arc<Observer>,
     /// When that is reported next, if there is anything to do then.
     reports_at: Instant,
-    callers: HashMap<SectionId, Asker>,
+    callers: HashMap<SectionId, Caller>,
     /// Those callers that want a longer lease.
     extending: HashMap<SectionId, Vec<Extending>>,
     /// Those that want to hear of their release.
@@ -66,39 +64,6 @@ enum Node {
     Memory(Arc<Memory>),
     #[cfg(feature = "test-util")]
     Faulty(Box<FaultyLink>),
-}
-
-/// Who is told what becomes of a lease.
-struct Asker {
-    caller: Caller,
-    /// With how little left of the lease, in milliseconds, a renewal is late.
-    late: u32,
-}
-
-impl Asker {
-    fn new(caller: Caller, params: &LockParams) -> Self {
-        let slack = |every| params.lease.saturating_sub(every);
-        let late = params.renew.map_or(0, |every| slack(every).as_millis() / 2);
-        let late = u32::try_from(late).unwrap_or(u32::MAX);
-        Self { caller, late }
-    }
-
-    /// Ends the lease under its holder, who is told, unless it has ended already.
-    fn over(&self, loss: Loss, now: Instant) -> Option<Delivery> {
-        let status = &self.caller.0;
-        let is_news = status.end_untold(loss);
-        is_news.then(|| Delivery::Over(Arc::clone(status), now))
-    }
-
-    /// What to report of a lease that was extended.
-    fn renewed(&self, deadline: Instant, now: Instant) -> Delivery {
-        let status = &self.caller.0;
-        let left = status.deadline().since(now);
-        let is_longer = deadline > status.deadline();
-        let is_late = is_longer && left < Duration::from_millis(self.late.into());
-        let late = is_late.then_some(left);
-        Delivery::Renewed(Arc::clone(status), late)
-    }
 }
 
 impl Driver {
@@ -242,10 +207,10 @@ impl Driver {
         match command {
             // Its caller has gone before anything was done for it. Where many do, callers that are there
             // would have to wait for all of their requests and releases.
-            Command::Acquire { caller, .. } if caller.0.is_released() => {}
+            Command::Acquire { caller, .. } if caller.status.is_released() => {}
             Command::Acquire { params, caller } => {
-                let (section, keys) = (caller.0.section, caller.0.keys.clone());
-                self.callers.insert(section, Asker::new(caller, &params));
+                let (section, keys) = (caller.status.section, caller.status.keys.clone());
+                self.callers.insert(section, caller);
                 let event = match (keys.as_slice(), keys.permits()) {
                     ([key], None) => Event::Ask {
                         section,
@@ -269,7 +234,7 @@ impl Driver {
             Command::Extend { section, answer } => {
                 // A lease that is over is not extended: dropping the sender says so.
                 let caller = self.callers.get(&section);
-                match caller.filter(|asker| asker.caller.0.loss().is_none()) {
+                match caller.filter(|caller| caller.status.loss().is_none()) {
                     Some(_) => {
                         self.extending.entry(section).or_default().push(answer);
                         self.handle(Event::Extend { section });
@@ -303,7 +268,7 @@ impl Driver {
     fn look(&mut self, key: &str, answer: oneshot::Sender<Vec<Arc<Status>>>) {
         let sections = self.protocol.sections_of(key, MOST_SLOTS).into_iter();
         let callers = sections.filter_map(|section| self.callers.get(&section));
-        let seen = callers.map(|asker| Arc::clone(&asker.caller.0)).collect();
+        let seen = callers.map(|caller| Arc::clone(&caller.status)).collect();
         self.deliveries.push(Delivery::Seen(answer, seen));
     }
 
@@ -411,10 +376,10 @@ impl Driver {
         if matches!(answer, Answer::Extended { .. } | Answer::Over(_)) {
             self.report_self_wait(section);
         }
-        let Some(asker) = self.callers.get(&section) else {
+        let Some(caller) = self.callers.get(&section) else {
             return;
         };
-        let (status, late) = (&asker.caller.0, &asker.late);
+        let status = &caller.status;
         let deliveries = &mut self.deliveries;
         match answer {
             Answer::Granted {
@@ -433,10 +398,9 @@ impl Driver {
             Answer::Extended { .. } if !status.is_taken() => {
                 // A future that nobody polls must not hold the lock for ever.
                 let now = self.clock.now();
-                let left = status.deadline().since(now);
-                if left < Duration::from_millis((*late).into()) {
+                if caller.late(now).is_some() {
                     let verdicts = Vec::new();
-                    deliveries.extend(asker.over(Loss::Expired { verdicts }, now));
+                    deliveries.extend(over(status, Loss::Expired { verdicts }, now));
                     let report = false;
                     self.answered.push_back(Event::End { section, report });
                     self.forget(section);
@@ -444,8 +408,9 @@ impl Driver {
             }
             Answer::Extended { deadline } => {
                 if self.observer.is_on() {
-                    let now = self.clock.now();
-                    deliveries.push(asker.renewed(deadline, now));
+                    let late = caller.late(self.clock.now());
+                    let late = late.filter(|_| deadline > status.deadline());
+                    deliveries.push(Delivery::Renewed(Arc::clone(status), late));
                 }
                 status.hold_until(deadline);
                 let extending = self.extending.remove(&section).into_iter().flatten();
@@ -457,7 +422,7 @@ impl Driver {
                 deliveries.extend(told);
             }
             Answer::Over(loss) => {
-                deliveries.extend(asker.over(loss, self.clock.now()));
+                deliveries.extend(over(status, loss, self.clock.now()));
                 let extending = self.extending.remove(&section);
                 deliveries.extend(extending.map(Delivery::Unheard));
             }
@@ -471,7 +436,7 @@ impl Driver {
 
     /// Looks for a caller that may wait for its own guard whenever that has had its lock for a while.
     fn report_self_wait(&mut self, section: SectionId) {
-        let status = |section| Some(&self.callers.get(&section)?.caller.0);
+        let status = |section| Some(&self.callers.get(&section)?.status);
         let guard = status(section).filter(|status| status.is_guard());
         let Some(guard) = guard.filter(|_| self.observer.is_on()) else {
             return;
@@ -495,19 +460,8 @@ impl Driver {
     }
 }
 
-/// However the engine ends, by shutdown, by a panic, or because its runtime was dropped: no holder
-/// goes on believing in a lease that is not watched.
-impl Drop for Driver {
-    fn drop(&mut self) {
-        for asker in self.callers.values() {
-            let end = || asker.caller.0.end(Loss::Stopped);
-            let _ = catch_unwind(AssertUnwindSafe(end));
-        }
-    }
-}
-
-impl fmt::Debug for Driver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Driver").finish_non_exhaustive()
-    }
+/// Ends a lease under its holder, who is told, unless it has ended already.
+fn over(status: &Arc<Status>, loss: Loss, now: Instant) -> Option<Delivery> {
+    let is_news = status.end_untold(loss);
+    is_news.then(|| Delivery::Over(Arc::clone(status), now))
 }

@@ -69,7 +69,6 @@ impl Drop for Acquisition {
 }
 
 /// What an engine needs to start.
-#[derive(Debug)]
 pub(crate) struct Config {
     pub(crate) nodes: Vec<Target>,
     pub(crate) observer: Arc<Observer>,
@@ -84,7 +83,6 @@ pub(crate) struct Config {
 }
 
 /// The way to ask an engine for something. Dropping it ends the engine, releases first.
-#[derive(Debug)]
 pub(crate) struct Engine {
     combiner: Arc<Combiner>,
     clock: Clock,
@@ -234,7 +232,7 @@ impl Engine {
 
     /// Asks for the lock at once, and not when what it returns is awaited.
     pub(crate) fn acquire(&self, status: &Arc<Status>, params: LockParams) -> Acquisition {
-        let caller = Caller(Arc::clone(status));
+        let caller = Caller::new(status, &params);
         // An engine that has stopped drops the caller, and so says that it has.
         let _ = self.tell(Command::Acquire { params, caller });
         Acquisition(Arc::clone(status))

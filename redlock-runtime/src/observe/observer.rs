@@ -62,15 +62,8 @@ struct Seldom(AtomicU64);
 #[derive(Debug)]
 struct Reported {
     states: Vec<Option<NodeState>>,
-    quorum: Quorum,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Quorum {
-    /// Since the node set was made.
-    NotYet,
-    There,
-    Lost,
+    /// Whether there is a quorum, once there has been one.
+    has_quorum: Option<bool>,
 }
 
 /// How far a section has come; nothing if no subscriber watches, or it is over. In a box, because sections are
@@ -109,7 +102,7 @@ impl Observer {
             addresses: addresses.to_vec(),
             reported: Mutex::new(Reported {
                 states: vec![None; addresses.len()],
-                quorum: Quorum::NotYet,
+                has_quorum: None,
             }),
             ends: Default::default(),
             self_waits: Seldom::default(),
@@ -323,15 +316,10 @@ impl Reported {
         });
         let changed = changed.collect();
         let (voting, has_quorum) = voting(&states);
-        let quorum = match (has_quorum, self.quorum) {
-            (true, Quorum::Lost) => Some(true),
-            (false, Quorum::There) => Some(false),
-            _ => None,
-        };
-        if has_quorum {
-            self.quorum = Quorum::There;
-        } else if quorum.is_some() {
-            self.quorum = Quorum::Lost;
+        let is_news = self.has_quorum.is_some_and(|before| before != has_quorum);
+        let quorum = is_news.then_some(has_quorum);
+        if has_quorum || is_news {
+            self.has_quorum = Some(has_quorum);
         }
         self.states = states;
         (changed, voting, quorum)

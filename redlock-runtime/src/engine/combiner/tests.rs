@@ -72,21 +72,20 @@ fn ask(combiner: &Combiner, section: u64, key: &str) -> (Arc<Status>, Acquisitio
         Duration::ZERO,
         Mode::Exclusive,
     ));
-    let told = combiner.tell(Command::Acquire {
-        params: LockParams {
-            mode: Mode::Exclusive,
-            lease: LEASE,
-            guard_band: LEASE / 10,
-            node_timeout: LEASE / 20,
-            min_validity: LEASE / 10,
-            wait: Duration::MAX,
-            renew: None,
-            max_hold: None,
-            at_least: Duration::ZERO,
-            is_fair: false,
-        },
-        caller: Caller(Arc::clone(&status)),
-    });
+    let params = LockParams {
+        mode: Mode::Exclusive,
+        lease: LEASE,
+        guard_band: LEASE / 10,
+        node_timeout: LEASE / 20,
+        min_validity: LEASE / 10,
+        wait: Duration::MAX,
+        renew: None,
+        max_hold: None,
+        at_least: Duration::ZERO,
+        is_fair: false,
+    };
+    let caller = Caller::new(&status, &params);
+    let told = combiner.tell(Command::Acquire { params, caller });
     told.unwrap();
     (Arc::clone(&status), Acquisition(status))
 }
