@@ -14,6 +14,7 @@
 use std::{
     collections::VecDeque,
     future::poll_fn,
+    ops::ControlFlow,
     panic::{AssertUnwindSafe, catch_unwind},
     pin::{Pin, pin},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -97,12 +98,6 @@ struct Pass {
     is_drained: bool,
 }
 
-/// What the engine's task does after a poll.
-enum Next {
-    LetOthersRun,
-    End,
-}
-
 impl Combiner {
     pub(super) fn new(
         driver: Driver,
@@ -139,7 +134,10 @@ impl Combiner {
     /// The engine's own part, until it is shut down and everything that can be released is.
     async fn run(&self) {
         let mut sleep = pin!(tokio::time::sleep(Duration::ZERO));
-        while let Next::LetOthersRun = poll_fn(|cx| self.poll(cx, sleep.as_mut())).await {
+        while poll_fn(|cx| self.poll(cx, sleep.as_mut()))
+            .await
+            .is_continue()
+        {
             // Sockets become ready only while the thread is left to the runtime, and a node whose
             // answers are not read would be given up.
             tokio::task::yield_now().await;
@@ -158,7 +156,8 @@ impl Combiner {
         shutdowns.into_iter().for_each(|done| done(left));
     }
 
-    fn poll(&self, cx: &mut Context<'_>, mut sleep: Pin<&mut Sleep>) -> Poll<Next> {
+    /// Continues once other tasks have run.
+    fn poll(&self, cx: &mut Context<'_>, mut sleep: Pin<&mut Sleep>) -> Poll<ControlFlow<()>> {
         // Registered before the look, so that what comes in between is not missed.
         self.signal.register(cx.waker());
         loop {
@@ -171,11 +170,11 @@ impl Combiner {
             }
             match self.work(Some(cx)) {
                 Outcome::Idle(next) => self.sleep_until(next, is_elapsed, sleep.as_mut()),
-                Outcome::Unfinished => return Poll::Ready(Next::LetOthersRun),
+                Outcome::Unfinished => return Poll::Ready(ControlFlow::Continue(())),
                 // They wake this task if there is something to wait for.
                 Outcome::Taken if is_elapsed => return Poll::Pending,
                 Outcome::Taken => {}
-                Outcome::Ended => return Poll::Ready(Next::End),
+                Outcome::Ended => return Poll::Ready(ControlFlow::Break(())),
             }
             if sleep.as_mut().poll(cx).is_pending() {
                 return Poll::Pending;

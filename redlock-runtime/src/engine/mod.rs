@@ -68,6 +68,13 @@ impl Drop for Acquisition {
     }
 }
 
+/// Where the answer to a command comes from.
+type Asked<T> = Result<oneshot::Receiver<T>, Stopped>;
+
+async fn heard<T>(asked: Asked<T>) -> Result<T, Stopped> {
+    asked?.await.map_err(|_| Stopped)
+}
+
 /// What an engine needs to start.
 pub(crate) struct Config {
     pub(crate) nodes: Vec<Target>,
@@ -96,8 +103,6 @@ pub(crate) struct Engine {
     /// The process that started it: a fork has this memory, but not the thread.
     process: u32,
     own_thread: bool,
-    /// It works only while some thread drives the runtime that it is on.
-    needs_threads_of_others: bool,
 }
 
 impl Config {
@@ -137,11 +142,6 @@ impl Engine {
         let under_replicated = Arc::new(AtomicUsize::new(0));
         let replicated = Arc::clone(&under_replicated);
         let own_thread = config.runtime.is_none();
-        let is_current_thread = |runtime: &Handle| {
-            // Other flavors have threads of their own.
-            runtime.runtime_flavor() == RuntimeFlavor::CurrentThread
-        };
-        let needs_threads_of_others = config.runtime.as_ref().is_some_and(is_current_thread);
         let clock = config.clock();
         let protocol = Protocol::new(
             config.nodes.len(),
@@ -189,7 +189,6 @@ impl Engine {
             client,
             process: std::process::id(),
             own_thread,
-            needs_threads_of_others,
         })
     }
 
@@ -219,8 +218,9 @@ impl Engine {
     }
 
     /// Whether blocking a thread may keep the engine from work, whichever thread that is.
-    pub(crate) const fn needs_threads_of_others(&self) -> bool {
-        self.needs_threads_of_others
+    pub(crate) fn needs_threads_of_others(&self) -> bool {
+        // Other flavors have threads of their own.
+        !self.own_thread && self.runtime.runtime_flavor() == RuntimeFlavor::CurrentThread
     }
 
     /// False where blocking this thread would keep the engine from the work it is waited for.
@@ -243,9 +243,7 @@ impl Engine {
         &self,
         section: SectionId,
     ) -> Result<Result<(), Vec<Verdict>>, Stopped> {
-        let (answer, answered) = oneshot::channel();
-        self.tell(Command::Extend { section, answer })?;
-        answered.await.map_err(|_| Stopped)
+        heard(self.ask(|answer| Command::Extend { section, answer })).await
     }
 
     /// Ends a lease in whatever phase it is. Never blocks, and may be called from anywhere.
@@ -263,17 +261,11 @@ impl Engine {
         &self,
         section: SectionId,
     ) -> impl Future<Output = Release> + Send + use<> {
-        let (answer, answered) = oneshot::channel();
-        let told = self.tell(Command::End {
+        let asked = self.ask(|answer| Command::End {
             section,
             answer: Some(answer),
         });
-        async move {
-            match told {
-                Ok(()) => answered.await.unwrap_or(Release::Unknown),
-                Err(Stopped) => Release::Unknown,
-            }
-        }
+        async move { heard(asked).await.unwrap_or(Release::Unknown) }
     }
 
     /// The upper half of all owners of this engine.
@@ -284,11 +276,8 @@ impl Engine {
     /// The sections of this process that have a lock, or wait for it, in the order of asking; none of an
     /// engine that has ended.
     pub(crate) async fn look(&self, key: Arc<str>) -> Vec<Arc<Status>> {
-        let (answer, answered) = oneshot::channel();
-        match self.tell(Command::Look { key, answer }) {
-            Ok(()) => answered.await.unwrap_or_default(),
-            Err(Stopped) => Vec::new(),
-        }
+        let asked = self.ask(|answer| Command::Look { key, answer });
+        heard(asked).await.unwrap_or_default()
     }
 
     pub(crate) fn shutdown(
@@ -306,9 +295,8 @@ impl Engine {
 
     /// Waits until every node has connected or failed once.
     pub(crate) async fn settled(&self) -> Result<(), Stopped> {
-        let mut nodes = self.nodes.clone();
-        let settled = nodes.wait_for(|nodes| nodes.iter().all(Option::is_some));
-        settled.await.map(drop).map_err(|_| Stopped)
+        let is_settled = || self.nodes.borrow().iter().all(Option::is_some);
+        self.when(is_settled).await
     }
 
     /// Waits until `is_so`, which is asked now and whenever a node's state has changed.
@@ -332,6 +320,11 @@ impl Engine {
 
     fn is_of_parent(&self) -> bool {
         std::process::id() != self.process
+    }
+
+    fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Asked<T> {
+        let (answer, answered) = oneshot::channel();
+        self.tell(command(answer)).map(|()| answered)
     }
 
     fn tell(&self, command: Command) -> Result<(), Stopped> {
