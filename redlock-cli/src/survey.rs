@@ -182,8 +182,8 @@ impl Told {
             return Vote::new("unfit", role);
         }
         if let Some(policy) = self.evicts() {
-            let text = format!("may delete locks (maxmemory-policy {policy})");
-            return Vote::new("unfit", text);
+            let policy = policy.into();
+            return Vote::new("unfit", NodeState::Evicts { policy }.to_string());
         }
         if let Some((_, error)) = self.refusals.first() {
             let (reason, message) = (rejection(error), error.to_string().into());

@@ -10,16 +10,8 @@ use std::{
 };
 
 pub use redlock_protocol::Release;
-use redlock_protocol::SectionId;
 
-use crate::{
-    engine::Engine,
-    error::{LockError, Report},
-    nesting::{self, Enclosing},
-    node_set::Shared,
-    observe::Course,
-    status::{Status, Stopped},
-};
+use crate::{asked::Asked, error::LockError, nesting, observe::Course, status::Stopped};
 
 /// A number that grows with every acquisition of a key; see [`Lease::fencing_token`].
 ///
@@ -240,7 +232,7 @@ pub(crate) async fn run<B: Future>(
     let asked = lease.asked()?;
     let status = asked.status();
     let mut over = pin!(status.over());
-    let mut enclosing = Some(asked.enclosing());
+    let mut enclosing = Some(asked.clone());
     let finished = poll_fn(|context| {
         // The clock and not the engine has the last word, so that a deadline holds also where the
         // news of it comes late.
@@ -254,77 +246,4 @@ pub(crate) async fn run<B: Future>(
     .await;
     asked.shared.check_clock()?;
     finished.ok_or_else(|| asked.over_error())
-}
-
-/// What a section and its views know of their lease.
-#[derive(Clone, Debug)]
-pub(crate) struct Asked {
-    pub(crate) shared: Arc<Shared>,
-    /// What the section is itself.
-    pub(crate) own: Arc<Status>,
-    /// The lease is that of this section around it, which ends it.
-    pub(crate) around: Option<Arc<Status>>,
-}
-
-impl Asked {
-    /// That of the lease.
-    pub(crate) fn status(&self) -> &Arc<Status> {
-        self.around.as_ref().unwrap_or(&self.own)
-    }
-
-    pub(crate) const fn is_joined(&self) -> bool {
-        self.around.is_some()
-    }
-
-    pub(crate) fn remaining(&self) -> Duration {
-        let now = self.shared.engine.now();
-        if self.status().is_held(now) {
-            self.status().deadline().since(now)
-        } else {
-            Duration::ZERO
-        }
-    }
-
-    /// The error for a lease that is over.
-    pub(crate) fn over_error(&self) -> LockError {
-        match self.status().loss() {
-            None if self.status().is_released() => LockError::Released(self.report()),
-            loss => LockError::over(loss, self.report(), &self.shared.addresses),
-        }
-    }
-
-    pub(crate) fn enclosing(&self) -> Enclosing {
-        Enclosing::new(&self.shared, &self.own, self.status())
-    }
-
-    /// Lets go of the lease, and tells the engine.
-    pub(crate) fn end<T>(
-        &self,
-        course: &mut Course,
-        tell: impl FnOnce(&Engine, SectionId) -> T,
-    ) -> T {
-        let Shared {
-            engine, observer, ..
-        } = &*self.shared;
-        let ended = course
-            .is_open()
-            .then(|| observer.ends(&self.own, engine.now()));
-        self.own.release();
-        let told = tell(engine, self.own.section);
-        // Only now that the release is on its way, because subscribers are code of others.
-        if let Some(ended) = ended {
-            observer.ended(course, &self.own, ended);
-        }
-        told
-    }
-
-    /// The circumstances of an error.
-    pub(crate) fn report(&self) -> Report {
-        self.report_of(Arc::clone(&self.own.key))
-    }
-
-    pub(crate) fn report_of(&self, key: Arc<str>) -> Report {
-        let elapsed = self.shared.engine.now().since(self.own.since);
-        Report::new(self.own.name, key, elapsed)
-    }
 }

@@ -109,6 +109,7 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod answer;
+mod asked;
 mod blocking;
 mod builder;
 mod clock;

@@ -8,50 +8,29 @@ use std::{cell::RefCell, sync::Arc};
 
 use tokio::task::{self, Id};
 
-use crate::{keys::Keys, node_set::Shared, status::Status};
+use crate::{asked::Asked, keys::Keys, node_set::Shared};
 
 thread_local! {
     /// The leases of the bodies that are polled on this thread, one within the other, and the tasks
     /// that poll them. It keeps its memory, so entering a lease allocates nothing.
-    static ENTERED: RefCell<Vec<(Option<Id>, Enclosing)>> = const { RefCell::new(Vec::new()) };
-}
-
-/// A lease that code can be under.
-#[derive(Clone, Debug)]
-pub(crate) struct Enclosing {
-    /// Where the node set is, which its section keeps alive.
-    node_set: usize,
-    /// The innermost section that has it, whose keys are those that count.
-    pub(crate) own: Arc<Status>,
-    /// That of the lease.
-    pub(crate) status: Arc<Status>,
-}
-
-impl Enclosing {
-    pub(crate) fn new(shared: &Arc<Shared>, own: &Arc<Status>, status: &Arc<Status>) -> Self {
-        Self {
-            node_set: Arc::as_ptr(shared).addr(),
-            own: Arc::clone(own),
-            status: Arc::clone(status),
-        }
-    }
+    static ENTERED: RefCell<Vec<(Option<Id>, Asked)>> = const { RefCell::new(Vec::new()) };
 }
 
 /// The innermost lease on any of these keys that the running code of this task is under, unless its holder has
 /// let go.
-pub(crate) fn find(shared: &Arc<Shared>, keys: &Keys) -> Option<Enclosing> {
+pub(crate) fn find(shared: &Arc<Shared>, keys: &Keys) -> Option<Asked> {
     let find = |entered: &RefCell<Vec<_>>| {
         let entered = entered.borrow();
         if entered.is_empty() {
             return None;
         }
-        let (node_set, task) = (Arc::as_ptr(shared).addr(), task::try_id());
-        let is_it = |(entered_by, lease): &&(Option<Id>, Enclosing)| {
+        let task = task::try_id();
+        let is_it = |(entered_by, lease): &&(Option<Id>, Asked)| {
             // A `LocalSet` that a body drives polls other tasks within the poll of that body.
             *entered_by == task
-                && lease.node_set == node_set
+                && Arc::ptr_eq(&lease.shared, shared)
                 && keys.meet(&lease.own.keys)
-                && !lease.status.is_released()
+                && !lease.status().is_released()
         };
         entered.iter().rev().find(is_it).map(|(_, it)| it.clone())
     };
@@ -60,18 +39,18 @@ pub(crate) fn find(shared: &Arc<Shared>, keys: &Keys) -> Option<Enclosing> {
 }
 
 /// Runs `code` under the lease, which is back in its place afterwards, also after a panic.
-pub(crate) fn within<R>(lease: &mut Option<Enclosing>, code: impl FnOnce() -> R) -> R {
+pub(crate) fn within<R>(lease: &mut Option<Asked>, code: impl FnOnce() -> R) -> R {
     let _entered = Entered::new(lease);
     code()
 }
 
 struct Entered<'a> {
-    place: &'a mut Option<Enclosing>,
+    place: &'a mut Option<Asked>,
     is_entered: bool,
 }
 
 impl<'a> Entered<'a> {
-    fn new(place: &'a mut Option<Enclosing>) -> Self {
+    fn new(place: &'a mut Option<Asked>) -> Self {
         let enter = |entered: &RefCell<Vec<_>>| {
             let lease = place.take().map(|lease| (task::try_id(), lease));
             let is_entered = lease.is_some();

@@ -6,12 +6,13 @@ use std::{pin::Pin, sync::Arc, time::Duration};
 use redlock_protocol::{Mode, Refusal, Release};
 
 use crate::{
+    asked::Asked,
     blocking,
     config::{self, ConfigError, Options, Renew, SectionInfo},
     engine::{Acquisition, Engine},
     error::LockError,
     keys::{Keys, Other},
-    lease::{self, Asked, Lease, Unasked},
+    lease::{self, Lease, Unasked},
     nesting,
     node_set::Shared,
     observe::Course,
@@ -90,12 +91,16 @@ impl Section {
                 Some(outer)
                     if !options.reentrant || !asked.own.keys.are_within(&outer.own.keys) =>
                 {
-                    return Err(LockError::Nested(asked.report().within(outer.status.name)));
+                    return Err(LockError::Nested(
+                        asked.report().within(outer.status().name),
+                    ));
                 }
-                Some(outer) if outer.status.mode == Mode::Shared && !options.shared => {
-                    return Err(LockError::Upgrade(asked.report().within(outer.status.name)));
+                Some(outer) if outer.status().mode == Mode::Shared && !options.shared => {
+                    return Err(LockError::Upgrade(
+                        asked.report().within(outer.status().name),
+                    ));
                 }
-                outer => asked.around = outer.map(|outer| outer.status),
+                outer => asked.around = outer.map(|outer| Arc::clone(outer.status())),
             }
             Ok(asked)
         });
@@ -214,7 +219,7 @@ impl Section {
     /// counts, whatever has become of the lease.
     pub(crate) fn within<T>(&mut self, body: impl FnOnce() -> T) -> Result<T, LockError> {
         let asked = self.lease.asked()?;
-        let mut enclosing = Some(asked.enclosing());
+        let mut enclosing = Some(asked.clone());
         let _span = self.course.enter();
         Ok(nesting::within(&mut enclosing, body))
     }

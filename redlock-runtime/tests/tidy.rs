@@ -29,19 +29,18 @@ const LAYERS: Layers = &[
     ("guide", &[]),
     ("key", &[]),
     ("node_set", &["config", "engine", "node", "observe"]),
-    ("nesting", &["keys", "node_set", "status"]),
-    ("blocking", &["config", "engine"]),
     (
-        "lease",
-        &[
-            "engine", "error", "nesting", "node_set", "observe", "status",
-        ],
+        "asked",
+        &["engine", "error", "node_set", "observe", "status"],
     ),
+    ("nesting", &["asked", "keys", "node_set"]),
+    ("blocking", &["config", "engine"]),
+    ("lease", &["asked", "error", "nesting", "observe", "status"]),
     (
         "section",
         &[
-            "blocking", "config", "engine", "error", "keys", "lease", "nesting", "node_set",
-            "observe", "status",
+            "asked", "blocking", "config", "engine", "error", "keys", "lease", "nesting",
+            "node_set", "observe", "status",
         ],
     ),
     ("guard", &["lease", "section"]),

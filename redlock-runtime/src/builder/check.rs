@@ -16,38 +16,38 @@ impl Redlock {
         let mut same = Vec::new();
         let mut useless = Vec::new();
         for node in health.nodes() {
-            let address = node.address().to_owned();
-            match node.state() {
-                NodeState::SameServer { twin } => same.push(ConfigProblem::new(
-                    ProblemKind::SameServer,
-                    address.clone(),
-                    format!("{twin} and {address} are the same server, which must not vote twice"),
-                    "name each server once",
-                )),
+            let state = node.state();
+            let (kind, fact, remedy) = match state {
+                NodeState::SameServer { .. } => {
+                    let (kind, fact) = (ProblemKind::SameServer, node.to_string());
+                    let remedy = "name each server once";
+                    same.push(ConfigProblem::new(
+                        kind,
+                        node.address().to_owned(),
+                        fact,
+                        remedy,
+                    ));
+                    continue;
+                }
                 NodeState::Down { why } if why.kind == WhyKind::Denied => {
-                    useless.push(denied(address, &why.text, None));
+                    (ProblemKind::AccessDenied, denied(&why.text), CHECK_USER)
                 }
                 NodeState::Refuses {
                     reason: reason @ (Rejection::NoPermission | Rejection::NotAuthenticated),
                     message,
-                } => useless.push(denied(address, message, remedy(*reason))),
-                NodeState::Evicts { policy } => useless.push(ConfigProblem::new(
-                    ProblemKind::EvictingNode,
-                    address,
-                    format!("deletes keys when memory runs out (maxmemory-policy {policy}), locks included"),
-                    "set the policy to noeviction",
-                )),
-                NodeState::OtherMaxLease { theirs, ours } => useless.push(ConfigProblem::new(
-                    ProblemKind::OtherMaxLease,
-                    address,
-                    format!(
-                        "is used with another `max_lease` or `guard_band`: keys of other processes live for up \
-                         to {theirs:.1?}, those of this one for up to {ours:.1?}"
-                    ),
-                    "give all processes the same values",
-                )),
-                _ => {}
-            }
+                } => {
+                    let remedy = remedy(*reason).unwrap_or(CHECK_USER);
+                    (ProblemKind::AccessDenied, denied(message), remedy)
+                }
+                // Their texts have the remedy.
+                NodeState::Evicts { .. } => (ProblemKind::EvictingNode, state.to_string(), ""),
+                NodeState::OtherMaxLease { .. } => {
+                    (ProblemKind::OtherMaxLease, state.to_string(), "")
+                }
+                _ => continue,
+            };
+            let address = node.address().to_owned();
+            useless.push(ConfigProblem::new(kind, address, fact, remedy));
         }
         // Fewer than that are an outage of single nodes, which must not keep a service from
         // starting.
@@ -75,10 +75,10 @@ impl Redlock {
     }
 }
 
-fn denied(address: String, message: &str, remedy: Option<&'static str>) -> ConfigProblem {
-    let fact = format!("refuses access ({message})");
-    let remedy = remedy.unwrap_or("check user and password");
-    ConfigProblem::new(ProblemKind::AccessDenied, address, fact, remedy)
+const CHECK_USER: &str = "check user and password";
+
+fn denied(message: &str) -> String {
+    format!("refuses access ({message})")
 }
 
 fn gone(_: Stopped) -> ConfigError {
