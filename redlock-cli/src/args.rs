@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand, builder::NonEmptyStringValueParser};
 #[cfg(feature = "tls")]
 use redlock_runtime::Tls;
 use redlock_runtime::{
-    __tool::{Servers, urls},
+    __tool::{Options, Renew, Servers, urls},
     Builder, Credentials, Redlock,
 };
 
@@ -182,6 +182,22 @@ pub(crate) struct RunArgs {
 
 #[cfg(unix)]
 impl RunArgs {
+    pub(crate) fn options(&self, wait: Duration) -> Options {
+        Options {
+            wait,
+            renew: match self.no_renew {
+                true => Renew::Never,
+                false => Renew::Default,
+            },
+            max_hold: self.max_hold,
+            at_least: self.at_least,
+            permits: self.permits,
+            shared: self.shared,
+            fair: self.fair,
+            ..Options::default()
+        }
+    }
+
     /// Fails if a renewal that is a little late would end the command.
     pub(crate) fn grace(&self) -> Option<Duration> {
         let most = self.expire / 3;

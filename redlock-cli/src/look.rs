@@ -205,7 +205,7 @@ pub(crate) async fn break_key(args: &ServerArgs, key: &str, yes: bool) -> Result
     let refused = |why: Why| Failure::new(output::unusable(1, iter::once(&why)), &why);
     let marks = marked.map_err(refused)?.marks;
     if marks.is_empty() {
-        return finish(args, &found, 0, "there is nothing to delete");
+        return finish(args, &found, 0, "there is nothing to delete".to_owned());
     }
     if !yes && !confirmed() {
         let text = "nothing was deleted; `--yes` deletes without a question";
@@ -222,8 +222,11 @@ pub(crate) async fn break_key(args: &ServerArgs, key: &str, yes: bool) -> Result
     }
     let found = servers.inspect(key).await;
     let text = match deleted {
-        0 => "the lock has changed hands, and was not deleted",
-        _ => "deleted",
+        0 => "the lock has changed hands, and was not deleted".to_owned(),
+        _ => {
+            let nodes = output::counted(deleted, "node");
+            format!("deleted on {nodes}; now {found}")
+        }
     };
     finish(args, &found, deleted, text)
 }
@@ -232,16 +235,10 @@ fn finish(
     args: &ServerArgs,
     found: &Inspection,
     deleted: usize,
-    text: &str,
+    text: String,
 ) -> Result<u8, Failure> {
     match args.json {
         true => output::line(&json!({ "deleted_on": deleted, "lock": json_of_lock(found) })),
-        false if deleted > 0 => {
-            output::line(&format_args!(
-                "{text} on {}; now {found}",
-                output::counted(deleted, "node")
-            ));
-        }
         false => output::line(&text),
     }
     Ok(0)

@@ -496,12 +496,6 @@ impl Lock {
         section.within(|| body(lease))
     }
 
-    /// For the program `redlock`: what is wrong with the options, before anything is asked of a node.
-    #[doc(hidden)]
-    pub fn check(self) -> Result<(), LockError> {
-        self.into_section().params().map(drop)
-    }
-
     pub(crate) fn into_section(self) -> Section {
         Section::new(Ok(self.shared), self.keys, self.options, (self.name, None))
     }

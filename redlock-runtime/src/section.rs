@@ -129,22 +129,17 @@ impl Section {
         }
     }
 
-    /// What the lock goes by, if its options can work.
-    pub(crate) fn params(&self) -> Result<redlock_protocol::LockParams, LockError> {
-        let Asked { shared, own, .. } = self.lease.asked()?;
-        let Some(Wanted { options, info }) = self.wanted.as_deref() else {
-            return Err(self.lease.asked()?.over_error());
-        };
-        let params = options.params(&shared.settings, own.keys.are_several());
-        Ok(params.map_err(named(*info))?)
-    }
-
     /// Asks for the lock. Apart from `acquire`, which is part of the task of each caller that waits.
     fn ask(&mut self) -> Result<Asking, LockError> {
-        let params = self.params()?;
-        self.wanted = None;
         let asked = self.lease.asked()?;
         let Asked { shared, own, .. } = asked;
+        let Some(wanted) = self.wanted.take() else {
+            return Err(asked.over_error());
+        };
+        let params = wanted
+            .options
+            .params(&shared.settings, own.keys.are_several());
+        let params = params.map_err(named(wanted.info))?;
         if asked.is_joined() {
             return Ok(Asking::Joins(params.lease));
         }

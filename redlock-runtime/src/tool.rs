@@ -7,13 +7,20 @@ pub use redis::{ServerError, Value, from_redis_value};
 pub use redlock_protocol::FORMAT;
 use redlock_protocol::{Instant, Readings, Record, Rejection, Why};
 
-pub use crate::{health::vote, node::ClockReading};
+pub use crate::{
+    config::{Options, Renew},
+    health::vote,
+    node::ClockReading,
+};
 
 use crate::{
     builder::Builder,
     config::{self, ConfigError, Node},
     inspect::{self, Inspection},
+    keys::Keys,
+    lock::Lock,
     node::{self, Endpoint, Target, inquire, read_clocks},
+    redlock::Redlock,
     script::node_hash,
 };
 
@@ -47,6 +54,21 @@ pub fn urls(list: &str) -> Vec<String> {
 /// A duration with its unit, as configuration files have it.
 pub fn parse_duration(text: &str) -> Option<Duration> {
     config::parse_duration(text)
+}
+
+/// What is wrong with a lock, before any node is asked.
+pub fn check(builder: &Builder, key: &str, options: Options) -> Result<(), ConfigError> {
+    let settings = builder.clone().into_settings();
+    let key = format!("{}{key}", settings.key_prefix).into();
+    let mut problems = settings.problems();
+    problems.extend(config::problems_of_keys(&[key]));
+    ConfigError::unless_empty(problems)?;
+    options.params(&settings, false).map(drop)
+}
+
+pub fn lock(redlock: &Redlock, key: &str, options: Options) -> Lock {
+    let key = Keys::One(key.into());
+    Lock::new(Arc::clone(&redlock.shared), key, options)
 }
 
 /// Why a server is of no use that replies with this error.

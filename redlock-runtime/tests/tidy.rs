@@ -21,7 +21,9 @@ const LAYERS: Layers = &[
     ("inspect", &["health", "key", "node", "script", "status"]),
     (
         "tool",
-        &["builder", "config", "health", "inspect", "node", "script"],
+        &[
+            "builder", "config", "health", "inspect", "keys", "lock", "node", "redlock", "script",
+        ],
     ),
     ("config", &["health", "key", "limitation", "node", "script"]),
     ("error", &["config", "health", "key"]),

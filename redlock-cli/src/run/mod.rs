@@ -19,8 +19,8 @@ use std::{
 };
 
 use redlock_runtime::{
-    Builder, ConfigError, ConfigProblem, Guard, Installed, Lock, LockError, NODES_VARIABLE,
-    ProblemKind, Redlock,
+    __tool::{check, lock},
+    Builder, ConfigError, ConfigProblem, Guard, Installed, LockError, NODES_VARIABLE, ProblemKind,
 };
 use rustix::process::{Pid, Signal, getpgid, kill_process, kill_process_group};
 use tokio::{
@@ -77,12 +77,14 @@ const PAUSE: Duration = Duration::from_secs(1);
 
 /// The wait is for the servers, too.
 async fn acquire(servers: &ServerArgs, args: &RunArgs) -> Result<(Installed, Guard), Failure> {
-    rehearse(servers, args).await?;
+    let builder = with_settings(servers.builder(), args);
+    check(&builder, &args.key, args.options(args.wait))
+        .map_err(|error| Failure(output::USAGE, output::in_words(&error)))?;
     let began = Instant::now();
     let mut is_first = true;
     loop {
         let left = args.wait.saturating_sub(began.elapsed());
-        let Failure(code, text) = match attempt(servers, args, left).await {
+        let Failure(code, text) = match attempt(&builder, args, left).await {
             Ok(acquired) => return Ok(acquired),
             Err(failure) => failure,
         };
@@ -99,11 +101,11 @@ async fn acquire(servers: &ServerArgs, args: &RunArgs) -> Result<(Installed, Gua
 }
 
 async fn attempt(
-    servers: &ServerArgs,
+    builder: &Builder,
     args: &RunArgs,
     wait: Duration,
 ) -> Result<(Installed, Guard), Failure> {
-    let mut install = pin!(with_settings(servers.builder(), args).install());
+    let mut install = pin!(builder.clone().install());
     let installed = if let Ok(installed) = timeout(SILENT_START, &mut install).await {
         installed
     } else {
@@ -114,8 +116,10 @@ async fn attempt(
         install.await
     };
     let installed = installed.map_err(|error| refused(&error))?;
-    let lock = with_options(installed.lock(&*args.key), args);
-    match lock.wait(wait).acquire().await {
+    match lock(&installed, &args.key, args.options(wait))
+        .acquire()
+        .await
+    {
         Ok(guard) => Ok((installed, guard)),
         Err(LockError::Contended(_)) => {
             let found = match args.quiet {
@@ -126,16 +130,6 @@ async fn attempt(
         }
         Err(error) => Err(failed(&error)),
     }
-}
-
-/// Finds what is wrong with the options before any server is asked.
-async fn rehearse(servers: &ServerArgs, args: &RunArgs) -> Result<(), Failure> {
-    let builder = Redlock::builder().nodes(["memory://rehearsal"]);
-    let builder = with_settings(builder.key_prefix(&servers.key_prefix), args);
-    let redlock = builder.build().await;
-    let redlock = redlock.map_err(|error| Failure(output::USAGE, output::in_words(&error)))?;
-    let lock = with_options(redlock.lock(&*args.key), args);
-    lock.check().map_err(|error| failed(&error))
 }
 
 fn with_settings(builder: Builder, args: &RunArgs) -> Builder {
@@ -155,6 +149,7 @@ fn with_settings(builder: Builder, args: &RunArgs) -> Builder {
 
 /// The node set cannot be used.
 fn refused(error: &ConfigError) -> Failure {
+    let is_outage = |problem: &ConfigProblem| problem.kind == ProblemKind::NoQuorum;
     let code = match error.problems().iter().all(is_outage) {
         true => output::UNAVAILABLE,
         false => output::CONFIG,
@@ -166,36 +161,9 @@ fn refused(error: &ConfigError) -> Failure {
 fn failed(error: &LockError) -> Failure {
     let code = match error {
         LockError::NoQuorum(_) | LockError::Quarantined(_) => output::UNAVAILABLE,
-        LockError::Config(_) => output::USAGE,
         _ => output::INTERNAL,
     };
     Failure(code, output::lock_in_words(error))
-}
-
-fn with_options(mut lock: Lock, args: &RunArgs) -> Lock {
-    if !args.no_renew {
-        lock = lock.renew();
-    }
-    if let Some(time) = args.max_hold {
-        lock = lock.max_hold(time);
-    }
-    if let Some(time) = args.at_least {
-        lock = lock.at_least(time);
-    }
-    if let Some(permits) = args.permits {
-        lock = lock.permits(permits);
-    }
-    if args.shared {
-        lock = lock.shared();
-    }
-    if args.fair {
-        lock = lock.fair();
-    }
-    lock
-}
-
-fn is_outage(problem: &ConfigProblem) -> bool {
-    problem.kind == ProblemKind::NoQuorum
 }
 
 /// Of a command, for those who look who has the lock.
