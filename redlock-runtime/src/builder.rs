@@ -17,7 +17,7 @@ use crate::{
     },
     engine::{Config, Engine, is_paused_here},
     install::{self, Installed},
-    node::{ClientName, Credentials, Login, Provider, service},
+    node::{Credentials, Login, Provider, service},
     node_set::Shared,
     observe::{self, Observer},
     redlock::Redlock,
@@ -434,10 +434,7 @@ pub(crate) fn start(
     let runtime = with_this_clock(runtime, is_embedded)?;
     #[cfg(feature = "test-util")]
     let is_for_a_test = nodes.iter().any(|node| node.target.is_faulty());
-    let (addresses, targets): (Vec<Arc<str>>, Vec<_>) = nodes
-        .into_iter()
-        .map(|node| (node.address, node.target))
-        .unzip();
+    let addresses: Vec<_> = nodes.iter().map(|node| Arc::clone(&node.address)).collect();
     let name = service(settings.service.as_deref());
     let node_timeout = settings.node_timeout(settings.expire);
     let observer = Observer::new(&addresses, &name, node_timeout);
@@ -445,10 +442,10 @@ pub(crate) fn start(
     let observer = observer.with_journal(is_for_a_test);
     let observer = Arc::new(observer);
     let engine = Engine::start(Config {
-        nodes: targets.clone(),
+        nodes: nodes.iter().map(|node| node.target.clone()).collect(),
         observer: Arc::clone(&observer),
         settings: settings.for_protocol(),
-        service: settings.service.clone(),
+        service: name,
         runtime,
         #[cfg(feature = "test-util")]
         seed: is_for_a_test.then_some(0),
@@ -456,11 +453,10 @@ pub(crate) fn start(
     .map_err(|error| ConfigError::of(ConfigProblem::no_engine(error)))?;
     Ok(Redlock {
         shared: Arc::new(Shared {
-            client: ClientName::new(engine.client(), settings.service.as_deref()),
-            targets,
             engine,
             observer,
             settings,
+            nodes,
             addresses,
             is_embedded,
         }),

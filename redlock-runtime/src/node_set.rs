@@ -3,9 +3,8 @@
 use std::{fmt, sync::Arc};
 
 use crate::{
-    config::{ConfigError, ConfigProblem, Settings},
+    config::{ConfigError, ConfigProblem, Node, Settings},
     engine::Engine,
-    node::{ClientName, Target},
     observe::Observer,
 };
 
@@ -16,10 +15,7 @@ pub(crate) struct Shared {
     pub(crate) settings: Settings,
     /// The nodes' addresses, in order, without user and password.
     pub(crate) addresses: Vec<Arc<str>>,
-    /// The nodes themselves, in order.
-    pub(crate) targets: Vec<Target>,
-    /// What this process is called on the nodes.
-    pub(crate) client: ClientName,
+    pub(crate) nodes: Vec<Node>,
     /// All nodes are in memory.
     pub(crate) is_embedded: bool,
 }

@@ -7,12 +7,11 @@ pub use redlock_protocol::ShutdownError;
 use tokio::sync::oneshot;
 
 use crate::{
-    config::{Options, SectionInfo},
+    config::{Node, Options, SectionInfo},
     health::{Health, NodeState, NodeStatus, NotReady},
     inspect::{self, Inspection},
     keys::Keys,
     lock::Lock,
-    node::Target,
     node_set::Shared,
 };
 
@@ -152,22 +151,21 @@ impl Redlock {
     #[must_use]
     pub fn health(&self) -> Health {
         let now = self.shared.engine.now();
-        let addresses = &self.shared.addresses;
         let states = self.shared.engine.node_states();
         let has_ended = self.shared.engine.has_ended();
-        let status = |((address, target), state): ((&Arc<str>, &Target), Option<_>)| {
+        let status = |(node, state): (&Node, Option<_>)| {
             let down = |why: &str| NodeState::Down { why: why.into() };
             let state = match state {
                 // What the engine knew last says nothing of the calls of now, which all fail.
                 _ if has_ended => down("the node set was shut down"),
-                Some(state) => NodeState::new(state, addresses, now),
+                Some(state) => NodeState::new(state, &self.shared.addresses, now),
                 // A node set is handed out when each of its nodes has a state.
                 None => down("not connected yet"),
             };
-            NodeStatus::new(Arc::clone(address), state, target.limitations())
+            let limitations = node.target.limitations();
+            NodeStatus::new(Arc::clone(&node.address), state, limitations)
         };
-        let nodes = addresses.iter().zip(&self.shared.targets).zip(states);
-        let nodes = nodes.map(status);
+        let nodes = self.shared.nodes.iter().zip(states).map(status);
         Health::new(nodes.collect(), self.shared.engine.under_replicated())
     }
 
@@ -223,12 +221,10 @@ impl Redlock {
         let shared = &self.shared;
         let key: Arc<str> = format!("{}{key}", shared.settings.key_prefix).into();
         let seen = shared.engine.look(Arc::clone(&key)).await;
-        let nodes = shared.addresses.iter().cloned();
-        let nodes = nodes.zip(shared.targets.iter().cloned());
         let now = shared.engine.now();
         let limit = shared.settings.connect_timeout;
-        let snapshots = inspect::ask(nodes, &key, now, limit).await;
-        let this = Some(shared.client.clone());
+        let snapshots = inspect::ask(&shared.nodes, &key, now, limit).await;
+        let this = Some(shared.engine.client().clone());
         Inspection::new(key, snapshots, this, seen, now)
     }
 

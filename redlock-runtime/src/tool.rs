@@ -147,10 +147,8 @@ impl Servers {
     /// Who holds the lock with this key, which is without the prefix.
     pub async fn inspect(&self, key: &str) -> Inspection {
         let key = format!("{}{key}", self.key_prefix);
-        let nodes = self.nodes.iter();
-        let nodes = nodes.map(|node| (Arc::clone(&node.address), node.target.clone()));
         let now = Instant::from_nanos(0);
-        let snapshots = inspect::ask(nodes, &key, now, self.timeout).await;
+        let snapshots = inspect::ask(&self.nodes, &key, now, self.timeout).await;
         Inspection::new(key.into(), snapshots, None, Vec::new(), now)
     }
 }

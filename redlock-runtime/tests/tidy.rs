@@ -18,7 +18,10 @@ const LAYERS: Layers = &[
     ("status", &["keys"]),
     ("observe", &["config", "error", "health", "key", "status"]),
     ("engine", &["clock", "node", "observe", "status"]),
-    ("inspect", &["health", "key", "node", "script", "status"]),
+    (
+        "inspect",
+        &["config", "health", "key", "node", "script", "status"],
+    ),
     (
         "tool",
         &[
@@ -30,7 +33,7 @@ const LAYERS: Layers = &[
     ("fence", &[]),
     ("guide", &[]),
     ("key", &[]),
-    ("node_set", &["config", "engine", "node", "observe"]),
+    ("node_set", &["config", "engine", "observe"]),
     (
         "asked",
         &["engine", "error", "node_set", "observe", "status"],
@@ -54,9 +57,7 @@ const LAYERS: Layers = &[
     ),
     (
         "redlock",
-        &[
-            "config", "health", "inspect", "keys", "lock", "node", "node_set",
-        ],
+        &["config", "health", "inspect", "keys", "lock", "node_set"],
     ),
     ("scope", &["redlock"]),
     ("install", &["config", "redlock", "scope"]),

@@ -24,7 +24,7 @@ use super::{
 #[cfg(feature = "test-util")]
 use crate::node::FaultyLink;
 use crate::{
-    node::{Memory, Server, Target, client_name},
+    node::{Memory, Server, Target},
     observe::Observer,
     status::Status,
 };
@@ -70,12 +70,11 @@ impl Driver {
     pub(super) fn new(
         protocol: Protocol,
         clock: Clock,
-        (nodes, service): (Vec<Target>, Option<&str>),
+        (nodes, name): (Vec<Target>, Arc<str>),
         node_states: watch::Sender<Vec<Option<NodeState>>>,
         under_replicated: Arc<AtomicUsize>,
         observer: Arc<Observer>,
     ) -> Self {
-        let name = client_name(protocol.process(), service);
         let start = |(index, target)| match target {
             Target::Memory(memory) => Node::Memory(memory),
             Target::Redis(endpoint) => {

@@ -21,7 +21,7 @@ use std::{
 };
 
 use redlock_protocol::{
-    Env, Instant, LockParams, NodeState, Process, Protocol, Refusal, Release, SectionId, Settings,
+    Env, Instant, LockParams, NodeState, Protocol, Refusal, Release, SectionId, Settings,
     ShutdownError, Verdict,
 };
 use tokio::{
@@ -39,7 +39,7 @@ use self::{
     driver::Driver,
 };
 use crate::{
-    node::Target,
+    node::{ClientName, Target},
     observe::Observer,
     status::{Status, Stopped},
 };
@@ -81,7 +81,7 @@ pub(crate) struct Config {
     pub(crate) observer: Arc<Observer>,
     pub(crate) settings: Settings,
     /// What this process is called on the nodes.
-    pub(crate) service: Option<String>,
+    pub(crate) service: String,
     /// Where to run, if not on a thread of its own.
     pub(crate) runtime: Option<Handle>,
     /// Makes every run of a test draw the same numbers.
@@ -98,8 +98,7 @@ pub(crate) struct Engine {
     nodes: watch::Receiver<Vec<Option<NodeState>>>,
     under_replicated: Arc<AtomicUsize>,
     next_section: AtomicU64,
-    /// What it is to the nodes.
-    client: Process,
+    client: ClientName,
     /// The process that started it: a fork has this memory, but not the thread.
     process: u32,
     own_thread: bool,
@@ -152,7 +151,7 @@ impl Engine {
             },
             clock.now(),
         );
-        let client = protocol.process();
+        let client = ClientName::new(protocol.process(), Some(&config.service));
         // With a clock of a runtime, or nodes that live in one, only the engine works.
         let do_callers_work = own_thread && !config.nodes.iter().any(Target::is_faulty);
         let (runtime, own) = match config.runtime {
@@ -164,7 +163,7 @@ impl Engine {
             }
         };
         let guard = runtime.enter();
-        let nodes_of = (config.nodes, config.service.as_deref());
+        let nodes_of = (config.nodes, client.text().into());
         let (now, observer) = (clock.clone(), Arc::clone(&config.observer));
         let driver = Driver::new(protocol, now, nodes_of, node_states, replicated, observer);
         drop(guard);
@@ -268,9 +267,9 @@ impl Engine {
         async move { heard(asked).await.unwrap_or(Release::Unknown) }
     }
 
-    /// The upper half of all owners of this engine.
-    pub(crate) const fn client(&self) -> Process {
-        self.client
+    /// What this process is called on the nodes.
+    pub(crate) const fn client(&self) -> &ClientName {
+        &self.client
     }
 
     /// The sections of this process that have a lock, or wait for it, in the order of asking; none of an

@@ -15,22 +15,18 @@ pub use self::found::{
 };
 use self::snapshot::{Entry, Snapshot, Snapshots};
 use crate::{
+    config::Node,
     node::{Target, inquire},
     script::owner_value,
 };
 
 /// Asks all nodes. Memory nodes are read at `now` by the clock of their engine.
-pub(crate) async fn ask(
-    nodes: impl Iterator<Item = (Arc<str>, Target)>,
-    key: &str,
-    now: Instant,
-    limit: Duration,
-) -> Snapshots {
+pub(crate) async fn ask(nodes: &[Node], key: &str, now: Instant, limit: Duration) -> Snapshots {
     let mut snapshots = Vec::new();
     let (mut servers, mut questions) = (Vec::new(), Vec::new());
-    for (place, (address, target)) in nodes.enumerate() {
+    for (place, Node { address, target }) in nodes.iter().enumerate() {
         let parts = |key: &str| target.parts(key, now);
-        let snapshot = match &target {
+        let snapshot = match target {
             Target::Redis(endpoint) => {
                 servers.push(place);
                 let question = snapshot::questions(key, &endpoint.tag);
@@ -39,7 +35,7 @@ pub(crate) async fn ask(
             }
             _ => Ok(of_memory(key, now, parts)),
         };
-        snapshots.push((address, snapshot));
+        snapshots.push((Arc::clone(address), snapshot));
     }
     if questions.is_empty() {
         return snapshots;

@@ -2,7 +2,7 @@
 //! is. The name has in it what every owner of that process begins with, so nothing has to be noted when a
 //! lock is acquired.
 
-use std::{env, sync::Arc};
+use std::env;
 
 use redlock_protocol::Process;
 
@@ -57,11 +57,6 @@ impl ClientName {
         } = self;
         format!("{FAMILY}:{process}:{service}:{host}:{pid}")
     }
-}
-
-/// The name for the connections of this process.
-pub(crate) fn client_name(client: Process, service: Option<&str>) -> Arc<str> {
-    ClientName::new(client, service).text().into()
 }
 
 /// What a process is called if it is given this name, or none.

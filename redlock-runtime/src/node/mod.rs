@@ -43,7 +43,7 @@ pub(crate) use self::faulty::{Behavior, Faulty, FaultyLink};
 pub(crate) use self::tls::{TlsClient, TlsConfig, server_name};
 pub(crate) use self::{
     address::address_text,
-    client_name::{ClientName, client_name, service},
+    client_name::{ClientName, service},
     discovery::{Discovery, Source, slot_of},
     endpoint::Endpoint,
     inquiry::{inquire, read_clocks},

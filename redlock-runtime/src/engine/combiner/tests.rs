@@ -50,7 +50,7 @@ fn combiner_of(node: Target, random: impl FnMut() -> u128 + Send + 'static) -> A
     let driver = Driver::new(
         protocol,
         Clock::System,
-        (vec![node], None),
+        (vec![node], "tests".into()),
         states,
         Arc::default(),
         Arc::clone(&observer),
