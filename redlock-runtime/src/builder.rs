@@ -11,11 +11,12 @@ use std::{
 };
 
 use crate::{
+    clock::is_paused_here,
     config::{
         self, Access, ConfigError, ConfigProblem, NODES_VARIABLE, Node, ProblemKind, Settings,
         parse_nodes, split_urls,
     },
-    engine::{Config, Engine, is_paused_here},
+    engine::{Config, Engine},
     install::{self, Installed},
     node::{Credentials, Login, Provider, service},
     node_set::Shared,

@@ -1,4 +1,4 @@
-//! The operating system's clock that counts suspend, and never goes backwards.
+//! What time it is: on a clock that counts suspend, and never goes backwards.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ pub(crate) fn now() -> Instant {
 }
 
 #[cfg(unix)]
-pub(crate) fn from_timespec(time: rustix::time::Timespec) -> Instant {
+fn from_timespec(time: rustix::time::Timespec) -> Instant {
     let seconds = Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or_default());
     let nanos = u64::try_from(time.tv_nsec).unwrap_or_default();
     Instant::from_nanos(nanos).after(seconds)
@@ -31,4 +31,88 @@ pub(crate) fn now() -> Instant {
     static ORIGIN: std::sync::LazyLock<std::time::Instant> =
         std::sync::LazyLock::new(std::time::Instant::now);
     Instant::from_nanos(0).after(ORIGIN.elapsed() + Duration::from_secs(1))
+}
+
+/// The engine's clock, the same for the thread or task that drives it and for every guard.
+#[derive(Clone, Debug)]
+pub(crate) enum Clock {
+    /// The operating system's.
+    System,
+    /// That of a tokio runtime, so that a test which pauses and advances time moves leases with
+    /// it, and beside it the time that the machine was suspended, which tokio does not count.
+    Runtime {
+        origin: tokio::time::Instant,
+        began: Instant,
+        suspended_before: Duration,
+    },
+}
+
+impl Clock {
+    /// Must be called within the runtime whose clock is to be followed.
+    pub(crate) fn of_this_runtime() -> Self {
+        Self::Runtime {
+            origin: tokio::time::Instant::now(),
+            began: now(),
+            suspended_before: suspended(),
+        }
+    }
+
+    pub(crate) fn now(&self) -> Instant {
+        match self {
+            Self::System => now(),
+            Self::Runtime {
+                origin,
+                began,
+                suspended_before,
+            } => {
+                let suspended = suspended().saturating_sub(*suspended_before);
+                began.after(origin.elapsed() + suspended)
+            }
+        }
+    }
+}
+
+/// True if the tokio clock of this thread's runtime is paused: it stands still while the standard
+/// library's, from which tokio takes it otherwise, goes on.
+pub(crate) fn is_paused_here() -> bool {
+    let tokio_before = tokio::time::Instant::now();
+    let before = std::time::Instant::now();
+    while std::time::Instant::now() == before {
+        std::hint::spin_loop();
+    }
+    tokio::time::Instant::now() == tokio_before
+}
+
+/// How long this machine has been suspended since it was started, and never less than was told
+/// before: the two clocks behind it are read one after the other, and the thread may be paused
+/// in between.
+#[cfg(any(target_os = "linux", target_os = "android"))]
+fn suspended() -> Duration {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// Differences below this come from the reading and not from a suspend.
+    const GRAIN: u64 = 10;
+    static GRAINS: AtomicU64 = AtomicU64::new(0);
+
+    let total = now();
+    let awake = from_timespec(rustix::time::clock_gettime(
+        rustix::time::ClockId::Monotonic,
+    ));
+    let grains = total.since(awake).as_millis() as u64 / GRAIN;
+    let most = GRAINS.fetch_max(grains, Ordering::Relaxed).max(grains);
+    Duration::from_millis(most * GRAIN)
+}
+
+/// Cannot be told: an engine on a runtime of the application then counts as tokio does.
+#[cfg(not(any(target_os = "linux", target_os = "android")))]
+const fn suspended() -> Duration {
+    Duration::ZERO
+}
+
+/// Microseconds since 1970; zero on a machine whose clock is before that.
+pub(crate) fn wall_micros() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| {
+        u64::try_from(since.as_micros()).unwrap_or(u64::MAX)
+    })
 }

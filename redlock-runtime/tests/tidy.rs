@@ -65,8 +65,8 @@ const LAYERS: Layers = &[
     (
         "builder",
         &[
-            "config", "engine", "health", "install", "node", "node_set", "observe", "redlock",
-            "status",
+            "clock", "config", "engine", "health", "install", "node", "node_set", "observe",
+            "redlock", "status",
         ],
     ),
     ("redlock_config", &["builder", "config", "node", "redlock"]),

@@ -26,13 +26,12 @@ use redlock_protocol::Instant;
 use tokio::time::Sleep;
 
 use super::{
-    clock::Clock,
     command::Command,
     delivery::{self, Delivery},
     driver::Driver,
     signal::Signal,
 };
-use crate::{observe::Observer, status::Stopped};
+use crate::{clock::Clock, observe::Observer, status::Stopped};
 
 /// How many commands are taken from the inbox before what the protocol wants is sent.
 const LARGEST_INTAKE: usize = 64;

@@ -17,13 +17,13 @@ use redlock_protocol::{
 use tokio::sync::{oneshot, watch};
 
 use super::{
-    clock::Clock,
     command::{Caller, Command, Shutdown},
     delivery::{Delivery, Extending},
 };
 #[cfg(feature = "test-util")]
 use crate::node::FaultyLink;
 use crate::{
+    clock::Clock,
     node::{Memory, Server, Target},
     observe::Observer,
     status::Status,

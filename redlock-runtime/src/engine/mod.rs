@@ -2,7 +2,6 @@
 //! they live on when a caller's future, task or whole runtime is gone. Callers lend it their threads for
 //! what they ask. Knows no rule of the protocol.
 
-mod clock;
 mod combiner;
 mod command;
 mod delivery;
@@ -31,14 +30,13 @@ use tokio::{
 };
 use uuid::Uuid;
 
-pub(crate) use self::clock::is_paused_here;
 use self::{
-    clock::Clock,
     combiner::{Combiner, EndsWithTask},
     command::{Caller, Command},
     driver::Driver,
 };
 use crate::{
+    clock::{self, Clock, is_paused_here},
     node::{ClientName, Target},
     observe::Observer,
     status::{Status, Stopped},
