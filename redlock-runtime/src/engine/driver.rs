@@ -42,9 +42,9 @@ pub(super) struct Driver {
     /// What has been asked, and is not handed in yet.
     pub(super) intake: Vec<Command>,
     deliveries: Vec<Delivery>,
-    node_states: watch::Sender<Vec<Option<NodeState>>>,
+    pub(super) node_states: watch::Sender<Vec<Option<NodeState>>>,
     /// What the protocol says of it, for other threads.
-    under_replicated: Arc<AtomicUsize>,
+    pub(super) under_replicated: Arc<AtomicUsize>,
     observer: Arc<Observer>,
     /// When that is reported next, if there is anything to do then.
     reports_at: Instant,
@@ -71,8 +71,6 @@ impl Driver {
         protocol: Protocol,
         clock: Clock,
         (nodes, name): (Vec<Target>, Arc<str>),
-        node_states: watch::Sender<Vec<Option<NodeState>>>,
-        under_replicated: Arc<AtomicUsize>,
         observer: Arc<Observer>,
     ) -> Self {
         let start = |(index, target)| match target {
@@ -86,6 +84,7 @@ impl Driver {
                 Node::Faulty(Box::new(FaultyLink::new(NodeId(index), faulty)))
             }
         };
+        let node_states = watch::Sender::new(vec![None; nodes.len()]);
         let mut driver = Self {
             protocol,
             clock,
@@ -94,7 +93,7 @@ impl Driver {
             intake: Vec::new(),
             deliveries: Vec::new(),
             node_states,
-            under_replicated,
+            under_replicated: Arc::default(),
             observer,
             reports_at: Instant::from_nanos(0),
             callers: HashMap::new(),

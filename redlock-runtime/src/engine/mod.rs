@@ -135,9 +135,6 @@ fn seeded(mut state: u64) -> impl FnMut() -> u128 {
 impl Engine {
     /// Starts an engine. Fails if the operating system gives it no thread.
     pub(crate) fn start(config: Config) -> std::io::Result<Self> {
-        let (node_states, nodes) = watch::channel(vec![None; config.nodes.len()]);
-        let under_replicated = Arc::new(AtomicUsize::new(0));
-        let replicated = Arc::clone(&under_replicated);
         let own_thread = config.runtime.is_none();
         let clock = config.clock();
         let protocol = Protocol::new(
@@ -162,13 +159,14 @@ impl Engine {
         };
         let guard = runtime.enter();
         let nodes_of = (config.nodes, client.text().into());
-        let (now, observer) = (clock.clone(), Arc::clone(&config.observer));
-        let driver = Driver::new(protocol, now, nodes_of, node_states, replicated, observer);
+        let observer = Arc::clone(&config.observer);
+        let driver = Driver::new(protocol, clock.clone(), nodes_of, observer);
         drop(guard);
+        let nodes = driver.node_states.subscribe();
+        let under_replicated = Arc::clone(&driver.under_replicated);
         let combiner = Combiner::new(driver, clock.clone(), config.observer, do_callers_work);
         let combiner = Arc::new(combiner);
-        let task = EndsWithTask(Arc::clone(&combiner));
-        let run = async move { task.run().await };
+        let run = EndsWithTask(Arc::clone(&combiner)).run();
         match own {
             Some(own) => {
                 let thread = thread::Builder::new().name("redlock".to_owned());

@@ -11,7 +11,6 @@ use std::{
 use redlock_protocol::{
     Action, Cause, Env, LockParams, Loss, Mode, NodeId, Protocol, Refusal, SectionId, Settings,
 };
-use tokio::sync::watch;
 
 use super::*;
 use crate::{
@@ -45,14 +44,11 @@ fn combiner_of(node: Target, random: impl FnMut() -> u128 + Send + 'static) -> A
         wall_micros: Box::new(|| 1),
     };
     let protocol = Protocol::new(1, settings, env, Clock::System.now());
-    let (states, _) = watch::channel(vec![None]);
     let observer = Arc::new(Observer::new(&["node".into()], "tests", LEASE));
     let driver = Driver::new(
         protocol,
         Clock::System,
         (vec![node], "tests".into()),
-        states,
-        Arc::default(),
         Arc::clone(&observer),
     );
     Arc::new(Combiner::new(driver, Clock::System, observer, true))
