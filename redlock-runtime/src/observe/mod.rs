@@ -1,6 +1,6 @@
-//! What others can see of a node set: spans and events by `tracing`, and metrics. The only place that
-//! writes any of them, and where their names, fields and levels stand; [`guide::monitoring`] has them in
-//! tables, which a test compares.
+//! What others can see of a node set: spans and events by `tracing`, metrics, and the journal of a test. The
+//! only place that writes any of them, and where their names, fields and levels stand;
+//! [`guide::monitoring`] has them in tables, which a test compares.
 //!
 //! The engine and the sections report each fact once, to the [`Observer`] of their node set, and only
 //! while no lock of the library is held, because subscribers and recorders are code of others.
