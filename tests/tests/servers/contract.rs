@@ -4,20 +4,15 @@
 
 use std::{
     future::poll_fn,
-    ops::Range,
     pin::Pin,
     process,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicU32, Ordering},
-    },
+    sync::atomic::{AtomicU32, Ordering},
     task::Poll,
     time::Duration,
 };
 
 use redlock_runtime::{Guard, Lock, LockError, Redlock, Release};
 use redlock_tests::Cluster;
-use tokio::task::JoinSet;
 
 /// Does not run out while a test runs.
 const LONG: Duration = Duration::from_secs(60);
@@ -44,42 +39,25 @@ macro_rules! on_both_kinds_of_nodes {
 }
 
 on_both_kinds_of_nodes! {
-    a_free_lock_is_granted
-    a_held_lock_is_contended_for_no_longer_than_its_keys_live
-    a_released_lock_is_free_at_once
+    a_lock_is_granted_to_one_until_its_release
     a_dropped_guard_releases
-    an_expired_lock_is_free
-    an_extension_starts_a_fresh_lease
     an_expired_holder_does_not_release_the_next_ones_lock
     who_waits_gets_the_lock_after_its_release
-    who_waits_gets_the_lock_after_its_expiry
-    a_lock_that_is_handed_over_is_kept_for_its_own_lease
-    a_lock_that_is_handed_over_is_kept_for_no_longer_than_its_own_lease
     any_text_is_a_key
-    a_majority_decides_and_half_is_none
-    tasks_of_one_process_are_served_in_the_order_of_asking
     one_attempt_does_not_join_the_line
 }
 
-async fn a_free_lock_is_granted(start: Start) {
+async fn a_lock_is_granted_to_one_until_its_release(start: Start) {
     let nodes = start(3);
-    let one = nodes.process().await;
+    let (one, two) = (nodes.process().await, nodes.process().await);
 
     let guard = one.lock("k").expire(LONG).acquire().await.unwrap();
-
     assert!(guard.is_held());
     assert_eq!(guard.key(), "k");
     assert!(!guard.remaining().is_zero() && guard.remaining() <= LONG);
     nodes.assert_keys("k", 3).await;
-}
-
-async fn a_held_lock_is_contended_for_no_longer_than_its_keys_live(start: Start) {
-    let nodes = start(3);
-    let (one, two) = (nodes.process().await, nodes.process().await);
-    let guard = one.lock("k").expire(LONG).acquire().await.unwrap();
 
     let error = two.lock("k").expire(LONG).acquire().await.unwrap_err();
-
     assert!(matches!(error, LockError::Contended(_)), "{error}");
     assert_eq!(error.key(), Some("k"));
     let retry_after = error.retry_after().expect("the holder's key expires");
@@ -88,15 +66,8 @@ async fn a_held_lock_is_contended_for_no_longer_than_its_keys_live(start: Start)
     assert!(retry_after >= guard.remaining(), "{retry_after:?}");
     assert!(retry_after <= key_ttl, "{retry_after:?}");
     assert!(guard.is_held());
-}
-
-async fn a_released_lock_is_free_at_once(start: Start) {
-    let nodes = start(3);
-    let (one, two) = (nodes.process().await, nodes.process().await);
-    let guard = one.lock("k").expire(LONG).acquire().await.unwrap();
 
     assert_eq!(guard.release().await, Release::Released);
-
     nodes.assert_freed_by_release("k").await;
     let next = two.lock("k").expire(LONG).try_acquire().await.unwrap();
     assert!(next.is_held());
@@ -110,39 +81,6 @@ async fn a_dropped_guard_releases(start: Start) {
 
     let next = two.lock("k").expire(LONG).wait(LONG).acquire().await;
     assert!(next.unwrap().is_held());
-}
-
-async fn an_expired_lock_is_free(start: Start) {
-    let nodes = start(3);
-    let (one, two) = (nodes.process().await, nodes.process().await);
-    let expired = expired(&one, "k").await;
-
-    let next = two.lock("k").expire(LONG).wait(LONG).acquire().await;
-
-    assert!(next.unwrap().is_held());
-    assert!(!expired.is_held());
-    assert_eq!(expired.remaining(), Duration::ZERO);
-}
-
-async fn an_extension_starts_a_fresh_lease(start: Start) {
-    let nodes = start(3);
-    let (one, two) = (nodes.process().await, nodes.process().await);
-    let guard = one.lock("k").expire(LONG).acquire().await.unwrap();
-    // So much of the lease has to be gone that an extension cannot take as long.
-    while guard.remaining() > LONG - Duration::from_secs(2) {
-        tokio::task::yield_now().await;
-    }
-    let before = guard.remaining();
-
-    let after = guard.extend().await.unwrap();
-
-    assert!(after > before, "{before:?} -> {after:?}");
-    assert!(after <= LONG);
-    assert!(guard.is_held());
-    let error = two.lock("k").acquire().await.unwrap_err();
-    assert!(matches!(error, LockError::Contended(_)), "{error}");
-    // What an extension adds to the key is in here, too.
-    assert!(error.retry_after() >= Some(guard.remaining()), "{error}");
 }
 
 async fn an_expired_holder_does_not_release_the_next_ones_lock(start: Start) {
@@ -176,57 +114,6 @@ async fn who_waits_gets_the_lock_after_its_release(start: Start) {
     assert!(waiting.as_mut().await.unwrap().is_held());
 }
 
-async fn who_waits_gets_the_lock_after_its_expiry(start: Start) {
-    let nodes = start(3);
-    let (one, two) = (nodes.process().await, nodes.process().await);
-    let guard = brief(&one, "k").await;
-    let mut waiting = asked(two.lock("k").expire(LONG).wait(LONG)).await;
-
-    let next = waiting.as_mut().await.unwrap();
-
-    assert!(next.is_held());
-    assert!(!guard.is_held(), "the leases of two holders overlap");
-}
-
-async fn a_lock_that_is_handed_over_is_kept_for_its_own_lease(start: Start) {
-    let nodes = start(3);
-    let (one, two) = (nodes.process().await, nodes.process().await);
-    let guard = brief(&one, "k").await;
-    let mut waiting = asked(one.lock("k").expire(LONG).wait(LONG)).await;
-
-    guard.release().await;
-    let next = waiting.as_mut().await.unwrap();
-
-    // For longer than the first lease's key would live.
-    let wait = key_life(BRIEF);
-    let error = two.lock("k").wait(wait).acquire().await.unwrap_err();
-    assert!(matches!(error, LockError::Contended(_)), "{error}");
-    assert_eq!(next.release().await, Release::Released);
-}
-
-async fn a_lock_that_is_handed_over_is_kept_for_no_longer_than_its_own_lease(start: Start) {
-    let nodes = start(3);
-    let (one, two) = (nodes.process().await, nodes.process().await);
-    // On a busy machine so brief a lease may be over before it is noticed.
-    let next = loop {
-        let lock = one.lock("k").expire(LONG).wait(LONG);
-        let guard = lock.acquire().await.unwrap();
-        let mut waiting = asked(one.lock("k").expire(BRIEF).wait(LONG)).await;
-        guard.release().await;
-        match waiting.as_mut().await {
-            Ok(next) => break next,
-            Err(LockError::Expired(_)) => {}
-            Err(error) => panic!("{error}"),
-        }
-    };
-
-    next.lost().await;
-
-    let wait = key_life(BRIEF) + LONG / 2;
-    let other = two.lock("k").expire(LONG).wait(wait).acquire().await;
-    assert!(other.unwrap().is_held());
-}
-
 async fn any_text_is_a_key(start: Start) {
     let nodes = start(3);
     let (one, two) = (nodes.process().await, nodes.process().await);
@@ -248,63 +135,6 @@ async fn any_text_is_a_key(start: Start) {
         assert_eq!(guard.release().await, Release::Released, "{key:?}");
         nodes.assert_freed_by_release(key).await;
     }
-}
-
-/// Another holder, that knows of fewer nodes, has taken each possible number of them.
-async fn a_majority_decides_and_half_is_none(start: Start) {
-    for size in [1, 3, 4, 5] {
-        let nodes = start(size);
-        let redlock = nodes.process().await;
-        let free = redlock.lock("free").expire(LONG).acquire().await.unwrap();
-        nodes.assert_keys("free", size).await;
-        assert_eq!(free.release().await, Release::Released);
-
-        for taken in 1..=size {
-            let key = format!("{taken} of {size}");
-            let other = nodes.process_that_knows(0..taken).await;
-            let _taken = other.lock(&*key).expire(LONG).acquire().await.unwrap();
-            // A majority of those has granted it, and the others get it because it is held.
-            while found_on(&redlock, &key).await < taken {
-                tokio::task::yield_now().await;
-            }
-
-            let outcome = redlock.lock(&*key).expire(LONG).acquire().await;
-
-            let granted = size - taken > size / 2;
-            assert_eq!(outcome.is_ok(), granted, "{key}: {outcome:?}");
-            if let Err(error) = outcome {
-                assert!(matches!(error, LockError::Contended(_)), "{key}: {error}");
-            }
-        }
-    }
-}
-
-/// On how many nodes somebody has the lock.
-async fn found_on(redlock: &Redlock, key: &str) -> usize {
-    let found = redlock.inspect(key).await;
-    found.holders().iter().map(|one| one.nodes().count()).sum()
-}
-
-async fn tasks_of_one_process_are_served_in_the_order_of_asking(start: Start) {
-    let nodes = start(3);
-    let redlock = nodes.process().await;
-    let first = redlock.lock("k").expire(LONG).acquire().await.unwrap();
-    let served = Arc::new(Mutex::new(Vec::new()));
-    let mut tasks = JoinSet::new();
-    for number in 0..10 {
-        let mut waiting = asked(redlock.lock("k").expire(LONG).wait(LONG)).await;
-        let served = Arc::clone(&served);
-        tasks.spawn(async move {
-            let guard = waiting.as_mut().await.unwrap();
-            served.lock().unwrap().push(number);
-            drop(guard);
-        });
-    }
-
-    drop(first);
-
-    tasks.join_all().await;
-    assert_eq!(*served.lock().unwrap(), Vec::from_iter(0..10));
 }
 
 async fn one_attempt_does_not_join_the_line(start: Start) {
@@ -353,13 +183,9 @@ impl Nodes {
 
     /// A node set of its own over all nodes, as another process would have it.
     async fn process(&self) -> Redlock {
-        self.process_that_knows(0..self.urls.len()).await
-    }
-
-    async fn process_that_knows(&self, nodes: Range<usize>) -> Redlock {
         Redlock::builder()
             .assume_fresh(true)
-            .nodes(&self.urls[nodes])
+            .nodes(&self.urls)
             // However busy the machine is, all nodes vote.
             .connect_timeout(LONG)
             .node_timeout(LONG)
@@ -387,11 +213,6 @@ impl Nodes {
 // ---- the steps
 
 type Asked = Pin<Box<dyn Future<Output = Result<Guard, LockError>> + Send>>;
-
-/// For longer than this no node keeps a key of this lease.
-fn key_life(lease: Duration) -> Duration {
-    2 * lease + Duration::from_secs(1)
-}
 
 /// Asks for a lock that is not free: when this returns, the question is on its way.
 async fn asked(lock: Lock) -> Asked {
