@@ -1,4 +1,4 @@
-//! Readers and permits beside a client of another library, rslock, on the same keys.
+//! A client of another library, rslock, on the same keys: beside a plain lock, readers and permits.
 
 use std::time::Duration;
 
@@ -20,6 +20,26 @@ fn theirs(cluster: &Cluster) -> LockManager {
 async fn ours(cluster: &Cluster, is_mixed: bool) -> Redlock {
     let builder = unhurried(cluster.urls()).mixed_fleet(is_mixed);
     builder.build().await.unwrap()
+}
+
+#[tokio::test]
+async fn clients_of_another_library_exclude_us_and_are_excluded() {
+    const KEY: &str = "k";
+    let cluster = Cluster::start(5);
+    let theirs = theirs(&cluster);
+    let redlock = ours(&cluster, false).await;
+    let before = theirs.lock(KEY.as_bytes(), TTL).await.unwrap();
+    let refused = redlock.lock(KEY).acquire().await;
+    assert!(matches!(refused, Err(LockError::Contended(_))));
+    theirs.unlock(&before).await;
+    cluster.await_free(KEY).await;
+
+    let guard = redlock.lock(KEY).acquire().await.unwrap();
+    assert!(theirs.lock(KEY.as_bytes(), TTL).await.is_err());
+    assert!(guard.is_held());
+    guard.release().await;
+    cluster.await_free(KEY).await;
+    theirs.lock(KEY.as_bytes(), TTL).await.unwrap();
 }
 
 #[tokio::test]
