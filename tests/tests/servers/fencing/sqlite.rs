@@ -1,45 +1,15 @@
 //! The guard for data in SQLite.
 
-use std::time::Duration;
-
-use redlock_runtime::{
-    LockError,
-    fence::sqlite::{GUARD, INSTALL, STALE},
-};
-use redlock_tests::Cluster;
+use redlock_runtime::fence::sqlite::{GUARD, INSTALL, STALE};
 use rusqlite::{Connection, Error, Transaction, TransactionBehavior, ffi};
 use tempfile::TempDir;
 
 use super::{
-    PATIENCE, acquire, client,
+    PATIENCE,
     stores::{STOCK, Session, Stale, Store, keeps_late_holders_out},
-    token,
 };
 
 keeps_late_holders_out!(Database::new());
-
-/// The whole story, without anybody deleting keys: the pause is longer than the lease.
-#[tokio::test]
-async fn refuses_a_holder_that_has_slept_through_the_end_of_its_lease() {
-    let nodes = Cluster::start(5);
-    let (first, second) = (client(&nodes).await, client(&nodes).await);
-    let database = Database::new();
-    let (mut paused, mut present) = (database.session().await, database.session().await);
-
-    let lock = first.lock(STOCK).expire(Duration::from_secs(1));
-    let late_guard = lock.wait(PATIENCE).acquire().await.unwrap();
-    let late = token(&late_guard);
-    let seen = paused.read(late).await.unwrap();
-
-    // Waits for the end of the lease.
-    let guard = acquire(&second, STOCK).await;
-    present.read(token(&guard)).await.unwrap();
-    assert!(matches!(
-        late_guard.fencing_token(),
-        Err(LockError::Expired(_))
-    ));
-    assert_eq!(paused.write(late, seen + 1).await, Err(Stale));
-}
 
 #[test]
 fn can_be_installed_again() {

@@ -10,14 +10,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use redlock_runtime::{LockError, NodeStatus, Redlock};
+use redlock_runtime::{NodeStatus, Redlock};
 use redlock_tests::{Cluster, Proxy, Server, redis};
 use tokio::{
     task::{JoinSet, yield_now},
     time::timeout,
 };
 
-use super::{LONG, PATIENCE, acquire, client, client_at, delete_everywhere, token};
+use super::{PATIENCE, acquire, client, client_at, token};
 
 const KEY: &str = "stock";
 
@@ -56,40 +56,6 @@ async fn grow_while_somebody_deletes_the_keys() {
     assert!(deleted > 0, "no holder was harmed");
 }
 
-/// If the nodes' counters differ, they are asked for a block above them in a second round.
-#[tokio::test]
-async fn of_nodes_that_disagree_are_asked_for_again() {
-    let nodes = Cluster::start(5);
-    let proxies = nodes.proxies();
-    let client = client_at(proxies.iter().map(Proxy::url).collect()).await;
-    let guard = acquire(&client, KEY).await;
-    let first = token(&guard);
-    guard.release().await;
-    assert_eq!(second_rounds(&proxies), 0);
-
-    // Ahead of the clocks, so that no proposal brings them together at once.
-    let ahead = |seconds: u64| first + (60 + seconds) * 1_000_000;
-    set_counters(&nodes, [1, 2, 3, 4, 5].map(ahead)).await;
-    let guard = acquire(&client, KEY).await;
-    // A majority has given the same number, so at least three have.
-    assert!(token(&guard) > ahead(3));
-    assert_eq!(second_rounds(&proxies), 1);
-    let agreed = token(&guard);
-    guard.release().await;
-    assert!(token(&acquire(&client, KEY).await) > agreed);
-}
-
-#[tokio::test]
-async fn grow_after_the_scripts_are_gone() {
-    let nodes = Cluster::start(5);
-    let client = client(&nodes).await;
-    let before = next_token(&client).await;
-    for node in &nodes {
-        node.command(&["SCRIPT", "FLUSH"]);
-    }
-    assert!(next_token(&client).await > before);
-}
-
 /// One minority after the other, until no node is left that has seen the first token itself.
 #[tokio::test]
 async fn grow_after_minorities_lost_their_memory() {
@@ -126,96 +92,6 @@ async fn grow_after_all_nodes_lost_their_memory() {
     assert!(next_token(&first).await > before);
     // And those of a client that has seen nothing of it.
     assert!(next_token(&client(&nodes).await).await > before);
-}
-
-#[tokio::test]
-async fn of_a_released_lock_are_not_given() {
-    let nodes = Cluster::start(5);
-    let client = client(&nodes).await;
-    let guard = acquire(&client, KEY).await;
-    let lease = guard.lease();
-    assert!(lease.fencing_token().is_ok());
-    guard.release().await;
-    assert!(matches!(lease.fencing_token(), Err(LockError::Released(_))));
-}
-
-#[tokio::test]
-async fn of_an_expired_lock_are_not_given() {
-    let nodes = Cluster::start(5);
-    let client = client(&nodes).await;
-    let lock = client.lock(KEY).expire(Duration::from_secs(1));
-    let guard = lock.wait(PATIENCE).acquire().await.unwrap();
-    let lease = guard.lease();
-    assert!(matches!(lease.lost().await, LockError::Expired(_)));
-    assert!(matches!(lease.fencing_token(), Err(LockError::Expired(_))));
-}
-
-#[tokio::test]
-async fn of_a_lost_lock_are_not_given() {
-    let nodes = Cluster::start(5);
-    let client = client(&nodes).await;
-    let guard = acquire(&client, KEY).await;
-    delete_everywhere(&nodes, KEY);
-    assert!(matches!(guard.lost().await, LockError::Lost(_)));
-    assert!(matches!(guard.fencing_token(), Err(LockError::Lost(_))));
-}
-
-#[tokio::test]
-async fn of_a_node_set_that_was_shut_down_are_not_given() {
-    let nodes = Cluster::start(5);
-    let client = client(&nodes).await;
-    let guard = acquire(&client, KEY).await;
-    let left = client.shutdown(Duration::ZERO).await;
-    assert!(left.is_err(), "a lock was held");
-    assert!(matches!(guard.fencing_token(), Err(LockError::Stopped(_))));
-}
-
-/// Clients of other libraries know nothing of tokens.
-#[tokio::test]
-async fn do_not_get_in_the_way_of_foreign_locks() {
-    let nodes = Cluster::start(5);
-    let client = client(&nodes).await;
-    let before = next_token(&client).await;
-    nodes.await_free(KEY).await;
-
-    nodes.occupy(KEY, "foreign", LONG, 0..3);
-    let refused = client.lock(KEY).try_acquire().await;
-    assert!(
-        matches!(refused, Err(LockError::Contended(_))),
-        "{refused:?}"
-    );
-    for node in nodes.iter().take(3) {
-        assert!(node.compare_and_delete(KEY, "foreign"));
-    }
-
-    let guard = acquire(&client, KEY).await;
-    assert!(token(&guard) > before);
-    let granted = nodes
-        .iter()
-        .filter(|node| node.set_nx_px(KEY, "foreign", LONG));
-    assert!(granted.count() < 3);
-}
-
-#[tokio::test]
-async fn are_given_by_embedded_nodes() {
-    let urls = || {
-        [
-            "memory://tokens-a",
-            "memory://tokens-b",
-            "memory://tokens-c",
-        ]
-        .map(String::from)
-    };
-    let first = client_at(urls().to_vec()).await;
-    let second = client_at(urls().to_vec()).await;
-    let mut tokens: Vec<u64> = Vec::new();
-    for client in [&first, &second].into_iter().cycle().take(20) {
-        tokens.push(next_token(client).await);
-    }
-    assert!(
-        tokens.is_sorted_by(|earlier, later| earlier < later),
-        "{tokens:?}"
-    );
 }
 
 async fn next_token(client: &Redlock) -> u64 {
@@ -413,24 +289,6 @@ fn history<const N: usize>(acquisitions: [(u64, u64, u64); N]) -> History {
         history.push(KEY, at(asked), at(returned), token, 0);
     }
     history
-}
-
-/// How many owners were asked for again, of locks that are neither renewed nor passed on.
-fn second_rounds(proxies: &[Proxy]) -> usize {
-    let mut owners = BTreeSet::new();
-    for proxy in proxies {
-        for command in proxy.traffic().commands {
-            // A question for a lock has two keys, or a ticket and so more words.
-            if let [name, _, keys, _, _, _, owner, ..] = &command.words[..]
-                && name.starts_with("EVAL")
-                && keys == "3"
-                && command.words.len() == 13
-            {
-                owners.insert(owner.clone());
-            }
-        }
-    }
-    owners.len()
 }
 
 /// The hash of counters on every node.
