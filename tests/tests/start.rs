@@ -284,18 +284,6 @@ async fn servers_and_clients_that_do_not_fit_by_tls_are_told_apart() {
     }
 }
 
-#[tokio::test]
-async fn what_several_nodes_have_in_common_is_said_once() {
-    let nobody = [Port::reserve(), Port::reserve()];
-    let _one = INSTALLED.lock().await;
-    let urls = nobody
-        .iter()
-        .map(|port| format!("redis://127.0.0.1:{}", port.number()));
-    let error = unhurried(urls).install().await.unwrap_err();
-    let text = error.to_string();
-    assert_eq!(text.matches("check host and port").count(), 1, "{text}");
-}
-
 /// The port of a service that does `serve` with each connection.
 async fn listen<F>(serve: fn(TcpStream) -> F) -> u16
 where

@@ -1,7 +1,7 @@
 //! A node that drops keys when memory runs out does not vote, unless that is allowed.
 
-use crate::common::{connect, unhurried};
-use redlock_runtime::{NodeState, ProblemKind, Redlock, Release};
+use crate::common::{acquire_on_all, await_up, unhurried};
+use redlock_runtime::{NodeState, ProblemKind, Release};
 use redlock_tests::{Cluster, Server, ServerBuilder};
 
 const POLICY: &str = "allkeys-lru";
@@ -39,43 +39,23 @@ async fn a_node_set_that_evicts_is_a_mistake_that_names_each_node() {
     }
 }
 
+/// One is allowed to evict, one refuses instead, and one has no limit.
 #[tokio::test]
-async fn nodes_that_evict_vote_where_that_is_allowed() {
-    let cluster = Cluster::start_with(3, &with_policy(POLICY));
-    let builder = unhurried(cluster.urls()).allow_eviction(true);
-
-    let redlock = builder.build().await.unwrap();
-
-    assert_all_vote(&redlock, &cluster).await;
-}
-
-#[tokio::test]
-async fn nodes_with_a_limit_that_refuse_instead_of_evicting_vote() {
-    let cluster = Cluster::start_with(3, &with_policy("noeviction"));
-
-    let redlock = connect(&cluster).await;
-
-    assert_all_vote(&redlock, &cluster).await;
-}
-
-#[tokio::test]
-async fn a_policy_without_a_limit_evicts_nothing() {
-    let settings = Server::builder().args(["--maxmemory-policy", POLICY]);
-    let cluster = Cluster::start_with(3, &settings);
-
-    let redlock = connect(&cluster).await;
-
-    assert_all_vote(&redlock, &cluster).await;
-}
-
-async fn assert_all_vote(redlock: &Redlock, cluster: &Cluster) {
-    crate::common::await_up(redlock).await;
-    let guard = redlock.lock("k").acquire().await.unwrap();
-    for node in cluster {
-        node.await_event("k", "set", 1).await;
+async fn nodes_that_are_allowed_to_evict_or_never_do_vote() {
+    let unlimited = Server::builder().args(["--maxmemory-policy", POLICY]);
+    for (settings, is_allowed) in [
+        (with_policy(POLICY), true),
+        (with_policy("noeviction"), false),
+        (unlimited, false),
+    ] {
+        let cluster = Cluster::start_with(3, &settings);
+        let builder = unhurried(cluster.urls()).allow_eviction(is_allowed);
+        let redlock = builder.build().await.unwrap();
+        await_up(&redlock).await;
+        let guard = acquire_on_all(&redlock, &cluster, "k").await;
+        assert_eq!(guard.release().await, Release::Released);
+        cluster.await_free("k").await;
     }
-    assert_eq!(guard.release().await, Release::Released);
-    cluster.await_free("k").await;
 }
 
 fn with_policy(policy: &str) -> ServerBuilder {

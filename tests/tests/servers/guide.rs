@@ -1,12 +1,11 @@
 //! What the pages of the guide say, beyond restarts, clocks and rights, which have files of their own.
 
-use std::{fs, process::Stdio, time::Duration};
+use std::time::Duration;
 
-use crate::common::{await_quarantine, await_state, await_up, found, unhurried};
+use crate::common::{await_quarantine, await_up, found, unhurried};
 use redlock_protocol::{LockParams, default_guard_band, key_ttl};
-use redlock_runtime::{Builder, ConfigProblem, LockError, NodeState, ProblemKind, Release};
-use redlock_tests::{Cluster, Port};
-use tokio::process::Command;
+use redlock_runtime::{Builder, ConfigProblem, LockError, ProblemKind, Release};
+use redlock_tests::Cluster;
 
 /// Quarantines that follow from this lease end in their test, those of `max_lease` do not.
 fn fleet(urls: Vec<String>) -> Builder {
@@ -96,60 +95,4 @@ async fn a_key_of_another_type_is_somebody_elses_lock() {
         let kind: String = node.query(&["TYPE", "k"]);
         assert_eq!(kind, "hash");
     }
-}
-
-#[tokio::test]
-async fn a_sentinel_is_refused_and_named() {
-    let port = Port::reserve();
-    let folder = tempfile::tempdir().unwrap();
-    let settings = folder.path().join("sentinel.conf");
-    let text = format!("port {}\ndir {}\n", port.number(), folder.path().display());
-    fs::write(&settings, text).unwrap();
-    let _sentinel = Command::new("redis-server")
-        .arg(settings)
-        .arg("--sentinel")
-        .stdout(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
-    let url = format!("redis://127.0.0.1:{}", port.number());
-    let redlock = unhurried([url]).build().await.unwrap();
-
-    await_state("a sentinel that answers", || {
-        matches!(redlock.nodes()[0].state(), NodeState::Refuses { .. })
-    })
-    .await;
-
-    let text = redlock.health().to_string();
-    assert!(text.contains("it may be a Sentinel"), "{text}");
-}
-
-/// Beside a release that keeps its data in another format, and after one that noted none.
-#[tokio::test]
-async fn releases_with_another_format_do_not_vote_on_the_same_node() {
-    const NODE: &str = "__redlock:node:0";
-    let cluster = Cluster::start(3);
-    found(&cluster, fleet).await;
-    let redlock = fleet(cluster.urls()).build().await.unwrap();
-    await_up(&redlock).await;
-    let format = cluster[0].query::<String>(&["HGET", NODE, "format"]);
-    assert_eq!(format, "1");
-
-    // As the other release admits it.
-    cluster[0].command(&["HSET", NODE, "format", "2", "admission", "5"]);
-    let is_other = || {
-        let nodes = redlock.nodes();
-        *nodes[0].state() == NodeState::OtherFormat { theirs: 2, ours: 1 }
-    };
-    while !is_other() {
-        redlock.lock("k").acquire().await.unwrap().release().await;
-    }
-    assert!(cluster[0].exists(NODE));
-    redlock.lock("k").acquire().await.unwrap().release().await;
-    assert!(redlock.health().to_string().contains("another release"));
-
-    for node in &cluster {
-        node.command(&["HDEL", NODE, "format"]);
-    }
-    await_up(&fleet(cluster.urls()).build().await.unwrap()).await;
 }

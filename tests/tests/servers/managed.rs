@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use crate::common::{await_quarantine, await_state, await_up};
+use futures_util::future::join_all;
 use redlock_runtime::{Limitation, LockError, NodeState, Redlock, Release, WhyKind};
 use redlock_tests::{Cluster, PATIENCE, Server};
 
@@ -11,23 +12,22 @@ use redlock_tests::{Cluster, PATIENCE, Server};
 const BRIEF: Duration = Duration::from_secs(2);
 
 #[tokio::test]
-async fn nothing_is_missing_on_a_server_that_allows_all() {
-    serve(&[], &[]).await;
-}
-
-#[tokio::test]
-async fn servers_without_config_are_quarantined_after_a_restart_and_say_so() {
-    serve(&["CONFIG"], &[Limitation::DurabilityUnknown]).await;
-}
-
-#[tokio::test]
-async fn servers_without_info_do_not_show_restarts_and_say_so() {
-    serve(&["INFO"], &[Limitation::RestartsUnseen]).await;
-}
-
-#[tokio::test]
-async fn servers_without_script_are_sent_the_text_of_each() {
-    serve(&["SCRIPT"], &[]).await;
+async fn servers_that_lack_commands_are_nodes_and_say_what_is_lost() {
+    use Limitation::{DurabilityUnknown, NoNotices, RestartsUnseen};
+    let rows: [(&[&str], &[Limitation]); 6] = [
+        (&[], &[]),
+        (&["CONFIG"], &[DurabilityUnknown]),
+        (&["INFO"], &[RestartsUnseen]),
+        (&["SCRIPT"], &[]),
+        // As a service has them.
+        (&["CLIENT", "CONFIG"], &[DurabilityUnknown, NoNotices]),
+        // All but what is needed.
+        (
+            &["CLIENT", "CONFIG", "INFO", "SCRIPT", "MGET"],
+            &[RestartsUnseen, DurabilityUnknown, NoNotices],
+        ),
+    ];
+    join_all(rows.map(|(hidden, limitations)| serve(hidden, limitations))).await;
 }
 
 #[tokio::test]
@@ -41,23 +41,6 @@ async fn servers_without_resp3_are_refused_and_say_why() {
             matches!(node.state(), NodeState::Down { why } if why.kind == WhyKind::TooOld);
         assert!(is_too_old, "{node}");
     }
-}
-
-#[tokio::test]
-async fn servers_without_client_and_config_as_a_service_has_them() {
-    let limitations = [Limitation::DurabilityUnknown, Limitation::NoNotices];
-    serve(&["CLIENT", "CONFIG"], &limitations).await;
-}
-
-#[tokio::test]
-async fn servers_with_nothing_but_what_is_needed() {
-    let hidden = ["CLIENT", "CONFIG", "INFO", "SCRIPT", "MGET"];
-    let limitations = [
-        Limitation::RestartsUnseen,
-        Limitation::DurabilityUnknown,
-        Limitation::NoNotices,
-    ];
-    serve(&hidden, &limitations).await;
 }
 
 /// Everything that a caller may ask for works, and what is lost is said.

@@ -1,7 +1,7 @@
 //! A master that Sentinels name as one node.
 
 use crate::common::{
-    await_state, await_up,
+    await_state,
     certificates::{Authority, here, localhost},
     load::{Load, await_handover, brief as builder, voting},
 };
@@ -156,36 +156,6 @@ async fn a_new_master_is_used_only_after_the_old_one_has_been_left_by_those_who_
     );
 }
 
-#[tokio::test]
-async fn a_master_is_left_once_a_majority_names_another_one() {
-    let set = Set::start().await;
-    let redlock = voting(set.builder(0)).await;
-    let asked = |count| {
-        let before = set.sentinels.each_ref().map(|it| it.questions(0));
-        let set = &set;
-        async move {
-            for (sentinel, before) in set.sentinels.iter().zip(before) {
-                await_state("questions", || sentinel.questions(0) > before + count).await;
-            }
-        }
-    };
-
-    set.sentinels[0].name(set.replica.port(), 1);
-    asked(2).await;
-    assert!(redlock.nodes()[2].is_up(), "{}", redlock.health());
-
-    set.promote();
-    await_state("the master is left", || !redlock.nodes()[2].is_up()).await;
-    await_state("a handover", || {
-        redlock
-            .health()
-            .to_string()
-            .contains("have made 127.0.0.1:")
-    })
-    .await;
-    await_state("a quarantine", || is_quarantined(&redlock)).await;
-}
-
 /// It has the marker of its first term, and not what it granted last in it.
 #[tokio::test]
 async fn a_master_that_comes_back_is_quarantined_although_it_is_the_same_process() {
@@ -201,21 +171,6 @@ async fn a_master_that_comes_back_is_quarantined_although_it_is_the_same_process
     await_state("a quarantine", || is_quarantined(&redlock)).await;
     await_state("a vote", || redlock.nodes()[2].is_up()).await;
     assert_eq!(marker(&set.master), format!("{}@2", set.master.run_id()));
-}
-
-#[tokio::test]
-async fn all_sentinels_that_are_known_count() {
-    let set = Set::start().await;
-    for sentinel in &set.sentinels {
-        sentinel.knows(5);
-    }
-    let redlock = set.builder(0).build().await.unwrap();
-    let text = redlock.health().to_string();
-    assert!(text.contains("no majority of 6 sentinels"), "{text}");
-    set.sentinels[0].knows(4);
-    set.sentinels[1].knows(4);
-    set.sentinels[2].knows(4);
-    await_up(&redlock).await;
 }
 
 /// A process that does not tell who it is might be any.
