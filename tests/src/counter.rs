@@ -84,11 +84,6 @@ impl Counter {
         assert_eq!(self.tally(), expected, "{caller}: counter {}", self.name);
     }
 
-    /// Declares that nobody is inside, after a worker was killed in its section.
-    pub fn forget_visitors(&self) {
-        let () = self.connect().del(self.key("inside")).expect("DEL works");
-    }
-
     fn connect(&self) -> Connection {
         self.client
             .get_connection()

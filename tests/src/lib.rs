@@ -5,8 +5,8 @@
 //! a child process that talks in lines, and a [`Counter`] finds out whether sections overlapped.
 //! [`Postgres`] is a database to be guarded.
 //!
-//! Tests wait for events, never for time. Every wait has two forms: `wait_*` blocks the thread,
-//! `await_*` is the same as a future. Use `await_*` inside `#[tokio::test]`, where a blocked thread
+//! Tests wait for events, never for time. A wait that is called `wait_*` blocks the thread,
+//! and `await_*` is a future. Use `await_*` inside `#[tokio::test]`, where a blocked thread
 //! would also stop the tasks of the test. Both give up after [`PATIENCE`] and then fail the test,
 //! saying what they waited for and what they saw instead.
 //!

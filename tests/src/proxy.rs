@@ -94,16 +94,6 @@ impl Proxy {
         self.set(Mode::BlackHole);
     }
 
-    /// [`Mode::HalfOpen`].
-    pub fn half_open(&self) {
-        self.set(Mode::HalfOpen);
-    }
-
-    /// [`Mode::DropReplies`].
-    pub fn drop_replies(&self) {
-        self.set(Mode::DropReplies);
-    }
-
     /// [`Mode::HoldRequests`].
     pub fn hold_requests(&self) {
         self.set(Mode::HoldRequests);
@@ -112,11 +102,6 @@ impl Proxy {
     /// [`Mode::HoldReplies`].
     pub fn hold_replies(&self) {
         self.set(Mode::HoldReplies);
-    }
-
-    /// Lets held replies and requests flow: another name of [`Proxy::pass`].
-    pub fn release(&self) {
-        self.pass();
     }
 
     /// [`Mode::Delay`].
@@ -140,24 +125,12 @@ impl Proxy {
         self.ledger.read(Traffic::clone)
     }
 
-    /// How many commands named `name` have arrived from clients; see [`Traffic::count`].
-    #[must_use]
-    pub fn count(&self, name: &str) -> usize {
-        self.ledger.read(|traffic| traffic.count(name))
-    }
-
-    /// Begins a new count: forgets commands and bytes. The open connections are still counted.
+    /// Begins a new count: forgets commands and connections.
     pub fn clear(&self) {
         self.ledger.clear();
     }
 
-    /// Blocks until the traffic is as `check` wants it; `what` says so in the failure.
-    #[track_caller]
-    pub fn wait_until(&self, what: &str, check: impl Fn(&Traffic) -> bool) {
-        self.ledger.wait(what, check);
-    }
-
-    /// [`Proxy::wait_until`] as a future.
+    /// Waits until the traffic is as `check` wants it; `what` says so in the failure.
     #[track_caller]
     pub fn await_until<F>(&self, what: &str, check: F) -> impl Future<Output = ()> + Send + use<F>
     where
@@ -166,14 +139,7 @@ impl Proxy {
         self.ledger.wait_async(what, check)
     }
 
-    /// Blocks until at least `count` commands named `name` have arrived from clients.
-    #[track_caller]
-    pub fn wait_command(&self, name: &str, count: usize) {
-        let what = format!("{count} times {name}");
-        self.wait_until(&what, |traffic| traffic.count(name) >= count);
-    }
-
-    /// [`Proxy::wait_command`] as a future.
+    /// Waits until at least `count` commands named `name` have arrived from clients.
     #[track_caller]
     pub fn await_command(
         &self,
@@ -185,55 +151,11 @@ impl Proxy {
         self.await_until(&what, move |traffic| traffic.count(&name) >= count)
     }
 
-    /// Blocks until at least `count` commands of any name have arrived from clients.
-    #[track_caller]
-    pub fn wait_requests(&self, count: usize) {
-        self.wait_until("commands", |traffic| traffic.commands.len() >= count);
-    }
-
-    /// [`Proxy::wait_requests`] as a future.
-    #[track_caller]
-    pub fn await_requests(&self, count: usize) -> impl Future<Output = ()> + Send + use<> {
-        self.await_until("commands", move |traffic| traffic.commands.len() >= count)
-    }
-
-    /// Blocks until at least `count` replies are held, so that the server has done what they
+    /// Waits until at least `count` replies are held, so that the server has done what they
     /// report and the client does not know.
-    #[track_caller]
-    pub fn wait_held_replies(&self, count: usize) {
-        self.wait_until("held replies", |traffic| traffic.held_replies >= count);
-    }
-
-    /// [`Proxy::wait_held_replies`] as a future.
     #[track_caller]
     pub fn await_held_replies(&self, count: usize) -> impl Future<Output = ()> + Send + use<> {
         self.await_until("held replies", move |traffic| traffic.held_replies >= count)
-    }
-
-    /// Blocks until at least `count` commands are held, which the server has not seen.
-    #[track_caller]
-    pub fn wait_held_requests(&self, count: usize) {
-        self.wait_until("held requests", |traffic| traffic.held_requests >= count);
-    }
-
-    /// [`Proxy::wait_held_requests`] as a future.
-    #[track_caller]
-    pub fn await_held_requests(&self, count: usize) -> impl Future<Output = ()> + Send + use<> {
-        self.await_until("held requests", move |traffic| {
-            traffic.held_requests >= count
-        })
-    }
-
-    /// Blocks until at least `count` connections have been accepted.
-    #[track_caller]
-    pub fn wait_connections(&self, count: usize) {
-        self.wait_until("connections", |traffic| traffic.accepted >= count);
-    }
-
-    /// [`Proxy::wait_connections`] as a future.
-    #[track_caller]
-    pub fn await_connections(&self, count: usize) -> impl Future<Output = ()> + Send + use<> {
-        self.await_until("connections", move |traffic| traffic.accepted >= count)
     }
 
     fn order(&self, order: Order) {

@@ -247,14 +247,6 @@ impl Server {
         }
     }
 
-    /// Deletes `key` if it holds `value`; whether it did.
-    #[track_caller]
-    pub fn compare_and_delete(&self, key: &str, value: &str) -> bool {
-        const SCRIPT: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] \
-                              then return redis.call('DEL', KEYS[1]) else return 0 end";
-        self.query(&["EVAL", SCRIPT, "1", key, value])
-    }
-
     /// A section of `INFO` as its fields.
     #[track_caller]
     #[must_use]

@@ -15,23 +15,14 @@ pub enum Mode {
         /// From server to client.
         replies: Duration,
     },
-    /// Everything gets through, but of requests no more than 20 kB a second on each connection.
-    Narrow,
     /// Connections are accepted and stay open, and nothing that is sent in either direction ever
     /// arrives. A connection accepted in this mode never gets a server.
     BlackHole,
-    /// Like [`Mode::BlackHole`], but the server has seen its end of each connection close, as after
-    /// its machine has rebooted.
-    HalfOpen,
-    /// The server gets every request, and none of its replies ever arrives.
-    DropReplies,
     /// Requests wait in the proxy for a mode that passes.
     HoldRequests,
     /// Replies wait in the proxy for a mode that passes: the server has done what was asked, and
     /// the client does not know it yet.
     HoldReplies,
-    /// Requests and replies wait in the proxy: a partition that heals.
-    Hold,
     /// Nobody listens: existing connections are reset, new ones are refused by the kernel.
     Refuse,
     /// New connections are accepted and then reset at once; existing ones pass.
@@ -49,7 +40,6 @@ pub(super) enum Direction {
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Gate {
     Open { delay: Duration },
-    Narrow,
     Hold,
     Swallow,
 }
@@ -59,25 +49,14 @@ impl Mode {
         use Direction::{Reply, Request};
 
         let delay = match (self, direction) {
-            (Self::BlackHole | Self::HalfOpen, _) | (Self::DropReplies, Reply) => {
-                return Gate::Swallow;
-            }
-            (Self::Hold, _) | (Self::HoldRequests, Request) | (Self::HoldReplies, Reply) => {
-                return Gate::Hold;
-            }
-            (Self::Narrow, Request) => return Gate::Narrow,
-            (Self::Narrow, Reply) => Duration::ZERO,
+            (Self::BlackHole, _) => return Gate::Swallow,
+            (Self::HoldRequests, Request) | (Self::HoldReplies, Reply) => return Gate::Hold,
             (Self::Delay { requests, .. }, Request) => requests,
             (Self::Delay { replies, .. }, Reply) => replies,
             (Self::Pass | Self::Refuse | Self::ResetNew, _)
-            | (Self::DropReplies | Self::HoldReplies, Request)
+            | (Self::HoldReplies, Request)
             | (Self::HoldRequests, Reply) => Duration::ZERO,
         };
         Gate::Open { delay }
-    }
-
-    /// Whether a connection accepted in this mode never reaches the server.
-    pub(super) fn is_unreachable(self) -> bool {
-        matches!(self, Self::BlackHole | Self::HalfOpen)
     }
 }

@@ -17,7 +17,7 @@ use tokio::{
 };
 
 use super::{
-    connection::{self, Link, State},
+    connection::{self, Link},
     mode::Mode,
     traffic::Ledger,
 };
@@ -37,10 +37,8 @@ pub(super) enum Order {
 pub(super) struct Network {
     listen: Port,
     server: SocketAddr,
-    state: watch::Sender<State>,
+    mode: watch::Sender<Mode>,
     ledger: Ledger,
-    /// The number of the next connection.
-    next: usize,
     listener: Option<TcpListener>,
     connections: JoinSet<()>,
 }
@@ -51,9 +49,8 @@ impl Network {
         Self {
             listen,
             server: SocketAddr::from((Ipv4Addr::LOCALHOST, server)),
-            state: watch::Sender::default(),
+            mode: watch::Sender::default(),
             ledger,
-            next: 0,
             listener: None,
             connections: JoinSet::new(),
         }
@@ -95,29 +92,23 @@ impl Network {
 
     fn begin(&mut self, client: TcpStream) {
         let link = Link {
-            number: self.next,
-            state: self.state.subscribe(),
+            mode: self.mode.subscribe(),
             ledger: self.ledger.clone(),
         };
-        self.next += 1;
-        let open = self.ledger.accepted();
+        self.ledger.accepted();
         connection::reset_on_drop(&client);
-        if self.state.borrow().mode == Mode::ResetNew {
+        if *self.mode.borrow() == Mode::ResetNew {
             return;
         }
         let server = self.server;
         self.connections.spawn(async move {
-            let _open = open;
             connection::serve(client, server, link).await;
         });
     }
 
     async fn change(&mut self, mode: Mode) {
         self.ledger.mode_changed();
-        self.state.send_modify(|state| {
-            state.mode = mode;
-            state.half_opened += usize::from(mode == Mode::HalfOpen);
-        });
+        self.mode.send_replace(mode);
         if mode == Mode::Refuse {
             self.hang_up().await;
         } else if self.listener.is_none() {
@@ -139,8 +130,7 @@ impl Network {
     async fn reset(&mut self) {
         while let Some(stream) = self.listener.as_ref().and_then(accept_now) {
             drop(stream);
-            let _open = self.ledger.accepted();
-            self.next += 1;
+            self.ledger.accepted();
         }
         self.connections.shutdown().await;
     }
