@@ -130,14 +130,6 @@ async fn recursion_below(n: u64) -> Result<u64, LockError> {
     }
 }
 
-#[redis_lock(key = "outer:{n}")]
-#[redis_lock(key = "inner:{n}")]
-async fn twice(n: u64) -> Result<u64, LockError> {
-    assert_held("outer:1").await;
-    assert_held("inner:1").await;
-    Ok(n)
-}
-
 #[redis_lock(key = "inner-attribute")]
 async fn inner_attribute(n: u64) -> Result<(), LockError> {
     #![allow(unused_variables)]
@@ -220,7 +212,6 @@ async fn every_attribute() {
     assert_eq!(Shop.below(1).await.unwrap(), 1);
     assert_eq!(recursion_above(3).await.unwrap(), 6);
     assert_eq!(recursion_below(3).await.unwrap(), 6);
-    assert_eq!(twice(1).await.unwrap(), 1);
     inner_attribute(1).await.unwrap();
     attributes().await.unwrap();
     tokio::task::spawn_blocking(main_like)

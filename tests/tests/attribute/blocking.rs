@@ -206,20 +206,6 @@ fn calls_that_find_the_lock_taken() {
     assert!(matches!(error, LockError::Nested(_)), "{error}");
 }
 
-#[redis_lock(key = "blocking:limit", expire = 100ms, max_hold = 100ms, lease = lease)]
-fn outlasts() -> Result<&'static str, LockError> {
-    while lease.is_held() {
-        thread::yield_now();
-    }
-    Ok("done all the same")
-}
-
-#[test]
-fn what_the_function_returns_counts() {
-    install();
-    assert_eq!(outlasts().unwrap(), "done all the same");
-}
-
 #[redis_lock(key = "blocking:blocks", name = "blocks")]
 fn blocks() -> Result<(), LockError> {
     Ok(())

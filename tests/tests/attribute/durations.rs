@@ -64,16 +64,6 @@ async fn arguments(id: u8, lease: Duration, wait: &Duration) -> Result<Duration,
     Ok(held.remaining())
 }
 
-#[redis_lock(key = "durations:pattern", expire = lease, lease = held)]
-async fn of_a_pattern(
-    (lease, _): (Duration, Cell<u8>),
-    Job { wait, .. }: Job,
-) -> Result<Duration, LockError> {
-    assert_held("durations:pattern").await;
-    drop(wait);
-    Ok(held.remaining())
-}
-
 #[redis_lock(key = "durations:mixed", expire = LEASE, wait = r#loop, renew = 1s, max_hold = LEASE.saturating_mul(2), lease = held)]
 async fn beside_constants(r#loop: Duration) -> Result<Duration, LockError> {
     assert_held("durations:mixed").await;
@@ -110,7 +100,6 @@ async fn are_those_of_the_call() {
     assert_eq!(job.lease, 14 * SECOND);
     seven(Job::new().by_value().await);
     seven(arguments(1, 7 * SECOND, &SECOND).await);
-    seven(of_a_pattern((7 * SECOND, Cell::new(1)), Job::new()).await);
     seven(().run(&Job::new()).await);
     let remaining = beside_constants(SECOND).await.unwrap();
     assert!(

@@ -24,22 +24,10 @@ struct Config {
 }
 static CONFIG: Config = Config { shard: 3 };
 
-#[redis_lock(key = "no-placeholder")]
-async fn fixed() -> Result<(), LockError> {
-    assert_held("no-placeholder").await;
-    Ok(())
-}
-
 #[redis_lock(key = "{{braces}} {a}")]
 async fn braces(a: u8) -> Result<(), LockError> {
     assert_held("{braces} 1").await;
     let _ = a;
-    Ok(())
-}
-
-#[redis_lock(key = "only {{braces}}")]
-async fn only_braces() -> Result<(), LockError> {
-    assert_held("only {braces}").await;
     Ok(())
 }
 
@@ -87,13 +75,6 @@ async fn once(counted: &Counted) -> Result<u32, LockError> {
     Ok(counted.0.load(Ordering::Relaxed))
 }
 
-#[redis_lock(key = "moved:{name}:{user.name}")]
-async fn moved(name: String, user: User) -> Result<(String, User), LockError> {
-    assert_held("moved:a:b").await;
-    let moved = (name, user);
-    Ok(moved)
-}
-
 #[redis_lock(key = "changed:{n}")]
 async fn changed_by_body(n: &mut u8) -> Result<(), LockError> {
     *n += 1;
@@ -110,22 +91,12 @@ async fn every_template() {
         sizes: (1, (2, 3)),
         r#type: "t",
     };
-    fixed().await.unwrap();
     braces(1).await.unwrap();
-    only_braces().await.unwrap();
     specs("x", 5, 3).await.unwrap();
     dotted(&req, None, 5).await.unwrap();
     unicode("ü").await.unwrap();
     chained(&req).await.unwrap();
     assert_eq!(once(&Counted(AtomicU32::new(0))).await.unwrap(), 1);
-    moved(
-        "a".to_owned(),
-        User {
-            name: "b".to_owned(),
-        },
-    )
-    .await
-    .unwrap();
     let mut n = 1;
     changed_by_body(&mut n).await.unwrap();
     assert_eq!(n, 2);
@@ -156,42 +127,6 @@ async fn different_arguments_have_different_keys() {
     assert_eq!(key, "a%2Db-c%2Fd%3Ae/a%2Db");
 }
 
-/// Every pair of values made of two letters, separators and what the encoding writes.
-#[tokio::test]
-async fn no_two_pairs_share_a_key() {
-    install().await;
-    let mut values = vec![String::new()];
-    for length in 0..3 {
-        for start in values.clone().iter().filter(|it| it.len() == length) {
-            values.extend("a:-/%3".chars().map(|next| format!("{start}{next}")));
-        }
-    }
-    values.remove(0);
-    values.truncate(6 + 36);
-    let mut keys = std::collections::HashMap::new();
-    for shop in &values {
-        for item in &values {
-            let key = item_of_shop(shop, item).await.unwrap();
-            let earlier = keys.insert(key, (shop, item));
-            assert_eq!(earlier, None, "as {shop} and {item}");
-        }
-    }
-}
-
-#[redis_lock(key = "{a}:{b}:{uuid}", lease = lease)]
-async fn numbers(a: i64, b: f64, uuid: uuid::Uuid) -> Result<String, LockError> {
-    let _ = (a, b, uuid);
-    Ok(lease.key().to_owned())
-}
-
-#[tokio::test]
-async fn numbers_and_uuids_stay_as_they_are() {
-    install().await;
-    let uuid = "67e55044-10b1-426f-9247-bb680e5fe0c8";
-    let key = numbers(-7, 1.5, uuid.parse().unwrap()).await.unwrap();
-    assert_eq!(key, format!("-7:1.5:{uuid}"));
-}
-
 #[redis_lock(key = "{path!raw}:{id}/{path!raw:>w$}", lease = lease)]
 async fn raw(path: &str, id: &str, w: usize) -> Result<String, LockError> {
     let _ = (path, id, w);
@@ -213,33 +148,6 @@ async fn raw_values_are_not_encoded() {
     );
     let name = "a:".to_owned();
     assert_eq!(raw_neighbours(&User { name }, 1).await.unwrap(), "a:1");
-}
-
-#[redis_lock(key = "{width}|{n:>width$.precision$}|{n:?}|{SHARD:02}", lease = lease)]
-async fn widths(n: f64, width: usize, precision: usize) -> Result<String, LockError> {
-    let _ = (n, width, precision);
-    Ok(lease.key().to_owned())
-}
-
-#[redis_lock(key = "{n:#06x}|{n:b}|{n:o}|{n:e}|{n:E}|{n:X}|{n:+}", lease = lease)]
-async fn formats(n: u8) -> Result<String, LockError> {
-    let _ = n;
-    Ok(lease.key().to_owned())
-}
-
-#[redis_lock(key = "{a}:{N}", lease = lease)]
-async fn constant_parameter<const N: u8>(a: u8) -> Result<String, LockError> {
-    let _ = a;
-    Ok(lease.key().to_owned())
-}
-
-#[tokio::test]
-async fn specifications_are_obeyed_once() {
-    install().await;
-    assert_eq!(widths(1.25, 6, 1).await.unwrap(), "6|   1.2|1.25|07");
-    let formats = formats(10).await.unwrap();
-    assert_eq!(formats, "0x000a|1010|12|1e1|1E1|A|+10");
-    assert_eq!(constant_parameter::<3>(1).await.unwrap(), "1:3");
 }
 
 #[derive(Debug)]
@@ -286,20 +194,6 @@ async fn an_empty_placeholder_is_refused_by_name() {
         })
     ));
     nameless("t", Nameless("u")).await.unwrap();
-}
-
-#[redis_lock(key = "{counted.count()}|{counted.count():02}", lease = lease)]
-async fn each_placeholder_once(counted: &Counted) -> Result<String, LockError> {
-    let _ = counted;
-    Ok(lease.key().to_owned())
-}
-
-#[tokio::test]
-async fn a_placeholder_is_evaluated_once() {
-    install().await;
-    let counted = Counted(AtomicU32::new(0));
-    assert_eq!(each_placeholder_once(&counted).await.unwrap(), "1|02");
-    assert_eq!(counted.0.into_inner(), 2);
 }
 
 #[redis_lock(key = ["account:{from}", "account:{to.id}", "ledger"], lease = lease, renew, wait = 5s)]

@@ -26,25 +26,6 @@ async fn constants() -> Result<(), LockError> {
     Ok(())
 }
 
-#[redis_lock(key = "seconds", expire = 30, wait = 1_000ms)]
-async fn bare_seconds() -> Result<(), LockError> {
-    assert_held("seconds").await;
-    Ok(())
-}
-
-/// The longest lease of the builder's default.
-#[redis_lock(key = "minute", expire = 1m)]
-async fn a_minute() -> Result<(), LockError> {
-    assert_held("minute").await;
-    Ok(())
-}
-
-#[redis_lock(key = "hours", expire = 30s, renew, max_hold = 1.5h)]
-async fn hours() -> Result<(), LockError> {
-    assert_held("hours").await;
-    Ok(())
-}
-
 #[redis_lock(lease = held, key = "guard-mutable")]
 async fn guard_moves() -> Result<bool, LockError> {
     let lease = held;
@@ -69,20 +50,10 @@ impl Shop {
         Ok(())
     }
 
-    #[redis_lock(key = "via-method", via = self.redlock())]
-    async fn via_method(&self) -> Result<(), LockError> {
-        assert_held("via-method").await;
-        Ok(())
-    }
-
     #[redis_lock(key = "via-moved", via = self.redlock)]
     async fn via_moved(self) -> Result<Self, LockError> {
         assert_held("via-moved").await;
         Ok(self)
-    }
-
-    fn redlock(&self) -> &Redlock {
-        &self.redlock
     }
 
     #[redis_lock(key = "reject:{id}", on_error = |error| self.reject(id, error))]
@@ -156,9 +127,6 @@ async fn every_option() {
     let redlock = install().await;
     assert!(all(&redlock, 1).await.unwrap() > Duration::ZERO);
     constants().await.unwrap();
-    bare_seconds().await.unwrap();
-    a_minute().await.unwrap();
-    hours().await.unwrap();
     assert!(guard_moves().await.unwrap());
     let shop = Shop {
         redlock: redlock.clone(),
@@ -166,7 +134,6 @@ async fn every_option() {
     };
     shop.via_field().await.unwrap();
     shop.via_shared().await.unwrap();
-    shop.via_method().await.unwrap();
     via_owned().await.unwrap();
     via_choice(&redlock, &redlock, true).await.unwrap();
     assert_eq!(shop.rejecting(1).await, "done 1");

@@ -1,10 +1,8 @@
 //! Functions that call each other with one key.
 
-use std::time::Duration;
+use redlock_runtime::{FencingToken, LockError, redis_lock};
 
-use redlock_runtime::{FencingToken, Lease, LockError, redis_lock};
-
-use super::support::{assert_all_released, assert_held, assert_released, install};
+use super::support::{assert_all_released, assert_held, install};
 
 #[redis_lock(key = "reentrant:{id}", reentrant, lease = lease, name = "deposit")]
 async fn deposit(id: u64) -> Result<FencingToken, LockError> {
@@ -27,21 +25,6 @@ async fn a_call_joins() {
     deposit(1).await.unwrap();
     deposit_twice(1).await.unwrap();
     assert_all_released().await;
-}
-
-#[redis_lock(key = "reentrant:recursion", reentrant, renew, max_hold = 1m, wait = 1m)]
-async fn descend(depth: u8) -> Result<u8, LockError> {
-    match depth.checked_sub(1) {
-        Some(depth) => Ok(1 + Box::pin(descend(depth)).await?),
-        None => Ok(0),
-    }
-}
-
-#[tokio::test]
-async fn a_function_calls_itself() {
-    install().await;
-    assert_eq!(descend(20).await.unwrap(), 20);
-    assert_released("reentrant:recursion").await;
 }
 
 #[redis_lock(key = "reentrant:named", name = "inner")]
@@ -82,41 +65,4 @@ async fn both_functions_are_named() {
         )
     );
     assert_eq!(is_told_apart().await, Err("this task has it"));
-}
-
-async fn in_a_task(lease: &Lease) -> Result<FencingToken, LockError> {
-    tokio::spawn(lease.scope(deposit(1))).await.unwrap()?
-}
-
-#[redis_lock(key = "reentrant:{id}", lease = lease)]
-async fn deposit_in_a_task(id: u64) -> Result<(), LockError> {
-    let token = lease.fencing_token()?;
-    assert_eq!(in_a_task(&lease).await?, token);
-    let on_its_own = tokio::spawn(deposit(id)).await.unwrap();
-    assert!(matches!(on_its_own, Err(LockError::Contended(_))));
-    Ok(())
-}
-
-#[tokio::test]
-async fn a_task_joins_within_a_scope() {
-    install().await;
-    deposit_in_a_task(1).await.unwrap();
-    assert_released("reentrant:1").await;
-}
-
-#[redis_lock(key = "reentrant:lease", expire = 300ms)]
-async fn short() -> Result<(), LockError> {
-    hangs().await
-}
-
-#[redis_lock(key = "reentrant:lease", reentrant, expire = 1m, renew)]
-async fn hangs() -> Result<(), LockError> {
-    std::future::pending().await
-}
-
-#[tokio::test]
-async fn a_call_ends_with_the_lease_that_it_joins() {
-    install().await;
-    let ended = tokio::time::timeout(Duration::from_secs(30), short()).await;
-    assert!(matches!(ended, Ok(Err(LockError::Expired(_)))), "{ended:?}");
 }
