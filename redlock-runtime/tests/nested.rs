@@ -103,19 +103,6 @@ async fn branches_of_one_body_join() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sections_side_by_side_take_turns() {
-    let redlock = redlock("side-by-side").await;
-    let section = || {
-        reentrant(&redlock).wait(NEVER).hold(async |it| {
-            yield_now().await;
-            it.fencing_token().unwrap()
-        })
-    };
-    let (one, two) = tokio::join!(section(), section());
-    assert_ne!(one.unwrap(), two.unwrap());
-}
-
-#[tokio::test(start_paused = true)]
 async fn other_keys_and_other_node_sets_are_other_locks() {
     let (redlock, other) = (redlock("others").await, redlock("others-2").await);
     let outer = redlock.lock(KEY).hold(async |outer| {

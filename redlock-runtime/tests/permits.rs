@@ -45,21 +45,6 @@ async fn as_many_as_there_are_permits_hold_one_and_the_next_is_served_when_one_i
     }
 }
 
-#[tokio::test(start_paused = true)]
-async fn a_permit_expires_and_is_extended_by_itself() {
-    let redlock = redlock("leases").await;
-    let lock = redlock.lock(KEY).permits(2).expire(Duration::from_secs(5));
-    let one = lock.clone().acquire().await.unwrap();
-    let two = lock.clone().acquire().await.unwrap();
-    tokio::time::advance(Duration::from_secs(3)).await;
-    two.extend().await.unwrap();
-    assert!(matches!(one.lost().await, LockError::Expired(_)));
-    assert!(two.is_held());
-    drop(one);
-    let wait = Duration::from_secs(5);
-    assert!(lock.wait(wait).acquire().await.unwrap().is_held() && two.is_held());
-}
-
 /// A nested call would wait for a permit that the outer one may have. One that joins has the outer one's,
 /// which must be one of its own.
 #[tokio::test(start_paused = true)]
@@ -177,48 +162,7 @@ fn code_that_is_not_async_has_permits() {
     assert!(lock.hold_blocking(body).unwrap());
 }
 
-/// The number of permits may be a constant, also one of the type around the function.
-#[tokio::test(start_paused = true)]
-async fn the_number_of_permits_is_a_constant() {
-    const MOST: u32 = 2;
-
-    #[redis_lock(key = "constant", permits = MOST, via = redlock)]
-    async fn export(redlock: &Redlock) -> Result<(), LockError> {
-        std::future::pending().await
-    }
-
-    struct Imports(Redlock);
-
-    impl Imports {
-        const MOST: u32 = 3;
-
-        #[redis_lock(key = "constant of a type", permits = Self::MOST, via = &self.0)]
-        async fn import(&self) -> Result<(), LockError> {
-            std::future::pending().await
-        }
-    }
-
-    let redlock = redlock("constant").await;
-    let imports = Imports(redlock.clone());
-    let mut running = Vec::new();
-    for _ in 0..MOST {
-        let redlock = redlock.clone();
-        running.push(tokio::spawn(async move { export(&redlock).await }));
-    }
-    for _ in 0..Imports::MOST {
-        let imports = Imports(redlock.clone());
-        running.push(tokio::spawn(async move { imports.import().await }));
-    }
-    // Those before are at their bodies.
-    tokio::time::sleep(Duration::from_secs(1)).await;
-    let refused = [export(&redlock).await, imports.import().await];
-    for refused in refused {
-        assert!(matches!(refused, Err(LockError::Contended(_))));
-    }
-    running.iter().for_each(tokio::task::JoinHandle::abort);
-}
-
-/// And what an argument has: a field, what a method returns, or the argument itself.
+/// It may be a constant, and what an argument has: a field, what a method returns, or the argument itself.
 #[tokio::test(start_paused = true)]
 async fn the_number_of_permits_is_computed() {
     #[derive(Clone)]
@@ -228,8 +172,15 @@ async fn the_number_of_permits_is_computed() {
     }
 
     impl Exports {
+        const MOST: u32 = 3;
+
         const fn most(&self) -> u32 {
             self.most
+        }
+
+        #[redis_lock(key = "constant", permits = Self::MOST, via = &self.redlock)]
+        async fn by_constant(&self) -> Result<(), LockError> {
+            std::future::pending().await
         }
 
         #[redis_lock(key = "field", permits = self.most, via = &self.redlock)]
@@ -255,7 +206,8 @@ async fn the_number_of_permits_is_computed() {
     };
     let mut running = Vec::new();
     for _ in 0..3 {
-        let (one, two, redlock) = (of(3), of(3), redlock.clone());
+        let (constant, one, two, redlock) = (of(0), of(3), of(3), redlock.clone());
+        running.push(tokio::spawn(async move { constant.by_constant().await }));
         running.push(tokio::spawn(async move { one.by_field().await }));
         running.push(tokio::spawn(two.by_method()));
         running.push(tokio::spawn(async move { by_argument(&redlock, 3).await }));
@@ -264,6 +216,7 @@ async fn the_number_of_permits_is_computed() {
     tokio::time::sleep(Duration::from_secs(1)).await;
     assert!(running.iter().all(|running| !running.is_finished()));
     let refused = [
+        of(0).by_constant().await,
         of(3).by_field().await,
         of(3).by_method().await,
         by_argument(&redlock, 3).await,

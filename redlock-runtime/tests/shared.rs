@@ -3,11 +3,9 @@
 
 use std::{thread, time::Duration};
 
-use redlock_runtime::{ConfigProblem, Lock, LockError, ProblemKind, Redlock, Release, redis_lock};
-use tokio::time::Instant;
+use redlock_runtime::{ConfigProblem, Lock, LockError, ProblemKind, Redlock, redis_lock};
 
 const KEY: &str = "report";
-const NEVER: Duration = Duration::from_secs(3_600);
 
 /// Node sets of the same name have the same nodes, as processes have.
 async fn redlock(name: &str) -> Redlock {
@@ -24,72 +22,6 @@ fn problems(error: LockError) -> Vec<ConfigProblem> {
         LockError::Config(error) => error.problems().to_vec(),
         error => panic!("{error}"),
     }
-}
-
-#[tokio::test(start_paused = true)]
-async fn readers_have_the_lock_together_and_a_writer_has_it_alone() {
-    let (one, two) = (redlock("together").await, redlock("together").await);
-    let mut readers = Vec::new();
-    for redlock in [&one, &two, &one, &two] {
-        let reader = redlock.lock(KEY).shared().acquire().await.unwrap();
-        readers.push(reader);
-    }
-    for redlock in [&one, &two] {
-        let error = redlock.lock(KEY).acquire().await.unwrap_err();
-        assert!(matches!(error, LockError::Contended(_)), "{error}");
-    }
-    let mut tokens: Vec<_> = readers
-        .iter()
-        .map(|reader| reader.fencing_token().unwrap())
-        .collect();
-    tokens.sort_unstable();
-    tokens.dedup();
-    assert_eq!(tokens.len(), 4, "each has its own");
-    for reader in readers {
-        assert_eq!(reader.release().await, Release::Released);
-    }
-    let writer = one.lock(KEY).wait(NEVER).acquire().await.unwrap();
-    assert!(writer.fencing_token().unwrap() > tokens[3]);
-    for redlock in [&one, &two] {
-        let error = redlock.lock(KEY).shared().acquire().await.unwrap_err();
-        assert!(matches!(error, LockError::Contended(_)), "{error}");
-    }
-    assert_eq!(writer.release().await, Release::Released);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_writer_that_waits_lets_no_reader_in_that_asks_later() {
-    let (one, two) = (redlock("order").await, redlock("order").await);
-    let reader = one.lock(KEY).shared().acquire().await.unwrap();
-    let writer = tokio::spawn(two.lock(KEY).wait(NEVER).acquire());
-    // Until its request has reached the nodes.
-    while two.lock(KEY).shared().try_acquire().await.is_ok() {
-        tokio::task::yield_now().await;
-    }
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    let late = tokio::spawn(one.lock(KEY).shared().wait(NEVER).acquire());
-    tokio::time::sleep(Duration::from_millis(500)).await;
-    assert!(!writer.is_finished() && !late.is_finished());
-    drop(reader);
-    // Embedded nodes tell nobody of changes, so which of them asks first is a matter of chance.
-    let write = async { drop(writer.await.unwrap().unwrap()) };
-    let read = async { drop(late.await.unwrap().unwrap()) };
-    tokio::join!(write, read);
-}
-
-#[tokio::test(start_paused = true)]
-async fn each_reader_has_its_own_lease() {
-    let redlock = redlock("leases").await;
-    let brief = redlock.lock(KEY).shared().acquire().await.unwrap();
-    let renewed = redlock.lock(KEY).shared().renew().acquire().await.unwrap();
-    let begin = Instant::now();
-    brief.lost().await;
-    assert!(begin.elapsed() <= Duration::from_millis(5_100));
-    tokio::time::sleep(Duration::from_secs(10)).await;
-    assert!(renewed.is_held() && !brief.is_held());
-    assert_eq!(brief.release().await, Release::AlreadyExpired);
-    assert!(renewed.extend().await.is_ok());
-    assert_eq!(renewed.release().await, Release::Released);
 }
 
 #[tokio::test(start_paused = true)]

@@ -5,7 +5,7 @@ mod common;
 
 use std::{panic::AssertUnwindSafe, time::Duration};
 
-use common::{NEVER, await_sent, await_state, connect, connect_by, unhurried};
+use common::{await_sent, await_state, connect_by, unhurried};
 use futures_util::FutureExt;
 use redlock_runtime::{LockError, Release};
 use redlock_tests::{Cluster, Proxy};
@@ -34,37 +34,6 @@ async fn a_section_that_joins_asks_no_node() {
     outer.await.unwrap();
 
     cluster.await_free(KEY).await;
-}
-
-#[tokio::test]
-async fn a_section_that_cannot_join_asks_no_node_either() {
-    let cluster = Cluster::start(3);
-    let proxies = cluster.proxies();
-    let redlock = connect_by(&proxies).await;
-
-    let outer = redlock.lock(KEY).hold(async |_| {
-        await_sent(&redlock, &cluster).await;
-        let before = scripts(&proxies);
-        let error = redlock.lock(KEY).wait(NEVER).acquire().await.unwrap_err();
-        assert!(matches!(error, LockError::Nested(_)), "{error}");
-        assert_eq!(scripts(&proxies), before);
-    });
-    outer.await.unwrap();
-
-    cluster.await_free(KEY).await;
-}
-
-/// Two processes that name the same servers are two owners, and so are two node sets of one process.
-#[tokio::test]
-async fn another_node_set_on_the_same_servers_is_refused_by_them() {
-    let cluster = Cluster::start(3);
-    let (one, two) = (connect(&cluster).await, connect(&cluster).await);
-
-    let outer = one.lock(KEY).hold(async |_| {
-        let error = two.lock(KEY).reentrant().acquire().await.unwrap_err();
-        assert!(matches!(error, LockError::Contended(_)), "{error}");
-    });
-    outer.await.unwrap();
 }
 
 #[tokio::test]

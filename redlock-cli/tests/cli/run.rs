@@ -128,16 +128,6 @@ fn a_command_is_gone_before_its_lease_ends() {
 }
 
 #[test]
-fn a_command_that_takes_too_long_is_ended() {
-    let cluster = cluster();
-    let options = ["--expire", "1s", "--grace", "300ms", "--max-hold", "2s"];
-    let worker = begin(&cluster, &options, OBEYS);
-    worker.expect_line("asked");
-    assert_eq!(worker.wait().code(), Some(76));
-    cluster.wait_free("job");
-}
-
-#[test]
 fn a_command_that_is_ended_with_its_lease_says_by_which_option() {
     let cluster = cluster();
     let lease = ["--expire", "1s", "--grace", "300ms"];
@@ -213,18 +203,9 @@ fn one_that_waits_for_the_lock_can_be_ended() {
     cluster.assert_free("job");
 }
 
+/// Nor if it sends signals to its whole group.
 #[test]
 fn a_command_does_not_outlive_the_program() {
-    let cluster = cluster();
-    let worker = start(&cluster, &run(&[], WITH_CHILD));
-    worker.wait_line(|_| true);
-    worker.kill();
-    // Once nothing is left that has its output.
-    assert_eq!(worker.wait().signal(), Some(9));
-}
-
-#[test]
-fn nor_does_one_that_sends_signals_to_its_whole_group() {
     let cluster = cluster();
     let mut shell = String::new();
     for name in [

@@ -9,7 +9,7 @@ use std::{
 use redlock_tests::Worker;
 
 use crate::{
-    cluster, lose, output, redlock,
+    cluster, lose, redlock,
     run::{STUBBORN, run},
     start,
 };
@@ -137,19 +137,4 @@ fn the_program_can_be_replaced_while_it_waits() {
     first.wait_success();
     next.expect_line("runs");
     next.wait_success();
-}
-
-#[test]
-fn one_server_is_counted_as_one() {
-    let cluster = redlock_tests::Cluster::start(1);
-    crate::admit(&cluster.urls());
-    cluster[0].settle();
-    for (args, expected) in [
-        (["status"], "1 of 1 node votes\n"),
-        (["doctor"], "1 server examined: 0 errors, 1 warning\n"),
-    ] {
-        let out = output(&cluster, &args);
-        let said = crate::text(&out.stdout);
-        assert!(said.ends_with(expected), "{said}");
-    }
 }

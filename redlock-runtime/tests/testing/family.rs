@@ -1,4 +1,4 @@
-//! Readers, permits and fair callers on a node set for tests.
+//! Readers on a node set for tests.
 
 use redlock_runtime::{LockError, Redlock, redis_lock, testing::Outcome};
 use tokio::time::sleep;
@@ -15,18 +15,6 @@ async fn read() -> Result<(), LockError> {
 async fn write() -> Result<(), LockError> {
     sleep(seconds(1)).await;
     Ok(())
-}
-
-#[redis_lock(key = "exports", permits = 2, wait = 10s)]
-async fn export() -> Result<(), LockError> {
-    sleep(seconds(1)).await;
-    Ok(())
-}
-
-#[redis_lock(key = "seat", fair, wait = 10s)]
-async fn take_seat(at: u64) -> Result<u64, LockError> {
-    sleep(seconds(1)).await;
-    Ok(at)
 }
 
 /// When each call got its lock, and let go, in seconds.
@@ -72,26 +60,4 @@ async fn all_readers_lose_a_key_that_is_deleted_and_none_joins_another_client() 
     assert!(matches!(refused, Err(LockError::Contended(_))));
     drop(elsewhere);
     drop(report.acquire().await.unwrap());
-}
-
-#[tokio::test(start_paused = true)]
-async fn as_many_run_as_there_are_permits() {
-    let redlock = Redlock::test();
-    let _entered = redlock.enter();
-    let (one, other, third) = tokio::join!(export(), export(), export());
-    one.and(other).and(third).unwrap();
-    redlock.assert_lock_count("exports", 3);
-    assert_eq!(times(&redlock), [(0, 1), (0, 1), (1, 2)]);
-}
-
-#[tokio::test(start_paused = true)]
-async fn fair_callers_come_in_order_also_after_another_client() {
-    let redlock = Redlock::test();
-    let _entered = redlock.enter();
-    let elsewhere = redlock.held_elsewhere("seat").expires_in(seconds(1));
-    let (one, other, third) = tokio::join!(take_seat(1), take_seat(2), take_seat(3));
-    assert_eq!([one.unwrap(), other.unwrap(), third.unwrap()], [1, 2, 3]);
-    let times = times(&redlock);
-    assert!(times.is_sorted() && times[0].0 >= 1, "{times:?}");
-    drop(elsewhere);
 }

@@ -6,10 +6,9 @@ use redis::Value;
 use redlock_protocol::{Mode, Owner, Reply, Request};
 
 use super::{
-    Server, Twins,
+    Server,
     cases::{
-        THEM, THIRD, US, acquire, admit, ask, count_ahead, extend, in_order, is_refused,
-        is_waited_for, put_back, release, report, voting,
+        THEM, THIRD, US, acquire, ask, extend, in_order, is_refused, put_back, release, voting,
     },
     server::command,
 };
@@ -28,69 +27,6 @@ fn shared(mut request: Request) -> Request {
 
 const fn is_granted(reply: &Reply) -> bool {
     matches!(reply, Reply::Granted { .. })
-}
-
-const fn is_held_by(reply: &Reply, holder: Owner) -> bool {
-    matches!(reply, Reply::Held { owner: Some(owner), .. } if owner.0 == holder.0)
-}
-
-fn reads(owner: Owner) -> Request {
-    shared(in_order(acquire(owner), 1_000))
-}
-
-#[test]
-fn readers_share_a_lock_until_a_process_waits_to_have_it_alone() {
-    let server = Server::start(&[]);
-    let mut twins = Twins::of(&server, 3);
-    let waiting: [fn() -> Request; 8] = [
-        report,
-        || admit(Duration::ZERO),
-        || reads(US),
-        || reads(THEM),
-        || in_order(acquire(THIRD), 100),
-        || reads(Owner(4 << 64)),
-        || reads(Owner(3 << 64 | 7)),
-        || shared(extend(US)),
-    ];
-    loop {
-        let replies = twins.ask_all(&waiting);
-        assert!(is_granted(&replies[2]) && is_granted(&replies[3]));
-        for refused in &replies[4..6] {
-            assert!(is_held_by(refused, Owner::READERS), "{replies:?}");
-        }
-        let ahead = [4, 5].map(|at| count_ahead(&replies[at]));
-        assert_eq!(ahead, [0, 1], "readers are in nobody's queue");
-        assert!(is_granted(&replies[6]), "a process is not in its own way");
-        assert!(is_waited_for(&replies[7]), "{replies:?}");
-        thread::sleep(Duration::from_millis(101));
-        let Some(late) = twins.ask(&reads(Owner(4 << 64))) else {
-            continue;
-        };
-        assert!(is_granted(&late), "{late:?}");
-        return;
-    }
-}
-
-#[test]
-fn one_that_waits_to_share_hinders_no_readers() {
-    let server = Server::start(&[]);
-    let mut twins = Twins::of(&server, 3);
-    let replies = twins.ask_all(&[
-        report,
-        || admit(Duration::ZERO),
-        || acquire(US),
-        || reads(THEM),
-        || extend(US),
-        || release(US),
-        || reads(US),
-        || reads(THIRD),
-        || in_order(acquire(THIRD), 1_000),
-        || reads(THEM),
-    ]);
-    assert!(is_waited_for(&replies[4]), "{replies:?}");
-    assert!(!is_waited_for(&replies[6]) && !is_waited_for(&replies[7]));
-    // It came before the one that is to have the lock alone.
-    assert!(is_granted(&replies[9]), "{replies:?}");
 }
 
 #[test]
