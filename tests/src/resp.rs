@@ -108,39 +108,3 @@ enum Gap {
 }
 
 const CRLF: &[u8] = b"\r\n";
-
-#[cfg(test)]
-mod tests {
-    use super::Messages;
-
-    #[test]
-    fn a_command_in_pieces_is_found_when_it_is_complete() {
-        let mut messages = Messages::default();
-        messages.push(b"*2\r\n$3\r\nGET\r\n$4\r\na\r");
-        assert!(messages.pop().is_none());
-        messages.push(b"\nb\r\n+next\r\n");
-        let words = messages.pop().expect("the command is complete").words();
-        assert_eq!(words, ["GET", "a\r\nb"]);
-        assert!(messages.pop().is_some());
-        assert!(messages.pop().is_none());
-    }
-
-    #[test]
-    fn nested_replies_nulls_and_pushes_are_one_message_each() {
-        let mut messages = Messages::default();
-        messages.push(b"%1\r\n+a\r\n*2\r\n$-1\r\n:1\r\n>2\r\n+invalidate\r\n_\r\n*-1\r\n");
-        let pushes: Vec<bool> = std::iter::from_fn(|| messages.pop())
-            .map(|message| message.is_push())
-            .collect();
-        assert_eq!(pushes, [false, true, false]);
-    }
-
-    #[test]
-    fn other_protocols_are_left_alone() {
-        let mut messages = Messages::default();
-        messages.push(b"\x16\x03\x01\r\n*0\r\n");
-        assert!(messages.pop().is_none());
-        messages.push(b"*0\r\n");
-        assert!(messages.pop().is_none());
-    }
-}

@@ -9,9 +9,9 @@ use std::{
     time::Duration,
 };
 
-use redlock_runtime::{FencingToken, LockError, ProblemKind, Redlock, redis_lock};
+use redlock_runtime::{FencingToken, LockError, Redlock, redis_lock};
 use redlock_tests::PATIENCE;
-use tokio::{runtime::Runtime, task::spawn_blocking};
+use tokio::runtime::Runtime;
 
 use super::support;
 
@@ -204,34 +204,4 @@ fn calls_that_find_the_lock_taken() {
     assert_eq!(descend("recursion", 5).unwrap(), 5);
     let error = nested().unwrap_err();
     assert!(matches!(error, LockError::Nested(_)), "{error}");
-}
-
-#[redis_lock(key = "blocking:blocks", name = "blocks")]
-fn blocks() -> Result<(), LockError> {
-    Ok(())
-}
-
-#[redis_lock(key = "blocking:async", lease = lease)]
-async fn outer() -> Result<(), LockError> {
-    assert!(lease.is_held());
-    let Err(LockError::Config(error)) = blocks() else {
-        panic!("it blocks a task");
-    };
-    let [problem] = error.problems() else {
-        panic!("{error}");
-    };
-    assert_eq!(problem.kind, ProblemKind::BlocksRuntime);
-    assert_eq!(problem.section.unwrap().name(), "blocks");
-    Ok(())
-}
-
-#[test]
-fn an_async_function_calls_one_that_blocks_by_spawn_blocking() {
-    install();
-    runtime().block_on(async {
-        outer().await.unwrap();
-        let lock = support::install().await.lock("blocking:blocks");
-        drop(lock.wait(PATIENCE).acquire().await.unwrap());
-        spawn_blocking(blocks).await.unwrap().unwrap();
-    });
 }

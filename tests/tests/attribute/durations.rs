@@ -11,7 +11,7 @@ use std::{
 
 use redlock_runtime::{LockError, redis_lock};
 
-use super::support::{assert_all_released, assert_held, assert_released, install};
+use super::support::{assert_all_released, assert_held, install};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LEASE: Duration = Duration::from_secs(4);
@@ -107,64 +107,6 @@ async fn are_those_of_the_call() {
         "{remaining:?}"
     );
     assert_all_released().await;
-}
-
-#[redis_lock(key = "durations:wrong", expire = expire, renew = renew, max_hold = max_hold, name = "wrong")]
-async fn wrong(expire: Duration, renew: Duration, max_hold: Duration) -> Result<(), LockError> {
-    unreachable!("it has no lock")
-}
-
-#[redis_lock(key = "durations:unnamed", expire = expire)]
-async fn unnamed(expire: Duration) -> Result<(), LockError> {
-    unreachable!("it has no lock")
-}
-
-#[tokio::test]
-async fn that_cannot_work_are_named_with_their_function() {
-    install().await;
-    for (renew, max_hold, words) in [
-        (SECOND, SECOND, ": `renew` must be shorter than `expire`"),
-        (
-            SECOND / 2,
-            SECOND / 2,
-            ": `max_hold` is shorter than `expire`",
-        ),
-    ] {
-        let text = wrong(SECOND, renew, max_hold)
-            .await
-            .unwrap_err()
-            .to_string();
-        assert!(
-            text.starts_with("invalid lock options: `wrong` ("),
-            "{text}"
-        );
-        assert!(text.contains(words), "{text}");
-    }
-    for (expire, renew) in [
-        (Duration::ZERO, SECOND),
-        (Duration::MAX, SECOND),
-        (SECOND, Duration::ZERO),
-        (SECOND, Duration::from_nanos(1)),
-    ] {
-        let error = wrong(expire, renew, Duration::MAX).await.unwrap_err();
-        let LockError::Config(error) = error else {
-            panic!("{error}");
-        };
-        let section = error.problems()[0].section.unwrap();
-        assert_eq!(section.name(), "wrong");
-        assert_eq!((section.expire(), section.renews()), (None, true));
-    }
-    let error = unnamed(Duration::ZERO).await.unwrap_err();
-    let LockError::Config(error) = error else {
-        panic!("{error}");
-    };
-    let problem = &error.problems()[0];
-    assert_eq!(
-        problem.section.unwrap().name(),
-        concat!(module_path!(), "::unnamed")
-    );
-    assert_eq!(problem.setting, "expire");
-    assert_released("durations:wrong").await;
 }
 
 /// What a program reloads while it runs.

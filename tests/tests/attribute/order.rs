@@ -1,7 +1,6 @@
 //! What happens while the lock is held: the key before, the body's values destroyed inside, on
 //! return, `?`, panic, cancellation and loss.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::support::{assert_held, assert_released, install, is_held};
@@ -269,25 +268,6 @@ async fn cancellation_releases() {
     }
     assert_eq!(taken(&log), ["argument held", "local held"]);
     assert_released("order:cancelled").await;
-}
-
-#[redis_lock(key = "order:lost", expire = 1s, renew, max_hold = 1.2s)]
-async fn outlives_its_lock(log: &Log, entered: &AtomicBool) -> Result<(), LockError> {
-    let _local = witness("local", "order:lost", log).await;
-    entered.store(true, Ordering::Relaxed);
-    std::future::pending().await
-}
-
-#[tokio::test]
-async fn loss_destroys_the_body() {
-    install().await;
-    let log = Log::default();
-    let entered = AtomicBool::new(false);
-    let lost = outlives_its_lock(&log, &entered).await;
-    assert!(lost.is_err());
-    assert!(entered.load(Ordering::Relaxed));
-    assert_eq!(taken(&log).len(), 1);
-    assert_released("order:lost").await;
 }
 
 #[redis_lock(key = "order:lazy")]

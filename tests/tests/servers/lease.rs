@@ -14,12 +14,12 @@ use std::{
 };
 
 use crate::common::{
-    NEVER, acquire_on_all, await_sent, await_state, connect, connect_by, extend_until_on_all,
-    is_release, unhurried,
+    NEVER, acquire_on_all, await_sent, connect, connect_by, extend_until_on_all, is_release,
+    unhurried,
 };
-use redlock_runtime::{Guard, LockError, Release};
+use redlock_runtime::{LockError, Release};
 use redlock_tests::{Cluster, PATIENCE, Proxy, Server};
-use tokio::task::{JoinSet, yield_now};
+use tokio::task::yield_now;
 
 // ---- a lease that is not renewed
 
@@ -281,45 +281,6 @@ async fn fencing_tokens_grow_over_successive_holders_however_these_end() {
     }
     assert!(tokens.len() > 8);
     assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
-}
-
-#[tokio::test]
-async fn ten_thousand_locks_are_held_at_once() {
-    const COUNT: usize = 10_000;
-    // More could take a machine that is busy with other things longer than a round.
-    const AT_ONCE: usize = 250;
-    let cluster = Cluster::start(3);
-    let redlock = connect(&cluster).await;
-    let keys: Vec<String> = (0..COUNT).map(|number| format!("lock-{number}")).collect();
-    let question: Vec<&str> = ["EXISTS"]
-        .into_iter()
-        .chain(keys.iter().map(String::as_str))
-        .collect();
-    let held_on_all = |count| {
-        let held = |node: &Server| node.query::<usize>(&question);
-        (&cluster).into_iter().all(|node| held(node) == count)
-    };
-
-    let mut held: Vec<Guard> = Vec::new();
-    for keys in keys.chunks(AT_ONCE) {
-        let mut asked = JoinSet::new();
-        for key in keys {
-            // On a busy machine a reply may take longer than a round.
-            asked.spawn(redlock.lock(&**key).wait(PATIENCE).acquire());
-        }
-        held.extend(asked.join_all().await.into_iter().map(Result::unwrap));
-    }
-    // A majority has granted each; on a busy machine the third node may still have some before it.
-    await_state("all locks on all nodes", || held_on_all(COUNT)).await;
-    assert!(held.iter().all(|guard| guard.is_held()));
-
-    while !held.is_empty() {
-        let some = held.split_off(held.len().saturating_sub(AT_ONCE));
-        let released = some.into_iter().map(Guard::release);
-        let released = JoinSet::from_iter(released).join_all().await;
-        assert!(released.iter().all(|release| *release == Release::Released));
-    }
-    await_state("no lock on any node", || held_on_all(0)).await;
 }
 
 // ---- the steps
