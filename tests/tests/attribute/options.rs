@@ -73,25 +73,6 @@ async fn via_owned() -> Result<(), LockError> {
     Ok(())
 }
 
-#[redis_lock(key = "via-choice", via = if second { b } else { a })]
-async fn via_choice(a: &Redlock, b: &Redlock, second: bool) -> Result<(), LockError> {
-    assert_held("via-choice").await;
-    Ok(())
-}
-
-fn busy(error: LockError) -> u16 {
-    match error {
-        LockError::Contended(_) => 409,
-        _ => 503,
-    }
-}
-
-#[redis_lock(key = "path-handler", on_error = busy)]
-async fn path_handler() -> u16 {
-    assert_held("path-handler").await;
-    200
-}
-
 #[redis_lock(key = "wait", wait = 1s)]
 async fn waiting() -> Result<(), LockError> {
     assert_held("wait").await;
@@ -135,15 +116,11 @@ async fn every_option() {
     shop.via_field().await.unwrap();
     shop.via_shared().await.unwrap();
     via_owned().await.unwrap();
-    via_choice(&redlock, &redlock, true).await.unwrap();
     assert_eq!(shop.rejecting(1).await, "done 1");
     let other = redlock.lock("reject:1").acquire().await.unwrap();
     assert_eq!(shop.rejecting(1).await, "1 Some(\"reject:1\")");
     drop(other);
     shop.via_moved().await.unwrap();
-    let other = redlock.lock("path-handler").acquire().await.unwrap();
-    assert_eq!(path_handler().await, 409);
-    drop(other);
     through_a_facade().await.unwrap();
     dollar_crate().await.unwrap();
     assert_all_released().await;

@@ -1,33 +1,10 @@
-//! Methods of traits: native `async fn`, default bodies, `#[async_trait]` on both.
+//! Methods of traits under `#[async_trait]`; native ones are in `lints/shapes.rs`.
 
 use super::support::{assert_all_released, assert_held, install};
 use async_trait::async_trait;
 use redlock_runtime::{LockError, redis_lock};
 
-trait Native {
-    fn id(&self) -> u64;
-    fn pay(&self, amount: u64) -> impl Future<Output = Result<u64, LockError>> + Send;
-
-    #[allow(async_fn_in_trait)]
-    #[redis_lock(key = "native-default:{self.id()}")]
-    async fn refund(&self, amount: u64) -> Result<u64, LockError> {
-        assert_held("native-default:1").await;
-        Ok(amount + self.id())
-    }
-}
-
 struct Shop;
-impl Native for Shop {
-    fn id(&self) -> u64 {
-        1
-    }
-
-    #[redis_lock(key = "native:{amount}")]
-    async fn pay(&self, amount: u64) -> Result<u64, LockError> {
-        assert_held("native:2").await;
-        Ok(amount)
-    }
-}
 
 #[async_trait]
 trait Boxed {
@@ -111,8 +88,6 @@ where
 #[tokio::test]
 async fn every_trait_method() {
     install().await;
-    assert_eq!(Shop.pay(2).await.unwrap(), 2);
-    assert_eq!(Shop.refund(2).await.unwrap(), 3);
     let mut till: Box<dyn Boxed + Send + Sync> = Box::<Till>::default();
     assert_eq!(till.pay("a", 1).await.unwrap(), 2);
     assert_eq!(till.refund("a").await.unwrap(), 1);
