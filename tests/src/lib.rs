@@ -38,7 +38,7 @@ pub use proxy::{Command, Mode, Proxy, Traffic};
 pub use redis_cluster::RedisCluster;
 pub use sentinel::Sentinel;
 pub use server::{Clock, Server, ServerBuilder};
-pub use stand_in::{Member, StandIn};
+pub use stand_in::StandIn;
 pub use wait::PATIENCE;
 pub use worker::Worker;
 

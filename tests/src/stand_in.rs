@@ -1,4 +1,4 @@
-//! What answers like a Sentinel or a server of a cluster, and says what a test wants.
+//! What answers like a Sentinel, and says what a test wants.
 
 use std::{
     io::{Read, Write},
@@ -17,28 +17,12 @@ pub struct StandIn {
     said: Arc<Mutex<Said>>,
 }
 
-/// A server of a cluster, as stand-ins tell of it.
-#[derive(Clone, Debug)]
-pub struct Member {
-    /// Of 40 characters.
-    pub id: String,
-    /// Where it is for clients of each door.
-    pub ports: [u16; 2],
-    /// Its `config-epoch`.
-    pub epoch: u64,
-    /// It has all slots.
-    pub is_owner: bool,
-}
-
 #[derive(Debug, Default)]
 struct Said {
-    cluster: Vec<Member>,
     master: (u16, u64),
-    others: usize,
     process: String,
     is_shut: [bool; 2],
     streams: [Vec<TcpStream>; 2],
-    questions: [usize; 2],
 }
 
 impl StandIn {
@@ -81,27 +65,6 @@ impl StandIn {
         self.said().master = (master, epoch);
     }
 
-    /// What it is as a server of a cluster.
-    #[must_use]
-    pub fn member(&self) -> Member {
-        Member {
-            id: self.said().process.clone(),
-            ports: self.ports,
-            epoch: 0,
-            is_owner: false,
-        }
-    }
-
-    /// From now on the cluster consists of these.
-    pub fn tell(&self, cluster: &[Member]) {
-        self.said().cluster = cluster.to_vec();
-    }
-
-    /// It knows so many other sentinels.
-    pub fn knows(&self, others: usize) {
-        self.said().others = others;
-    }
-
     /// Answers nobody at this door any more.
     pub fn shut(&self, door: usize) {
         let mut said = self.said();
@@ -112,27 +75,8 @@ impl StandIn {
         }
     }
 
-    /// How often it was asked at this door.
-    #[must_use]
-    pub fn questions(&self, door: usize) -> usize {
-        self.said().questions[door]
-    }
-
     fn said(&self) -> MutexGuard<'_, Said> {
         lock(&self.said)
-    }
-}
-
-impl Said {
-    /// What `CLUSTER NODES` says.
-    fn table(&self, door: usize) -> String {
-        let row = |member: &Member| {
-            let myself = ["", "myself,"][usize::from(member.id == self.process)];
-            let slots = ["", " 0-16383"][usize::from(member.is_owner)];
-            let (id, port, epoch) = (&member.id, member.ports[door], member.epoch);
-            format!("{id} 127.0.0.1:{port}@1 {myself}master - 0 0 {epoch} connected{slots}\n")
-        };
-        self.cluster.iter().map(row).collect()
     }
 }
 
@@ -145,22 +89,16 @@ fn serve(door: usize, mut stream: TcpStream, said: &Mutex<Said>) {
     while let Ok(count @ 1..) = stream.read(&mut bytes) {
         messages.push(&bytes[..count]);
         while let Some(message) = messages.pop() {
-            let mut said = lock(said);
+            let said = lock(said);
             if said.is_shut[door] {
                 return;
             }
             let reply = match &*message.words()[0] {
                 "SENTINEL" => {
-                    said.questions[door] += 1;
                     let (port, epoch) = said.master;
-                    let others = said.others;
                     texts(&format!(
-                        "ip 127.0.0.1 port {port} config-epoch {epoch} num-other-sentinels {others}"
+                        "ip 127.0.0.1 port {port} config-epoch {epoch} num-other-sentinels 0"
                     ))
-                }
-                "CLUSTER" => {
-                    said.questions[door] += 1;
-                    text(&said.table(door))
                 }
                 "HELLO" => format!("%1\r\n{}{}", text("version"), text("7.0.0")),
                 "INFO" => text(&format!("# Server\r\nrun_id:{}\r\n", said.process)),

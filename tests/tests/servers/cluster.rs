@@ -5,11 +5,11 @@ use std::{path::Path, time::Duration};
 use crate::common::{
     await_state,
     certificates::{Authority, here},
-    load::{Load, await_handover, brief, voting},
+    load::{Load, brief, voting},
     set_user,
 };
 use redlock_runtime::{NodeState, Redlock, Release};
-use redlock_tests::{Cluster, Member, PATIENCE, Port, RedisCluster, Server, StandIn, redis};
+use redlock_tests::{Cluster, PATIENCE, Port, RedisCluster, Server, redis};
 
 /// That of `{redlock}`, which the first master owns at first.
 const SLOT: u16 = 2_639;
@@ -209,57 +209,6 @@ async fn what_is_no_cluster_is_refused_in_words_that_help() {
         .unwrap();
     let text = redlock.health().to_string();
     assert!(text.contains("cluster support disabled"), "{text}");
-}
-
-/// One client reaches the old owner and no other server of the cluster any more; the other one reaches the new
-/// owner. Both believe that all slots are theirs.
-#[tokio::test]
-async fn a_new_owner_is_used_only_after_the_old_one_has_been_left_by_those_who_are_cut_off() {
-    let others = Cluster::start(2);
-    let owners = [1, 2].map(|epoch| {
-        let bus = Port::reserve();
-        let server = Server::builder()
-            .args(["--cluster-enabled", "yes", "--cluster-port"])
-            .args([bus.number().to_string()])
-            .start();
-        server.command(&["CLUSTER", "ADDSLOTSRANGE", "0", "16383"]);
-        server.command(&["CLUSTER", "SET-CONFIG-EPOCH", &epoch.to_string()]);
-        (server, bus, epoch)
-    });
-    let electors = [(); 3].map(|()| StandIn::naming(0));
-    let tell = |owner: usize| {
-        let mut all: Vec<_> = electors.iter().map(StandIn::member).collect();
-        all.extend(
-            owners
-                .iter()
-                .enumerate()
-                .map(|(number, (server, _, epoch))| Member {
-                    id: server.query(&["CLUSTER", "MYID"]),
-                    ports: [server.port(); 2],
-                    epoch: *epoch,
-                    is_owner: number == owner,
-                }),
-        );
-        for elector in &electors {
-            elector.tell(&all);
-        }
-    };
-    tell(0);
-    let builder = |door| {
-        let mut urls = others.urls();
-        let addresses = electors.each_ref().map(|it| it.address(door));
-        urls.push(format!("redis+cluster://{}", addresses.join(",")));
-        brief(&urls)
-    };
-    drop(voting(builder(1).assume_fresh(true)).await);
-    let old = voting(builder(0)).await;
-    for elector in &electors {
-        elector.shut(0);
-    }
-    tell(1);
-    let new = builder(1).build().await.unwrap();
-
-    await_handover([&old, &new], &owners[0].0).await;
 }
 
 /// Two servers, and a cluster.
