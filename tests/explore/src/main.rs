@@ -10,9 +10,6 @@
 //!   was asked for: [`tokens::rounds`]. Hand-outs rise: [`tokens::turns`].
 //! - *Quarantine*, in discrete time: two clients never hold the lock together, whatever nodes forget:
 //!   [`quarantine`].
-//! - *Sharing*, in discrete time: no client has the lock beside a writer: [`sharing`].
-//! - The *queue* of those that wait, in discrete time: a free lock is taken in time, and if nothing goes wrong in
-//!   the order of coming: [`queue`].
 //!
 //! Nodes, messages and clients are models, as small as they can be. What follows from the replies is
 //! decided by the protocol's own code: `Numbers`, `Block`, `majority`, `Readings`.
@@ -21,16 +18,11 @@
 //! has that name, and prints the course by which a mutant is found. The last line is JSON. The exit status is 1 if a rule is broken that is not meant to be, or
 //! if a mutant is not found that can be.
 
-mod known;
 mod quarantine;
-mod queue;
 mod search;
-mod server;
-mod sharing;
 mod tokens;
 mod trial;
 mod walk;
-mod words;
 
 use std::{env, process::ExitCode, time::Instant};
 
@@ -54,16 +46,12 @@ fn main() -> ExitCode {
 fn courses() -> Vec<Trial> {
     let mut courses = tokens::courses::courses();
     courses.extend(quarantine::courses::courses());
-    courses.extend(sharing::courses::courses());
-    courses.extend(queue::courses::courses());
     courses
 }
 
 fn mutants() -> Vec<Trial> {
     let mut mutants = tokens::courses::mutants();
     mutants.extend(quarantine::courses::mutants());
-    mutants.extend(sharing::courses::mutants());
-    mutants.extend(queue::courses::mutants());
     mutants
 }
 

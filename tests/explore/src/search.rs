@@ -4,18 +4,17 @@
 //! states have the same is less likely than one in 10^22.
 
 use std::{
+    collections::HashSet,
     fmt,
-    hash::{Hash, Hasher},
+    hash::{BuildHasherDefault, Hash, Hasher},
 };
-
-use crate::known::Known;
 
 /// What can happen.
 pub(crate) trait Model {
     /// One moment.
     type State: Copy + Hash;
     /// What leads from one moment to the next.
-    type Move: Copy + PartialEq + fmt::Display;
+    type Move: Copy + PartialEq + fmt::Debug;
 
     /// Where a course can begin.
     fn starts(&self) -> Vec<Self::State>;
@@ -63,7 +62,7 @@ pub(crate) struct Found {
 #[derive(Debug)]
 pub(crate) struct Violation {
     pub(crate) rule: String,
-    /// Its steps, in words.
+    /// Its steps.
     pub(crate) course: Vec<String>,
 }
 
@@ -74,36 +73,37 @@ struct Origin<M> {
     by: Option<M>,
 }
 
-/// So many steps are looked at together.
-const TOGETHER: usize = 256;
-
 /// What has been visited, and is to be visited next.
 struct Visited<M: Model> {
-    known: Known,
+    known: HashSet<u128, BuildHasherDefault<Fingerprints>>,
     origins: Vec<Origin<M::Move>>,
     next_layer: Vec<M::State>,
-    /// Steps that have been taken, each with the fingerprint of the state that it leads to.
-    taken: Vec<(u128, Origin<M::Move>, M::State)>,
 }
 
 impl<M: Model> Visited<M> {
     fn take(&mut self, from: u32, by: Option<M::Move>, state: M::State) {
-        let origin = Origin { from, by };
-        self.taken.push((fingerprint(&state), origin, state));
-        if self.taken.len() == TOGETHER {
-            self.settle();
+        if self.known.insert(fingerprint(&state)) {
+            self.origins.push(Origin { from, by });
+            self.next_layer.push(state);
         }
     }
+}
 
-    fn settle(&mut self) {
-        self.known
-            .call(self.taken.iter().map(|(fingerprint, ..)| *fingerprint));
-        for (fingerprint, origin, state) in self.taken.drain(..) {
-            if self.known.insert(fingerprint) {
-                self.origins.push(origin);
-                self.next_layer.push(state);
-            }
-        }
+/// A fingerprint is a hash already.
+#[derive(Default)]
+struct Fingerprints(u64);
+
+impl Hasher for Fingerprints {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, _bytes: &[u8]) {
+        unreachable!("fingerprints are numbers");
+    }
+
+    fn write_u128(&mut self, fingerprint: u128) {
+        self.0 = fingerprint as u64;
     }
 }
 
@@ -111,15 +111,13 @@ impl<M: Model> Visited<M> {
 pub(crate) fn explore<M: Model>(model: &M) -> Found {
     let mut found = Found::default();
     let mut visited = Visited::<M> {
-        known: Known::default(),
+        known: HashSet::default(),
         origins: Vec::new(),
         next_layer: Vec::new(),
-        taken: Vec::with_capacity(TOGETHER),
     };
     for start in model.starts() {
         visited.take(0, None, model.canonical(&start));
     }
-    visited.settle();
     while !visited.next_layer.is_empty() {
         let layer = std::mem::take(&mut visited.next_layer);
         let first = visited.origins.len() - layer.len();
@@ -135,7 +133,6 @@ pub(crate) fn explore<M: Model>(model: &M) -> Found {
                 }
             });
             if let Some(step) = wrong {
-                visited.settle();
                 found.states = visited.origins.len();
                 found.violation = Some(Violation {
                     rule: step.wrong.unwrap_or_default(),
@@ -144,7 +141,6 @@ pub(crate) fn explore<M: Model>(model: &M) -> Found {
                 return found;
             }
         }
-        visited.settle();
     }
     found.states = visited.origins.len();
     found
@@ -164,7 +160,7 @@ fn course<M: Model>(model: &M, origins: &[Origin<M::Move>], to: u32, last: M::Mo
     let retraced = starts.find_map(|start| retrace(model, start, &moves));
     retraced.unwrap_or_else(|| {
         let mut words = vec!["(nodes and clients change places from step to step)".to_owned()];
-        words.extend(moves.iter().map(M::Move::to_string));
+        words.extend(moves.iter().map(|by| format!("{by:?}")));
         words
     })
 }
@@ -198,7 +194,7 @@ fn retrace<M: Model>(model: &M, start: M::State, moves: &[M::Move]) -> Option<Ve
             }
         });
         let (by, next) = found?;
-        words.push(by.to_string());
+        words.push(format!("{by:?}"));
         state = next;
     }
     Some(words)
@@ -273,15 +269,6 @@ impl Hasher for Lanes {
         }
     }
 
-    #[inline(always)]
-    fn write_u64(&mut self, word: u64) {
-        if self.bytes > 0 {
-            self.mix();
-        }
-        self.word = word;
-        self.mix();
-    }
-
     /// The tag of an enum: there are few.
     #[inline(always)]
     fn write_isize(&mut self, tag: isize) {
@@ -295,8 +282,6 @@ impl Hasher for Lanes {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use std::collections::HashSet;
-
     use super::*;
 
     /// Every order of so many things.
@@ -408,11 +393,5 @@ pub(crate) mod tests {
                 assert!(fingerprints.insert(fingerprint(&[one, 0, 0, 0, 0, 0, 0, 0, 0, two])));
             }
         }
-    }
-
-    #[test]
-    fn there_are_six_orders_of_three() {
-        let orders: HashSet<Vec<usize>> = orders(3).into_iter().collect();
-        assert_eq!(orders.len(), 6);
     }
 }

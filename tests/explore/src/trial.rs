@@ -46,6 +46,16 @@ impl Extent {
     };
 }
 
+/// Every rule must hold in every course.
+pub(crate) fn whole<M: Model + Send + 'static>(name: &str, model: M) -> Trial {
+    Trial::new(name, Expected::Order, Extent::Whole, model)
+}
+
+/// The same in courses at random.
+pub(crate) fn walks<M: Model + Send + 'static>(name: &str, model: M) -> Trial {
+    Trial::new(name, Expected::Order, Extent::WALKS, model)
+}
+
 /// Explores each, as many at a time as there are processors, and says what was found of it. In the same
 /// order.
 pub(crate) fn run_all(trials: Vec<Trial>) -> Vec<(Trial, Found)> {

@@ -24,7 +24,7 @@ pub(crate) fn walk<M: Model>(model: &M, walks: usize, length: usize, seed: u64) 
             found.steps += 1;
             words.push(step.by);
             if let Some(rule) = step.wrong {
-                let course = words.iter().map(M::Move::to_string).collect();
+                let course = words.iter().map(|by| format!("{by:?}")).collect();
                 found.violation = Some(Violation { rule, course });
                 return found;
             }

@@ -1,15 +1,11 @@
-//! States that differ only by what makes no difference; and each in a few words of memory, because
-//! there are many.
-
-use std::hash::{Hash, Hasher};
+//! States that differ only by what makes no difference.
 
 use redlock_protocol::majority;
 
 use super::{
     Mutant, Quarantine, State,
-    client::Client,
     loss::{Loss, Uptime},
-    node::{Mark, Node, Standing},
+    node::{Mark, Standing},
     reader::Reader,
 };
 
@@ -91,82 +87,6 @@ impl<const N: usize> State<N> {
             node.votes = node.votes << 1 & 2 | node.votes >> 1;
         }
     }
-}
-
-impl<const N: usize> Hash for State<N> {
-    fn hash<H: Hasher>(&self, hasher: &mut H) {
-        for node in &self.nodes {
-            hasher.write_u64(node.packed());
-        }
-        let mut rest = pack(&[(self.losses, 4), (self.snapshots, 4)]);
-        for &Client {
-            trusts,
-            round,
-            ttl,
-            age,
-        } in &self.clients
-        {
-            let client = [(trusts, 4), (round as u8, 2), (ttl, 4), (age, 4)];
-            rest = rest << 14 | pack(&client);
-        }
-        for &Reader {
-            voting,
-            longest,
-            new,
-        } in &self.readers
-        {
-            rest = rest << 10 | pack(&[(voting, 3), (longest, 4), (new, 3)]);
-        }
-        hasher.write_u64(rest);
-    }
-}
-
-impl Node {
-    /// Different for nodes that differ.
-    fn packed(&self) -> u64 {
-        let (kind, loss) = match self.standing {
-            Standing::Votes => (0, 0),
-            Standing::Restored(uptime) => (1, u64::from(uptime.0)),
-            Standing::Empty => (2, 0),
-            Standing::Lost(loss) => (3, pack_loss(Some(loss))),
-        };
-        let [short, long] = self.knows;
-        let key = [(self.owner, 2), (self.lives_for, 4), (self.votes, 2)];
-        let knows = [(short, 4), (long, 4), (kind, 2)];
-        let saved = &self.saved;
-        let snapshot = [
-            (u8::from(saved.is_there), 1),
-            (saved.owner, 2),
-            (saved.lives_for, 4),
-        ];
-        let [one, two] = self.marks.map(|mark| (mark as u8, 2));
-        let mut packed = pack(&key) << 10 | pack(&knows);
-        packed = packed << 7 | pack(&snapshot);
-        packed = packed << 4 | pack(&[one, two]);
-        packed = packed << 12 | loss;
-        packed << 12 | pack_loss(saved.loss)
-    }
-}
-
-fn pack_loss(loss: Option<Loss>) -> u64 {
-    loss.map_or(0, |loss| {
-        pack(&[
-            (1, 1),
-            (loss.age, 4),
-            (loss.uptime.0, 4),
-            (u8::from(loss.is_seen), 1),
-            (u8::from(loss.beside_marker), 1),
-            (u8::from(loss.is_first_start), 1),
-        ])
-    })
-}
-
-/// Numbers side by side, each in so many bits.
-#[inline(always)]
-fn pack(parts: &[(u8, u32)]) -> u64 {
-    parts
-        .iter()
-        .fold(0, |packed, &(part, bits)| packed << bits | u64::from(part))
 }
 
 #[cfg(test)]

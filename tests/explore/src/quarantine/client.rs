@@ -6,7 +6,7 @@ use super::{Move, Mutant, Quarantine, State, Take, node::Node};
 use crate::search::Step;
 
 /// A client that wants the lock or has it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Client {
     /// For how long it trusts its lease; zero if it has none.
     pub(super) trusts: u8,
@@ -18,7 +18,7 @@ pub(super) struct Client {
 
 /// The round that is open. Requests that arrive after it has been won do what a client does that
 /// puts its key back.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Round {
     #[default]
     None,

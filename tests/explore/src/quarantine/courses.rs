@@ -1,10 +1,7 @@
 //! What is explored of quarantines.
 
 use super::{ANY_NUMBER, LastMarker, Mutant, Quarantine};
-use crate::{
-    search::Model,
-    trial::{Expected, Extent, Trial},
-};
+use crate::trial::{Expected, Extent, Trial, walks, whole};
 
 const THREE: Quarantine<3> = Quarantine {
     leases: [1, 3],
@@ -103,14 +100,6 @@ fn other_numbers() -> Vec<Trial> {
             },
         ),
     ]
-}
-
-fn whole<M: Model + Send + 'static>(name: &str, model: M) -> Trial {
-    Trial::new(name, Expected::Order, Extent::Whole, model)
-}
-
-fn walks<M: Model + Send + 'static>(name: &str, model: M) -> Trial {
-    Trial::new(name, Expected::Order, Extent::WALKS, model)
 }
 
 /// Each must be found, or does not show for a reason.

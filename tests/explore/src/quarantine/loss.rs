@@ -1,7 +1,7 @@
 //! Losses that are noted.
 
 /// A loss that is noted.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Loss {
     pub(super) age: u8,
     /// How long the process has run, if it has flushed nothing since and had a marker.
@@ -16,7 +16,7 @@ pub(super) struct Loss {
 }
 
 /// How long a process has run, and one more; zero if that proves nothing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Uptime(pub(super) u8);
 
 impl Uptime {

@@ -13,7 +13,6 @@ pub(crate) mod courses;
 mod loss;
 mod node;
 mod reader;
-mod words;
 
 use crate::search::{Model, Step};
 
@@ -132,7 +131,7 @@ impl Mutant {
 }
 
 /// One moment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct State<const N: usize> {
     nodes: [Node; N],
     clients: [client::Client; CLIENTS],
@@ -145,24 +144,73 @@ pub(crate) struct State<const N: usize> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Move {
     Tick,
-    Acquire { client: u8, ttl: u8 },
-    Extend { client: u8, ttl: u8 },
-    Vote { client: u8, node: u8 },
-    Unheard { client: u8, node: u8 },
-    PutBack { client: u8, node: u8 },
-    Release { client: u8 },
-    Lose { node: u8 },
-    Save { node: u8 },
-    Restore { node: u8 },
-    Note { node: u8 },
-    NoteAlone { node: u8 },
-    NoteBeside { node: u8 },
-    Admit { node: u8 },
-    AdmitFirst { node: u8 },
-    Look { reader: u8, node: u8 },
-    Read { reader: u8, node: u8 },
-    AdmitBy { reader: u8, node: u8 },
-    Forget { reader: u8 },
+    Acquire {
+        client: u8,
+        ttl: u8,
+    },
+    Extend {
+        client: u8,
+        ttl: u8,
+    },
+    Vote {
+        client: u8,
+        node: u8,
+    },
+    Unheard {
+        client: u8,
+        node: u8,
+    },
+    PutBack {
+        client: u8,
+        node: u8,
+    },
+    Release {
+        client: u8,
+    },
+    Lose {
+        node: u8,
+    },
+    Save {
+        node: u8,
+    },
+    Restore {
+        node: u8,
+    },
+    Note {
+        node: u8,
+    },
+    /// By a client that reaches no other node.
+    NoteAlone {
+        node: u8,
+    },
+    /// A client that knows another node's marker adds that to the loss.
+    NoteBeside {
+        node: u8,
+    },
+    Admit {
+        node: u8,
+    },
+    /// By the first start.
+    AdmitFirst {
+        node: u8,
+    },
+    /// A reader looks after a node that is to be let in.
+    Look {
+        reader: u8,
+        node: u8,
+    },
+    Read {
+        reader: u8,
+        node: u8,
+    },
+    AdmitBy {
+        reader: u8,
+        node: u8,
+    },
+    /// The reader begins anew.
+    Forget {
+        reader: u8,
+    },
 }
 
 type Take<'a, const N: usize> = &'a mut dyn FnMut(Step<Move, State<N>>);

@@ -11,7 +11,7 @@ use super::{
 use crate::search::Step;
 
 /// A server.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Node {
     pub(super) standing: Standing,
     /// Who has the key, by place from one; zero is none. And for how long it still lives.
@@ -28,7 +28,7 @@ pub(super) struct Node {
 }
 
 /// How it stands with its vote.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Standing {
     /// Its marker is its own.
     #[default]
@@ -42,7 +42,7 @@ pub(super) enum Standing {
 }
 
 /// A snapshot.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Saved {
     pub(super) is_there: bool,
     pub(super) owner: u8,
@@ -52,7 +52,7 @@ pub(super) struct Saved {
 }
 
 /// What a reader has of a node.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum Mark {
     #[default]
     Nothing,

@@ -9,7 +9,7 @@ use super::{
 use crate::search::Step;
 
 /// What it has read of others.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) struct Reader {
     /// How many have a marker of their own, and the longest key TTL that they know of.
     pub(super) voting: u8,

@@ -5,10 +5,7 @@ use super::{
     rounds::Rounds,
     turns::{Kind, READERS, SLOTS, Turns},
 };
-use crate::{
-    search::Model,
-    trial::{Expected, Extent, Trial},
-};
+use crate::trial::{Expected, Extent, Trial, walks, whole};
 
 const ROUNDS: Rounds<3> = Rounds {
     open: 2,
@@ -261,14 +258,6 @@ fn turns_of_two_kinds() -> Vec<Trial> {
         add("three at a time, lost memory, up to 2", losses);
     }
     courses
-}
-
-fn whole<M: Model + Send + 'static>(name: &str, model: M) -> Trial {
-    Trial::new(name, Expected::Order, Extent::Whole, model)
-}
-
-fn walks<M: Model + Send + 'static>(name: &str, model: M) -> Trial {
-    Trial::new(name, Expected::Order, Extent::WALKS, model)
 }
 
 /// Each must be found, or does not show for a reason.

@@ -7,7 +7,6 @@
 //! yet. A late request, or a round of another key of the stripe, raises a counter.
 
 mod canonical;
-mod words;
 
 use super::{
     Mutant,

@@ -20,7 +20,6 @@ mod again;
 mod canonical;
 mod kind;
 mod node;
-mod words;
 
 use redlock_protocol::{Token, majority, rules::token::Block};
 
@@ -31,10 +30,7 @@ use super::{
     memory::Memory,
     numbers::{self, Votes},
 };
-use crate::{
-    search::{Model, Step},
-    words::client,
-};
+use crate::search::{Model, Step};
 
 /// The most turns at the same time.
 const TURNS: usize = 3;
@@ -134,6 +130,7 @@ pub(crate) enum Move {
         node: u8,
         first: u8,
     },
+    /// The node has the key without a reply.
     Key {
         turn: u8,
         node: u8,
@@ -389,11 +386,7 @@ impl<const N: usize> Turns<N> {
         if self.exclusive
             && let Some(other) = state.excluded_by(turn)
         {
-            wrong = Some(format!(
-                "{} wins while {} has what excludes it",
-                client(turn as u8),
-                client(other)
-            ));
+            wrong = Some(format!("{turn} wins while {other} has what excludes it"));
         }
         if !self.exclusive && matches!(by, Move::Win { .. }) {
             let block = numbers::block(first, length);
