@@ -6,23 +6,17 @@ use std::{
     fs,
     path::{Path, PathBuf},
     process::Command,
-    time::Instant,
 };
 
-use crate::{
-    median,
-    report::{Report, Table},
-};
+use crate::median;
 
 const FUNCTIONS: usize = 1000;
 const ROUNDS: usize = 3;
 const CRATES: [&str; 3] = ["annotated", "hold", "plain"];
 
-pub(crate) fn measure(report: &mut Report) -> Result<(), Box<dyn Error>> {
-    let title = format!(
-        "Milliseconds per function to compile {FUNCTIONS} of them, medians of {ROUNDS} rounds"
-    );
-    let mut table = Table::new("compile_ms", title);
+/// Prints the time of all of the compiler's threads, which a busy machine hardly changes. The start of
+/// cargo is in it, for each crate alike.
+pub(crate) fn measure() -> Result<(), Box<dyn Error>> {
     let place = tempfile::tempdir()?;
     let workspace = Workspace::new(place.path())?;
     for command in ["check", "build"] {
@@ -30,41 +24,19 @@ pub(crate) fn measure(report: &mut Report) -> Result<(), Box<dyn Error>> {
             // Dependencies as well, which are not what is measured.
             workspace.cargo(command, krate, 0)?;
         }
-        let mut elapsed = [const { Vec::new() }; CRATES.len()];
-        let mut processor = [const { Vec::new() }; CRATES.len()];
+        let mut times = [const { Vec::new() }; CRATES.len()];
         for round in 1..=ROUNDS {
-            for (which, krate) in CRATES.into_iter().enumerate() {
-                let cost = workspace.cargo(command, krate, round)?;
-                elapsed[which].push(cost.elapsed);
-                processor[which].push(cost.processor);
+            for (times, krate) in times.iter_mut().zip(CRATES) {
+                times.push(workspace.cargo(command, krate, round)?);
             }
         }
-        row(&mut table, format!("{command}, elapsed"), elapsed);
-        row(&mut table, format!("{command}, processor"), processor);
+        let [annotated, hold, plain] = times.map(median);
+        println!(
+            "cargo {command}, ms of processor time for each of {FUNCTIONS} functions: \
+             annotated {annotated:.1}, hold {hold:.1}, plain {plain:.1}"
+        );
     }
-    report.add(table);
     Ok(())
-}
-
-fn row(table: &mut Table, name: String, times: [Vec<f64>; CRATES.len()]) {
-    let [annotated, hold, plain] = times.map(median);
-    table.row(
-        name,
-        [
-            ("plain", plain),
-            ("annotated", annotated),
-            ("hold", hold),
-            ("annotated - plain", annotated - plain),
-            ("annotated/hold", annotated / hold),
-        ],
-    );
-}
-
-/// In milliseconds per function. The start of cargo is in it, for each crate alike.
-struct Cost {
-    elapsed: f64,
-    /// Of all threads: the figure that a busy machine hardly changes.
-    processor: f64,
 }
 
 /// One crate for each way to write the functions.
@@ -101,7 +73,8 @@ impl<'a> Workspace<'a> {
         })
     }
 
-    fn cargo(&self, command: &str, krate: &str, round: usize) -> Result<Cost, Box<dyn Error>> {
+    /// Milliseconds for each function.
+    fn cargo(&self, command: &str, krate: &str, round: usize) -> Result<f64, Box<dyn Error>> {
         // Another text each time, so that there is something to do.
         let source = format!("//! Round {round}.\n\n{}", source(krate));
         fs::write(self.place.join(krate).join("src/lib.rs"), source)?;
@@ -112,10 +85,9 @@ impl<'a> Workspace<'a> {
             .env("CARGO_TARGET_DIR", &self.target)
             .env("CARGO_INCREMENTAL", "0")
             .env_remove("RUSTC_WRAPPER");
-        let (start, before) = (Instant::now(), processor_of_children()?);
+        let before = processor_of_children()?;
         let output = cargo.output()?;
-        let elapsed = start.elapsed().as_secs_f64();
-        let processor = processor_of_children()? - before;
+        let seconds = processor_of_children()? - before;
         // A warning as well is a mistake here: a thousand of them take time to print.
         if !output.status.success() || !output.stderr.is_empty() {
             let messages: String = String::from_utf8_lossy(&output.stderr)
@@ -125,9 +97,7 @@ impl<'a> Workspace<'a> {
             let status = output.status;
             return Err(format!("cargo {command} of `{krate}`: {status}\n{messages}").into());
         }
-        let [elapsed, processor] =
-            [elapsed, processor].map(|seconds| seconds * 1e3 / FUNCTIONS as f64);
-        Ok(Cost { elapsed, processor })
+        Ok(seconds * 1e3 / FUNCTIONS as f64)
     }
 }
 
@@ -145,14 +115,7 @@ fn processor_of_children() -> Result<f64, Box<dyn Error>> {
 fn source(krate: &str) -> String {
     let mut source = PRELUDE.to_owned();
     for index in 0..FUNCTIONS {
-        let shape = &SHAPES[index % SHAPES.len()];
-        let text = match krate {
-            "annotated" => shape.annotated,
-            "hold" => shape.hold,
-            _ => shape.plain,
-        };
-        // A future that nobody polls is not compiled to machine code.
-        let function = format!("{text}{}", shape.user);
+        let function = SHAPES[index % SHAPES.len()].function(krate);
         source.push_str(&function.replace("INDEX", &index.to_string()));
     }
     source
@@ -176,141 +139,82 @@ pub fn redlock() -> Redlock {
 }
 ";
 
-/// One function in three ways, and what makes rustc generate its code.
+/// One function, to be written in three ways.
 struct Shape {
-    annotated: &'static str,
-    hold: &'static str,
-    plain: &'static str,
-    user: &'static str,
+    attribute: &'static str,
+    arguments: &'static str,
+    returns: &'static str,
+    body: &'static str,
+    /// What stands around the body with a lock by hand.
+    lock: &'static str,
+    unlock: &'static str,
+    /// Arguments for a call.
+    values: &'static str,
+}
+
+impl Shape {
+    fn function(&self, krate: &str) -> String {
+        let Self {
+            attribute,
+            arguments,
+            returns,
+            lock,
+            unlock,
+            values,
+            ..
+        } = self;
+        let body = format!("yield_now().await; {}", self.body);
+        let (attribute, body) = match krate {
+            "annotated" => (*attribute, body),
+            "hold" => (
+                "",
+                format!("redlock().{lock}.hold(async move |_| {{ {body} }}).await{unlock}"),
+            ),
+            _ => ("", body),
+        };
+        // A future that nobody polls is not compiled to machine code.
+        format!(
+            "{attribute}\npub async fn lockedINDEX({arguments}) -> {returns} {{ {body} }}\n\
+             pub fn useINDEX() -> Boxed<{returns}> {{ Box::pin(lockedINDEX({values})) }}\n"
+        )
+    }
 }
 
 const SHAPES: [Shape; 4] = [
     Shape {
-        annotated: r#"
-#[redis_lock(key = "order:{id}:INDEX", expire = 10s, wait = 500ms)]
-pub async fn orderINDEX(id: u64, amount: u64) -> Result<u64, LockError> {
-    yield_now().await;
-    Ok(id + amount)
-}
-"#,
-        hold: r#"
-pub async fn orderINDEX(id: u64, amount: u64) -> Result<u64, LockError> {
-    redlock()
-        .lock(format!("order:{id}:INDEX"))
-        .expire(Duration::from_secs(10))
-        .wait(Duration::from_millis(500))
-        .hold(async move |_| {
-            yield_now().await;
-            Ok(id + amount)
-        })
-        .await?
-}
-"#,
-        plain: r#"
-pub async fn orderINDEX(id: u64, amount: u64) -> Result<u64, LockError> {
-    yield_now().await;
-    Ok(id + amount)
-}
-"#,
-        user: r#"
-pub fn useINDEX() -> Boxed<Result<u64, LockError>> {
-    Box::pin(orderINDEX(INDEX, 1))
-}
-"#,
+        attribute: r#"#[redis_lock(key = "order:{id}:INDEX", expire = 10s, wait = 500ms)]"#,
+        arguments: "id: u64, amount: u64",
+        returns: "Result<u64, LockError>",
+        body: "Ok(id + amount)",
+        lock: r#"lock(format!("order:{id}:INDEX")).expire(Duration::from_secs(10)).wait(Duration::from_millis(500))"#,
+        unlock: "?",
+        values: "INDEX, 1",
     },
     Shape {
-        annotated: r#"
-#[redis_lock(key = "cart:{name}:INDEX")]
-pub async fn cartINDEX(name: String, items: Vec<u32>) -> Result<usize, LockError> {
-    yield_now().await;
-    Ok(name.len() + items.len())
-}
-"#,
-        hold: r#"
-pub async fn cartINDEX(name: String, items: Vec<u32>) -> Result<usize, LockError> {
-    redlock()
-        .lock(format!("cart:{name}:INDEX"))
-        .hold(async move |_| {
-            yield_now().await;
-            Ok(name.len() + items.len())
-        })
-        .await?
-}
-"#,
-        plain: r#"
-pub async fn cartINDEX(name: String, items: Vec<u32>) -> Result<usize, LockError> {
-    yield_now().await;
-    Ok(name.len() + items.len())
-}
-"#,
-        user: r#"
-pub fn useINDEX() -> Boxed<Result<usize, LockError>> {
-    Box::pin(cartINDEX(String::new(), Vec::new()))
-}
-"#,
+        attribute: r#"#[redis_lock(key = "cart:{name}:INDEX")]"#,
+        arguments: "name: String, items: Vec<u32>",
+        returns: "Result<usize, LockError>",
+        body: "Ok(name.len() + items.len())",
+        lock: r#"lock(format!("cart:{name}:INDEX"))"#,
+        unlock: "?",
+        values: "String::new(), Vec::new()",
     },
     Shape {
-        annotated: r#"
-#[redis_lock(key = "stock:{item.shop}:{item.id}", renew, lease = lease)]
-pub async fn stockINDEX(item: Item) -> Result<bool, LockError> {
-    yield_now().await;
-    Ok(lease.is_held() && item.id == INDEX)
-}
-"#,
-        hold: r#"
-pub async fn stockINDEX(item: Item) -> Result<bool, LockError> {
-    redlock()
-        .lock(format!("stock:{}:{}", item.shop, item.id))
-        .renew()
-        .hold(async move |lease| {
-            yield_now().await;
-            Ok(lease.is_held() && item.id == INDEX)
-        })
-        .await?
-}
-"#,
-        plain: r#"
-pub async fn stockINDEX(item: Item) -> Result<bool, LockError> {
-    yield_now().await;
-    Ok(item.id == INDEX)
-}
-"#,
-        user: r#"
-pub fn useINDEX() -> Boxed<Result<bool, LockError>> {
-    Box::pin(stockINDEX(Item { shop: 1, id: 2 }))
-}
-"#,
+        attribute: r#"#[redis_lock(key = "stock:{item.shop}:{item.id}", renew)]"#,
+        arguments: "item: Item",
+        returns: "Result<bool, LockError>",
+        body: "Ok(item.id == INDEX)",
+        lock: r#"lock(format!("stock:{}:{}", item.shop, item.id)).renew()"#,
+        unlock: "?",
+        values: "Item { shop: 1, id: 2 }",
     },
     Shape {
-        annotated: r#"
-#[redis_lock(key = "report:INDEX", name = "report", on_error = |_| None)]
-pub async fn reportINDEX() -> Option<u64> {
-    yield_now().await;
-    Some(INDEX)
-}
-"#,
-        hold: r#"
-pub async fn reportINDEX() -> Option<u64> {
-    redlock()
-        .lock("report:INDEX")
-        .hold(async |_| {
-            yield_now().await;
-            Some(INDEX)
-        })
-        .await
-        .unwrap_or(None)
-}
-"#,
-        plain: r#"
-pub async fn reportINDEX() -> Option<u64> {
-    yield_now().await;
-    Some(INDEX)
-}
-"#,
-        user: r#"
-pub fn useINDEX() -> Boxed<Option<u64>> {
-    Box::pin(reportINDEX())
-}
-"#,
+        attribute: r#"#[redis_lock(key = "report:INDEX", name = "report", on_error = |_| None)]"#,
+        arguments: "",
+        returns: "Option<u64>",
+        body: "Some(INDEX)",
+        lock: r#"lock("report:INDEX")"#,
+        unlock: ".unwrap_or(None)",
+        values: "",
     },
 ];

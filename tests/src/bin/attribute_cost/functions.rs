@@ -1,5 +1,5 @@
-//! The functions that are compared: each body with the attribute, with the same lock written by
-//! hand, and plain.
+//! The functions that are compared: each body with the attribute, and plain; the one whose time is
+//! measured also with the same lock written by hand.
 
 use redlock_runtime::{LockError, redis_lock};
 use tokio::task::yield_now;
@@ -21,20 +21,6 @@ pub(crate) mod nothing {
         Ok(1)
     }
 
-    pub(crate) async fn hold() -> Result<u64> {
-        let body = async |_| {
-            yield_now().await;
-            Ok(1)
-        };
-        redlock().lock("nothing").hold(body).await?
-    }
-
-    pub(crate) async fn guard() -> Result<u64> {
-        let _guard = redlock().lock("nothing").acquire().await?;
-        yield_now().await;
-        Ok(1)
-    }
-
     pub(crate) async fn plain() -> Result<u64> {
         yield_now().await;
         Ok(1)
@@ -51,36 +37,9 @@ pub(crate) mod argument {
         Ok(kilobyte.0[0].into())
     }
 
-    pub(crate) async fn hold(kilobyte: Kilobyte) -> Result<u64> {
-        let body = async |_| {
-            yield_now().await;
-            Ok(kilobyte.0[0].into())
-        };
-        redlock().lock("argument").hold(body).await?
-    }
-
-    pub(crate) async fn guard(kilobyte: Kilobyte) -> Result<u64> {
-        let _guard = redlock().lock("argument").acquire().await?;
-        yield_now().await;
-        Ok(kilobyte.0[0].into())
-    }
-
     pub(crate) async fn plain(kilobyte: Kilobyte) -> Result<u64> {
         yield_now().await;
         Ok(kilobyte.0[0].into())
-    }
-}
-
-/// The same where the body owns the argument, which a lock that is dropped after it requires.
-pub(crate) mod moved_argument {
-    use super::*;
-
-    pub(crate) async fn hold(kilobyte: Kilobyte) -> Result<u64> {
-        let body = async move |_| {
-            yield_now().await;
-            Ok(kilobyte.0[0].into())
-        };
-        redlock().lock("argument").hold(body).await?
     }
 }
 
@@ -90,22 +49,6 @@ pub(crate) mod spent_argument {
 
     #[redis_lock(key = "spent")]
     pub(crate) async fn annotated(kilobyte: Kilobyte) -> Result<u64> {
-        let first = first(kilobyte);
-        yield_now().await;
-        Ok(first)
-    }
-
-    pub(crate) async fn hold(kilobyte: Kilobyte) -> Result<u64> {
-        let body = async move |_| {
-            let first = first(kilobyte);
-            yield_now().await;
-            Ok(first)
-        };
-        redlock().lock("spent").hold(body).await?
-    }
-
-    pub(crate) async fn guard(kilobyte: Kilobyte) -> Result<u64> {
-        let _guard = redlock().lock("spent").acquire().await?;
         let first = first(kilobyte);
         yield_now().await;
         Ok(first)
@@ -133,22 +76,6 @@ pub(crate) mod local {
         Ok(kilobyte.0[0].into())
     }
 
-    pub(crate) async fn hold() -> Result<u64> {
-        let body = async |_| {
-            let kilobyte = Kilobyte([1; 1024]);
-            yield_now().await;
-            Ok(kilobyte.0[0].into())
-        };
-        redlock().lock("local").hold(body).await?
-    }
-
-    pub(crate) async fn guard() -> Result<u64> {
-        let _guard = redlock().lock("local").acquire().await?;
-        let kilobyte = Kilobyte([1; 1024]);
-        yield_now().await;
-        Ok(kilobyte.0[0].into())
-    }
-
     pub(crate) async fn plain() -> Result<u64> {
         let kilobyte = Kilobyte([1; 1024]);
         yield_now().await;
@@ -162,22 +89,6 @@ pub(crate) mod string {
 
     #[redis_lock(key = "string:{name}")]
     pub(crate) async fn annotated(name: String) -> Result<usize> {
-        yield_now().await;
-        Ok(name.len())
-    }
-
-    pub(crate) async fn hold(name: String) -> Result<usize> {
-        let key = format!("string:{name}");
-        let body = async move |_| {
-            yield_now().await;
-            Ok(name.len())
-        };
-        redlock().lock(key).hold(body).await?
-    }
-
-    pub(crate) async fn guard(name: String) -> Result<usize> {
-        let key = format!("string:{name}");
-        let _guard = redlock().lock(key).acquire().await?;
         yield_now().await;
         Ok(name.len())
     }
@@ -206,13 +117,6 @@ pub(crate) mod yielding {
             Ok(key)
         };
         lock.hold(body).await?
-    }
-
-    pub(crate) async fn guard(key: u64, yields: Yields<'_>) -> Result<u64> {
-        let lock = redlock().lock(format!("yields:{key}"));
-        let _guard = lock.acquire().await?;
-        yields.await;
-        Ok(key)
     }
 
     pub(crate) async fn plain(key: u64, yields: Yields<'_>) -> Result<u64> {

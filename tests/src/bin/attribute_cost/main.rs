@@ -2,60 +2,39 @@
 //!
 //! ```sh
 //! cargo run --release -p redlock-tests --bin attribute_cost              # half a minute
-//! cargo run --release -p redlock-tests --bin attribute_cost -- --json
 //! cargo run --release -p redlock-tests --bin attribute_cost -- --compile # some minutes more
 //! ```
 //!
-//! Each figure stands beside that of the same function written by hand, with
-//! [`Lock::hold`](redlock_runtime::Lock::hold) and with a guard, and of the plain function. Bytes
-//! and polls are checked, here and in the tests of this binary; the command fails if one is off.
+//! Each figure stands beside that of the plain function, and times also beside those of the same function
+//! written by hand with [`Lock::hold`](redlock_runtime::Lock::hold). Bytes and polls are checked, here and in the tests of this binary; the command fails if one is off.
 //! Times are compared in rounds that take turns, and are told as medians.
 
 mod compile;
 mod functions;
 mod polls;
-mod report;
 mod sizes;
 mod time;
 
-use std::{error::Error, process::ExitCode};
+use std::{env, error::Error};
 
 use redlock_runtime::{ConfigError, Installed, Redlock};
 
-use self::report::Report;
-
-fn main() -> Result<ExitCode, Box<dyn Error>> {
-    let mut json = false;
-    let mut with_compile = false;
-    for argument in std::env::args().skip(1) {
-        match argument.as_str() {
-            "--json" => json = true,
-            "--compile" => with_compile = true,
-            other => return Err(format!("unknown argument {other}: --json, --compile").into()),
-        }
-    }
-
-    let mut report = Report::default();
-    sizes::measure(&mut report);
-    polls::measure(&mut report)?;
-    time::measure(&mut report)?;
+fn main() -> Result<(), Box<dyn Error>> {
+    let with_compile = match env::args().nth(1).as_deref() {
+        None => false,
+        Some("--compile") => true,
+        Some(other) => return Err(format!("unknown argument {other}: --compile").into()),
+    };
+    let mut complaints = sizes::measure();
+    complaints.extend(polls::measure()?);
+    time::measure()?;
     if with_compile {
-        compile::measure(&mut report)?;
+        compile::measure()?;
     }
-    if json {
-        println!("{}", report.json());
-    } else {
-        print!("{report}");
+    match complaints.is_empty() {
+        true => Ok(()),
+        false => Err(complaints.join("\n").into()),
     }
-    Ok(match report.complaints() {
-        [] => ExitCode::SUCCESS,
-        complaints => {
-            for complaint in complaints {
-                eprintln!("error: {complaint}");
-            }
-            ExitCode::FAILURE
-        }
-    })
 }
 
 /// One node in memory, used by every function here.

@@ -8,38 +8,21 @@ use std::{
 use redlock_runtime::{Installed, LockError};
 use tokio::runtime::Runtime;
 
-use crate::{
-    functions::yielding,
-    install, median, one_node,
-    polls::Yields,
-    report::{Report, Table},
-};
+use crate::{functions::yielding, install, median, one_node, polls::Yields};
 
 const ROUNDS: usize = 31;
 const CALLS: u64 = 1000;
 const YIELDS: u32 = 100_000;
 
-pub(crate) fn measure(report: &mut Report) -> Result<(), Box<dyn Error>> {
-    let title = format!(
-        "Microseconds per call on one memory node, medians of {ROUNDS} rounds of {CALLS} calls"
-    );
-    let mut table = Table::new("call_us", title);
+pub(crate) fn measure() -> Result<(), Box<dyn Error>> {
     let runtime = crate::current_thread()?;
     let installed = runtime.block_on(install())?;
-    row(&mut table, "engine on its own thread", calls(&runtime)?);
+    print("a call, engine on its own thread, µs", calls(&runtime)?);
+    print("a poll of a body that only yields, ns", polls(&runtime)?);
     drop(installed);
     let installed = runtime.block_on(install_here(&runtime))?;
-    row(&mut table, "engine on the caller's", calls(&runtime)?);
+    print("a call, engine on the caller's, µs", calls(&runtime)?);
     drop(installed);
-    report.add(table);
-
-    let title =
-        format!("Nanoseconds per poll of a body, medians of {ROUNDS} rounds of {YIELDS} polls");
-    let mut table = Table::new("poll_ns", title);
-    let installed = runtime.block_on(install())?;
-    row(&mut table, "body that only yields", polls(&runtime)?);
-    drop(installed);
-    report.add(table);
     Ok(())
 }
 
@@ -48,7 +31,7 @@ async fn install_here(runtime: &Runtime) -> Result<Installed, redlock_runtime::C
 }
 
 /// Microseconds per call, by round and function.
-fn calls(runtime: &Runtime) -> Result<[Vec<f64>; 4], LockError> {
+fn calls(runtime: &Runtime) -> Result<[Vec<f64>; 3], LockError> {
     let polls = Cell::new(0);
     let yields = || Yields::new(0, &polls);
     let per_call = 1e6 / CALLS as f64;
@@ -56,13 +39,12 @@ fn calls(runtime: &Runtime) -> Result<[Vec<f64>; 4], LockError> {
         per_call,
         || runtime.block_on(repeat(|key| yielding::annotated(key, yields()))),
         || runtime.block_on(repeat(|key| yielding::hold(key, yields()))),
-        || runtime.block_on(repeat(|key| yielding::guard(key, yields()))),
         || runtime.block_on(repeat(|key| yielding::plain(key, yields()))),
     )
 }
 
 /// Nanoseconds per poll, by round and function. The one call among all the polls is lost in them.
-fn polls(runtime: &Runtime) -> Result<[Vec<f64>; 4], LockError> {
+fn polls(runtime: &Runtime) -> Result<[Vec<f64>; 3], LockError> {
     let polls = Cell::new(0);
     let yields = || Yields::new(YIELDS, &polls);
     let per_poll = 1e9 / f64::from(YIELDS);
@@ -70,7 +52,6 @@ fn polls(runtime: &Runtime) -> Result<[Vec<f64>; 4], LockError> {
         per_poll,
         || runtime.block_on(busy(yielding::annotated(0, yields()), &polls)),
         || runtime.block_on(busy(yielding::hold(0, yields()), &polls)),
-        || runtime.block_on(busy(yielding::guard(0, yields()), &polls)),
         || runtime.block_on(busy(yielding::plain(0, yields()), &polls)),
     )
 }
@@ -110,12 +91,11 @@ fn rounds(
     unit: f64,
     mut annotated: impl FnMut() -> Result<(), LockError>,
     mut hold: impl FnMut() -> Result<(), LockError>,
-    mut guard: impl FnMut() -> Result<(), LockError>,
     mut plain: impl FnMut() -> Result<(), LockError>,
-) -> Result<[Vec<f64>; 4], LockError> {
-    let runs: [&mut dyn FnMut() -> Result<(), LockError>; 4] =
-        [&mut annotated, &mut hold, &mut guard, &mut plain];
-    let mut times = [const { Vec::new() }; 4];
+) -> Result<[Vec<f64>; 3], LockError> {
+    let runs: [&mut dyn FnMut() -> Result<(), LockError>; 3] =
+        [&mut annotated, &mut hold, &mut plain];
+    let mut times = [const { Vec::new() }; 3];
     for round in 0..=ROUNDS {
         for turn in 0..runs.len() {
             let which = (round + turn) % runs.len();
@@ -130,18 +110,12 @@ fn rounds(
     Ok(times)
 }
 
-fn row(table: &mut Table, name: &str, [annotated, hold, guard, plain]: [Vec<f64>; 4]) {
-    // Of each round, so that what slows down a whole round is not in it.
+/// The ratio is that within each round, so that what slows down a whole round is not in it.
+fn print(name: &str, [annotated, hold, plain]: [Vec<f64>; 3]) {
     let ratios = annotated.iter().zip(&hold).map(|(this, that)| this / that);
     let ratio = median(ratios.collect());
-    table.row(
-        name,
-        [
-            ("plain", median(plain)),
-            ("annotated", median(annotated)),
-            ("hold", median(hold)),
-            ("guard", median(guard)),
-            ("annotated/hold", ratio),
-        ],
+    let [annotated, hold, plain] = [annotated, hold, plain].map(median);
+    println!(
+        "{name}: annotated {annotated:.2}, hold {hold:.2}, plain {plain:.2}; annotated / hold {ratio:.2}"
     );
 }
