@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use crate::{
     floor::{self, Floor},
     hold::Sections,
-    subject::Way,
+    subject::Subject,
 };
 
 const EXPIRE: Duration = Duration::from_secs(5);
@@ -26,46 +26,27 @@ const AT_LEAST: Duration = Duration::from_millis(10);
 /// The pause of the classic client is a random one, at most so long.
 const PAUSE: Duration = Duration::from_millis(200);
 
-/// A pause as short as a section.
-const SHORT_PAUSE: Duration = Duration::from_millis(8);
-
 /// The connections of one process.
 pub(crate) enum Clients {
     Floor(Floor),
     Rslock(LockManager),
     /// Each worker has one of them.
-    Ours(Vec<Redlock>, Way),
+    Ours(Vec<Redlock>, Subject),
 }
 
 /// What one worker locks with.
 pub(crate) enum Client {
     Floor(Box<floor::Worker>),
     Rslock(LockManager),
-    Ours(Redlock, Way),
-}
-
-/// How long a cycle took, and the wait that it began with.
-#[derive(Clone, Copy)]
-pub(crate) struct Cycle {
-    pub(crate) wait: Duration,
-    pub(crate) whole: Duration,
+    Ours(Redlock, Subject),
 }
 
 impl Clients {
     /// Within the runtime that the callers run on.
-    pub(crate) async fn connect(way: Way, urls: &[String]) -> Result<Self, Box<dyn Error>> {
+    pub(crate) async fn connect(way: Subject, urls: &[String]) -> Result<Self, Box<dyn Error>> {
         Ok(match way {
-            Way::Floor => Self::Floor(Floor::connect(urls, (Duration::ZERO, PAUSE)).await?),
-            Way::FloorTuned => {
-                let pauses = (Duration::from_millis(1), SHORT_PAUSE);
-                Self::Floor(Floor::connect(urls, pauses).await?)
-            }
-            Way::Rslock => Self::Rslock(LockManager::new(urls.to_vec())),
-            Way::RslockTuned => {
-                let mut manager = LockManager::new(urls.to_vec());
-                manager.set_retry(u32::MAX, SHORT_PAUSE);
-                Self::Rslock(manager)
-            }
+            Subject::Floor => Self::Floor(Floor::connect(urls, PAUSE).await?),
+            Subject::Rslock => Self::Rslock(LockManager::new(urls.to_vec())),
             ours => {
                 let mut engines = Vec::new();
                 for _ in 0..ours.engines() {
@@ -95,7 +76,7 @@ impl Clients {
 }
 
 /// The defaults that users get, but servers that have just been started vote at once.
-pub(crate) async fn redlock(way: Way, urls: &[String]) -> Result<Redlock, ConfigError> {
+pub(crate) async fn redlock(way: Subject, urls: &[String]) -> Result<Redlock, ConfigError> {
     let mut builder = Redlock::builder().nodes(urls).assume_fresh(true);
     if way.is_in_runtime() {
         builder = builder.runtime(Handle::current());
@@ -104,12 +85,12 @@ pub(crate) async fn redlock(way: Way, urls: &[String]) -> Result<Redlock, Config
 }
 
 impl Client {
-    /// Acquires `key`, does a section if there is one to do, and releases.
+    /// Acquires `key`, does a section if there is one to do, and releases. How long it waited for the lock.
     pub(crate) async fn cycle(
         &mut self,
         key: &str,
         sections: Option<&mut Sections>,
-    ) -> Result<Cycle, Box<dyn Error + Send + Sync>> {
+    ) -> Result<Duration, Box<dyn Error + Send + Sync>> {
         let began = Instant::now();
         let wait = match self {
             Self::Floor(worker) => {
@@ -128,11 +109,11 @@ impl Client {
             }
             Self::Ours(redlock, way) => {
                 let lock = match way {
-                    Way::TwoKeys => redlock.lock_all([key, &format!("{key}:2")]),
-                    Way::AtLeast => redlock.lock(key).at_least(AT_LEAST),
-                    Way::Fair => redlock.lock(key).fair(),
-                    Way::Shared => redlock.lock(key).shared(),
-                    Way::Permits => redlock.lock(key).permits(PERMITS),
+                    Subject::TwoKeys => redlock.lock_all([key, &format!("{key}:2")]),
+                    Subject::AtLeast => redlock.lock(key).at_least(AT_LEAST),
+                    Subject::Fair => redlock.lock(key).fair(),
+                    Subject::Shared => redlock.lock(key).shared(),
+                    Subject::Permits => redlock.lock(key).permits(PERMITS),
                     _ => redlock.lock(key),
                 };
                 let lock = lock.expire(EXPIRE).wait(WAIT);
@@ -142,7 +123,7 @@ impl Client {
                         section(sections).await.map(|()| wait)
                     };
                     lock.hold(body).await??
-                } else if *way == Way::Blocking {
+                } else if *way == Subject::Blocking {
                     let guard = lock.acquire_blocking()?;
                     let wait = began.elapsed();
                     Handle::current().block_on(guard.release());
@@ -156,10 +137,7 @@ impl Client {
                 }
             }
         };
-        Ok(Cycle {
-            wait,
-            whole: began.elapsed(),
-        })
+        Ok(wait)
     }
 }
 

@@ -8,7 +8,7 @@ use tempfile::NamedTempFile;
 
 use crate::{
     delay,
-    figures::{Effort, Figures, Result as Measured},
+    figures::{Figures, Result as Measured},
     options::Options,
     subject::Subject,
     workload::Workload,
@@ -43,7 +43,11 @@ impl<'a> Bench<'a> {
                 if workload == Workload::Leases && round > 1 {
                     continue;
                 }
-                eprint!("\r\x1b[Kround {round}: {} {subject}", workload.name());
+                eprint!(
+                    "\r\x1b[Kround {round}: {} {}",
+                    workload.name(),
+                    subject.name()
+                );
                 result.rounds.push(match workload {
                     Workload::Leases => self.run_leases(subject)?,
                     _ => self.run(subject, workload)?,
@@ -74,7 +78,7 @@ impl<'a> Bench<'a> {
             node.command(&["FLUSHALL"]);
         }
         let record = NamedTempFile::new()?;
-        record.as_file().set_len(16)?;
+        record.as_file().set_len(8)?;
         let workers: Vec<Worker> = (0..workload.processes())
             .map(|process| self.spawn(subject, workload, process, record.path()))
             .collect::<Result<_, _>>()?;
@@ -82,7 +86,7 @@ impl<'a> Bench<'a> {
             worker.expect_line("ready");
         }
 
-        let before = self.effort(workload);
+        let before = self.node_cpu_us(workload);
         let spoilt = &self.cluster[self.cluster.len() - 1];
         match workload {
             Workload::FreeOneDead => spoilt.kill(),
@@ -96,7 +100,7 @@ impl<'a> Bench<'a> {
             .iter()
             .map(|worker| serde_json::from_str(&worker.wait_line(|_| true)))
             .collect::<Result<_, _>>()?;
-        let effort = self.effort(workload) - before;
+        let node_cpu_us = self.node_cpu_us(workload) - before;
         for worker in &workers {
             worker.wait_success();
         }
@@ -105,7 +109,7 @@ impl<'a> Bench<'a> {
             Workload::FreeOneSilent => spoilt.cont(),
             _ => {}
         }
-        Figures::of(&reports, &effort, self.options.window)
+        Figures::of(&reports, node_cpu_us, self.options.window)
     }
 
     /// One process with many locks.
@@ -115,7 +119,7 @@ impl<'a> Bench<'a> {
         }
         let mut command = Command::new(env::current_exe()?);
         command
-            .args(["leases", &subject.to_string()])
+            .args(["leases", subject.name()])
             .arg(self.options.leases.to_string())
             .arg(self.cluster.url_list());
         let worker = Worker::from_command(&mut command);
@@ -129,26 +133,20 @@ impl<'a> Bench<'a> {
         Ok(Figures::of_leases(&report))
     }
 
-    /// What the nodes have done so far; unknown where one of them cannot be asked.
-    fn effort(&self, workload: Workload) -> Effort {
+    /// Processor time of all nodes so far, in microseconds; unknown where one of them cannot be asked.
+    fn node_cpu_us(&self, workload: Workload) -> f64 {
         if matches!(workload, Workload::FreeOneDead | Workload::FreeOneSilent) {
-            return Effort {
-                cpu_us: f64::NAN,
-                commands: f64::NAN,
-            };
+            return f64::NAN;
         }
-        let mut effort = Effort::default();
+        let mut sum = 0.0;
         for node in &self.cluster {
             let cpu = node.info("cpu");
             for field in ["used_cpu_user", "used_cpu_sys"] {
-                let seconds: Option<f64> =
-                    cpu.get(field).and_then(|value| value.trim().parse().ok());
-                effort.cpu_us += seconds.unwrap_or(f64::NAN) * 1e6;
+                let seconds = cpu.get(field).and_then(|value| value.trim().parse().ok());
+                sum += seconds.unwrap_or(f64::NAN) * 1e6;
             }
-            let counts = node.command_counts();
-            effort.commands += counts.values().sum::<u64>() as f64;
         }
-        effort
+        sum
     }
 
     fn spawn(
@@ -160,7 +158,7 @@ impl<'a> Bench<'a> {
     ) -> io::Result<Worker> {
         let mut command = Command::new(env::current_exe()?);
         command
-            .args(["worker", &subject.to_string(), workload.name()])
+            .args(["worker", subject.name(), workload.name()])
             .arg(self.options.window.as_millis().to_string())
             .arg(process.to_string())
             .arg(record)

@@ -9,25 +9,6 @@ use crate::{subject::Subject, workload::Workload};
 /// The figures of one subject in one round, by name.
 pub(crate) struct Figures(BTreeMap<&'static str, f64>);
 
-/// What all nodes have done together.
-#[derive(Default)]
-pub(crate) struct Effort {
-    pub(crate) cpu_us: f64,
-    /// Those inside scripts included.
-    pub(crate) commands: f64,
-}
-
-impl std::ops::Sub for Effort {
-    type Output = Self;
-
-    fn sub(self, other: Self) -> Self {
-        Self {
-            cpu_us: self.cpu_us - other.cpu_us,
-            commands: self.commands - other.commands,
-        }
-    }
-}
-
 /// All rounds of a subject under a workload.
 pub(crate) struct Result {
     pub(crate) subject: Subject,
@@ -42,7 +23,7 @@ impl Figures {
     /// Adds up the reports of all processes.
     pub(crate) fn of(
         reports: &[Value],
-        effort: &Effort,
+        node_cpu_us: f64,
         window: Duration,
     ) -> std::result::Result<Self, Box<dyn Error>> {
         let numbers = |field: &str| -> Vec<f64> {
@@ -55,13 +36,10 @@ impl Figures {
             numbers.sort_by(f64::total_cmp);
             numbers
         };
-        let each = |field: &str| -> Vec<f64> {
-            let reports = reports.iter();
-            reports
-                .filter_map(|report| report[field].as_f64())
-                .collect()
+        let sum = |field: &str| -> f64 {
+            let each = reports.iter().filter_map(|report| report[field].as_f64());
+            each.sum()
         };
-        let sum = |field: &str| -> f64 { each(field).iter().sum() };
         let done = numbers("done");
         if done.is_empty() {
             return Err("a worker has reported nothing".into());
@@ -70,7 +48,6 @@ impl Figures {
             .iter()
             .map(|tenths| tenths / 10.0)
             .collect();
-        let cycles = numbers("cycles");
         let all: f64 = done.iter().sum();
         let per_worker = all / done.len() as f64;
         let at_least_one = |count: f64| count.max(1.0);
@@ -78,47 +55,31 @@ impl Figures {
             ("cycles_per_s", all / window.as_secs_f64()),
             ("wait_p50_us", quantile(&waits, 0.5)),
             ("wait_p99_us", quantile(&waits, 0.99)),
-            ("wait_max_us", quantile(&waits, 1.0)),
             (
                 "wait_mean_us",
                 waits.iter().sum::<f64>() / at_least_one(waits.len() as f64),
             ),
-            ("cycle_p50_us", quantile(&cycles, 0.5) / 10.0),
             ("sections_min", quantile(&done, 0.0)),
-            ("sections_mean", per_worker),
             ("sections_max", quantile(&done, 1.0)),
             ("least_by_mean", quantile(&done, 0.0) / per_worker),
             ("most_by_mean", quantile(&done, 1.0) / per_worker),
-            ("hand_overs", sum("hand_overs")),
-            (
-                "hand_over_share",
-                sum("hand_overs") / at_least_one(sum("sections")),
-            ),
             ("held_us", sum("held_us") / at_least_one(sum("sections"))),
             ("overlaps", sum("overlaps")),
             ("errors", sum("errors")),
             ("cpu_us_per_cycle", sum("cpu_us") / at_least_one(all)),
-            ("node_cpu_us_per_cycle", effort.cpu_us / at_least_one(all)),
-            (
-                "node_commands_per_cycle",
-                effort.commands / at_least_one(all),
-            ),
-            ("stall_us", each("stall_us").into_iter().fold(0.0, f64::max)),
-            ("peak_kb", each("peak_kb").into_iter().fold(0.0, f64::max)),
+            ("node_cpu_us_per_cycle", node_cpu_us / at_least_one(all)),
         ])))
     }
 
     /// Those of the workload with many leases.
     pub(crate) fn of_leases(report: &Value) -> Self {
-        const NAMES: [&str; 8] = [
+        const NAMES: [&str; 6] = [
             "leases",
             "acquire_us_each",
             "held_bytes_each",
             "errors",
             "renewal_cpu_share",
             "waiting_bytes_each",
-            "cancel_us_each",
-            "release_us_each",
         ];
         let figure = |name| (name, report[name].as_f64().unwrap_or(f64::NAN));
         Self(NAMES.map(figure).into())
@@ -140,13 +101,11 @@ impl Result {
         }
     }
 
-    /// The median of the rounds, or what must not be hidden by one: all that went wrong, and the
-    /// longest wait and stall.
+    /// The median of the rounds, but of what went wrong all.
     pub(crate) fn get(&self, name: &str) -> f64 {
         let rounds = self.rounds.iter().map(|round| round.get(name));
         match name {
             "overlaps" | "errors" => rounds.sum(),
-            "wait_max_us" | "stall_us" => rounds.fold(0.0, f64::max),
             _ => median(rounds.collect()),
         }
     }
@@ -160,7 +119,7 @@ impl Result {
     pub(crate) fn json(&self) -> Value {
         let mut line = json!({
             "workload": self.workload.name(),
-            "subject": self.subject.to_string(),
+            "subject": self.subject.name(),
             "nodes": self.nodes,
             "rounds": self.rounds.len(),
             "load": self.load,

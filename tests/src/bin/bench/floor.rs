@@ -17,7 +17,7 @@ const DELETE: &str = "if redis.call('GET', KEYS[1]) == ARGV[1] then \
 pub(crate) struct Floor {
     nodes: Vec<MultiplexedConnection>,
     delete: Arc<str>,
-    pauses: (Duration, Duration),
+    longest_pause: Duration,
 }
 
 /// One worker, with what it has sent and no longer waits for.
@@ -32,10 +32,7 @@ pub(crate) struct Worker {
 pub(crate) struct Held<'a>(&'a str, String);
 
 impl Floor {
-    pub(crate) async fn connect(
-        urls: &[String],
-        pauses: (Duration, Duration),
-    ) -> RedisResult<Self> {
+    pub(crate) async fn connect(urls: &[String], longest_pause: Duration) -> RedisResult<Self> {
         let mut nodes = Vec::new();
         let mut delete = String::new();
         for url in urls {
@@ -48,7 +45,7 @@ impl Floor {
         Ok(Self {
             nodes,
             delete: delete.into(),
-            pauses,
+            longest_pause,
         })
     }
 
@@ -74,8 +71,7 @@ impl Worker {
                 return held;
             }
             self.release(held).await;
-            let (least, most) = self.floor.pauses;
-            tokio::time::sleep(least + (most - least).mul_f64(random())).await;
+            tokio::time::sleep(self.floor.longest_pause.mul_f64(random())).await;
         }
     }
 

@@ -11,12 +11,10 @@ use std::{
 
 use tokio::sync::oneshot;
 
-/// The sections of one worker, on a record that all workers of all processes share: who is inside,
-/// and of which process the last one was.
+/// The sections of one worker, on a record that all workers of all processes share: who is inside.
 pub(crate) struct Sections {
     record: Arc<File>,
     worker: u64,
-    process: u64,
     hold: Duration,
     sleeper: Sleeper,
     pub(crate) seen: Seen,
@@ -27,8 +25,6 @@ pub(crate) struct Sections {
 pub(crate) struct Seen {
     /// Another one was inside when this one came or went.
     pub(crate) overlaps: u64,
-    /// The one before was of another process.
-    pub(crate) hand_overs: u64,
     pub(crate) sections: u64,
     pub(crate) held: Duration,
 }
@@ -44,7 +40,6 @@ impl Sections {
         Self {
             record,
             worker: process * 1_000 + worker + 1,
-            process: process + 1,
             hold,
             sleeper,
             seen: Seen::default(),
@@ -54,10 +49,7 @@ impl Sections {
     /// One section.
     pub(crate) async fn section(&mut self) -> io::Result<()> {
         let since = Instant::now();
-        let [inside, last] = [read(&self.record, 0)?, read(&self.record, 8)?];
-        self.seen.overlaps += u64::from(inside != 0);
-        self.seen.hand_overs += u64::from(last != 0 && last != self.process);
-        write(&self.record, 8, self.process)?;
+        self.seen.overlaps += u64::from(read(&self.record)? != 0);
         let visit = Visit::enter(&self.record, self.worker)?;
         if self.hold.is_zero() {
             // Or else no task of this thread could ever be found inside by another.
@@ -80,12 +72,12 @@ struct Visit<'a> {
 
 impl<'a> Visit<'a> {
     fn enter(record: &'a File, worker: u64) -> io::Result<Self> {
-        write(record, 0, worker)?;
+        write(record, worker)?;
         Ok(Self { record, worker })
     }
 
     fn is_alone(&self) -> io::Result<bool> {
-        Ok(read(self.record, 0)? == self.worker)
+        Ok(read(self.record)? == self.worker)
     }
 }
 
@@ -93,19 +85,19 @@ impl Drop for Visit<'_> {
     fn drop(&mut self) {
         if self.is_alone().unwrap_or(false) {
             // The next section tells if it failed.
-            let _ = write(self.record, 0, 0);
+            let _ = write(self.record, 0);
         }
     }
 }
 
-fn read(record: &File, offset: u64) -> io::Result<u64> {
+fn read(record: &File) -> io::Result<u64> {
     let mut bytes = [0; 8];
-    record.read_exact_at(&mut bytes, offset)?;
+    record.read_exact_at(&mut bytes, 0)?;
     Ok(u64::from_ne_bytes(bytes))
 }
 
-fn write(record: &File, offset: u64, value: u64) -> io::Result<()> {
-    record.write_all_at(&value.to_ne_bytes(), offset)
+fn write(record: &File, value: u64) -> io::Result<()> {
+    record.write_all_at(&value.to_ne_bytes(), 0)
 }
 
 /// Sleeps for others, one at a time, on a thread of its own: the timer of the runtime counts whole

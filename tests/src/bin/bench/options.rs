@@ -27,7 +27,7 @@ impl Options {
             json: false,
             nodes: vec![NODES, 3, 1],
             workloads: None,
-            subjects: Subject::all(),
+            subjects: Subject::ALL.to_vec(),
             leases: 100_000,
         };
         let mut arguments = arguments.iter();

@@ -1,18 +1,19 @@
-//! The tables of a page, between its markers, and the chart beside it, from the JSON lines of a run.
+//! The tables of a run, from its JSON lines: alone, or on a page between its markers.
 //!
 //! `<!-- run: five -->` begins what [`Run::block`] makes of the name `five`, and `<!-- end -->` ends it.
 
-use std::{error::Error, fs, io, path::Path};
+use std::{error::Error, fs, io};
 
 use serde_json::Value;
 
 use crate::{
-    charts,
-    subject::{Kind, Subject, Way},
+    subject::Subject,
     workload::{NODES, Workload},
 };
 
 const END: &str = "<!-- end -->";
+
+const TABLES: [&str; 6] = ["machine", "five", "fewer", "family", "leases", "targets"];
 
 /// What a row tells of a workload.
 enum Row {
@@ -22,22 +23,22 @@ enum Row {
     Sections,
 }
 
-const WAYS: [(Way, &str); 6] = [
-    (Way::Floor, "plain commands"),
-    (Way::Rslock, "rslock"),
-    (Way::Ours, "guards"),
-    (Way::OursClosure, "closures"),
-    (Way::InRuntime, "guards, in the runtime"),
-    (Way::InRuntimeClosure, "closures, in the runtime"),
+const WAYS: [(Subject, &str); 6] = [
+    (Subject::Floor, "plain commands"),
+    (Subject::Rslock, "rslock"),
+    (Subject::Ours, "guards"),
+    (Subject::OursClosure, "closures"),
+    (Subject::InRuntime, "guards, in the runtime"),
+    (Subject::InRuntimeClosure, "closures, in the runtime"),
 ];
 
-const FAMILY: [(Way, &str); 6] = [
-    (Way::TwoKeys, "two keys"),
-    (Way::AtLeast, "`at_least`"),
-    (Way::Permits, "`permits = 3`"),
-    (Way::Fair, "`fair`"),
-    (Way::Shared, "`shared`"),
-    (Way::Blocking, "blocking"),
+const FAMILY: [(Subject, &str); 6] = [
+    (Subject::TwoKeys, "two keys"),
+    (Subject::AtLeast, "`at_least`"),
+    (Subject::Permits, "`permits = 3`"),
+    (Subject::Fair, "`fair`"),
+    (Subject::Shared, "`shared`"),
+    (Subject::Blocking, "blocking"),
 ];
 
 const RATE: (&str, Row) = ("cycles a second", Row::Count("cycles_per_s"));
@@ -67,21 +68,21 @@ pub(crate) fn main(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     let lines = io::stdin().lines().collect::<Result<Vec<_>, _>>()?;
     let lines = lines.iter().map(|line| serde_json::from_str(line));
     let run = Run(lines.collect::<Result<_, _>>()?);
-    let page = Path::new(page);
     fs::write(page, run.fill(&fs::read_to_string(page)?)?)?;
-    let figures = run.figures().filter(|line| line["nodes"] == NODES);
-    let waits = figures.filter(|line| line["wait_p50_us"].is_f64());
-    let name = page.file_stem().ok_or("the page has no name")?;
-    let chart = name.to_string_lossy().to_lowercase();
-    let chart = page.with_file_name(chart).with_extension("svg");
-    fs::write(chart, charts::charts(&waits.collect::<Vec<_>>())?)?;
     Ok(())
 }
 
 /// The lines of a run.
-struct Run(Vec<Value>);
+pub(crate) struct Run(pub(crate) Vec<Value>);
 
 impl Run {
+    /// All tables.
+    pub(crate) fn tables(&self) -> Result<String, Box<dyn Error>> {
+        let tables = TABLES.map(|name| self.block(name));
+        let tables = tables.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(tables.join("\n"))
+    }
+
     /// `page` with the tables of this run.
     fn fill(&self, page: &str) -> Result<String, Box<dyn Error>> {
         let mut filled = String::new();
@@ -102,8 +103,8 @@ impl Run {
     fn block(&self, name: &str) -> Result<String, Box<dyn Error>> {
         Ok(match name {
             "machine" => self.machine()?,
-            "five" => self.five(),
-            "fewer" => self.fewer(),
+            "five" => self.on("five nodes", &[NODES]),
+            "fewer" => self.on("", &[3, 1]),
             "family" => self.family(),
             "leases" => self.leases(),
             "targets" => self.targets(),
@@ -131,32 +132,31 @@ impl Run {
         ))
     }
 
-    fn five(&self) -> String {
-        let mut table = header("five nodes", &WAYS);
-        for workload in Workload::ALL {
-            let rows: &[(&str, Row)] = match workload {
-                Workload::Leases => continue,
-                Workload::FreeOneDead | Workload::FreeOneSilent | Workload::FreeDelayed => &MEDIAN,
-                _ if workload.is_contended() => &CONTENDED,
-                _ => &FREE,
-            };
-            self.rows(&mut table, workload, NODES, rows);
-        }
-        table
-    }
-
-    fn fewer(&self) -> String {
-        let mut table = header("", &WAYS);
-        for nodes in [3, 1] {
-            for workload in [Workload::Free, Workload::Many] {
-                self.rows(&mut table, workload, nodes, &FREE);
+    fn on(&self, head: &str, nodes: &[usize]) -> String {
+        let mut table = header(head, &WAYS);
+        for &nodes in nodes {
+            for workload in Workload::ALL {
+                let rows: &[(&str, Row)] = match workload {
+                    Workload::Leases => continue,
+                    Workload::FreeOneDead | Workload::FreeOneSilent | Workload::FreeDelayed => {
+                        &MEDIAN
+                    }
+                    _ if workload.is_contended() => &CONTENDED,
+                    _ => &FREE,
+                };
+                self.rows(&mut table, workload, nodes, rows);
             }
         }
         table
     }
 
-    /// The first of them names the workload.
+    /// The first of them names the workload. None, if that was not measured.
     fn rows(&self, table: &mut String, workload: Workload, nodes: usize, rows: &[(&str, Row)]) {
+        let find = |way| self.find(way, workload, nodes);
+        let lines = WAYS.map(|(way, _)| find(way));
+        if lines.iter().all(Option::is_none) {
+            return;
+        }
         let on = match nodes {
             NODES => String::new(),
             1 => "one node, ".to_owned(),
@@ -165,8 +165,7 @@ impl Run {
         let mut of = format!("{on}{}: ", workload.description());
         for (name, row) in rows {
             *table += &format!("| {}{name} |", std::mem::take(&mut of));
-            for (way, _) in WAYS {
-                let line = self.find(way, workload, nodes);
+            for line in lines {
                 let cell = line.and_then(|line| row.of(line));
                 *table += &format!(" {} |", cell.as_deref().unwrap_or("–"));
             }
@@ -180,7 +179,7 @@ impl Run {
              |---|---|---|\n"
                 .to_owned();
         let p50 = |line: &Value| line["wait_p50_us"].as_f64().unwrap_or(f64::NAN);
-        let plain = self.find(Way::Ours, Workload::Free, NODES);
+        let plain = self.find(Subject::Ours, Workload::Free, NODES);
         for (way, name) in FAMILY {
             let (Some(plain), Some(line)) = (plain, self.find(way, Workload::Free, NODES)) else {
                 continue;
@@ -246,10 +245,9 @@ impl Run {
         lines.filter(|line| line["workload"].is_string() && line["target"].is_null())
     }
 
-    fn find(&self, way: Way, workload: Workload, nodes: usize) -> Option<&Value> {
-        let subject = Subject::new(way, Kind::MultiThread).to_string();
+    fn find(&self, way: Subject, workload: Workload, nodes: usize) -> Option<&Value> {
         self.figures().find(|line| {
-            line["subject"] == subject
+            line["subject"] == way.name()
                 && line["workload"] == workload.name()
                 && line["nodes"] == nodes
         })
@@ -270,7 +268,7 @@ impl Row {
     }
 }
 
-fn header(first: &str, ways: &[(Way, &str)]) -> String {
+fn header(first: &str, ways: &[(Subject, &str)]) -> String {
     let names = ways.iter().map(|(_, name)| *name).collect::<Vec<_>>();
     let line = "---|".repeat(names.len() + 1);
     format!("| {first} | {} |\n|{line}\n", names.join(" | "))

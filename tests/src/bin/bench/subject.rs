@@ -1,25 +1,12 @@
-//! What is measured: a way to lock, in a kind of runtime.
-
-use std::fmt;
+//! What is measured: a way to lock and to release.
 
 use crate::workload::{NODES, Workload};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Subject {
-    pub(crate) way: Way,
-    pub(crate) runtime: Kind,
-}
-
-/// A way to lock and to release.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+pub(crate) enum Subject {
     /// Plain commands; the pauses of the classic client.
     Floor,
-    /// Plain commands; pauses as short as a section.
-    FloorTuned,
     Rslock,
-    /// With pauses as short as a section.
-    RslockTuned,
     /// The engine on its own thread; the release is awaited.
     Ours,
     /// The engine on its own thread; a closure, as in an annotated function, which sends the
@@ -45,73 +32,35 @@ pub(crate) enum Way {
     Blocking,
 }
 
-/// A kind of runtime.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    MultiThread,
-    CurrentThread,
-}
-
 impl Subject {
-    /// All that is measured unless told otherwise: a runtime of one thread is for who asks.
-    pub(crate) fn all() -> Vec<Self> {
-        let ways = Way::ALL.into_iter();
-        ways.map(|way| Self::new(way, Kind::MultiThread)).collect()
-    }
-
     /// Whether `workload` has something to tell about it.
     pub(crate) fn takes_part(self, workload: Workload, nodes: usize) -> bool {
-        match self.way {
-            // Pauses make a difference only if there is another holder to wait for.
-            Way::FloorTuned | Way::RslockTuned => workload.is_contended(),
-            Way::TwoEngines => workload == Workload::Many && nodes == NODES,
-            Way::TwoKeys
-            | Way::AtLeast
-            | Way::Permits
-            | Way::Fair
-            | Way::Shared
-            | Way::Blocking => workload == Workload::Free && nodes == NODES,
-            Way::Ours | Way::InRuntime => true,
+        match self {
+            Self::TwoEngines => workload == Workload::Many && nodes == NODES,
+            Self::TwoKeys
+            | Self::AtLeast
+            | Self::Permits
+            | Self::Fair
+            | Self::Shared
+            | Self::Blocking => workload == Workload::Free && nodes == NODES,
+            Self::Ours | Self::InRuntime => true,
             _ => workload != Workload::Leases,
         }
     }
 
-    pub(crate) const fn new(way: Way, runtime: Kind) -> Self {
-        Self { way, runtime }
-    }
-
     pub(crate) fn parse(name: &str) -> Result<Self, String> {
-        let (way, runtime) = match name.strip_suffix(CURRENT_THREAD) {
-            Some(way) => (way, Kind::CurrentThread),
-            None => (name, Kind::MultiThread),
-        };
-        Way::ALL
-            .into_iter()
-            .find(|known| known.name() == way)
-            .map(|way| Self::new(way, runtime))
-            .ok_or_else(|| {
-                let names = Way::ALL.map(Way::name).join(", ");
-                format!("unknown subject {name}: {names}, each also with {CURRENT_THREAD}")
-            })
+        let mut known = Self::ALL.into_iter();
+        known.find(|known| known.name() == name).ok_or_else(|| {
+            format!(
+                "unknown subject {name}: {}",
+                Self::ALL.map(Self::name).join(", ")
+            )
+        })
     }
-}
 
-impl fmt::Display for Subject {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let suffix = match self.runtime {
-            Kind::MultiThread => "",
-            Kind::CurrentThread => CURRENT_THREAD,
-        };
-        f.pad(&format!("{}{suffix}", self.way.name()))
-    }
-}
-
-impl Way {
-    pub(crate) const ALL: [Self; 15] = [
+    pub(crate) const ALL: [Self; 13] = [
         Self::Floor,
-        Self::FloorTuned,
         Self::Rslock,
-        Self::RslockTuned,
         Self::Ours,
         Self::OursClosure,
         Self::InRuntime,
@@ -128,9 +77,7 @@ impl Way {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Floor => "floor",
-            Self::FloorTuned => "floor-tuned",
             Self::Rslock => "rslock",
-            Self::RslockTuned => "rslock-tuned",
             Self::Ours => "ours",
             Self::OursClosure => "ours-closure",
             Self::InRuntime => "in-runtime",
@@ -167,13 +114,4 @@ impl Way {
     pub(crate) const fn is_plain(self) -> bool {
         matches!(self, Self::Ours | Self::OursClosure) || self.is_in_runtime()
     }
-
-    pub(crate) const fn is_other_library(self) -> bool {
-        matches!(
-            self,
-            Self::Floor | Self::FloorTuned | Self::Rslock | Self::RslockTuned
-        )
-    }
 }
-
-const CURRENT_THREAD: &str = "@ct";

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::{
     figures::{Figures, Result, median},
-    subject::{Subject, Way},
+    subject::Subject,
     workload::{NODES, Workload},
 };
 
@@ -34,18 +34,13 @@ impl Target {
         }
     }
 
-    pub(crate) fn name(&self) -> String {
-        let (workload, nodes) = (self.workload.name(), self.nodes);
-        format!("{workload} of {nodes}, {}: {}", self.subject, self.what)
-    }
-
     pub(crate) fn json(&self) -> Value {
         let (AtMost(bound) | AtLeast(bound)) = self.bound;
         json!({
             "target": self.what,
             "workload": self.workload.name(),
             "nodes": self.nodes,
-            "subject": self.subject.to_string(),
+            "subject": self.subject.name(),
             "value": (self.value * 1e3).round() / 1e3,
             "bound": bound,
             "kind": if matches!(self.bound, AtMost(_)) { "at most" } else { "at least" },
@@ -61,7 +56,7 @@ pub(crate) fn check(results: &[Result]) -> Vec<Target> {
         targets: Vec::new(),
     };
     for ours in results {
-        if ours.subject.way.is_plain() {
+        if ours.subject.is_plain() {
             checks.check(ours);
         }
     }
@@ -88,26 +83,26 @@ impl<'a> Checks<'a> {
 
     fn free(&mut self, ours: &Result) {
         // The engine's thread waits for replies, and wakes the caller. Without one it should be 0.9.
-        let p50 = if ours.subject.way.is_in_runtime() {
+        let p50 = if ours.subject.is_in_runtime() {
             0.85
         } else {
             1.25
         };
-        let of = (Way::Floor, Workload::Free);
+        let of = (Subject::Floor, Workload::Free);
         self.than(ours, of, "p50", AtMost(p50), ratio("wait_p50_us"));
         self.cpu_of_nodes(ours);
         // One part in 2.5, and in 1.5.
-        let cpu = if ours.subject.way.is_closure() {
+        let cpu = if ours.subject.is_closure() {
             0.4
         } else {
             0.667
         };
-        let of = (Way::Rslock, Workload::Free);
+        let of = (Subject::Rslock, Workload::Free);
         self.than(ours, of, "CPU", AtMost(cpu), ratio("cpu_us_per_cycle"));
     }
 
     fn spoilt(&mut self, ours: &Result) {
-        let healthy = (ours.subject.way, Workload::Free);
+        let healthy = (ours.subject, Workload::Free);
         self.than(ours, healthy, "p50", AtMost(1.05), ratio("wait_p50_us"));
     }
 
@@ -115,9 +110,9 @@ impl<'a> Checks<'a> {
     /// delays add up to, is known by plain commands.
     fn delayed(&mut self, ours: &Result) {
         let find = |way, workload| self.find(ours, way, workload);
-        let near = find(ours.subject.way, Workload::Free);
-        let plain = find(Way::Floor, Workload::FreeDelayed);
-        let plain_near = find(Way::Floor, Workload::Free);
+        let near = find(ours.subject, Workload::Free);
+        let plain = find(Subject::Floor, Workload::FreeDelayed);
+        let plain_near = find(Subject::Floor, Workload::Free);
         let (Some(near), Some(plain), Some(plain_near)) = (near, plain, plain_near) else {
             return;
         };
@@ -137,20 +132,20 @@ impl<'a> Checks<'a> {
     fn many(&mut self, ours: &Result) {
         let cycles = || ratio("cycles_per_s");
         let of = |way| (way, Workload::Many);
-        self.than(ours, of(Way::Floor), "cycles", AtLeast(1.4), cycles());
+        self.than(ours, of(Subject::Floor), "cycles", AtLeast(1.4), cycles());
         self.cpu_of_nodes(ours);
-        self.than(ours, of(Way::Rslock), "cycles", AtLeast(2.5), cycles());
+        self.than(ours, of(Subject::Rslock), "cycles", AtLeast(2.5), cycles());
     }
 
     fn one_key(&mut self, ours: &Result) {
-        let way = ours.subject.way;
+        let way = ours.subject;
         let times = match (way.is_closure(), way.is_in_runtime()) {
             (true, true) => 20.0,
             (true, false) => 8.0,
             (false, true) => 10.0,
             (false, false) => 5.0,
         };
-        let of = (Way::Rslock, Workload::OneKey);
+        let of = (Subject::Rslock, Workload::OneKey);
         self.than(ours, of, "cycles", AtLeast(times), ratio("cycles_per_s"));
         self.shares(ours, 0.95, 1.05);
         self.add(ours, "p99 / mean wait", AtMost(2.0), ours.with(ours, tail));
@@ -159,7 +154,7 @@ impl<'a> Checks<'a> {
     fn processes(&mut self, ours: &Result) {
         // Nobody can do better than to hold and then to ask once. How long the machine holds when
         // told to hold for a millisecond is not the lock's affair.
-        if let Some(floor) = self.find(ours, Way::Floor, Workload::Free) {
+        if let Some(floor) = self.find(ours, Subject::Floor, Workload::Free) {
             let ideal = ours.with(floor, |ours, floor| {
                 ours.get("cycles_per_s") * (ours.get("held_us") + floor.get("wait_p50_us")) / 1e6
             });
@@ -187,28 +182,30 @@ impl<'a> Checks<'a> {
     }
 
     fn cpu_of_nodes(&mut self, ours: &Result) {
-        let of = (Way::Floor, ours.workload);
+        let of = (Subject::Floor, ours.workload);
         let cpu = ratio("node_cpu_us_per_cycle");
         self.than(ours, of, "CPU of servers", AtMost(0.8), cpu);
     }
 
-    /// Another way on as many nodes, in the same kind of runtime.
-    fn find(&self, ours: &Result, way: Way, workload: Workload) -> Option<&'a Result> {
-        let subject = Subject::new(way, ours.subject.runtime);
-        find(self.results, subject, workload, ours.nodes)
+    /// Another way on as many nodes.
+    fn find(&self, ours: &Result, way: Subject, workload: Workload) -> Option<&'a Result> {
+        let is_it = |other: &&Result| {
+            (other.subject, other.workload, other.nodes) == (way, workload, ours.nodes)
+        };
+        self.results.iter().find(is_it)
     }
 
     /// Compares within each round.
     fn than(
         &mut self,
         ours: &Result,
-        (way, workload): (Way, Workload),
+        (way, workload): (Subject, Workload),
         what: &str,
         bound: Bound,
         value: impl Fn(&Figures, &Figures) -> f64,
     ) {
         // How much another library can do with fewer nodes says nothing about five.
-        if way == Way::Rslock && ours.nodes != NODES {
+        if way == Subject::Rslock && ours.nodes != NODES {
             return;
         }
         if let Some(other) = self.find(ours, way, workload) {
@@ -237,17 +234,6 @@ impl<'a> Checks<'a> {
             bound,
         });
     }
-}
-
-pub(crate) fn find(
-    results: &[Result],
-    subject: Subject,
-    workload: Workload,
-    nodes: usize,
-) -> Option<&Result> {
-    results.iter().find(|result| {
-        (result.subject, result.workload, result.nodes) == (subject, workload, nodes)
-    })
 }
 
 fn ratio(name: &str) -> impl Fn(&Figures, &Figures) -> f64 {

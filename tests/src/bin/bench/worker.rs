@@ -3,7 +3,7 @@
 
 use std::{
     error::Error,
-    fs::{self, File},
+    fs::File,
     io,
     sync::Arc,
     time::{Duration, Instant},
@@ -15,10 +15,9 @@ use serde_json::json;
 use tokio::{runtime, task::JoinSet};
 
 use crate::{
-    client::{Client, Clients, Cycle},
+    client::{Client, Clients},
     hold::{Sections, Seen, Sleeper},
-    stall::Watch,
-    subject::{Kind, Subject, Way},
+    subject::Subject,
     workload::Workload,
 };
 
@@ -55,12 +54,7 @@ impl Order {
 
 pub(crate) fn main(arguments: &[String]) -> Result<(), Box<dyn Error>> {
     let order = Order::parse(arguments)?;
-    let runtime = match order.subject.runtime {
-        Kind::MultiThread => runtime::Builder::new_multi_thread().enable_all().build()?,
-        Kind::CurrentThread => runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?,
-    };
+    let runtime = runtime::Runtime::new()?;
     runtime.block_on(work(&order))?;
     // Not to wait for nodes that are silent.
     runtime.shutdown_background();
@@ -70,20 +64,18 @@ pub(crate) fn main(arguments: &[String]) -> Result<(), Box<dyn Error>> {
 async fn work(order: &Order) -> Result<(), Box<dyn Error>> {
     let record = File::options().read(true).write(true).open(&order.record)?;
     let record = Arc::new(record);
-    let clients = Clients::connect(order.subject.way, &order.urls).await?;
+    let clients = Clients::connect(order.subject, &order.urls).await?;
     let sleeper = Sleeper::start();
-    let stalls = Watch::start();
     let workers = (0..order.workload.workers())
         .map(|number| Worker::new(order, &clients, &record, &sleeper, number))
         .collect();
 
     let warm = Instant::now() + WARM_UP;
-    let way = order.subject.way;
+    let way = order.subject;
     let mut workers = all(workers, way, move |worker| worker.warm_up(warm)).await?;
     println!("ready");
     tokio::task::spawn_blocking(|| io::stdin().read_line(&mut String::new())).await??;
 
-    stalls.begin();
     let cpu = processor_time();
     let until = Instant::now() + order.window;
     for worker in &mut workers {
@@ -91,7 +83,7 @@ async fn work(order: &Order) -> Result<(), Box<dyn Error>> {
     }
     let workers = all(workers, way, move |worker| worker.work(until)).await?;
     let cpu = processor_time().saturating_sub(cpu);
-    report(&workers, cpu, stalls.worst_us())?;
+    report(&workers, cpu);
     clients.finish().await;
     Ok(())
 }
@@ -99,7 +91,7 @@ async fn work(order: &Order) -> Result<(), Box<dyn Error>> {
 /// Runs all workers as tasks, or on threads that may block, and returns them.
 async fn all<F>(
     workers: Vec<Worker>,
-    way: Way,
+    way: Subject,
     run: impl Fn(Worker) -> F,
 ) -> Result<Vec<Worker>, tokio::task::JoinError>
 where
@@ -108,7 +100,7 @@ where
     let mut tasks = JoinSet::new();
     for worker in workers {
         let run = run(worker);
-        if way == Way::Blocking {
+        if way == Subject::Blocking {
             tasks.spawn_blocking(|| run.now_or_never().expect("blocks wherever others await"));
         } else {
             tasks.spawn(run);
@@ -131,7 +123,6 @@ struct Worker {
     errors: u64,
     /// In tenths of a microsecond.
     waits: Vec<u32>,
-    cycles: Vec<u32>,
 }
 
 impl Worker {
@@ -166,7 +157,6 @@ impl Worker {
             done: 0,
             errors: 0,
             waits: Vec::new(),
-            cycles: Vec::new(),
         }
     }
 
@@ -184,7 +174,6 @@ impl Worker {
     fn begin(&mut self) {
         self.next = 0;
         self.waits.reserve(1 << 14);
-        self.cycles.reserve(1 << 14);
     }
 
     /// A cycle that ends after the time is up does not count, but its wait does: the wait of one
@@ -194,12 +183,9 @@ impl Worker {
             let key = &self.keys[self.next % self.keys.len()];
             self.next += 1;
             match self.client.cycle(key, self.sections.as_mut()).await {
-                Ok(Cycle { wait, whole }) => {
+                Ok(wait) => {
                     self.waits.push(tenths(wait));
-                    if Instant::now() < until {
-                        self.done += 1;
-                        self.cycles.push(tenths(whole));
-                    }
+                    self.done += u64::from(Instant::now() < until);
                 }
                 Err(error) => {
                     if self.errors == 0 {
@@ -217,40 +203,19 @@ fn tenths(time: Duration) -> u32 {
     u32::try_from(time.as_nanos() / 100).unwrap_or(u32::MAX)
 }
 
-fn report(workers: &[Worker], cpu: Duration, stall_us: u64) -> io::Result<()> {
+fn report(workers: &[Worker], cpu: Duration) {
     let seen = |field: fn(Seen) -> u64| -> u64 {
         let seen = workers.iter().filter_map(|worker| worker.sections.as_ref());
         seen.map(|sections| field(sections.seen)).sum()
-    };
-    let gather = |field: fn(&Worker) -> &Vec<u32>| -> Vec<u32> {
-        workers
-            .iter()
-            .flat_map(|worker| field(worker).clone())
-            .collect()
     };
     let report = json!({
         "done": workers.iter().map(|worker| worker.done).collect::<Vec<_>>(),
         "errors": workers.iter().map(|worker| worker.errors).sum::<u64>(),
         "overlaps": seen(|seen| seen.overlaps),
-        "hand_overs": seen(|seen| seen.hand_overs),
         "sections": seen(|seen| seen.sections),
         "held_us": seen(|seen| seen.held.as_micros() as u64),
-        "stall_us": stall_us,
         "cpu_us": cpu.as_micros() as u64,
-        // Before the figures themselves are put together.
-        "peak_kb": peak_kb()?,
-        "waits": gather(|worker| &worker.waits),
-        "cycles": gather(|worker| &worker.cycles),
+        "waits": workers.iter().flat_map(|worker| &worker.waits).collect::<Vec<_>>(),
     });
     println!("{report}");
-    Ok(())
-}
-
-fn peak_kb() -> io::Result<u64> {
-    let status = fs::read_to_string("/proc/self/status")?;
-    let peak = status.lines().find_map(|line| {
-        let words = line.strip_prefix("VmHWM:")?.split_whitespace().next()?;
-        words.parse().ok()
-    });
-    Ok(peak.unwrap_or(0))
 }
