@@ -27,8 +27,7 @@ fn kept_and_waiting() -> LockParams {
 
 /// Another process asks until it gets the lock. Returns when that was.
 fn next_holder(world: &mut World) -> Instant {
-    world.client(1).ask(90, "k", waiting(40 * LEASE));
-    world.client(1).granted(90);
+    world.client(1).lock(90, "k", waiting(40 * LEASE));
     world.now
 }
 
@@ -43,8 +42,7 @@ fn a_lock_is_kept_from_everybody_and_its_release_is_reported_at_once() {
     for nodes in 1..=5 {
         let mut world = World::with_clients(nodes, 2);
         let acquired = world.now;
-        world.ask(1, "k", kept());
-        world.granted(1);
+        world.lock(1, "k", kept());
         world.run_for(20 * HOP);
         let ended = world.now;
         world.release(1);
@@ -87,8 +85,7 @@ fn a_lock_is_kept_however_its_holder_ends() {
     for (number, end) in ends.into_iter().enumerate() {
         let mut world = World::with_clients(3, 2);
         let acquired = world.now;
-        world.ask(1, "k", kept());
-        world.granted(1);
+        world.lock(1, "k", kept());
         end(&mut world);
         println!("end {number}");
         assert_within_period(next_holder(&mut world), acquired);
@@ -96,8 +93,7 @@ fn a_lock_is_kept_however_its_holder_ends() {
     // Nobody tells the nodes that it is gone: they keep the key as for any holder.
     let mut world = World::with_clients(3, 2);
     let acquired = world.now;
-    world.ask(1, "k", kept());
-    world.granted(1);
+    world.lock(1, "k", kept());
     world.client(0).restart();
     let free = next_holder(&mut world);
     assert!(free.since(acquired) >= kept().key_ttl());
@@ -126,8 +122,7 @@ fn who_waits_in_the_same_process_waits_for_the_end_of_the_period() {
 #[test]
 fn a_section_that_was_long_enough_is_over_when_it_ends() {
     let mut world = World::new(3);
-    world.ask(1, "k", kept());
-    world.granted(1);
+    world.lock(1, "k", kept());
     world.run_for(PERIOD);
     world.release(1);
     assert_eq!(world.answer(1), Answer::Released(Release::Released));
@@ -157,8 +152,7 @@ fn a_node_that_was_cut_off_is_told_later() {
     for away in [PERIOD / 3, PERIOD + LATE] {
         let mut world = World::with_clients(3, 2);
         let acquired = world.now;
-        world.ask(1, "k", kept());
-        world.granted(1);
+        world.lock(1, "k", kept());
         world.run_for(4 * HOP);
         world.client(0).cut_off(0);
         world.end(1);
@@ -182,8 +176,7 @@ fn a_period_outlasts_nodes_that_lose_their_memory() {
     for lost in [1, 2, 3] {
         let mut world = World::with_clients(3, 2);
         let acquired = world.now;
-        world.ask(1, "k", kept());
-        world.granted(1);
+        world.lock(1, "k", kept());
         world.end(1);
         world.run_for(4 * HOP);
         for node in 0..lost {
@@ -220,8 +213,7 @@ fn a_waiter_of_the_same_process_comes_as_soon_as_a_node_is_told_late() {
         at_least: LEASE / 10,
         ..params()
     };
-    world.ask(1, "k", params);
-    world.granted(1);
+    world.lock(1, "k", params);
     // Those that have the key.
     let carriers = world.carriers("k");
     world.behave(carriers.clone(), Behavior::Refusing(Refuses::Releases));
@@ -248,8 +240,7 @@ fn a_kept_lock_that_an_operator_deletes_is_seen_to_be_free() {
                 world.add_client(settings());
                 world.await_votes(client);
             }
-            world.ask(1, "k", kept());
-            world.granted(1);
+            world.lock(1, "k", kept());
             world.end(1);
             world.run_for(20 * HOP);
             world.client(client).ask(2, "k", waiting(40 * LEASE));

@@ -29,8 +29,7 @@ fn one_step_within_the_guard_band_seen_by_many_locks_is_one_step() {
     // All servers' clocks are set forward by 200 ms: the guard band is 500 ms.
     set_forward(&mut world, 0..3, Duration::from_millis(200));
     world.run_for(Duration::from_millis(1_800));
-    world.ask(30, "another", params());
-    world.granted(30);
+    world.lock(30, "another", params());
     world.run_for(2 * LEASE);
     let over = world
         .answers()
@@ -45,8 +44,7 @@ fn one_step_within_the_guard_band_seen_by_many_locks_is_one_step() {
 #[test]
 fn small_steps_that_add_up_to_more_than_the_guard_band_within_a_lease_are_no_steps() {
     let mut world = World::new(1);
-    world.ask(1, "k", renewing());
-    world.granted(1);
+    world.lock(1, "k", renewing());
     let mut renewals = 0;
     while matches!(world.answer(1), Answer::Extended { .. }) {
         set_forward(&mut world, [0], Duration::from_millis(300));
@@ -59,11 +57,10 @@ fn small_steps_that_add_up_to_more_than_the_guard_band_within_a_lease_are_no_ste
 #[test]
 fn a_node_whose_clock_runs_ahead_does_not_vote_until_all_that_it_may_have_dropped_has_expired() {
     let mut world = World::new(3);
-    world.ask(1, "k", renewing());
-    world.granted(1);
+    world.lock(1, "k", renewing());
     world.run_for(100 * HOP);
     set_forward(&mut world, [0], Duration::from_millis(800));
-    assert!(matches!(world.answer(1), Answer::Extended { .. }));
+    world.extended(1);
     world.run_for(ROUND_TRIP);
     let NodeState::ClockAhead { by, until } = world.state(0) else {
         panic!("operators are told")
@@ -92,8 +89,7 @@ fn a_node_whose_clock_runs_ahead_does_not_vote_until_all_that_it_may_have_droppe
 #[test]
 fn a_renewal_counts_no_vote_of_a_clock_that_runs_ahead() {
     let mut world = World::new(3);
-    world.ask(1, "k", renewing());
-    world.granted(1);
+    world.lock(1, "k", renewing());
     world.run_for(100 * HOP);
     set_forward(&mut world, [0], Duration::from_millis(800));
     world.kill(1);
@@ -105,8 +101,7 @@ fn a_clock_that_is_faster_than_the_guard_band_allows_is_found_out() {
     for (gain, is_found) in [(50, false), (200, true)] {
         let mut world = World::new(3);
         world.nodes[0].set_clock_gain(gain, world.now);
-        world.ask(1, "k", renewing());
-        world.granted(1);
+        world.lock(1, "k", renewing());
         world.run_for(4 * LEASE);
         let is_ahead = matches!(world.state(0), NodeState::ClockAhead { .. });
         assert_eq!(is_ahead, is_found, "{gain} thousandths");
@@ -138,8 +133,7 @@ fn turns_that_are_refreshed_often_find_no_fast_clocks_where_there_are_none() {
 #[test]
 fn slow_nodes_are_not_taken_for_fast_clocks() {
     let mut world = World::new(3);
-    world.ask(1, "k", renewing());
-    world.granted(1);
+    world.lock(1, "k", renewing());
     for turn in 0..8 {
         let behavior = if turn % 2 == 0 {
             Behavior::Slow(Duration::from_millis(200))
@@ -165,8 +159,7 @@ fn a_key_that_is_put_back_for_longer_says_nothing_about_the_clock() {
         world.break_connections(1);
         world.run_for(20 * HOP);
         let lease = Duration::from_secs(1);
-        world.ask(1, "k", params_of(lease));
-        world.granted(1);
+        world.lock(1, "k", params_of(lease));
         world.ask(2, "k", waiting(LEASE));
         world.run_for((100 - early) * HOP);
         // The round is still open when the node turns out to vote.

@@ -8,13 +8,6 @@ use crate::{dice::Dice, world::*, *};
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
-fn refused(world: &mut World, client: usize, section: u64) -> Refusal {
-    match world.client(client).answer(section) {
-        Answer::Refused(refusal) => refusal,
-        other => panic!("section {section} is not refused: {other:?}"),
-    }
-}
-
 #[test]
 fn free_keys_take_one_round_and_equal_names_one_lock() {
     for nodes in 1..=5 {
@@ -28,10 +21,7 @@ fn free_keys_take_one_round_and_equal_names_one_lock() {
         assert!(world.sends(is_anything_of_keys).len() <= 3 * nodes);
         for key in ["a", "b", "c"] {
             world.client(1).ask(2, key, params());
-            assert!(matches!(
-                world.client(1).refused(2),
-                Cause::Contended { .. }
-            ));
+            world.client(1).contended(2);
         }
         let ended = world.now;
         world.release(1);
@@ -73,8 +63,7 @@ fn the_token_is_above_all_earlier_ones_and_below_all_later_ones_of_each_key() {
         assert!(next > token, "{next} after {token}");
         world.end(3);
         for (section, key) in (10..).zip(&NAMES[..3]) {
-            world.client(1).ask(section, key, waiting(LEASE));
-            let (_, next) = world.client(1).granted(section);
+            let (_, next) = world.client(1).lock(section, key, waiting(LEASE));
             assert!(next > token, "{next} of {key} after {token}");
         }
     }
@@ -98,10 +87,9 @@ fn keys_that_share_a_counter_have_one_token() {
 #[test]
 fn a_key_that_is_taken_is_named_and_nothing_of_the_others_is_kept() {
     let mut world = World::with_clients(3, 2);
-    world.client(1).ask(1, "b", params());
-    world.client(1).granted(1);
+    world.client(1).lock(1, "b", params());
     world.client(0).ask_all(2, &["a", "b", "c"], params());
-    let refusal = refused(&mut world, 0, 2);
+    let refusal = world.client(0).refusal(2);
     assert_eq!(refusal.key.as_deref(), Some("b"));
     assert!(matches!(
         refusal.cause,
@@ -119,8 +107,7 @@ fn a_key_that_is_taken_is_named_and_nothing_of_the_others_is_kept() {
 fn what_comes_before_a_key_is_kept_while_it_is_waited_for_and_nothing_behind_it() {
     let mut world = World::with_clients(3, 2);
     for (section, key) in [(1, "b"), (2, "d")] {
-        world.client(1).ask(section, key, renewing());
-        world.client(1).granted(section);
+        world.client(1).lock(section, key, renewing());
     }
     world.client(0).ask_all(9, &NAMES, waiting(20 * LEASE));
     world.run_for(2 * ROUND_TRIP);
@@ -150,8 +137,7 @@ fn what_comes_before_a_key_is_kept_while_it_is_waited_for_and_nothing_behind_it(
 #[test]
 fn a_key_that_is_lost_while_another_one_is_waited_for_is_had_again() {
     let mut world = World::with_clients(3, 2);
-    world.client(1).ask(1, "b", renewing());
-    world.client(1).granted(1);
+    world.client(1).lock(1, "b", renewing());
     world.client(0).ask_all(2, &["a", "b"], waiting(4 * LEASE));
     world.run_for(30 * HOP);
     let owner = world.majority_owner("a");
@@ -166,11 +152,10 @@ fn a_key_that_is_lost_while_another_one_is_waited_for_is_had_again() {
 #[test]
 fn who_has_waited_in_vain_keeps_nothing() {
     let mut world = World::with_clients(3, 2);
-    world.client(1).ask(1, "b", renewing());
-    world.client(1).granted(1);
+    world.client(1).lock(1, "b", renewing());
     let asked = world.now;
     world.client(0).ask_all(2, &["a", "b"], waiting(LEASE));
-    let refusal = refused(&mut world, 0, 2);
+    let refusal = world.client(0).refusal(2);
     assert_eq!(refusal.key.as_deref(), Some("b"));
     let timeout = params().round_timeout();
     assert!(world.now <= asked.after(LEASE).after(timeout));
@@ -182,8 +167,7 @@ fn who_has_waited_in_vain_keeps_nothing() {
 fn the_longest_hold_counts_from_when_all_keys_are_held() {
     let most = LEASE + LEASE / 10;
     let mut world = World::with_clients(3, 2);
-    world.client(1).ask(1, "b", renewing());
-    world.client(1).granted(1);
+    world.client(1).lock(1, "b", renewing());
     let params = LockParams {
         wait: 2 * LEASE,
         max_hold: Some(most),
@@ -259,8 +243,7 @@ fn a_crowd_that_wants_the_same_keys_is_served_one_after_the_other() {
         };
         let mut world = World::with_settings(3, &[settings, settings]);
         for (client, key) in [(0, "a"), (1, "b")] {
-            world.client(client).ask(FIRST, key, params());
-            world.client(client).granted(FIRST);
+            world.client(client).lock(FIRST, key, params());
         }
         let asked = world.now;
         for section in 0..2 * CROWD {
@@ -314,8 +297,7 @@ fn a_caller_may_go_away_at_any_time() {
             for node in &mut world.nodes {
                 node.set_counter("c", 99);
             }
-            world.client(1).ask(1, "b", params());
-            world.client(1).granted(1);
+            world.client(1).lock(1, "b", params());
             world.client(0).ask_all(2, &NAMES[..3], waiting(wait));
             for step in 0..steps {
                 if step == 20 {
@@ -344,7 +326,7 @@ fn the_loss_of_one_key_is_the_loss_of_all() {
     world.granted(1);
     world.run_for(30 * HOP);
     world.delete_all("b");
-    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    world.lost(1);
     world.run_for(4 * HOP);
     assert_eq!(world.carriers("a").len(), 3, "it has not let go");
     world.release(1);
@@ -361,7 +343,7 @@ fn a_stuck_holder_of_a_lost_key_renews_nothing() {
     world.granted(1);
     world.run_for(30 * HOP);
     world.delete_all("b");
-    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    world.lost(1);
     world.run_for(2 * LEASE);
     assert!(world.carriers("a").is_empty() && world.carriers("c").is_empty());
 }
@@ -394,10 +376,7 @@ fn a_lease_ends_for_all_keys_at_once() {
     let mut world = World::new(3);
     world.client(0).ask_all(1, &NAMES[..3], params());
     let (deadline, _) = world.granted(1);
-    assert!(matches!(
-        world.answer(1),
-        Answer::Over(Loss::Expired { .. })
-    ));
+    world.expired(1);
     assert_eq!(world.now, deadline);
     world.release(1);
     assert_eq!(world.answer(1), Answer::Released(Release::AlreadyExpired));

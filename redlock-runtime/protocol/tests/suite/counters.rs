@@ -20,8 +20,7 @@ fn a_node_that_votes_again_counts_on_from_the_others() {
     let back = world.votes_again(0);
     assert!(back < settings().max_ttl);
     world.behave([2], Behavior::Unresponsive);
-    world.ask(1, "k", params());
-    let (_, token) = world.granted(1);
+    let (_, token) = world.lock(1, "k", params());
     assert!(token > Token(100), "{token}");
 }
 
@@ -32,8 +31,7 @@ fn a_node_does_not_vote_before_enough_others_tell_where_to_count_from() {
     for node in &mut world.nodes {
         node.set_counter("k", 100);
     }
-    world.ask(1, "another", params());
-    world.granted(1);
+    world.lock(1, "another", params());
     world.end(1);
     world.restart_empty(0);
     world.run_for(Duration::from_secs(3));
@@ -44,8 +42,7 @@ fn a_node_does_not_vote_before_enough_others_tell_where_to_count_from() {
     world.run_for(Duration::from_secs(2));
     assert_eq!(world.state(0), NodeState::Up);
     world.kill(2);
-    world.ask(2, "k", params());
-    let (_, token) = world.granted(2);
+    let (_, token) = world.lock(2, "k", params());
     assert!(token > Token(100), "{token}");
 }
 
@@ -76,8 +73,7 @@ fn nodes_whose_counters_differ_agree_beside_a_silent_one() {
             }
             world.client(0).set_lag(slow, 3 * HOP);
             world.behave([silent], Behavior::Unresponsive);
-            world.ask(1, "k", params());
-            world.granted(1);
+            world.lock(1, "k", params());
         }
     }
 }
@@ -87,14 +83,12 @@ fn nodes_whose_counters_differ_agree_beside_a_silent_one() {
 fn no_round_is_lost_by_building_on_a_silent_node() {
     let mut world = World::new(3);
     world.behave([2], Behavior::Unresponsive);
-    world.ask(1, "another", params());
-    world.granted(1);
+    world.lock(1, "another", params());
     world.end(1);
     world.run_for(settings().silence_limit / 2);
     world.nodes[0].set_counter("k", 100);
     world.nodes[1].set_counter("k", 1_000_000);
-    world.ask(2, "k", params());
-    world.granted(2);
+    world.lock(2, "k", params());
     let rounds = world.sends(|body| matches!(body, Request::Extend { .. }));
     let to_first = rounds.iter().filter(|(_, node)| *node == NodeId(0));
     assert_eq!(to_first.count(), 1);
@@ -108,8 +102,7 @@ fn a_silent_node_is_not_waited_for_until_a_round_closes() {
         world.client(0).set_lag(node, 60 * HOP);
     }
     for section in 1..4 {
-        world.ask(section, "k", params());
-        world.granted(section);
+        world.lock(section, "k", params());
         world.end(section);
         world.run_for(100 * HOP);
     }
@@ -119,7 +112,7 @@ fn a_silent_node_is_not_waited_for_until_a_round_closes() {
     }
     world.behave([0], Behavior::Unresponsive);
     let node_timeout = 60 * ROUND_TRIP;
-    world.ask(
+    world.lock(
         4,
         "k",
         LockParams {
@@ -127,7 +120,6 @@ fn a_silent_node_is_not_waited_for_until_a_round_closes() {
             ..params()
         },
     );
-    world.granted(4);
 }
 
 /// Three of five nodes keep their memory. What the other two say of counters counts only while
@@ -146,8 +138,7 @@ fn tokens_rise_while_three_of_five_nodes_keep_their_memory() {
             }
             world.kill(3);
             world.kill(4);
-            world.ask(1, "k", params());
-            let (_, first) = world.granted(1);
+            let (_, first) = world.lock(1, "k", params());
             world.end(1);
             world.run_for(20 * HOP);
             world.behave([3, 4], Behavior::Healthy);
@@ -161,8 +152,7 @@ fn tokens_rise_while_three_of_five_nodes_keep_their_memory() {
             world.run_for(Duration::from_secs(3));
             // 2, 3 and 4 have never lost anything. 2 does not reply now.
             world.behave([2], Behavior::Unresponsive);
-            world.ask(2, "k", waiting(Duration::from_secs(200)));
-            let (_, second) = world.granted(2);
+            let (_, second) = world.lock(2, "k", waiting(Duration::from_secs(200)));
             assert!(
                 second > first,
                 "slow {slow}, gap {gap}: {second} after {first}"
@@ -187,8 +177,7 @@ fn a_node_with_a_counter_far_ahead_is_outvoted() {
         world.nodes[poisoned].set_counter("k", 1 << 51);
         let mut last = Token(0);
         for section in 1..=300 {
-            world.ask(section, "k", params());
-            let (_, token) = world.granted(section);
+            let (_, token) = world.lock(section, "k", params());
             assert!(
                 token > last && token < Token(1 << 40),
                 "{token} after {last}"
@@ -210,8 +199,7 @@ fn a_node_with_a_counter_that_cannot_be_true_grants_nothing() {
         world.nodes[0].set_counter("k", counter);
         let mut last = Token(0);
         for section in 1..=20 {
-            world.ask(section, "k", params());
-            let (_, token) = world.granted(section);
+            let (_, token) = world.lock(section, "k", params());
             assert!(token > last && token.is_plausible());
             last = token;
             world.end(section);
@@ -236,8 +224,7 @@ fn no_token_of_a_block_is_above_the_largest_whatever_nodes_say() {
         for is_refresh in [false, true] {
             let mut world = World::with_clients(3, 2);
             let first = usize::from(!is_refresh);
-            world.client(first).ask(1, "k", params());
-            world.client(first).granted(1);
+            world.client(first).lock(1, "k", params());
             for section in 2..=300 {
                 world.ask(section, "k", waiting(LEASE));
             }
@@ -258,15 +245,13 @@ fn no_token_of_a_block_is_above_the_largest_whatever_nodes_say() {
 #[test]
 fn no_floor_is_taken_from_a_counter_that_cannot_be_true() {
     let mut world = World::new(3);
-    world.ask(1, "k", params());
-    world.granted(1);
+    world.lock(1, "k", params());
     world.end(1);
     world.nodes[1].set_counter("k", 1 << 60);
     world.restart_empty(0);
     world.run_for(Duration::from_secs(20));
     world.kill(1);
-    world.ask(2, "k", patient());
-    let (_, token) = world.granted(2);
+    let (_, token) = world.lock(2, "k", patient());
     assert!(token < Token(1 << 40), "{token}");
 }
 
@@ -291,8 +276,7 @@ fn a_counter_that_is_wrong_does_not_use_up_the_numbers_of_nodes_that_lose_their_
                 world.run_for(Duration::from_secs(200));
             }
             for section in 2..=31 {
-                world.ask(section, &format!("other {section}"), waiting(LEASE));
-                let (_, token) = world.granted(section);
+                let (_, token) = world.lock(section, &format!("other {section}"), waiting(LEASE));
                 let micros = world.now.as_nanos() / 1_000;
                 assert!(token.0 < micros + 3_700_000_000, "{token}");
                 world.end(section);
@@ -320,8 +304,7 @@ fn a_counter_that_is_wrong_does_not_pull_the_only_other_node_along() {
         world.nodes[2].behavior = Behavior::Healthy;
         world.run_for(Duration::from_secs(10));
         for section in 201..=230 {
-            world.ask(section, "k", waiting(LEASE));
-            world.granted(section);
+            world.lock(section, "k", waiting(LEASE));
             world.end(section);
             world.run_for(10 * HOP);
         }
@@ -335,8 +318,7 @@ fn a_clients_wall_clock_that_is_wrong_does_no_harm() {
     let mut last = Token(0);
     for section in 1..=50 {
         for client in 0..2 {
-            world.client(client).ask(section, "k", params());
-            let (_, token) = world.client(client).granted(section);
+            let (_, token) = world.client(client).lock(section, "k", params());
             assert!(token > last && token.is_plausible(), "{token} after {last}");
             last = token;
             world.client(client).end(section);

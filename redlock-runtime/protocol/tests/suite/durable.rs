@@ -17,8 +17,7 @@ fn durable(nodes: usize) -> World {
     }
     world.add_client(settings());
     world.await_votes(0);
-    world.ask(1, "k", params_of(Duration::from_secs(50)));
-    world.granted(1);
+    world.lock(1, "k", params_of(Duration::from_secs(50)));
     world.run_for(100 * HOP);
     world
 }
@@ -33,14 +32,10 @@ fn a_durable_server_votes_again_at_once_and_remembers() {
     let client = world.add_client(settings());
     world.run_for(Duration::from_millis(200));
     world.client(client).ask(1, "k", params());
-    assert!(matches!(
-        world.client(client).refused(1),
-        Cause::Contended { .. }
-    ));
+    world.client(client).contended(1);
     world.end(1);
     world.run_for(10 * HOP);
-    world.client(client).ask(2, "k", params());
-    world.client(client).granted(2);
+    world.client(client).lock(2, "k", params());
 }
 
 #[test]
@@ -57,10 +52,7 @@ fn a_promoted_replica_of_a_durable_server_is_no_durable_server() {
     let client = world.add_client(settings());
     world.run_for(Duration::from_millis(200));
     world.client(client).ask(1, "k", params());
-    assert!(matches!(
-        world.client(client).refused(1),
-        Cause::Quarantined { .. }
-    ));
+    world.client(client).quarantined(1);
 }
 
 #[test]
@@ -77,10 +69,7 @@ fn a_server_that_becomes_durable_with_its_restart_has_not_been_durable() {
     let client = world.add_client(settings());
     world.run_for(Duration::from_millis(200));
     world.client(client).ask(1, "k", params());
-    assert!(matches!(
-        world.client(client).refused(1),
-        Cause::Quarantined { .. }
-    ));
+    world.client(client).quarantined(1);
 }
 
 #[test]
@@ -88,15 +77,13 @@ fn an_old_copy_of_a_durable_server_is_found_by_its_counters() {
     let mut world = durable(3);
     let old: Vec<Node> = world.nodes.clone();
     for section in 2..=20 {
-        world.ask(section, "another", params());
-        world.granted(section);
+        world.lock(section, "another", params());
         world.end(section);
         world.run_for(10 * HOP);
     }
     world.end(1);
     world.run_for(10 * HOP);
-    world.ask(30, "k", renewing());
-    world.granted(30);
+    world.lock(30, "k", renewing());
     world.run_for(10 * HOP);
     for (node, old) in old.iter().enumerate().take(2) {
         world.restart_from(node, old);
@@ -111,14 +98,12 @@ fn an_old_copy_of_a_durable_server_is_found_by_its_counters() {
 fn an_old_snapshot_of_a_server_that_is_not_durable_does_not_vote() {
     let mut world = World::new(3);
     let old: Vec<Node> = world.nodes.clone();
-    world.ask(1, "k", params_of(Duration::from_secs(50)));
-    let (deadline, _) = world.granted(1);
+    let (deadline, _) = world.lock(1, "k", params_of(Duration::from_secs(50)));
     world.run_for(100 * HOP);
     world.restart_from(0, &old[0]);
     world.restart_from(1, &old[1]);
     let client = world.add_client(settings());
     world.run_for(Duration::from_millis(200));
-    world.client(client).ask(1, "k", patient());
-    world.client(client).granted(1);
-    assert!(world.now >= deadline);
+    world.client(client).lock(1, "k", patient());
+    world.assert_over(deadline);
 }

@@ -18,13 +18,12 @@ fn a_node_without_memory_that_a_new_client_meets_first_grants_nothing_twice() {
             settings.max_ttl = params_of(Duration::from_secs(max_lease)).key_ttl();
             let mut world = World::with_settings(3, &[settings]);
             world.client(0).cut_off(2);
-            world.ask(1, "k", params_of(LONG));
-            let (deadline, _) = world.granted(1);
+            let (deadline, _) = world.lock(1, "k", params_of(LONG));
             world.run_for(Duration::from_millis(100));
             world.kill(1);
             lose(&mut world, 0);
             let client = world.add_client(settings);
-            world.client(client).ask(
+            world.client(client).lock(
                 1,
                 "k",
                 LockParams {
@@ -32,12 +31,7 @@ fn a_node_without_memory_that_a_new_client_meets_first_grants_nothing_twice() {
                     ..params_of(LONG)
                 },
             );
-            world.client(client).granted(1);
-            assert!(
-                world.now >= deadline,
-                "granted {:?} too early",
-                deadline.since(world.now)
-            );
+            world.assert_over(deadline);
         }
     }
 }
@@ -48,12 +42,11 @@ fn a_node_without_memory_beside_one_that_remembers_grants_nothing_twice() {
     for lose in LOSSES {
         let mut world = World::new(3);
         world.client(0).cut_off(2);
-        world.ask(1, "k", params_of(LONG));
-        let (deadline, _) = world.granted(1);
+        let (deadline, _) = world.lock(1, "k", params_of(LONG));
         world.run_for(Duration::from_millis(100));
         lose(&mut world, 0);
         let client = world.add_client(settings());
-        world.client(client).ask(
+        world.client(client).lock(
             1,
             "k",
             LockParams {
@@ -61,12 +54,7 @@ fn a_node_without_memory_beside_one_that_remembers_grants_nothing_twice() {
                 ..params_of(LONG)
             },
         );
-        world.client(client).granted(1);
-        assert!(
-            world.now >= deadline,
-            "granted {:?} too early",
-            deadline.since(world.now)
-        );
+        world.assert_over(deadline);
     }
 }
 
@@ -76,14 +64,11 @@ fn nodes_that_lose_their_memory_one_after_the_other_grant_nothing_twice() {
     for lose in LOSSES {
         for pause in [10, 200, 1_500, 7_000] {
             let mut world = World::new(3);
-            for node in &mut world.nodes {
-                node.tells_changes = false;
-            }
+            world.tell_nothing();
             world.client(0).restart();
             world.await_votes(0);
             world.client(0).cut_off(2);
-            world.ask(1, "k", params_of(LONG));
-            let (deadline, _) = world.granted(1);
+            let (deadline, _) = world.lock(1, "k", params_of(LONG));
             let other = world.add_client(settings());
             world.await_votes(other);
             world.client(0).cut_off(0);
@@ -121,9 +106,7 @@ fn nodes_that_lose_their_memory_one_after_the_other_grant_nothing_twice() {
 #[test]
 fn evidence_is_read_only_after_the_last_round_that_could_have_counted_a_forgotten_vote() {
     let mut world = World::with_clients(3, 2);
-    for node in &mut world.nodes {
-        node.tells_changes = false;
-    }
+    world.tell_nothing();
     for client in 0..2 {
         world.client(client).restart();
     }
@@ -141,7 +124,7 @@ fn evidence_is_read_only_after_the_last_round_that_could_have_counted_a_forgotte
     world.flush(0);
     world.client(1).hear_of_change(0, None);
     let (deadline, _) = world.granted(1);
-    world.client(1).ask(
+    world.client(1).lock(
         1,
         "k",
         LockParams {
@@ -149,12 +132,7 @@ fn evidence_is_read_only_after_the_last_round_that_could_have_counted_a_forgotte
             ..params_of(LEASE)
         },
     );
-    world.client(1).granted(1);
-    assert!(
-        world.now >= deadline,
-        "granted {:?} too early",
-        deadline.since(world.now)
-    );
+    world.assert_over(deadline);
 }
 
 /// Old data with the marker of another process is no first start, also where no other node has a
@@ -164,8 +142,7 @@ fn nodes_that_all_come_back_with_old_data_grant_nothing_twice() {
     for nodes in [1, 3] {
         let mut world = World::with_clients(nodes, 2);
         let old: Vec<Node> = world.nodes.clone();
-        world.ask(1, "k", params_of(LONG));
-        let (deadline, _) = world.granted(1);
+        let (deadline, _) = world.lock(1, "k", params_of(LONG));
         for node in 0..nodes {
             world.client(0).cut_off(node);
             world.kill(node);
@@ -175,8 +152,7 @@ fn nodes_that_all_come_back_with_old_data_grant_nothing_twice() {
             world.behave([node], Behavior::Healthy);
             world.run_for(Duration::from_secs(1));
         }
-        world.client(1).ask(1, "k", waiting(2 * LONG));
-        world.client(1).granted(1);
+        world.client(1).lock(1, "k", waiting(2 * LONG));
         assert!(
             world.now >= deadline,
             "granted {:?} too early by {nodes} nodes",

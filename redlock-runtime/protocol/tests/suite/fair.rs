@@ -99,8 +99,7 @@ fn callers_of_all_processes_are_served_in_the_order_of_arrival() {
         for clients in [1, 2, 3, 5] {
             let mut world = World::with_clients(nodes, clients);
             let mut callers = Callers::default();
-            world.client(0).ask(1_000, "k", params());
-            world.client(0).granted(1_000);
+            world.client(0).lock(1_000, "k", params());
             let arrivals = arrivals(clients, 30);
             for &caller in &arrivals {
                 callers.ask(&mut world, caller);
@@ -142,8 +141,7 @@ fn a_free_lock_costs_two_round_trips_and_no_request_more() {
     for nodes in [1, 3, 5] {
         let mut world = World::new(nodes);
         let (asked, sent) = (world.now, world.sends(is_anything).len());
-        world.ask(1, "k", fair(LONG));
-        world.granted(1);
+        world.lock(1, "k", fair(LONG));
         let trips = if nodes == 1 { 1 } else { 2 };
         assert_eq!(world.now.since(asked), trips * ROUND_TRIP);
         assert_eq!(world.sends(is_anything).len() - sent, nodes);
@@ -182,8 +180,7 @@ fn a_section_costs_a_few_requests_however_many_processes_wait() {
 #[test]
 fn a_process_that_dies_while_it_waits_delays_the_others_by_its_grace() {
     let mut world = World::with_clients(3, 3);
-    world.client(0).ask(1, "k", params());
-    world.client(0).granted(1);
+    world.client(0).lock(1, "k", params());
     world.client(1).ask(1, "k", fair(LONG));
     world.run_for(10 * HOP);
     world.client(2).ask(1, "k", fair(LONG));
@@ -207,8 +204,7 @@ fn a_process_that_dies_while_it_waits_delays_the_others_by_its_grace() {
 fn a_caller_that_goes_away_delays_nobody() {
     for is_cancelled in [true, false] {
         let mut world = World::with_clients(3, 3);
-        world.client(0).ask(1, "k", params());
-        world.client(0).granted(1);
+        world.client(0).lock(1, "k", params());
         let wait = if is_cancelled { LONG } else { 30 * HOP };
         world.client(1).ask(1, "k", fair(wait));
         world.run_for(10 * HOP);
@@ -249,8 +245,7 @@ fn a_waiter_that_other_nodes_refuse_at_first_keeps_its_place() {
             // The release reaches them later.
             world.client(0).set_lag(node, 13 * HOP);
         }
-        world.client(0).ask(1, "k", params());
-        world.client(0).granted(1);
+        world.client(0).lock(1, "k", params());
         world.client(1).ask(1, "k", fair(LONG));
         world.run_for(10 * HOP);
         world.client(0).end(1);
@@ -269,8 +264,7 @@ fn a_process_that_reaches_the_node_slowly_asks_no_other() {
     let leader = world.leader("k");
     world.client(1).set_lag(leader, 10 * HOP);
     let mut callers = Callers::default();
-    world.client(0).ask(1_000, "k", params());
-    world.client(0).granted(1_000);
+    world.client(0).lock(1_000, "k", params());
     let arrivals = arrivals(3, 12);
     for &caller in &arrivals {
         // So that it knows which nodes are quick.
@@ -309,8 +303,7 @@ fn the_order_survives_the_node_that_keeps_it() {
         let mut world = World::with_clients(3, clients);
         let leader = world.leader("k");
         let mut callers = Callers::default();
-        world.client(0).ask(1_000, "k", params());
-        world.client(0).granted(1_000);
+        world.client(0).lock(1_000, "k", params());
         let arrivals = arrivals(clients, 12);
         for &caller in &arrivals {
             callers.ask(&mut world, caller);
@@ -331,11 +324,9 @@ fn a_node_that_replies_late_does_not_keep_the_lock_from_anybody() {
     let leader = world.leader("k");
     world.nodes[leader].behavior = Behavior::Unresponsive;
     let asked = world.now;
-    world.client(1).ask(1, "k", fair(LONG));
-    world.client(1).granted(1);
+    world.client(1).lock(1, "k", fair(LONG));
     let took = world.now.since(asked);
-    assert!(took <= params().round_timeout(), "{took:?}");
-    assert!(took >= params().round_timeout() / 2, "{took:?}");
+    assert_between(took, params().round_timeout() / 2, params().round_timeout());
 }
 
 #[test]
@@ -357,8 +348,7 @@ fn of_any_number_of_simultaneous_fair_attempts_exactly_one_wins() {
 #[test]
 fn a_fair_caller_does_not_pass_others_in_the_turn_of_its_process() {
     let mut world = World::with_clients(3, 2);
-    world.client(0).ask(1, "k", params());
-    world.client(0).granted(1);
+    world.client(0).lock(1, "k", params());
     world.client(1).ask(1, "k", fair(LONG));
     world.run_for(10 * HOP);
     world.client(0).ask(2, "k", fair(LONG));
@@ -418,8 +408,7 @@ fn a_key_that_only_the_leading_node_has_is_in_the_way_for_a_second() {
     let mut world = World::with_clients(3, 2);
     let leader = world.leader("k");
     world.nodes[leader].behavior = Behavior::Refusing(Refuses::Releases);
-    world.client(0).ask(1, "k", fair(LONG));
-    world.client(0).granted(1);
+    world.client(0).lock(1, "k", fair(LONG));
     world.client(1).ask(1, "k", fair(LONG));
     world.run_for(100 * HOP);
     let ended = world.now;
@@ -435,8 +424,7 @@ fn a_key_that_only_the_leading_node_has_is_in_the_way_for_a_second() {
 #[test]
 fn what_the_node_has_refused_is_not_released() {
     let mut world = World::with_clients(3, 2);
-    world.client(0).ask(1, "k", params());
-    world.client(0).granted(1);
+    world.client(0).lock(1, "k", params());
     world.client(1).ask(1, "k", fair(LONG));
     world.run_for(5_000 * HOP);
     assert!(world.client(1).sends(is_acquire).len() > 5);
@@ -453,8 +441,7 @@ fn a_release_that_reaches_some_nodes_late_does_not_change_the_order() {
     for &other in others {
         world.client(0).set_lag(other, 11 * HOP);
     }
-    world.client(0).ask(1, "k", fair(LONG));
-    world.client(0).granted(1);
+    world.client(0).lock(1, "k", fair(LONG));
     for client in [1, 2] {
         world.client(client).ask(1, "k", fair(LONG));
         world.run_for(20 * HOP);
@@ -476,15 +463,13 @@ fn a_place_at_a_node_that_was_not_needed_is_given_up() {
         }
         world.occupy(leader, "k", OTHER, LEASE);
         world.behave([leader], Behavior::Delayed(LEASE));
-        world.client(0).ask(1, "k", fair(LONG));
-        world.client(0).granted(1);
+        world.client(0).lock(1, "k", fair(LONG));
         world.behave([leader], Behavior::Healthy);
         world.delete(leader, "k");
         world.client(0).end(1);
         world.run_for(HAND_OVER);
         let asked = world.now;
-        world.client(1).ask(1, "k", fair(LONG));
-        world.client(1).granted(1);
+        world.client(1).lock(1, "k", fair(LONG));
         let took = world.now.since(asked);
         assert!(took <= HAND_OVER, "{counters:?}: {took:?}");
     }
@@ -526,8 +511,7 @@ fn a_waiter_whose_second_round_fails_keeps_its_place() {
 #[test]
 fn who_waits_without_limit_does_not_pass_who_came_first() {
     let mut world = World::with_clients(3, 3);
-    world.client(2).ask(1, "k", fair(LONG));
-    world.client(2).granted(1);
+    world.client(2).lock(1, "k", fair(LONG));
     world.client(0).ask(1, "k", fair(LONG));
     world.run_for(Duration::from_secs(2));
     world.client(1).ask(1, "k", fair(Duration::MAX));
@@ -550,10 +534,8 @@ fn a_client_that_reaches_one_node_only_does_not_stop_a_lock() {
         world.run_for(Duration::from_millis(500));
         for section in 1..=20 {
             let asked = world.now;
-            world.client(1).ask(section, "k", kind(LONG));
-            world.client(1).granted(section);
-            let took = world.now.since(asked);
-            assert!(took <= 2 * params().round_timeout(), "{took:?}");
+            world.client(1).lock(section, "k", kind(LONG));
+            world.assert_within(2 * params().round_timeout(), asked);
             world.client(1).end(section);
             world.run_for(10 * HOP);
         }
@@ -568,8 +550,7 @@ fn a_key_of_another_library_on_the_leader_alone_costs_callers_a_few_round_trips(
     world.nodes[leader].set_plain_key("k");
     for (section, wait) in (1..).zip([Duration::ZERO, LONG].repeat(20)) {
         let asked = world.now;
-        world.ask(section, "k", fair(wait));
-        world.granted(section);
+        world.lock(section, "k", fair(wait));
         let took = world.now.since(asked);
         assert!(took <= 20 * HOP, "{wait:?}: {took:?}");
         world.end(section);

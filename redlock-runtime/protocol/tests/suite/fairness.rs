@@ -208,8 +208,7 @@ fn waiters_for_another_key_of_the_stripe_end_no_turn() {
     let (ours, others) = same_stripe();
     let mut world = World::with_clients(3, 3);
     // Client 2 waits for the other key all the time.
-    world.client(1).ask(1, &others, renewing());
-    world.client(1).granted(1);
+    world.client(1).lock(1, &others, renewing());
     world
         .client(2)
         .ask(1, &others, waiting(Duration::from_secs(600)));
@@ -223,8 +222,7 @@ fn waiters_for_another_key_of_the_stripe_end_no_turn() {
 fn a_process_is_not_stopped_by_its_own_place() {
     let mut world = World::with_clients(3, 2);
     world.client(0).start_wall_clock();
-    world.client(1).ask(1, "k", params());
-    world.client(1).granted(1);
+    world.client(1).lock(1, "k", params());
     // Refused, as often as it asks, for almost a second.
     queue(&mut world, 0, "k", 1_000);
     world.run_for(Duration::from_millis(900));
@@ -253,12 +251,11 @@ fn nobody_makes_way_for_a_process_that_has_given_up() {
 #[test]
 fn after_its_turn_a_single_caller_lets_another_process_have_the_lock_that_it_wants_again() {
     let mut world = World::with_clients(3, 2);
-    world.ask(1, "k", waiting(LEASE));
-    world.granted(1);
+    world.lock(1, "k", waiting(LEASE));
     world.client(1).ask(1, "k", waiting(LEASE));
     world.run_for(Duration::from_millis(200));
     world.extend(1);
-    assert!(matches!(world.answer(1), Answer::Extended { .. }));
+    world.extended(1);
     world.end(1);
     let ended = world.now;
     world.ask(2, "k", waiting(LEASE));
@@ -277,8 +274,7 @@ fn other_keys_of_a_process_that_stands_back_go_on() {
     run_sections(&mut world, 2, HOP, Duration::from_secs(1));
     for section in 10_001..=10_050 {
         let asked = world.now;
-        world.ask(section, "other", params());
-        world.granted(section);
+        world.lock(section, "other", params());
         assert_eq!(world.now.since(asked), ROUND_TRIP);
         world.end(section);
         world.run_for(7 * HOP);

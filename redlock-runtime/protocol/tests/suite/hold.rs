@@ -11,7 +11,7 @@ fn renewals_hold_a_lock_until_max_hold() {
     let mut world = World::new(3);
     let asked = world.now;
     let most = Duration::from_secs(12);
-    world.ask(
+    world.lock(
         1,
         "k",
         LockParams {
@@ -19,7 +19,6 @@ fn renewals_hold_a_lock_until_max_hold() {
             ..renewing()
         },
     );
-    world.granted(1);
     let mut answer = world.answer(1);
     while let Answer::Extended { deadline } = answer {
         assert!(deadline <= asked.after(most));
@@ -35,13 +34,10 @@ fn renewals_hold_a_lock_until_max_hold() {
 #[test]
 fn a_renewed_lease_counts_from_before_its_requests() {
     let mut world = World::new(3);
-    world.ask(1, "k", renewing());
-    world.granted(1);
+    world.lock(1, "k", renewing());
     for _ in 0..5 {
         world.behave(0..3, Behavior::Delayed(40 * HOP));
-        let Answer::Extended { deadline } = world.answer(1) else {
-            panic!("renewed")
-        };
+        let deadline = world.extended(1);
         assert!(deadline <= world.now.after(LEASE - 41 * HOP));
         let guarded = deadline.after(params().guard_band);
         assert!(world.expiries("k").iter().all(|&expiry| expiry >= guarded));
@@ -72,15 +68,12 @@ fn locks_that_were_acquired_at_once_are_not_renewed_at_once() {
 #[test]
 fn a_renewal_that_finds_no_majority_is_tried_again_before_the_lease_is_over() {
     let mut world = World::new(3);
-    world.ask(1, "k", renewing());
-    let (deadline, _) = world.granted(1);
+    let (deadline, _) = world.lock(1, "k", renewing());
     world.behave(0..2, Behavior::Unresponsive);
     world.run_for(Duration::from_secs(3));
     assert_eq!(world.answers(), []);
     world.behave(0..2, Behavior::Healthy);
-    let Answer::Extended { deadline: renewed } = world.answer(1) else {
-        panic!("renewed")
-    };
+    let renewed = world.extended(1);
     assert!(world.now < deadline && renewed > deadline);
 }
 
@@ -90,7 +83,7 @@ fn a_waiter_with_a_longer_node_timeout_does_not_keep_the_holder_from_trying_agai
     let mut world = World::new(3);
     let lease = Duration::from_secs(1);
     let renew = Some(default_renewal(lease));
-    world.ask(
+    world.lock(
         1,
         "k",
         LockParams {
@@ -98,7 +91,6 @@ fn a_waiter_with_a_longer_node_timeout_does_not_keep_the_holder_from_trying_agai
             ..params_of(lease)
         },
     );
-    world.granted(1);
     let patient = LockParams {
         node_timeout: lease,
         wait: 20 * LEASE,
@@ -110,7 +102,7 @@ fn a_waiter_with_a_longer_node_timeout_does_not_keep_the_holder_from_trying_agai
     world.behave(0..3, Behavior::Unresponsive);
     world.run_for(Duration::from_millis(300));
     world.behave(0..3, Behavior::Healthy);
-    assert!(matches!(world.answer(1), Answer::Extended { .. }));
+    world.extended(1);
 }
 
 #[test]
@@ -121,13 +113,9 @@ fn a_lease_that_cannot_be_renewed_ends_at_its_deadline_and_not_later() {
     ] {
         let mut world = World::new(3);
         let asked = world.now;
-        world.ask(1, "k", renewing());
-        world.granted(1);
+        world.lock(1, "k", renewing());
         world.behave(0..3, behavior);
-        assert!(matches!(
-            world.answer(1),
-            Answer::Over(Loss::Expired { .. })
-        ));
+        world.expired(1);
         assert_eq!(world.now.since(asked), LEASE);
     }
 }
@@ -135,8 +123,7 @@ fn a_lease_that_cannot_be_renewed_ends_at_its_deadline_and_not_later() {
 #[test]
 fn an_extension_on_request_takes_one_round_trip_and_counts_from_the_request() {
     let mut world = World::new(5);
-    world.ask(1, "k", params());
-    world.granted(1);
+    world.lock(1, "k", params());
     world.run_for(Duration::from_secs(4));
     let asked = world.now;
     world.extend(1);
@@ -147,18 +134,14 @@ fn an_extension_on_request_takes_one_round_trip_and_counts_from_the_request() {
         }
     );
     assert_eq!(world.now.since(asked), ROUND_TRIP);
-    assert!(matches!(
-        world.answer(1),
-        Answer::Over(Loss::Expired { .. })
-    ));
+    world.expired(1);
     assert_eq!(world.now, asked.after(LEASE));
 }
 
 #[test]
 fn an_extension_that_finds_no_majority_leaves_the_old_deadline() {
     let mut world = World::new(3);
-    world.ask(1, "k", params());
-    let (deadline, _) = world.granted(1);
+    let (deadline, _) = world.lock(1, "k", params());
     world.run_for(Duration::from_secs(1));
     world.behave([0, 2], Behavior::Unresponsive);
     let asked = world.now;
@@ -168,18 +151,14 @@ fn an_extension_that_finds_no_majority_leaves_the_old_deadline() {
     };
     assert_eq!(verdicts.len(), 3);
     assert_eq!(world.now.since(asked), params().round_timeout());
-    assert!(matches!(
-        world.answer(1),
-        Answer::Over(Loss::Expired { .. })
-    ));
+    world.expired(1);
     assert_eq!(world.now, deadline);
 }
 
 #[test]
 fn extensions_that_are_asked_for_together_are_all_answered() {
     let mut world = World::new(3);
-    world.ask(1, "k", renewing());
-    world.granted(1);
+    world.lock(1, "k", renewing());
     for _ in 0..10 {
         world.extend(1);
     }
@@ -218,8 +197,7 @@ fn an_extension_of_a_section_that_is_over_is_no_panic() {
 fn a_node_that_was_away_is_given_the_key_when_it_is_back() {
     let mut world = World::with_clients(3, 2);
     world.client(0).cut_off(2);
-    world.ask(1, "k", renewing());
-    world.granted(1);
+    world.lock(1, "k", renewing());
     world.run_for(Duration::from_secs(1));
     assert_eq!(world.carriers("k"), [0, 1]);
     world.client(0).reconnect(2);
@@ -239,8 +217,7 @@ fn a_node_that_was_away_is_given_the_key_when_it_is_back() {
 fn a_node_that_refuses_to_be_given_a_key_that_it_has_is_no_loss() {
     let mut world = World::new(3);
     world.kill(2);
-    world.ask(1, "k", params());
-    world.granted(1);
+    world.lock(1, "k", params());
     world.run_for(100 * HOP);
     world.behave([1], Behavior::Refusing(Refuses::Writes));
     world.break_connections(1);
@@ -261,8 +238,7 @@ fn a_lock_is_put_on_all_nodes_that_vote_shortly_after_it_was_granted() {
     let mut world = World::new(5);
     let slow = world.order("k")[3];
     world.nodes[slow].behavior = Behavior::Refusing(Refuses::Writes);
-    world.ask(1, "k", params());
-    world.granted(1);
+    world.lock(1, "k", params());
     world.nodes[slow].behavior = Behavior::Healthy;
     world.run_for(Duration::from_millis(50));
     assert_eq!(world.carriers("k"), [0, 1, 2, 3, 4]);
@@ -271,11 +247,10 @@ fn a_lock_is_put_on_all_nodes_that_vote_shortly_after_it_was_granted() {
 #[test]
 fn a_key_that_one_node_has_lost_is_put_back_after_the_next_renewal() {
     let mut world = World::new(3);
-    world.ask(1, "k", renewing());
-    world.granted(1);
+    world.lock(1, "k", renewing());
     world.run_for(Duration::from_millis(100));
     world.nodes[1].forget_key("k");
-    assert!(matches!(world.answer(1), Answer::Extended { .. }));
+    world.extended(1);
     world.run_for(20 * HOP);
     assert_eq!(world.carriers("k"), [0, 1, 2]);
 }
@@ -285,8 +260,7 @@ fn nothing_is_put_back_that_was_released() {
     for steps in 0..40 {
         let mut world = World::with_clients(3, 2);
         world.client(0).cut_off(2);
-        world.ask(1, "k", renewing());
-        world.granted(1);
+        world.lock(1, "k", renewing());
         world.client(0).reconnect(2);
         while world.state(2) != NodeState::Up {
             assert!(world.step());
@@ -304,8 +278,7 @@ fn nothing_is_put_back_that_was_released() {
 fn a_key_of_another_owner_is_not_overwritten() {
     let mut world = World::new(3);
     world.occupy(1, "k", OTHER, 2 * LEASE);
-    world.ask(1, "k", renewing());
-    world.granted(1);
+    world.lock(1, "k", renewing());
     world.run_for(2 * LEASE - 100 * HOP);
     assert_eq!(world.nodes[1].owner("k", world.now), Some(OTHER));
     world.run_for(LEASE);
@@ -322,8 +295,7 @@ fn a_key_of_another_owner_is_not_overwritten() {
 fn a_renewed_lock_outlives_a_rolling_restart() {
     for nodes in [3, 5] {
         let mut world = World::new(nodes);
-        world.ask(1, "k", renewing());
-        world.granted(1);
+        world.lock(1, "k", renewing());
         world.run_for(Duration::from_secs(20));
         for node in 0..nodes {
             world.restart_empty(node);

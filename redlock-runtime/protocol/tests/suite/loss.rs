@@ -10,14 +10,13 @@ use crate::{world::*, *};
 fn a_deletion_that_nodes_tell_of_is_a_loss_within_two_round_trips() {
     for nodes in 1..=5 {
         let mut world = World::new(nodes);
-        world.ask(1, "k", params());
-        world.granted(1);
+        world.lock(1, "k", params());
         world.run_for(Duration::from_millis(100));
         let deleted = world.now;
         for node in 0..majority(nodes) {
             world.delete(node, "k");
         }
-        assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+        world.lost(1);
         assert!(world.now.since(deleted) <= 2 * ROUND_TRIP, "{nodes} nodes");
     }
 }
@@ -26,8 +25,7 @@ fn a_deletion_that_nodes_tell_of_is_a_loss_within_two_round_trips() {
 fn a_deletion_in_the_first_moments_of_a_lock_is_a_loss_as_well() {
     for after in [0, 1, 2, 5, 15, 19, 20, 21, 22, 25, 30] {
         let mut world = World::new(3);
-        world.ask(1, "k", params());
-        world.granted(1);
+        world.lock(1, "k", params());
         world.run_for(after * HOP);
         let deleted = world.now;
         world.delete_all("k");
@@ -50,12 +48,11 @@ fn a_deletion_that_leaves_a_minority_is_a_loss_also_of_a_lock_on_a_bare_majority
         for node in nodes - away..nodes {
             world.kill(node);
         }
-        world.ask(1, "k", params());
-        world.granted(1);
+        world.lock(1, "k", params());
         world.run_for(Duration::from_millis(100));
         let deleted = world.now;
         world.delete(0, "k");
-        assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+        world.lost(1);
         assert!(world.now.since(deleted) <= 2 * ROUND_TRIP, "{nodes} nodes");
     }
 }
@@ -64,16 +61,15 @@ fn a_deletion_that_leaves_a_minority_is_a_loss_also_of_a_lock_on_a_bare_majority
 #[test]
 fn a_deletion_after_a_renewal_is_told_as_well() {
     let mut world = World::new(3);
-    world.ask(1, "k", renewing());
-    world.granted(1);
+    world.lock(1, "k", renewing());
     for _ in 0..3 {
-        assert!(matches!(world.answer(1), Answer::Extended { .. }));
+        world.extended(1);
     }
     world.run_for(Duration::from_millis(100));
     let deleted = world.now;
     world.delete(0, "k");
     world.delete(2, "k");
-    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    world.lost(1);
     assert!(world.now.since(deleted) <= 2 * ROUND_TRIP);
 }
 
@@ -81,8 +77,7 @@ fn a_deletion_after_a_renewal_is_told_as_well() {
 fn a_key_that_was_put_back_counts_once_it_has_been_read() {
     let mut world = World::new(3);
     world.client(0).cut_off(2);
-    world.ask(1, "k", params());
-    world.granted(1);
+    world.lock(1, "k", params());
     world.run_for(Duration::from_millis(100));
     world.client(0).reconnect(2);
     world.run_for(Duration::from_secs(2));
@@ -91,35 +86,18 @@ fn a_key_that_was_put_back_counts_once_it_has_been_read() {
     assert_eq!(world.answers(), [], "two of three have it");
     let deleted = world.now;
     world.delete(2, "k");
-    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
-    assert!(world.now.since(deleted) <= 2 * ROUND_TRIP);
-}
-
-#[test]
-fn a_deletion_while_the_other_nodes_are_away_is_a_loss() {
-    let mut world = World::new(3);
-    world.ask(1, "k", renewing());
-    world.granted(1);
-    world.run_for(Duration::from_millis(100));
-    // It has the key on all three, and knows so.
-    world.delete(0, "k");
-    world.run_for(20 * HOP);
-    assert_eq!(world.answers(), []);
-    world.delete(1, "k");
-    let deleted = world.now;
-    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    world.lost(1);
     assert!(world.now.since(deleted) <= 2 * ROUND_TRIP);
 }
 
 #[test]
 fn keys_that_another_owner_has_taken_are_lost() {
     let mut world = World::new(3);
-    world.ask(1, "k", params());
-    world.granted(1);
+    world.lock(1, "k", params());
     world.run_for(Duration::from_millis(100));
     let taken = world.now;
     world.occupy_all("k", OTHER);
-    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    world.lost(1);
     assert!(world.now.since(taken) <= 2 * ROUND_TRIP);
     world.end(1);
     world.run_for(10 * HOP);
@@ -129,13 +107,12 @@ fn keys_that_another_owner_has_taken_are_lost() {
 #[test]
 fn a_flush_of_a_majority_is_a_loss() {
     let mut world = World::new(3);
-    world.ask(1, "k", renewing());
-    world.granted(1);
+    world.lock(1, "k", renewing());
     world.run_for(Duration::from_millis(100));
     let flushed = world.now;
     world.flush(0);
     world.flush(1);
-    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    world.lost(1);
     assert!(world.now.since(flushed) <= 4 * ROUND_TRIP);
 }
 
@@ -147,13 +124,12 @@ fn without_news_the_next_renewal_finds_the_loss_and_makes_no_key_again() {
         world.break_connections(node);
     }
     world.await_votes(0);
-    world.ask(1, "k", renewing());
-    world.granted(1);
+    world.lock(1, "k", renewing());
     world.run_for(100 * HOP);
     let deleted = world.now;
     world.delete(0, "k");
     world.delete(1, "k");
-    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    world.lost(1);
     assert!(world.now.since(deleted) <= default_renewal(LEASE) + ROUND_TRIP);
     world.run_for(20 * HOP);
     assert_eq!(world.carriers("k"), [2]);
@@ -162,12 +138,11 @@ fn without_news_the_next_renewal_finds_the_loss_and_makes_no_key_again() {
 #[test]
 fn a_lost_lock_is_released_on_the_nodes_that_still_have_it() {
     let mut world = World::new(3);
-    world.ask(1, "k", renewing());
-    world.granted(1);
+    world.lock(1, "k", renewing());
     world.run_for(100 * HOP);
     world.delete(0, "k");
     world.delete(1, "k");
-    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    world.lost(1);
     world.run_for(Duration::from_secs(1));
     assert_eq!(world.carriers("k"), [2], "it may not have stopped");
     world.end(1);
@@ -178,47 +153,38 @@ fn a_lost_lock_is_released_on_the_nodes_that_still_have_it() {
 #[test]
 fn a_new_connection_reads_what_is_watched_again() {
     let mut world = World::new(3);
-    world.ask(1, "k", params());
-    world.granted(1);
+    world.lock(1, "k", params());
     world.run_for(Duration::from_millis(100));
     for node in [1, 2] {
         world.nodes[node].occupy("k", OTHER, LEASE, world.now);
         world.break_connections(node);
     }
     let broken = world.now;
-    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    world.lost(1);
     assert!(world.now.since(broken) < Duration::from_millis(100));
 }
 
 #[test]
 fn nodes_that_cannot_be_reached_are_not_a_loss() {
     let mut world = World::new(3);
-    world.ask(1, "k", params());
-    let (deadline, _) = world.granted(1);
+    let (deadline, _) = world.lock(1, "k", params());
     for node in 0..3 {
         world.kill(node);
     }
-    assert!(matches!(
-        world.answer(1),
-        Answer::Over(Loss::Expired { .. })
-    ));
+    world.expired(1);
     assert_eq!(world.now, deadline);
 }
 
 #[test]
 fn news_of_a_change_that_changed_nothing_is_no_loss() {
     let mut world = World::new(3);
-    world.ask(1, "k", params());
-    let (deadline, _) = world.granted(1);
+    let (deadline, _) = world.lock(1, "k", params());
     world.run_for(100 * HOP);
     for node in 0..3 {
         world.client(0).hear_of_change(node, Some("k"));
         world.client(0).hear_of_change(node, None);
     }
-    assert!(matches!(
-        world.answer(1),
-        Answer::Over(Loss::Expired { .. })
-    ));
+    world.expired(1);
     assert_eq!(world.now, deadline);
 }
 
@@ -233,8 +199,7 @@ fn a_lock_that_is_held_for_a_while_outlives_the_restart_of_any_node() {
             world.nodes[last].tells_changes = tells;
             world.client(0).restart();
             world.run_for(20 * HOP);
-            world.ask(1, "k", params());
-            let (deadline, _) = world.granted(1);
+            let (deadline, _) = world.lock(1, "k", params());
             world.run_for(40 * HOP);
             world.restart_empty(restarted);
             let answer = world.answer(1);
@@ -253,8 +218,7 @@ fn that_a_majority_has_lost_a_lock_is_not_hidden_by_those_it_is_put_on() {
     for extends in [false, true] {
         for after in 0..6 {
             let mut world = World::busy(5);
-            world.ask(1, "k", renewing());
-            world.granted(1);
+            world.lock(1, "k", renewing());
             world.run_for(5 * after * HOP);
             let carriers = world.carriers("k");
             for &node in &carriers[..carriers.len() - 2] {
@@ -276,8 +240,7 @@ fn that_a_majority_has_lost_a_lock_is_not_hidden_by_those_it_is_put_on() {
 fn a_lock_is_never_believed_in_while_a_majority_of_nodes_is_known_not_to_have_it() {
     // Nodes lose the key one by one, each for a different reason.
     let mut world = World::new(5);
-    world.ask(1, "k", renewing());
-    world.granted(1);
+    world.lock(1, "k", renewing());
     world.run_for(Duration::from_millis(100));
     world.delete(0, "k");
     world.flush(1);
@@ -309,8 +272,7 @@ fn a_lock_on_a_bare_majority_outlives_the_restart_of_one_node() {
             world.ask(1, "k", renewing());
             world.run_for(ROUND_TRIP);
         } else {
-            world.ask(1, "k", renewing());
-            world.granted(1);
+            world.lock(1, "k", renewing());
             world.run_for(late * HOP);
         }
         world.restart_empty(order[0]);
@@ -325,15 +287,14 @@ fn a_lock_on_a_bare_majority_outlives_the_restart_of_one_node() {
 #[test]
 fn a_key_that_could_not_be_read_is_read_again_once_it_is_known_what_the_node_remembers() {
     let mut world = World::new(3);
-    world.ask(1, "k", params());
-    let (deadline, _) = world.granted(1);
+    let (deadline, _) = world.lock(1, "k", params());
     world.run_for(Duration::from_millis(100));
     world.behave([0], Behavior::Refusing(Refuses::Everything));
     world.restart_empty(0);
     world.run_for(Duration::from_millis(500));
     world.delete(1, "k");
     world.behave([0], Behavior::Healthy);
-    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    world.lost(1);
     assert!(world.now < deadline);
 }
 
@@ -342,8 +303,7 @@ fn a_key_that_could_not_be_read_is_read_again_once_it_is_known_what_the_node_rem
 fn a_node_that_has_nothing_of_a_lock_gets_it_after_a_renewal_in_vain() {
     let mut world = World::new(3);
     world.occupy(2, "k", OTHER, Duration::from_secs(1));
-    world.ask(1, "k", renewing());
-    world.granted(1);
+    world.lock(1, "k", renewing());
     world.run_for(Duration::from_secs(1));
     assert_eq!(world.carriers("k"), [0, 1]);
     world.behave([1], Behavior::Unresponsive);
@@ -358,15 +318,14 @@ fn a_node_that_has_nothing_of_a_lock_gets_it_after_a_renewal_in_vain() {
 #[test]
 fn a_renewal_in_vain_finds_the_loss_that_no_node_has_told_of() {
     let mut world = World::new(3);
-    world.ask(1, "k", renewing());
-    let (deadline, _) = world.granted(1);
+    let (deadline, _) = world.lock(1, "k", renewing());
     world.run_for(Duration::from_millis(100));
     for node in [0, 1] {
         world.nodes[node].flush();
     }
     world.ask(2, "another", params());
     world.refused(2);
-    assert!(matches!(world.answer(1), Answer::Over(Loss::Lost { .. })));
+    world.lost(1);
     assert!(world.now < deadline);
 }
 
@@ -375,8 +334,7 @@ fn a_renewal_in_vain_finds_the_loss_that_no_node_has_told_of() {
 fn locks_that_do_not_stand_on_all_nodes_are_counted() {
     let mut world = World::new(3);
     for section in 1..=3 {
-        world.ask(section, &format!("k{section}"), renewing());
-        world.granted(section);
+        world.lock(section, &format!("k{section}"), renewing());
     }
     world.run_for(Duration::from_millis(100));
     assert_eq!(world.client(0).under_replicated(), 0);
@@ -404,8 +362,7 @@ fn locks_that_do_not_stand_on_all_nodes_are_counted() {
 #[test]
 fn short_locks_on_a_bare_majority_are_not_counted() {
     let mut world = World::busy(3);
-    world.ask(1, "k", params());
-    world.granted(1);
+    world.lock(1, "k", params());
     assert_eq!(world.carriers("k").len(), 2);
     for _ in 0..10 {
         world.run_for(HOP);

@@ -7,22 +7,6 @@ use redlock_protocol::*;
 use crate::{world::*, *};
 
 #[test]
-fn one_waiter_of_a_process_asks_the_nodes_and_the_queue_is_served_in_order() {
-    let mut world = World::new(3);
-    for section in 1..=20 {
-        world.ask(section, "k", waiting(LEASE));
-    }
-    for section in 1..=20 {
-        world.granted(section);
-        assert!(world.answers().is_empty(), "only one holds it");
-        world.end(section);
-    }
-    assert_eq!(world.sends(is_acquire).len(), 3);
-    world.run_for(2 * HOP);
-    assert_eq!(world.carriers("k"), []);
-}
-
-#[test]
 fn ten_thousand_that_give_up_at_once_are_no_deeper_than_one() {
     let mut world = World::starting(&[Behavior::Dead; 3]);
     for section in 1..=10_000 {
@@ -73,17 +57,11 @@ fn a_waiter_that_gives_up_when_its_turn_begins_leaves_nothing_behind() {
 fn a_waiter_behind_a_holder_waits_no_longer_than_it_wants() {
     let mut world = World::new(3);
     let wait = Duration::from_millis(100);
-    world.ask(1, "k", params());
-    world.granted(1);
+    world.lock(1, "k", params());
     let asked = world.now;
     world.ask(2, "k", waiting(LEASE));
     world.ask(3, "k", waiting(wait));
-    let Cause::Contended {
-        retry_after: Some(after),
-    } = world.refused(3)
-    else {
-        panic!("the rest of the lease is known")
-    };
+    let after = world.contended(3).expect("it is known");
     assert_eq!(world.now, asked.after(wait));
     assert!(after <= LEASE - wait);
 }
@@ -91,8 +69,7 @@ fn a_waiter_behind_a_holder_waits_no_longer_than_it_wants() {
 #[test]
 fn a_waiter_does_not_ask_the_nodes_while_a_task_of_its_process_holds_the_lock() {
     let mut world = World::new(3);
-    world.ask(1, "k", renewing());
-    world.granted(1);
+    world.lock(1, "k", renewing());
     world.ask(2, "k", waiting(Duration::from_secs(60)));
     world.run_for(Duration::from_secs(30));
     assert_eq!(world.sends(is_acquire).len(), 3);
@@ -100,17 +77,6 @@ fn a_waiter_does_not_ask_the_nodes_while_a_task_of_its_process_holds_the_lock() 
     let ended = world.now;
     world.granted(2);
     assert!(world.now.since(ended) <= 2 * ROUND_TRIP);
-}
-
-#[test]
-fn keys_do_not_wait_for_each_other() {
-    let mut world = World::new(3);
-    world.ask(1, "a", params());
-    world.ask(2, "b", params());
-    let asked = world.now;
-    world.granted(1);
-    world.granted(2);
-    assert_eq!(world.now.since(asked), ROUND_TRIP);
 }
 
 /// An attempt that is under way when it lets go is followed by another one after a short pause.
@@ -121,10 +87,7 @@ fn the_next_waiter_goes_on_as_soon_as_a_holder_whose_lease_is_over_lets_go() {
         world.ask(1, "k", params());
         world.ask(2, "k", waiting(Duration::from_secs(60)));
         world.granted(1);
-        assert!(matches!(
-            world.answer(1),
-            Answer::Over(Loss::Expired { .. })
-        ));
+        world.expired(1);
         world.run_for(Duration::from_millis(over_for));
         assert_eq!(
             world.answers(),
@@ -144,8 +107,7 @@ fn the_next_waiter_goes_on_as_soon_as_a_holder_whose_lease_is_over_lets_go() {
 #[test]
 fn a_holder_that_lets_go_late_gives_no_waiter_more_time_than_it_has() {
     let mut world = World::new(3);
-    world.ask(1, "k", params_of(Duration::from_secs(1)));
-    world.granted(1);
+    world.lock(1, "k", params_of(Duration::from_secs(1)));
     assert!(matches!(world.answer(1), Answer::Over(_)));
     let order = world.order("k");
     for &node in &order[..2] {
@@ -158,24 +120,8 @@ fn a_holder_that_lets_go_late_gives_no_waiter_more_time_than_it_has() {
     assert_eq!(world.answers(), []);
     world.behave([order[0]], Behavior::Unresponsive);
     world.end(1);
-    assert!(matches!(world.refused(2), Cause::Contended { .. }));
+    world.contended(2);
     assert!(world.now <= asked.after(params().round_timeout()));
-}
-
-#[test]
-fn a_holder_that_never_lets_go_keeps_its_keys_to_their_end_and_no_longer() {
-    let mut world = World::new(3);
-    world.ask(1, "k", params());
-    world.ask(2, "k", waiting(Duration::from_secs(60)));
-    let asked = world.now;
-    world.granted(1);
-    world.granted(2);
-    let took = world.now.since(asked);
-    assert!(took >= params().key_ttl(), "{took:?}");
-    assert!(
-        took <= params().key_ttl() + Duration::from_millis(100),
-        "{took:?}"
-    );
 }
 
 #[test]

@@ -44,8 +44,7 @@ fn readers_of_several_processes_have_the_key_at_once_and_a_writer_has_it_alone()
         assert!(contended(world.client(2).refused(2)));
         world.client(1).end(1);
         world.run_for(5 * HOP);
-        world.client(2).ask(3, "k", params());
-        let (_, token) = world.client(2).granted(3);
+        let (_, token) = world.client(2).lock(3, "k", params());
         assert!(token > first && token > second);
         for client in 0..2 {
             world.client(client).ask(2, "k", reading(Duration::ZERO));
@@ -131,8 +130,7 @@ fn readers_of_one_process_share_a_turn() {
 fn a_writer_of_the_process_goes_after_those_that_asked_before_it_and_before_those_that_asked_later()
 {
     let mut world = World::new(3);
-    world.ask(1, "k", reading(LONG));
-    world.granted(1);
+    world.lock(1, "k", reading(LONG));
     world.ask(2, "k", waiting(LONG));
     world.ask(3, "k", reading(LONG));
     world.ask(4, "k", reading(Duration::ZERO));
@@ -158,18 +156,14 @@ fn each_reader_has_a_lease_of_its_own() {
         mode: Mode::Shared,
         ..renewing()
     };
-    world.ask(1, "k", reading(Duration::ZERO));
-    let (deadline, _) = world.granted(1);
+    let (deadline, _) = world.lock(1, "k", reading(Duration::ZERO));
     world.run_for(Duration::from_secs(1));
     world.ask(2, "k", long);
     world.ask(3, "k", renewed);
     world.granted(2);
     let (_, token) = world.granted(3);
     // The first is over in its time, and the others go on.
-    assert!(matches!(
-        world.answer(1),
-        Answer::Over(Loss::Expired { .. })
-    ));
+    world.expired(1);
     assert_eq!(world.now, deadline);
     world.run_for(Duration::from_secs(10));
     let over = |(_, answer): &(SectionId, Answer)| matches!(answer, Answer::Over(_));
@@ -194,13 +188,11 @@ fn each_reader_has_a_lease_of_its_own() {
 fn a_stuck_reader_keeps_a_writer_out_for_no_longer_than_the_keys_live() {
     let mut world = World::new(3);
     for section in 1..=2 {
-        world.ask(section, "k", reading(Duration::ZERO));
-        world.granted(section);
+        world.lock(section, "k", reading(Duration::ZERO));
     }
     world.run_for(LEASE + HOP);
     let asked = world.now;
-    world.ask(3, "k", waiting(LONG));
-    world.granted(3);
+    world.lock(3, "k", waiting(LONG));
     assert!(world.now.since(asked) <= Duration::from_secs(1));
 }
 
@@ -208,8 +200,7 @@ fn a_stuck_reader_keeps_a_writer_out_for_no_longer_than_the_keys_live() {
 fn all_readers_hear_that_their_keys_are_lost() {
     let mut world = World::new(3);
     for section in 1..=3 {
-        world.ask(section, "k", reading(Duration::ZERO));
-        world.granted(section);
+        world.lock(section, "k", reading(Duration::ZERO));
     }
     world.run_for(Duration::from_millis(100));
     for node in [0, 1] {
@@ -232,8 +223,7 @@ fn all_readers_hear_that_their_keys_are_lost() {
 fn a_report_of_a_release_is_true_while_others_go_on() {
     let mut world = World::new(3);
     for section in 1..=2 {
-        world.ask(section, "k", reading(Duration::ZERO));
-        world.granted(section);
+        world.lock(section, "k", reading(Duration::ZERO));
     }
     world.run_for(Duration::from_millis(100));
     world.release(1);
@@ -249,8 +239,7 @@ fn a_report_of_a_release_is_true_while_others_go_on() {
 fn a_writer_that_waits_stops_new_readers_of_all_processes_and_then_has_its_turn() {
     let mut world = World::with_clients(3, 3);
     for client in 0..2 {
-        world.client(client).ask(1, "k", reading(LONG));
-        world.client(client).granted(1);
+        world.client(client).lock(1, "k", reading(LONG));
     }
     world.client(2).ask(1, "k", waiting(LONG));
     world.run_for(Duration::from_millis(200));
@@ -282,15 +271,13 @@ fn a_writer_that_waits_stops_new_readers_of_all_processes_and_then_has_its_turn(
 #[test]
 fn readers_go_on_once_a_writer_has_given_up() {
     let mut world = World::with_clients(3, 2);
-    world.client(0).ask(1, "k", reading(LONG));
-    world.client(0).granted(1);
+    world.client(0).lock(1, "k", reading(LONG));
     world
         .client(1)
         .ask(1, "k", waiting(Duration::from_millis(300)));
     assert!(contended(world.client(1).refused(1)));
     let asked = world.now;
-    world.client(0).ask(2, "k", reading(LONG));
-    world.client(0).granted(2);
+    world.client(0).lock(2, "k", reading(LONG));
     assert!(world.now.since(asked) <= Duration::from_millis(2_100));
 }
 
@@ -298,8 +285,7 @@ fn readers_go_on_once_a_writer_has_given_up() {
 fn readers_that_wait_for_a_writer_begin_together() {
     for nodes in [1, 3, 5] {
         let mut world = World::with_clients(nodes, 4);
-        world.client(0).ask(1, "k", params());
-        world.client(0).granted(1);
+        world.client(0).lock(1, "k", params());
         for client in 1..4 {
             world.client(client).ask(1, "k", reading(LONG));
         }
@@ -395,8 +381,7 @@ fn a_writer_that_does_not_wait_asks_again_where_readers_have_a_majority_of_nodes
 #[test]
 fn readers_that_joined_an_attempt_in_vain_make_no_other_one() {
     let mut world = World::with_clients(3, 2);
-    world.client(1).ask(1, "k", params());
-    world.client(1).granted(1);
+    world.client(1).lock(1, "k", params());
     for section in 1..=4 {
         world.ask(section, "k", reading(Duration::ZERO));
     }
@@ -411,8 +396,7 @@ fn readers_that_joined_an_attempt_in_vain_make_no_other_one() {
 #[test]
 fn of_readers_that_ask_at_once_after_a_writer_has_given_up_one_wins() {
     let mut world = World::with_clients(3, 5);
-    world.client(3).ask(1, "k", reading(LONG));
-    world.client(3).granted(1);
+    world.client(3).lock(1, "k", reading(LONG));
     world
         .client(4)
         .ask(1, "k", waiting(Duration::from_millis(50)));
@@ -441,14 +425,12 @@ fn a_node_that_was_replaced_gets_the_readers_back() {
         ..renewing()
     };
     for section in 1..=2 {
-        world.ask(section, "k", params);
-        world.granted(section);
+        world.lock(section, "k", params);
     }
     world.nodes[2].forget_key("k");
     world.run_for(LEASE);
     assert_eq!(readers(&world), [1; 3]);
-    world.ask(3, "k", reading(Duration::ZERO));
-    world.granted(3);
+    world.lock(3, "k", reading(Duration::ZERO));
     assert!(world.sends(is_put_back).len() <= 2);
 }
 
@@ -517,21 +499,15 @@ fn readers_that_one_node_names_are_not_taken_for_those_that_had_the_lock() {
     world.end(1);
     let freed = world.now;
     world.granted(2);
-    let took = world.now.since(freed);
-    assert!(
-        took <= Duration::from_millis(66) + 6 * ROUND_TRIP,
-        "{took:?}"
-    );
+    world.assert_within(Duration::from_millis(66) + 6 * ROUND_TRIP, freed);
 }
 
 /// All others that share the key are told whenever it is written, and read it.
 #[test]
 fn readers_that_join_write_the_key_seldom() {
     let mut world = World::with_clients(3, 2);
-    world.client(1).ask(1, "k", reading(LONG));
-    world.client(1).granted(1);
-    world.ask(1, "k", reading(LONG));
-    world.granted(1);
+    world.client(1).lock(1, "k", reading(LONG));
+    world.lock(1, "k", reading(LONG));
     world.run_for(Duration::from_secs(1));
     let reads = |world: &mut World| {
         let is_watch = |request: &Request| matches!(request, Request::Watch { .. });
@@ -539,8 +515,7 @@ fn readers_that_join_write_the_key_seldom() {
     };
     let (before, rounds) = (reads(&mut world), world.sends(is_extend).len() / 3);
     for section in 2..=32 {
-        world.ask(section, "k", reading(LONG));
-        world.granted(section);
+        world.lock(section, "k", reading(LONG));
         world.run_for(60 * HOP);
         world.end(section - 1);
     }

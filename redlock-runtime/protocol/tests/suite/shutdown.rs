@@ -52,8 +52,7 @@ fn a_shutdown_waits_for_what_connected_nodes_owe_and_for_nothing_else() {
         let mut world = World::new(3);
         world.kill(1);
         for section in 1..=200 {
-            world.ask(section, &section.to_string(), params());
-            world.granted(section);
+            world.lock(section, &section.to_string(), params());
         }
         world.behave([0], Behavior::Unresponsive);
         for section in 1..=200 {
@@ -76,8 +75,7 @@ fn a_shutdown_waits_for_what_connected_nodes_owe_and_for_nothing_else() {
 #[test]
 fn a_shutdown_ends_in_time_and_counts_those_that_still_hold() {
     let mut world = World::new(3);
-    world.ask(1, "k", renewing());
-    world.granted(1);
+    world.lock(1, "k", renewing());
     let asked = world.now;
     let timeout = Duration::from_secs(30);
     world.client(0).shut_down(timeout, false);
@@ -91,8 +89,7 @@ fn a_shutdown_ends_in_time_and_counts_those_that_still_hold() {
 #[test]
 fn a_holder_that_is_cut_off_and_lets_go_is_released() {
     let mut world = World::new(3);
-    world.ask(1, "k", renewing());
-    world.granted(1);
+    world.lock(1, "k", renewing());
     world.client(0).shut_down(Duration::ZERO, false);
     assert_eq!(world.answer(1), Answer::Over(Loss::Stopped));
     assert_eq!(world.carriers("k").len(), 3, "it may not have stopped");
@@ -107,8 +104,7 @@ fn a_holder_that_is_cut_off_and_lets_go_is_released() {
 #[test]
 fn a_renewed_lock_is_renewed_while_it_is_waited_for() {
     let mut world = World::new(3);
-    world.ask(1, "k", renewing());
-    world.granted(1);
+    world.lock(1, "k", renewing());
     world.client(0).shut_down(Duration::from_secs(60), false);
     world.run_for(4 * LEASE);
     let extended = |(_, answer): &(SectionId, Answer)| matches!(answer, Answer::Extended { .. });
@@ -122,8 +118,7 @@ fn a_renewed_lock_is_renewed_while_it_is_waited_for() {
 #[test]
 fn holders_are_told_to_stop_if_they_are_not_waited_for() {
     let mut world = World::new(3);
-    world.ask(1, "k", renewing());
-    world.granted(1);
+    world.lock(1, "k", renewing());
     world.client(0).shut_down(LEASE, true);
     assert_eq!(world.answer(1), Answer::Over(Loss::Stopped));
     assert_eq!(world.carriers("k").len(), 3, "it may not have stopped");
@@ -152,8 +147,7 @@ fn an_attempt_that_is_under_way_is_given_up_and_released() {
 #[test]
 fn releases_that_cannot_be_confirmed_are_counted() {
     let mut world = World::new(3);
-    world.ask(1, "k", params());
-    world.granted(1);
+    world.lock(1, "k", params());
     world.run_for(2 * HOP);
     world.behave([1], Behavior::Unresponsive);
     world.end(1);
@@ -168,8 +162,7 @@ fn releases_that_cannot_be_confirmed_are_counted() {
 #[test]
 fn nodes_that_are_away_are_not_waited_for() {
     let mut world = World::new(3);
-    world.ask(1, "k", params());
-    world.granted(1);
+    world.lock(1, "k", params());
     world.run_for(2 * HOP);
     world.kill(1);
     world.end(1);
@@ -184,8 +177,7 @@ fn nodes_that_are_away_are_not_waited_for() {
 fn a_second_shutdown_can_bring_the_end_forward_and_not_put_it_off() {
     for (first, second, ends) in [(1, 3, 1), (3, 1, 1)] {
         let mut world = World::new(3);
-        world.ask(1, "k", renewing());
-        world.granted(1);
+        world.lock(1, "k", renewing());
         let asked = world.now;
         world.client(0).shut_down(Duration::from_secs(first), false);
         world
@@ -200,8 +192,7 @@ fn a_second_shutdown_can_bring_the_end_forward_and_not_put_it_off() {
 #[test]
 fn a_shutdown_without_end_is_no_overflow() {
     let mut world = World::new(3);
-    world.ask(1, "k", params());
-    world.granted(1);
+    world.lock(1, "k", params());
     world.client(0).shut_down(Duration::MAX, false);
     world.run_for(3 * LEASE);
     assert_eq!(world.client(0).drained(), None);

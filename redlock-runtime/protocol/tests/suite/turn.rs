@@ -80,8 +80,7 @@ fn more_sections_than_a_block_has_tokens_take_another_block() {
     queue(&mut world, 1..=2_000, long_wait());
     let began = world.now;
     run_sections(&mut world, 1..=2_000, Duration::ZERO);
-    let took = world.now.since(began);
-    assert!(took <= 12 * ROUND_TRIP, "{took:?}");
+    world.assert_within(12 * ROUND_TRIP, began);
 }
 
 #[test]
@@ -140,10 +139,7 @@ fn a_section_keeps_its_deadline_although_its_turn_is_refreshed() {
     queue(&mut world, 1..=30, long_wait());
     run_sections(&mut world, 1..=20, HOP);
     let (deadline, _) = world.granted(21);
-    assert!(matches!(
-        world.answer(21),
-        Answer::Over(Loss::Expired { .. })
-    ));
+    world.expired(21);
     assert_eq!(world.now, deadline);
 }
 
@@ -158,9 +154,7 @@ fn a_section_in_a_turn_is_renewed_if_it_wants_to_be() {
     run_sections(&mut world, 1..=2, HOP);
     world.granted(3);
     for _ in 0..5 {
-        let Answer::Extended { deadline } = world.answer(3) else {
-            panic!("renewed")
-        };
+        let deadline = world.extended(3);
         assert!(deadline > world.now.after(LEASE - 20 * HOP));
         for expiry in world.expiries("k") {
             assert!(expiry >= deadline.after(params().guard_band));
@@ -324,9 +318,7 @@ fn what_is_said_of_a_release_was_found_out_after_the_section_had_ended() {
         queue(&mut world, 1..=10, long_wait());
         run_sections(&mut world, 1..=2, HOP);
         world.granted(3);
-        for node in &mut world.nodes {
-            node.forget_key("k");
-        }
+        world.forget_all("k");
         world.release(3);
         assert_eq!(world.answer(3), Answer::Released(Release::AlreadyExpired));
     }
@@ -344,9 +336,7 @@ fn a_refresh_that_was_under_way_says_nothing_of_a_release() {
         assert!(world.step());
     }
     world.run_for(HOP + HOP / 2);
-    for node in &mut world.nodes {
-        node.forget_key("k");
-    }
+    world.forget_all("k");
     world.release(6);
     assert_ne!(world.answer(6), Answer::Released(Release::Released));
 }
@@ -376,10 +366,7 @@ fn a_release_after_the_deadline_was_of_an_expired_lock() {
     let mut world = World::new(3);
     queue(&mut world, 1..=2, long_wait());
     world.granted(1);
-    assert!(matches!(
-        world.answer(1),
-        Answer::Over(Loss::Expired { .. })
-    ));
+    world.expired(1);
     world.release(1);
     assert_eq!(world.answer(1), Answer::Released(Release::AlreadyExpired));
 }
@@ -392,7 +379,7 @@ fn a_turn_that_is_lost_is_followed_by_another_one_with_higher_tokens() {
     world.granted(21);
     world.delete_all("k");
     let deleted = world.now;
-    assert!(matches!(world.answer(21), Answer::Over(Loss::Lost { .. })));
+    world.lost(21);
     assert!(world.now.since(deleted) <= Duration::from_millis(30));
     world.end(21);
     let (deadline, token) = world.granted(22);
@@ -408,7 +395,7 @@ fn no_section_begins_in_a_turn_that_another_process_has_taken_over() {
     run_sections(&mut world, 1..=20, HOP);
     world.granted(21);
     world.occupy_all("k", OTHER);
-    assert!(matches!(world.answer(21), Answer::Over(Loss::Lost { .. })));
+    world.lost(21);
     world.end(21);
     world.run_for(Duration::from_secs(1));
     let answers = world.answers();
@@ -453,10 +440,7 @@ fn a_section_that_is_stuck_blocks_its_turn_and_not_for_ever() {
     run_sections(&mut world, 1..=20, HOP);
     let began = world.now;
     world.granted(21);
-    assert!(matches!(
-        world.answer(21),
-        Answer::Over(Loss::Expired { .. })
-    ));
+    world.expired(21);
     let owner = world.majority_owner("k");
     world.run_for(Duration::from_millis(400));
     assert_eq!(world.answers(), []);
@@ -464,13 +448,10 @@ fn a_section_that_is_stuck_blocks_its_turn_and_not_for_ever() {
     assert!(owner.is_some());
     world.granted(22);
     let took = world.now.since(began);
-    assert!(
-        took >= params().key_ttl() - Duration::from_millis(50),
-        "{took:?}"
-    );
-    assert!(
-        took <= params().key_ttl() + Duration::from_millis(200),
-        "{took:?}"
+    assert_between(
+        took,
+        params().key_ttl() - Duration::from_millis(50),
+        params().key_ttl() + Duration::from_millis(200),
     );
     // It lets go of what is not its own any more.
     world.end(21);
@@ -480,45 +461,16 @@ fn a_section_that_is_stuck_blocks_its_turn_and_not_for_ever() {
 }
 
 #[test]
-fn tokens_rise_from_turn_to_turn_and_from_process_to_process() {
-    let mut world = World::with_clients(3, 3);
-    let mut last = Token(0);
-    for section in 1..=30 {
-        for client in 0..3 {
-            world.client(client).ask(section, "k", waiting(LEASE));
-            let (_, token) = world.client(client).granted(section);
-            assert!(token > last);
-            last = token;
-            world.client(client).end(section);
-            world.run_for(ROUND_TRIP);
-        }
-    }
-}
-
-#[test]
 fn one_refresh_is_under_way_at_a_time() {
+    let lag = Duration::from_millis(40);
     let mut world = World::new(3);
-    world.behave(0..3, Behavior::Delayed(Duration::from_millis(40)));
+    world.behave(0..3, Behavior::Delayed(lag));
     queue(&mut world, 1..=200, long_wait());
-    let mut open = 0_i32;
     run_sections(&mut world, 1..=200, HOP);
-    let log = world.log().to_vec();
-    let mut rounds: Vec<Instant> = Vec::new();
-    for (at, action) in log {
-        if let Action::Send(order) = action
-            && is_extend(&order.body)
-            && order.node == NodeId(0)
-        {
-            rounds.push(at);
-            open += 1;
-        }
-    }
-    for pair in rounds.windows(2) {
-        assert!(
-            pair[1].since(pair[0]) >= Duration::from_millis(40),
-            "{open} rounds"
-        );
-    }
+    let mut sent = world.sends(is_extend);
+    sent.retain(|(_, node)| node.0 == 0);
+    let follows = |pair: &[(Instant, NodeId)]| pair[1].0.since(pair[0].0) >= lag;
+    assert!(sent.windows(2).all(follows), "{sent:?}");
 }
 
 /// A section begins while a refresh is under way, and is to be renewed before that is over.
@@ -564,8 +516,7 @@ fn keys_live_no_longer_for_a_waiter_with_a_longer_lease() {
         ..params_of(12 * LEASE)
     };
     let mut world = World::with_clients(3, 2);
-    world.ask(1, "k", renewing());
-    world.granted(1);
+    world.lock(1, "k", renewing());
     world.ask(2, "k", long());
     for _ in 0..10 {
         world.run_for(LEASE / 10);

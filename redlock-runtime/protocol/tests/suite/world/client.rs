@@ -233,11 +233,56 @@ impl<'world> Process<'world> {
         }
     }
 
-    pub(crate) fn refused(&mut self, section: u64) -> Cause {
+    pub(crate) fn refusal(&mut self, section: u64) -> Refusal {
         match self.answer(section) {
-            Answer::Refused(refusal) => refusal.cause,
+            Answer::Refused(refusal) => refusal,
             other => panic!("section {section} is not refused: {other:?}"),
         }
+    }
+
+    pub(crate) fn refused(&mut self, section: u64) -> Cause {
+        self.refusal(section).cause
+    }
+
+    /// Asks for a lock, and gets it. The deadline and the token.
+    pub(crate) fn lock(&mut self, section: u64, key: &str, params: LockParams) -> (Instant, Token) {
+        self.ask(section, key, params);
+        self.granted(section)
+    }
+
+    /// Is refused because others have the lock. For how long, if that is known.
+    pub(crate) fn contended(&mut self, section: u64) -> Option<Duration> {
+        match self.refused(section) {
+            Cause::Contended { retry_after } => retry_after,
+            other => panic!("section {section} is refused for {other:?}"),
+        }
+    }
+
+    /// Is refused because nodes that have lost their memory do not vote.
+    pub(crate) fn quarantined(&mut self, section: u64) {
+        let cause = self.refused(section);
+        let is_it = matches!(cause, Cause::Quarantined { .. });
+        assert!(is_it, "section {section} is refused for {cause:?}");
+    }
+
+    /// The new deadline.
+    pub(crate) fn extended(&mut self, section: u64) -> Instant {
+        match self.answer(section) {
+            Answer::Extended { deadline } => deadline,
+            other => panic!("section {section} is not extended: {other:?}"),
+        }
+    }
+
+    pub(crate) fn lost(&mut self, section: u64) {
+        let answer = self.answer(section);
+        let is_lost = matches!(answer, Answer::Over(Loss::Lost { .. }));
+        assert!(is_lost, "section {section}: {answer:?}");
+    }
+
+    pub(crate) fn expired(&mut self, section: u64) {
+        let answer = self.answer(section);
+        let is_expired = matches!(answer, Answer::Over(Loss::Expired { .. }));
+        assert!(is_expired, "section {section}: {answer:?}");
     }
 
     pub(crate) fn answers(&mut self) -> &[(SectionId, Answer)] {

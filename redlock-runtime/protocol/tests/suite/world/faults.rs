@@ -31,6 +31,20 @@ impl World {
         }
     }
 
+    /// No node tells clients that connect from now on of changes.
+    pub(crate) fn tell_nothing(&mut self) {
+        for node in &mut self.nodes {
+            node.tells_changes = false;
+        }
+    }
+
+    /// The key is gone, and no client is told.
+    pub(crate) fn forget_all(&mut self, key: &str) {
+        for node in &mut self.nodes {
+            node.forget_key(key);
+        }
+    }
+
     /// `FLUSHALL`, which the node tells all clients about that it tells of changes.
     pub(crate) fn flush(&mut self, node: usize) {
         self.nodes[node].flush();

@@ -66,6 +66,11 @@ pub(crate) fn renewing() -> LockParams {
     }
 }
 
+#[track_caller]
+pub(crate) fn assert_between(took: Duration, least: Duration, most: Duration) {
+    assert!(took >= least && took <= most, "{took:?}");
+}
+
 pub(crate) struct World {
     pub(crate) now: Instant,
     pub(crate) nodes: Vec<Node>,
@@ -222,6 +227,47 @@ impl World {
     /// The cause for which a section of the only client is refused.
     pub(crate) fn refused(&mut self, section: u64) -> Cause {
         self.client(0).refused(section)
+    }
+
+    /// A lock for the only client: see [`Process::lock`].
+    pub(crate) fn lock(&mut self, section: u64, key: &str, params: LockParams) -> (Instant, Token) {
+        self.client(0).lock(section, key, params)
+    }
+
+    pub(crate) fn contended(&mut self, section: u64) -> Option<Duration> {
+        self.client(0).contended(section)
+    }
+
+    pub(crate) fn quarantined(&mut self, section: u64) {
+        self.client(0).quarantined(section);
+    }
+
+    pub(crate) fn refusal(&mut self, section: u64) -> Refusal {
+        self.client(0).refusal(section)
+    }
+
+    pub(crate) fn extended(&mut self, section: u64) -> Instant {
+        self.client(0).extended(section)
+    }
+
+    pub(crate) fn lost(&mut self, section: u64) {
+        self.client(0).lost(section);
+    }
+
+    pub(crate) fn expired(&mut self, section: u64) {
+        self.client(0).expired(section);
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_within(&self, most: Duration, since: Instant) {
+        assert_between(self.now.since(since), Duration::ZERO, most);
+    }
+
+    /// What must not be granted before this deadline has been granted.
+    #[track_caller]
+    pub(crate) fn assert_over(&self, deadline: Instant) {
+        let left = deadline.since(self.now);
+        assert!(left.is_zero(), "granted {left:?} too early");
     }
 
     /// What nobody has asked [`World::answer`] for yet.
