@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use redlock_protocol::*;
 
-use crate::{dice::Dice, world::*, *};
+use crate::{world::*, *};
 
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
 
@@ -135,35 +135,6 @@ fn what_comes_before_a_key_is_kept_while_it_is_waited_for_and_nothing_behind_it(
 }
 
 #[test]
-fn a_key_that_is_lost_while_another_one_is_waited_for_is_had_again() {
-    let mut world = World::with_clients(3, 2);
-    world.client(1).lock(1, "b", renewing());
-    world.client(0).ask_all(2, &["a", "b"], waiting(4 * LEASE));
-    world.run_for(30 * HOP);
-    let owner = world.majority_owner("a");
-    world.delete_all("a");
-    world.run_for(30 * HOP);
-    assert_ne!(world.majority_owner("a"), owner);
-    world.client(1).end(1);
-    world.client(0).granted(2);
-    assert_eq!(world.carriers("a").len(), 3);
-}
-
-#[test]
-fn who_has_waited_in_vain_keeps_nothing() {
-    let mut world = World::with_clients(3, 2);
-    world.client(1).lock(1, "b", renewing());
-    let asked = world.now;
-    world.client(0).ask_all(2, &["a", "b"], waiting(LEASE));
-    let refusal = world.client(0).refusal(2);
-    assert_eq!(refusal.key.as_deref(), Some("b"));
-    let timeout = params().round_timeout();
-    assert!(world.now <= asked.after(LEASE).after(timeout));
-    world.run_for(4 * HOP);
-    assert_eq!(world.carriers("a"), []);
-}
-
-#[test]
 fn the_longest_hold_counts_from_when_all_keys_are_held() {
     let most = LEASE + LEASE / 10;
     let mut world = World::with_clients(3, 2);
@@ -183,52 +154,6 @@ fn the_longest_hold_counts_from_when_all_keys_are_held() {
         assert!(deadline <= granted.after(most));
     }
     assert_eq!(world.now.since(granted), most);
-}
-
-/// There is no moment at which nobody has any of them, and hardly one at which nobody has one.
-#[test]
-fn one_who_wants_keys_that_others_always_have_is_served() {
-    for lasts in [HOP, 400 * HOP] {
-        let mut world = World::with_clients(3, 5);
-        let mut sections = 0;
-        let mut holders: Vec<(usize, u64, Option<Instant>)> = Vec::new();
-        for client in 1..5 {
-            holders.push((client, 0, None));
-        }
-        let mut ask = |world: &mut World, client: usize| {
-            sections += 1;
-            let key = NAMES[client % 2];
-            world.client(client).ask(sections, key, waiting(10 * LEASE));
-            sections
-        };
-        for holder in &mut holders {
-            holder.1 = ask(&mut world, holder.0);
-        }
-        world.run_for(10 * HOP);
-        let asked = world.now;
-        world.client(0).ask_all(1, &["a", "b"], waiting(40 * LEASE));
-        while world.client(0).answered(1).is_none() {
-            world.run_for(HOP);
-            let now = world.now;
-            for (client, section, until) in &mut holders {
-                match until {
-                    None => {
-                        if let Some(answer) = world.client(*client).answered(*section) {
-                            assert!(matches!(answer, Answer::Granted { .. }), "{answer:?}");
-                            *until = Some(now.after(lasts));
-                        }
-                    }
-                    Some(end) if *end <= now => {
-                        world.client(*client).end(*section);
-                        (*section, *until) = (ask(&mut world, *client), None);
-                    }
-                    Some(_) => {}
-                }
-            }
-        }
-        let took = world.now.since(asked);
-        assert!(took < 20 * (lasts + ROUND_TRIP), "{took:?}");
-    }
 }
 
 /// Also if half of them wait for the second key at first.
@@ -425,179 +350,5 @@ fn a_shutdown_ends_those_that_have_their_keys_and_have_not_begun() {
         world.run_for(2 * ROUND_TRIP);
         let left = ShutdownError::default();
         assert_eq!(world.client(0).drained(), Some(left));
-    }
-}
-
-/// In many processes, each of which asks for its keys in another order.
-#[test]
-fn no_order_of_keys_makes_sections_wait_for_each_other() {
-    let orders: [&[&str]; 8] = [
-        &["a", "b"],
-        &["b", "a"],
-        &["a", "b", "c"],
-        &["c", "b", "a"],
-        &["b", "c"],
-        &["c", "a"],
-        &["c", "a", "b"],
-        &["b", "a", "c"],
-    ];
-    let mut world = World::with_clients(3, orders.len());
-    let began = world.now;
-    for (client, keys) in orders.into_iter().enumerate() {
-        let wait = LockParams {
-            wait: 20 * LEASE,
-            ..params()
-        };
-        world.client(client).ask_all(1, keys, wait);
-    }
-    let mut left: Vec<usize> = (0..orders.len()).collect();
-    while !left.is_empty() {
-        assert!(world.step());
-        left.retain(|&client| match world.client(client).answered(1) {
-            None => true,
-            Some(Answer::Granted { .. }) => {
-                world.client(client).end(1);
-                false
-            }
-            Some(other) => panic!("client {client}: {other:?}"),
-        });
-    }
-    let took = world.now.since(began);
-    assert!(took < LEASE, "all had their turn after {took:?}");
-}
-
-/// Sections with one key and with several, in some processes, while nodes come and go.
-#[test]
-fn sections_with_any_keys_exclude_each_other_and_all_have_their_turn() {
-    for seed in 0..60 {
-        histories::run(seed);
-    }
-}
-
-mod histories {
-    use super::*;
-
-    #[derive(Debug)]
-    struct Holder {
-        client: usize,
-        section: u64,
-        keys: Vec<&'static str>,
-        deadline: Instant,
-        until: Instant,
-    }
-
-    pub(super) fn run(seed: u64) {
-        let mut dice = Dice::new(seed);
-        let nodes = dice.pick(&[1, 3, 3, 5]);
-        let clients = 2 + dice.below(3) as usize;
-        let mut world = World::with_clients(nodes, clients);
-        let has_clock = dice.one_in(2);
-        for client in 0..clients {
-            if has_clock {
-                world.client(client).start_wall_clock();
-            }
-            for node in 0..nodes {
-                let lag = HOP * dice.below(4) as u32;
-                world.client(client).set_lag(node, lag);
-            }
-        }
-        let mut asked: Vec<(usize, u64, Vec<&'static str>)> = Vec::new();
-        let mut holders: Vec<Holder> = Vec::new();
-        let mut last = [Token(0); NAMES.len()];
-        let (mut sections, mut down) = (0, None);
-        let faults_end = world.now.after(LEASE);
-        let mut granted = 0;
-        while world.now < faults_end || !asked.is_empty() || !holders.is_empty() {
-            let is_over = world.now >= faults_end;
-            if !is_over && asked.len() + holders.len() < 8 && dice.one_in(6) {
-                sections += 1;
-                let client = dice.below(clients as u64) as usize;
-                let mut keys: Vec<&'static str> = Vec::new();
-                for _ in 0..=dice.below(3) {
-                    keys.push(dice.pick(&NAMES));
-                }
-                let wait = dice.pick(&[Duration::ZERO, 40 * LEASE, 40 * LEASE]);
-                let renew = dice.one_in(3).then(|| default_renewal(LEASE));
-                let params = LockParams {
-                    renew,
-                    ..waiting(wait)
-                };
-                if keys.len() == 1 && dice.one_in(2) {
-                    world.client(client).ask(sections, keys[0], params);
-                } else {
-                    world.client(client).ask_all(sections, &keys, params);
-                }
-                asked.push((client, sections, keys));
-            }
-            if nodes >= 3 && (dice.one_in(200) || is_over) {
-                match down.take() {
-                    Some(node) => world.behave([node], Behavior::Healthy),
-                    None if is_over => {}
-                    None => {
-                        let node = dice.below(nodes as u64) as usize;
-                        let mood = dice.pick(&[Behavior::Unresponsive, Behavior::Slow(20 * HOP)]);
-                        world.behave([node], mood);
-                        down = Some(node);
-                    }
-                }
-            }
-            if !asked.is_empty() && dice.one_in(40) && !is_over {
-                let (client, section, _) =
-                    asked.swap_remove(dice.below(asked.len() as u64) as usize);
-                world.client(client).end(section);
-            }
-            world.run_for(HOP);
-            let now = world.now;
-            for (client, section, keys) in std::mem::take(&mut asked) {
-                match world.client(client).answered(section) {
-                    None => asked.push((client, section, keys)),
-                    Some(Answer::Refused(refusal)) => {
-                        let named = refusal.key.as_deref();
-                        assert!(named.is_none_or(|key| keys.contains(&key)), "{seed}");
-                    }
-                    Some(Answer::Granted {
-                        deadline, token, ..
-                    }) => {
-                        granted += 1;
-                        holders.retain(|held| now < held.deadline);
-                        let taken = |held: &&Holder| held.keys.iter().any(|key| keys.contains(key));
-                        let other = holders.iter().find(taken);
-                        assert!(other.is_none(), "{seed}: {keys:?} beside {other:?}");
-                        for (name, last) in NAMES.iter().zip(&mut last) {
-                            if keys.contains(name) {
-                                assert!(*last < token, "{seed}: {token} after {last} of {name}");
-                                *last = token;
-                            }
-                        }
-                        let until = now.after(HOP * dice.below(60) as u32);
-                        holders.push(Holder {
-                            client,
-                            section,
-                            keys,
-                            deadline,
-                            until,
-                        });
-                    }
-                    Some(other) => panic!("{seed}: {other:?}"),
-                }
-            }
-            holders.retain(|held| {
-                let goes_on = now < held.until;
-                if !goes_on {
-                    world.client(held.client).end(held.section);
-                }
-                goes_on
-            });
-            let since = world.now.since(faults_end);
-            assert!(since < 20 * LEASE, "{seed}: {asked:?} never come to an end");
-        }
-        assert!(granted > 10, "{seed}: only {granted}");
-        world.run_for(2 * LEASE);
-        for key in NAMES {
-            assert_eq!(world.carriers(key), [], "{seed}: {key} is left");
-        }
-        for client in 0..clients {
-            assert!(world.client(client).is_idle(), "{seed}");
-        }
     }
 }

@@ -361,33 +361,6 @@ fn a_fair_caller_does_not_pass_others_in_the_turn_of_its_process() {
 }
 
 #[test]
-fn fair_callers_and_others_share_a_lock_that_only_one_has() {
-    let mut world = World::with_clients(3, 2);
-    for section in 1..=20 {
-        world.client(0).ask(section, "k", waiting(LONG));
-        world.client(1).ask(section, "k", fair(LONG));
-    }
-    let mut next = [1, 1];
-    for _ in 0..40 {
-        let client = loop {
-            let granted = |&client: &usize| {
-                let answer = world.client(client).answered(next[client]);
-                matches!(answer, Some(Answer::Granted { .. }))
-            };
-            if let Some(client) = [0, 1].into_iter().find(granted) {
-                break client;
-            }
-            assert!(world.step(), "{next:?}");
-        };
-        world.run_for(SECTION);
-        assert_eq!(world.client(1 - client).answered(next[1 - client]), None);
-        world.client(client).end(next[client]);
-        next[client] += 1;
-    }
-    assert_eq!(next, [21, 21]);
-}
-
-#[test]
 fn in_a_mixed_fleet_fair_callers_leave_the_lock_to_other_libraries_as_well() {
     let settings = Settings {
         mixed_fleet: true,

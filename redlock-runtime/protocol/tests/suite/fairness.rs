@@ -135,23 +135,6 @@ fn processes_with_queues_take_turns_of_the_same_length() {
     }
 }
 
-#[test]
-fn a_single_waiter_of_another_process_does_not_wait_for_a_whole_queue() {
-    let mut world = World::with_clients(3, 2);
-    queue(&mut world, 0, "k", 5_000);
-    run_sections(&mut world, 1, HOP, Duration::from_millis(500));
-    let mut world = World::with_clients(3, 2);
-    queue(&mut world, 0, "k", 5_000);
-    queue(&mut world, 1, "k", 1);
-    let sections = run_sections(&mut world, 2, HOP, Duration::from_secs(1));
-    let other = sections.iter().find(|section| section.0 == 1);
-    let waited = other.map(|&(_, from, _)| from.since(sections[0].1));
-    assert!(
-        waited.is_some_and(|waited| waited <= 3 * LONGEST_TURN),
-        "{waited:?}"
-    );
-}
-
 /// Processes with one caller each, which asks again as soon as its section is over. Their requests take
 /// differently long to each node, so they hear of a free lock one after the other, and always in the
 /// same order.
@@ -278,76 +261,6 @@ fn other_keys_of_a_process_that_stands_back_go_on() {
         assert_eq!(world.now.since(asked), ROUND_TRIP);
         world.end(section);
         world.run_for(7 * HOP);
-    }
-}
-
-/// A client of another library asks again and again, and is not known to anybody.
-#[test]
-fn in_a_mixed_fleet_a_polling_client_gets_at_least_a_quarter_of_the_sections() {
-    let mixed = Settings {
-        mixed_fleet: true,
-        ..settings()
-    };
-    for poll_every in [5, 20] {
-        let mut world = World::with_settings(3, &[mixed]);
-        queue(&mut world, 0, "k", 20_000);
-        let poll_every = Duration::from_millis(poll_every);
-        let end = world.now.after(Duration::from_secs(10));
-        let (mut ours, mut theirs) = (0, 0);
-        let mut running: Option<(u64, Instant)> = None;
-        let mut section = 1;
-        let mut foreign_until: Option<Instant> = None;
-        let mut poll_at = world.now;
-        while world.now < end {
-            if let Some((section, until)) = running
-                && world.now >= until
-            {
-                world.end(section);
-                running = None;
-            }
-            if foreign_until.is_some_and(|until| world.now >= until) {
-                world.delete_all("k");
-                foreign_until = None;
-            }
-            if foreign_until.is_none() && world.now >= poll_at {
-                poll_at = world.now.after(poll_every);
-                if world.carriers("k").is_empty() {
-                    assert!(running.is_none());
-                    world.occupy_all("k", OTHER);
-                    foreign_until = Some(world.now.after(HOP));
-                    theirs += 1;
-                }
-            }
-            if let Some(answer) = world.client(0).answered(section) {
-                assert!(matches!(answer, Answer::Granted { .. }), "{answer:?}");
-                assert!(foreign_until.is_none(), "two holders");
-                running = Some((section, world.now.after(HOP)));
-                section += 1;
-                ours += 1;
-            }
-            let until = [
-                running.map(|(_, until)| until),
-                foreign_until,
-                Some(poll_at),
-            ];
-            let until = until
-                .into_iter()
-                .flatten()
-                .filter(|&at| at > world.now)
-                .min();
-            let until = until.unwrap_or(end);
-            match world.next().filter(|&next| next < until) {
-                Some(_) => {
-                    world.step();
-                }
-                None => world.now = until,
-            }
-        }
-        assert!(
-            theirs * 3 >= ours,
-            "polls every {poll_every:?}: {theirs} theirs, {ours} ours"
-        );
-        assert!(ours >= 100, "{ours} ours");
     }
 }
 
