@@ -46,6 +46,12 @@ impl Extent {
     };
 }
 
+/// The same model but for what `change` does to it.
+pub(crate) fn with<M>(mut model: M, change: impl FnOnce(&mut M)) -> M {
+    change(&mut model);
+    model
+}
+
 /// Every rule must hold in every course.
 pub(crate) fn whole<M: Model + Send + 'static>(name: &str, model: M) -> Trial {
     Trial::new(name, Expected::Order, Extent::Whole, model)

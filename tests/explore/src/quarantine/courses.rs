@@ -1,7 +1,7 @@
 //! What is explored of quarantines.
 
 use super::{ANY_NUMBER, LastMarker, Mutant, Quarantine};
-use crate::trial::{Expected, Extent, Trial, walks, whole};
+use crate::trial::{Expected, Extent, Trial, walks, whole, with};
 
 const THREE: Quarantine<3> = Quarantine {
     leases: [1, 3],
@@ -16,109 +16,65 @@ const THREE: Quarantine<3> = Quarantine {
 
 /// All must be in order.
 pub(crate) fn courses() -> Vec<Trial> {
-    let mut courses = three_nodes();
-    courses.extend(other_numbers());
-    courses
-}
-
-fn three_nodes() -> Vec<Trial> {
-    let longer = Quarantine {
-        leases: [2, 4],
-        ..THREE
-    };
+    let longer = with(THREE, |it| it.leases = [2, 4]);
+    let default_leases = with(THREE, |it| {
+        (it.leases, it.last_marker) = ([1, 1], LastMarker::Goes);
+    });
+    let two_slow = with(THREE, |it| it.readers = 2);
+    let many = |it: &mut Quarantine<3>| (it.readers, it.snapshots) = (2, 3);
     vec![
-        whole(
-            "quarantine: two slow readers",
-            Quarantine {
-                readers: 2,
-                ..THREE
-            },
-        ),
+        whole("quarantine: two slow readers", two_slow),
         whole(
             "quarantine: any lease for both clients",
-            Quarantine {
-                unequal: false,
-                ..THREE
-            },
+            with(THREE, |it| it.unequal = false),
         ),
         whole("quarantine: leases of 2 and 4 rounds", longer),
         whole(
             "quarantine: leases of 1 and 2 rounds",
-            Quarantine { round: 2, ..longer },
+            with(longer, |it| it.round = 2),
         ),
-        whole(
-            "quarantine: snapshots",
-            Quarantine {
-                readers: 0,
-                snapshots: 1,
-                ..THREE
-            },
-        ),
+        whole("quarantine: snapshots", with_snapshot(THREE)),
         whole(
             "quarantine: all nodes new, or all memory lost, default leases",
-            Quarantine {
-                leases: [1, 1],
-                last_marker: LastMarker::Goes,
-                ..THREE
-            },
+            default_leases,
         ),
         walks(
             "quarantine: two slow readers, snapshots",
-            Quarantine {
-                readers: 2,
-                snapshots: 3,
-                ..longer
-            },
+            with(longer, many),
+        ),
+        whole(
+            "quarantine: two nodes, two slow readers, snapshots",
+            with(two_slow.of::<2>(), |it| it.snapshots = 1),
+        ),
+        whole("quarantine: four nodes, one slow reader", THREE.of::<4>()),
+        whole("quarantine: five nodes", FIVE),
+        walks(
+            "quarantine: five nodes, two slow readers, snapshots",
+            with(THREE, many).of::<5>(),
         ),
     ]
 }
 
-fn other_numbers() -> Vec<Trial> {
-    vec![
-        whole(
-            "quarantine: two nodes, two slow readers, snapshots",
-            Quarantine {
-                readers: 2,
-                snapshots: 1,
-                ..THREE.of::<2>()
-            },
-        ),
-        whole("quarantine: four nodes, one slow reader", THREE.of::<4>()),
-        whole(
-            "quarantine: five nodes",
-            Quarantine {
-                readers: 0,
-                ..THREE.of::<5>()
-            },
-        ),
-        walks(
-            "quarantine: five nodes, two slow readers, snapshots",
-            Quarantine {
-                readers: 2,
-                snapshots: 3,
-                ..THREE.of::<5>()
-            },
-        ),
-    ]
+const FIVE: Quarantine<5> = Quarantine {
+    readers: 0,
+    ..THREE.of()
+};
+
+fn with_snapshot(model: Quarantine<3>) -> Quarantine<3> {
+    with(model, |it| (it.readers, it.snapshots) = (0, 1))
 }
 
 /// Each must be found, or does not show for a reason.
 pub(crate) fn mutants() -> Vec<Trial> {
     let mut mutants: Vec<Trial> = Mutant::ALL.into_iter().map(mutant).collect();
     // With five nodes, too, and at random.
-    let five = Quarantine {
-        readers: 0,
-        mutant: Some(Mutant::TooFewRead),
-        ..THREE.of::<5>()
-    };
+    let five = with(FIVE, |it| it.mutant = Some(Mutant::TooFewRead));
     let name = "TooFewRead, five nodes";
     mutants.push(Trial::new(name, Expected::Violation, Extent::Whole, five));
-    let five = Quarantine {
-        readers: 2,
-        snapshots: 3,
-        mutant: Some(Mutant::OldLossCounts),
-        ..five
-    };
+    let five = with(FIVE, |it| {
+        (it.readers, it.snapshots) = (2, 3);
+        it.mutant = Some(Mutant::OldLossCounts);
+    });
     let name = "OldLossCounts, five nodes";
     mutants.push(Trial::new(name, Expected::Violation, Extent::WALKS, five));
     mutants
@@ -126,16 +82,9 @@ pub(crate) fn mutants() -> Vec<Trial> {
 
 fn mutant(mutant: Mutant) -> Trial {
     let name = format!("{mutant:?}");
-    let three = Quarantine {
-        mutant: Some(mutant),
-        ..THREE
-    };
+    let three = with(THREE, |it| it.mutant = Some(mutant));
     let model = match mutant {
-        Mutant::OldLossCounts | Mutant::OwnMarkerForgotten => Quarantine {
-            readers: 0,
-            snapshots: 1,
-            ..three
-        },
+        Mutant::OldLossCounts | Mutant::OwnMarkerForgotten => with_snapshot(three),
         _ => three,
     };
     let expected = match mutant {

@@ -5,7 +5,7 @@ use super::{
     rounds::Rounds,
     turns::{Kind, READERS, SLOTS, Turns},
 };
-use crate::trial::{Expected, Extent, Trial, walks, whole};
+use crate::trial::{Expected, Extent, Trial, walks, whole, with};
 
 const ROUNDS: Rounds<3> = Rounds {
     open: 2,
@@ -39,187 +39,87 @@ pub(crate) fn courses() -> Vec<Trial> {
 }
 
 fn rounds() -> Vec<Trial> {
-    let sliding = Rounds {
-        slides: true,
-        ..ROUNDS
-    };
+    let sliding = with(ROUNDS, |it| it.slides = true);
+    let two_nodes = with(sliding.of::<2>(), |it| (it.open, it.highest) = (3, 6));
+    let three = with(sliding, |it| (it.open, it.highest) = (3, 6));
+    let long = with(sliding, |it| (it.highest, it.lengths) = (8, &[1, 3]));
+    let four_nodes = with(sliding.of::<4>(), |it| it.highest = 5);
+    let five_nodes = with(sliding.of::<5>(), |it| it.highest = 5);
     vec![
         whole("rounds: two at a time, up to 4", ROUNDS),
-        whole(
-            "rounds: three at a time, without end",
-            Rounds {
-                open: 3,
-                highest: 6,
-                ..sliding
-            },
-        ),
+        whole("rounds: three at a time, without end", three),
         whole(
             "rounds: two at a time, blocks of 1 and 3, without end",
-            Rounds {
-                highest: 8,
-                lengths: &[1, 3],
-                ..sliding
-            },
+            long,
         ),
-        whole(
-            "rounds: two nodes, three at a time, without end",
-            Rounds::<2> {
-                open: 3,
-                highest: 6,
-                ..sliding.of()
-            },
-        ),
-        whole(
-            "rounds: four nodes, two at a time, without end",
-            Rounds::<4> {
-                highest: 5,
-                ..sliding.of()
-            },
-        ),
-        whole(
-            "rounds: five nodes, two at a time, without end",
-            Rounds::<5> {
-                highest: 5,
-                ..sliding.of()
-            },
-        ),
+        whole("rounds: two nodes, three at a time, without end", two_nodes),
+        whole("rounds: four nodes, two at a time, without end", four_nodes),
+        whole("rounds: five nodes, two at a time, without end", five_nodes),
     ]
 }
 
 fn rounds_with_losses() -> Vec<Trial> {
-    let losses = Rounds {
-        highest: 3,
-        losses: true,
-        ..ROUNDS
-    };
-    let proposals = false;
+    let losses = with(ROUNDS, |it| (it.losses, it.highest) = (true, 3));
+    let silent = with(losses, |it| it.proposals = false);
+    let three = with(silent, |it| it.open = 3);
+    let high = with(silent, |it| it.highest = 4);
+    let many = with(losses, |it| (it.open, it.highest) = (3, 8));
     vec![
         whole("rounds: lost memory, up to 3", losses),
         whole(
             "rounds: lost memory, three at a time, up to 3, no proposals",
-            Rounds {
-                open: 3,
-                proposals,
-                ..losses
-            },
+            three,
         ),
-        whole(
-            "rounds: lost memory, up to 4, no proposals",
-            Rounds {
-                highest: 4,
-                proposals,
-                ..losses
-            },
-        ),
+        whole("rounds: lost memory, up to 4, no proposals", high),
         walks(
             "rounds: lost memory, four nodes, three at a time",
-            Rounds {
-                open: 3,
-                highest: 8,
-                ..losses.of::<4>()
-            },
+            many.of::<4>(),
         ),
         walks(
             "rounds: lost memory, five nodes, three at a time",
-            Rounds {
-                open: 3,
-                highest: 8,
-                ..losses.of::<5>()
-            },
+            many.of::<5>(),
         ),
     ]
 }
 
 fn turns() -> Vec<Trial> {
-    let sliding = Turns {
-        proposals: true,
-        slides: true,
-        ..TURNS
-    };
-    let mut turns = vec![
+    let sliding = with(TURNS, |it| (it.proposals, it.slides) = (true, true));
+    let low = with(sliding, |it| it.highest = 3);
+    let may_be_gone = with(low, |it| it.exclusive = false);
+    let losses = with(TURNS, |it| it.losses = true);
+    let any = with(losses, |it| (it.highest, it.proposals) = (3, true));
+    let three = with(losses, |it| (it.turns, it.highest) = (3, 3));
+    let many = with(TURNS.of::<5>(), |it| {
+        (it.turns, it.highest, it.proposals) = (3, 9, true);
+    });
+    let many_losses = with(many, |it| it.losses = true);
+    let many_gone = with(many, |it| it.exclusive = false);
+    vec![
         whole(
             "turns: two at a time, up to 6",
-            Turns {
-                highest: 6,
-                ..TURNS
-            },
+            with(TURNS, |it| it.highest = 6),
         ),
         whole(
             "turns: two at a time, without end",
-            Turns {
-                highest: 5,
-                ..sliding
-            },
+            with(sliding, |it| it.highest = 5),
         ),
         whole(
             "turns: three at a time, without end",
-            Turns {
-                turns: 3,
-                ..sliding
-            },
+            with(sliding, |it| it.turns = 3),
         ),
         whole("turns: four nodes, without end", sliding.of::<4>()),
-        whole(
-            "turns: five nodes, without end",
-            Turns {
-                highest: 3,
-                ..sliding.of::<5>()
-            },
-        ),
-        whole(
-            "turns: keys may be gone, without end",
-            Turns {
-                highest: 3,
-                exclusive: false,
-                ..sliding
-            },
-        ),
-    ];
-    turns.extend(turns_with_losses());
-    turns
-}
-
-fn turns_with_losses() -> Vec<Trial> {
-    let losses = Turns {
-        losses: true,
-        ..TURNS
-    };
-    vec![
+        whole("turns: five nodes, without end", low.of::<5>()),
+        whole("turns: keys may be gone, without end", may_be_gone),
         whole("turns: lost memory, up to 4", losses),
-        whole(
-            "turns: lost memory, up to 3, any proposals",
-            Turns {
-                highest: 3,
-                proposals: true,
-                ..losses
-            },
-        ),
-        whole(
-            "turns: lost memory, three at a time, up to 3",
-            Turns {
-                turns: 3,
-                highest: 3,
-                ..losses
-            },
-        ),
+        whole("turns: lost memory, up to 3, any proposals", any),
+        whole("turns: lost memory, three at a time, up to 3", three),
         walks(
             "turns: lost memory, five nodes, three at a time",
-            Turns {
-                turns: 3,
-                highest: 9,
-                proposals: true,
-                ..losses.of::<5>()
-            },
+            many_losses,
         ),
         walks(
             "turns: keys may be gone, five nodes, three at a time",
-            Turns {
-                turns: 3,
-                highest: 9,
-                proposals: true,
-                exclusive: false,
-                ..TURNS.of::<5>()
-            },
+            many_gone,
         ),
     ]
 }
@@ -228,28 +128,14 @@ fn turns_with_losses() -> Vec<Trial> {
 fn turns_of_two_kinds() -> Vec<Trial> {
     let mut courses = Vec::new();
     for (name, kinds) in [("readers and writers", READERS), ("two permits", SLOTS)] {
-        let three = Turns {
-            turns: 3,
-            kinds,
-            lengths: &[1],
-            highest: 2,
-            ..TURNS
-        };
-        let sliding = Turns {
-            proposals: true,
-            slides: true,
-            ..three
-        };
-        let two = Turns {
-            turns: 2,
-            lengths: &[1, 2],
-            highest: 3,
-            ..sliding
-        };
-        let losses = Turns {
-            losses: true,
-            ..three
-        };
+        let three = with(TURNS, |it| {
+            (it.turns, it.kinds, it.lengths, it.highest) = (3, kinds, &[1], 2);
+        });
+        let sliding = with(three, |it| (it.proposals, it.slides) = (true, true));
+        let two = with(sliding, |it| {
+            (it.turns, it.lengths, it.highest) = (2, &[1, 2], 3);
+        });
+        let losses = with(three, |it| it.losses = true);
         let mut add = |what: &str, turns| {
             courses.push(whole(&format!("turns: {name}, {what}"), turns));
         };
@@ -264,20 +150,11 @@ fn turns_of_two_kinds() -> Vec<Trial> {
 pub(crate) fn mutants() -> Vec<Trial> {
     let mut mutants: Vec<Trial> = Mutant::ALL.into_iter().map(mutant).collect();
     // With five nodes, too, and at random.
-    let five = Rounds {
-        open: 3,
-        highest: 8,
-        proposals: false,
-        losses: true,
-        mutant: Some(Mutant::FloorOfOneOther),
-        ..ROUNDS.of::<5>()
-    };
-    mutants.push(Trial::new(
-        "FloorOfOneOther, five nodes",
-        Expected::Violation,
-        Extent::WALKS,
-        five,
-    ));
+    let five = with(rounds_of(Mutant::FloorOfOneOther).of::<5>(), |it| {
+        (it.open, it.highest) = (3, 8);
+    });
+    let name = "FloorOfOneOther, five nodes";
+    mutants.push(Trial::new(name, Expected::Violation, Extent::WALKS, five));
     mutants
 }
 
@@ -286,75 +163,62 @@ fn mutant(mutant: Mutant) -> Trial {
     let name = format!("{mutant:?}");
     let violation = Expected::Violation;
     let expected = mutant.survives().map_or(violation, Expected::Survives);
-    if let Some(rounds) = rounds_of(mutant) {
-        Trial::new(name, expected, Extent::Whole, rounds)
+    if shows_without_owners(mutant) {
+        Trial::new(name, expected, Extent::Whole, rounds_of(mutant))
     } else {
         Trial::new(name, expected, Extent::Whole, turns_of(mutant))
     }
 }
 
-/// What shows without owners.
-const fn rounds_of(mutant: Mutant) -> Option<Rounds<3>> {
-    let rounds = Rounds {
-        mutant: Some(mutant),
-        ..ROUNDS
-    };
-    match mutant {
-        Mutant::NumberOfOne
-        | Mutant::HighestNumber
-        | Mutant::MiddleNumber
-        | Mutant::LowestNumber
-        | Mutant::CounterNotRaised
-        | Mutant::RaisedToTheFirst
-        | Mutant::ProposalAsItIs => Some(rounds),
-        Mutant::RepliesOfTheRoundBefore => Some(Rounds {
-            highest: 3,
-            proposals: false,
-            ..rounds
-        }),
-        Mutant::NoFloor
-        | Mutant::FloorOfOneOther
-        | Mutant::FloorBeforeTheWait
-        | Mutant::FloorOfTheForgetful
-        | Mutant::RoundsNotBounded
-        | Mutant::AdmissionNotNamed => Some(Rounds {
-            highest: 3,
-            proposals: false,
-            losses: true,
-            ..rounds
-        }),
-        _ => None,
-    }
+const fn shows_without_owners(mutant: Mutant) -> bool {
+    needs_losses(mutant)
+        || matches!(
+            mutant,
+            Mutant::NumberOfOne
+                | Mutant::HighestNumber
+                | Mutant::MiddleNumber
+                | Mutant::LowestNumber
+                | Mutant::CounterNotRaised
+                | Mutant::RaisedToTheFirst
+                | Mutant::ProposalAsItIs
+                | Mutant::RepliesOfTheRoundBefore
+        )
 }
 
-const fn turns_of(mutant: Mutant) -> Turns<3> {
-    let turns = Turns {
-        mutant: Some(mutant),
-        ..TURNS
-    };
-    match mutant {
-        Mutant::ReaderBesideWriter | Mutant::WriterBesideReaders => Turns {
-            kinds: READERS,
-            ..turns
-        },
-        Mutant::ReleaseOfAllReaders => Turns {
-            turns: 3,
-            kinds: READERS,
-            ..turns
-        },
-        Mutant::SlotGivenTwice => Turns {
-            kinds: SLOTS,
-            ..turns
-        },
-        Mutant::LeasesNotWaitedFor => Turns {
-            losses: true,
-            ..turns
-        },
-        Mutant::OwnerConfirms | Mutant::AnyNodeConfirms | Mutant::BlockOrderNotCompared => Turns {
-            highest: 3,
-            exclusive: false,
-            ..turns
-        },
-        _ => turns,
-    }
+const fn needs_losses(mutant: Mutant) -> bool {
+    matches!(
+        mutant,
+        Mutant::NoFloor
+            | Mutant::FloorOfOneOther
+            | Mutant::FloorBeforeTheWait
+            | Mutant::FloorOfTheForgetful
+            | Mutant::RoundsNotBounded
+            | Mutant::AdmissionNotNamed
+    )
+}
+
+fn rounds_of(mutant: Mutant) -> Rounds<3> {
+    with(ROUNDS, |it| {
+        it.mutant = Some(mutant);
+        it.losses = needs_losses(mutant);
+        if it.losses || mutant == Mutant::RepliesOfTheRoundBefore {
+            (it.highest, it.proposals) = (3, false);
+        }
+    })
+}
+
+fn turns_of(mutant: Mutant) -> Turns<3> {
+    with(TURNS, |it| {
+        it.mutant = Some(mutant);
+        match mutant {
+            Mutant::ReaderBesideWriter | Mutant::WriterBesideReaders => it.kinds = READERS,
+            Mutant::ReleaseOfAllReaders => (it.turns, it.kinds) = (3, READERS),
+            Mutant::SlotGivenTwice => it.kinds = SLOTS,
+            Mutant::LeasesNotWaitedFor => it.losses = true,
+            Mutant::OwnerConfirms | Mutant::AnyNodeConfirms | Mutant::BlockOrderNotCompared => {
+                (it.highest, it.exclusive) = (3, false);
+            }
+            _ => {}
+        }
+    })
 }
