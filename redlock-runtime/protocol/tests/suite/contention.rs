@@ -79,19 +79,26 @@ fn of_simultaneous_attempts_exactly_one_wins_whatever_is_wrong_with_nodes() {
             node.set_counter("k", counter);
         }
     };
+    let nothing: Spoil = |_, _| {};
+    let fair = LockParams {
+        is_fair: true,
+        ..params()
+    };
     let cases = [
+        ("fair callers", nothing, 1),
         ("without the leader", kill_leader, 6),
         ("the leader refuses", refusing, 6),
         ("a silent node", silent, 24),
         ("counters that differ", counters, 6),
     ];
-    for (name, spoil, seeds) in cases {
+    for (place, (name, spoil, seeds)) in cases.into_iter().enumerate() {
+        let params = if place == 0 { fair } else { params() };
         for (nodes, clients) in (3..=5).flat_map(|nodes| (2..=8).map(move |it| (nodes, it))) {
             for seed in 0..seeds {
                 let mut world = World::with_clients(nodes, clients);
                 shuffle(&mut world, clients, seed);
                 spoil(&mut world, seed);
-                let (winners, _) = ask_at_once(&mut world, clients, params());
+                let (winners, _) = ask_at_once(&mut world, clients, params);
                 let case = format!("{name}: {clients} clients, {nodes} nodes, seed {seed}");
                 assert_eq!(winners.len(), 1, "{case}");
             }

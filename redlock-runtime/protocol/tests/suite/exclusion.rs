@@ -8,53 +8,33 @@ use crate::world::*;
 
 const LONG: Duration = Duration::from_secs(50);
 
+fn patient(lease: Duration) -> LockParams {
+    LockParams {
+        wait: 3 * LONG,
+        ..params_of(lease)
+    }
+}
+
 /// Client 0 holds a lock on nodes 0 and 1 and cannot reach node 2; node 0 loses its memory. Client 1
-/// is a process that has just been started.
+/// is a process that has just been started, and meets node 0 first, or beside node 1.
 #[test]
-fn a_node_without_memory_that_a_new_client_meets_first_grants_nothing_twice() {
+fn a_node_without_memory_that_a_new_client_meets_grants_nothing_twice() {
     for lose in LOSSES {
-        for max_lease in [60, 120] {
+        for (max_lease, is_alone) in [(60, true), (120, true), (60, false)] {
             let mut settings = settings();
             settings.max_ttl = params_of(Duration::from_secs(max_lease)).key_ttl();
             let mut world = World::with_settings(3, &[settings]);
             world.client(0).cut_off(2);
             let (deadline, _) = world.lock(1, "k", params_of(LONG));
             world.run_for(Duration::from_millis(100));
-            world.kill(1);
+            if is_alone {
+                world.kill(1);
+            }
             lose(&mut world, 0);
             let client = world.add_client(settings);
-            world.client(client).lock(
-                1,
-                "k",
-                LockParams {
-                    wait: 3 * LONG,
-                    ..params_of(LONG)
-                },
-            );
+            world.client(client).lock(1, "k", patient(LONG));
             world.assert_over(deadline);
         }
-    }
-}
-
-/// The same, where the client does not meet the node alone.
-#[test]
-fn a_node_without_memory_beside_one_that_remembers_grants_nothing_twice() {
-    for lose in LOSSES {
-        let mut world = World::new(3);
-        world.client(0).cut_off(2);
-        let (deadline, _) = world.lock(1, "k", params_of(LONG));
-        world.run_for(Duration::from_millis(100));
-        lose(&mut world, 0);
-        let client = world.add_client(settings());
-        world.client(client).lock(
-            1,
-            "k",
-            LockParams {
-                wait: 3 * LONG,
-                ..params_of(LONG)
-            },
-        );
-        world.assert_over(deadline);
     }
 }
 
@@ -79,12 +59,8 @@ fn nodes_that_lose_their_memory_one_after_the_other_grant_nothing_twice() {
                 world.run_for(pause * HOP);
             }
             let newest = world.add_client(settings());
-            let params = LockParams {
-                wait: 3 * LONG,
-                ..params_of(LEASE)
-            };
             for client in [other, newest] {
-                world.client(client).ask(1, "k", params);
+                world.client(client).ask(1, "k", patient(LEASE));
             }
             let first = loop {
                 assert!(world.step());
@@ -124,14 +100,7 @@ fn evidence_is_read_only_after_the_last_round_that_could_have_counted_a_forgotte
     world.flush(0);
     world.client(1).hear_of_change(0, None);
     let (deadline, _) = world.granted(1);
-    world.client(1).lock(
-        1,
-        "k",
-        LockParams {
-            wait: 3 * LONG,
-            ..params_of(LEASE)
-        },
-    );
+    world.client(1).lock(1, "k", patient(LEASE));
     world.assert_over(deadline);
 }
 

@@ -330,22 +330,6 @@ fn a_node_that_replies_late_does_not_keep_the_lock_from_anybody() {
 }
 
 #[test]
-fn of_any_number_of_simultaneous_fair_attempts_exactly_one_wins() {
-    for nodes in 1..=5 {
-        for clients in 2..=6 {
-            let mut world = World::with_clients(nodes, clients);
-            for client in 0..clients {
-                world.client(client).ask(1, "k", fair(Duration::ZERO));
-            }
-            let answers = (0..clients).map(|client| world.client(client).answer(1));
-            let granted = |answer: &Answer| matches!(answer, Answer::Granted { .. });
-            let winners = answers.filter(granted).count();
-            assert_eq!(winners, 1, "{clients} clients, {nodes} nodes");
-        }
-    }
-}
-
-#[test]
 fn a_fair_caller_does_not_pass_others_in_the_turn_of_its_process() {
     let mut world = World::with_clients(3, 2);
     world.client(0).lock(1, "k", params());

@@ -166,18 +166,6 @@ fn a_process_that_is_told_last_gets_its_share() {
     }
 }
 
-#[test]
-fn a_process_that_is_alone_keeps_its_turn() {
-    let mut world = World::new(3);
-    world.client(0).start_wall_clock();
-    queue(&mut world, 0, "k", 1_000);
-    let sections = run_sections(&mut world, 1, HOP, Duration::from_millis(1_100));
-    assert_eq!(sections.len(), 1_000);
-    world.run_for(10 * HOP);
-    assert_eq!(world.sends(is_acquire).len(), 3);
-    assert_eq!(world.sends(is_release).len(), 3, "the last one's");
-}
-
 /// Two keys that share their counter.
 fn same_stripe() -> (String, String) {
     let first = "key 0".to_string();

@@ -245,17 +245,6 @@ fn a_lock_is_put_on_all_nodes_that_vote_shortly_after_it_was_granted() {
 }
 
 #[test]
-fn a_key_that_one_node_has_lost_is_put_back_after_the_next_renewal() {
-    let mut world = World::new(3);
-    world.lock(1, "k", renewing());
-    world.run_for(Duration::from_millis(100));
-    world.nodes[1].forget_key("k");
-    world.extended(1);
-    world.run_for(20 * HOP);
-    assert_eq!(world.carriers("k"), [0, 1, 2]);
-}
-
-#[test]
 fn nothing_is_put_back_that_was_released() {
     for steps in 0..40 {
         let mut world = World::with_clients(3, 2);

@@ -37,6 +37,8 @@ fn the_outcome_of_a_release_is_what_the_nodes_reply() {
         release(forget_two),
         Answer::Released(Release::AlreadyExpired)
     );
+    let too_late = |world: &mut World| world.expired(1);
+    assert_eq!(release(too_late), Answer::Released(Release::AlreadyExpired));
     let silence = |world: &mut World| world.behave(0..3, Behavior::Unresponsive);
     assert_eq!(release(silence), Answer::Released(Release::Unknown));
     let refuse = |world: &mut World| {

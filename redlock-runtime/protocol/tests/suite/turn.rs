@@ -362,16 +362,6 @@ fn an_awaited_release_on_silent_nodes_is_unknown_after_the_node_timeout() {
 }
 
 #[test]
-fn a_release_after_the_deadline_was_of_an_expired_lock() {
-    let mut world = World::new(3);
-    queue(&mut world, 1..=2, long_wait());
-    world.granted(1);
-    world.expired(1);
-    world.release(1);
-    assert_eq!(world.answer(1), Answer::Released(Release::AlreadyExpired));
-}
-
-#[test]
 fn a_turn_that_is_lost_is_followed_by_another_one_with_higher_tokens() {
     let mut world = World::new(3);
     queue(&mut world, 1..=30, long_wait());
