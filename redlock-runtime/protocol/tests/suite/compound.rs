@@ -171,36 +171,16 @@ fn a_crowd_that_wants_the_same_keys_is_served_one_after_the_other() {
             world.client(client).lock(FIRST, key, params());
         }
         let asked = world.now;
+        let mut crowd = Crowd::default();
         for section in 0..2 * CROWD {
-            let mut client = world.client(section as usize % 2);
-            client.ask_all(section, &["a", "b"], waiting(40 * LEASE));
+            let wish = Wish::new(&["a", "b"], waiting(40 * LEASE), 5 * HOP);
+            crowd.ask(&mut world, section as usize % 2, section, wish);
         }
         world.run_for(40 * HOP);
         for client in 0..2 {
             world.client(client).end(FIRST);
         }
-        let mut holders: Vec<(u64, Instant)> = Vec::new();
-        let mut left: Vec<u64> = (0..2 * CROWD).collect();
-        while !left.is_empty() {
-            world.run_for(HOP);
-            let now = world.now;
-            left.retain(
-                |&section| match world.client(section as usize % 2).answered(section) {
-                    None => true,
-                    Some(Answer::Granted { .. }) => {
-                        holders.push((section, now.after(5 * HOP)));
-                        false
-                    }
-                    Some(other) => panic!("{section}: {other:?}"),
-                },
-            );
-            holders.retain(|&(section, until)| {
-                if until <= now {
-                    world.client(section as usize % 2).end(section);
-                }
-                until > now
-            });
-        }
+        crowd.run(&mut world);
         let took = world.now.since(asked);
         assert!(took < LEASE, "{took:?}");
         let sends = [0, 1].map(|client| world.client(client).sends(is_anything_of_keys).len());

@@ -170,39 +170,17 @@ fn of_simultaneous_attempts_exactly_one_wins_whichever_nodes_were_slow_for_whom(
 fn all_that_wait_get_the_lock_one_after_the_other() {
     for (nodes, clients) in [(1, 3), (3, 2), (3, 8), (5, 5)] {
         let mut world = World::with_clients(nodes, clients);
+        let mut crowd = Crowd::default();
         shuffle(&mut world, clients, 7);
         let began = world.now;
         for client in 0..clients {
-            world.client(client).ask(1, "k", waiting(LEASE));
+            let wish = Wish::new(&["k"], waiting(LEASE), HOP);
+            crowd.ask(&mut world, client, 1, wish);
         }
-        let mut last = Token(0);
-        let mut served = 0;
-        while served < clients {
-            assert!(world.step());
-            let mut holders = Vec::new();
-            for client in 0..clients {
-                match world.client(client).answered(1) {
-                    Some(Answer::Granted { token, .. }) => {
-                        assert!(token > last);
-                        last = token;
-                        holders.push(client);
-                    }
-                    Some(other) => panic!("{other:?}"),
-                    None => {}
-                }
-            }
-            for client in holders {
-                world.run_for(HOP);
-                world.client(client).end(1);
-                served += 1;
-            }
-        }
+        crowd.run(&mut world);
+        assert_eq!(crowd.served().len(), clients);
         // Watched, so that the next one knows within a few round trips.
-        let took = world.now.since(began);
-        assert!(
-            took <= clients as u32 * 12 * ROUND_TRIP,
-            "{clients} clients: {took:?}"
-        );
+        world.assert_within(clients as u32 * 12 * ROUND_TRIP, began);
     }
 }
 

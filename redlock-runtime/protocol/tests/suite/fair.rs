@@ -1,6 +1,6 @@
 //! Fair locks: who came first goes first, in whatever process.
 
-use std::{collections::VecDeque, time::Duration};
+use std::time::Duration;
 
 use redlock_protocol::*;
 
@@ -27,64 +27,15 @@ const LONG: Duration = Duration::from_secs(600);
 /// A caller: its client, and the number of its section there.
 type Caller = (usize, u64);
 
-/// Callers that have asked, and the one that has the lock.
-#[derive(Default)]
-struct Callers {
-    waiting: Vec<Caller>,
-    holder: Option<(Caller, Instant)>,
-    served: VecDeque<(Caller, Instant)>,
+fn ask(crowd: &mut Crowd, world: &mut World, (client, section): Caller) {
+    let wish = Wish::new(&["k"], fair(LONG), SECTION);
+    crowd.ask(world, client, section, wish);
 }
 
-impl Callers {
-    fn ask(&mut self, world: &mut World, caller: Caller) {
-        world.client(caller.0).ask(caller.1, "k", fair(LONG));
-        self.waiting.push(caller);
-    }
-
-    /// Lets sections begin and end until this time.
-    fn run_until(&mut self, world: &mut World, end: Instant) {
-        loop {
-            if let Some((caller, until)) = self.holder
-                && until <= world.now
-            {
-                world.client(caller.0).end(caller.1);
-                self.holder = None;
-            }
-            let answered = self.waiting.iter().enumerate();
-            let answered = { answered }.find_map(|(place, &(client, section))| {
-                Some((place, world.client(client).answered(section)?))
-            });
-            if let Some((place, answer)) = answered {
-                assert!(matches!(answer, Answer::Granted { .. }), "{answer:?}");
-                assert_eq!(self.holder, None, "two sections at once");
-                let caller = self.waiting.remove(place);
-                self.holder = Some((caller, world.now.after(SECTION)));
-                self.served.push_back((caller, world.now));
-            }
-            let until = self.holder.map_or(end, |(_, until)| until.min(end));
-            match world.next().filter(|&next| next <= until) {
-                Some(_) => {
-                    world.step();
-                }
-                None => world.now = until,
-            }
-            let is_due = self.holder.is_some_and(|(_, until)| until <= world.now);
-            if world.now >= end && !is_due && world.next().is_none_or(|next| next > end) {
-                return;
-            }
-        }
-    }
-
-    fn run_for(&mut self, world: &mut World, time: Duration) {
-        let end = world.now.after(time);
-        self.run_until(world, end);
-    }
-
-    /// Who has been served since the last call, in this order.
-    fn served(&mut self) -> Vec<Caller> {
-        let served = self.served.drain(..);
-        served.map(|(caller, _)| caller).collect()
-    }
+/// Who has been served since the last call, in this order.
+fn served(crowd: &mut Crowd) -> Vec<Caller> {
+    let served = crowd.served().into_iter();
+    served.map(|it| (it.client, it.section)).collect()
 }
 
 /// Callers of all clients that ask 10 ms after each other.
@@ -98,17 +49,17 @@ fn callers_of_all_processes_are_served_in_the_order_of_arrival() {
     for nodes in 1..=5 {
         for clients in [1, 2, 3, 5] {
             let mut world = World::with_clients(nodes, clients);
-            let mut callers = Callers::default();
+            let mut crowd = Crowd::default();
             world.client(0).lock(1_000, "k", params());
             let arrivals = arrivals(clients, 30);
             for &caller in &arrivals {
-                callers.ask(&mut world, caller);
-                callers.run_for(&mut world, 10 * HOP);
+                ask(&mut crowd, &mut world, caller);
+                crowd.run_for(&mut world, 10 * HOP);
             }
             world.client(0).end(1_000);
-            callers.run_for(&mut world, 30 * (SECTION + HAND_OVER));
+            crowd.run_for(&mut world, 30 * (SECTION + HAND_OVER));
             let case = format!("{clients} clients, {nodes} nodes");
-            assert_eq!(callers.served(), arrivals, "{case}");
+            assert_eq!(served(&mut crowd), arrivals, "{case}");
         }
     }
 }
@@ -117,20 +68,20 @@ fn callers_of_all_processes_are_served_in_the_order_of_arrival() {
 fn the_lock_is_never_free_for_long_while_callers_wait() {
     for nodes in [1, 3, 5] {
         let mut world = World::with_clients(nodes, 4);
-        let mut callers = Callers::default();
+        let mut crowd = Crowd::default();
         let mut arrivals = arrivals(4, 200);
         // More than are served in the meantime.
         for &caller in &arrivals {
-            callers.ask(&mut world, caller);
-            callers.run_for(&mut world, 8 * HOP);
+            ask(&mut crowd, &mut world, caller);
+            crowd.run_for(&mut world, 8 * HOP);
         }
-        callers.run_for(&mut world, 200 * (SECTION + HAND_OVER));
-        let begun: Vec<_> = callers.served.iter().map(|served| served.1).collect();
-        for pair in begun.windows(2) {
-            let free = pair[1].since(pair[0]).saturating_sub(SECTION);
+        crowd.run_for(&mut world, 200 * (SECTION + HAND_OVER));
+        let served = crowd.served();
+        for pair in served.windows(2) {
+            let free = pair[1].from.since(pair[0].until);
             assert!(free <= HAND_OVER, "{nodes} nodes: free for {free:?}");
         }
-        let served = callers.served();
+        let served: Vec<_> = served.iter().map(|it| (it.client, it.section)).collect();
         arrivals.truncate(served.len());
         assert_eq!(served, arrivals);
     }
@@ -155,21 +106,21 @@ fn a_free_lock_costs_two_round_trips_and_no_request_more() {
 fn a_section_costs_a_few_requests_however_many_processes_wait() {
     let clients = 8;
     let mut world = World::with_clients(3, clients);
-    let mut callers = Callers::default();
+    let mut crowd = Crowd::default();
     for number in 1..=25 {
         for client in 0..clients {
-            callers.ask(&mut world, (client, number));
+            ask(&mut crowd, &mut world, (client, number));
         }
     }
-    callers.run_for(&mut world, 200 * HOP);
+    crowd.run_for(&mut world, 200 * HOP);
     let sent = |world: &mut World| -> usize {
         let of_client = |client| world.client(client).sends(is_anything).len();
         (0..clients).map(of_client).sum()
     };
     let before = sent(&mut world);
-    callers.served();
-    callers.run_for(&mut world, 100 * (SECTION + HAND_OVER));
-    let sections = callers.served().len();
+    served(&mut crowd);
+    crowd.run_for(&mut world, 100 * (SECTION + HAND_OVER));
+    let sections = served(&mut crowd).len();
     assert!(sections > 100, "{sections}");
     // Acquired and released on three nodes; each of the others looks when half of those ahead have gone, and the
     // next one at each change.
@@ -263,16 +214,16 @@ fn a_process_that_reaches_the_node_slowly_asks_no_other() {
     let mut world = World::with_clients(3, 3);
     let leader = world.leader("k");
     world.client(1).set_lag(leader, 10 * HOP);
-    let mut callers = Callers::default();
+    let mut crowd = Crowd::default();
     world.client(0).lock(1_000, "k", params());
     let arrivals = arrivals(3, 12);
     for &caller in &arrivals {
         // So that it knows which nodes are quick.
         let section = 2_000 + caller.1;
         world.client(1).ask(section, "another", params());
-        callers.run_for(&mut world, 10 * HOP);
-        callers.ask(&mut world, caller);
-        callers.run_for(&mut world, 50 * HOP);
+        crowd.run_for(&mut world, 10 * HOP);
+        ask(&mut crowd, &mut world, caller);
+        crowd.run_for(&mut world, 50 * HOP);
         world.client(1).end(section);
     }
     for client in [1, 2] {
@@ -281,8 +232,8 @@ fn a_process_that_reaches_the_node_slowly_asks_no_other() {
         }
     }
     world.client(0).end(1_000);
-    callers.run_for(&mut world, 12 * (SECTION + HAND_OVER + 100 * HOP));
-    assert_eq!(callers.served(), arrivals);
+    crowd.run_for(&mut world, 12 * (SECTION + HAND_OVER + 100 * HOP));
+    assert_eq!(served(&mut crowd), arrivals);
     assert!(arrivals.iter().any(|caller| caller.0 == 1));
 }
 
@@ -302,19 +253,19 @@ fn the_order_survives_the_node_that_keeps_it() {
     for clients in [2, 4] {
         let mut world = World::with_clients(3, clients);
         let leader = world.leader("k");
-        let mut callers = Callers::default();
+        let mut crowd = Crowd::default();
         world.client(0).lock(1_000, "k", params());
         let arrivals = arrivals(clients, 12);
         for &caller in &arrivals {
-            callers.ask(&mut world, caller);
-            callers.run_for(&mut world, 10 * HOP);
+            ask(&mut crowd, &mut world, caller);
+            crowd.run_for(&mut world, 10 * HOP);
         }
         world.kill(leader);
         // All have asked another one.
-        callers.run_for(&mut world, 200 * HOP);
+        crowd.run_for(&mut world, 200 * HOP);
         world.client(0).end(1_000);
-        callers.run_for(&mut world, 12 * (SECTION + HAND_OVER));
-        assert_eq!(callers.served(), arrivals, "{clients} clients");
+        crowd.run_for(&mut world, 12 * (SECTION + HAND_OVER));
+        assert_eq!(served(&mut crowd), arrivals, "{clients} clients");
     }
 }
 
@@ -525,14 +476,14 @@ fn a_client_that_reaches_one_node_only_goes_behind_those_that_wait() {
     }
     world.client(0).ask(1, "k", fair(LONG));
     world.run_for(10 * HOP);
-    let mut callers = Callers::default();
+    let mut crowd = Crowd::default();
     for client in 1..5 {
         for number in 1..=400 {
-            callers.ask(&mut world, (client, number));
+            ask(&mut crowd, &mut world, (client, number));
         }
     }
-    callers.run_for(&mut world, Duration::from_secs(10));
-    let served = callers.served().len();
+    crowd.run_for(&mut world, Duration::from_secs(10));
+    let served = served(&mut crowd).len();
     // If it were the first again after each turn in vain, it would be 894; if it had asked last, 1 104.
     assert!(served > 1_000, "{served}");
 }

@@ -9,95 +9,29 @@ use crate::{world::*, *};
 /// No turn lasts for longer while another process waits.
 const LONGEST_TURN: Duration = Duration::from_millis(50);
 
-fn queue(world: &mut World, client: usize, key: &str, sections: u64) {
-    let params = waiting(Duration::from_secs(600));
+/// Sections of this length.
+fn queue(crowd: &mut Crowd, world: &mut World, client: usize, sections: u64, hold: Duration) {
     for section in 1..=sections {
-        world.client(client).ask(section, key, params);
+        crowd.ask(world, client, section, wish("k", hold));
     }
 }
 
-/// The sections of one client in the order of their beginnings: when each began and ended.
-type Sections = Vec<(usize, Instant, Instant)>;
-
-/// Sections that follow each other in several clients, each of which has a queue.
-struct Run {
-    /// The next section of each client.
-    next: Vec<u64>,
-    running: Option<(usize, u64, Instant)>,
-    last: Token,
-    /// Each client asks for one more section whenever one of its own is over.
-    asks_again: bool,
+fn wish(key: &str, hold: Duration) -> Wish {
+    Wish::new(&[key], waiting(Duration::from_secs(600)), hold)
 }
 
-impl Run {
-    fn new(clients: usize) -> Self {
-        Self {
-            next: vec![1; clients],
-            running: None,
-            last: Token(0),
-            asks_again: false,
-        }
-    }
-
-    /// Runs sections of this length for so long. Fails if two of them overlap, or if a token is not
-    /// above the one before.
-    fn sections(&mut self, world: &mut World, length: Duration, time: Duration) -> Sections {
-        let end = world.now.after(time);
-        let mut sections = Sections::new();
-        while world.now < end {
-            if let Some((client, section, until)) = self.running
-                && world.now >= until
-            {
-                world.client(client).end(section);
-                self.running = None;
-                if self.asks_again {
-                    let params = waiting(Duration::from_secs(600));
-                    world.client(client).ask(section + 1, "k", params);
-                }
-            }
-            for (client, next) in self.next.iter_mut().enumerate() {
-                match world.client(client).answered(*next) {
-                    Some(Answer::Granted { token, .. }) => {
-                        assert!(self.running.is_none(), "two sections at once");
-                        assert!(token > self.last, "{token} after {}", self.last);
-                        self.last = token;
-                        let until = world.now.after(length);
-                        sections.push((client, world.now, until));
-                        self.running = Some((client, *next, until));
-                        *next += 1;
-                    }
-                    Some(other) => panic!("{other:?}"),
-                    None => {}
-                }
-            }
-            let until = self.running.map_or(end, |(_, _, until)| until);
-            match world.next().filter(|&next| next < until) {
-                Some(_) => {
-                    world.step();
-                }
-                None => world.now = until,
-            }
-        }
-        sections
-    }
-}
-
-fn run_sections(world: &mut World, clients: usize, length: Duration, time: Duration) -> Sections {
-    Run::new(clients).sections(world, length, time)
-}
-
-fn share(sections: &Sections, client: usize) -> Duration {
-    let of_client = sections.iter().filter(|section| section.0 == client);
-    of_client.map(|&(_, from, until)| until.since(from)).sum()
+fn share(sections: &[Served], client: usize) -> Duration {
+    let of_client = sections.iter().filter(|section| section.client == client);
+    of_client.map(|it| it.until.since(it.from)).sum()
 }
 
 /// The turns: who had the lock, from when to when.
-fn turns(sections: &Sections) -> Sections {
-    let mut turns = Sections::new();
-    for &(client, from, until) in sections {
+fn turns(sections: &[Served]) -> Vec<Served> {
+    let mut turns: Vec<Served> = Vec::new();
+    for section in sections {
         match turns.last_mut() {
-            Some(turn) if turn.0 == client => turn.2 = until,
-            _ => turns.push((client, from, until)),
+            Some(turn) if turn.client == section.client => turn.until = section.until,
+            _ => turns.push(section.clone()),
         }
     }
     turns
@@ -108,11 +42,13 @@ fn processes_with_queues_take_turns_of_the_same_length() {
     for (nodes, clients) in [(1, 2), (3, 2), (3, 3), (5, 5)] {
         for millis in [1, 5] {
             let mut world = World::with_clients(nodes, clients);
+            let mut crowd = Crowd::default();
             for client in 0..clients {
-                queue(&mut world, client, "k", 5_000);
+                queue(&mut crowd, &mut world, client, 5_000, millis * HOP);
             }
             let time = Duration::from_secs(4);
-            let sections = run_sections(&mut world, clients, millis * HOP, time);
+            crowd.run_for(&mut world, time);
+            let sections = crowd.served();
             let whole: Duration = (0..clients).map(|client| share(&sections, client)).sum();
             let case = format!("{clients} clients, {nodes} nodes, sections of {millis} ms");
             assert!(whole >= time * 7 / 10, "{case}: {whole:?} of {time:?} used");
@@ -124,12 +60,9 @@ fn processes_with_queues_take_turns_of_the_same_length() {
                     "{case}, {client}: {share:?} instead of {fair:?}"
                 );
             }
-            for (client, from, until) in turns(&sections) {
-                let took = until.since(from);
-                assert!(
-                    took <= 3 * LONGEST_TURN,
-                    "{case}, {client}: a turn of {took:?}"
-                );
+            for turn in turns(&sections) {
+                let took = turn.until.since(turn.from);
+                assert!(took <= 3 * LONGEST_TURN, "{case}: {turn:?}");
             }
         }
     }
@@ -143,20 +76,20 @@ fn a_process_that_is_told_last_gets_its_share() {
     for nodes in [3, 5] {
         for clients in [2, 3, 5, 8] {
             let mut world = World::with_clients(nodes, clients);
+            let mut crowd = Crowd::default();
             for client in 0..clients {
                 for node in 0..nodes {
                     let lag = Duration::from_micros((client as u64 * 7 + node as u64 * 13) % 5);
                     world.client(client).set_lag(node, 100 * lag);
                 }
-                queue(&mut world, client, "k", 1);
+                let wish = wish("k", HOP).again(Duration::ZERO);
+                crowd.ask(&mut world, client, 1, wish);
             }
-            let mut run = Run::new(clients);
-            run.asks_again = true;
-            let sections = run.sections(&mut world, HOP, Duration::from_secs(8));
+            crowd.run_for(&mut world, Duration::from_secs(8));
+            let sections = crowd.served();
             let mean = sections.len() / clients;
             for client in 0..clients {
-                let own = sections.iter().filter(|section| section.0 == client);
-                let own = own.count();
+                let own = sections.iter().filter(|it| it.client == client).count();
                 assert!(
                     mean / 2 <= own && own <= 2 * mean,
                     "{nodes} nodes, {clients} clients: {client} has {own} sections, the mean is {mean}"
@@ -184,38 +117,43 @@ fn waiters_for_another_key_of_the_stripe_end_no_turn() {
         .client(2)
         .ask(1, &others, waiting(Duration::from_secs(600)));
     world.run_for(Duration::from_secs(1));
-    queue(&mut world, 0, &ours, 1_000);
-    run_sections(&mut world, 1, HOP, Duration::from_millis(1_100));
+    let mut crowd = Crowd::default();
+    for section in 1..=1_000 {
+        crowd.ask(&mut world, 0, section, wish(&ours, HOP));
+    }
+    crowd.run_for(&mut world, Duration::from_millis(1_100));
     assert_eq!(world.sends(is_acquire).len(), 3, "one turn");
 }
 
 #[test]
 fn a_process_is_not_stopped_by_its_own_place() {
     let mut world = World::with_clients(3, 2);
+    let mut crowd = Crowd::default();
     world.client(0).start_wall_clock();
     world.client(1).lock(1, "k", params());
     // Refused, as often as it asks, for almost a second.
-    queue(&mut world, 0, "k", 1_000);
+    queue(&mut crowd, &mut world, 0, 1_000, HOP);
     world.run_for(Duration::from_millis(900));
     world.client(1).end(1);
     let released = world.sends(is_release).len();
-    let sections = run_sections(&mut world, 1, HOP, Duration::from_secs(1));
-    assert!(sections.len() >= 900, "{}", sections.len());
+    crowd.run_for(&mut world, Duration::from_secs(1));
+    let sections = crowd.served().len();
+    assert!(sections >= 900, "{sections}");
     assert_eq!(world.sends(is_release).len(), released, "its turn goes on");
 }
 
 #[test]
 fn nobody_makes_way_for_a_process_that_has_given_up() {
     let mut world = World::with_clients(3, 2);
-    queue(&mut world, 0, "k", 5_000);
-    let mut run = Run::new(1);
-    run.sections(&mut world, HOP, Duration::from_millis(10));
+    let mut crowd = Crowd::default();
+    queue(&mut crowd, &mut world, 0, 5_000, HOP);
+    crowd.run_for(&mut world, Duration::from_millis(10));
     world.client(1).ask(1, "k", waiting(LEASE));
-    run.sections(&mut world, HOP, Duration::from_millis(10));
+    crowd.run_for(&mut world, Duration::from_millis(10));
     world.client(1).end(1);
-    run.sections(&mut world, HOP, Duration::from_millis(100));
+    crowd.run_for(&mut world, Duration::from_millis(100));
     let released = world.sends(is_release).len();
-    run.sections(&mut world, HOP, Duration::from_secs(1));
+    crowd.run_for(&mut world, Duration::from_secs(1));
     assert_eq!(world.sends(is_release).len(), released, "its turn goes on");
 }
 
@@ -240,9 +178,11 @@ fn after_its_turn_a_single_caller_lets_another_process_have_the_lock_that_it_wan
 #[test]
 fn other_keys_of_a_process_that_stands_back_go_on() {
     let mut world = World::with_clients(3, 2);
-    queue(&mut world, 0, "k", 5_000);
-    queue(&mut world, 1, "k", 5_000);
-    run_sections(&mut world, 2, HOP, Duration::from_secs(1));
+    let mut crowd = Crowd::default();
+    for client in 0..2 {
+        queue(&mut crowd, &mut world, client, 5_000, HOP);
+    }
+    crowd.run_for(&mut world, Duration::from_secs(1));
     for section in 10_001..=10_050 {
         let asked = world.now;
         world.lock(section, "other", params());
@@ -259,7 +199,9 @@ fn in_a_mixed_fleet_a_waiter_behind_a_long_section_costs_nothing() {
         ..settings()
     };
     let mut world = World::with_settings(3, &[mixed]);
-    queue(&mut world, 0, "k", 2);
+    for section in 1..=2 {
+        world.ask(section, "k", waiting(Duration::from_secs(600)));
+    }
     world.granted(1);
     world.run_for(Duration::from_millis(100));
     let before = world.sends(is_anything).len();
@@ -276,12 +218,9 @@ fn in_a_mixed_fleet_every_section_is_released() {
         ..settings()
     };
     let mut world = World::with_settings(3, &[mixed]);
-    queue(&mut world, 0, "k", 20);
-    for section in 1..=20 {
-        world.granted(section);
-        world.run_for(HOP);
-        world.end(section);
-    }
+    let mut crowd = Crowd::default();
+    queue(&mut crowd, &mut world, 0, 20, HOP);
+    crowd.run(&mut world);
     world.run_for(10 * HOP);
     assert_eq!(world.sends(is_acquire).len(), 20 * 3);
     assert_eq!(world.sends(is_release).len(), 20 * 3);

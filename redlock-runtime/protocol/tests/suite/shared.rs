@@ -303,40 +303,22 @@ fn readers_that_wait_for_a_writer_begin_together() {
 #[test]
 fn neither_readers_nor_writers_starve() {
     let mut world = World::with_clients(3, 4);
-    let mut next = [1; 4];
-    let mut running: Vec<(usize, u64, Instant)> = Vec::new();
-    let mut begun = [0; 4];
-    let params = |client| match client {
-        0 => waiting(LONG),
-        _ => reading(LONG),
-    };
-    let end = world.now.after(Duration::from_secs(10));
+    let mut crowd = Crowd::default();
     for client in 0..4 {
+        let params = match client {
+            0 => waiting(LONG),
+            _ => reading(LONG),
+        };
+        let wish = Wish::new(&["k"], params, Duration::from_millis(3 + 5 * client as u64))
+            .again(Duration::ZERO);
         for section in 1..=3 {
-            world.client(client).ask(section, "k", params(client));
+            crowd.ask(&mut world, client, section, wish.clone());
         }
     }
-    while world.now < end {
-        for client in 0..4 {
-            while let Some(answer) = world.client(client).answered(next[client]) {
-                let Answer::Granted { .. } = answer else {
-                    panic!("{answer:?}")
-                };
-                begun[client] += 1;
-                let length = Duration::from_millis(3 + 5 * client as u64);
-                running.push((client, next[client], world.now.after(length)));
-                next[client] += 1;
-            }
-        }
-        let writers = running.iter().filter(|(client, ..)| *client == 0).count();
-        assert!(writers == 0 || running.len() == 1, "{running:?}");
-        let now = world.now;
-        for (client, section, _) in running.extract_if(.., |(_, _, until)| *until <= now) {
-            world.client(client).end(section);
-            world.client(client).ask(section + 3, "k", params(client));
-        }
-        world.run_for(HOP);
-    }
+    crowd.run_for(&mut world, Duration::from_secs(10));
+    let served = crowd.served();
+    let begun = |client| served.iter().filter(|it| it.client == client).count();
+    let begun = [0, 1, 2, 3].map(begun);
     assert!(begun.iter().all(|begun| *begun > 200), "{begun:?}");
 }
 

@@ -224,6 +224,15 @@ impl<'world> Process<'world> {
         Some(answers.remove(position).1)
     }
 
+    /// The next answer to one of these sections, if there is one by now.
+    pub(super) fn next_of<T>(&mut self, of: &BTreeMap<(usize, u64), T>) -> Option<(u64, Answer)> {
+        let number = self.number;
+        let answers = &mut self.me().answers;
+        let is_it = |(section, _): &(SectionId, _)| of.contains_key(&(number, section.0));
+        let (section, answer) = answers.remove(answers.iter().position(is_it)?);
+        Some((section.0, answer))
+    }
+
     pub(crate) fn granted(&mut self, section: u64) -> (Instant, Token) {
         match self.answer(section) {
             Answer::Granted {

@@ -2,6 +2,7 @@
 //! way, and nothing happens by chance.
 
 mod client;
+mod crowd;
 mod faults;
 mod node;
 
@@ -12,6 +13,7 @@ use redlock_protocol::*;
 use self::{client::Client, node::Origin};
 pub(crate) use self::{
     client::{POOL, Process, question},
+    crowd::{Crowd, Served, Wish},
     faults::LOSSES,
     node::{Behavior, Node, Refuses},
 };

@@ -1,0 +1,146 @@
+//! Callers that ask for locks, hold them for a while, and perhaps ask again.
+
+use super::*;
+
+/// What a caller asks for.
+#[derive(Clone)]
+pub(crate) struct Wish {
+    keys: Vec<String>,
+    params: LockParams,
+    hold: Duration,
+    again: Option<Duration>,
+}
+
+impl Wish {
+    /// These keys, for a section of this length.
+    pub(crate) fn new(keys: &[&str], params: LockParams, hold: Duration) -> Self {
+        Self {
+            keys: keys.iter().map(|&key| key.into()).collect(),
+            params,
+            hold,
+            again: None,
+        }
+    }
+
+    /// The same again, after this pause.
+    pub(crate) fn again(mut self, pause: Duration) -> Self {
+        self.again = Some(pause);
+        self
+    }
+}
+
+/// A section that has begun.
+#[derive(Clone, Debug)]
+pub(crate) struct Served {
+    pub(crate) client: usize,
+    pub(crate) section: u64,
+    pub(crate) from: Instant,
+    pub(crate) until: Instant,
+}
+
+/// Fails if two hold what excludes each other, or a token is not above earlier ones.
+#[derive(Default)]
+pub(crate) struct Crowd {
+    waiting: BTreeMap<(usize, u64), Wish>,
+    holding: Vec<(Served, Wish)>,
+    /// Who asks again, and when.
+    pausing: Vec<(Instant, usize, Wish)>,
+    /// So many have asked again.
+    again: u64,
+    /// The last token of each key, and the last one of who had the key alone.
+    tokens: BTreeMap<String, [Token; 2]>,
+    served: Vec<Served>,
+}
+
+impl Crowd {
+    pub(crate) fn ask(&mut self, world: &mut World, client: usize, section: u64, wish: Wish) {
+        let keys: Vec<&str> = wish.keys.iter().map(String::as_str).collect();
+        world.client(client).ask_all(section, &keys, wish.params);
+        self.waiting.insert((client, section), wish);
+    }
+
+    /// Lets sections begin and end for so long.
+    pub(crate) fn run_for(&mut self, world: &mut World, time: Duration) {
+        let end = world.now.after(time);
+        loop {
+            self.go_on(world);
+            let ends = self.holding.iter().map(|(held, _)| held.until);
+            let asks = self.pausing.iter().map(|(at, ..)| *at);
+            let next = ends.chain(asks).fold(end, Instant::min);
+            if world.next().is_some_and(|at| at <= next) {
+                world.step();
+            } else if world.now < end {
+                world.now = next;
+            } else {
+                return;
+            }
+        }
+    }
+
+    /// The same until all that wait have been served.
+    pub(crate) fn run(&mut self, world: &mut World) {
+        while !self.waiting.is_empty() || !self.holding.is_empty() {
+            self.run_for(world, HOP);
+        }
+    }
+
+    /// Who has been served since the last call.
+    pub(crate) fn served(&mut self) -> Vec<Served> {
+        std::mem::take(&mut self.served)
+    }
+
+    /// What is due now.
+    fn go_on(&mut self, world: &mut World) {
+        let now = world.now;
+        let is_over = |(held, _): &mut (Served, Wish)| held.until <= now;
+        for (held, wish) in self.holding.extract_if(.., is_over) {
+            world.client(held.client).end(held.section);
+            if let Some(pause) = wish.again {
+                self.pausing.push((now.after(pause), held.client, wish));
+            }
+        }
+        let asks: Vec<_> = self.pausing.extract_if(.., |(at, ..)| *at <= now).collect();
+        for (_, client, wish) in asks {
+            self.again += 1;
+            self.ask(world, client, 1_000_000 + self.again, wish);
+        }
+        for client in 0..world.clients.len() {
+            while let Some((section, answer)) = world.client(client).next_of(&self.waiting) {
+                let Answer::Granted { token, .. } = answer else {
+                    panic!("section {section} of client {client}: {answer:?}")
+                };
+                self.begin(world.now, client, section, token);
+            }
+        }
+    }
+
+    fn begin(&mut self, now: Instant, client: usize, section: u64, token: Token) {
+        let Some(wish) = self.waiting.remove(&(client, section)) else {
+            return;
+        };
+        let is_alone = wish.params.mode == Mode::Exclusive;
+        for (held, other) in &self.holding {
+            let shares = !is_alone && other.params.mode == Mode::Shared;
+            let meets = wish.keys.iter().any(|key| other.keys.contains(key));
+            assert!(shares || !meets, "{client} beside {held:?}");
+        }
+        for key in &wish.keys {
+            let [any, alone] = self.tokens.entry(key.clone()).or_default();
+            let before = if is_alone { *any } else { *alone };
+            assert!(token > before, "{token} of {key} after {before}");
+            *any = token.max(*any);
+            if is_alone {
+                *alone = token;
+            }
+        }
+        let until = now.after(wish.hold);
+        let served = Served {
+            client,
+            section,
+            from: now,
+            until,
+        };
+        self.served.push(served.clone());
+        self.holding.push((served, wish));
+    }
+}
