@@ -29,6 +29,17 @@ impl Worker {
         Self::from_command(Command::new(path).args(args).envs(env.iter().copied()))
     }
 
+    /// Starts this program once more.
+    ///
+    /// # Panics
+    ///
+    /// If the program is not there any more.
+    #[must_use]
+    pub fn of_this_program(args: &[&str], env: &[(&str, &str)]) -> Self {
+        let program = std::env::current_exe().expect("this program has a path");
+        Self::from_command(Command::new(program).args(args).envs(env.iter().copied()))
+    }
+
     /// Starts `command`, of which stdin and stdout are replaced.
     #[must_use]
     pub fn from_command(command: &mut Command) -> Self {

@@ -13,7 +13,7 @@ use std::{
     env,
     error::Error,
     io,
-    process::{Command, ExitCode},
+    process::ExitCode,
     time::{Duration, Instant},
 };
 
@@ -49,14 +49,10 @@ fn compare(seconds: u64) -> Result<ExitCode, Box<dyn Error>> {
     let mut is_well = true;
     for kind in ["mixed", "plain"] {
         bank.command(&["FLUSHALL"]);
-        let start = |kind: &str| {
-            let mut command = Command::new(env::current_exe()?);
-            command.args(["work", kind, &seconds.to_string()]);
-            command.env("REDLOCK_NODES", nodes.url_list());
-            command.env("COUNTER", bank.own_url());
-            io::Result::Ok(Worker::from_command(&mut command))
-        };
-        let workers = [start(kind)?, start("rslock")?];
+        let (urls, counter) = (nodes.url_list(), bank.own_url());
+        let env = [("REDLOCK_NODES", &*urls), ("COUNTER", &*counter)];
+        let workers = [kind, "rslock"]
+            .map(|kind| Worker::of_this_program(&["work", kind, &seconds.to_string()], &env));
         for worker in &workers {
             worker.expect_line("ready");
         }
@@ -87,11 +83,7 @@ fn compare(seconds: u64) -> Result<ExitCode, Box<dyn Error>> {
         is_well &= tally.overlaps == 0 && tally.count == sections && tally.sections == sections;
         is_well &= kind == "plain" || share >= QUARTER;
     }
-    Ok(if is_well {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(ExitCode::from(u8::from(!is_well)))
 }
 
 /// What one process has done: sections in the time, sections at all, and the longest wait.

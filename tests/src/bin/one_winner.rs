@@ -11,7 +11,7 @@ use std::{
     env,
     error::Error,
     io::{self, BufRead, Lines, StdinLock},
-    process::{Command, ExitCode},
+    process::ExitCode,
     thread,
     time::Duration,
 };
@@ -39,13 +39,9 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
 
 fn coordinate(times: usize) -> Result<ExitCode, Box<dyn Error>> {
     let cluster = Cluster::start(5);
-    let workers: Vec<Worker> = (0..PROCESSES)
-        .map(|_| {
-            let mut command = Command::new(env::current_exe()?);
-            command.arg("ask").env("REDLOCK_NODES", cluster.url_list());
-            Ok(Worker::from_command(&mut command))
-        })
-        .collect::<io::Result<_>>()?;
+    let nodes = cluster.url_list();
+    let start = |_| Worker::of_this_program(&["ask"], &[("REDLOCK_NODES", &nodes)]);
+    let workers: Vec<Worker> = (0..PROCESSES).map(start).collect();
     for worker in &workers {
         worker.expect_line("ready");
     }
@@ -79,10 +75,7 @@ fn coordinate(times: usize) -> Result<ExitCode, Box<dyn Error>> {
     println!(
         "{times} times, {failures} of them without exactly one winner; each process won {wins:?}"
     );
-    Ok(match failures {
-        0 => ExitCode::SUCCESS,
-        _ => ExitCode::FAILURE,
-    })
+    Ok(ExitCode::from(u8::from(failures > 0)))
 }
 
 const WON: &str = "won";

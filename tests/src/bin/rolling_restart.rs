@@ -90,11 +90,7 @@ async fn main() -> Result<ExitCode, Box<dyn Error>> {
     }
     let is_well =
         refused.is_empty() && !renewed_is_lost && !is_behind && release == Release::Released;
-    Ok(if is_well {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(ExitCode::from(u8::from(!is_well)))
 }
 
 /// The servers have been in use: what new ones wait for is not looked at here.

@@ -22,7 +22,7 @@ use std::{
     env,
     error::Error,
     io,
-    process::{Command, ExitCode},
+    process::ExitCode,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     thread,
     time::{Duration, Instant},
@@ -73,21 +73,20 @@ fn succeed(topology: &str, times: usize) -> Result<ExitCode, Box<dyn Error>> {
         proxy.refuse();
     }
     let start = |key: &str, of: &str, [first, second]: [String; 2]| {
-        let mut command = Command::new(env::current_exe()?);
         let urls = format!("{first},{second},{}", group.url());
-        command.args(["work", key, of]).env("REDLOCK_NODES", urls);
-        let worker = Worker::from_command(command.env("COUNTER", bank.own_url()));
+        let env = [("REDLOCK_NODES", &*urls), ("COUNTER", &bank.own_url())];
+        let worker = Worker::of_this_program(&["work", key, of], &env);
         worker.expect_line("ready");
-        io::Result::Ok(worker)
+        worker
     };
     let reached = || [others[0].url(), others[1].url()];
-    start("founded", "founder", reached())?.wait_success();
+    start("founded", "founder", reached()).wait_success();
     let mut workers = Vec::new();
     for number in ["1", "2", "3"] {
-        workers.push(start("whole", number, reached())?);
+        workers.push(start("whole", number, reached()));
     }
-    workers.push(start("split", "left", [others[0].url(), lost[1].url()])?);
-    workers.push(start("split", "right", [lost[0].url(), others[1].url()])?);
+    workers.push(start("split", "left", [others[0].url(), lost[1].url()]));
+    workers.push(start("split", "right", [lost[0].url(), others[1].url()]));
 
     let (mut is_well, split) = (true, Counter::on(&bank, "split"));
     let mut tell = |what: &str, of: &str| {
@@ -132,11 +131,7 @@ fn succeed(topology: &str, times: usize) -> Result<ExitCode, Box<dyn Error>> {
         is_well &= tally.overlaps == 0 && tally.count == tally.sections && tally.count > 0;
     }
     println!("{}", if is_well { "well" } else { "FAILED" });
-    Ok(if is_well {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    })
+    Ok(ExitCode::from(u8::from(!is_well)))
 }
 
 /// The servers of one node, and who names the master.

@@ -12,7 +12,6 @@ use std::{
     env,
     error::Error,
     io::{self, BufRead},
-    process::Command,
     sync::{
         Arc,
         atomic::{AtomicU64, Ordering},
@@ -185,14 +184,9 @@ impl Bench {
             }
             nodes = nodes.replace("://", "://deaf@");
         }
-        let program = env::current_exe().expect("this program has a path");
-        let mut command = Command::new(program);
         let (key, hold) = (format!("row:{}", self.rows.get()), hold.as_millis());
-        let hold = hold.to_string();
-        command
-            .args(["worker", &key, kind, &tasks.to_string(), &hold])
-            .env("REDLOCK_NODES", nodes);
-        let worker = Worker::from_command(&mut command);
+        let args = ["worker", &key, kind, &tasks.to_string(), &hold.to_string()];
+        let worker = Worker::of_this_program(&args, &[("REDLOCK_NODES", &nodes)]);
         worker.expect_line("ready");
         worker
     }
@@ -223,11 +217,8 @@ impl Bench {
 
 fn sections(workers: &[Worker]) -> u64 {
     let done = |worker: &Worker| worker.ask("how many", "done ")[5..].parse::<u64>();
-    workers
-        .iter()
-        .map(done)
-        .map(|done| done.expect("a number"))
-        .sum()
+    let done = workers.iter().map(done);
+    done.map(|done| done.expect("a number")).sum()
 }
 
 fn permits(kind: &str) -> Option<u32> {

@@ -1,6 +1,6 @@
 //! Starts servers and worker processes, lets subjects take turns, and gathers their figures.
 
-use std::{env, error::Error, fs::File, io, path::Path, process::Command};
+use std::{error::Error, fs::File, io};
 
 use redlock_tests::{Cluster, Server, Worker};
 use serde_json::Value;
@@ -79,9 +79,10 @@ impl<'a> Bench<'a> {
         }
         let record = NamedTempFile::new()?;
         record.as_file().set_len(8)?;
+        let path = record.path().to_string_lossy();
         let workers: Vec<Worker> = (0..workload.processes())
-            .map(|process| self.spawn(subject, workload, process, record.path()))
-            .collect::<Result<_, _>>()?;
+            .map(|process| self.spawn(subject, workload, process, &path))
+            .collect();
         for worker in &workers {
             worker.expect_line("ready");
         }
@@ -117,12 +118,8 @@ impl<'a> Bench<'a> {
         for node in &self.cluster {
             node.command(&["FLUSHALL"]);
         }
-        let mut command = Command::new(env::current_exe()?);
-        command
-            .args(["leases", subject.name()])
-            .arg(self.options.leases.to_string())
-            .arg(self.cluster.url_list());
-        let worker = Worker::from_command(&mut command);
+        let (leases, urls) = (self.options.leases.to_string(), self.cluster.url_list());
+        let worker = Worker::of_this_program(&["leases", subject.name(), &leases, &urls], &[]);
         let report = loop {
             let line = worker.wait_line(|_| true);
             if line.starts_with('{') {
@@ -149,24 +146,18 @@ impl<'a> Bench<'a> {
         sum
     }
 
-    fn spawn(
-        &self,
-        subject: Subject,
-        workload: Workload,
-        process: usize,
-        record: &Path,
-    ) -> io::Result<Worker> {
-        let mut command = Command::new(env::current_exe()?);
-        command
-            .args(["worker", subject.name(), workload.name()])
-            .arg(self.options.window.as_millis().to_string())
-            .arg(process.to_string())
-            .arg(record)
-            .arg(match workload {
-                Workload::FreeDelayed => self.delayed.join(","),
-                _ => self.cluster.url_list(),
-            });
-        Ok(Worker::from_command(&mut command))
+    fn spawn(&self, subject: Subject, workload: Workload, process: usize, record: &str) -> Worker {
+        let urls = match workload {
+            Workload::FreeDelayed => self.delayed.join(","),
+            _ => self.cluster.url_list(),
+        };
+        let [window, process] =
+            [self.options.window.as_millis(), process as u128].map(|number| number.to_string());
+        let (subject, workload) = (subject.name(), workload.name());
+        let args = [
+            "worker", subject, workload, &window, &process, record, &urls,
+        ];
+        Worker::of_this_program(&args, &[])
     }
 }
 
