@@ -22,6 +22,12 @@ fn durable(nodes: usize) -> World {
     world
 }
 
+fn newcomer(world: &mut World) -> usize {
+    let client = world.add_client(settings());
+    world.run_for(Duration::from_millis(200));
+    client
+}
+
 #[test]
 fn a_durable_server_votes_again_at_once_and_remembers() {
     let mut world = durable(3);
@@ -29,8 +35,7 @@ fn a_durable_server_votes_again_at_once_and_remembers() {
         let data = world.nodes[node].clone();
         world.restart_from(node, &data);
     }
-    let client = world.add_client(settings());
-    world.run_for(Duration::from_millis(200));
+    let client = newcomer(&mut world);
     world.client(client).ask(1, "k", params());
     world.client(client).contended(1);
     world.end(1);
@@ -49,8 +54,7 @@ fn a_promoted_replica_of_a_durable_server_is_no_durable_server() {
         world.nodes[node].is_durable = false;
         world.restart_from(node, &replica);
     }
-    let client = world.add_client(settings());
-    world.run_for(Duration::from_millis(200));
+    let client = newcomer(&mut world);
     world.client(client).ask(1, "k", params());
     world.client(client).quarantined(1);
 }
@@ -66,8 +70,7 @@ fn a_server_that_becomes_durable_with_its_restart_has_not_been_durable() {
         world.nodes[node].is_durable = true;
         world.restart_from(node, old);
     }
-    let client = world.add_client(settings());
-    world.run_for(Duration::from_millis(200));
+    let client = newcomer(&mut world);
     world.client(client).ask(1, "k", params());
     world.client(client).quarantined(1);
 }
@@ -102,8 +105,7 @@ fn an_old_snapshot_of_a_server_that_is_not_durable_does_not_vote() {
     world.run_for(100 * HOP);
     world.restart_from(0, &old[0]);
     world.restart_from(1, &old[1]);
-    let client = world.add_client(settings());
-    world.run_for(Duration::from_millis(200));
+    let client = newcomer(&mut world);
     world.client(client).lock(1, "k", patient());
     world.assert_over(deadline);
 }
