@@ -105,9 +105,7 @@ fn a_server_that_was_restarted_with_its_data_long_ago_votes_at_once() {
         world.run_for(2 * settings().max_ttl);
         world.client(0).reconnect(0);
         let reconnected = world.now;
-        while world.state(0) != NodeState::Up {
-            assert!(world.step());
-        }
+        world.await_vote(0);
         let took = world.now.since(reconnected);
         assert!(took < Duration::from_secs(3), "{nodes} nodes: {took:?}");
     }
@@ -203,9 +201,7 @@ fn nodes_that_were_new_one_after_the_other_are_no_first_start() {
     for node in 1..3 {
         world.client(slow).set_lag(node, lag);
     }
-    while world.state(0) != NodeState::Up {
-        assert!(world.step());
-    }
+    world.await_vote(0);
     assert!(world.now.since(noted) >= settings().max_ttl);
 
     let holder = world.add_client(settings());
@@ -307,10 +303,7 @@ fn a_client_whose_nodes_vote_finds_them_voting_after_a_restart() {
 
 #[test]
 fn a_client_that_assumes_fresh_nodes_waits_for_nothing() {
-    let fresh = Settings {
-        assume_fresh: true,
-        ..settings()
-    };
+    let fresh = assuming_fresh();
     let mut world = just_started(&[Behavior::Healthy; 3]);
     world.add_client(fresh);
     world.run_for(Duration::from_millis(100));
@@ -326,10 +319,7 @@ fn a_client_that_assumes_fresh_nodes_waits_for_nothing() {
 /// It may skip its own wait. Those who want none skipped go on waiting, and have no longer to wait for it.
 #[test]
 fn what_one_client_assumes_no_other_one_believes() {
-    let fresh = Settings {
-        assume_fresh: true,
-        ..settings()
-    };
+    let fresh = assuming_fresh();
     for late in [10, 500, 3_000] {
         let mut world = just_started(&[Behavior::Healthy; 3]);
         let began = world.now;
@@ -358,10 +348,7 @@ fn what_one_client_assumes_no_other_one_believes() {
 
 #[test]
 fn a_client_that_assumes_fresh_nodes_lets_no_other_one_hold_what_is_held() {
-    let fresh = Settings {
-        assume_fresh: true,
-        ..settings()
-    };
+    let fresh = assuming_fresh();
     let long = Duration::from_secs(50);
     for lose in LOSSES {
         for is_first in [false, true] {

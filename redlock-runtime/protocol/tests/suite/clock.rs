@@ -36,9 +36,7 @@ fn one_step_within_the_guard_band_seen_by_many_locks_is_one_step() {
         .iter()
         .find(|answer| is_over(answer) && answer.0.0 < 30);
     assert!(over.is_none(), "{over:?}");
-    for node in 0..3 {
-        assert_eq!(world.state(node), NodeState::Up);
-    }
+    world.assert_all_vote();
 }
 
 #[test]
@@ -124,9 +122,7 @@ fn turns_that_are_refreshed_often_find_no_fast_clocks_where_there_are_none() {
         world.run_for(7 * HOP);
         world.end(section);
     }
-    for node in 0..3 {
-        assert_eq!(world.state(node), NodeState::Up);
-    }
+    world.assert_all_vote();
 }
 
 /// Time passes on the way: that is no fault of the node's clock.
@@ -144,9 +140,7 @@ fn slow_nodes_are_not_taken_for_fast_clocks() {
         world.run_for(LEASE);
     }
     assert!(!world.answers().iter().any(is_over));
-    for node in 0..3 {
-        assert_eq!(world.state(node), NodeState::Up);
-    }
+    world.assert_all_vote();
 }
 
 /// A node whose vote was asked for while it was away is given the key once more when it is back,

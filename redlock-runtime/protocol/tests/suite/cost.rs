@@ -24,11 +24,7 @@ fn an_idle_client_sends_nothing() {
 
 #[test]
 fn an_idle_client_asks_each_node_once_an_interval_whether_it_is_there() {
-    let settings = Settings {
-        ping_interval: Some(Duration::from_secs(15)),
-        ..settings()
-    };
-    let mut world = World::with_settings(3, &[settings]);
+    let mut world = World::with_settings(3, &[pinging(Duration::from_secs(15))]);
     let before = sent(&world);
     world.run_for(Duration::from_secs(3_600));
     let sent = sent(&world) - before;
@@ -50,26 +46,27 @@ fn a_short_section_costs_one_acquisition_and_one_release() {
     }
 }
 
+/// A waiter of another process is no cost for the holder.
 #[test]
-fn a_lock_that_is_held_costs_a_few_requests_for_each_renewal() {
-    let mut world = World::new(3);
-    world.lock(1, "k", renewing());
-    world.run_for(Duration::from_secs(1));
-    let before = sent(&world);
-    world.run_for(Duration::from_secs(60));
+fn a_lock_that_is_held_costs_a_few_requests_for_each_renewal_and_nothing_else() {
+    let minute = params_of(Duration::from_secs(60));
     // Renewed up to 42 times: an extension, and a read because an extension is a write.
-    let requests = sent(&world) - before;
-    assert!(requests <= 3 * 42 * 2, "{requests} requests in a minute");
-}
-
-#[test]
-fn a_lock_that_is_not_renewed_is_watched_for_nothing() {
-    let mut world = World::new(3);
-    world.lock(1, "k", params_of(Duration::from_secs(60)));
-    world.run_for(Duration::from_secs(1));
-    let before = sent(&world);
-    world.run_for(Duration::from_secs(58));
-    assert_eq!(sent(&world), before);
+    for (params, is_waited_for, most) in [
+        (renewing(), false, 3 * 42 * 2),
+        (minute, false, 0),
+        (minute, true, 0),
+    ] {
+        let mut world = World::with_clients(3, 2);
+        world.lock(1, "k", params);
+        world.run_for(Duration::from_secs(1));
+        let before = sent(&world);
+        if is_waited_for {
+            world.client(1).ask(1, "k", waiting(12 * LEASE));
+        }
+        world.run_for(Duration::from_secs(58));
+        let requests = sent(&world) - before;
+        assert!(requests <= most, "{requests} requests in a minute");
+    }
 }
 
 /// Waking a node and being woken by it costs more than a section does.
@@ -233,19 +230,6 @@ fn a_flush_of_another_database_costs_one_question_and_a_read_of_each_lock() {
     world.run_for(Duration::from_secs(1));
     let after = (sent(&world), world.sends(is_probe).len());
     assert_eq!(after, (before.0 + 1 + 20, before.1 + 1));
-}
-
-#[test]
-fn a_waiter_in_another_process_costs_a_holder_nothing() {
-    let mut world = World::with_clients(3, 2);
-    world.lock(1, "k", params_of(Duration::from_secs(60)));
-    world.run_for(Duration::from_secs(1));
-    let before = sent(&world);
-    world
-        .client(1)
-        .ask(1, "k", waiting(Duration::from_secs(30)));
-    world.run_for(Duration::from_secs(25));
-    assert_eq!(sent(&world), before);
 }
 
 #[test]

@@ -297,11 +297,7 @@ fn a_fair_caller_does_not_pass_others_in_the_turn_of_its_process() {
 
 #[test]
 fn in_a_mixed_fleet_fair_callers_leave_the_lock_to_other_libraries_as_well() {
-    let settings = Settings {
-        mixed_fleet: true,
-        ..settings()
-    };
-    let mut world = World::with_settings(3, &[settings]);
+    let mut world = World::with_settings(3, &[mixed_fleet()]);
     world.ask(1, "k", fair(LONG));
     world.ask(2, "k", fair(LONG));
     world.granted(1);

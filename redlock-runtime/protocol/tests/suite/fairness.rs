@@ -194,11 +194,7 @@ fn other_keys_of_a_process_that_stands_back_go_on() {
 
 #[test]
 fn in_a_mixed_fleet_a_waiter_behind_a_long_section_costs_nothing() {
-    let mixed = Settings {
-        mixed_fleet: true,
-        ..settings()
-    };
-    let mut world = World::with_settings(3, &[mixed]);
+    let mut world = World::with_settings(3, &[mixed_fleet()]);
     for section in 1..=2 {
         world.ask(section, "k", waiting(Duration::from_secs(600)));
     }
@@ -213,11 +209,7 @@ fn in_a_mixed_fleet_a_waiter_behind_a_long_section_costs_nothing() {
 
 #[test]
 fn in_a_mixed_fleet_every_section_is_released() {
-    let mixed = Settings {
-        mixed_fleet: true,
-        ..settings()
-    };
-    let mut world = World::with_settings(3, &[mixed]);
+    let mut world = World::with_settings(3, &[mixed_fleet()]);
     let mut crowd = Crowd::default();
     queue(&mut crowd, &mut world, 0, 20, HOP);
     crowd.run(&mut world);

@@ -251,9 +251,7 @@ fn nothing_is_put_back_that_was_released() {
         world.client(0).cut_off(2);
         world.lock(1, "k", renewing());
         world.client(0).reconnect(2);
-        while world.state(2) != NodeState::Up {
-            assert!(world.step());
-        }
+        world.await_vote(2);
         for _ in 0..steps {
             world.step();
         }

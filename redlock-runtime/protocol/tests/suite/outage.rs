@@ -122,9 +122,7 @@ fn waiters_try_as_soon_as_a_majority_votes_again() {
         ask_for_many(&mut world, 50);
         world.run_for(waited * HOP);
         world.nodes[1].behavior = Behavior::Healthy;
-        while world.state(1) != NodeState::Up {
-            assert!(world.step());
-        }
+        world.await_vote(1);
         let back = world.now;
         for section in 1..=50 {
             world.granted(section);
@@ -215,11 +213,7 @@ fn a_connection_that_was_dropped_without_a_word_while_idle_is_replaced_in_time()
 #[test]
 fn nodes_that_hang_are_missed_although_nobody_asks_for_a_lock() {
     let interval = Duration::from_secs(15);
-    let settings = Settings {
-        ping_interval: Some(interval),
-        ..settings()
-    };
-    let mut world = World::with_settings(3, &[settings]);
+    let mut world = World::with_settings(3, &[pinging(interval)]);
     world.run_for(Duration::from_secs(60));
     assert_eq!(disconnects(&world), 0);
     world.behave(0..3, Behavior::Unresponsive);
@@ -315,11 +309,7 @@ fn a_node_that_refuses_votes_is_said_not_to_vote_until_it_answers_one() {
 /// Services that get no requests because no lock can be had would never find out otherwise.
 #[test]
 fn a_node_that_refused_votes_is_believed_to_vote_again_if_nothing_is_asked_of_it() {
-    let settings = Settings {
-        ping_interval: Some(Duration::from_secs(15)),
-        ..settings()
-    };
-    let mut world = World::with_settings(3, &[settings]);
+    let mut world = World::with_settings(3, &[pinging(Duration::from_secs(15))]);
     world.behave(0..3, Behavior::Refusing(Refuses::Writes));
     world.ask(1, "k", params());
     assert_eq!(world.refused(1), Cause::NoQuorum);
@@ -328,9 +318,7 @@ fn a_node_that_refused_votes_is_believed_to_vote_again_if_nothing_is_asked_of_it
         assert!(matches!(world.state(node), NodeState::Refuses { .. }));
     }
     world.run_for(Duration::from_secs(40));
-    for node in 0..3 {
-        assert_eq!(world.state(node), NodeState::Up);
-    }
+    world.assert_all_vote();
 }
 
 /// It answers, if only with errors: a new connection would not help.

@@ -181,9 +181,7 @@ fn a_loss_at_any_moment_of_an_admission_is_found() {
         world.flush(0);
         let lost = world.now;
         world.run_for(Duration::from_millis(100));
-        while world.state(0) != NodeState::Up {
-            assert!(world.step());
-        }
+        world.await_vote(0);
         let took = world.now.since(lost);
         assert!(took >= params().key_ttl(), "after {steps} steps: {took:?}");
         let at_once = params().key_ttl() + Duration::from_millis(100);

@@ -441,10 +441,7 @@ fn a_writer_in_one_process_with_readers_changes_the_kind_of_the_turn() {
 
 #[test]
 fn readers_share_in_mixed_fleets_too() {
-    let mixed = Settings {
-        mixed_fleet: true,
-        ..settings()
-    };
+    let mixed = mixed_fleet();
     let mut world = World::with_settings(3, &[mixed; 2]);
     for client in 0..2 {
         for section in 1..=3 {
@@ -461,11 +458,7 @@ fn readers_share_in_mixed_fleets_too() {
 /// Readers had the lock, and one node still has what some of them have left there.
 #[test]
 fn readers_that_one_node_names_are_not_taken_for_those_that_had_the_lock() {
-    let mixed = Settings {
-        mixed_fleet: true,
-        ..settings()
-    };
-    let mut world = World::with_settings(3, &[mixed]);
+    let mut world = World::with_settings(3, &[mixed_fleet()]);
     let order = world.order("k");
     for node in 0..3 {
         world.occupy(node, "k", Owner::READERS, 10 * LEASE);

@@ -45,6 +45,31 @@ pub(crate) fn settings() -> Settings {
     }
 }
 
+/// Beside other libraries.
+pub(crate) fn mixed_fleet() -> Settings {
+    let mixed_fleet = true;
+    Settings {
+        mixed_fleet,
+        ..settings()
+    }
+}
+
+pub(crate) fn assuming_fresh() -> Settings {
+    let assume_fresh = true;
+    Settings {
+        assume_fresh,
+        ..settings()
+    }
+}
+
+pub(crate) fn pinging(interval: Duration) -> Settings {
+    let ping_interval = Some(interval);
+    Settings {
+        ping_interval,
+        ..settings()
+    }
+}
+
 /// One attempt for the default lease.
 pub(crate) fn params() -> LockParams {
     LockParams::of(LEASE)
@@ -182,15 +207,28 @@ impl World {
         self.run_for(10 * HOP);
     }
 
+    /// Runs until this node votes for the only client.
+    pub(crate) fn await_vote(&mut self, node: usize) {
+        while self.state(node) != NodeState::Up {
+            assert!(self.step());
+        }
+    }
+
+    #[track_caller]
+    pub(crate) fn assert_all_vote(&self) {
+        let states = &self.clients[0].states;
+        let votes = |state: &Option<NodeState>| *state == Some(NodeState::Up);
+        assert!(states.iter().all(votes), "{states:?}");
+    }
+
     /// Runs until the only client says that a node does not vote, and then that it does. How long
     /// that took.
     pub(crate) fn votes_again(&mut self, node: usize) -> Duration {
         let from = self.now;
-        for is_up in [false, true] {
-            while (self.state(node) == NodeState::Up) != is_up {
-                assert!(self.step());
-            }
+        while self.state(node) == NodeState::Up {
+            assert!(self.step());
         }
+        self.await_vote(node);
         self.now.since(from)
     }
 
