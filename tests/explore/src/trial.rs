@@ -13,20 +13,10 @@ const SEED: u64 = 0x9e37_79b9_7f4a_7c15;
 /// One exploration.
 pub(crate) struct Trial {
     pub(crate) name: String,
-    pub(crate) expected: Expected,
+    /// A rule is broken on purpose, and that is to be found.
+    is_mutant: bool,
     extent: Extent,
     explore: Box<dyn Fn(Extent) -> Found + Send>,
-}
-
-/// What is to be found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Expected {
-    /// Every rule holds.
-    Order,
-    /// A rule is broken.
-    Violation,
-    /// It is broken on purpose and does not show, for this reason.
-    Survives(&'static str),
 }
 
 /// How much is explored.
@@ -54,12 +44,17 @@ pub(crate) fn with<M>(mut model: M, change: impl FnOnce(&mut M)) -> M {
 
 /// Every rule must hold in every course.
 pub(crate) fn whole<M: Model + Send + 'static>(name: &str, model: M) -> Trial {
-    Trial::new(name, Expected::Order, Extent::Whole, model)
+    Trial::new(name, false, Extent::Whole, model)
 }
 
 /// The same in courses at random.
 pub(crate) fn walks<M: Model + Send + 'static>(name: &str, model: M) -> Trial {
-    Trial::new(name, Expected::Order, Extent::WALKS, model)
+    Trial::new(name, false, Extent::WALKS, model)
+}
+
+/// A rule is broken on purpose, and a course must show it.
+pub(crate) fn mutant<M: Model + Send + 'static>(name: &str, extent: Extent, model: M) -> Trial {
+    Trial::new(name, true, extent, model)
 }
 
 /// Explores each, as many at a time as there are processors, and says what was found of it. In the same
@@ -87,15 +82,15 @@ pub(crate) fn run_all(trials: Vec<Trial>) -> Vec<(Trial, Found)> {
 }
 
 impl Trial {
-    pub(crate) fn new<M: Model + Send + 'static>(
-        name: impl Into<String>,
-        expected: Expected,
+    fn new<M: Model + Send + 'static>(
+        name: &str,
+        is_mutant: bool,
         extent: Extent,
         model: M,
     ) -> Self {
         Self {
             name: name.into(),
-            expected,
+            is_mutant,
             extent,
             explore: Box::new(move |extent| match extent {
                 Extent::Whole => search::explore(&model),
@@ -123,14 +118,13 @@ impl Trial {
     }
 
     fn result(&self, found: &Found) -> String {
-        match (&found.violation, self.expected) {
-            (None, Expected::Order) => "all in order".to_owned(),
-            (None, Expected::Survives(why)) => format!("does not show, because {why}"),
-            (None, Expected::Violation) => "NOT FOUND".to_owned(),
-            (Some(violation), Expected::Violation) => {
+        match &found.violation {
+            None if self.is_mutant => "NOT FOUND".to_owned(),
+            None => "all in order".to_owned(),
+            Some(violation) if self.is_mutant => {
                 format!("{}, in {} steps", violation.rule, violation.course.len())
             }
-            (Some(violation), _) => {
+            Some(violation) => {
                 let name = &self.name;
                 format!(
                     "WRONG: {} (`--only \"{name}\"` prints the steps)",
@@ -141,6 +135,6 @@ impl Trial {
     }
 
     pub(crate) fn is_as_expected(&self, found: &Found) -> bool {
-        found.violation.is_some() == (self.expected == Expected::Violation)
+        found.violation.is_some() == self.is_mutant
     }
 }

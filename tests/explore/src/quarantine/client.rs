@@ -121,9 +121,7 @@ impl<const N: usize> Quarantine<N> {
         let place = &mut next.nodes[node];
         place.owner = client as u8 + 1;
         place.lives_for = ttl;
-        if !self.has(Mutant::PutBackNotNoted) {
-            self.note_ttl(place, ttl);
-        }
+        self.note_ttl(place, ttl);
         let (client, node) = (client as u8, node as u8);
         take(Step::new(Move::PutBack { client, node }, next));
     }

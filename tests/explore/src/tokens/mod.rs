@@ -11,6 +11,11 @@ use redlock_protocol::majority;
 use numbers::Votes;
 
 /// A deliberate fault.
+///
+/// No course can show that requests do not name the admission that the client knows of: a vote and its counter
+/// are of one memory whichever that is, and the name tells two databases of one server apart. Nor that a block
+/// is taken without looking whether it lies above the last token: a refresh is asked for once the block before
+/// is complete, so that its block lies above; `OlderBlockTaken` shows what the comparison is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mutant {
     /// One node's number is enough.
@@ -39,14 +44,10 @@ pub(crate) enum Mutant {
     FloorOfTheForgetful,
     /// Rounds go on that have counted a vote that was forgotten longer ago than the longest round.
     RoundsNotBounded,
-    /// Requests do not name the admission that the client knows of. They do not here, mutant or not.
-    AdmissionNotNamed,
     /// Leases go on that count a forgotten vote when the node votes again.
     LeasesNotWaitedFor,
     /// Two refreshes of a turn are in flight, and the older block is taken after the newer one.
     OlderBlockTaken,
-    /// A block is taken without looking whether it lies above the last token.
-    BlockOrderNotCompared,
     /// The block of a turn that is over is handed out.
     BlockOutlivesTurn,
     /// A node grants a key that another owner has.
@@ -71,7 +72,7 @@ pub(crate) enum Mutant {
 }
 
 impl Mutant {
-    const ALL: [Self; 27] = [
+    const ALL: [Self; 25] = [
         Self::NumberOfOne,
         Self::HighestNumber,
         Self::MiddleNumber,
@@ -85,10 +86,8 @@ impl Mutant {
         Self::FloorBeforeTheWait,
         Self::FloorOfTheForgetful,
         Self::RoundsNotBounded,
-        Self::AdmissionNotNamed,
         Self::LeasesNotWaitedFor,
         Self::OlderBlockTaken,
-        Self::BlockOrderNotCompared,
         Self::BlockOutlivesTurn,
         Self::HeldKeyGranted,
         Self::AnyOwnerRefreshed,
@@ -100,21 +99,6 @@ impl Mutant {
         Self::ReleaseOfAllReaders,
         Self::SlotGivenTwice,
     ];
-
-    /// Why no course can show it, if none can.
-    const fn survives(self) -> Option<&'static str> {
-        match self {
-            Self::AdmissionNotNamed => Some(
-                "a vote and its counter are of one memory whichever that is; the name of the admission \
-                 tells two databases of one server apart",
-            ),
-            Self::BlockOrderNotCompared => Some(
-                "a refresh is asked for once the block before is complete, so that its block lies above; \
-                 OlderBlockTaken shows what the comparison is for",
-            ),
-            _ => None,
-        }
-    }
 
     /// What is won without agreement.
     fn without_agreement<const N: usize>(self, votes: &Votes<N>) -> Vec<u8> {

@@ -374,8 +374,7 @@ impl<const N: usize> Turns<N> {
             winner.begin_round(0, 0);
         }
         let block = Block::new(Token(u64::from(first)), u64::from(length));
-        let is_compared =
-            !self.has(Mutant::OlderBlockTaken) && !self.has(Mutant::BlockOrderNotCompared);
+        let is_compared = !self.has(Mutant::OlderBlockTaken);
         let is_new = !is_compared || block.lies_above(Token(u64::from(last)));
         (winner.next, winner.end) = if is_new {
             (first, first + length)
