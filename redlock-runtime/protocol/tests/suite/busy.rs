@@ -32,7 +32,7 @@ fn one_refusal_among_the_first_nodes_of_a_busy_set_is_made_up_for_by_the_others(
     world.occupy(leader, "k", OTHER, LEASE);
     let asked = world.now;
     world.lock(1, "k", params());
-    assert!(world.now.since(asked) <= 3 * ROUND_TRIP);
+    world.assert_within(3 * ROUND_TRIP, asked);
     world.end(1);
     world.run_for(2 * HOP);
     assert_eq!(world.carriers("k"), [leader], "which is another's");

@@ -140,7 +140,7 @@ fn a_node_that_comes_back_votes_within_a_second() {
     world.nodes[1].behavior = Behavior::Healthy;
     let back = world.now;
     world.await_votes(0);
-    assert!(world.now.since(back) <= Duration::from_millis(1_100));
+    world.assert_within(Duration::from_millis(1_100), back);
 }
 
 #[test]
@@ -384,7 +384,7 @@ fn a_node_that_refuses_everything_keeps_its_connection_and_is_asked_seldom() {
     world.behave([0], Behavior::Healthy);
     let mended = world.now;
     world.await_votes(0);
-    assert!(world.now.since(mended) <= Duration::from_secs(3));
+    world.assert_within(Duration::from_secs(3), mended);
 }
 
 #[test]

@@ -122,7 +122,7 @@ fn two_restarted_nodes_of_three_are_said_to_be_quarantined() {
     assert_eq!(refusal.verdicts.iter().filter(quarantined).count(), 2);
     let before = world.now;
     world.lock(2, "k", waiting(2 * settings().max_ttl));
-    assert!(world.now.since(before) <= ready_in + Duration::from_millis(500));
+    world.assert_within(ready_in + Duration::from_millis(500), before);
 }
 
 // ---- what does not shorten it
@@ -283,7 +283,7 @@ fn a_flush_of_scripts_alone_costs_a_round_trip_or_two_and_no_quarantine() {
     world.behave(0..3, Behavior::WithoutScripts);
     let asked = world.now;
     world.lock(1, "k", params());
-    assert!(world.now.since(asked) <= 4 * ROUND_TRIP);
+    world.assert_within(4 * ROUND_TRIP, asked);
     world.end(1);
     world.run_for(10 * HOP);
     assert_eq!(world.carriers("k"), []);

@@ -76,7 +76,7 @@ fn a_waiter_does_not_ask_the_nodes_while_a_task_of_its_process_holds_the_lock() 
     world.end(1);
     let ended = world.now;
     world.granted(2);
-    assert!(world.now.since(ended) <= 2 * ROUND_TRIP);
+    world.assert_within(2 * ROUND_TRIP, ended);
 }
 
 /// An attempt that is under way when it lets go is followed by another one after a short pause.

@@ -281,7 +281,7 @@ fn releases_that_are_awaited_share_their_rounds_and_delay_no_section() {
     for section in 1..=200 {
         assert_eq!(world.answer(section), Answer::Released(Release::Released));
     }
-    assert!(world.now.since(began) <= took + 2 * ROUND_TRIP);
+    world.assert_within(took + 2 * ROUND_TRIP, began);
     let rounds = world.sends(is_extend).len() / 3;
     assert!(rounds <= 120, "{rounds} rounds for 200 sections");
 }
@@ -368,7 +368,7 @@ fn a_turn_that_is_lost_is_followed_by_another_one_with_higher_tokens() {
     world.delete_all("k");
     let deleted = world.now;
     world.lost(21);
-    assert!(world.now.since(deleted) <= Duration::from_millis(30));
+    world.assert_within(Duration::from_millis(30), deleted);
     world.end(21);
     let (deadline, token) = world.granted(22);
     assert!(token > before);
@@ -519,7 +519,7 @@ fn keys_live_no_longer_for_a_waiter_with_a_longer_lease() {
     world.end(1);
     let ended = world.now;
     world.granted(2);
-    assert!(world.now.since(ended) <= 2 * ROUND_TRIP);
+    world.assert_within(2 * ROUND_TRIP, ended);
     let until = world.now.after(12 * LEASE);
     assert!(world.expiries("k").iter().all(|&expiry| expiry > until));
 }
