@@ -51,7 +51,7 @@ mod tokens;
 /// | `max_hold = 1m` | with `renew`: the longest the body may hold the lock | no limit |
 /// | `at_least = 5s` | how long no other call gets the lock, from its acquisition, though the body was quicker; at most `expire`, and not with `reentrant` | released with the end of the body |
 /// | `shared` | calls that share the lock run at the same time, in all processes; one that does not runs alone; see [below](#readers-and-writers) | alone |
-/// | `permits = 3` | how many calls of the whole fleet have the lock at a time, 1 to 64: a literal, a constant of type `u32`, or an argument with its fields and methods, such as `limits.exports`; see [below](#permits) | one |
+/// | `permits = 3` | how many calls of the whole fleet have the lock at a time, 1 to 1024: a literal, a constant of type `u32`, or an argument with its fields and methods, such as `limits.exports`; see [below](#permits) | one |
 /// | `reentrant` | a call within a body of the same task that holds the same lock joins its lease; see [below](#functions-that-call-each-other) | such a call fails with `LockError::Nested` |
 /// | `fair` | the waiters of all processes are served in the order in which they came; for one key, without `permits`. What it costs is at the runtime's `Lock::fair` | in order within a process, turns between processes |
 /// | `lease = lease` | a name for the lease in the body: time that remains, `lost()`, `extend()` | none |
@@ -155,7 +155,7 @@ mod tokens;
 /// Each permit is a lock of its own, which a majority of nodes decides. The number is the same
 /// in all functions and processes with this key: a literal, a constant, or what the arguments have, as for
 /// durations. A number from the arguments is checked at each call, which returns `LockError::Config` if it
-/// is not 1 to 64. The runtime's `Lock::permits` says what permits cost, what they do not promise, and why
+/// is not 1 to 1024. The runtime's `Lock::permits` says what permits cost, what they do not promise, and why
 /// tokens of two permits fence nothing. `permits` is for one key, and not with `at_least`, `shared` or `fair`. A nested call on
 /// the same key needs `reentrant`, and then shares the permit.
 ///

@@ -188,6 +188,7 @@ impl Options {
             max_hold: self.max_hold,
             mode: self.mode(),
             at_least: self.at_least.unwrap_or_default(),
+            permits: self.permits.unwrap_or_default(),
             is_fair: self.fair,
         })
     }

@@ -199,7 +199,7 @@ impl Lock {
         self
     }
 
-    /// Lets so many sections of the whole fleet have this lock at a time: a semaphore. From 1 to 64.
+    /// Lets so many sections of the whole fleet have this lock at a time: a semaphore. From 1 to 1024.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -224,12 +224,14 @@ impl Lock {
     /// `q` has to agree, can admit `permits * N / q`.) Each holder has a lease of its own, which is renewed,
     /// lost and released by itself.
     ///
-    /// - A call that does not [`wait`](Self::wait) fails with [`LockError::Contended`] once every permit was
-    ///   refused, and [`retry_after`](LockError::retry_after) is that of the permit that can be free first.
-    ///   Permits may pass from holder to holder while it asks for one after the other, so it can fail
-    ///   although at each moment some permit was free.
-    /// - A call that waits gets whichever permit is free first. Calls of one process with the same options
-    ///   are served in the order in which they asked; those with other options take turns with them.
+    /// - A call that does not [`wait`](Self::wait) asks for some permit, then for one that the server knows to be
+    ///   free, and then for the one that has been taken for longest. It fails with [`LockError::Contended`] if it
+    ///   gets none of them. [`retry_after`](LockError::retry_after) is that of the permit that can be free first.
+    ///   Permits may pass from holder to holder while it asks, so it can fail although at each moment some permit
+    ///   was free.
+    /// - A call that waits stands in one queue for all permits, and gets the first one that is free for it. Processes
+    ///   follow each other about in the order in which they began to wait. Calls of one process with the same
+    ///   options are served in the order in which they asked.
     /// - All processes must name the same number. If they differ, the largest one counts.
     /// - It is another lock than the one without permits: `lock("exports")` does not exclude
     ///   `lock("exports").permits(1)`, and a section of one can be nested in a section of the other. A
@@ -244,11 +246,11 @@ impl Lock {
     ///
     /// # Cost
     ///
-    /// A free permit costs the round trip that every lock costs. If some are taken, the call asks for one
-    /// after the other, which takes a round trip each; a process that waits then stands in a queue for *each*
-    /// permit until it gets one. Within a process a permit passes from one call to the next as other
-    /// locks do, without the nodes. Each holder is one key on each node. So this is for a few permits. For
-    /// hundreds, or for limits on rates, take something else.
+    /// A free permit costs the round trip that every lock costs, and so much more if the first one that is asked for
+    /// is taken: a question to one server, and a round trip to all. Nobody asks for permits that others have, so
+    /// what a section costs does not grow with the number of permits. Only the question does: the server reads the
+    /// keys of all permits in one command. Within a process a permit passes from one call to the next as other locks
+    /// do, without the nodes. Each holder is one key on each node.
     ///
     /// Not for [several keys](crate::Redlock::lock_all), and not with [`at_least`](Self::at_least),
     /// [`shared`](Self::shared) or [`fair`](Self::fair). Acquiring fails with [`LockError::Config`] then, and for

@@ -235,6 +235,10 @@ impl World {
                 first: block.map(|block| block.proposal),
                 has_remote_waiter: false,
             },
+            Request::Stand { .. } => Reply::Turn {
+                slot: 0,
+                has_remote_waiter: false,
+            },
             Request::Watch { .. } if self.is_taken => Reply::Taken { owner: None },
             Request::Watch { .. } => Reply::Ours,
             Request::Release { .. } if self.is_taken => Reply::NotOwner,

@@ -1,6 +1,6 @@
 use redlock_runtime::{LockError, redis_lock};
 
-#[redis_lock(key = "exports", permits = 65)]
+#[redis_lock(key = "exports", permits = 1025)]
 async fn too_many() -> Result<(), LockError> {
     Ok(())
 }

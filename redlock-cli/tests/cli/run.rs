@@ -311,7 +311,7 @@ fn wrong_options_are_told_by_their_names_and_before_a_server_is_asked() {
             &["--shared", "--at-least", "1s"],
             "`--at-least`: `at_least` cannot be combined with `shared`",
         ),
-        (&["--permits", "0"], "a lock has 1 to 64 permits"),
+        (&["--permits", "0"], "a lock has 1 to 1024 permits"),
         (
             &["--guard-band", "0s"],
             "`--guard-band`: `guard_band` must be longer",

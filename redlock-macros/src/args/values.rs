@@ -17,7 +17,7 @@ fn rest(input: ParseStream) -> Result<TokenStream> {
 }
 
 /// As in the runtime.
-const PERMITS: RangeInclusive<u32> = 1..=64;
+const PERMITS: RangeInclusive<u32> = 1..=1_024;
 
 pub(super) fn permits(input: ParseStream, arguments: &[String]) -> Result<Given<u32>> {
     let value = rest(input)?;

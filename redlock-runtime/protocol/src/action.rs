@@ -312,11 +312,6 @@ impl Refusal {
         }
     }
 
-    /// Another owner has the lock, and so will let go of it.
-    pub(crate) const fn is_contended(&self) -> bool {
-        matches!(self.cause, Cause::Contended { .. })
-    }
-
     /// Too few nodes could vote.
     pub(crate) const fn lacks_quorum(&self) -> bool {
         matches!(self.cause, Cause::NoQuorum | Cause::Quarantined { .. })

@@ -6,10 +6,6 @@ use crate::message::Owner;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct KeyId(pub(crate) u64);
 
-/// A pool while a caller waits in it. Never reused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct PoolId(pub(crate) u64);
-
 /// One round. Never reused, and larger than all before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct RoundId(pub(crate) u64);
@@ -25,6 +21,8 @@ pub(crate) enum Ask {
     PutBack(Owner),
     /// Whether this owner's key is still there, or whether another's is gone.
     Watch(Option<Owner>),
+    /// A free slot, and a place in the queue.
+    Stand(RoundId),
     /// The end.
     Release(Owner),
 }
@@ -38,6 +36,7 @@ impl Ask {
             | Self::PutBack(owner)
             | Self::Release(owner) => Some(owner),
             Self::Watch(owner) => owner,
+            Self::Stand(_) => None,
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::{
 pub enum Event {
     /// Time has passed. Early, late and repeated wake-ups are safe.
     Wakeup,
-    /// A caller wants the lock. Answered by `Granted` or `Refused`.
+    /// A caller wants the lock, or one of its slots if it has permits. Answered by `Granted` or `Refused`.
     Ask {
         /// The caller's section.
         section: SectionId,
@@ -29,17 +29,6 @@ pub enum Event {
         /// The locks. What is named twice is asked for once.
         keys: Vec<Arc<str>>,
         /// What is asked for, of each.
-        params: LockParams,
-    },
-    /// A caller wants a permit of a lock. Answered by `Granted` or `Refused`.
-    AskPermit {
-        /// The caller's section.
-        section: SectionId,
-        /// The lock.
-        key: Arc<str>,
-        /// How many sections can have one at a time; at least one, and at most 100.
-        permits: u32,
-        /// What is asked for.
         params: LockParams,
     },
     /// The holder wants a fresh lease now. Answered by `Extended`, `NotExtended` or `Over`.

@@ -19,7 +19,7 @@
 //! | one server: connection, latency, requests without a reply, may it vote? | `node/` |
 //! | one key in this process: queue, turn, rounds, releases | `key/` |
 //! | several keys at once | `compound`, `protocol/` |
-//! | permits | `pool`, `protocol/` |
+//! | permits | `key/permits`, `protocol/` |
 //! | values and pure functions: majority, lease arithmetic, tokens, back-off | `rules/` |
 //! | what a node does with a request | [`model`] |
 
@@ -33,7 +33,6 @@ mod key;
 mod message;
 pub mod model;
 mod node;
-mod pool;
 mod protocol;
 #[doc(hidden)]
 pub mod rules;
@@ -54,12 +53,11 @@ pub use self::{
         RequestId, SectionId, Ticket,
     },
     node::BUSY_FROM,
-    pool::MOST_SLOTS,
     protocol::Protocol,
     rules::{
         quarantine::Readings,
         quorum::{majority, out_of_reach},
-        token::{Token, slot_key, stripe},
+        token::{MOST_SLOTS, Token, line_key, line_of, slot_key, stripe},
         validity::{
             LONGEST_ROUND, LockParams, default_guard_band, default_min_validity,
             default_node_timeout, default_renewal, key_ttl, outlasts_drift,

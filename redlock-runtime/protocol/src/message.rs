@@ -9,15 +9,15 @@ use crate::rules::token::Token;
 pub struct NodeId(pub usize);
 
 /// One critical section from the caller's side, from the question to the release. Never reused, and
-/// below 2^63: the others are for parts of sections with several keys, and for those that ask for permits.
+/// below 2^63: the others are for parts of sections with several keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct SectionId(pub u64);
 
 impl SectionId {
-    /// The first that is a part of a section with several keys, or asks for a permit.
+    /// The first that is a part of a section with several keys.
     pub(crate) const FIRST_PART: Self = Self(1 << 63);
 
-    /// It is such a part, or asks for a permit, and no caller knows of it.
+    /// It is such a part, and no caller knows of it.
     pub(crate) const fn is_part(self) -> bool {
         self.0 >= Self::FIRST_PART.0
     }
@@ -309,6 +309,21 @@ pub enum Request {
         /// The admission that the client knows of.
         admission: AdmissionId,
     },
+    /// Which slot of a lock with permits is free for the process, in the order of the queue? Gives no vote. Answered
+    /// by `Turn`, `Queued` or `Full`. Whoever is not given a turn takes a place in the queue, and finds the key there
+    /// until a slot is released.
+    Stand {
+        /// Where the callers of the lock wait.
+        key: Arc<str>,
+        /// Any owner of the process.
+        owner: Owner,
+        /// How many slots the lock has.
+        permits: u32,
+        /// The slot to begin with: clients that are told of the same one meet there.
+        start: u32,
+        /// The place.
+        ticket: Ticket,
+    },
     /// Does the key carry the owner, or any? And tell when that changes. Answered by `Ours`, `Taken`
     /// or `Free`.
     Watch {
@@ -341,6 +356,7 @@ impl Request {
             Self::Acquire { key, .. }
             | Self::Extend { key, .. }
             | Self::PutBack { key, .. }
+            | Self::Stand { key, .. }
             | Self::Watch { key, .. }
             | Self::Release { key, .. } => Some(key),
             _ => None,
@@ -395,7 +411,7 @@ pub struct Ahead {
 
 impl Ahead {
     /// Those ahead may all be gone, or a node be wrong: nobody is kept waiting for longer than this.
-    const LONGEST_GRACE: Duration = Duration::from_millis(60);
+    pub(crate) const LONGEST_GRACE: Duration = Duration::from_millis(60);
 
     pub(crate) fn believed(self) -> Self {
         let grace = self.grace.min(Self::LONGEST_GRACE);
@@ -446,8 +462,24 @@ pub enum Reply {
         /// been given a ticket.
         has_remote_waiter: bool,
     },
-    /// Acquire with a ticket: the key can be had, but others have waited longer.
+    /// Acquire with a ticket, stand: the lock can be had, but others have waited longer.
     Queued(Ahead),
+    /// Stand: this slot is free, and is left to the process for a moment.
+    Turn {
+        /// Which one.
+        slot: u32,
+        /// Other processes wait.
+        has_remote_waiter: bool,
+    },
+    /// Stand: no slot is free.
+    Full {
+        /// The one whose key expires first; `None` if some are left to processes that were told of them.
+        slot: Option<u32>,
+        /// When it does, or when one of them is not left to its process any more; `None` if no slot ever expires.
+        remaining: Option<Duration>,
+        /// Who has waited longer.
+        ahead: Ahead,
+    },
     /// Acquire, put back: the key exists.
     Held {
         /// Whose it is, or [`Owner::READERS`]; `None` if there is none, or it was not made by a client of this

@@ -2,10 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::{
-    ask::{KeyId, PoolId},
-    time::Instant,
-};
+use crate::{ask::KeyId, time::Instant};
 
 /// Who wants to be looked at. What is then due is read from its state: the clock decides, the
 /// timer only wakes, and an early or repeated wake-up does nothing.
@@ -16,8 +13,6 @@ pub(crate) enum Timer {
     /// When to give up an unanswered connection or connection attempt, to make a new one, or to ask
     /// whether a node may vote.
     Nodes,
-    /// When a caller that waits for a permit stops waiting.
-    Pool(PoolId),
     /// When to stop waiting for holders and releases.
     Shutdown,
 }
@@ -38,12 +33,6 @@ impl Timers {
         let mut set = self.at.get(&timer).copied();
         if self.wake(timer, &mut set, at) {
             self.at.insert(timer, at);
-        }
-    }
-
-    pub(crate) fn cancel(&mut self, timer: Timer) {
-        if let Some(at) = self.at.remove(&timer) {
-            self.order.remove(&(at, timer));
         }
     }
 
@@ -101,13 +90,5 @@ mod tests {
         assert_eq!(timers.pop_due(at(9)), None);
         assert_eq!(timers.pop_due(at(10)), Some(timer));
         assert_eq!(timers.next(), None);
-    }
-
-    #[test]
-    fn a_cancelled_timer_never_wakes() {
-        let mut timers = Timers::default();
-        timers.wake_by(Timer::Shutdown, at(1));
-        timers.cancel(Timer::Shutdown);
-        assert_eq!(timers.pop_due(at(2)), None);
     }
 }

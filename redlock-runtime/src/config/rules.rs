@@ -107,9 +107,9 @@ impl Options {
             }
         }
         match self.permits {
-            Some(permits) if permits < *PERMITS.start() || permits > *PERMITS.end() => {
-                Some(OptionProblem::new("permits", "a lock has 1 to 64 permits"))
-            }
+            Some(permits) if permits < *PERMITS.start() || permits > *PERMITS.end() => Some(
+                OptionProblem::new("permits", "a lock has 1 to 1024 permits"),
+            ),
             _ => None,
         }
     }

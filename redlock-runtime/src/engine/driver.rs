@@ -209,19 +209,13 @@ impl Driver {
             Command::Acquire { params, caller } => {
                 let (section, keys) = (caller.status.section, caller.status.keys.clone());
                 self.callers.insert(section, caller);
-                let event = match (keys.as_slice(), keys.permits()) {
-                    ([key], None) => Event::Ask {
+                let event = match keys.as_slice() {
+                    [key] => Event::Ask {
                         section,
                         key: Arc::clone(key),
                         params,
                     },
-                    ([key], Some(permits)) => Event::AskPermit {
-                        section,
-                        key: Arc::clone(key),
-                        permits,
-                        params,
-                    },
-                    (keys, _) => Event::AskAll {
+                    keys => Event::AskAll {
                         section,
                         keys: keys.to_vec(),
                         params,

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use redis::Value;
-use redlock_protocol::{MOST_SLOTS, Why, slot_key};
+use redlock_protocol::{MOST_SLOTS, Why, line_key, slot_key};
 
 use super::found::{ClientProcess, HolderKind, RemoteWaiter};
 use crate::{
@@ -41,8 +41,10 @@ pub(crate) struct Entry {
 pub(crate) fn questions(key: &str, tag: &str) -> Vec<Vec<String>> {
     let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect();
     let mut questions = vec![words(&["TIME"]), words(&["CLIENT", "LIST"])];
+    for queue in [key, &line_key(key)] {
+        questions.push(words(&["HGETALL", &format!("{tag}{QUEUE}{queue}")]));
+    }
     for (_, key) in places(key) {
-        questions.push(words(&["HGETALL", &format!("{tag}{QUEUE}{key}")]));
         let key = format!("{tag}{key}");
         questions.push(words(&["GET", &key]));
         questions.push(words(&["PTTL", &key]));
@@ -63,20 +65,22 @@ pub(crate) fn read(key: &str, replies: Vec<Value>) -> Result<Snapshot, Why> {
     let (seconds, micros): (u64, u64) = read_reply(next())?;
     let now = seconds.saturating_mul(1_000).saturating_add(micros / 1_000);
     let clients = clients(next());
-    let (mut entries, mut waiters) = (Vec::new(), Vec::new());
+    let mut waiters = in_queue(next(), now);
+    let in_line = in_queue(next(), now);
+    let mut entries = Vec::new();
     for (permit, _) in places(key) {
-        let (queue, value, ttl) = (next(), next(), next());
-        let here = entries_of(permit, value, ttl, now)?;
-        // The process that has the lock alone keeps its place: it counts again once the lock is gone.
-        let has_it = |waiter: &RemoteWaiter| {
-            let of_it = |entry: &Entry| {
-                entry.kind == HolderKind::Exclusive && entry.value.starts_with(&waiter.id)
-            };
-            here.iter().any(of_it)
-        };
-        waiters.extend(in_queue(queue, now).into_iter().filter(|it| !has_it(it)));
-        entries.extend(here);
+        entries.extend(entries_of(permit, next(), next(), now)?);
     }
+    // The process that has the lock alone keeps its place: it counts again once the lock is gone.
+    let has_it = |waiter: &RemoteWaiter| {
+        let of_it = |entry: &Entry| {
+            let is_lock = entry.kind == HolderKind::Exclusive && entry.permit.is_none();
+            is_lock && entry.value.starts_with(&waiter.id)
+        };
+        entries.iter().any(of_it)
+    };
+    waiters.retain(|waiter| !has_it(waiter));
+    waiters.extend(in_line);
     Ok(Snapshot {
         entries,
         waiters,
@@ -193,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_read_from_the_queue_of_the_lock_and_of_each_permit() {
+    fn who_waits_is_read_from_the_queue_of_the_lock_and_of_its_permits() {
         const HOLDER: &str = "67e55044-10b1-426f-9247-bb680e5fe0c8";
         let queue = texts(&[
             &HOLDER[..PROCESS_LENGTH],
@@ -207,15 +211,15 @@ mod tests {
             "00000000-0000-0004",
             "of an earlier build",
         ]);
-        let place = texts(&["00000000-0000-0005", "1 1000 2000 5 x"]);
+        let place = texts(&["00000000-0000-0005", "1 1000 2000 5 x", "7", "2000"]);
         let held = || Value::BulkString(HOLDER.into());
         let replies = vec![
             texts(&["1", "0"]),
             Value::BulkString(Vec::new()),
             queue,
+            place,
             held(),
             Value::Int(50),
-            place,
             Value::Nil,
             Value::Int(-2),
         ];

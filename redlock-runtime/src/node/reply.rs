@@ -46,6 +46,7 @@ pub(super) fn parse(request: &Request, answer: Value) -> Reply {
                 vote(answer, false).filter(|reply| !matches!(reply, Reply::Granted { .. }))
             }
         },
+        Request::Stand { permits, .. } => stood(&answer, *permits),
         Request::Watch { owner, .. } => watched(&answer, *owner),
         Request::Release { keep, .. } => match answer {
             Value::Int(1) if keep.is_none() => Some(Reply::Deleted),
@@ -146,6 +147,37 @@ fn refusal(remaining: i64, holder: &[u8], ahead: Ahead) -> Option<Reply> {
             ahead,
         }),
         -2 if holder.is_empty() && ahead.count > 0 => Some(Reply::Queued(ahead)),
+        _ => None,
+    }
+}
+
+/// What stand.lua says.
+fn stood(answer: &Value, permits: u32) -> Option<Reply> {
+    let Value::Array(values) = answer else {
+        return None;
+    };
+    let slot = |slot: i64| u32::try_from(slot).ok().filter(|slot| *slot < permits);
+    match &values[..] {
+        [Value::Int(own), Value::Int(has_waiter @ 0..=1)] => Some(Reply::Turn {
+            slot: slot(*own)?,
+            has_remote_waiter: *has_waiter == 1,
+        }),
+        [Value::Int(remaining), Value::Int(first), standing @ ..] => {
+            let first = match first {
+                -1 => None,
+                first => Some(slot(*first)?),
+            };
+            let ahead = ahead(standing, true)?;
+            match remaining {
+                -1.. => Some(Reply::Full {
+                    slot: first,
+                    remaining: time_left(*remaining),
+                    ahead,
+                }),
+                -2 if ahead.count > 0 => Some(Reply::Queued(ahead)),
+                _ => None,
+            }
+        }
         _ => None,
     }
 }

@@ -10,7 +10,7 @@ mod word;
 use std::time::Duration;
 
 use redlock_protocol::{
-    AdmissionId, BlockRequest, Evidence, Mode, Owner, Request, Ticket, Token, stripe,
+    AdmissionId, BlockRequest, Evidence, Mode, Owner, Request, Ticket, Token, line_of, stripe,
 };
 use uuid::Uuid;
 
@@ -22,7 +22,7 @@ pub(crate) use self::{
 use self::{
     source::{
         ACQUIRE, ACQUIRE_IN_ORDER, ACQUIRE_SHARED, ADMIT, EXTEND, EXTEND_SHARED, PROBE, PUT_BACK,
-        PUT_BACK_SHARED, RELEASE, RELEASE_SHARED, REPORT_LOSS, run,
+        PUT_BACK_SHARED, RELEASE, RELEASE_SHARED, REPORT_LOSS, STAND, run,
     },
     word::{
         Word::{Key, Number, Queue, Text},
@@ -89,6 +89,7 @@ pub(crate) fn command<'a>(request: &'a Request, hash: &'a str, with_source: bool
         Request::Acquire { .. } | Request::Extend { .. } | Request::PutBack { .. } => {
             vote(request, hash, with_source)
         }
+        Request::Stand { .. } => stand(request, with_source),
         Request::Watch { key, .. } => vec![Text("GET"), Key(key)],
         Request::Release { .. } => release(request, with_source),
     }
@@ -137,7 +138,7 @@ fn vote<'a>(request: &'a Request, hash: &'a str, with_source: bool) -> Command<'
                 Mode::Exclusive => &EXTEND,
                 Mode::Shared => &EXTEND_SHARED,
             };
-            let mut command = run(script, &[Key(key), Key(hash), Queue(key)]);
+            let mut command = run(script, &[Key(key), Key(hash), Queue(waited_at(key))]);
             command.extend(words_of_vote(key, (*owner, *ttl, *admission), *block));
             command.push(millis(ttl.saturating_add(*spare)));
             command
@@ -161,6 +162,30 @@ fn vote<'a>(request: &'a Request, hash: &'a str, with_source: bool) -> Command<'
     }
 }
 
+fn stand(request: &Request, with_source: bool) -> Command<'_> {
+    let Request::Stand {
+        key,
+        owner,
+        permits,
+        start,
+        ticket,
+    } = request
+    else {
+        unreachable!("{request:?} asks for no slot");
+    };
+    let mut command = run(&STAND, with_source, &[Key(key), Queue(key)]);
+    let (permits, start) = (u64::from(*permits), u64::from(*start));
+    command.extend([Word::Owner(*owner), Number(permits), Number(start)]);
+    command.extend([Text(""); 3]);
+    command.extend(words_of_ticket(*ticket, Mode::Exclusive));
+    command
+}
+
+/// The key whose queue counts for this one: slots have that of their line.
+fn waited_at(key: &str) -> &str {
+    line_of(key).unwrap_or(key)
+}
+
 fn release(request: &Request, with_source: bool) -> Command<'_> {
     let Request::Release {
         key,
@@ -176,8 +201,14 @@ fn release(request: &Request, with_source: bool) -> Command<'_> {
         Mode::Exclusive => &RELEASE,
         Mode::Shared => &RELEASE_SHARED,
     };
-    let keys = [Key(key), Queue(key)];
-    let mut command = run(script, with_source, &keys[..1 + usize::from(*leaves)]);
+    let line = waited_at(key);
+    let keys = [Key(key), Queue(line), Key(line)];
+    let count = match (line_of(key), *leaves) {
+        (Some(_), _) => 3,
+        (None, true) => 2,
+        (None, false) => 1,
+    };
+    let mut command = run(script, with_source, &keys[..count]);
     command.push(Word::Owner(*owner));
     command.extend(keep.map(millis));
     command
@@ -345,7 +376,7 @@ mod tests {
     fn script_and_protocol_agree_on_how_long_a_place_lasts() {
         let lasts = Ticket::LASTS.as_millis();
         let valid = format!("to > now + {lasts} ");
-        let expires = format!("'PEXPIRE', KEYS[3], {lasts})");
+        let expires = format!("'PEXPIRE', queue, {lasts})");
         for text in [valid, expires] {
             assert!(ACQUIRE_IN_ORDER.text.contains(&text), "{text}");
         }

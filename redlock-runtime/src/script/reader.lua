@@ -1,7 +1,4 @@
 -- What the scripts of those that share a lock have in common, behind readers.lua.
-local time = redis.call('TIME')
-local now = time[1] * 1000 + math.floor(time[2] / 1000)
-
 -- When a reader's part ends.
 local function end_of(readers, reader)
   for _, one in ipairs(readers or {}) do

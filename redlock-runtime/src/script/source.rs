@@ -26,6 +26,7 @@ pub(super) static ACQUIRE: LazyLock<Source> = source!(
 pub(super) static ACQUIRE_SHARED: LazyLock<Source> = source!(
     "wall_clock.lua",
     "vote.lua",
+    "now.lua",
     "readers.lua",
     "reader.lua",
     "acquire_shared.lua",
@@ -36,17 +37,21 @@ pub(super) static ACQUIRE_SHARED: LazyLock<Source> = source!(
 pub(super) static ACQUIRE_IN_ORDER: LazyLock<Source> = source!(
     "wall_clock.lua",
     "vote.lua",
+    "now.lua",
     "readers.lua",
     "reader.lua",
+    "places.lua",
     "queue.lua",
     "held.lua",
     "voted.lua"
 );
+pub(super) static STAND: LazyLock<Source> = source!("now.lua", "places.lua", "stand.lua");
 pub(super) static EXTEND: LazyLock<Source> =
     source!("reported.lua", "vote.lua", "extend.lua", "voted.lua");
 pub(super) static EXTEND_SHARED: LazyLock<Source> = source!(
     "reported.lua",
     "vote.lua",
+    "now.lua",
     "readers.lua",
     "reader.lua",
     "extend_shared.lua",
@@ -63,6 +68,7 @@ pub(super) static PUT_BACK: LazyLock<Source> = source!(
 pub(super) static PUT_BACK_SHARED: LazyLock<Source> = source!(
     "reported.lua",
     "vote.lua",
+    "now.lua",
     "readers.lua",
     "reader.lua",
     "put_back_shared.lua",
@@ -72,6 +78,7 @@ pub(super) static PUT_BACK_SHARED: LazyLock<Source> = source!(
 pub(super) static RELEASE: LazyLock<Source> = source!("leave.lua", "release.lua");
 pub(super) static RELEASE_SHARED: LazyLock<Source> = source!(
     "leave.lua",
+    "now.lua",
     "readers.lua",
     "reader.lua",
     "release_shared.lua"
@@ -102,6 +109,7 @@ pub(crate) fn load_all() -> Vec<Command<'static>> {
         &ACQUIRE,
         &ACQUIRE_SHARED,
         &ACQUIRE_IN_ORDER,
+        &STAND,
         &EXTEND,
         &EXTEND_SHARED,
         &PUT_BACK,

@@ -177,7 +177,7 @@ impl World {
             Self::is_mode_of_all(params)
         };
         self.clients[client].tasks[task].others = others;
-        let rounds = self.rounds_for_all(client, task, self.rounds(&params));
+        let rounds = self.rounds_for_all(client, task, 1);
         let one = &mut self.clients[client];
         one.sections += 1;
         let section = SectionId(one.sections * TASKS + task as u64);

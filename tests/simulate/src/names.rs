@@ -25,10 +25,11 @@ pub(crate) fn names(are_slots: bool) -> [Arc<str>; KEYS] {
     }
 }
 
-/// Keys are named `a`, `b..` and `c`, or are those of slots of `p`.
+/// Keys are named `a`, `b..` and `c`, or are those of slots of `p`. Who waits for those is counted with the first.
 pub(crate) fn index_of(key: &str) -> usize {
     let key = key.as_bytes();
     usize::from(match key {
+        [b'p', .., b':'] => 0,
         [b'p', .., slot] => slot - b'0',
         _ => key[0] - b'a',
     })

@@ -398,8 +398,7 @@ impl World {
 
     /// Tells those who have read keys that have changed.
     pub(crate) fn tell_readers(&mut self, node: usize) {
-        for (reader, index) in std::mem::take(&mut self.nodes[node].told) {
-            let key = Arc::clone(&self.names[index]);
+        for (reader, key) in std::mem::take(&mut self.nodes[node].told) {
             self.tell(reader, Some(key));
         }
     }

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use redlock_protocol::{
-    AdmissionId, Evidence, Facts, Instant, LossId, Owner, Record, Reply, Request, Token,
+    AdmissionId, Evidence, Facts, Instant, LossId, Owner, Record, Reply, Request, Token, line_key,
     model::{Key, Model, Moment},
     stripe,
 };
@@ -13,7 +13,7 @@ use crate::{
     checker::Tag,
     clock::Clock,
     made::{Effect, Parts},
-    names::{KEYS, index_of, names},
+    names::{KEYS, POOL, index_of, names},
     network::Arrival,
     plan::{Plan, Wall},
     random::Random,
@@ -51,7 +51,9 @@ pub(crate) struct Node {
     /// The connections that have read each key, and are told when it changes.
     readers: [Vec<usize>; KEYS],
     /// What those of them have to be told that the last request was not from.
-    pub(crate) told: Vec<(usize, usize)>,
+    pub(crate) told: Vec<(usize, Arc<str>)>,
+    /// Where callers wait for permits, and the connections that have read it.
+    line: (Arc<str>, Vec<usize>),
     /// The keys that were found to have expired.
     pub(crate) vanished: Vec<usize>,
     /// It has voted without interruption, or with counters that make up for what it has lost.
@@ -123,6 +125,7 @@ impl Node {
             model: Model::new(Some(server(number, 0))),
             snapshot: (Model::new(None), Default::default()),
             names: names(plan.fleet.permits.is_some()),
+            line: (line_key(POOL), Vec::new()),
             server: server(number, 0),
             is_durable: is_in(servers.durable),
             tells_changes: !is_in(servers.quiet),
@@ -178,6 +181,7 @@ impl Node {
         self.look_who_votes(at);
         self.booted = self.clock.read(at);
         self.readers = Default::default();
+        self.line.1.clear();
     }
 
     /// `FLUSHALL`: the process, its scripts and connections are the same.
@@ -187,6 +191,7 @@ impl Node {
         self.votes = false;
         self.made = Default::default();
         self.readers = Default::default();
+        self.line.1.clear();
         self.remembers = false;
         self.lost_at = at;
     }
@@ -386,7 +391,33 @@ impl Node {
         at: u64,
     ) -> (Reply, Effect) {
         let moment = self.moment(at);
-        let Some(index) = key_of(request).map(|key| index_of(key)) else {
+        let before = self.model.key(&self.line.0, moment.now);
+        let replied = self.execute_on_key(connection, request, tag, at);
+        if let Request::Watch { key, .. } = request
+            && *key == self.line.0
+            && self.tells_changes
+        {
+            self.line.1.push(connection);
+        }
+        if self.model.key(&self.line.0, moment.now) != before {
+            let others = self.line.1.drain(..).filter(|&reader| reader != connection);
+            let name = &self.line.0;
+            self.told
+                .extend(others.map(|reader| (reader, Arc::clone(name))));
+        }
+        replied
+    }
+
+    fn execute_on_key(
+        &mut self,
+        connection: usize,
+        request: &Request,
+        tag: Tag,
+        at: u64,
+    ) -> (Reply, Effect) {
+        let moment = self.moment(at);
+        let key = key_of(request).filter(|key| **key != self.line.0);
+        let Some(index) = key.map(|key| index_of(key)) else {
             let reply = self.model.run(request, moment);
             if matches!(request, Request::ReportLoss { .. }) {
                 self.noted_at.get_or_insert(at);
@@ -438,7 +469,9 @@ impl Node {
     fn tell(&mut self, index: usize, by: Option<usize>) {
         let readers = self.readers[index].drain(..);
         let others = readers.filter(|&reader| Some(reader) != by);
-        self.told.extend(others.map(|reader| (reader, index)));
+        let name = &self.names[index];
+        self.told
+            .extend(others.map(|reader| (reader, Arc::clone(name))));
     }
 
     // ---- clients of other libraries
@@ -483,6 +516,7 @@ const fn key_of(request: &Request) -> Option<&Arc<str>> {
         Request::Acquire { key, .. }
         | Request::Extend { key, .. }
         | Request::PutBack { key, .. }
+        | Request::Stand { key, .. }
         | Request::Watch { key, .. }
         | Request::Release { key, .. } => Some(key),
         Request::Identify | Request::Probe | Request::ReportLoss { .. } | Request::Admit { .. } => {
@@ -502,6 +536,7 @@ const fn script(request: &Request) -> Option<usize> {
         Request::Probe => Some(5),
         Request::ReportLoss { .. } => Some(6),
         Request::Admit { .. } => Some(7),
+        Request::Stand { .. } => Some(8),
         Request::Identify | Request::Watch { .. } => None,
     }
 }

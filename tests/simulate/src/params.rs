@@ -41,6 +41,7 @@ impl Plan {
             renew: renew.map(nanos),
             max_hold: max_hold.filter(|_| renew.is_some()).map(nanos),
             at_least: nanos(at_least),
+            permits: 0,
             is_fair: mode == Mode::Exclusive && random.chance(self.habits.fair),
         }
     }
@@ -98,6 +99,7 @@ impl Plan {
             wait: Duration::ZERO,
             renew: None,
             max_hold: None,
+            permits: 0,
             at_least: Duration::ZERO,
             is_fair: false,
         }

@@ -57,25 +57,17 @@ impl World {
     }
 
     pub(crate) fn question(&self, section: SectionId, key: usize, params: LockParams) -> Event {
-        match self.plan.fleet.permits {
-            Some(Permits { count, .. }) => Event::AskPermit {
-                section,
-                key: POOL.into(),
-                permits: count,
-                params,
-            },
-            None => Event::Ask {
-                section,
-                key: std::sync::Arc::clone(&self.names[key]),
-                params,
-            },
+        let permits = self.plan.fleet.permits.as_ref();
+        let key = match permits {
+            Some(_) => POOL.into(),
+            None => std::sync::Arc::clone(&self.names[key]),
+        };
+        let permits = permits.map_or(0, |permits| permits.count);
+        Event::Ask {
+            section,
+            key,
+            params: LockParams { permits, ..params },
         }
-    }
-
-    /// In how many rounds, one after the other, a caller is answered that does not wait.
-    pub(crate) fn rounds(&self, params: &LockParams) -> u32 {
-        let permits = self.plan.fleet.permits.filter(|_| params.wait.is_zero());
-        permits.map_or(1, |permits| permits.count)
     }
 
     /// Callers that ask for different things are not served in the order of asking.

@@ -64,6 +64,9 @@ impl Key {
     /// Asks for the lock under a new owner. The lease counts from now. If no majority can vote,
     /// nothing is sent that could not be of use.
     pub(super) fn attempt(&mut self, mut waiter: Waiter, cx: &mut Cx<'_>) {
+        if self.is_line() {
+            return self.attempt_slot(waiter, cx);
+        }
         let process = u128::from(cx.nodes.process().0);
         let random = cx.random();
         let owner = Owner(process << 64 | u128::from(random as u64));
@@ -92,13 +95,14 @@ impl Key {
     /// While others wait one node knows whose turn it is. The attempt that is known to be the last asks all.
     fn asks_leader_first(&self, waiter: &Waiter, now: Instant) -> bool {
         let waits = !waiter.params.wait.is_zero() && now < waiter.wait_until;
-        !waiter.asks_all
+        let has_order = waiter.params.permits == 0 && !waiter.asks_all;
+        has_order
             && (waiter.params.is_fair || waiter.split.is_some() || waits && self.is_contested())
     }
 
     /// What the leader is told. Who does not wait takes no place, and is in no order unless the lock is fair. But
     /// readers do not join others while somebody waits to have the lock alone.
-    fn ticket(
+    pub(super) fn ticket(
         &mut self,
         waiter: &mut Waiter,
         is_leader_first: bool,
@@ -114,7 +118,7 @@ impl Key {
             Some(split) => split.until.since(now),
             None => Duration::ZERO,
         };
-        if !is_ordered && !is_shared && lasts.is_zero() {
+        if !is_ordered && !is_shared && !self.is_line() && lasts.is_zero() {
             return None;
         }
         let came = match &mut self.contention {
@@ -148,6 +152,9 @@ impl Key {
         let own_end = if waiter.params.wait.is_zero() && now < waiter.wait_until {
             // It has been with readers whose round might have been its own: see `Key::on_ask`.
             waiter.wait_until
+        } else if waiter.params.permits > 0 {
+            // A question may have come before it at the very end.
+            now.after(timeout).min(waiter.last_end())
         } else {
             now.after(timeout)
         };
@@ -173,11 +180,11 @@ impl Key {
             (false, false) => majority_delay,
         };
         let leader = cx.nodes.leader(cx.name, silent_for, now);
-        if waiter.place.leader != leader {
-            waiter.place.leave(cx);
-            waiter.place.leader = leader;
-        }
-        let ticket = self.ticket(waiter, is_leader_first, cx);
+        waiter.follow(leader, cx);
+        let ticket = match waiter.params.permits {
+            0 => self.ticket(waiter, is_leader_first, cx),
+            _ => None,
+        };
         waiter.place.on_attempt();
         let question = Question {
             kind: Kind::Acquire,
@@ -235,6 +242,10 @@ impl Key {
         }
         let mut held = Held::begin(attempt.claim, &attempt.round, block, cx);
         attempt.waiter.lost_attempts += 1;
+        if attempt.waiter.params.permits > 0 {
+            self.front = Front::Held(held);
+            return self.ask_line(attempt.waiter);
+        }
         held.start(attempt.waiter, cx);
         held.shore_up(cx);
         self.front = Front::Held(held);
@@ -251,7 +262,7 @@ impl Key {
         let now = cx.now();
         self.releases.begin(&claim, Reports::default(), cx);
         waiter.lost_attempts += 1;
-        waiter.asks_all = false;
+        let asked_all = std::mem::take(&mut waiter.asks_all);
         waiter.place.on_failed(&round);
         let cause = match failure {
             Failure::Held | Failure::Split => Cause::Contended {
@@ -265,12 +276,17 @@ impl Key {
             }
             Failure::Outage(cause) => cause,
         };
-        self.contention().last_refusal = Refusal {
+        let refusal = Refusal {
             cause,
             verdicts: round.verdicts(),
             key: None,
             attempts: 0,
         };
+        if waiter.params.permits > 0 {
+            waiter.asks_all = asked_all;
+            return self.give_back(waiter, refusal);
+        }
+        self.contention().last_refusal = refusal;
         let was_first = is_leader_first && round.is_granted_by(waiter.place.leader);
         if let Failure::Outage(_) = failure {
             if was_first {
@@ -346,7 +362,7 @@ impl Key {
         self.back_off_or_refuse(waiter, cx);
     }
 
-    pub(super) fn back_off_or_refuse(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
+    pub(super) fn back_off_or_refuse(&mut self, mut waiter: Waiter, cx: &mut Cx<'_>) {
         // It was their attempt as well: see `Key::on_ask`. Another one, of all nodes, would be in the way
         // of the process that has won this one.
         while let Some(joined) = self.queue.pop_impatient() {
@@ -356,7 +372,11 @@ impl Key {
         if waiter.goes_on_waiting(cx.now()) {
             return self.back_off(waiter, cx);
         }
-        self.leave(waiter.place, cx);
+        self.leave(std::mem::take(&mut waiter.place), cx);
+        self.refuse(&waiter, cx);
+    }
+
+    pub(super) fn refuse(&self, waiter: &Waiter, cx: &mut Cx<'_>) {
         let refusal = Refusal {
             attempts: waiter.lost_attempts,
             ..self.last_refusal().clone()
@@ -371,6 +391,7 @@ impl Key {
                 self.releases.begin(&attempt.claim, Reports::default(), cx);
                 attempt.waiter.place
             }
+            Front::Standing(standing) => standing.waiter.place,
             Front::BackingOff(backoff) => backoff.waiter.place,
             front => return self.front = front,
         };
@@ -378,10 +399,12 @@ impl Key {
     }
 
     /// The next waiter of this process comes to the front, if there is one, and keeps the place.
-    fn leave(&mut self, mut place: Place, cx: &mut Cx<'_>) {
+    pub(super) fn leave(&mut self, mut place: Place, cx: &mut Cx<'_>) {
         self.front = Front::Free;
         if self.queue.is_empty() {
             place.leave(cx);
+        } else {
+            self.keep_place(place);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! What a key knows of other processes that want it. No other process ever asks for most keys, and a process
 //! may hold a hundred thousand, so this is in a box that is made when a lock cannot be had at once.
 
-use super::Key;
+use super::{Key, permits::Permits};
 use crate::{action::Refusal, message::Ticket, time::Instant};
 
 #[derive(Debug)]
@@ -15,6 +15,8 @@ pub(super) struct Contention {
     arrival: Option<Instant>,
     /// The end of its last turn: who has had one stands at the end of the queue.
     last_turn: Option<Instant>,
+    /// It is one of the keys of a lock with permits.
+    pub(super) permits: Option<Permits>,
     /// Why the last attempt failed: what a waiter is told that gives up.
     pub(super) last_refusal: Refusal,
 }
@@ -26,6 +28,7 @@ impl Default for Contention {
             stand_back_until: None,
             arrival: None,
             last_turn: None,
+            permits: None,
             last_refusal: Refusal::CONTENDED,
         }
     }

@@ -1,8 +1,9 @@
 //! Everything about one key in this process: who waits, who holds, what is owed to the nodes.
 //!
-//! At any time one of four things is at the *front*:
+//! At any time one of five things is at the *front*:
 //! - nothing (`Free`),
 //! - an attempt of the first waiter to get the lock (`Acquiring`, in `attempt`),
+//! - its question for a free slot, if the lock has permits (`Standing`, in `permits`),
 //! - its pause between two attempts (`BackingOff`, in `waiting`),
 //! - the turn of this process, with or without a section in it (`Held`, in `turn`).
 //!
@@ -16,7 +17,7 @@ mod contention;
 mod cx;
 mod failure;
 mod few;
-mod permit;
+mod permits;
 mod presence;
 mod question;
 mod queue;
@@ -31,19 +32,15 @@ mod waiting;
 
 use std::{iter, sync::Arc};
 
-pub(crate) use self::cx::Cx;
 use self::{
-    attempt::Attempt,
-    claim::Claim,
-    contention::Contention,
-    few::Few,
-    queue::{Queue, Waiter, Waiting},
-    release::Releases,
-    report::Reports,
-    round::Round,
-    section::Section,
-    turn::Held,
+    attempt::Attempt, claim::Claim, contention::Contention, few::Few, permits::Standing,
+    queue::Queue, release::Releases, report::Reports, round::Round, section::Section, turn::Held,
     waiting::Backoff,
+};
+pub(crate) use self::{
+    cx::Cx,
+    permits::Move,
+    queue::{Waiter, Waiting},
 };
 use crate::{
     action::{Answer, Cause, Loss, Refusal, Release, Verdict},
@@ -73,6 +70,7 @@ pub(crate) struct Key {
 enum Front {
     Free,
     Acquiring(Box<Attempt>),
+    Standing(Box<Standing>),
     BackingOff(Box<Backoff>),
     Held(Held),
 }
@@ -97,7 +95,12 @@ impl Key {
     /// Nothing is left of it.
     pub(crate) fn is_idle(&self) -> bool {
         let is_free = matches!(self.front, Front::Free) && self.remembers_until().is_none();
-        is_free && self.queue.is_empty() && self.stuck.is_empty() && self.releases.are_done()
+        let permits = self.permits();
+        is_free
+            && self.queue.is_empty()
+            && self.stuck.is_empty()
+            && self.releases.are_done()
+            && permits.is_none_or(|permits| permits.is_idle())
     }
 
     /// Nobody here has it or asks for it.
@@ -109,6 +112,7 @@ impl Key {
         let front = match &self.front {
             Front::Free => self.remembers_until(),
             Front::Acquiring(attempt) => Some(attempt.round.next_due(now)),
+            Front::Standing(standing) => Some(standing.next_due()),
             Front::BackingOff(backoff) => Some(backoff.next_due()),
             Front::Held(held) => held.next_due(self.queue.first(), now),
         };
@@ -139,12 +143,19 @@ impl Key {
         let now = cx.now();
         let mut wait = params.wait;
         let is_first = matches!(self.front, Front::Free) && self.queue.is_empty();
+        let has_permits = params.permits > 0;
+        if has_permits {
+            self.become_line();
+        }
         if wait.is_zero() && !is_first {
-            if !self.is_for_readers(&params) {
+            let is_asked_for = matches!(self.front, Front::Standing(_));
+            if !self.is_for_readers(&params) && !is_asked_for {
                 let refusal = self.refusal_in_queue(now);
                 return cx.answer(section, Answer::Refused(refusal));
             }
-            // The round of those that it joins is its attempt.
+        }
+        if wait.is_zero() && (has_permits || !is_first) {
+            // The round of those that it joins is its attempt, or it asks for several slots.
             wait = params.round_timeout();
         }
         let waiting = Waiting {
@@ -259,6 +270,7 @@ impl Key {
                 }
             }
             Ask::Watch(None) => self.on_awaited(node, reply.ok(), cx),
+            Ask::Stand(round) => self.on_stood((node, round), reply, cx),
             Ask::Release(owner) => self.releases.on_reply((node, owner), reply.ok(), cx),
         }
     }
@@ -311,13 +323,18 @@ impl Key {
         while match &self.front {
             Front::Free => self.step_up(cx),
             Front::Acquiring(_) => self.advance_attempt(cx),
+            Front::Standing(_) => self.advance_standing(cx),
             Front::BackingOff(_) => self.advance_backoff(cx),
             Front::Held(_) => self.advance_held(cx),
         } {}
+        self.tell_line();
     }
 
     /// Lets the first waiter come to the front. False if there is none.
     fn step_up(&mut self, cx: &mut Cx<'_>) -> bool {
+        if self.awaits_line() {
+            return false;
+        }
         let first = self.queue.pop();
         if let (None, Some(contention)) = (&first, &mut self.contention) {
             contention.leave();
@@ -326,7 +343,8 @@ impl Key {
     }
 
     fn bring_forward(&mut self, first: Waiting, cx: &mut Cx<'_>) {
-        let waiter = Waiter::new(first);
+        let place = self.kept_place();
+        let waiter = Waiter::new(first, place);
         match self.stand_back_until() {
             Some(until) if !waiter.params.wait.is_zero() => self.stand_back(waiter, until),
             _ => self.attempt(waiter, cx),
@@ -367,7 +385,7 @@ impl Key {
         let front = match &self.front {
             Front::Held(held) => held.is_shared(),
             Front::Acquiring(attempt) => attempt.waiter.params.mode == Mode::Shared,
-            Front::Free | Front::BackingOff(_) => false,
+            Front::Free | Front::Standing(_) | Front::BackingOff(_) => false,
         };
         front && self.queue.is_of_readers() && params.mode == Mode::Shared
     }
@@ -413,6 +431,7 @@ impl Key {
     fn front_waiter(&self) -> Option<SectionId> {
         match &self.front {
             Front::Acquiring(attempt) => Some(attempt.waiter.section),
+            Front::Standing(standing) => Some(standing.waiter.section),
             Front::BackingOff(backoff) => Some(backoff.waiter.section),
             Front::Free | Front::Held(_) => None,
         }
@@ -428,7 +447,7 @@ impl Key {
         match &mut self.front {
             Front::Acquiring(attempt) => Some((&mut attempt.round, &mut attempt.claim)),
             Front::Held(held) => Some((held.refresh.as_deref_mut()?, &mut held.claim)),
-            Front::Free | Front::BackingOff(_) => None,
+            Front::Free | Front::Standing(_) | Front::BackingOff(_) => None,
         }
     }
 
@@ -437,7 +456,7 @@ impl Key {
         let front = match &mut self.front {
             Front::Acquiring(attempt) => Some(&mut attempt.claim),
             Front::Held(held) => Some(&mut held.claim),
-            Front::Free | Front::BackingOff(_) => None,
+            Front::Free | Front::Standing(_) | Front::BackingOff(_) => None,
         };
         let stuck = self.stuck.iter_mut().map(|stuck| &mut stuck.claim);
         let mut claims = front.into_iter().chain(stuck);
@@ -447,10 +466,12 @@ impl Key {
     /// What is true between any two events.
     #[cfg(debug_assertions)]
     pub(crate) fn invariants(&self, now: Instant) {
-        let due = self.next_due(now);
+        let due = self.next_due(now).filter(|_| !self.is_won());
         assert!(due.is_none_or(|at| at > now), "what is due has been done");
         if let Front::Free = self.front {
-            assert!(self.queue.is_empty(), "nobody waits behind nobody");
+            let waits = self.queue.first();
+            let is_full = waits.is_none_or(|params| self.has_all(params.permits));
+            assert!(is_full, "nobody waits behind nobody");
         }
         if let Front::Held(held) = &self.front {
             held.invariants();

@@ -5,17 +5,20 @@ use std::{
     sync::Arc,
 };
 
-use super::waiting::{Place, Split};
+use super::{
+    Cx,
+    waiting::{Place, Split},
+};
 use crate::{
-    message::{Mode, SectionId},
+    message::{Mode, NodeId, SectionId},
     rules::validity::LockParams,
     time::Instant,
 };
 
 /// One that waits behind the front.
 #[derive(Clone, Debug)]
-pub(super) struct Waiting {
-    pub(super) section: SectionId,
+pub(crate) struct Waiting {
+    pub(crate) section: SectionId,
     pub(super) params: Arc<LockParams>,
     /// When its caller called.
     pub(super) since: Instant,
@@ -25,8 +28,8 @@ pub(super) struct Waiting {
 
 /// One that has come to the front.
 #[derive(Clone, Debug)]
-pub(super) struct Waiter {
-    pub(super) section: SectionId,
+pub(crate) struct Waiter {
+    pub(crate) section: SectionId,
     pub(super) params: Arc<LockParams>,
     /// When its caller called, or was last given what it could not lock.
     pub(super) since: Instant,
@@ -41,14 +44,22 @@ pub(super) struct Waiter {
 }
 
 impl Waiting {
+    pub(super) const fn rank(&self) -> Rank {
+        (self.since, self.section)
+    }
+
     fn is_impatient(&self) -> bool {
         self.params.wait.is_zero()
     }
 }
 
 impl Waiter {
+    pub(super) const fn rank(&self) -> Rank {
+        (self.since, self.section)
+    }
+
     /// Nothing has been done for it.
-    pub(super) fn new(waiting: Waiting) -> Self {
+    pub(crate) fn new(waiting: Waiting, place: Place) -> Self {
         Self {
             section: waiting.section,
             params: waiting.params,
@@ -57,13 +68,61 @@ impl Waiter {
             lost_attempts: 0,
             asks_all: false,
             split: None,
-            place: Place::default(),
+            place,
+        }
+    }
+
+    /// Its last attempt is over then.
+    pub(super) fn last_end(&self) -> Instant {
+        match self.params.wait.is_zero() {
+            true => self.wait_until,
+            false => self.wait_until.after(self.params.round_timeout()),
+        }
+    }
+
+    /// It has called before, and has asked for the same.
+    pub(super) fn goes_before(&self, other: &Self) -> bool {
+        let params = LockParams {
+            wait: other.params.wait,
+            ..*self.params
+        };
+        self.rank() < other.rank() && params == *other.params
+    }
+
+    /// Its caller does not wait, and has had the time of its one attempt.
+    pub(super) fn is_late(&self, now: Instant) -> bool {
+        self.params.wait.is_zero() && self.wait_until <= now
+    }
+
+    /// Another one goes on in its place. The one before.
+    pub(super) fn replace(&mut self, next: Waiting) -> Waiting {
+        let place = std::mem::take(&mut self.place);
+        let next = Self::new(next, place);
+        std::mem::replace(self, next).into()
+    }
+
+    /// Its next attempt goes by what this node says.
+    pub(super) fn follow(&mut self, leader: Option<NodeId>, cx: &mut Cx<'_>) {
+        if self.place.leader != leader {
+            self.place.leave(cx);
+            self.place.leader = leader;
         }
     }
 
     /// Its caller does, after a refusal.
     pub(super) fn goes_on_waiting(&self, now: Instant) -> bool {
         now < self.wait_until && !self.params.wait.is_zero()
+    }
+}
+
+impl From<Waiter> for Waiting {
+    fn from(waiter: Waiter) -> Self {
+        Self {
+            section: waiter.section,
+            params: waiter.params,
+            since: waiter.since,
+            wait_until: waiter.wait_until,
+        }
     }
 }
 
@@ -74,8 +133,8 @@ pub(super) struct Queue {
     ranks: Option<Box<Ranks>>,
 }
 
-/// When its caller called, and how many had joined by then.
-type Rank = (Instant, u64);
+/// When its caller called: sections are numbered in the order of their calls.
+pub(super) type Rank = (Instant, SectionId);
 
 /// At least one is taken.
 #[derive(Debug, Default)]
@@ -83,7 +142,6 @@ struct Ranks {
     waiting: BTreeMap<Rank, Waiting>,
     of: BTreeMap<SectionId, Rank>,
     ends: BTreeSet<(Instant, Rank)>,
-    joined: u64,
     /// So many are to have the key alone.
     exclusive: usize,
     /// So many do not wait.
@@ -93,8 +151,7 @@ struct Ranks {
 impl Queue {
     pub(super) fn join(&mut self, waiting: Waiting) {
         let ranks = self.ranks.get_or_insert_default();
-        ranks.joined += 1;
-        let rank = (waiting.since, ranks.joined);
+        let rank = waiting.rank();
         ranks.exclusive += usize::from(waiting.params.mode == Mode::Exclusive);
         ranks.impatient += usize::from(waiting.is_impatient());
         ranks.of.insert(waiting.section, rank);

@@ -33,6 +33,7 @@ use super::{
     report::{Report, Reports},
     round::Round,
     section::Section,
+    waiting::Place,
 };
 use crate::{
     action::{Answer, Loss, Release, Verdict},
@@ -178,6 +179,11 @@ impl Held {
         self.sections.iter().any(|section| section.id == id) || self.over.contains(&id)
     }
 
+    /// It is the only one that has the lock.
+    pub(super) fn has_only(&self, id: SectionId) -> bool {
+        matches!(&self.sections[..], [section] if section.id == id)
+    }
+
     /// The section lets go. What became of the release is known at once if its lease is over.
     pub(super) fn on_end(&mut self, id: SectionId, report: bool, cx: &Cx<'_>) -> Option<Release> {
         self.over.extract(|over| *over == id);
@@ -261,7 +267,7 @@ impl Held {
 
     /// The key is to be kept from everybody, or another process waits, or may wait, and this one has had
     /// the lock for long enough.
-    fn has_had_its_share(&self, now: Instant) -> bool {
+    pub(super) fn has_had_its_share(&self, now: Instant) -> bool {
         let is_kept = self.claim.keep_until.is_some_and(|until| now < until);
         let is_single = self.is_single && (self.sections.is_empty() || !self.is_shared());
         is_kept || is_single || self.claim.has_remote_waiter && now.since(self.began) >= TURN
@@ -342,7 +348,7 @@ impl Held {
     fn start_first(&mut self, queue: &mut Queue, cx: &mut Cx<'_>) -> bool {
         let first = queue.pop();
         first
-            .map(|first| self.start(Waiter::new(first), cx))
+            .map(|first| self.start(Waiter::new(first, Place::default()), cx))
             .is_some()
     }
 
@@ -385,6 +391,9 @@ impl Key {
 
     /// No section has the lock. True if that has changed, or the turn has ended.
     fn next_section(&mut self, is_just_won: bool, cx: &mut Cx<'_>) -> bool {
+        if self.is_won() {
+            return false;
+        }
         let now = cx.now();
         let (Front::Held(held), queue) = (&mut self.front, &mut self.queue) else {
             return false;
@@ -405,13 +414,26 @@ impl Key {
             || held.least_proposal > Token::default() && next.is_some_and(is_old);
         let has_failed = held.has_failed || is_just_won && is_failure;
         match next {
-            Some(next) if held.can_start(next, is_just_won, now) => held.start_first(queue, cx),
+            Some(next) if held.can_start(next, is_just_won, now) => self.start_next(cx),
             Some(next) if !has_failed => held.refresh.is_none() && held.refresh(Some(next), cx),
             _ => {
                 self.end_turn(cx);
                 true
             }
         }
+    }
+
+    fn start_next(&mut self, cx: &mut Cx<'_>) -> bool {
+        if !self.is_slot() {
+            let Front::Held(held) = &mut self.front else {
+                return false;
+            };
+            return held.start_first(&mut self.queue, cx);
+        }
+        if let Some(next) = self.queue.pop() {
+            self.ask_line(Waiter::new(next, Place::default()));
+        }
+        false
     }
 
     /// Releases the lock. If another process waits, this one asks again in the order of the queue.
@@ -424,7 +446,7 @@ impl Key {
         }
         let now = cx.now();
         if held.claim.has_remote_waiter {
-            self.contention().on_turn_end(now);
+            self.on_turn_end(now);
         }
         if cx.out.settings.mixed_fleet {
             // They take no place and hear nothing: they ask again after a random time.

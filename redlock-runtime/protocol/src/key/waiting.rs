@@ -12,7 +12,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Ask, Cx, Front, Key, Waiter, round::Round};
+use super::{Ask, Cx, Front, Key, Waiter, Waiting, round::Round};
 use crate::{
     action::{Refusal, Verdict},
     message::{Ahead, Mode, NodeId, Owner, Reply, Request},
@@ -37,7 +37,7 @@ const TICK: Duration = Duration::from_millis(1);
 pub(super) struct Backoff {
     pub(super) waiter: Waiter,
     /// When to ask in any case.
-    until: Instant,
+    pub(super) until: Instant,
     /// It may go before those ahead then, if this is the first of them.
     passes: u64,
 }
@@ -53,16 +53,18 @@ pub(super) struct Split {
 
 /// What a waiter knows of the queue.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Place {
+pub(crate) struct Place {
     /// The node that keeps it.
     pub(super) leader: Option<NodeId>,
     /// It may have a place for this process.
     pub(super) is_taken: bool,
     pub(super) ahead: Ahead,
+    /// If the lock has permits: the slot whose key expires first, and after how long.
+    pub(super) slot: Option<(u32, Duration)>,
     /// The key was there, and whose it was.
     holder: Option<Option<Owner>>,
     /// These nodes had it.
-    held_at: Vec<NodeId>,
+    pub(super) held_at: Vec<NodeId>,
     /// These tell of its next change.
     armed: Vec<NodeId>,
     /// How long one of those ahead takes.
@@ -101,17 +103,7 @@ impl Place {
             let freed_after = round.retry_after().filter(|after| !after.is_zero());
             self.doubts_from = freed_after.map(|after| now.after(after).after(TICK));
         }
-        let before = std::mem::replace(&mut self.ahead, round.ahead);
-        let gone = before.count.saturating_sub(self.ahead.count);
-        if let Some(at) = self.seen_at.replace(now)
-            && gone > 0
-        {
-            // Sooner believed than later: others may have come back before this one.
-            let each = now.since(at) / gone;
-            self.pace = Some(each.min(self.pace() * 5 / 4));
-        }
-        let is_same = (before.count, before.first) == (self.ahead.count, self.ahead.first);
-        self.looks = if is_same { self.looks + 1 } else { 1 };
+        self.on_ahead(round.ahead, now);
         let before = std::mem::replace(&mut self.holder, round.holder());
         let held_by = |&&(_, owner): &&(NodeId, Option<Owner>)| Some(owner) == self.holder;
         let held_at = round.holders.iter().filter(held_by);
@@ -125,6 +117,21 @@ impl Place {
         self.holder_stays = is_same && (!is_of_readers || self.looks > 3);
     }
 
+    /// So many are ahead now.
+    pub(super) fn on_ahead(&mut self, ahead: Ahead, now: Instant) {
+        let before = std::mem::replace(&mut self.ahead, ahead);
+        let gone = before.count.saturating_sub(self.ahead.count);
+        if let Some(at) = self.seen_at.replace(now)
+            && gone > 0
+        {
+            // Sooner believed than later: others may have come back before this one.
+            let each = now.since(at) / gone;
+            self.pace = Some(each.min(self.pace() * 5 / 4));
+        }
+        let is_same = (before.count, before.first) == (self.ahead.count, self.ahead.first);
+        self.looks = if is_same { self.looks + 1 } else { 1 };
+    }
+
     /// An attempt begins.
     pub(super) const fn on_attempt(&mut self) {
         self.has_changed = false;
@@ -134,6 +141,10 @@ impl Place {
     /// The node tells of no later change.
     fn disarm(&mut self, node: NodeId) {
         self.armed.retain(|&armed| armed != node);
+    }
+
+    pub(super) fn disarm_all(&mut self) {
+        self.armed.clear();
     }
 
     /// A node tells of a change while an attempt is under way.
@@ -206,7 +217,7 @@ impl Place {
 }
 
 impl Backoff {
-    fn new(waiter: Waiter, until: Instant) -> Self {
+    pub(super) fn new(waiter: Waiter, until: Instant) -> Self {
         Self {
             waiter,
             until,
@@ -220,14 +231,21 @@ impl Backoff {
     }
 
     /// Asks sooner, and may go before those ahead.
-    fn ask_by(&mut self, at: Instant, passes: u64) {
+    pub(super) fn ask_by(&mut self, at: Instant, passes: u64) {
         if at < self.until {
             (self.until, self.passes) = (at, passes);
         }
     }
 
+    /// Another waiter goes on in its place. The one before.
+    pub(super) fn replace(&mut self, next: Waiting) -> Waiting {
+        self.until = self.until.min(next.wait_until);
+        self.waiter.replace(next)
+    }
+
     /// Lets a majority of nodes tell of the next change: those that have the holder's key, and else those that
-    /// are asked first and may have it.
+    /// are asked first and may have it. Of slots the leader does so by the key of the line, and the others by that of
+    /// the slot that may have been free for longest: if they have it no more, the leader has missed its release.
     fn arm(&mut self, refusal: &Refusal, cx: &mut Cx<'_>) {
         let may_have = |node: &NodeId| {
             let verdict = refusal.verdicts.get(node.0);
@@ -236,17 +254,25 @@ impl Backoff {
             };
             verdict.is_some_and(may_have) && cx.nodes.tells_changes(*node)
         };
+        let place = &self.waiter.place;
         let mut nodes: Vec<NodeId> = cx.nodes.in_order(cx.name).filter(may_have).collect();
-        nodes.sort_by_key(|node| !self.waiter.place.held_at.contains(node));
+        nodes.sort_by_key(|node| !place.held_at.contains(node));
         nodes.truncate(quorum::majority(cx.nodes.count()));
+        let slot = place.slot.map(|(slot, _)| slot);
+        let (leader, permits) = (place.leader, self.waiter.params.permits);
         for node in nodes {
-            self.listen(node, cx);
+            match slot {
+                _ if permits == 0 || leader == Some(node) => {
+                    self.listen(node, Arc::clone(cx.name), cx)
+                }
+                Some(slot) => self.listen(node, format!("{}{slot}", cx.name).into(), cx),
+                None => {}
+            }
         }
     }
 
     /// Reads the key of another owner on a node that tells of the next change then.
-    fn listen(&mut self, node: NodeId, cx: &mut Cx<'_>) {
-        let key = Arc::clone(cx.name);
+    fn listen(&mut self, node: NodeId, key: Arc<str>, cx: &mut Cx<'_>) {
         let body = Request::Watch { key, owner: None };
         let armed = &mut self.waiter.place.armed;
         if !armed.contains(&node) && cx.tell(node, Ask::Watch(None), body) {
@@ -299,8 +325,9 @@ impl Key {
             backoff.arm(self.last_refusal(), cx);
         }
         let Place { leader, armed, .. } = &backoff.waiter.place;
+        let has_permits = backoff.waiter.params.permits > 0;
         let is_told = leader.is_some_and(|leader| armed.contains(&leader))
-            && armed.len() >= quorum::majority(cx.nodes.count());
+            && (has_permits || armed.len() >= quorum::majority(cx.nodes.count()));
         backoff.waiter.place.is_told = is_told;
         let look = backoff.waiter.place.look_after();
         let look = look - jitter(look / 8, random);
@@ -393,6 +420,16 @@ impl Key {
         }
     }
 
+    /// What the front waiter knows of the queue.
+    fn place(&mut self) -> Option<&mut Place> {
+        match &mut self.front {
+            Front::BackingOff(backoff) => Some(&mut backoff.waiter.place),
+            Front::Acquiring(attempt) => Some(&mut attempt.waiter.place),
+            Front::Standing(standing) => Some(&mut standing.waiter.place),
+            Front::Free | Front::Held(_) => None,
+        }
+    }
+
     /// A node tells that the key of another owner has changed.
     pub(super) fn on_told(&mut self, node: NodeId, cx: &mut Cx<'_>) {
         match &mut self.front {
@@ -401,13 +438,16 @@ impl Key {
                 place.disarm(node);
                 // One of several readers may have gone.
                 if place.holder == Some(Some(Owner::READERS)) {
-                    backoff.listen(node, cx);
+                    backoff.listen(node, Arc::clone(cx.name), cx);
                 } else {
                     self.on_change(node, cx);
                 }
             }
-            Front::Acquiring(attempt) => attempt.waiter.place.on_change_meanwhile(node),
-            _ => {}
+            _ => {
+                if let Some(place) = self.place() {
+                    place.on_change_meanwhile(node);
+                }
+            }
         }
     }
 
@@ -425,30 +465,24 @@ impl Key {
 
     /// What a node that is to tell of changes has of the key.
     pub(super) fn on_awaited(&mut self, node: NodeId, reply: Option<Reply>, cx: &Cx<'_>) {
-        let place = match &mut self.front {
-            Front::BackingOff(backoff) => &mut backoff.waiter.place,
-            Front::Acquiring(attempt) => {
-                if reply == Some(Reply::Free) {
-                    attempt.waiter.place.on_change_meanwhile(node);
-                }
-                &mut attempt.waiter.place
-            }
-            _ => return,
+        let asks = !matches!(self.front, Front::BackingOff(_));
+        let Some(place) = self.place() else {
+            return;
         };
         if !matches!(reply, Some(Reply::Taken { .. })) {
             place.disarm(node);
         }
-        if reply == Some(Reply::Free) {
-            self.on_change(node, cx);
+        match reply {
+            Some(Reply::Free) if asks => place.on_change_meanwhile(node),
+            Some(Reply::Free) => self.on_change(node, cx),
+            _ => {}
         }
     }
 
     /// A node that was to tell of changes does not any more, or keeps the queue no more.
     pub(super) fn on_deaf(&mut self, node: NodeId, cx: &mut Cx<'_>) {
-        let place = match &mut self.front {
-            Front::BackingOff(backoff) => &mut backoff.waiter.place,
-            Front::Acquiring(attempt) => &mut attempt.waiter.place,
-            _ => return,
+        let Some(place) = self.place() else {
+            return;
         };
         let concerns = place.armed.contains(&node) || place.leader == Some(node);
         place.disarm(node);

@@ -144,6 +144,7 @@ impl Model {
             Request::Acquire { .. } | Request::Extend { .. } | Request::PutBack { .. } => {
                 self.vote(request, at)
             }
+            Request::Stand { .. } => Ok(self.stand_in_line(request, at)),
             Request::Watch { key, owner } => Ok(self.watch(key, *owner, at.now)),
             Request::Release {
                 key,
@@ -152,9 +153,7 @@ impl Model {
                 keep,
                 leaves,
             } => {
-                if *leaves {
-                    self.leave(key, owner.process());
-                }
+                self.leave_with(key, *leaves, owner.process());
                 Ok(match mode {
                     Mode::Exclusive => self.release(key, *owner, *keep, at.now),
                     Mode::Shared => self.release_reader(key, *owner, at.now),

@@ -4,16 +4,23 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use super::{Model, Moment, vote::Vote};
+use super::{Model, Moment, Stored, Value, vote::Vote};
 use crate::{
-    message::{Ahead, Mode, Owner, Process, Ticket},
+    message::{Ahead, Mode, Owner, Process, Reply, Request, Ticket},
+    rules::token::line_of,
     time::{self, Instant},
 };
+
+/// The key at which callers wait for permits goes with the first slot that is released. It is made anew if that takes
+/// longer.
+const LINE_LASTS: Duration = Duration::from_secs(10);
 
 /// Who waits for one lock.
 #[derive(Clone, Debug)]
 pub(super) struct Queue {
     places: BTreeMap<Process, Place>,
+    /// The slots that are left to a process which has been told of them, and until when.
+    promised: BTreeMap<u32, i64>,
     /// So long after a place was taken last the node forgets the queue.
     expires: Instant,
 }
@@ -108,15 +115,113 @@ impl Model {
             grace: millis(ticket.grace),
             mode: vote.mode,
         };
-        let expires = at.now.after(Ticket::LASTS);
+        self.queue_or_new(vote.key, at.now)
+            .places
+            .insert(process, place);
+    }
+
+    /// Which slot of a lock with permits is free for the owner's process.
+    pub(super) fn stand_in_line(&mut self, request: &Request, at: Moment) -> Reply {
+        let &Request::Stand {
+            ref key,
+            owner,
+            permits,
+            start,
+            ticket,
+        } = request
+        else {
+            unreachable!("{request:?} asks for no slot");
+        };
+        let vote = Vote {
+            key,
+            owner,
+            mode: Mode::Exclusive,
+            ttl: Duration::ZERO,
+            block: None,
+        };
+        let Standing { ahead, since } = self.standing(vote, ticket, at);
+        let now = whole_millis(at.now);
+        let promised = self.queue(key, at.now).map(|queue| {
+            let lasts = |until: i64| now < until && until <= now + millis(Ticket::LASTS);
+            queue.promised.retain(|_, until| lasts(*until));
+            queue.promised.clone()
+        });
+        let promised = promised.unwrap_or_default();
+        let (free, first) = self.slots(key, (permits, start), &promised, at.now);
+        let is_enough = free.len() > ahead.count as usize;
+        let goes = |first| is_enough || ahead.lets_by(first);
+        if let Some(&slot) = free.first()
+            && ticket.passes.is_none_or(goes)
+        {
+            let process = owner.process();
+            let queue = self.queue_or_new(key, at.now);
+            queue.places.remove(&process);
+            if ticket.passes.is_some() && !is_enough {
+                let stays = |place: &Place| !place.is_before(process, since, vote.mode);
+                queue.places.retain(|_, place| stays(place));
+            }
+            let lasts = ticket.grace.min(Ahead::LONGEST_GRACE);
+            queue.promised.insert(slot, now + millis(lasts).max(1));
+            return Reply::Turn {
+                slot,
+                has_remote_waiter: !queue.places.is_empty(),
+            };
+        }
+        self.stand(vote, ticket, since, at);
+        if !ticket.lasts.is_zero() && self.key(key, at.now).is_none() {
+            let line = Stored {
+                value: Value::Foreign(None),
+                expires: Some(at.now.after(LINE_LASTS)),
+            };
+            self.keys.insert(Arc::clone(key), line);
+        }
+        if !free.is_empty() {
+            return Reply::Queued(ahead);
+        }
+        Reply::Full {
+            slot: first.and_then(|(_, slot)| slot),
+            remaining: first.map(|(end, _)| end),
+            ahead,
+        }
+    }
+
+    /// Which slots are free, and if none is when the first may be: one that is left to a process, or else the one whose
+    /// key expires first.
+    #[allow(
+        clippy::type_complexity,
+        reason = "both come from one look at the slots"
+    )]
+    fn slots(
+        &self,
+        line: &str,
+        (permits, start): (u32, u32),
+        promised: &BTreeMap<u32, i64>,
+        now: Instant,
+    ) -> (Vec<u32>, Option<(Duration, Option<u32>)>) {
+        let slots = (0..permits).map(|slot| (start + slot) % permits);
+        let held = |slot: u32| self.key(&format!("{line}{slot}"), now);
+        let is_free = |slot: &u32| held(*slot).is_none() && !promised.contains_key(slot);
+        let free = slots.clone().filter(is_free).collect();
+        let ends = slots.filter_map(|slot| Some((held(slot)?.remaining(now)?, Some(slot))));
+        let first = ends.min_by_key(|&(end, _)| end);
+        let promise = promised.iter().filter(|(slot, _)| **slot < permits);
+        let promise = promise.map(|(_, until)| (until - whole_millis(now)) as u64);
+        let promise = promise
+            .min()
+            .map(|left| (Duration::from_millis(left), None));
+        (free, promise.or(first))
+    }
+
+    fn queue_or_new(&mut self, key: &Arc<str>, now: Instant) -> &mut Queue {
+        let expires = now.after(Ticket::LASTS);
         let new = || Queue {
             places: BTreeMap::new(),
+            promised: BTreeMap::new(),
             expires,
         };
-        let queue = self.queues.entry(Arc::clone(vote.key));
-        let queue = queue.or_insert_with(new);
-        queue.places.insert(process, place);
+        let queue = self.queues.entry(Arc::clone(key)).or_insert_with(new);
         queue.expires = expires;
+        queue
     }
 
     /// The owner gets the lock. Those that it goes before may be gone: who is not takes its place again.
@@ -141,21 +246,39 @@ impl Model {
 
     /// Another process has a place, or had one a moment ago.
     pub(super) fn is_waited_for(&mut self, vote: Vote<'_>, now: Instant) -> bool {
-        let queue = self.queue(vote.key, now);
+        let queue = self.queue(line_of(vote.key).unwrap_or(vote.key), now);
         let process = vote.owner.process();
-        queue.is_some_and(|queue| queue.places.keys().any(|other| *other != process))
+        queue.is_some_and(|queue| {
+            let others = queue.places.keys().any(|other| *other != process);
+            others || !queue.promised.is_empty()
+        })
     }
 
-    pub(super) fn leave(&mut self, key: &Arc<str>, process: Process) {
+    /// The key is released, and with a slot the place in its line.
+    pub(super) fn leave_with(&mut self, key: &str, leaves: bool, process: Process) {
+        if leaves {
+            self.leave(key, process);
+        }
+        let Some(line) = line_of(key) else {
+            return;
+        };
+        if let (Some(queue), Ok(slot)) = (self.queues.get_mut(line), key[line.len()..].parse()) {
+            queue.promised.remove(&slot);
+        }
+        self.leave(line, process);
+        self.keys.remove(line);
+    }
+
+    pub(super) fn leave(&mut self, key: &str, process: Process) {
         if let Some(queue) = self.queues.get_mut(key) {
             queue.places.remove(&process);
-            if queue.places.is_empty() {
+            if queue.places.is_empty() && queue.promised.is_empty() {
                 self.queues.remove(key);
             }
         }
     }
 
-    fn queue(&mut self, key: &Arc<str>, now: Instant) -> Option<&mut Queue> {
+    fn queue(&mut self, key: &str, now: Instant) -> Option<&mut Queue> {
         if self.queues.get(key)?.expires <= now {
             self.queues.remove(key);
         }

@@ -35,7 +35,7 @@ use crate::{
 pub(crate) struct Out {
     pub(crate) actions: VecDeque<Action>,
     pub(crate) notices: VecDeque<Notice>,
-    /// What parts of sections with several keys, and sections that ask for permits, are told.
+    /// What parts of sections with several keys are told.
     pub(crate) for_parts: VecDeque<(SectionId, Answer)>,
     /// The key of every section that has not ended.
     pub(crate) sections: BTreeMap<SectionId, KeyId>,

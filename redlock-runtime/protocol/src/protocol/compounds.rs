@@ -45,7 +45,7 @@ impl Protocol {
     /// What a part is told. Of one that has been ended meanwhile nothing is of interest.
     pub(super) fn on_part(&mut self, part: SectionId, answer: Answer) {
         let Some(&id) = self.parts.get(&part) else {
-            return self.on_asked(part, answer);
+            return;
         };
         let is_last = matches!(answer, Answer::Refused(_) | Answer::Released(_));
         if is_last {

@@ -58,6 +58,10 @@ impl Keys {
         self.entries.get_mut(&id).map(|entry| &mut entry.key)
     }
 
+    pub(super) fn name_of(&self, id: KeyId) -> Option<&Arc<str>> {
+        self.entries.get(&id).map(|entry| &entry.name)
+    }
+
     pub(super) fn find(&self, name: &str) -> Option<KeyId> {
         self.ids.get(name).copied()
     }
@@ -108,6 +112,9 @@ impl Protocol {
         };
         act(key, &mut cx);
         key.advance(&mut cx);
+        let moves = key.take_moves().into_iter();
+        self.moves
+            .extend(moves.map(|what| (Arc::clone(name), what)));
         let is_now = key.is_under_replicated(cx.nodes);
         let was = std::mem::replace(is_under_replicated, is_now);
         self.keys.under_replicated += usize::from(is_now);

@@ -1,12 +1,10 @@
 //! What operators are told of one lock: nothing here changes anything.
 
-use std::iter;
-
 use super::Protocol;
 use crate::{
     key::Key,
     message::{Process, SectionId},
-    rules::token::slot_key,
+    rules::token::{line_key, slot_key},
 };
 
 impl Protocol {
@@ -28,16 +26,15 @@ impl Protocol {
     #[must_use]
     pub fn sections_of(&self, name: &str, permits: u32) -> Vec<SectionId> {
         let slots = (0..permits).map(|slot| slot_key(name, slot));
-        let names = iter::once(name.into()).chain(slots);
+        let names = [name.into(), line_key(name)].into_iter().chain(slots);
         let keys = names.filter_map(|name| self.keys.named(&name));
-        // A part is a section with several keys, or asks for a slot on behalf of callers that wait.
+        // A part belongs to a section with several keys.
         let of_caller = |section: SectionId| match section.is_part() {
             true => self.parts.get(&section).copied(),
             false => Some(section),
         };
         let at_keys = keys.flat_map(Key::sections).filter_map(of_caller);
-        let callers = (permits > 0).then(|| self.pools.callers_of(name));
-        let mut sections: Vec<SectionId> = at_keys.chain(callers.into_iter().flatten()).collect();
+        let mut sections: Vec<SectionId> = at_keys.collect();
         sections.sort_unstable();
         sections.dedup();
         sections

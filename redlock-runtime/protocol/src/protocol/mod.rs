@@ -4,7 +4,7 @@
 mod compounds;
 mod keys;
 mod look;
-mod pools;
+mod permits;
 mod shutdown;
 #[cfg(test)]
 mod tests;
@@ -15,15 +15,19 @@ use std::{
     time::Duration,
 };
 
-use self::{keys::Keys, pools::Pools};
+use self::keys::Keys;
 use crate::{
     action::{Action, Answer, Cause, Refusal, Release},
     ask::RoundId,
     compound::Compound,
     event::Event,
+    key::Move,
     message::{Mode, NodeId, Process, SectionId},
     node::{Nodes, Notice, Out},
-    rules::{token::Token, validity::LockParams},
+    rules::{
+        token::{Token, line_of},
+        validity::LockParams,
+    },
     settings::{Env, Settings},
     time::Instant,
     timer::{Timer, Timers},
@@ -39,7 +43,8 @@ pub struct Protocol {
     /// Which section each part belongs to, while it is to hear anything.
     parts: BTreeMap<SectionId, SectionId>,
     last_part: SectionId,
-    pools: Pools,
+    /// Between the keys of locks with permits, with the name of the key that each comes from.
+    moves: VecDeque<(Arc<str>, Move)>,
     timers: Timers,
     /// Those of the section that was asked for last: most are asked for with the same.
     last_params: Arc<LockParams>,
@@ -71,7 +76,7 @@ impl Protocol {
             compounds: BTreeMap::new(),
             parts: BTreeMap::new(),
             last_part: SectionId::FIRST_PART,
-            pools: Pools::default(),
+            moves: VecDeque::new(),
             timers: Timers::default(),
             last_params: Arc::new(LockParams::of(Duration::ZERO)),
             stops_at: None,
@@ -93,18 +98,15 @@ impl Protocol {
                 section,
                 key,
                 params,
-            } => self.on_ask(section, key, params, now),
+            } => match params.permits {
+                0 => self.on_ask(section, key, params, now),
+                _ => self.on_ask_permit(section, &key, params),
+            },
             Event::AskAll {
                 section,
                 keys,
                 params,
             } => self.on_ask_all(section, keys, params),
-            Event::AskPermit {
-                section,
-                key,
-                permits,
-                params,
-            } => self.on_ask_permit(section, (key, permits), params),
             Event::Extend { section } if self.compounds.contains_key(&section) => {
                 self.with_compound(section, Compound::on_extend);
             }
@@ -114,10 +116,7 @@ impl Protocol {
             Event::End { section, report } if self.compounds.contains_key(&section) => {
                 self.with_compound(section, |compound| compound.on_end(report, now));
             }
-            Event::End { section, report } => {
-                self.leave_pool(section);
-                self.on_end(section, report);
-            }
+            Event::End { section, report } => self.on_end(section, report),
             Event::Changed { node, key: None } => {
                 nodes.on_flushed(node, out);
                 self.for_all_keys(|key, cx| key.on_changed(node, cx));
@@ -126,7 +125,9 @@ impl Protocol {
                 node,
                 key: Some(name),
             } => {
-                if let Some(key) = self.keys.find(&name) {
+                // Those who wait in line hear of slots, too.
+                let line = line_of(&name).and_then(|line| self.keys.find(line));
+                for key in self.keys.find(&name).into_iter().chain(line) {
                     self.with_key(key, |key, cx| key.on_changed(node, cx));
                 }
             }
@@ -180,7 +181,6 @@ impl Protocol {
                     self.with_key(key, |_, _| {});
                 }
                 Timer::Nodes => self.nodes.advance(&mut self.out),
-                Timer::Pool(pool) => self.with_pool(pool, |_| {}),
                 // Looked at after every event.
                 Timer::Shutdown => {}
             }
@@ -209,7 +209,11 @@ impl Protocol {
 
     fn on_end(&mut self, section: SectionId, report: bool) {
         if let Some(key) = self.out.sections.remove(&section) {
-            self.with_key(key, |key, cx| key.on_end(section, report, cx));
+            let lent = self.lend(section, key);
+            self.with_key(key, |key, cx| {
+                lent.into_iter().for_each(|waiting| key.on_lent(waiting));
+                key.on_end(section, report, cx);
+            });
         } else if report {
             let answer = Answer::Released(Release::Unknown);
             self.out.answer(section, answer);
@@ -228,7 +232,9 @@ impl Protocol {
 
     fn deliver(&mut self) {
         loop {
-            if let Some((part, answer)) = self.out.for_parts.pop_front() {
+            if let Some((from, what)) = self.moves.pop_front() {
+                self.on_move(&from, what);
+            } else if let Some((part, answer)) = self.out.for_parts.pop_front() {
                 self.on_part(part, answer);
             } else if let Some(notice) = self.out.notices.pop_front() {
                 self.on_notice(notice);

@@ -75,8 +75,11 @@ fn fingerprint(key: &str) -> u64 {
 /// lock, so that no two of its holders have the same token.
 #[must_use]
 pub fn stripe(key: &str) -> u64 {
-    fingerprint(split_slot(key).0) % STRIPES
+    fingerprint(lock_of(key)) % STRIPES
 }
+
+/// A lock has no more permits.
+pub const MOST_SLOTS: u32 = 1_024;
 
 /// What is between a lock and the number of its slot. No lock has a name with this in it.
 const SLOT: &str = "#__redlock:";
@@ -87,14 +90,24 @@ pub fn slot_key(lock: &str, slot: u32) -> Arc<str> {
     format!("{lock}{SLOT}{slot}").into()
 }
 
-/// The key of a slot as that of the lock and the rest, whose end is one or two digits. The rest of any other
-/// key is empty.
-pub(crate) fn split_slot(key: &str) -> (&str, &str) {
-    let lock = key.trim_end_matches(|digit: char| digit.is_ascii_digit());
-    match (lock.strip_suffix(SLOT), key.len() - lock.len()) {
-        (Some(lock), 1 | 2) => key.split_at(lock.len()),
-        _ => (key, ""),
-    }
+/// The key at which the callers of a lock with permits wait. The names of its slots begin with it.
+#[must_use]
+pub fn line_key(lock: &str) -> Arc<str> {
+    format!("{lock}{SLOT}").into()
+}
+
+/// If this is the key of a slot: the key at which its callers wait.
+#[must_use]
+pub fn line_of(key: &str) -> Option<&str> {
+    let line = key.trim_end_matches(|digit: char| digit.is_ascii_digit());
+    let is_slot = line.ends_with(SLOT) && (1..=4).contains(&(key.len() - line.len()));
+    is_slot.then_some(line)
+}
+
+/// The lock that a key belongs to, which may be one of its slots.
+fn lock_of(key: &str) -> &str {
+    let line = line_of(key).unwrap_or(key);
+    line.strip_suffix(SLOT).unwrap_or(line)
 }
 
 /// Tokens that a process has won and not handed out yet.
@@ -162,24 +175,23 @@ mod tests {
 
     #[test]
     fn slots_are_in_the_stripe_of_their_lock() {
-        for slot in [0, 9, 10, 63] {
+        let line = line_key("foobar");
+        for slot in [0, 9, 10, 1_023] {
             let key = slot_key("foobar", slot);
-            let number = slot.to_string();
-            assert_eq!(
-                split_slot(&key),
-                ("foobar", &*format!("#__redlock:{number}"))
-            );
+            assert_eq!(line_of(&key), Some(&*line));
+            assert_eq!(*key, format!("{line}{slot}"));
             assert_eq!(stripe(&key), stripe("foobar"));
         }
+        assert_eq!(stripe(&line), stripe("foobar"));
         for other in [
             "foobar",
             "foobar#7",
-            "a#__redlock:",
-            "a#__redlock:123",
+            &line,
+            "a#__redlock:12345",
             "17",
             "#é1",
         ] {
-            assert_eq!(split_slot(other), (other, ""));
+            assert_eq!(line_of(other), None, "{other}");
         }
     }
 }

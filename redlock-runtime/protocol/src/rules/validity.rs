@@ -47,6 +47,8 @@ pub struct LockParams {
     /// The shortest time from acquisition that the nodes keep the key, though the holder lets go
     /// sooner. Not longer than the lease, and nothing to those that share the key.
     pub at_least: Duration,
+    /// One of so many may have the lock at a time, each with a slot of its own; zero if it is no such lock.
+    pub permits: u32,
     /// Waiters of all processes are served in the order in which they came.
     pub is_fair: bool,
 }
@@ -151,6 +153,7 @@ impl LockParams {
             renew: None,
             max_hold: None,
             at_least: Duration::ZERO,
+            permits: 0,
             is_fair: false,
         }
     }

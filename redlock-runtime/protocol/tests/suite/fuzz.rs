@@ -192,6 +192,10 @@ impl Fuzz {
                 has_remote_waiter,
             },
             Request::PutBack { .. } => Reply::PutBack,
+            Request::Stand { permits, .. } => Reply::Turn {
+                slot: self.dice.below(u64::from(*permits)) as u32,
+                has_remote_waiter,
+            },
             Request::Watch { .. } => Reply::Ours,
             Request::Release { keep, .. } => keep.map_or(Reply::Deleted, |_| Reply::Kept),
         }
@@ -202,7 +206,7 @@ impl Fuzz {
         let has_remote_waiter = self.dice.one_in(2);
         let span = span(&mut self.dice);
         let remaining = self.dice.maybe(span);
-        match self.dice.below(18) {
+        match self.dice.below(20) {
             0 => Reply::Identity {
                 server: self.dice.maybe("a0".into()),
             },
@@ -236,12 +240,21 @@ impl Fuzz {
             10 => Reply::Free,
             11 => Reply::Deleted,
             12 => Reply::NotOwner,
-            13..16 => Reply::Refused {
+            13 => Reply::Turn {
+                slot: self.dice.below(3) as u32,
+                has_remote_waiter,
+            },
+            14 => Reply::Full {
+                slot: Some(self.dice.below(3) as u32),
+                remaining,
+                ahead: self.ahead(),
+            },
+            15..18 => Reply::Refused {
                 reason: Rejection::Other,
                 message: "x".into(),
                 is_untouched: self.dice.one_in(2),
             },
-            16 => Reply::Queued(self.ahead()),
+            18 => Reply::Queued(self.ahead()),
             _ => Reply::Garbled { answer: "x".into() },
         }
     }

@@ -78,6 +78,7 @@ fn ask(combiner: &Combiner, section: u64, key: &str) -> (Arc<Status>, Acquisitio
         renew: None,
         max_hold: None,
         at_least: Duration::ZERO,
+        permits: 0,
         is_fair: false,
     };
     let caller = Caller::new(&status, &params);

@@ -18,7 +18,7 @@ use std::{
 
 use redis::{Cmd, Connection, Pipeline, Value};
 use redlock_protocol::{
-    Instant, Owner, Process, Reply, Request, Token,
+    Instant, Owner, Process, Reply, Request, Token, line_of,
     model::{Key, Model, Moment},
 };
 
@@ -115,7 +115,7 @@ impl Twins {
             }
             self.learn_expiry(key, expected.flatten());
             // The model does not tell whether the queue has expired.
-            let expected = model.places(key);
+            let expected = model.places(line_of(key).unwrap_or(key));
             if !after.places.is_empty() && expected != after.places {
                 self.fail(&(expected, after.places));
             }
@@ -230,7 +230,10 @@ impl Twins {
     /// The key or its queue.
     fn expires_at(&self, key: &str, at: Moment) -> bool {
         let expires = |name: &str| self.expiries.get(name) == Some(&millis(at.now));
-        expires(key) || expires(&queue_of(key))
+        // Whoever stands in line looks at all slots.
+        let mut names = self.expiries.keys();
+        let slot = |name: &Arc<str>| line_of(name) == Some(key) && expires(name);
+        expires(key) || expires(&queue_of(key)) || names.any(slot)
     }
 
     fn learn_expiry(&mut self, key: &Arc<str>, expiry: Option<u64>) {
@@ -323,7 +326,7 @@ fn cmd(command: &[Word<'_>]) -> Cmd {
 }
 
 fn queue_of(key: &str) -> Arc<str> {
-    format!("{}{key}", script::QUEUE).into()
+    format!("{}{}", script::QUEUE, line_of(key).unwrap_or(key)).into()
 }
 
 /// As the model tells them.
@@ -331,6 +334,7 @@ fn places(answer: Value) -> Vec<(Process, i64)> {
     let places: Vec<(String, String)> = redis::from_redis_value(answer).unwrap();
     let mut places: Vec<_> = places
         .iter()
+        .filter(|(process, _)| process.len() == script::PROCESS_LENGTH)
         .map(|(process, place)| {
             let process = u64::from_str_radix(&process.replace('-', ""), 16).unwrap();
             let since = place.split(' ').nth(1).unwrap().parse().unwrap();
@@ -387,6 +391,7 @@ const fn key_of(request: &Request) -> Option<&Arc<str>> {
         Request::Acquire { key, .. }
         | Request::Extend { key, .. }
         | Request::PutBack { key, .. }
+        | Request::Stand { key, .. }
         | Request::Watch { key, .. }
         | Request::Release { key, .. } => Some(key),
         Request::Identify | Request::Probe | Request::ReportLoss { .. } | Request::Admit { .. } => {

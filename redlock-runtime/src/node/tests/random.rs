@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc, thread, time::Duration};
 
 use redlock_protocol::{
     AdmissionId, BlockRequest, Evidence, LossId, Mode, Owner, Reply, Request, Ticket, Token,
-    model::Key, stripe,
+    line_key, line_of, model::Key, slot_key, stripe,
 };
 
 use super::{Server, Twins, key_of, now};
@@ -97,15 +97,25 @@ fn scripts_and_model_reply_alike_to_requests_at_random() {
     );
 }
 
-const KINDS: usize = 8;
+const KINDS: usize = 14;
 
 /// What a queue has to do with it.
 fn of_queue(request: &Request, reply: &Reply) -> Option<&'static str> {
     let passes = match request {
         Request::Acquire { ticket, .. } => ticket.and_then(|ticket| ticket.passes),
+        Request::Stand { ticket, .. } => ticket.passes,
         _ => None,
     };
     match reply {
+        Reply::Queued(_) if matches!(request, Request::Stand { .. }) => Some("in line"),
+        Reply::Turn { .. } if passes.is_some_and(|first| first > 0) => Some("passed in line"),
+        Reply::Turn {
+            has_remote_waiter: true,
+            ..
+        } => Some("given a slot, others wait"),
+        Reply::Turn { .. } => Some("given a slot"),
+        Reply::Full { ahead, .. } if ahead.count > 0 => Some("full, behind others"),
+        Reply::Full { .. } => Some("full"),
         Reply::Queued(ahead) if ahead.count > 1 => Some("behind several"),
         Reply::Queued(_) => Some("behind another"),
         Reply::Held { ahead, .. } if ahead.count > 0 => Some("behind others and the holder"),
@@ -132,8 +142,14 @@ impl Maker {
         let owners = (1..=4).flat_map(|process| [1, 2].map(|number| Owner(process << 64 | number)));
         Self {
             random: Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15)),
-            // And one slot of a lock with permits.
-            keys: vec!["a".into(), "b".into(), same.into(), "a#7".into()],
+            // And two slots of a lock with permits.
+            keys: vec![
+                "a".into(),
+                "b".into(),
+                same.into(),
+                slot_key("a", 0),
+                slot_key("a", 1),
+            ],
             owners: owners.collect(),
             server: twins.model.server.clone(),
             admission: AdmissionId(u64::MAX),
@@ -145,7 +161,7 @@ impl Maker {
 
     fn learn(&mut self, request: &Request, reply: &Reply) {
         match reply {
-            Reply::Queued(ahead) | Reply::Held { ahead, .. } => {
+            Reply::Queued(ahead) | Reply::Held { ahead, .. } | Reply::Full { ahead, .. } => {
                 let key = key_of(request).unwrap();
                 self.first.insert(Arc::clone(key), ahead.first);
                 self.waited_for = Some(Arc::clone(key)).filter(|_| self.random.one_in(2));
@@ -170,7 +186,20 @@ impl Maker {
             ttl: Duration::from_millis(1 + self.random.below(30)),
             block: self.block(now),
             admission: self.admission(),
-            ticket: self.ticket(&key),
+            // Who waits for a slot does so in line.
+            ticket: self.ticket(&key).filter(|_| line_of(&key).is_none()),
+            key,
+        }
+    }
+
+    fn stand(&mut self) -> Request {
+        let key = line_key("a");
+        let ticket = std::iter::repeat_with(|| self.ticket(&key)).find_map(|ticket| ticket);
+        Request::Stand {
+            owner: self.random.pick(&self.owners),
+            permits: 1 + self.random.below(3) as u32,
+            start: self.random.below(4) as u32,
+            ticket: ticket.unwrap(),
             key,
         }
     }
@@ -200,7 +229,8 @@ impl Maker {
                 ttl,
                 admission: self.admission(),
             },
-            68..76 => Request::Watch {
+            68..74 => self.stand(),
+            74..76 => Request::Watch {
                 key,
                 owner: Some(owner).filter(|_| !self.random.one_in(3)),
             },
@@ -388,6 +418,10 @@ impl Maker {
     }
 
     fn set_wrong_type(&self, key: &Arc<str>, twins: &mut Twins) {
+        if line_of(key).is_some() {
+            // No script finds out that a slot has another type before it is asked for.
+            return;
+        }
         twins.delete(key);
         let (owner, expires) = (None, None);
         twins.do_both(&["RPUSH", key, "x"], |model, _| {

@@ -302,7 +302,8 @@ pub(crate) const fn owner_of(request: &Request) -> Option<(&std::sync::Arc<str>,
             owner: Some(owner),
         }
         | Request::Release { key, owner, .. } => Some((key, *owner)),
-        Request::Watch { owner: None, .. }
+        Request::Stand { .. }
+        | Request::Watch { owner: None, .. }
         | Request::Identify
         | Request::Probe
         | Request::ReportLoss { .. }

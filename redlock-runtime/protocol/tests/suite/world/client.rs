@@ -115,16 +115,13 @@ pub(crate) const POOL: &str = "permits";
 /// One key is asked for as such.
 pub(crate) fn question(section: SectionId, keys: &[&str], params: LockParams) -> Event {
     match keys {
-        &[key] if key == POOL => Event::AskPermit {
-            section,
-            key: key.into(),
-            permits: 2,
-            params,
-        },
         &[key] => Event::Ask {
             section,
             key: key.into(),
-            params,
+            params: LockParams {
+                permits: 2 * u32::from(key == POOL),
+                ..params
+            },
         },
         keys => Event::AskAll {
             section,
@@ -169,10 +166,10 @@ impl<'world> Process<'world> {
     /// For one of so many permits.
     pub(crate) fn ask_permit(&mut self, section: u64, key: &str, permits: u32, params: LockParams) {
         let (section, key) = (SectionId(section), Arc::from(key));
-        self.handle(Event::AskPermit {
+        let params = LockParams { permits, ..params };
+        self.handle(Event::Ask {
             section,
             key,
-            permits,
             params,
         });
     }
@@ -353,11 +350,11 @@ impl<'world> Process<'world> {
         [
             "entries: {}, ids: {}",
             "compounds: {}, parts: {}",
-            "pools: {}, ids: {}",
+            "moves: []",
         ]
         .iter()
         .all(|none| state.contains(none))
-            && state.matches("sections: {}").count() == 2
+            && state.matches("sections: {}").count() == 1
     }
 
     pub(crate) fn set_wall_micros(&mut self, micros: u64) {

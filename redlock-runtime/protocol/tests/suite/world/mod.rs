@@ -601,7 +601,7 @@ impl World {
         } = order;
         let sees_info = self.clients[origin.client].may_read_info;
         let (reply, changed) = self.nodes[node].run(origin, &body, sees_info, self.now);
-        if let Some(key) = changed {
+        for key in changed {
             self.notify(node, &key, Some(origin.client));
         }
         if let Some(delay) = self.nodes[node].reply_delay() {

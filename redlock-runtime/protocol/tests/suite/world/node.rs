@@ -147,14 +147,14 @@ impl Node {
         }
     }
 
-    /// Carries out a request. The reply, and the key that it has changed.
+    /// Carries out a request. The reply, and the keys that it has changed.
     pub(super) fn run(
         &mut self,
         origin: Origin,
         request: &Request,
         sees_info: bool,
         now: Instant,
-    ) -> (Reply, Option<Arc<str>>) {
+    ) -> (Reply, Vec<Arc<str>>) {
         if let Behavior::Refusing(what) = self.behavior
             && what.matches(request)
         {
@@ -166,7 +166,7 @@ impl Node {
                     message,
                     is_untouched,
                 },
-                None,
+                Vec::new(),
             );
         }
         if *request == Request::Identify {
@@ -174,16 +174,18 @@ impl Node {
                 self.behavior = Behavior::Healthy;
             }
             let server = self.model.server.clone().filter(|_| sees_info);
-            return (Reply::Identity { server }, None);
+            return (Reply::Identity { server }, Vec::new());
         }
         if self.behavior == Behavior::WithoutScripts && needs_vote(request) {
-            return (Reply::NotAdmitted, None);
+            return (Reply::NotAdmitted, Vec::new());
         }
-        let key = key_of(request);
+        let mut changed = keys_of(request);
         let moment = self.moment(now);
-        let before = key.map(|key| self.contents(key, now));
+        let contents = |node: &Self, key: &Arc<str>| node.contents(key, now);
+        let before: Vec<_> = changed.iter().map(|key| contents(self, key)).collect();
         let reply = self.model.run(request, moment);
-        let after = key.map(|key| self.contents(key, now));
+        let mut before = before.into_iter();
+        changed.retain(|key| before.next() != Some(contents(self, key)));
         if let (Request::Watch { key, .. }, Some(connection)) =
             (request, self.connections.get_mut(&origin.client))
             && connection.id == origin.connection
@@ -191,7 +193,6 @@ impl Node {
         {
             connection.tracked.insert(Arc::clone(key));
         }
-        let changed = key.filter(|_| before != after).cloned();
         if self.behavior == Behavior::FailingAfterwards {
             let message = "FAILED for this test".into();
             let is_untouched = false;
@@ -379,13 +380,17 @@ const fn needs_vote(request: &Request) -> bool {
     )
 }
 
-const fn key_of(request: &Request) -> Option<&Arc<str>> {
+/// What it may change.
+fn keys_of(request: &Request) -> Vec<Arc<str>> {
     match request {
         Request::Acquire { key, .. }
         | Request::Extend { key, .. }
         | Request::PutBack { key, .. }
-        | Request::Watch { key, .. }
-        | Request::Release { key, .. } => Some(key),
-        _ => None,
+        | Request::Stand { key, .. } => vec![Arc::clone(key)],
+        Request::Release { key, .. } => {
+            let line = line_of(key).map(Arc::from);
+            [Arc::clone(key)].into_iter().chain(line).collect()
+        }
+        _ => Vec::new(),
     }
 }

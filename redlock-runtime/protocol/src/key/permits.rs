@@ -1,0 +1,650 @@
+//! A lock with permits: so many sections of the whole fleet have it at a time.
+//!
+//! It has a *slot* for each permit, which is a lock of its own with a key of its own. A majority of nodes decides each
+//! of them, so there are never more holders than slots. The callers of this process wait at one more key, the *line*,
+//! which nobody has. Its queue on the nodes is that of the lock.
+//!
+//! A first attempt is for some slot that this process does not have. If that fails, the process *stands* in line: the
+//! leader is asked, and says which slot is free for it, or that none is. The leader leaves that slot to the process
+//! for a moment, and the process asks all nodes for it. So nobody asks for slots that others have.
+//!
+//! A slot that this process has passes from one caller to the next like any lock, without any node. When it is
+//! released, the node deletes the key of the line, by which those who wait hear of it.
+
+use std::{collections::BTreeSet, mem, time::Duration};
+
+use super::{
+    Ask, Cx, Front, Key, Waiter, Waiting,
+    waiting::{Backoff, Place},
+};
+use crate::{
+    action::{Cause, Refusal, Verdict},
+    ask::RoundId,
+    message::{Ahead, NodeId, Owner, Reply, Request, SectionId},
+    rules::backoff::jitter,
+    time::Instant,
+};
+
+/// The pause before the next question after a slot was lost that was free; doubled with every further one, up to
+/// eight times as long.
+const LOST_PAUSE: Duration = Duration::from_millis(2);
+
+/// What a line or a slot knows of the other.
+#[derive(Debug)]
+pub(super) struct Permits {
+    role: Role,
+    moves: Vec<Move>,
+}
+
+#[derive(Debug)]
+enum Role {
+    Line(Box<Line>),
+    Slot(Slot),
+}
+
+#[derive(Debug, Default)]
+struct Line {
+    /// The slots that this process has or asks for.
+    busy: BTreeSet<u32>,
+    /// In the queue, while no waiter is at the front.
+    place: Place,
+    /// The slot that was asked for last: the next question begins behind it, in case it was in vain.
+    last: u32,
+}
+
+#[derive(Debug)]
+struct Slot {
+    number: u32,
+    /// A waiter has been sent here, and the line has not heard that the slot is free again.
+    is_taken: bool,
+    /// Its turn has ended because other processes wait.
+    was_waited_for: bool,
+    /// It has been won, and is not given to a caller yet.
+    is_won: bool,
+}
+
+/// What passes between the line and the slots of one lock.
+#[derive(Debug)]
+pub(crate) enum Move {
+    /// To a slot: this waiter asks for it.
+    Take {
+        slot: u32,
+        waiter: Box<Waiter>,
+        has_remote_waiter: bool,
+    },
+    /// To the line: the slot has been won for this waiter, or for one who called before.
+    Won(Box<Waiter>),
+    /// To the line: this waiter has not got the slot.
+    Lost {
+        slot: u32,
+        waiter: Box<Waiter>,
+        refusal: Refusal,
+    },
+    /// To the line: the turn is over, and this one has had no part in it.
+    Return(Waiting),
+    /// To the line: the turn in the slot is over, or nobody asks for it any more.
+    Free { slot: u32, was_waited_for: bool },
+}
+
+/// The leader is asked for a free slot.
+#[derive(Debug)]
+pub(super) struct Standing {
+    pub(super) waiter: Waiter,
+    round: RoundId,
+    /// Those ahead may be passed, if this is the first of them.
+    passes: u64,
+    /// It is not waited for any longer.
+    until: Instant,
+}
+
+impl Standing {
+    /// Another waiter goes on in its place. The one before.
+    fn replace(&mut self, next: Waiting) -> Waiting {
+        let before = self.waiter.replace(next);
+        self.until = self.until.min(self.waiter.last_end());
+        before
+    }
+
+    pub(super) const fn next_due(&self) -> Instant {
+        self.until
+    }
+}
+
+impl Permits {
+    const fn new(role: Role) -> Self {
+        let moves = Vec::new();
+        Self { role, moves }
+    }
+
+    const fn line(&mut self) -> Option<&mut Line> {
+        match &mut self.role {
+            Role::Line(line) => Some(line),
+            Role::Slot(_) => None,
+        }
+    }
+
+    const fn slot(&mut self) -> Option<&mut Slot> {
+        match &mut self.role {
+            Role::Slot(slot) => Some(slot),
+            Role::Line(_) => None,
+        }
+    }
+
+    pub(super) fn is_idle(&self) -> bool {
+        match &self.role {
+            Role::Line(line) => line.busy.is_empty(),
+            Role::Slot(slot) => !slot.is_taken,
+        }
+    }
+}
+
+// ---- the line
+
+impl Key {
+    pub(super) fn permits(&self) -> Option<&Permits> {
+        self.contention.as_ref()?.permits.as_ref()
+    }
+
+    fn permits_mut(&mut self) -> Option<&mut Permits> {
+        self.contention.as_mut()?.permits.as_mut()
+    }
+
+    fn line(&mut self) -> Option<&mut Line> {
+        self.permits_mut()?.line()
+    }
+
+    pub(super) fn is_line(&self) -> bool {
+        let role = self.permits().map(|permits| &permits.role);
+        matches!(role, Some(Role::Line(_)))
+    }
+
+    /// Callers wait here for one of its slots.
+    pub(super) fn become_line(&mut self) {
+        let new = || Permits::new(Role::Line(Box::default()));
+        self.contention().permits.get_or_insert_with(new);
+    }
+
+    /// This process has or asks for all slots of this one's lock.
+    pub(crate) fn has_all(&self, permits: u32) -> bool {
+        let role = self.permits().map(|permits| &permits.role);
+        matches!(role, Some(Role::Line(line)) if line.busy.range(..permits).count() as u32 == permits)
+    }
+
+    /// The place in the queue of one who goes away from the front, for the next one.
+    pub(super) fn keep_place(&mut self, place: Place) {
+        if let Some(line) = self.line() {
+            line.place = place;
+        }
+    }
+
+    /// What one who comes to the front has in the queue.
+    pub(super) fn kept_place(&mut self) -> Place {
+        self.line()
+            .map(|line| mem::take(&mut line.place))
+            .unwrap_or_default()
+    }
+
+    /// Asks for a slot, or which one to ask for.
+    pub(super) fn attempt_slot(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
+        let is_first = waiter.lost_attempts == 0 && !self.is_contested();
+        if waiter.is_late(cx.now()) {
+            self.back_off_or_refuse(waiter, cx);
+        } else if is_first || waiter.asks_all {
+            self.ask_for_any(waiter, cx);
+        } else {
+            self.stand(waiter, cx);
+        }
+    }
+
+    /// Asks for a slot that may be free: the one that will be next by what the leader says, or any.
+    fn ask_for_any(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
+        let permits = waiter.params.permits;
+        let start = match waiter.asks_all {
+            true => waiter.place.slot.map_or(0, |(slot, _)| slot % permits),
+            false => (cx.random() % u128::from(permits)) as u32,
+        };
+        let mut slots = (start..start + permits).map(|slot| slot % permits);
+        let slot = self
+            .line()
+            .and_then(|line| slots.find(|slot| !line.busy.contains(slot)));
+        match slot {
+            Some(slot) => self.take(slot, waiter, false, cx),
+            None if waiter.wait_until <= cx.now() => self.back_off_or_refuse(waiter, cx),
+            None => {
+                let mut waiter = waiter;
+                self.leave(mem::take(&mut waiter.place), cx);
+                self.queue.join(waiter.into());
+            }
+        }
+    }
+
+    fn take(&mut self, slot: u32, mut waiter: Waiter, has_remote_waiter: bool, cx: &mut Cx<'_>) {
+        self.leave(mem::take(&mut waiter.place), cx);
+        if let Some(Permits {
+            role: Role::Line(line),
+            moves,
+        }) = self.permits_mut()
+        {
+            line.busy.insert(slot);
+            line.last = slot;
+            let waiter = Box::new(waiter);
+            moves.push(Move::Take {
+                slot,
+                waiter,
+                has_remote_waiter,
+            });
+        }
+    }
+
+    /// Asks the leader which slot is free for this process.
+    fn stand(&mut self, mut waiter: Waiter, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        let patience = cx.nodes.hedge_delay();
+        waiter.follow(cx.nodes.leader(cx.name, patience, now), cx);
+        let waits = waiter.goes_on_waiting(now);
+        let ticket = self.ticket(&mut waiter, waits, cx);
+        let Some((leader, ticket)) = waiter.place.leader.zip(ticket) else {
+            return self.ask_for_any(waiter, cx);
+        };
+        waiter.place.on_attempt();
+        let round = cx.new_round();
+        let permits = waiter.params.permits;
+        let last = self.line().map_or(0, |line| line.last);
+        let body = Request::Stand {
+            key: std::sync::Arc::clone(cx.name),
+            owner: Owner(u128::from(cx.nodes.process().0) << 64),
+            permits,
+            start: last.wrapping_add(1) % permits,
+            ticket,
+        };
+        if !cx.tell(leader, Ask::Stand(round), body) {
+            return self.ask_for_any(waiter, cx);
+        }
+        let mut until = now.after(patience.min(waiter.params.round_timeout()));
+        if !waits {
+            until = until.min(waiter.wait_until.max(now));
+        }
+        self.front = Front::Standing(Box::new(Standing {
+            waiter,
+            round,
+            passes: ticket.passes.unwrap_or_default(),
+            until,
+        }));
+    }
+
+    /// The leader does not reply.
+    pub(super) fn advance_standing(&mut self, cx: &mut Cx<'_>) -> bool {
+        let is_late = |standing: &Standing| standing.until <= cx.now();
+        if !matches!(&self.front, Front::Standing(standing) if is_late(standing)) {
+            return false;
+        }
+        if let Front::Standing(standing) = self.take_front() {
+            match standing.waiter.is_late(cx.now()) {
+                true => self.back_off_or_refuse(standing.waiter, cx),
+                false => self.ask_for_any(standing.waiter, cx),
+            }
+        }
+        true
+    }
+
+    pub(super) fn on_stood(
+        &mut self,
+        (node, round): (NodeId, RoundId),
+        reply: Result<Reply, Verdict>,
+        cx: &mut Cx<'_>,
+    ) {
+        if !matches!(&self.front, Front::Standing(standing) if standing.round == round) {
+            return;
+        }
+        let Front::Standing(standing) = self.take_front() else {
+            return;
+        };
+        let passes = standing.passes;
+        let mut waiter = standing.waiter;
+        match reply {
+            _ if waiter.is_late(cx.now()) => self.back_off_or_refuse(waiter, cx),
+            Ok(Reply::Turn {
+                slot,
+                has_remote_waiter,
+            }) => {
+                waiter.place.is_taken = false;
+                let is_busy = self.line().is_none_or(|line| line.busy.contains(&slot));
+                if is_busy || slot >= waiter.params.permits {
+                    // The node has lost what this process has there.
+                    return self.pause(waiter, cx);
+                }
+                self.contention().leave();
+                self.take(slot, waiter, has_remote_waiter, cx);
+            }
+            Ok(Reply::Queued(ahead)) if waiter.goes_on_waiting(cx.now()) => {
+                waiter.place.on_ahead(ahead.believed(), cx.now());
+                self.give_way(waiter, cx);
+            }
+            Ok(Reply::Full {
+                slot,
+                remaining,
+                ahead,
+            }) => {
+                let mut verdicts = vec![Verdict::NotAsked; cx.nodes.count()];
+                verdicts[node.0] = Verdict::HeldByAnother { remaining };
+                self.contention().last_refusal = Refusal {
+                    cause: Cause::Contended {
+                        retry_after: remaining,
+                    },
+                    verdicts,
+                    key: None,
+                    attempts: 0,
+                };
+                waiter.place.slot = slot.zip(remaining);
+                waiter.place.held_at = vec![node];
+                self.on_full(waiter, ahead.believed(), passes, cx);
+            }
+            _ => self.ask_for_any(waiter, cx),
+        }
+    }
+
+    /// The leader says that no slot is free. It may have missed a release.
+    fn on_full(&mut self, mut waiter: Waiter, ahead: Ahead, passes: u64, cx: &mut Cx<'_>) {
+        let now = cx.now();
+        waiter.place.on_ahead(ahead, now);
+        let waits = waiter.goes_on_waiting(now);
+        // A key that has been written just now may be one of several attempts that exclude each other, and a slot
+        // that is left to a process may not become its own.
+        let young = 2 * cx.nodes.hedge_delay();
+        let is_old = |left: Duration| left.saturating_add(young) < waiter.params.key_ttl();
+        let is_settled = waiter.place.slot.is_some_and(|(_, left)| is_old(left));
+        if !waits && !is_settled && now < waiter.wait_until {
+            return self.pause(waiter, cx);
+        }
+        let doubts = match waits {
+            true => waiter.place.doubts_leader(passes, now),
+            false => now < waiter.wait_until,
+        };
+        if doubts && is_settled {
+            waiter.asks_all = true;
+            return self.ask_for_any(waiter, cx);
+        }
+        self.back_off_or_refuse(waiter, cx);
+    }
+
+    /// A waiter comes back that has not got a slot.
+    pub(crate) fn on_lost(
+        &mut self,
+        slot: u32,
+        mut waiter: Waiter,
+        refusal: Refusal,
+        cx: &mut Cx<'_>,
+    ) {
+        let now = cx.now();
+        self.forget(slot);
+        let is_outage = refusal.lacks_quorum();
+        let waits = waiter.goes_on_waiting(now);
+        self.contention().last_refusal = refusal;
+        if !is_outage {
+            self.contention().is_met(now);
+        }
+        if waits && !is_outage {
+            self.contention().arrive(waiter.since);
+        }
+        let asked_all = mem::take(&mut waiter.asks_all);
+        let is_over = !waits && (is_outage || asked_all || now >= waiter.wait_until);
+        if !matches!(self.front, Front::Free) {
+            if is_over {
+                return self.refuse(&waiter, cx);
+            }
+            self.look_by(now.after(LOST_PAUSE));
+            return self.on_return(waiter.into());
+        }
+        waiter.place = self.kept_place();
+        if is_outage || is_over {
+            self.back_off_or_refuse(waiter, cx);
+        } else if asked_all {
+            self.back_off(waiter, cx);
+        } else if waiter.lost_attempts == 1 {
+            self.stand(waiter, cx);
+        } else {
+            self.pause(waiter, cx);
+        }
+    }
+
+    /// Asks again in a moment: others have been told of the same slot.
+    fn pause(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
+        let longest = LOST_PAUSE * (1 << waiter.lost_attempts.min(3));
+        let until = cx.now().after(jitter(longest, cx.random()));
+        let until = until.min(waiter.wait_until);
+        self.front = Backoff::new(waiter, until).into();
+    }
+
+    /// One who has not got a slot waits on, before all that have called later.
+    pub(crate) fn on_return(&mut self, mut waiting: Waiting) {
+        match &mut self.front {
+            Front::BackingOff(backoff) if waiting.rank() < backoff.waiter.rank() => {
+                waiting = backoff.replace(waiting);
+            }
+            Front::Standing(standing) if waiting.rank() < standing.waiter.rank() => {
+                waiting = standing.replace(waiting);
+            }
+            _ => {}
+        }
+        self.queue.join(waiting);
+    }
+
+    /// The turn in the slot is over.
+    pub(crate) fn on_free(&mut self, slot: u32, was_waited_for: bool, cx: &mut Cx<'_>) {
+        self.forget(slot);
+        if was_waited_for {
+            self.contention().on_turn_end(cx.now());
+        }
+        self.look_by(cx.now());
+    }
+
+    fn forget(&mut self, slot: u32) {
+        if let Some(line) = self.line() {
+            line.busy.remove(&slot);
+            line.place.disarm_all();
+        }
+    }
+
+    /// A release by this process has taken its place in the queue, and no node tells of what one has changed oneself.
+    fn look_by(&mut self, at: Instant) {
+        if let Front::BackingOff(backoff) = &mut self.front {
+            backoff.waiter.place.disarm_all();
+            backoff.ask_by(at, 0);
+        }
+    }
+
+    /// One who waits here, has asked for the same and has called before takes the place of this waiter.
+    pub(crate) fn exchange(&mut self, waiter: &mut Waiter) -> bool {
+        let end = match &self.front {
+            Front::BackingOff(_) => |waiter: &Waiter| waiter.wait_until,
+            _ => Waiter::last_end,
+        };
+        let front = match &mut self.front {
+            Front::Acquiring(attempt) => Some((&mut attempt.waiter, &mut attempt.round.closes_at)),
+            Front::BackingOff(backoff) => Some((&mut backoff.waiter, &mut backoff.until)),
+            Front::Standing(standing) => Some((&mut standing.waiter, &mut standing.until)),
+            Front::Free | Front::Held(_) => None,
+        };
+        if let Some((front, until)) = front {
+            let is_before = front.goes_before(waiter);
+            if is_before {
+                mem::swap(front, waiter);
+                mem::swap(&mut front.place, &mut waiter.place);
+                *until = end(front).min(*until);
+            }
+            return is_before;
+        }
+        let Some(first) = self.queue.pop() else {
+            return false;
+        };
+        let mut first = Waiter::new(first, Place::default());
+        let is_before = first.goes_before(waiter);
+        if is_before {
+            mem::swap(&mut first, waiter);
+        }
+        self.queue.join(first.into());
+        is_before
+    }
+
+    /// The slots that this process has or asks for.
+    pub(crate) fn busy(&self) -> Vec<u32> {
+        match self.permits().map(|permits| &permits.role) {
+            Some(Role::Line(line)) => line.busy.iter().copied().collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The first who waits, for a slot that this process has. The next one takes the place in the queue.
+    pub(crate) fn lend(&mut self, cx: &mut Cx<'_>) -> Option<Waiting> {
+        let next = self.queue.pop();
+        match (&mut self.front, next) {
+            (Front::BackingOff(backoff), Some(next)) => return Some(backoff.replace(next)),
+            (Front::Standing(standing), Some(next)) => return Some(standing.replace(next)),
+            (Front::BackingOff(_) | Front::Standing(_), None) => {}
+            (_, next) => return next,
+        }
+        let mut waiter = match self.take_front() {
+            Front::BackingOff(backoff) => backoff.waiter,
+            Front::Standing(standing) => standing.waiter,
+            front => {
+                self.front = front;
+                return None;
+            }
+        };
+        self.leave(mem::take(&mut waiter.place), cx);
+        Some(waiter.into())
+    }
+}
+
+// ---- a slot
+
+impl Key {
+    fn slot(&mut self) -> Option<&mut Slot> {
+        self.permits_mut()?.slot()
+    }
+
+    /// A waiter asks for this slot.
+    pub(crate) fn on_take(
+        &mut self,
+        number: u32,
+        waiter: Waiter,
+        has_remote_waiter: bool,
+        cx: &mut Cx<'_>,
+    ) {
+        let role = Role::Slot(Slot {
+            number,
+            is_taken: true,
+            was_waited_for: false,
+            is_won: false,
+        });
+        self.contention().permits = Some(Permits::new(role));
+        self.attempt(waiter, cx);
+        if let Front::Acquiring(attempt) = &mut self.front {
+            attempt.claim.has_remote_waiter = has_remote_waiter;
+        }
+    }
+
+    /// The slot can be given to a caller. Who has called first gets the slot, whoever has asked for it.
+    pub(super) fn ask_line(&mut self, waiter: Waiter) {
+        if let Some(slot) = self.slot() {
+            slot.is_won = true;
+        }
+        self.send(Move::Won(Box::new(waiter)));
+    }
+
+    pub(super) fn is_slot(&self) -> bool {
+        let role = self.permits().map(|permits| &permits.role);
+        matches!(role, Some(Role::Slot(_)))
+    }
+
+    /// It has been won, and is not given to a caller yet.
+    pub(super) fn is_won(&self) -> bool {
+        let role = self.permits().map(|permits| &permits.role);
+        matches!(role, Some(Role::Slot(slot)) if slot.is_won)
+    }
+
+    /// The slot is this waiter's. Gives it back if the slot has been lost meanwhile.
+    pub(crate) fn on_given(&mut self, waiter: Waiter, cx: &mut Cx<'_>) -> Option<Waiter> {
+        if let Some(slot) = self.slot() {
+            slot.is_won = false;
+        }
+        let Front::Held(held) = &mut self.front else {
+            return Some(waiter);
+        };
+        held.start(waiter, cx);
+        held.shore_up(cx);
+        None
+    }
+
+    /// The attempt has failed.
+    pub(super) fn give_back(&mut self, waiter: Waiter, refusal: Refusal) {
+        let Some(slot) = self.slot() else {
+            return;
+        };
+        slot.is_taken = false;
+        let (slot, waiter) = (slot.number, Box::new(waiter));
+        self.send(Move::Lost {
+            slot,
+            waiter,
+            refusal,
+        });
+    }
+
+    /// The section is the last in a turn that goes on if another one follows.
+    pub(crate) fn passes_on(&self, section: SectionId, now: Instant) -> bool {
+        match &self.front {
+            Front::Held(held) => held.has_only(section) && !held.has_had_its_share(now),
+            _ => false,
+        }
+    }
+
+    /// One who waits in line may follow in the turn.
+    pub(crate) fn on_lent(&mut self, waiting: Waiting) {
+        self.queue.join(waiting);
+    }
+
+    /// Other processes wait, and go first.
+    pub(super) fn on_turn_end(&mut self, now: Instant) {
+        match self.slot() {
+            Some(slot) => slot.was_waited_for = true,
+            None => self.contention().on_turn_end(now),
+        }
+    }
+
+    /// Nobody steps up by himself: those who wait for a slot do so in line, and there while all slots are taken.
+    pub(super) fn awaits_line(&mut self) -> bool {
+        if self.slot().is_some() {
+            while let Some(waiting) = self.queue.pop() {
+                self.send(Move::Return(waiting));
+            }
+            return true;
+        }
+        let first = self.queue.first();
+        first.is_some_and(|params| self.has_all(params.permits))
+    }
+
+    pub(super) fn tell_line(&mut self) {
+        let is_free = matches!(self.front, Front::Free);
+        if let Some(slot) = self.slot().filter(|slot| is_free && slot.is_taken) {
+            slot.is_taken = false;
+            let (slot, was_waited_for) = (slot.number, mem::take(&mut slot.was_waited_for));
+            self.send(Move::Free {
+                slot,
+                was_waited_for,
+            });
+        }
+    }
+
+    fn send(&mut self, what: Move) {
+        if let Some(permits) = self.permits_mut() {
+            permits.moves.push(what);
+        }
+    }
+
+    /// What is to be handed to the other keys of the lock.
+    pub(crate) fn take_moves(&mut self) -> Vec<Move> {
+        self.permits_mut()
+            .map(|permits| mem::take(&mut permits.moves))
+            .unwrap_or_default()
+    }
+}

@@ -1,0 +1,77 @@
+-- Who waits for a lock, and how the process with the ticket stands.
+-- KEYS: lock, or the line of a lock with permits; and, as the last, queue, a hash. By process: '<came> <since> <until>
+--   <grace> <mode>'. When it came, by its own clock; since when it waits and until when the place lasts, in ms of
+--   this node's clock; for how many ms those behind it leave it a lock that is free; and x if it is to have the lock
+--   alone, s if it shares it. By the number of a slot that is left to a process which was told of it: '<until>'
+-- ARGV: owner, five of the script's, and the ticket: came, ms waited, ms that its place lasts (0: it takes none),
+--   grace, mode, and passes: since when the first waits, as it was told, to pass all; or '', to pass them and leave
+--   them their places
+local queue = KEYS[#KEYS]
+local process, mode = string.sub(ARGV[1], 1, 18), ARGV[11]
+local value = redis.pcall('GET', KEYS[1])
+local holder = type(value) == 'string' and string.sub(value, 1, 18)
+
+-- The places that have not ended. What is no hash is no queue.
+local since = now - ARGV[8]
+local places, promised, gone = {}, {}, {}
+local fields = redis.pcall('HGETALL', queue)
+for i = 1, #fields, 2 do
+  local field = fields[i]
+  local came, from, to, grace, how = string.match(fields[i + 1], '^(%d+) (%-?%d+) (%-?%d+) (%d+) ([xs])$')
+  local slot = tonumber(field)
+  to = tonumber(slot and fields[i + 1] or to)
+  -- One that lasts longer than any place can was made before the clock was set back.
+  if not to or to <= now or to > now + 1000 then
+    gone[#gone + 1] = field
+  elseif slot then
+    promised[slot] = to
+  else
+    if field == process and came == ARGV[7] then
+      since = tonumber(from)
+    end
+    -- Those that share the lock do not wait for each other.
+    places[field] = {since = tonumber(from), grace = tonumber(grace), excludes = mode == 'x' or how == 'x'}
+  end
+end
+
+-- Those that came before. The process that has the lock is not ahead any more, but it counts as the first: who is
+-- told of it and finds another one knows that the lock has been free for that one only since then.
+local ahead, earliest, grace = {}, nil, 0
+for other, place in pairs(places) do
+  local is_before = place.since < since or place.since == since and other < process
+  if is_before and place.excludes and other ~= process then
+    earliest = math.min(earliest or place.since, place.since)
+    if other ~= holder then
+      ahead[#ahead + 1] = other
+      grace = grace + place.grace
+    end
+  end
+end
+earliest = math.max(earliest or 0, 0)
+if #ahead == 0 and places[holder] then
+  grace = places[holder].grace
+end
+
+-- Those ahead may be gone: who is not takes its place again.
+local function pass()
+  for _, other in ipairs(ahead) do
+    places[other] = nil
+    gone[#gone + 1] = other
+  end
+end
+
+-- No error from here on: what a process may not do, or for which there is no memory, is left undone.
+local function keep_place(stands)
+  stands = stands and ARGV[9] ~= '0'
+  if #fields > 0 and not stands then
+    gone[#gone + 1] = process
+  end
+  for _, other in ipairs(gone) do
+    redis.pcall('HDEL', queue, other)
+  end
+  if stands then
+    local place = string.format('%s %.0f %.0f %s %s', ARGV[7], since, now + ARGV[9], ARGV[10], mode)
+    redis.pcall('HSET', queue, process, place)
+    redis.pcall('PEXPIRE', queue, 1000)
+  end
+end

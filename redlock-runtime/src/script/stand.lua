@@ -1,0 +1,54 @@
+-- Which slot of a lock with permits is free for a process, in the order of a queue. It is advice, and this node's: all
+-- nodes are asked for the slot then.
+-- KEYS: line, with which the names of the slots begin, queue
+-- ARGV: those of places.lua; the script's own are how many permits there are, the slot to begin with, and nothing
+-- {slot, other process waits (1 or 0)}: it is free, and is left to the process for a moment
+-- {remaining ms of the slot that ends first, -1 if none ever does, -2 if some are free but not for this process; that
+--   slot, -1 if one is left to another process; then how many are ahead, their grace together, since when the first of them waits}
+local permits, start = tonumber(ARGV[2]), tonumber(ARGV[3])
+local names = {}
+for slot = 1, permits do
+  names[slot] = KEYS[1] .. slot - 1
+end
+local held = redis.call('MGET', unpack(names))
+local free, own = 0, nil
+for i = 0, permits - 1 do
+  local slot = (start + i) % permits
+  if not held[slot + 1] and not promised[slot] then
+    free = free + 1
+    own = own or slot
+  end
+end
+if own and (ARGV[12] == '' or free > #ahead or ARGV[12] == string.format('%.0f', earliest)) then
+  places[process] = nil
+  if ARGV[12] ~= '' and free <= #ahead then
+    pass()
+  end
+  keep_place(false)
+  local lasts = math.min(math.max(ARGV[10], 1), 60)
+  redis.pcall('HSET', queue, own, string.format('%.0f', now + lasts))
+  redis.pcall('PEXPIRE', queue, 1000)
+  return {own, next(places) and 1 or 0}
+end
+
+keep_place(true)
+if ARGV[9] ~= '0' then
+  -- Who reads it is told when a slot is released.
+  redis.pcall('SET', KEYS[1], '1', 'NX', 'PX', 10000)
+end
+local first, remaining = -1, own and -2 or -1
+if not own then
+  for slot, to in pairs(promised) do
+    if slot < permits and (remaining < 0 or to - now < remaining) then
+      remaining = to - now
+    end
+  end
+  for i = 0, remaining < 0 and permits - 1 or -1 do
+    local slot = (start + i) % permits
+    local left = redis.call('PTTL', names[slot + 1])
+    if left >= 0 and (remaining < 0 or left < remaining) then
+      first, remaining = slot, left
+    end
+  end
+end
+return {remaining, first, #ahead, grace, earliest}
