@@ -447,8 +447,11 @@ impl Key {
 
     /// A release by this process has taken its place in the queue, and no node tells of what one has changed oneself.
     fn look_by(&mut self, at: Instant) {
+        // Also of one whose question is under way: it is to read the key of the line again.
+        if let Some(place) = self.place() {
+            place.disarm_all();
+        }
         if let Front::BackingOff(backoff) = &mut self.front {
-            backoff.waiter.place.disarm_all();
             backoff.ask_by(at, 0);
         }
     }

@@ -421,7 +421,7 @@ impl Key {
     }
 
     /// What the front waiter knows of the queue.
-    fn place(&mut self) -> Option<&mut Place> {
+    pub(super) fn place(&mut self) -> Option<&mut Place> {
         match &mut self.front {
             Front::BackingOff(backoff) => Some(&mut backoff.waiter.place),
             Front::Acquiring(attempt) => Some(&mut attempt.waiter.place),
