@@ -52,9 +52,9 @@ async fn order_of_four(cluster: &Cluster, meanwhile: impl AsyncFnOnce(&Server)) 
         waiting.spawn(async move { take_seat(&client, number, &taken).await });
         let count = number as usize + 1;
         await_state("a place in the queue", || places(cluster) == count).await;
-        // Who came first is told by the millisecond, and another node has to rely on how long requests take.
+        // Another node learns how long each has waited by requests, whose time on a busy machine it cannot know.
         let asked = cluster.iter().map(Server::time).max().unwrap();
-        let is_later = |node: &Server| node.time() > asked + Duration::from_millis(50);
+        let is_later = |node: &Server| node.time() > asked + Duration::from_millis(500);
         await_state("a later time", || cluster.iter().all(is_later)).await;
     }
     let leader = cluster.iter().find(|node| node.exists(QUEUE)).unwrap();

@@ -242,9 +242,9 @@ impl Node {
         }
     }
 
-    /// It has answered a vote. Whether it votes is said by that and not by its connection. One that also
+    /// It has answered for a lock. Whether it is of use is said by that and not by its connection. One that also
     /// answers with errors for some keys does not change from one to the other all the time.
-    fn on_vote(&mut self, reply: &Reply, out: &mut Out) {
+    fn on_answer(&mut self, reply: &Reply, out: &mut Out) {
         let state = match reply {
             Reply::Refused {
                 reason: Rejection::Key,

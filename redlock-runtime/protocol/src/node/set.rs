@@ -16,7 +16,10 @@ use crate::{
         AdmissionId, ConnectionId, Facts, LossId, NodeId, Process, Rejection, Reply, Request,
         RequestId,
     },
-    rules::{quorum, token::stripe},
+    rules::{
+        quorum,
+        token::{is_line, stripe},
+    },
     time::Instant,
     why::Why,
 };
@@ -159,8 +162,11 @@ impl Nodes {
     /// Whom all clients ask first that can: the node that keeps the queue for the key.
     pub(crate) fn leader(&self, key: &str, patience: Duration, now: Instant) -> Option<NodeId> {
         let able = |node: &NodeId| self.verdict(*node, now).is_none();
+        // One that refuses the release of a slot goes on naming its holder, and it is asked alone.
+        let is_misled = |node: &NodeId| is_line(key) && self.nodes[node.0].refused_at.is_some();
         let is_silent = |node: &NodeId| self.is_silent(*node, patience, now);
-        self.in_order(key).filter(able).min_by_key(is_silent)
+        let of_no_use = |node: &NodeId| is_silent(node) || is_misled(node);
+        self.in_order(key).filter(able).min_by_key(of_no_use)
     }
 
     /// It has not replied for so long, or is not known to vote.
@@ -289,7 +295,9 @@ impl Nodes {
         if let Ask::Acquire(..) | Ask::Extend(..) | Ask::PutBack(..) = ask {
             let is_refused = matches!(reply, Reply::Refused { .. } | Reply::Garbled { .. });
             self.nodes[node.0].link.on_vote(is_refused);
-            self.nodes[node.0].on_vote(&reply, out);
+        }
+        if !matches!(ask, Ask::Watch(_) | Ask::Stand(_)) {
+            self.nodes[node.0].on_answer(&reply, out);
         }
         if reply == Reply::NotAdmitted {
             // The server may be another process, or may have lost its memory: no vote counts before
