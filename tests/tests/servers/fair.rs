@@ -40,6 +40,14 @@ async fn clients(cluster: &Cluster, count: usize) -> Vec<Redlock> {
     clients
 }
 
+/// By the clocks of all nodes that run.
+async fn half_a_second(cluster: &Cluster) {
+    let running = || cluster.iter().filter(|node| node.is_running());
+    let began = running().map(Server::time).max().unwrap();
+    let is_later = |node: &Server| node.time() > began + Duration::from_millis(500);
+    await_state("a later time", || running().all(is_later)).await;
+}
+
 /// Holds the lock until four clients have asked for it one after the other, does `meanwhile`, and
 /// returns in which order they had it.
 async fn order_of_four(cluster: &Cluster, meanwhile: impl AsyncFnOnce(&Server)) -> Vec<u64> {
@@ -52,13 +60,13 @@ async fn order_of_four(cluster: &Cluster, meanwhile: impl AsyncFnOnce(&Server)) 
         waiting.spawn(async move { take_seat(&client, number, &taken).await });
         let count = number as usize + 1;
         await_state("a place in the queue", || places(cluster) == count).await;
-        // Another node learns how long each has waited by requests, whose time on a busy machine it cannot know.
-        let asked = cluster.iter().map(Server::time).max().unwrap();
-        let is_later = |node: &Server| node.time() > asked + Duration::from_millis(500);
-        await_state("a later time", || cluster.iter().all(is_later)).await;
+        // Who came first is told by the millisecond.
+        half_a_second(cluster).await;
     }
     let leader = cluster.iter().find(|node| node.exists(QUEUE)).unwrap();
     meanwhile(leader).await;
+    // Whoever has taken a place hears of changes a moment later.
+    half_a_second(cluster).await;
     assert_eq!(held.release().await, Release::Released);
     while let Some(done) = waiting.join_next().await {
         done.unwrap().unwrap();

@@ -280,10 +280,11 @@ impl Backoff {
         }
     }
 
-    /// The key has changed: those ahead may ask first.
+    /// The key has changed: those ahead may ask first. Others may have come before them meanwhile, so they are not
+    /// passed unless the leader says that they leave the lock free.
     fn on_changed(&mut self, now: Instant) {
         let ahead = self.waiter.place.ahead;
-        self.ask_by(now.after(ahead.time()), ahead.to_pass());
+        self.ask_by(now.after(ahead.time()), 0);
     }
 
     /// Another node than the leader has told of a change. The release may be on its way to the leader.

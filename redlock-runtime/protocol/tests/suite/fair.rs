@@ -141,7 +141,8 @@ fn a_process_that_dies_while_it_waits_delays_the_others_by_its_grace() {
     world.client(0).end(1);
     world.client(2).granted(1);
     let delay = world.now.since(died);
-    assert!(delay <= HAND_OVER + GRACE, "{delay:?}");
+    // Once after the news of the release, and once more when the leader has left the lock to it in vain.
+    assert!(delay <= HAND_OVER + 2 * GRACE, "{delay:?}");
     assert!(
         delay >= GRACE + 2 * ROUND_TRIP,
         "it was its turn: {delay:?}"
