@@ -271,6 +271,28 @@ fn the_order_survives_the_node_that_keeps_it() {
 }
 
 #[test]
+fn who_comes_late_to_the_new_leader_takes_no_time_from_those_behind() {
+    for section in 1..=8 {
+        let mut world = World::with_clients(3, 4);
+        let leader = world.leader("k");
+        let mut crowd = Crowd::default();
+        world.client(0).lock(1_000, "k", params());
+        let arrivals = [(1, 1), (2, 2), (3, 3)];
+        for &(client, number) in &arrivals {
+            let wish = Wish::new(&["k"], fair(LONG), section * HOP / 2);
+            crowd.ask(&mut world, client, number, wish);
+            crowd.run_for(&mut world, 100 * HOP);
+        }
+        world.kill(leader);
+        world.client(1).pause_for(50 * HOP);
+        crowd.run_for(&mut world, 100 * HOP);
+        world.client(0).end(1_000);
+        crowd.run_for(&mut world, 3 * (SECTION + HAND_OVER));
+        assert_eq!(served(&mut crowd), arrivals, "{section} half hops");
+    }
+}
+
+#[test]
 fn a_node_that_replies_late_does_not_keep_the_lock_from_anybody() {
     let mut world = World::with_clients(3, 2);
     let leader = world.leader("k");

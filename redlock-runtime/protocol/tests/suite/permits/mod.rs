@@ -109,6 +109,22 @@ fn who_does_not_wait_asks_for_two_slots_at_the_most() {
 }
 
 #[test]
+fn a_node_that_refuses_releases_is_not_asked_which_permit_is_free() {
+    let mut world = World::with_clients(3, 2);
+    let leader = world.leader(&line_key("k"));
+    world.nodes[leader].behavior = Behavior::Refusing(Refuses::Releases);
+    hold(&mut world, 0, 0..1, 2);
+    for section in 1..10 {
+        let asked = world.now;
+        world.client(1).ask_permit(section, "k", 2, waiting(LEASE));
+        world.client(1).granted(section);
+        world.assert_within(LEASE / 20, asked);
+        world.client(1).end(section);
+        world.run_for(10 * HOP);
+    }
+}
+
+#[test]
 fn the_earliest_end_of_a_lease_is_named() {
     let mut world = World::with_clients(3, 2);
     let leases = [LEASE, LEASE / 5, LEASE / 2];
