@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::support::{assert_all_released, assert_held, install, is_held};
+use super::support::{assert_all_released, assert_held, install, was_seen_held};
 use redlock_runtime::{LockError, redis_lock};
 
 #[derive(Debug, thiserror::Error)]
@@ -163,7 +163,7 @@ async fn functions_that_do_not_return() {
         biased;
         never = pin!(infallible()) => match never {},
         () = async {
-            while !is_held("infallible").await {
+            while !was_seen_held("infallible") {
                 tokio::task::yield_now().await;
             }
         } => {}

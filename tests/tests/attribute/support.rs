@@ -34,6 +34,11 @@ pub(super) async fn assert_held(key: &str) {
     SEEN.with_borrow_mut(|seen| seen.insert(key.to_owned()));
 }
 
+/// The body has got that far.
+pub(super) fn was_seen_held(key: &str) -> bool {
+    SEEN.with_borrow(|seen| seen.contains(key))
+}
+
 /// For use after the body: the lock is free, or will be as soon as the release has arrived.
 pub(super) async fn assert_released(key: &str) {
     let other = install().await.lock(key).wait(PATIENCE).acquire().await;
