@@ -31,6 +31,23 @@ use crate::{
 /// take a free lock before the processes in the queue. Clients of other libraries take no place in it: see
 /// [`mixed_fleet`](crate::Builder::mixed_fleet). The guide says
 /// [what waiting costs](crate::guide::choosing#what-waiting-costs).
+///
+/// A lock can be kept and acquired again:
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let redlock = redlock_runtime::Redlock::builder().nodes(["memory://kept"]).build().await?;
+/// let year = format!("ledger:{}", 2026);
+/// let ledger = redlock.lock(&year);
+/// let first = ledger.acquire().await?;
+/// assert!(ledger.try_acquire().await.is_err());
+/// first.release().await;
+/// let second = ledger.acquire().await?;
+/// # drop(second);
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use = "a lock is not held before `acquire` is awaited"]
 pub struct Lock {
@@ -194,6 +211,8 @@ impl Lock {
     /// that shares a lock cannot be turned into one that has it alone: a [`reentrant`](Self::reentrant)
     /// section without this in one with it fails with [`LockError::Upgrade`]. The other way round it joins
     /// the writer's lease.
+    #[doc(alias = "read")]
+    #[doc(alias = "rwlock")]
     pub const fn shared(mut self) -> Self {
         self.options.shared = true;
         self
@@ -368,8 +387,8 @@ impl Lock {
     /// # Cancellation
     /// Cancel-safe.
     // Not an `async fn`: the options would be part of the task of each caller that waits.
-    pub fn acquire(self) -> impl Future<Output = Result<Guard, LockError>> {
-        let lock = Box::new(self);
+    pub fn acquire(&self) -> impl Future<Output = Result<Guard, LockError>> + use<> {
+        let lock = Box::new(self.clone());
         async move {
             let mut section = {
                 let lock = lock; // freed before the lock is waited for
@@ -387,8 +406,8 @@ impl Lock {
     ///
     /// # Cancellation
     /// Cancel-safe.
-    pub fn try_acquire(self) -> impl Future<Output = Result<Guard, LockError>> {
-        self.wait(Duration::ZERO).acquire()
+    pub fn try_acquire(&self) -> impl Future<Output = Result<Guard, LockError>> + use<> {
+        self.clone().wait(Duration::ZERO).acquire()
     }
 
     /// Acquires the lock, runs `body` under it, and releases it.
@@ -446,8 +465,8 @@ impl Lock {
     /// other runtimes, it blocks the thread. So does a destructor that runs because a runtime is shut
     /// down; if the node set works on that [runtime](crate::Builder::runtime), it can block for ever. A
     /// node set on a [runtime](crate::Builder::runtime) of one thread refuses all such calls in this way.
-    pub fn acquire_blocking(self) -> Result<Guard, LockError> {
-        let mut section = self.into_section();
+    pub fn acquire_blocking(&self) -> Result<Guard, LockError> {
+        let mut section = self.clone().into_section();
         section.acquire_blocking()?;
         Ok(Guard::new(section))
     }

@@ -53,8 +53,9 @@ impl Redlock {
     /// not contain `__redlock:`: the library keeps its own data on the nodes under such keys.
     /// Acquiring such a lock fails with [`LockError::EmptyKey`](crate::LockError::EmptyKey) or
     /// [`LockError::Config`](crate::LockError::Config).
-    pub fn lock(&self, key: impl Into<Arc<str>>) -> Lock {
-        let key = Keys::One(key.into());
+    #[doc(alias = "mutex")]
+    pub fn lock(&self, key: impl AsRef<str>) -> Lock {
+        let key = Keys::One(key.as_ref().into());
         Lock::new(Arc::clone(&self.shared), key, Options::default())
     }
 
@@ -102,12 +103,13 @@ impl Redlock {
     /// One to 16 keys, and not with [`at_least`](Lock::at_least), [`shared`](Lock::shared),
     /// [`permits`](Lock::permits) or [`fair`](Lock::fair), even if there is only one key. Acquiring fails with
     /// [`LockError::Config`](crate::LockError::Config) otherwise.
+    #[doc(alias = "multilock")]
     pub fn lock_all<I>(&self, keys: I) -> Lock
     where
         I: IntoIterator,
-        I::Item: Into<Arc<str>>,
+        I::Item: AsRef<str>,
     {
-        let keys = Keys::all(keys.into_iter().map(Into::into));
+        let keys = Keys::all(keys.into_iter().map(|key| key.as_ref().into()));
         Lock::new(Arc::clone(&self.shared), keys, Options::default())
     }
 
