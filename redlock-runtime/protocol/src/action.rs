@@ -254,7 +254,7 @@ pub enum NodeState {
         /// When it votes again.
         until: Instant,
     },
-    /// Connected, but it answers with an error: votes, or what it takes to let it vote. It votes again once
+    /// Connected, but it answers with an error: votes, releases, or what it takes to let it vote. It votes again once
     /// it has answered a vote, or if none was asked of it for a while and it answers a probe.
     Refuses {
         /// What keeps it from voting.
