@@ -206,10 +206,9 @@ pub struct Ticket {
     /// How long those behind it are to leave it a lock that is free: what it needs to hear of that and to ask.
     /// So long its release may be on its way, too.
     pub grace: Duration,
-    /// It goes before those that have waited longer, and they lose their places, if this is the first of them
-    /// as it was told: see [`Ahead`]. If another one is, that one has had the lock meanwhile. With `None` it
-    /// goes before all, and takes no place away.
-    pub passes: Option<u64>,
+    /// It leaves a free lock to those that have waited longer until their time is over, and takes their places
+    /// away then. Otherwise it goes before all, and takes no place away.
+    pub is_ordered: bool,
 }
 
 impl Ticket {
@@ -404,13 +403,11 @@ pub struct Ahead {
     /// For how long they are to be left a lock that is free, all of them together. If there are none, for how
     /// long the holder's release may be on its way.
     pub grace: Duration,
-    /// When the first of them or of the holder came, in milliseconds of the node's clock. Who was told of one and
-    /// asks when another one is the first knows that the lock has been free for that one only since then.
-    pub first: u64,
 }
 
 impl Ahead {
-    /// Those ahead may all be gone, or a node be wrong: nobody is kept waiting for longer than this.
+    /// Those ahead may all be gone, or a node be wrong: nobody is kept waiting for longer than this. Scripts say so
+    /// as well.
     pub(crate) const LONGEST_GRACE: Duration = Duration::from_millis(60);
 
     pub(crate) fn believed(self) -> Self {
@@ -421,16 +418,6 @@ impl Ahead {
     /// How long to leave them a lock that is free.
     pub(crate) fn time(self) -> Duration {
         self.grace * u32::from(self.count > 0)
-    }
-
-    /// What to name to go before them once they have had their time; zero if there are none.
-    pub(crate) fn to_pass(self) -> u64 {
-        self.first * u64::from(self.count > 0)
-    }
-
-    /// Who was told that this is the first may go.
-    pub(crate) const fn lets_by(&self, first: u64) -> bool {
-        self.count == 0 || self.first == first
     }
 }
 

@@ -185,10 +185,9 @@ fn stood(answer: &Value, permits: u32) -> Option<Reply> {
 fn ahead(standing: &[Value], has_ticket: bool) -> Option<Ahead> {
     match standing {
         [] if !has_ticket => Some(Ahead::default()),
-        [Value::Int(count), Value::Int(grace), Value::Int(first)] if has_ticket => Some(Ahead {
+        [Value::Int(count), Value::Int(grace)] if has_ticket => Some(Ahead {
             count: u64::try_from(*count).ok()?.try_into().unwrap_or(u32::MAX),
             grace: Duration::from_millis(u64::try_from(*grace).ok()?).min(LONGEST),
-            first: u64::try_from(*first).ok()?,
         }),
         _ => None,
     }

@@ -248,7 +248,7 @@ fn words_of_ticket(ticket: Ticket, mode: Mode) -> [Word<'static>; 6] {
             Mode::Exclusive => "x",
             Mode::Shared => "s",
         }),
-        ticket.passes.map_or(Text(""), Number),
+        Number(u64::from(ticket.is_ordered)),
     ]
 }
 

@@ -3,7 +3,7 @@
 -- KEYS and ARGV: those of vote.lua and of places.lua
 -- 1 or {first number, other process waits (1 or 0)}: granted, as by acquire.lua
 -- {as of held.lua; or -2 and '': the lock is free, but not for this one; then how many are ahead, their grace
---   together (if there are none that of the holder's place), since when the first of them or the holder waits}
+--   together as far as it is not over (if there are none that of the holder's place)}
 if overflow then
   return overflow
 end
@@ -15,7 +15,7 @@ if value then
   -- already has asked long ago, and must not shorten its own time.
   is_granted = readers and not (own and own > now) and #ahead == 0
 else
-  is_granted = #ahead == 0 or ARGV[12] == '' or ARGV[12] == string.format('%.0f', earliest)
+  is_granted = is_next()
 end
 
 local keeps_place = true
@@ -31,16 +31,14 @@ if is_granted then
     redis.call('SET', KEYS[1], ARGV[1], 'PX', ttl)
   end
   places[process] = nil
-  if ARGV[12] ~= '' then
-    pass()
-  end
+  pass()
   for _, place in pairs(places) do
     is_waited_for = is_waited_for or place.excludes
   end
   -- Other nodes may refuse one that is to have the lock alone. Its place counts again once the lock is gone.
-  keeps_place = ARGV[12] ~= '' and mode == 'x'
+  keeps_place = ARGV[12] == '1' and mode == 'x'
 end
 
-keep_place(keeps_place)
+keep_place(keeps_place, not value and not is_granted)
 if not is_granted then
-  standing = {#ahead, grace, earliest}
+  standing = {#ahead, grace}

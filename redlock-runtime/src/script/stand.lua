@@ -4,34 +4,34 @@
 -- ARGV: those of places.lua; the script's own are how many permits there are, the slot to begin with, and nothing
 -- {slot, other process waits (1 or 0)}: it is free, and is left to the process for a moment
 -- {remaining ms of the slot that ends first, -1 if none ever does, -2 if some are free but not for this process; that
---   slot, -1 if one is left to another process; then how many are ahead, their grace together, since when the first of them waits}
+--   slot, -1 if one is left to another process; then how many are ahead, and their grace together}
 local permits, start = tonumber(ARGV[2]), tonumber(ARGV[3])
 local names = {}
 for slot = 1, permits do
   names[slot] = KEYS[1] .. slot - 1
 end
 local held = redis.call('MGET', unpack(names))
-local free, own = 0, nil
+local slots = {}
 for i = 0, permits - 1 do
   local slot = (start + i) % permits
   if not held[slot + 1] and not promised[slot] then
-    free = free + 1
-    own = own or slot
+    slots[#slots + 1] = slot
   end
 end
-if own and (ARGV[12] == '' or free > #ahead or ARGV[12] == string.format('%.0f', earliest)) then
+local own = slots[1]
+if own and (#slots > #ahead or is_next()) then
   places[process] = nil
-  if ARGV[12] ~= '' and free <= #ahead then
+  if #slots <= #ahead then
     pass()
   end
-  keep_place(false)
+  keep_place(false, false)
   local lasts = math.min(math.max(ARGV[10], 1), 60)
   redis.pcall('HSET', queue, own, string.format('%.0f', now + lasts))
   redis.pcall('PEXPIRE', queue, 1000)
   return {own, next(places) and 1 or 0}
 end
 
-keep_place(true)
+keep_place(true, own)
 if ARGV[9] ~= '0' then
   -- Who reads it is told when a slot is released.
   redis.pcall('SET', KEYS[1], '1', 'NX', 'PX', 10000)
@@ -51,4 +51,4 @@ if not own then
     end
   end
 end
-return {remaining, first, #ahead, grace, earliest}
+return {remaining, first, #ahead, grace}

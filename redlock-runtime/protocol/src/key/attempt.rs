@@ -136,7 +136,7 @@ impl Key {
             waited: now.since(came),
             lasts,
             grace: 2 * round_trip + hears_after,
-            passes: is_ordered.then_some(waiter.place.passes),
+            is_ordered,
         })
     }
 
@@ -350,9 +350,7 @@ impl Key {
         }
         // One who does not wait has nobody ahead who would find out.
         let doubts = match waiter.goes_on_waiting(now) {
-            true => waiter
-                .place
-                .doubts_leader(round.passes().unwrap_or_default(), now),
+            true => waiter.place.doubts_leader(now),
             false => waiter.place.ahead.count == 0 && now < waiter.wait_until,
         };
         if is_leaders_word && doubts {

@@ -91,8 +91,6 @@ pub(crate) enum Move {
 pub(super) struct Standing {
     pub(super) waiter: Waiter,
     round: RoundId,
-    /// Those ahead may be passed, if this is the first of them.
-    passes: u64,
     /// It is not waited for any longer.
     until: Instant,
 }
@@ -267,7 +265,6 @@ impl Key {
         self.front = Front::Standing(Box::new(Standing {
             waiter,
             round,
-            passes: ticket.passes.unwrap_or_default(),
             until,
         }));
     }
@@ -299,7 +296,6 @@ impl Key {
         let Front::Standing(standing) = self.take_front() else {
             return;
         };
-        let passes = standing.passes;
         let mut waiter = standing.waiter;
         match reply {
             _ if waiter.is_late(cx.now()) => self.back_off_or_refuse(waiter, cx),
@@ -337,14 +333,14 @@ impl Key {
                 };
                 waiter.place.slot = slot.zip(remaining);
                 waiter.place.held_at = vec![node];
-                self.on_full(waiter, ahead.believed(), passes, cx);
+                self.on_full(waiter, ahead.believed(), cx);
             }
             _ => self.ask_for_any(waiter, cx),
         }
     }
 
     /// The leader says that no slot is free. It may have missed a release.
-    fn on_full(&mut self, mut waiter: Waiter, ahead: Ahead, passes: u64, cx: &mut Cx<'_>) {
+    fn on_full(&mut self, mut waiter: Waiter, ahead: Ahead, cx: &mut Cx<'_>) {
         let now = cx.now();
         waiter.place.on_ahead(ahead, now);
         let waits = waiter.goes_on_waiting(now);
@@ -357,7 +353,7 @@ impl Key {
             return self.pause(waiter, cx);
         }
         let doubts = match waits {
-            true => waiter.place.doubts_leader(passes, now),
+            true => waiter.place.doubts_leader(now),
             false => now < waiter.wait_until,
         };
         if doubts && is_settled {
@@ -452,7 +448,7 @@ impl Key {
             place.disarm_all();
         }
         if let Front::BackingOff(backoff) = &mut self.front {
-            backoff.ask_by(at, 0);
+            backoff.ask_by(at);
         }
     }
 

@@ -251,8 +251,7 @@ impl Round {
 
     /// The order counts, and others come first.
     fn is_put_off(&self) -> bool {
-        self.passes()
-            .is_some_and(|first| !self.ahead.lets_by(first))
+        self.is_in_order() && self.is_queued
     }
 
     /// The order counts, and the node that knows it has not said what it is.
@@ -274,11 +273,7 @@ impl Round {
 
     /// The order of the queue counts.
     pub(super) fn is_in_order(&self) -> bool {
-        self.passes().is_some()
-    }
-
-    pub(super) fn passes(&self) -> Option<u64> {
-        self.question.ticket.and_then(|ticket| ticket.passes)
+        self.question.ticket.is_some_and(|ticket| ticket.is_ordered)
     }
 
     pub(super) fn is_leader(&self, node: NodeId) -> bool {
@@ -493,7 +488,7 @@ mod tests {
             waited: Duration::ZERO,
             lasts: Duration::ZERO,
             grace: Duration::ZERO,
-            passes: Some(0),
+            is_ordered: true,
         };
         (round.question.leader, round.question.ticket) = (Some(NodeId(0)), Some(ticket));
         round
@@ -503,7 +498,6 @@ mod tests {
         Ahead {
             count,
             grace: Duration::ZERO,
-            first: 7,
         }
     }
 

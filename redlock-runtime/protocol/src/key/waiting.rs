@@ -38,8 +38,6 @@ pub(super) struct Backoff {
     pub(super) waiter: Waiter,
     /// When to ask in any case.
     pub(super) until: Instant,
-    /// It may go before those ahead then, if this is the first of them.
-    passes: u64,
 }
 
 /// Several processes have asked at the same instant, and none has a majority. So long they all wait, also
@@ -74,8 +72,6 @@ pub(crate) struct Place {
     looks: u32,
     /// Of changes.
     is_told: bool,
-    /// Those ahead may be passed with the next attempt, if this is the first of them.
-    pub(super) passes: u64,
     /// While the leader was being asked, it has told of a change.
     has_changed: bool,
     /// It was the same as before.
@@ -128,14 +124,16 @@ impl Place {
             let each = now.since(at) / gone;
             self.pace = Some(each.min(self.pace() * 5 / 4));
         }
-        let is_same = (before.count, before.first) == (self.ahead.count, self.ahead.first);
-        self.looks = if is_same { self.looks + 1 } else { 1 };
+        self.looks = if before.count == self.ahead.count {
+            self.looks + 1
+        } else {
+            1
+        };
     }
 
     /// An attempt begins.
     pub(super) const fn on_attempt(&mut self) {
         self.has_changed = false;
-        self.passes = 0;
     }
 
     /// The node tells of no later change.
@@ -164,15 +162,16 @@ impl Place {
 
     /// One node's word is enough unless there is reason to doubt it: another node knows better, or it has
     /// been asked alone for a while. Those ahead do so first.
-    pub(super) fn doubts_leader(&mut self, passes: u64, now: Instant) -> bool {
-        let doubts = self.doubts_from.take_if(|at| *at <= now).is_some();
-        let is_first = self.ahead.lets_by(passes);
+    pub(super) fn doubts_leader(&mut self, now: Instant) -> bool {
+        let time = self.ahead.time();
+        let doubts = self.doubts_from.take_if(|at| at.after(time) <= now);
+        let is_first = self.ahead.count == 0;
         let every = if self.is_told {
             ASKS_ALL_EVERY
         } else {
             ASKS_ALL_EVERY / 2
         };
-        is_first && (doubts || self.looks.is_multiple_of(every))
+        doubts.is_some() || is_first && self.looks.is_multiple_of(every)
     }
 
     /// Gives it up. If that does not come through, it lasts for no longer than [`Ticket::LASTS`].
@@ -218,11 +217,7 @@ impl Place {
 
 impl Backoff {
     pub(super) fn new(waiter: Waiter, until: Instant) -> Self {
-        Self {
-            waiter,
-            until,
-            passes: 0,
-        }
+        Self { waiter, until }
     }
 
     /// When to make the next attempt.
@@ -230,11 +225,9 @@ impl Backoff {
         self.until
     }
 
-    /// Asks sooner, and may go before those ahead.
-    pub(super) fn ask_by(&mut self, at: Instant, passes: u64) {
-        if at < self.until {
-            (self.until, self.passes) = (at, passes);
-        }
+    /// Asks sooner.
+    pub(super) fn ask_by(&mut self, at: Instant) {
+        self.until = self.until.min(at);
     }
 
     /// Another waiter goes on in its place. The one before.
@@ -280,21 +273,21 @@ impl Backoff {
         }
     }
 
-    /// The key has changed: those ahead may ask first. Others may have come before them meanwhile, so they are not
-    /// passed unless the leader says that they leave the lock free.
+    /// The key has changed: those ahead may ask first.
     fn on_changed(&mut self, now: Instant) {
         let ahead = self.waiter.place.ahead;
-        self.ask_by(now.after(ahead.time()), 0);
+        self.ask_by(now.after(ahead.time()));
     }
 
     /// Another node than the leader has told of a change. The release may be on its way to the leader.
     fn on_changed_elsewhere(&mut self, cx: &Cx<'_>) {
         let place = &mut self.waiter.place;
         let delay = cx.nodes.hedge_delay().max(place.ahead.grace);
-        let (release, first) = (cx.now().after(delay), place.ahead.to_pass());
+        let release = cx.now().after(delay);
         let at = place.doubts_from.map_or(release, |at| at.min(release));
         place.doubts_from = Some(at);
-        self.ask_by(at, first);
+        let time = place.ahead.time();
+        self.ask_by(at.after(time));
     }
 }
 
@@ -320,7 +313,7 @@ impl Key {
         }
         let expiry = backoff::until_expiry(refusal);
         let ahead = waiter.place.ahead;
-        let (count, time, first) = (ahead.count, ahead.time(), ahead.to_pass());
+        let (count, time) = (ahead.count, ahead.time());
         let mut backoff = Backoff::new(waiter, now.after(backoff::LONGEST_LOOK));
         if count <= 1 || backoff.waiter.place.looks > 1 {
             backoff.arm(self.last_refusal(), cx);
@@ -333,12 +326,8 @@ impl Key {
         let look = backoff.waiter.place.look_after();
         let look = look - jitter(look / 8, random);
         backoff.until = now.after(look).min(backoff.waiter.wait_until);
-        if !is_told && look >= time {
-            // Nobody has gone for so long.
-            backoff.passes = first;
-        }
         if let Some(expiry) = expiry {
-            backoff.ask_by(now.after(expiry).after(time), first);
+            backoff.ask_by(now.after(expiry).after(time));
         }
         if backoff.waiter.split.is_some() {
             // Nobody may have it: what the leader names may be a dead attempt's. Those ahead find out first.
@@ -347,7 +336,7 @@ impl Key {
             backoff.waiter.place.doubts_from = Some(now.after(pause));
         }
         if let Some(at) = backoff.waiter.place.doubts_from {
-            backoff.ask_by(at.after(time), first);
+            backoff.ask_by(at.after(time));
         }
         if std::mem::take(&mut backoff.waiter.place.has_changed) {
             backoff.on_changed(now);
@@ -360,9 +349,7 @@ impl Key {
         let ahead = waiter.place.ahead;
         let last = waiter.split.map_or(waiter.wait_until, |split| split.until);
         let until = cx.now().after(ahead.time().max(TICK)).min(last);
-        let mut backoff = Backoff::new(waiter, until);
-        backoff.passes = ahead.to_pass();
-        self.front = backoff.into();
+        self.front = Backoff::new(waiter, until).into();
     }
 
     /// The process has had its share of turns: leaves the lock to others for a while.
@@ -396,7 +383,6 @@ impl Key {
             return false;
         }
         let waiter = &mut backoff.waiter;
-        waiter.place.passes = backoff.passes;
         let is_over = waiter.split.take_if(|split| split.until <= now).is_some();
         if !is_over || waiter.goes_on_waiting(now) {
             self.go_on(cx);
@@ -491,7 +477,7 @@ impl Key {
             && concerns
         {
             let pause = jitter(backoff::SHORTEST_POLL, cx.random());
-            backoff.ask_by(cx.now().after(pause), 0);
+            backoff.ask_by(cx.now().after(pause));
         }
     }
 }

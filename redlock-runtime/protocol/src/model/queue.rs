@@ -21,6 +21,8 @@ pub(super) struct Queue {
     places: BTreeMap<Process, Place>,
     /// The slots that are left to a process which has been told of them, and until when.
     promised: BTreeMap<u32, i64>,
+    /// Since when the lock has been free and left to those ahead.
+    free: Option<i64>,
     /// So long after a place was taken last the node forgets the queue.
     expires: Instant,
 }
@@ -38,10 +40,23 @@ struct Place {
 }
 
 /// What the queue says to one that asks.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Standing {
+    ticket: Ticket,
     pub(super) ahead: Ahead,
-    pub(super) since: i64,
+    since: i64,
+    free: Option<i64>,
+}
+
+impl Standing {
+    /// The lock is free: the process may have it, because nobody is ahead or all of them have had their time.
+    pub(super) fn is_next(&mut self, now: Instant) -> bool {
+        let elapsed = self.free.map(|free| (whole_millis(now) - free) as u64);
+        let elapsed = Duration::from_millis(elapsed.unwrap_or_default());
+        self.ahead.grace = self.ahead.grace.saturating_sub(elapsed);
+        let is_over = self.free.is_some() && self.ahead.grace.is_zero();
+        self.ahead.count == 0 || !self.ticket.is_ordered || is_over
+    }
 }
 
 impl Place {
@@ -70,8 +85,12 @@ impl Model {
         let now = whole_millis(at.now);
         let mut since = now - millis(ticket.waited);
         let Some(queue) = self.queue(vote.key, at.now) else {
-            let ahead = Ahead::default();
-            return Standing { ahead, since };
+            return Standing {
+                ticket,
+                ahead: Ahead::default(),
+                since,
+                free: None,
+            };
         };
         queue.places.retain(|_, place| place.is_valid(now));
         let process = vote.owner.process();
@@ -79,11 +98,12 @@ impl Model {
         if let Some(own) = own.filter(|own| own.came == ticket.came) {
             since = own.since;
         }
-        let is_before =
-            |place: &&Place| place.process != process && place.is_before(process, since, vote.mode);
-        let before = queue.places.values().filter(is_before);
-        let first = before.clone().map(|place| place.since).min();
-        let before = before.filter(|place| Some(place.process) != holder);
+        let is_ahead = |place: &&Place| {
+            place.is_before(process, since, vote.mode)
+                && place.process != process
+                && Some(place.process) != holder
+        };
+        let before = queue.places.values().filter(is_ahead);
         let count = before.clone().count() as u32;
         let release = holder.and_then(|holder| queue.places.get(&holder));
         let grace = match count {
@@ -92,25 +112,33 @@ impl Model {
         };
         let ahead = Ahead {
             count,
-            grace: Duration::from_millis(grace as u64),
-            first: first.unwrap_or_default().max(0) as u64,
+            grace: Duration::from_millis(grace as u64).min(Ahead::LONGEST_GRACE),
         };
-        Standing { ahead, since }
+        let free = queue.free.filter(|&free| free <= now);
+        Standing {
+            ticket,
+            ahead,
+            since,
+            free,
+        }
     }
 
-    /// The owner takes its place, or keeps it.
-    pub(super) fn stand(&mut self, vote: Vote<'_>, ticket: Ticket, since: i64, at: Moment) {
+    /// The owner takes its place, or keeps it. The lock is left to those ahead, or it is not free.
+    pub(super) fn stand(&mut self, vote: Vote<'_>, standing: Standing, is_left: bool, at: Moment) {
+        let ticket = standing.ticket;
         let now = whole_millis(at.now);
+        if let Some(queue) = self.queue(vote.key, at.now) {
+            queue.free = is_left.then_some(standing.free.unwrap_or(now));
+        }
         let process = vote.owner.process();
         let lasts = millis(ticket.lasts.min(Ticket::LASTS));
         if lasts == 0 {
-            self.leave(vote.key, process);
-            return;
+            return self.give_up(vote.key, process);
         }
         let place = Place {
             process,
             came: ticket.came,
-            since,
+            since: standing.since,
             until: now + lasts,
             grace: millis(ticket.grace),
             mode: vote.mode,
@@ -139,7 +167,7 @@ impl Model {
             ttl: Duration::ZERO,
             block: None,
         };
-        let Standing { ahead, since } = self.standing(vote, ticket, at);
+        let mut standing = self.standing(vote, ticket, at);
         let now = whole_millis(at.now);
         let promised = self.queue(key, at.now).map(|queue| {
             let lasts = |until: i64| now < until && until <= now + millis(Ticket::LASTS);
@@ -148,18 +176,12 @@ impl Model {
         });
         let promised = promised.unwrap_or_default();
         let (free, first) = self.slots(key, (permits, start), &promised, at.now);
-        let is_enough = free.len() > ahead.count as usize;
-        let goes = |first| is_enough || ahead.lets_by(first);
+        let is_enough = free.len() > standing.ahead.count as usize;
         if let Some(&slot) = free.first()
-            && ticket.passes.is_none_or(goes)
+            && (is_enough || standing.is_next(at.now))
         {
-            let process = owner.process();
             let queue = self.queue_or_new(key, at.now);
-            queue.places.remove(&process);
-            if ticket.passes.is_some() && !is_enough {
-                let stays = |place: &Place| !place.is_before(process, since, vote.mode);
-                queue.places.retain(|_, place| stays(place));
-            }
+            queue.pass(vote, standing, ticket.is_ordered && !is_enough);
             let lasts = ticket.grace.min(Ahead::LONGEST_GRACE);
             queue.promised.insert(slot, now + millis(lasts).max(1));
             return Reply::Turn {
@@ -167,7 +189,7 @@ impl Model {
                 has_remote_waiter: !queue.places.is_empty(),
             };
         }
-        self.stand(vote, ticket, since, at);
+        self.stand(vote, standing, !free.is_empty(), at);
         if !ticket.lasts.is_zero() && self.key(key, at.now).is_none() {
             let line = Stored {
                 value: Value::Foreign(None),
@@ -176,12 +198,12 @@ impl Model {
             self.keys.insert(Arc::clone(key), line);
         }
         if !free.is_empty() {
-            return Reply::Queued(ahead);
+            return Reply::Queued(standing.ahead);
         }
         Reply::Full {
             slot: first.and_then(|(_, slot)| slot),
             remaining: first.map(|(end, _)| end),
-            ahead,
+            ahead: standing.ahead,
         }
     }
 
@@ -217,6 +239,7 @@ impl Model {
         let new = || Queue {
             places: BTreeMap::new(),
             promised: BTreeMap::new(),
+            free: None,
             expires,
         };
         let queue = self.queues.entry(Arc::clone(key)).or_insert_with(new);
@@ -224,22 +247,16 @@ impl Model {
         queue
     }
 
-    /// The owner gets the lock. Those that it goes before may be gone: who is not takes its place again.
-    /// Whether others wait.
-    pub(super) fn pass(&mut self, vote: Vote<'_>, ticket: Ticket, since: i64, at: Moment) -> bool {
-        let process = vote.owner.process();
-        let is_in_order = ticket.passes.is_some();
-        let mut is_waited_for = false;
-        if let Some(queue) = self.queue(vote.key, at.now) {
-            queue.places.remove(&process);
-            if is_in_order {
-                let stays = |place: &Place| !place.is_before(process, since, vote.mode);
-                queue.places.retain(|_, place| stays(place));
-            }
-            is_waited_for = queue.places.values().any(|place| place.excludes(vote.mode));
-        }
-        if is_in_order && vote.mode == Mode::Exclusive {
-            self.stand(vote, ticket, since, at);
+    /// The owner gets the lock. Whether others wait.
+    pub(super) fn pass(&mut self, vote: Vote<'_>, standing: Standing, at: Moment) -> bool {
+        let ticket = standing.ticket;
+        let queue = self.queue(vote.key, at.now);
+        let is_waited_for = queue.is_some_and(|queue| {
+            queue.pass(vote, standing, ticket.is_ordered);
+            queue.places.values().any(|place| place.excludes(vote.mode))
+        });
+        if ticket.is_ordered && vote.mode == Mode::Exclusive {
+            self.stand(vote, standing, false, at);
         }
         is_waited_for
     }
@@ -250,7 +267,7 @@ impl Model {
         let process = vote.owner.process();
         queue.is_some_and(|queue| {
             let others = queue.places.keys().any(|other| *other != process);
-            others || !queue.promised.is_empty()
+            others || !queue.promised.is_empty() || queue.free.is_some()
         })
     }
 
@@ -269,7 +286,14 @@ impl Model {
         self.keys.remove(line);
     }
 
-    pub(super) fn leave(&mut self, key: &str, process: Process) {
+    fn leave(&mut self, key: &str, process: Process) {
+        if let Some(queue) = self.queues.get_mut(key) {
+            queue.free = None;
+        }
+        self.give_up(key, process);
+    }
+
+    fn give_up(&mut self, key: &str, process: Process) {
         if let Some(queue) = self.queues.get_mut(key) {
             queue.places.remove(&process);
             if queue.places.is_empty() && queue.promised.is_empty() {
@@ -293,6 +317,17 @@ impl Model {
         places
             .map(|(&process, place)| (process, place.since))
             .collect()
+    }
+}
+
+impl Queue {
+    /// The owner gets the lock. Those that it passes may be gone: who is not takes its place again.
+    fn pass(&mut self, vote: Vote<'_>, standing: Standing, passes: bool) {
+        let process = vote.owner.process();
+        self.free = None;
+        self.places.remove(&process);
+        let is_passed = |place: &Place| place.is_before(process, standing.since, vote.mode);
+        self.places.retain(|_, place| !(passes && is_passed(place)));
     }
 }
 

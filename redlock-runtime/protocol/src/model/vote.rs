@@ -84,28 +84,31 @@ impl Model {
         at: Moment,
     ) -> Result<Reply, Overflow> {
         let block = self.next_block(vote, true, at)?;
-        let standing = ticket.map(|ticket| (ticket, self.standing(vote, ticket, at)));
-        let ahead = standing.map(|(_, standing)| standing.ahead);
-        let ahead = ahead.unwrap_or_default();
+        let mut standing = ticket.map(|ticket| self.standing(vote, ticket, at));
         let is_readers = |owner| vote.mode == Mode::Shared && owner == Some(Owner::READERS);
         // A reader that reads already has asked long ago, and must not shorten its own time.
         let reads = self.expiry_of(vote, at.now).is_some();
-        let passes = ticket.and_then(|ticket| ticket.passes);
-        let is_behind = passes.is_some_and(|first| !ahead.lets_by(first));
-        let refusal = match self.key(vote.key, at.now) {
+        let held = self.key(vote.key, at.now);
+        let is_refused = match (&held, &mut standing) {
             // Who waits to have it alone waits for the readers, and is not passed for that.
-            Some(held) => (!is_readers(held.owner) || reads || ahead.count > 0)
-                .then(|| held.as_reply(ahead, at.now)),
-            None => is_behind.then_some(Reply::Queued(ahead)),
-        };
-        if let Some(refusal) = refusal {
-            if let Some((ticket, standing)) = standing {
-                self.stand(vote, ticket, standing.since, at);
+            (Some(held), standing) => {
+                let is_behind = standing.is_some_and(|standing| standing.ahead.count > 0);
+                !is_readers(held.owner) || reads || is_behind
             }
-            return Ok(refusal);
+            (None, Some(standing)) => !standing.is_next(at.now),
+            (None, None) => false,
+        };
+        if is_refused {
+            let ahead = standing.map(|standing| standing.ahead).unwrap_or_default();
+            if let Some(standing) = standing {
+                self.stand(vote, standing, held.is_none(), at);
+            }
+            return Ok(match held {
+                Some(held) => held.as_reply(ahead, at.now),
+                None => Reply::Queued(ahead),
+            });
         }
-        let is_waited_for =
-            standing.is_some_and(|(ticket, standing)| self.pass(vote, ticket, standing.since, at));
+        let is_waited_for = standing.is_some_and(|standing| self.pass(vote, standing, at));
         self.set(vote, vote.ttl, at);
         let first = self.take(vote, block);
         self.raise_longest(vote.ttl, vote.block, at);

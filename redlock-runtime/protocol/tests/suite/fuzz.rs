@@ -263,7 +263,6 @@ impl Fuzz {
         Ahead {
             count: number(&mut self.dice) as u32,
             grace: span(&mut self.dice),
-            first: number(&mut self.dice),
         }
     }
 

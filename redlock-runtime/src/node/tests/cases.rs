@@ -118,7 +118,7 @@ pub(super) fn in_order(mut request: Request, lasts: u64) -> Request {
             waited: Duration::from_millis(10),
             lasts: Duration::from_millis(lasts),
             grace: Duration::from_millis(5),
-            passes: Some(0),
+            is_ordered: true,
         });
     }
     request

@@ -43,10 +43,10 @@ struct Maker {
     server: Option<Arc<str>>,
     admission: AdmissionId,
     loss: LossId,
-    /// Since when the first one waits, as a ticket was told last.
-    first: BTreeMap<Arc<str>, u64>,
     /// Becomes free, and is asked for at once.
     waited_for: Option<Arc<str>>,
+    /// Was left to those ahead, and is made once more.
+    put_off: Option<Request>,
 }
 
 #[test]
@@ -66,12 +66,15 @@ fn scripts_and_model_reply_alike_to_requests_at_random() {
                 let requests = maker.requests_of_one_kind();
                 together += u64::from(twins.ask_together(&requests));
             }
-            let request = match maker.waited_for.take() {
-                Some(key) => {
+            let put_off = maker.put_off.take();
+            let is_again = put_off.is_some();
+            let request = match (put_off, maker.waited_for.take()) {
+                (Some(request), _) => request,
+                (None, Some(key)) => {
                     twins.delete(&key);
                     maker.acquire(key, now())
                 }
-                None => maker.request(now()),
+                (None, None) => maker.request(now()),
             };
             let Some(reply) = twins.ask(&request) else {
                 continue;
@@ -80,7 +83,7 @@ fn scripts_and_model_reply_alike_to_requests_at_random() {
                 reply,
                 Reply::Granted { .. } | Reply::Extended { .. } | Reply::PutBack
             ));
-            if let Some(kind) = of_queue(&request, &reply) {
+            if let Some(kind) = of_queue(&request, &reply, is_again) {
                 *seen.entry(kind).or_insert(0) += 1;
             }
             maker.learn(&request, &reply);
@@ -100,15 +103,15 @@ fn scripts_and_model_reply_alike_to_requests_at_random() {
 const KINDS: usize = 14;
 
 /// What a queue has to do with it.
-fn of_queue(request: &Request, reply: &Reply) -> Option<&'static str> {
-    let passes = match request {
-        Request::Acquire { ticket, .. } => ticket.and_then(|ticket| ticket.passes),
-        Request::Stand { ticket, .. } => ticket.passes,
-        _ => None,
+fn of_queue(request: &Request, reply: &Reply, is_again: bool) -> Option<&'static str> {
+    let is_ordered = match request {
+        Request::Acquire { ticket, .. } => ticket.is_some_and(|ticket| ticket.is_ordered),
+        Request::Stand { ticket, .. } => ticket.is_ordered,
+        _ => false,
     };
     match reply {
         Reply::Queued(_) if matches!(request, Request::Stand { .. }) => Some("in line"),
-        Reply::Turn { .. } if passes.is_some_and(|first| first > 0) => Some("passed in line"),
+        Reply::Turn { .. } if is_again => Some("passed in line"),
         Reply::Turn {
             has_remote_waiter: true,
             ..
@@ -120,12 +123,12 @@ fn of_queue(request: &Request, reply: &Reply) -> Option<&'static str> {
         Reply::Queued(_) => Some("behind another"),
         Reply::Held { ahead, .. } if ahead.count > 0 => Some("behind others and the holder"),
         Reply::Held { ahead, .. } if !ahead.grace.is_zero() => Some("behind the holder's place"),
+        Reply::Granted { .. } if is_again => Some("passed"),
         Reply::Granted {
             has_remote_waiter: true,
             ..
         } => Some("granted, others wait"),
-        Reply::Granted { .. } if passes.is_some_and(|first| first > 0) => Some("passed"),
-        Reply::Granted { .. } if passes.is_some() => Some("granted in order"),
+        Reply::Granted { .. } if is_ordered => Some("granted in order"),
         Reply::Extended {
             has_remote_waiter: true,
             ..
@@ -154,16 +157,17 @@ impl Maker {
             server: twins.model.server.clone(),
             admission: AdmissionId(u64::MAX),
             loss: LossId(u64::MAX),
-            first: BTreeMap::new(),
             waited_for: None,
+            put_off: None,
         }
     }
 
     fn learn(&mut self, request: &Request, reply: &Reply) {
         match reply {
-            Reply::Queued(ahead) | Reply::Held { ahead, .. } | Reply::Full { ahead, .. } => {
+            Reply::Queued(_) | Reply::Held { .. } | Reply::Full { .. } => {
+                let again = matches!(reply, Reply::Queued(_)) && self.random.one_in(2);
+                self.put_off = again.then(|| request.clone());
                 let key = key_of(request).unwrap();
-                self.first.insert(Arc::clone(key), ahead.first);
                 self.waited_for = Some(Arc::clone(key)).filter(|_| self.random.one_in(2));
             }
             Reply::Admitted { admission } => self.admission = *admission,
@@ -187,14 +191,14 @@ impl Maker {
             block: self.block(now),
             admission: self.admission(),
             // Who waits for a slot does so in line.
-            ticket: self.ticket(&key).filter(|_| line_of(&key).is_none()),
+            ticket: self.ticket().filter(|_| line_of(&key).is_none()),
             key,
         }
     }
 
     fn stand(&mut self) -> Request {
         let key = line_key("a");
-        let ticket = std::iter::repeat_with(|| self.ticket(&key)).find_map(|ticket| ticket);
+        let ticket = std::iter::repeat_with(|| self.ticket()).find_map(|ticket| ticket);
         Request::Stand {
             owner: self.random.pick(&self.owners),
             permits: 1 + self.random.below(3) as u32,
@@ -304,10 +308,9 @@ impl Maker {
         }
     }
 
-    fn ticket(&mut self, key: &Arc<str>) -> Option<Ticket> {
+    fn ticket(&mut self) -> Option<Ticket> {
         let spans = [0, 1, 5, 20, 100, 2_000].map(Duration::from_millis);
         let far = Duration::from_secs(1 << 34);
-        let first = self.first.get(key).copied().unwrap_or_default();
         let random = &mut self.random;
         random.one_in(2).then(|| Ticket {
             came: u64::MAX - 2 - random.below(2),
@@ -317,7 +320,7 @@ impl Maker {
             },
             lasts: random.pick(&[0, 1, 20, 1_000, 1_000, 2_000].map(Duration::from_millis)),
             grace: random.pick(&spans) + Duration::from_micros(random.below(1_000)),
-            passes: random.pick(&[None, Some(0), Some(0), Some(first), Some(first + 1)]),
+            is_ordered: !random.one_in(4),
         })
     }
 

@@ -95,17 +95,13 @@ fn acquire(owner: Owner, proposal: Token, length: u64) -> Request {
 
 /// In order, for a waiter with a number, that has waited for so many milliseconds, and whose place lasts for so many.
 fn ask(owner: Owner, waiter: u64, waited: u64, lasts: u64) -> Request {
-    with_ticket(
-        acquire(owner, Token(9), 1),
-        (waiter, waited, lasts),
-        Some(0),
-    )
+    with_ticket(acquire(owner, Token(9), 1), (waiter, waited, lasts), true)
 }
 
 fn with_ticket(
     mut request: Request,
     (waiter, waited, lasts): (u64, u64, u64),
-    passes: Option<u64>,
+    is_ordered: bool,
 ) -> Request {
     if let Request::Acquire { ticket, .. } = &mut request {
         *ticket = Some(Ticket {
@@ -113,7 +109,7 @@ fn with_ticket(
             waited: Duration::from_millis(waited),
             lasts: Duration::from_millis(lasts),
             grace: Duration::from_millis(3),
-            passes,
+            is_ordered,
         });
     }
     request
@@ -175,7 +171,6 @@ const fn held(owner: Owner, remaining: Duration) -> Reply {
         ahead: Ahead {
             count: 0,
             grace: Duration::ZERO,
-            first: 0,
         },
     }
 }

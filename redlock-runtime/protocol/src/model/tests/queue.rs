@@ -25,8 +25,7 @@ fn with_two_waiters() -> Model {
             remaining: Some(Duration::from_millis(4_900)),
             ahead: Ahead {
                 count: 0,
-                grace: Duration::from_millis(3),
-                first: at(0).wall_micros / 1_000
+                grace: Duration::from_millis(3)
             }
         }
     );
@@ -40,15 +39,7 @@ fn a_free_lock_is_for_the_process_that_came_first() {
     model.run(&leave(US), at(300));
     let third = model.run(&ask(THIRD, 1, 100, 60_000), at(300));
     let grace = Duration::from_millis(3);
-    let (count, first) = (1, at(100).wall_micros / 1_000);
-    assert_eq!(
-        third,
-        Reply::Queued(Ahead {
-            count,
-            grace,
-            first
-        })
-    );
+    assert_eq!(third, Reply::Queued(Ahead { count: 1, grace }));
     assert_eq!(ahead(&model.run(&ask(US_AGAIN, 2, 0, 60_000), at(300))), 2);
     assert!(is_granted(&model.run(&ask(THEM, 1, 200, 60_000), at(301))));
     model.run(&leave(THEM), at(302));
@@ -104,24 +95,57 @@ fn a_caller_that_does_not_wait_takes_no_place_and_passes_nobody() {
 }
 
 #[test]
-fn who_may_pass_goes_first_and_those_that_were_passed_lose_their_places() {
+fn those_ahead_have_their_time_and_lose_their_places_then() {
     let mut model = with_two_waiters();
     model.run(&leave(US), at(300));
-    let pass = |owner, waited, passes| {
-        with_ticket(acquire(owner, Token(9), 1), (1, waited, 1_000), passes)
-    };
-    let first = at(100).wall_micros / 1_000;
-    let other = pass(US_AGAIN, 0, Some(first + 1));
-    assert_eq!(ahead(&model.run(&other, at(300))), 2);
-    let third = pass(THIRD, 100, Some(first));
-    assert!(is_granted(&model.run(&third, at(300))));
-    assert_eq!(model.places("k").len(), 2, "those of US_AGAIN and THIRD");
+    let third = |waited| ask(THIRD, 1, waited, 1_000);
+    for (now, left) in [(310, 3), (311, 2), (312, 1)] {
+        let grace = Duration::from_millis(left);
+        let queued = Reply::Queued(Ahead { count: 1, grace });
+        assert_eq!(model.run(&third(now - 200), at(now)), queued);
+    }
+    assert!(is_granted(&model.run(&third(113), at(313))));
+    assert_eq!(model.places("k").len(), 1, "that of THIRD");
     // Who is alive comes back with its time of arrival.
-    assert_eq!(ahead(&model.run(&ask(THEM, 1, 201, 1_000), at(301))), 0);
-    model.run(&leave(THIRD), at(302));
-    // Who does not ask in order takes nobody's place.
-    assert!(is_granted(&model.run(&pass(US_AGAIN, 0, None), at(302))));
-    assert_eq!(model.places("k").len(), 1, "that of THEM");
+    assert_eq!(ahead(&model.run(&ask(THEM, 1, 214, 1_000), at(314))), 0);
+}
+
+#[test]
+fn those_ahead_have_their_time_anew_each_time_the_lock_becomes_free() {
+    let mut model = with_two_waiters();
+    model.run(&leave(US), at(300));
+    let third = ask(THIRD, 1, 100, 1_000);
+    assert_eq!(ahead(&model.run(&third, at(300))), 1);
+    assert!(is_granted(&model.run(&ask(US_AGAIN, 2, 900, 0), at(301))));
+    model.run(&leave(US_AGAIN), at(310));
+    assert_eq!(ahead(&model.run(&third, at(310))), 1);
+    assert_eq!(ahead(&model.run(&third, at(312))), 1);
+    // A barging caller has it meanwhile, and nobody asks.
+    let barges = with_ticket(acquire(US_AGAIN, Token(9), 1), (3, 0, 0), false);
+    assert!(is_granted(&model.run(&barges, at(312))));
+    assert_eq!(ahead(&model.run(&third, at(313))), 1);
+    model.run(&release(US_AGAIN), at(320));
+    assert_eq!(ahead(&model.run(&third, at(320))), 1);
+}
+
+#[test]
+fn a_clock_that_is_set_back_gives_those_ahead_their_time() {
+    let mut model = with_two_waiters();
+    model.run(&leave(US), at(900));
+    let third = ask(THIRD, 1, 100, 1_000);
+    assert_eq!(ahead(&model.run(&third, at(900))), 1);
+    assert_eq!(ahead(&model.run(&third, at(400))), 1);
+    assert_eq!(ahead(&model.run(&third, at(402))), 1);
+    assert!(is_granted(&model.run(&third, at(403))));
+}
+
+#[test]
+fn who_does_not_ask_in_order_takes_no_place_away() {
+    let mut model = with_two_waiters();
+    model.run(&leave(US), at(300));
+    let barges = with_ticket(acquire(US_AGAIN, Token(9), 1), (1, 0, 1_000), false);
+    assert!(is_granted(&model.run(&barges, at(300))));
+    assert_eq!(model.places("k").len(), 2, "those of THEM and THIRD");
 }
 
 #[test]

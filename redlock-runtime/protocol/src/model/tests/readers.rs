@@ -85,36 +85,33 @@ fn the_last_to_expire_keeps_the_key_and_a_release_never_prolongs_it() {
 #[test]
 fn one_that_waits_to_have_the_key_alone_stops_new_readers_but_not_those_that_read() {
     let mut model = voting();
-    let read = |owner, passes| with_ticket(read(owner), (1, 0, 1_000), passes);
+    let read = |owner| with_ticket(read(owner), (1, 0, 1_000), true);
     let count = |reply: &Reply| match reply {
         Reply::Held { ahead, .. } | Reply::Queued(ahead) => Some(ahead.count),
         _ => None,
     };
-    model.run(&read(US, Some(0)), at(0));
+    model.run(&read(US), at(0));
     assert_eq!(count(&model.run(&ask(THEM, 1, 0, 1_000), at(0))), Some(0));
     // It has not gone because it has died, so nobody may pass it for that.
-    for passes in [0, at(0).wall_micros / 1_000] {
-        assert_eq!(
-            count(&model.run(&read(THIRD, Some(passes)), at(1))),
-            Some(1)
-        );
+    for now in [1, 2, 9] {
+        assert_eq!(count(&model.run(&read(THIRD), at(now))), Some(1));
     }
-    let put_back = model.run(&shared(put_back(THIRD)), at(1));
+    let put_back = model.run(&shared(put_back(THIRD)), at(10));
     assert_eq!(put_back, Reply::PutBack);
-    model.run(&shared(release(THIRD)), at(1));
-    model.run(&shared(release(US)), at(2));
-    assert_eq!(count(&model.run(&read(THIRD, Some(0)), at(2))), Some(1));
-    assert_eq!(count(&model.run(&ask(THEM, 1, 2, 1_000), at(2))), None);
-    model.run(&leave(THEM), at(3));
+    model.run(&shared(release(THIRD)), at(10));
+    model.run(&shared(release(US)), at(11));
+    assert_eq!(count(&model.run(&read(THIRD), at(11))), Some(1));
+    assert_eq!(count(&model.run(&ask(THEM, 1, 11, 1_000), at(11))), None);
+    model.run(&leave(THEM), at(12));
     for reader in [THIRD, US] {
-        assert_eq!(count(&model.run(&read(reader, Some(0)), at(3))), None);
+        assert_eq!(count(&model.run(&read(reader), at(12))), None);
     }
 }
 
 #[test]
 fn readers_that_wait_hinder_no_readers() {
     let mut model = voting();
-    let read = |owner| with_ticket(read(owner), (1, 0, 1_000), Some(0));
+    let read = |owner| with_ticket(read(owner), (1, 0, 1_000), true);
     model.run(&acquire(US, Token(9), 1), at(0));
     for reader in [THEM, THIRD] {
         let Reply::Held { ahead, .. } = model.run(&read(reader), at(0)) else {
