@@ -15,13 +15,13 @@ use std::{collections::BTreeSet, mem, time::Duration};
 
 use super::{
     Ask, Cx, Front, Key, Waiter, Waiting,
-    waiting::{Backoff, Place},
+    waiting::{Backoff, Place, TICK},
 };
 use crate::{
     action::{Cause, Refusal, Verdict},
     ask::RoundId,
-    message::{Ahead, NodeId, Owner, Reply, Request, SectionId},
-    rules::backoff::jitter,
+    message::{NodeId, Owner, Reply, Request, SectionId, Ticket},
+    rules::{backoff::jitter, quorum},
     time::Instant,
 };
 
@@ -86,11 +86,13 @@ pub(crate) enum Move {
     Free { slot: u32, was_waited_for: bool },
 }
 
-/// The leader is asked for a free slot.
+/// A node is asked for a free slot: the leader, or then another one that may know better.
 #[derive(Debug)]
 pub(super) struct Standing {
     pub(super) waiter: Waiter,
     round: RoundId,
+    /// That node, behind those that had none.
+    asked: Vec<NodeId>,
     /// It is not waited for any longer.
     until: Instant,
 }
@@ -184,23 +186,19 @@ impl Key {
 
     /// Asks for a slot, or which one to ask for.
     pub(super) fn attempt_slot(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
-        let is_first = waiter.lost_attempts == 0 && !self.is_contested();
         if waiter.is_late(cx.now()) {
             self.back_off_or_refuse(waiter, cx);
-        } else if is_first || waiter.asks_all {
+        } else if waiter.lost_attempts == 0 && !self.is_contested() {
             self.ask_for_any(waiter, cx);
         } else {
             self.stand(waiter, cx);
         }
     }
 
-    /// Asks for a slot that may be free: the one that will be next by what the leader says, or any.
+    /// Asks for any slot.
     fn ask_for_any(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
         let permits = waiter.params.permits;
-        let start = match waiter.asks_all {
-            true => waiter.place.slot.map_or(0, |(slot, _)| slot % permits),
-            false => (cx.random() % u128::from(permits)) as u32,
-        };
+        let start = (cx.random() % u128::from(permits)) as u32;
         let mut slots = (start..start + permits).map(|slot| slot % permits);
         let slot = self
             .line()
@@ -245,6 +243,33 @@ impl Key {
             return self.ask_for_any(waiter, cx);
         };
         waiter.place.on_attempt();
+        self.stand_at(vec![leader], ticket, waiter, cx);
+    }
+
+    /// No slot is free at those that were asked. They may have missed a release, so another one is asked; a majority
+    /// knows. It takes down that somebody waits there, and no place.
+    fn stand_elsewhere(&mut self, mut asked: Vec<NodeId>, waiter: Waiter, cx: &mut Cx<'_>) {
+        let (now, patience) = (cx.now(), cx.nodes.hedge_delay());
+        let is_enough = asked.len() >= quorum::majority(cx.nodes.count());
+        let is_next = |node: &NodeId| {
+            !is_enough && !asked.contains(node) && !cx.nodes.is_silent(*node, patience, now)
+        };
+        let other = cx.nodes.able(cx.name, now).find(is_next);
+        let Some(node) = other else {
+            return self.back_off_or_refuse(waiter, cx);
+        };
+        asked.push(node);
+        let ticket = Ticket {
+            came: 0,
+            waited: Duration::ZERO,
+            lasts: TICK,
+            grace: Duration::ZERO,
+            is_ordered: false,
+        };
+        self.stand_at(asked, ticket, waiter, cx);
+    }
+
+    fn stand_at(&mut self, asked: Vec<NodeId>, ticket: Ticket, waiter: Waiter, cx: &mut Cx<'_>) {
         let round = cx.new_round();
         let permits = waiter.params.permits;
         let last = self.line().map_or(0, |line| line.last);
@@ -255,30 +280,38 @@ impl Key {
             start: last.wrapping_add(1) % permits,
             ticket,
         };
-        if !cx.tell(leader, Ask::Stand(round), body) {
+        let is_told = asked
+            .last()
+            .is_some_and(|&node| cx.tell(node, Ask::Stand(round), body));
+        if !is_told {
             return self.ask_for_any(waiter, cx);
         }
-        let mut until = now.after(patience.min(waiter.params.round_timeout()));
-        if !waits {
+        let now = cx.now();
+        let patience = cx.nodes.hedge_delay().min(waiter.params.round_timeout());
+        let mut until = now.after(patience);
+        if !waiter.goes_on_waiting(now) {
             until = until.min(waiter.wait_until.max(now));
         }
         self.front = Front::Standing(Box::new(Standing {
             waiter,
             round,
+            asked,
             until,
         }));
     }
 
-    /// The leader does not reply.
+    /// The node does not reply.
     pub(super) fn advance_standing(&mut self, cx: &mut Cx<'_>) -> bool {
         let is_late = |standing: &Standing| standing.until <= cx.now();
         if !matches!(&self.front, Front::Standing(standing) if is_late(standing)) {
             return false;
         }
         if let Front::Standing(standing) = self.take_front() {
-            match standing.waiter.is_late(cx.now()) {
-                true => self.back_off_or_refuse(standing.waiter, cx),
-                false => self.ask_for_any(standing.waiter, cx),
+            let Standing { waiter, asked, .. } = *standing;
+            match waiter.is_late(cx.now()) {
+                true => self.back_off_or_refuse(waiter, cx),
+                false if asked.len() > 1 => self.stand_elsewhere(asked, waiter, cx),
+                false => self.ask_for_any(waiter, cx),
             }
         }
         true
@@ -296,22 +329,27 @@ impl Key {
         let Front::Standing(standing) = self.take_front() else {
             return;
         };
-        let mut waiter = standing.waiter;
+        let Standing {
+            mut waiter, asked, ..
+        } = *standing;
+        let is_leader = asked.len() == 1;
         match reply {
             _ if waiter.is_late(cx.now()) => self.back_off_or_refuse(waiter, cx),
             Ok(Reply::Turn {
                 slot,
                 has_remote_waiter,
             }) => {
-                waiter.place.is_taken = false;
+                waiter.place.is_taken &= !is_leader;
                 let is_busy = self.line().is_none_or(|line| line.busy.contains(&slot));
                 if is_busy || slot >= waiter.params.permits {
                     // The node has lost what this process has there.
                     return self.pause(waiter, cx);
                 }
+                waiter.asks_all = !is_leader;
                 self.contention().leave();
                 self.take(slot, waiter, has_remote_waiter, cx);
             }
+            _ if !is_leader => self.stand_elsewhere(asked, waiter, cx),
             Ok(Reply::Queued(ahead)) if waiter.goes_on_waiting(cx.now()) => {
                 waiter.place.on_ahead(ahead.believed(), cx.now());
                 self.give_way(waiter, cx);
@@ -331,24 +369,23 @@ impl Key {
                     key: None,
                     attempts: 0,
                 };
-                waiter.place.slot = slot.zip(remaining);
-                waiter.place.held_at = vec![node];
-                self.on_full(waiter, ahead.believed(), cx);
+                waiter.place.held_at = asked;
+                waiter.place.on_ahead(ahead.believed(), cx.now());
+                self.on_full(waiter, slot.and(remaining), cx);
             }
             _ => self.ask_for_any(waiter, cx),
         }
     }
 
-    /// The leader says that no slot is free. It may have missed a release.
-    fn on_full(&mut self, mut waiter: Waiter, ahead: Ahead, cx: &mut Cx<'_>) {
+    /// The leader says that no slot is free, and how long the key of the first lives that will be.
+    fn on_full(&mut self, mut waiter: Waiter, left: Option<Duration>, cx: &mut Cx<'_>) {
         let now = cx.now();
-        waiter.place.on_ahead(ahead, now);
         let waits = waiter.goes_on_waiting(now);
         // A key that has been written just now may be one of several attempts that exclude each other, and a slot
         // that is left to a process may not become its own.
         let young = 2 * cx.nodes.hedge_delay();
         let is_old = |left: Duration| left.saturating_add(young) < waiter.params.key_ttl();
-        let is_settled = waiter.place.slot.is_some_and(|(_, left)| is_old(left));
+        let is_settled = left.is_some_and(is_old);
         if !waits && !is_settled && now < waiter.wait_until {
             return self.pause(waiter, cx);
         }
@@ -356,9 +393,9 @@ impl Key {
             true => waiter.place.doubts_leader(now),
             false => now < waiter.wait_until,
         };
-        if doubts && is_settled {
-            waiter.asks_all = true;
-            return self.ask_for_any(waiter, cx);
+        if doubts {
+            let asked = waiter.place.held_at.clone();
+            return self.stand_elsewhere(asked, waiter, cx);
         }
         self.back_off_or_refuse(waiter, cx);
     }
@@ -405,9 +442,12 @@ impl Key {
 
     /// Asks again in a moment: others have been told of the same slot.
     fn pause(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
+        let now = cx.now();
         let longest = LOST_PAUSE * (1 << waiter.lost_attempts.min(3));
-        let until = cx.now().after(jitter(longest, cx.random()));
-        let until = until.min(waiter.wait_until);
+        // Another question fits into what is left of its time.
+        let longest = longest.min(waiter.wait_until.since(now) / 2);
+        let pause = jitter(longest, cx.random()).max(TICK);
+        let until = now.after(pause).min(waiter.wait_until);
         self.front = Backoff::new(waiter, until).into();
     }
 

@@ -31,7 +31,7 @@ const SPLIT_PAUSE: Duration = Duration::from_millis(2);
 const ASKS_ALL_EVERY: u32 = 8;
 
 /// Timers are no finer.
-const TICK: Duration = Duration::from_millis(1);
+pub(super) const TICK: Duration = Duration::from_millis(1);
 
 #[derive(Debug)]
 pub(super) struct Backoff {
@@ -57,8 +57,6 @@ pub(crate) struct Place {
     /// It may have a place for this process.
     pub(super) is_taken: bool,
     pub(super) ahead: Ahead,
-    /// If the lock has permits: the slot whose key expires first, and after how long.
-    pub(super) slot: Option<(u32, Duration)>,
     /// The key was there, and whose it was.
     holder: Option<Option<Owner>>,
     /// These nodes had it.
@@ -105,8 +103,11 @@ impl Place {
         let held_at = round.holders.iter().filter(held_by);
         self.held_at = held_at.map(|&(node, _)| node).collect();
         let is_same = self.holder == before;
-        if !is_same && round.lost_at_leader().is_some() {
-            self.doubts_from = None;
+        if !is_same {
+            // A node that has told of no change since then has never had the key of this one.
+            self.disarm_all();
+            self.doubts_from
+                .take_if(|_| round.lost_at_leader().is_some());
         }
         // All readers go by one name.
         let is_of_readers = self.holder == Some(Some(Owner::READERS));
@@ -165,13 +166,11 @@ impl Place {
     pub(super) fn doubts_leader(&mut self, now: Instant) -> bool {
         let time = self.ahead.time();
         let doubts = self.doubts_from.take_if(|at| at.after(time) <= now);
-        let is_first = self.ahead.count == 0;
-        let every = if self.is_told {
-            ASKS_ALL_EVERY
-        } else {
-            ASKS_ALL_EVERY / 2
+        let is_due = match self.is_told {
+            true => self.ahead.count == 0 && self.looks.is_multiple_of(ASKS_ALL_EVERY),
+            false => self.looks.is_multiple_of(ASKS_ALL_EVERY / 2),
         };
-        doubts.is_some() || is_first && self.looks.is_multiple_of(every)
+        doubts.is_some() || is_due
     }
 
     /// Gives it up. If that does not come through, it lasts for no longer than [`Ticket::LASTS`].
@@ -237,8 +236,8 @@ impl Backoff {
     }
 
     /// Lets a majority of nodes tell of the next change: those that have the holder's key, and else those that
-    /// are asked first and may have it. Of slots the leader does so by the key of the line, and the others by that of
-    /// the slot that may have been free for longest: if they have it no more, the leader has missed its release.
+    /// are asked first and may have it. All slots share the key of their line, and where it is missing, one of them
+    /// may be free. Slots change often, so only the leader tells of them at first.
     fn arm(&mut self, refusal: &Refusal, cx: &mut Cx<'_>) {
         let may_have = |node: &NodeId| {
             let verdict = refusal.verdicts.get(node.0);
@@ -251,21 +250,17 @@ impl Backoff {
         let mut nodes: Vec<NodeId> = cx.nodes.in_order(cx.name).filter(may_have).collect();
         nodes.sort_by_key(|node| !place.held_at.contains(node));
         nodes.truncate(quorum::majority(cx.nodes.count()));
-        let slot = place.slot.map(|(slot, _)| slot);
-        let (leader, permits) = (place.leader, self.waiter.params.permits);
+        if self.waiter.params.permits > 0 && place.looks < 2 {
+            nodes.retain(|&node| place.leader == Some(node));
+        }
         for node in nodes {
-            match slot {
-                _ if permits == 0 || leader == Some(node) => {
-                    self.listen(node, Arc::clone(cx.name), cx)
-                }
-                Some(slot) => self.listen(node, format!("{}{slot}", cx.name).into(), cx),
-                None => {}
-            }
+            self.listen(node, cx);
         }
     }
 
     /// Reads the key of another owner on a node that tells of the next change then.
-    fn listen(&mut self, node: NodeId, key: Arc<str>, cx: &mut Cx<'_>) {
+    fn listen(&mut self, node: NodeId, cx: &mut Cx<'_>) {
+        let key = Arc::clone(cx.name);
         let body = Request::Watch { key, owner: None };
         let armed = &mut self.waiter.place.armed;
         if !armed.contains(&node) && cx.tell(node, Ask::Watch(None), body) {
@@ -319,9 +314,8 @@ impl Key {
             backoff.arm(self.last_refusal(), cx);
         }
         let Place { leader, armed, .. } = &backoff.waiter.place;
-        let has_permits = backoff.waiter.params.permits > 0;
         let is_told = leader.is_some_and(|leader| armed.contains(&leader))
-            && (has_permits || armed.len() >= quorum::majority(cx.nodes.count()));
+            && armed.len() >= quorum::majority(cx.nodes.count());
         backoff.waiter.place.is_told = is_told;
         let look = backoff.waiter.place.look_after();
         let look = look - jitter(look / 8, random);
@@ -425,7 +419,7 @@ impl Key {
                 place.disarm(node);
                 // One of several readers may have gone.
                 if place.holder == Some(Some(Owner::READERS)) {
-                    backoff.listen(node, Arc::clone(cx.name), cx);
+                    backoff.listen(node, cx);
                 } else {
                     self.on_change(node, cx);
                 }
@@ -451,7 +445,7 @@ impl Key {
     }
 
     /// What a node that is to tell of changes has of the key.
-    pub(super) fn on_awaited(&mut self, node: NodeId, reply: Option<Reply>, cx: &Cx<'_>) {
+    pub(super) fn on_awaited(&mut self, node: NodeId, reply: Option<Reply>, cx: &mut Cx<'_>) {
         let asks = !matches!(self.front, Front::BackingOff(_));
         let Some(place) = self.place() else {
             return;
@@ -462,7 +456,24 @@ impl Key {
         match reply {
             Some(Reply::Free) if asks => place.on_change_meanwhile(node),
             Some(Reply::Free) => self.on_change(node, cx),
+            Some(Reply::Taken { owner }) => self.on_other_holder(owner, cx),
             _ => {}
+        }
+    }
+
+    /// A node that was to tell of changes has this owner's key. If it is not the holder's, it does not hear of the
+    /// holder's release, and another one is to tell of it.
+    fn on_other_holder(&mut self, owner: Option<Owner>, cx: &mut Cx<'_>) {
+        let Front::BackingOff(backoff) = &mut self.front else {
+            return;
+        };
+        let place = &backoff.waiter.place;
+        if place.holder.is_none_or(|holder| holder == owner) {
+            return;
+        }
+        let tells = |node: &NodeId| !place.armed.contains(node) && cx.nodes.tells_changes(*node);
+        if let Some(node) = cx.nodes.in_order(cx.name).find(tells) {
+            backoff.listen(node, cx);
         }
     }
 

@@ -161,12 +161,17 @@ impl Nodes {
 
     /// Whom all clients ask first that can: the node that keeps the queue for the key.
     pub(crate) fn leader(&self, key: &str, patience: Duration, now: Instant) -> Option<NodeId> {
-        let able = |node: &NodeId| self.verdict(*node, now).is_none();
         // One that refuses the release of a slot goes on naming its holder, and it is asked alone.
         let is_misled = |node: &NodeId| is_line(key) && self.nodes[node.0].refused_at.is_some();
         let is_silent = |node: &NodeId| self.is_silent(*node, patience, now);
         let of_no_use = |node: &NodeId| is_silent(node) || is_misled(node);
-        self.in_order(key).filter(able).min_by_key(of_no_use)
+        self.able(key, now).min_by_key(of_no_use)
+    }
+
+    /// Those that vote, in the order in which all processes ask them for this key.
+    pub(crate) fn able(&self, key: &str, now: Instant) -> impl Iterator<Item = NodeId> {
+        let able = move |node: &NodeId| self.verdict(*node, now).is_none();
+        self.in_order(key).filter(able)
     }
 
     /// It has not replied for so long, or is not known to vote.
