@@ -349,7 +349,16 @@ impl Key {
                 self.contention().leave();
                 self.take(slot, waiter, has_remote_waiter, cx);
             }
-            _ if !is_leader => self.stand_elsewhere(asked, waiter, cx),
+            reply if !is_leader => {
+                if let Ok(Reply::Full {
+                    remaining: Some(left),
+                    ..
+                }) = reply
+                {
+                    waiter.place.doubts_by(cx.now().after(left).after(TICK));
+                }
+                self.stand_elsewhere(asked, waiter, cx);
+            }
             Ok(Reply::Queued(ahead)) if waiter.goes_on_waiting(cx.now()) => {
                 waiter.place.on_ahead(ahead.believed(), cx.now());
                 self.give_way(waiter, cx);
@@ -390,7 +399,8 @@ impl Key {
             return self.pause(waiter, cx);
         }
         let doubts = match waits {
-            true => waiter.place.doubts_leader(now),
+            // Once it is worth it. The others also say when a slot of theirs expires.
+            true => waiter.place.doubts_leader(now) || waiter.place.looks == 2,
             false => now < waiter.wait_until,
         };
         if doubts {

@@ -67,7 +67,7 @@ pub(crate) struct Place {
     pace: Option<Duration>,
     seen_at: Option<Instant>,
     /// So many with the same ahead.
-    looks: u32,
+    pub(super) looks: u32,
     /// Of changes.
     is_told: bool,
     /// While the leader was being asked, it has told of a change.
@@ -171,6 +171,11 @@ impl Place {
             false => self.looks.is_multiple_of(ASKS_ALL_EVERY / 2),
         };
         doubts.is_some() || is_due
+    }
+
+    pub(super) fn doubts_by(&mut self, at: Instant) {
+        let before = self.doubts_from.unwrap_or(at);
+        self.doubts_from = Some(at.min(before));
     }
 
     /// Gives it up. If that does not come through, it lasts for no longer than [`Ticket::LASTS`].
@@ -279,10 +284,9 @@ impl Backoff {
         let place = &mut self.waiter.place;
         let delay = cx.nodes.hedge_delay().max(place.ahead.grace);
         let release = cx.now().after(delay);
-        let at = place.doubts_from.map_or(release, |at| at.min(release));
-        place.doubts_from = Some(at);
+        place.doubts_by(release);
         let time = place.ahead.time();
-        self.ask_by(at.after(time));
+        self.ask_by(release.after(time));
     }
 }
 
@@ -438,7 +442,9 @@ impl Key {
         };
         let (place, now) = (&mut backoff.waiter.place, cx.now());
         if place.leader == Some(node) {
-            place.doubts_from = None;
+            // The others will have told of the same.
+            let soon = now.after(cx.nodes.hedge_delay());
+            place.doubts_from.take_if(|at| *at <= soon);
             return backoff.on_changed(now);
         }
         backoff.on_changed_elsewhere(cx);
