@@ -27,7 +27,7 @@ use crate::{
     action::{Answer, Cause, Refusal},
     message::{BlockRequest, Mode, Owner, Ticket},
     rules::{
-        backoff::LONGEST_POLL,
+        backoff::{LONGEST_POLL, jitter},
         proposal::{BLOCK, SMALL_BLOCK},
         quorum,
         token::{Block, Token},
@@ -44,9 +44,37 @@ pub(super) struct Attempt {
     pub(super) claim: Claim,
     pub(super) round: Round,
     is_leader_first: bool,
+    /// So many rounds have been granted different numbers.
+    disagreements: u32,
+    /// Others are let go first until then.
+    pauses_until: Option<Instant>,
 }
 
+/// So many processes that ask for numbers of one lock at the same time part by chance. Of more, each new proposal
+/// overtakes those that are on their way, so they take turns.
+const CROWD_OF: u32 = 4;
+
 impl Attempt {
+    /// When to look at it again at the latest.
+    pub(super) fn next_due(&self, now: Instant) -> Instant {
+        let due = self.round.next_due(now);
+        let until = self.pauses_until.filter(|&until| until > now);
+        until.map_or(due, |until| until.min(due))
+    }
+
+    /// The nodes have granted different numbers. Whether others are to go first.
+    fn pauses(&mut self, cx: &mut Cx<'_>) -> bool {
+        let now = cx.now();
+        let until = *self.pauses_until.get_or_insert_with(|| {
+            self.disagreements += 1;
+            let rounds = self.disagreements.saturating_sub(CROWD_OF);
+            let longest = now.since(self.round.started).saturating_mul(rounds);
+            let until = now.after(jitter(longest, cx.random()));
+            until.min(self.round.closes_at)
+        });
+        now < until
+    }
+
     /// The nodes have granted different numbers: asks those that may have the key for a block above
     /// them. That is a refresh of a turn that has not begun.
     fn ask_for_higher(&mut self, cx: &mut Cx<'_>) {
@@ -56,6 +84,7 @@ impl Attempt {
         // Not the wall clock again: nodes grant no number that is far ahead of theirs, so one that is
         // wrong would never make them agree.
         question.block = self.claim.after_disagreement(&self.round, cx);
+        self.pauses_until = None;
         self.round = Round::extend(question, &mut self.claim, self.round.closes_at, cx);
     }
 }
@@ -89,6 +118,8 @@ impl Key {
             claim,
             round,
             is_leader_first,
+            disagreements: 0,
+            pauses_until: None,
         }));
     }
 
@@ -216,6 +247,7 @@ impl Key {
                 attempt.round.ask(all, &mut attempt.claim, cx);
                 return true;
             }
+            Progress::Disagrees if attempt.pauses(cx) => return false,
             Progress::Disagrees => {
                 attempt.ask_for_higher(cx);
                 return true;
@@ -258,6 +290,7 @@ impl Key {
             claim,
             round,
             is_leader_first,
+            ..
         } = attempt;
         let now = cx.now();
         self.releases.begin(&claim, Reports::default(), cx);

@@ -111,7 +111,7 @@ impl Key {
     pub(crate) fn next_due(&self, now: Instant) -> Option<Instant> {
         let front = match &self.front {
             Front::Free => self.remembers_until(),
-            Front::Acquiring(attempt) => Some(attempt.round.next_due(now)),
+            Front::Acquiring(attempt) => Some(attempt.next_due(now)),
             Front::Standing(standing) => Some(standing.next_due()),
             Front::BackingOff(backoff) => Some(backoff.next_due()),
             Front::Held(held) => held.next_due(self.queue.first(), now),

@@ -15,7 +15,7 @@ use std::{collections::BTreeSet, mem, time::Duration};
 
 use super::{
     Ask, Cx, Front, Key, Waiter, Waiting,
-    waiting::{Backoff, Place, TICK},
+    waiting::{Backoff, Place, TICK, pause_within},
 };
 use crate::{
     action::{Cause, Refusal, Verdict},
@@ -343,7 +343,11 @@ impl Key {
                 let is_busy = self.line().is_none_or(|line| line.busy.contains(&slot));
                 if is_busy || slot >= waiter.params.permits {
                     // The node has lost what this process has there.
-                    return self.pause(waiter, cx);
+                    return self.pause_after_loss(waiter, cx);
+                }
+                let patience = cx.nodes.hedge_delay();
+                if !is_leader && !waiter.place.is_free_elsewhere(slot, patience, cx.now()) {
+                    return self.pause(waiter, patience, cx);
                 }
                 waiter.asks_all = !is_leader;
                 self.contention().leave();
@@ -396,7 +400,7 @@ impl Key {
         let is_old = |left: Duration| left.saturating_add(young) < waiter.params.key_ttl();
         let is_settled = left.is_some_and(is_old);
         if !waits && !is_settled && now < waiter.wait_until {
-            return self.pause(waiter, cx);
+            return self.pause_after_loss(waiter, cx);
         }
         let doubts = match waits {
             // Once it is worth it. The others also say when a slot of theirs expires.
@@ -446,18 +450,19 @@ impl Key {
         } else if waiter.lost_attempts == 1 {
             self.stand(waiter, cx);
         } else {
-            self.pause(waiter, cx);
+            self.pause_after_loss(waiter, cx);
         }
     }
 
     /// Asks again in a moment: others have been told of the same slot.
-    fn pause(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
-        let now = cx.now();
+    fn pause_after_loss(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
         let longest = LOST_PAUSE * (1 << waiter.lost_attempts.min(3));
-        // Another question fits into what is left of its time.
-        let longest = longest.min(waiter.wait_until.since(now) / 2);
-        let pause = jitter(longest, cx.random()).max(TICK);
-        let until = now.after(pause).min(waiter.wait_until);
+        let pause = jitter(longest, cx.random());
+        self.pause(waiter, pause, cx);
+    }
+
+    fn pause(&mut self, waiter: Waiter, pause: Duration, cx: &Cx<'_>) {
+        let until = pause_within(pause, waiter.wait_until, cx.now());
         self.front = Backoff::new(waiter, until).into();
     }
 

@@ -33,6 +33,12 @@ const ASKS_ALL_EVERY: u32 = 8;
 /// Timers are no finer.
 pub(super) const TICK: Duration = Duration::from_millis(1);
 
+/// When to ask again after a pause: as long as there is time, another question fits in behind it.
+pub(super) fn pause_within(pause: Duration, end: Instant, now: Instant) -> Instant {
+    let pause = pause.min(end.since(now) / 2).max(TICK);
+    now.after(pause).min(end)
+}
+
 #[derive(Debug)]
 pub(super) struct Backoff {
     pub(super) waiter: Waiter,
@@ -77,6 +83,8 @@ pub(crate) struct Place {
     /// If the leader still names that holder then, it may be wrong: enough nodes will have dropped the key, as
     /// they all said when they were asked; or another one has told of a change that the leader has not told of.
     doubts_from: Option<Instant>,
+    /// A slot that was free at another node while the leader had none, and since when.
+    free_elsewhere: Option<(u32, Instant)>,
 }
 
 impl Split {
@@ -176,6 +184,23 @@ impl Place {
     pub(super) fn doubts_by(&mut self, at: Instant) {
         let before = self.doubts_from.unwrap_or(at);
         self.doubts_from = Some(at.min(before));
+    }
+
+    /// The slot has been free at another node for so long. Its release is not on its way to the leader, and no
+    /// attempt from there.
+    pub(super) fn is_free_elsewhere(
+        &mut self,
+        slot: u32,
+        patience: Duration,
+        now: Instant,
+    ) -> bool {
+        let before = self.free_elsewhere.filter(|&(before, _)| before == slot);
+        let (_, since) = *self.free_elsewhere.insert(before.unwrap_or((slot, now)));
+        let is_certain = since.after(patience) <= now;
+        if !is_certain {
+            self.doubts_by(since.after(patience));
+        }
+        is_certain
     }
 
     /// Gives it up. If that does not come through, it lasts for no longer than [`Ticket::LASTS`].
@@ -346,7 +371,7 @@ impl Key {
     pub(super) fn give_way(&mut self, waiter: Waiter, cx: &Cx<'_>) {
         let ahead = waiter.place.ahead;
         let last = waiter.split.map_or(waiter.wait_until, |split| split.until);
-        let until = cx.now().after(ahead.time().max(TICK)).min(last);
+        let until = pause_within(ahead.time(), last, cx.now());
         self.front = Backoff::new(waiter, until).into();
     }
 

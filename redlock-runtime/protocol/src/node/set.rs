@@ -150,8 +150,7 @@ impl Nodes {
         useful_first: bool,
         now: Instant,
     ) -> Vec<NodeId> {
-        let able = |node: &NodeId| self.verdict(*node, now).is_none();
-        let mut order: Vec<NodeId> = self.in_order(key).filter(able).collect();
+        let mut order: Vec<NodeId> = self.able(key, now).collect();
         order.sort_by_key(|&node| {
             let is_of_no_use = || self.nodes[node.0].link.was_of_no_use(patience, now);
             self.is_silent(node, patience, now) || useful_first && is_of_no_use()
