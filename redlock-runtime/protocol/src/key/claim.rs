@@ -128,13 +128,14 @@ impl Claim {
     pub(super) fn after_disagreement(
         &self,
         round: &Round,
+        pause: Duration,
         cx: &mut Cx<'_>,
     ) -> Option<BlockRequest> {
         let wall = cx.wall_micros();
         let reached = round.reached(cx.nodes, cx.now(), wall);
         let block = round.question.block?;
         Some(proposal::after_disagreement(
-            reached,
+            (reached, pause),
             block.length,
             self.owner.0,
             wall,

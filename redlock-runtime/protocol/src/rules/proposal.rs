@@ -40,8 +40,9 @@ pub(crate) fn next_block(
 
 /// What is proposed after numbers that did not agree, the highest of which is `reached`. Others may have the same
 /// counter at the same time: two that have met would go on to propose the same numbers if chance did not part them.
+/// After a pause those that propose by a clock have gone on with it, whatever this process's own clock says.
 pub(crate) fn after_disagreement(
-    reached: Token,
+    (reached, pause): (Token, Duration),
     length: u64,
     chance: u128,
     wall_micros: u64,
@@ -51,7 +52,9 @@ pub(crate) fn after_disagreement(
     // Ahead of the clock nobody proposes by it.
     let lead = if reached.0 > wall_micros { 1 } else { LEAD };
     // Each as far from the next as a block is long.
-    let proposal = reached.0 + lead + length * drawn;
+    let pause = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX);
+    let gone_on = pause.saturating_sub(length << 6);
+    let proposal = (reached.0 + lead + length * drawn).saturating_add(gone_on);
     BlockRequest {
         proposal: Token(proposal.min(Token::LARGEST.0)),
         length,
@@ -75,7 +78,11 @@ mod tests {
     fn those_that_have_met_propose_other_numbers() {
         let reached = Token(1_985);
         for (wall, lead) in [(2_000, LEAD), (1_900, 1)] {
-            let of = |owner| after_disagreement(reached, 16, owner, wall).proposal.0;
+            let of = |owner| {
+                after_disagreement((reached, Duration::ZERO), 16, owner, wall)
+                    .proposal
+                    .0
+            };
             let apart: BTreeSet<u64> = (0..64).map(|owner| of(owner) - 1_985 - lead).collect();
             let is_near = |by: &u64| by.is_multiple_of(16) && *by < 1_024;
             assert!(apart.len() > 16 && apart.iter().all(is_near), "{apart:?}");
@@ -97,12 +104,22 @@ mod tests {
     }
 
     #[test]
+    fn nobody_falls_behind_by_a_pause() {
+        let proposal = |micros| {
+            let reached = (Token(5_000), Duration::from_micros(micros));
+            after_disagreement(reached, 16, 7, 0).proposal.0
+        };
+        assert_eq!(proposal(1_024), proposal(0));
+        assert_eq!(proposal(1_124), proposal(0) + 100);
+    }
+
+    #[test]
     fn nothing_is_above_the_largest_number() {
         let largest = Token::LARGEST;
         let next = next_block(largest, Duration::MAX, (largest, 1), u64::MAX);
         assert_eq!(next.proposal, largest);
         for wall in [0, u64::MAX] {
-            let next = after_disagreement(largest, BLOCK, 7, wall);
+            let next = after_disagreement((largest, Duration::MAX), BLOCK, 7, wall);
             assert_eq!(next.proposal, largest);
         }
     }
