@@ -40,14 +40,35 @@ fn every_mutant_that_is_named_exists() {
     }
 }
 
-/// The names in one column of the table of promises.
+#[test]
+fn every_promise_has_a_row_of_tests() {
+    let page = fs::read_to_string(PAGE).unwrap();
+    let (_, promises) = page.split_once("\n# Promises\n").unwrap();
+    let promises = promises.split("\n# ").next().unwrap();
+    let is_promise = |line: &&str| line.starts_with(|first: char| first.is_ascii_digit());
+    let promises = promises.lines().filter(is_promise).count();
+    let table = tests_of(&page);
+    for number in 1..=promises {
+        let row = format!("\n| {number}. ");
+        assert_eq!(table.matches(&row).count(), 1, "promise {number}");
+    }
+    assert_eq!(promises, 9);
+}
+
+/// The part of the page that has the table of tests.
+fn tests_of(page: &str) -> &str {
+    let (_, tests) = page.split_once("\n# Tests behind the promises\n").unwrap();
+    tests.split("\n# ").next().unwrap()
+}
+
+/// The names in one column of the table of tests.
 fn column(column: usize) -> Vec<String> {
     let page = fs::read_to_string(PAGE).unwrap();
     let is_promise = |line: &&str| {
         let first = line.strip_prefix("| ");
         first.is_some_and(|first| first.starts_with(|first: char| first.is_ascii_digit()))
     };
-    let cells = page.lines().filter(is_promise);
+    let cells = tests_of(&page).lines().filter(is_promise);
     let cells = cells.map(|line| line.split('|').nth(1 + column).unwrap());
     let names: Vec<String> = cells
         .flat_map(|cell| cell.split(','))
