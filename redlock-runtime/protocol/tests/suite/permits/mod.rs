@@ -125,6 +125,24 @@ fn a_node_that_refuses_releases_is_not_asked_which_permit_is_free() {
 }
 
 #[test]
+fn a_slot_whose_release_the_leader_misses_is_found_at_other_nodes() {
+    // Also one that is not the first to expire by what the leader knows.
+    for section in 0..3 {
+        let mut world = World::with_clients(3, 2);
+        hold(&mut world, 0, 0..3, 3);
+        world.run_for(LEASE / 10);
+        let leader = world.leader(&line_key("k"));
+        world.client(1).ask_permit(9, "k", 3, waiting(LEASE));
+        world.run_for(LEASE / 10);
+        world.nodes[leader].behavior = Behavior::Refusing(Refuses::Releases);
+        let released = world.now;
+        world.client(0).end(section);
+        world.client(1).granted(9);
+        world.assert_within(LEASE / 20, released);
+    }
+}
+
+#[test]
 fn the_earliest_end_of_a_lease_is_named() {
     let mut world = World::with_clients(3, 2);
     let leases = [LEASE, LEASE / 5, LEASE / 2];
