@@ -332,36 +332,15 @@ impl Key {
         let Standing {
             mut waiter, asked, ..
         } = *standing;
-        let is_leader = asked.len() == 1;
         match reply {
             _ if waiter.is_late(cx.now()) => self.back_off_or_refuse(waiter, cx),
+            reply if asked.len() > 1 => self.on_stood_elsewhere(asked, waiter, reply, cx),
             Ok(Reply::Turn {
                 slot,
                 has_remote_waiter,
             }) => {
-                waiter.place.is_taken &= !is_leader;
-                let is_busy = self.line().is_none_or(|line| line.busy.contains(&slot));
-                if is_busy || slot >= waiter.params.permits {
-                    // The node has lost what this process has there.
-                    return self.pause_after_loss(waiter, cx);
-                }
-                let patience = cx.nodes.hedge_delay();
-                if !is_leader && !waiter.place.is_free_elsewhere(slot, patience, cx.now()) {
-                    return self.pause(waiter, patience, cx);
-                }
-                waiter.asks_all = !is_leader;
-                self.contention().leave();
-                self.take(slot, waiter, has_remote_waiter, cx);
-            }
-            reply if !is_leader => {
-                if let Ok(Reply::Full {
-                    remaining: Some(left),
-                    ..
-                }) = reply
-                {
-                    waiter.place.doubts_by(cx.now().after(left).after(TICK));
-                }
-                self.stand_elsewhere(asked, waiter, cx);
+                waiter.place.is_taken = false;
+                self.take_free(slot, waiter, has_remote_waiter, cx);
             }
             Ok(Reply::Queued(ahead)) if waiter.goes_on_waiting(cx.now()) => {
                 waiter.place.on_ahead(ahead.believed(), cx.now());
@@ -388,6 +367,49 @@ impl Key {
             }
             _ => self.ask_for_any(waiter, cx),
         }
+    }
+
+    fn on_stood_elsewhere(
+        &mut self,
+        asked: Vec<NodeId>,
+        mut waiter: Waiter,
+        reply: Result<Reply, Verdict>,
+        cx: &mut Cx<'_>,
+    ) {
+        let (now, patience) = (cx.now(), cx.nodes.hedge_delay());
+        match reply {
+            Ok(Reply::Turn {
+                slot,
+                has_remote_waiter,
+            }) => {
+                if !waiter.place.is_free_elsewhere(slot, patience, now) {
+                    return self.pause(waiter, patience, cx);
+                }
+                waiter.asks_all = true;
+                self.take_free(slot, waiter, has_remote_waiter, cx);
+            }
+            reply => {
+                if let Ok(Reply::Full {
+                    remaining: Some(left),
+                    ..
+                }) = reply
+                {
+                    waiter.place.doubts_by(now.after(left).after(TICK));
+                }
+                self.stand_elsewhere(asked, waiter, cx);
+            }
+        }
+    }
+
+    /// A node says that the slot is free.
+    fn take_free(&mut self, slot: u32, waiter: Waiter, is_waited_for: bool, cx: &mut Cx<'_>) {
+        let is_busy = self.line().is_none_or(|line| line.busy.contains(&slot));
+        if is_busy || slot >= waiter.params.permits {
+            // The node has lost what this process has there.
+            return self.pause_after_loss(waiter, cx);
+        }
+        self.contention().leave();
+        self.take(slot, waiter, is_waited_for, cx);
     }
 
     /// The leader says that no slot is free, and how long the key of the first lives that will be.

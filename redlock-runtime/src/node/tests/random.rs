@@ -165,7 +165,7 @@ impl Maker {
     fn learn(&mut self, request: &Request, reply: &Reply) {
         match reply {
             Reply::Queued(_) | Reply::Held { .. } | Reply::Full { .. } => {
-                let again = matches!(reply, Reply::Queued(_)) && self.random.one_in(2);
+                let again = matches!(reply, Reply::Queued(_)) && !self.random.one_in(5);
                 self.put_off = again.then(|| request.clone());
                 let key = key_of(request).unwrap();
                 self.waited_for = Some(Arc::clone(key)).filter(|_| self.random.one_in(2));
