@@ -83,6 +83,8 @@ pub(crate) struct Place {
     /// If the leader still names that holder then, it may be wrong: enough nodes will have dropped the key, as
     /// they all said when they were asked; or another one has told of a change that the leader has not told of.
     doubts_from: Option<Instant>,
+    /// So often all have been asked because of that, since the leader has told of a change.
+    doubts: u32,
     /// A slot that was free at another node while the leader had none, and since when.
     free_elsewhere: Option<(u32, Instant)>,
 }
@@ -174,6 +176,7 @@ impl Place {
     pub(super) fn doubts_leader(&mut self, now: Instant) -> bool {
         let time = self.ahead.time();
         let doubts = self.doubts_from.take_if(|at| at.after(time) <= now);
+        self.doubts += u32::from(doubts.is_some());
         let is_due = match self.is_told {
             true => self.ahead.count == 0 && self.looks.is_multiple_of(ASKS_ALL_EVERY),
             false => self.looks.is_multiple_of(ASKS_ALL_EVERY / 2),
@@ -307,7 +310,7 @@ impl Backoff {
     /// Another node than the leader has told of a change. The release may be on its way to the leader.
     fn on_changed_elsewhere(&mut self, cx: &Cx<'_>) {
         let place = &mut self.waiter.place;
-        let delay = cx.nodes.hedge_delay().max(place.ahead.grace);
+        let delay = cx.nodes.hedge_delay().max(place.ahead.grace) * (1 << place.doubts.min(3));
         let release = cx.now().after(delay);
         place.doubts_by(release);
         let time = place.ahead.time();
@@ -467,6 +470,7 @@ impl Key {
         };
         let (place, now) = (&mut backoff.waiter.place, cx.now());
         if place.leader == Some(node) {
+            place.doubts = 0;
             // The others will have told of the same.
             let soon = now.after(cx.nodes.hedge_delay());
             place.doubts_from.take_if(|at| *at <= soon);
