@@ -114,6 +114,7 @@ mod blocking;
 mod builder;
 mod clock;
 mod config;
+mod election;
 mod engine;
 mod error;
 pub mod fence;
@@ -168,6 +169,7 @@ pub use self::redlock_config::RedlockConfig;
 pub use self::{
     builder::Builder,
     config::{ConfigError, ConfigProblem, NODES_VARIABLE, ProblemKind, SectionInfo},
+    election::{Election, Leadership},
     error::{FromLockError, LockError, NodeVerdict, QuarantineReason, Report, Verdict},
     guard::Guard,
     health::{Health, NodeState, NodeStatus, NotReady, Rejection, Why, WhyKind},

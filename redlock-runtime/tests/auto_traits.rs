@@ -1,8 +1,8 @@
 //! What may cross threads, and that futures stay `Send`: a change there breaks users' builds.
 
 use redlock_runtime::{
-    Builder, ConfigError, Guard, Installed, Lease, Lock, LockError, NodeState, NodeStatus,
-    NodeVerdict, Redlock, Release, Report, ShutdownError, Verdict,
+    Builder, ConfigError, Election, Guard, Installed, Leadership, Lease, Lock, LockError,
+    NodeState, NodeStatus, NodeVerdict, Redlock, Release, Report, ShutdownError, Verdict,
 };
 
 fn shared<T: Send + Sync + 'static>() {}
@@ -15,8 +15,10 @@ fn types_cross_threads() {
     shared::<Builder>();
     shared::<ConfigError>();
     shared::<NodeState>();
+    shared::<Election>();
     shared::<Guard>();
     shared::<Installed>();
+    shared::<Leadership>();
     shared::<Lease>();
     shared::<Lock>();
     shared::<LockError>();
@@ -59,6 +61,9 @@ async fn futures_are_send() {
             .lock("k")
             .hold(|lease| async move { lease.is_held() }),
     );
+    let election = redlock.leader("k");
+    send(&election.campaign());
+    send(&election.run(|lease| async move { lease.is_held() }));
     let guard = redlock.lock("k").acquire().await.unwrap();
     send(&guard.extend());
     send(&guard.lost());

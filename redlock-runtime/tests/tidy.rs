@@ -59,6 +59,7 @@ const LAYERS: Layers = &[
         "redlock",
         &["config", "health", "inspect", "keys", "lock", "node_set"],
     ),
+    ("election", &["error", "guard", "lease", "lock", "redlock"]),
     ("scope", &["redlock"]),
     ("install", &["config", "redlock", "scope"]),
     ("answer", &["error", "lock"]),

@@ -1,6 +1,7 @@
 //! Node sets for tests of applications: whose they are, how their nodes fail, and what they remember.
 
 mod clock;
+mod election;
 mod family;
 mod faults;
 mod history;

@@ -12,6 +12,7 @@ mod cluster;
 mod configuration;
 mod contract;
 mod credentials;
+mod election;
 mod eviction;
 mod exclusion;
 mod fair;

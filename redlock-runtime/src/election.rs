@@ -1,0 +1,200 @@
+//! Leader election: a fair lock that is renewed, and acquired again when it is lost.
+
+use std::{fmt, ops::Deref, time::Duration};
+
+use crate::{
+    error::LockError,
+    guard::Guard,
+    lease::{Lease, Release},
+    lock::Lock,
+    redlock::Redlock,
+};
+
+impl Redlock {
+    /// An election: at most one process of the fleet leads at a time, and another one follows when it
+    /// resigns or dies. Nothing is sent before [`Election::campaign`] or [`Election::run`].
+    ///
+    /// The key follows the rules of [`lock`](Self::lock).
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let redlock = redlock_runtime::Redlock::builder().nodes(["memory://leader"]).build().await?;
+    /// let leadership = redlock.leader("scheduler").campaign().await?;
+    /// println!("leads with token {}", leadership.fencing_token()?);
+    /// leadership.resign().await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[doc(alias = "election")]
+    pub fn leader(&self, key: impl AsRef<str>) -> Election {
+        let lock = self.lock(key).fair().renew().wait(Duration::MAX);
+        Election { lock }
+    }
+}
+
+/// A candidate for the leadership of a fleet, made by [`Redlock::leader`]. It can be cloned, and can campaign
+/// any number of times.
+///
+/// The leader holds the [fair](Lock::fair) lock with the key of the election, and renews it every third of the lease.
+///
+/// - Candidates lead in the order in which they began to campaign, within the limits of [`Lock::fair`].
+/// - If the leader [resigns](Leadership::resign), the nodes notify the next candidate.
+/// - If the process of the leader dies, the next candidate leads when the keys of the leader have expired, one
+///   [key TTL](crate#units) after the last renewal.
+/// - [`Redlock::inspect`] with the key of the election reports which process leads, and which ones wait.
+/// - A [`Lock`] with the key of the election excludes the leader. Use a key that nothing else locks.
+///
+/// A leader that is paused, or that cannot reach a majority of the nodes, loses its leadership when the lease ends.
+/// A write that it sent before can arrive later. Send the [fencing token](Lease::fencing_token) with each write, and let
+/// the store refuse writes of earlier leaders: see [`fence`](crate::fence).
+#[derive(Clone, Debug)]
+#[must_use = "nobody campaigns before `campaign` or `run` is awaited"]
+pub struct Election {
+    lock: Lock,
+}
+
+impl Election {
+    /// The lease: how long a leader leads without a renewal. After the leader's process has died, the fleet is
+    /// without a leader until the keys of this lease have expired. At least 30 ms. Default: the lease of the
+    /// [node set](crate::Builder::expire).
+    pub fn expire(self, lease: Duration) -> Self {
+        let lock = self.lock.expire(lease);
+        Self { lock }
+    }
+
+    /// How long a campaign waits for the leadership. Default: `Duration::MAX`, without limit. Zero is one attempt,
+    /// which fails while another process leads or waits.
+    pub fn wait(self, time: Duration) -> Self {
+        let lock = self.lock.wait(time);
+        Self { lock }
+    }
+
+    /// The name of the election in metrics, events and errors; see [`Lock::name`].
+    pub fn name(self, name: &'static str) -> Self {
+        let lock = self.lock.name(name);
+        Self { lock }
+    }
+
+    /// Waits until this process leads.
+    ///
+    /// Without [`wait`](Self::wait) the call waits through outages of the nodes, too. A lease that ends before this
+    /// future is polled again, because the process was paused, begins another attempt with the whole `wait`.
+    ///
+    /// # Errors
+    /// [`LockError::Contended`], [`NoQuorum`](LockError::NoQuorum) or [`Quarantined`](LockError::Quarantined) if the
+    /// process does not lead within `wait`; [`Nested`](LockError::Nested) within a body of this task that leads;
+    /// [`Config`](LockError::Config) for a lease that cannot work, or a key that is reserved;
+    /// [`EmptyKey`](LockError::EmptyKey) for an empty key; [`Stopped`](LockError::Stopped) after a shutdown.
+    ///
+    /// # Cancellation
+    /// Cancel-safe. Dropping the future withdraws the candidate.
+    #[doc(alias = "elect")]
+    pub fn campaign(&self) -> impl Future<Output = Result<Leadership, LockError>> + use<> {
+        let lock = self.lock.clone();
+        async move {
+            loop {
+                match lock.acquire().await {
+                    Err(error) if is_over(&error) => {}
+                    answer => return answer.map(|guard| Leadership { guard }),
+                }
+            }
+        }
+    }
+
+    /// Campaigns, runs `body` while this process leads, and returns what the body returns. The process resigns
+    /// then.
+    ///
+    /// When the leadership is lost, the body is dropped where it stands, as [`Lock::hold`] does. Then the process
+    /// campaigns again, and calls `body` for the next leadership:
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let redlock = redlock_runtime::Redlock::builder().nodes(["memory://run"]).build().await?;
+    /// let election = redlock.leader("scheduler");
+    /// let jobs = election
+    ///     .run(|lease| async move {
+    ///         // The loop of a scheduler: each job goes to the store with the token.
+    ///         let token = lease.fencing_token()?;
+    ///         println!("leads with token {token}");
+    ///         Ok::<_, redlock_runtime::LockError>(1)
+    ///     })
+    ///     .await??;
+    /// assert_eq!(jobs, 1);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`campaign`](Self::campaign), also for a campaign after a lost leadership. [`Stopped`](LockError::Stopped) if
+    /// the node set is shut down while the body runs. The body's own result is never examined: an error that it
+    /// returns ends the call.
+    ///
+    /// # Cancellation
+    /// Cancel-safe: the body is dropped first, then the process resigns.
+    ///
+    /// # Panics
+    /// Only if the body does; the process resigns while the panic passes.
+    pub async fn run<B: Future>(
+        &self,
+        mut body: impl FnMut(Lease) -> B,
+    ) -> Result<B::Output, LockError> {
+        loop {
+            match self.lock.clone().hold(&mut body).await {
+                Err(error) if is_over(&error) => {}
+                answer => return answer,
+            }
+        }
+    }
+}
+
+/// True if a leadership was granted and has ended, so that a new campaign can succeed.
+const fn is_over(error: &LockError) -> bool {
+    matches!(error, LockError::Lost(_) | LockError::Expired(_))
+}
+
+/// The leadership of this process, which [`Election::campaign`] returns. It renews itself. Dropping it resigns, as
+/// dropping a [`Guard`] releases a lock, without waiting for the nodes.
+///
+/// It dereferences to its [`Lease`]: [`fencing_token`](Lease::fencing_token) returns the token of this leader,
+/// which is larger than the tokens of all leaders before it, [`is_held`](Lease::is_held) whether this process still
+/// leads, and [`lost`](Lease::lost) waits for the end of the leadership and returns its cause.
+/// [`scope`](Lease::scope) runs a future only while this process leads.
+///
+/// Like a guard, it stops no code. Race the work against `lost`, run it in `scope`, or use [`Election::run`].
+#[must_use = "dropping it resigns"]
+pub struct Leadership {
+    guard: Guard,
+}
+
+impl Leadership {
+    /// A view on the leadership for other tasks. It does not keep the leadership.
+    #[must_use]
+    pub fn lease(&self) -> Lease {
+        self.guard.lease()
+    }
+
+    /// Resigns, and waits for the nodes' replies. The next candidate leads without waiting for the end of the lease.
+    ///
+    /// # Cancellation
+    /// The release is sent when this is called, and goes on when the future is dropped, even before its first
+    /// poll.
+    pub fn resign(self) -> impl Future<Output = Release> + Send {
+        self.guard.release()
+    }
+}
+
+impl Deref for Leadership {
+    type Target = Lease;
+
+    fn deref(&self) -> &Lease {
+        &self.guard
+    }
+}
+
+impl fmt::Debug for Leadership {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Leadership").field(&**self).finish()
+    }
+}

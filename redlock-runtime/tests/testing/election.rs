@@ -1,0 +1,60 @@
+//! Leader election, on nodes in memory.
+
+use std::{future::pending, time::Duration};
+
+use redlock_runtime::{LockError, Redlock};
+
+const KEY: &str = "scheduler";
+
+#[tokio::test]
+async fn a_lost_leadership_cuts_the_body_off_and_a_new_one_begins_it_again() {
+    let redlock = Redlock::test();
+    let mut tokens = Vec::new();
+    let body = |lease: redlock_runtime::Lease| {
+        tokens.push(lease.fencing_token().unwrap());
+        let term = tokens.len();
+        let redlock = &redlock;
+        async move {
+            match term {
+                1 => redlock.expire_lease(KEY),
+                2 => redlock.delete_key(KEY),
+                _ => return "the body's result",
+            }
+            pending().await
+        }
+    };
+    let result = redlock.leader(KEY).run(body).await;
+    assert_eq!(result.unwrap(), "the body's result");
+    assert_eq!(tokens.len(), 3);
+    assert!(tokens.is_sorted_by(|one, next| one < next), "{tokens:?}");
+    let next = redlock.leader(KEY).wait(Duration::ZERO).campaign();
+    drop(next.await.unwrap());
+}
+
+#[tokio::test]
+async fn a_dropped_leadership_is_resigned_and_its_views_know_the_cause() {
+    let redlock = Redlock::test();
+    let election = redlock.leader(KEY).wait(Duration::ZERO);
+    let leadership = election.campaign().await.unwrap();
+    let refused = election.campaign().await;
+    assert!(matches!(refused, Err(LockError::Contended(_))));
+    let lease = leadership.lease();
+    assert!(lease.is_held());
+    drop(leadership);
+    assert!(matches!(lease.lost().await, LockError::Released(_)));
+    drop(election.campaign().await.unwrap());
+}
+
+#[tokio::test]
+async fn an_error_that_no_campaign_can_mend_ends_the_run() {
+    let redlock = Redlock::test();
+    let election = redlock.leader(KEY);
+    let nested = election.run(|_| election.campaign()).await.unwrap();
+    assert!(matches!(nested, Err(LockError::Nested(_))));
+    let short = election.clone().expire(Duration::from_millis(3));
+    let refused = short.run(|_| async {}).await;
+    assert!(matches!(refused, Err(LockError::Config(_))));
+    redlock.shutdown(Duration::ZERO).await.unwrap();
+    let stopped = election.run(|_| async {}).await;
+    assert!(matches!(stopped, Err(LockError::Stopped(_))));
+}

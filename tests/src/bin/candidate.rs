@@ -1,0 +1,50 @@
+//! A process of a fleet that campaigns, and writes to a fenced store for as long as it leads.
+//!
+//! It says `ready` before its first campaign. Each write appends its token and its process id to the list
+//! `{term}`. A write with the token of an earlier leader is refused, and counted at `refused`.
+
+use std::{env, process, time::Duration};
+
+use redis::{Client, Commands, Script};
+use redlock_runtime::{Lease, LockError, Redlock, fence::redis::GUARDED};
+use tokio::time::sleep;
+
+const LEASE: Duration = Duration::from_secs(2);
+
+/// Between two writes of one leader.
+const PAUSE: Duration = Duration::from_millis(20);
+
+#[tokio::main]
+async fn main() {
+    let store = Client::open(env::var("STORE").unwrap()).unwrap();
+    let redlock = Redlock::builder()
+        .assume_fresh(true)
+        // Too long for a busy machine to make a healthy node look silent.
+        .node_timeout(Duration::from_secs(1))
+        .build()
+        .await
+        .unwrap();
+    println!("ready");
+    let election = redlock.leader("scheduler").expire(LEASE);
+    let led = election.run(|lease| lead(lease, store.clone())).await;
+    // Nothing ends the body but the end of the lease, which begins another campaign.
+    panic!("{led:?}");
+}
+
+async fn lead(lease: Lease, store: Client) -> LockError {
+    let mut store = store.get_connection().unwrap();
+    let guarded = Script::new(GUARDED);
+    loop {
+        let token = match lease.fencing_token() {
+            Ok(token) => token.get(),
+            Err(error) => return error,
+        };
+        let entry = format!("{token} {}", process::id());
+        let mut call = guarded.key("{term}:fence");
+        call.key("{term}").arg(token).arg("RPUSH").arg(entry);
+        if call.invoke::<u64>(&mut store).is_err() {
+            let _: u64 = store.incr("refused", 1).unwrap();
+        }
+        sleep(PAUSE).await;
+    }
+}
