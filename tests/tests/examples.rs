@@ -337,6 +337,27 @@ fn one_replica_of_the_cron_job_runs_and_the_others_skip() {
     assert!(output.status.success());
 }
 
+/// The leader's jobs are lines in a row, so no other replica has led between them.
+#[test]
+fn each_replica_of_the_scheduler_leads_without_another_one() {
+    let output = run("scheduler", &["--ticks", "2"]);
+    assert_eq!(
+        closing_line(&output),
+        "3 of 3 replicas led, one after the other"
+    );
+    assert!(output.status.success());
+    let text = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<_> = text.lines().collect();
+    for term in lines[..9].chunks(3) {
+        let leader = term[0].strip_suffix(" leads").unwrap();
+        let job = format!("{leader} starts a job with token ");
+        assert!(
+            term[1..].iter().all(|line| line.starts_with(&job)),
+            "{text}"
+        );
+    }
+}
+
 #[test]
 fn the_stale_write_is_refused() {
     let output = run::<&str>("fenced_write", &[]);
