@@ -21,90 +21,98 @@
 //! }
 //! ```
 //!
-//! The call acquires a Redlock over all nodes, runs the body, and releases on every path: return,
-//! `?`, panic, cancellation. [`redis_lock`] lists the arguments. Without the attribute, the same
-//! is [`Redlock::lock`] with [`Lock::hold`] around a future, or [`Lock::acquire`] for a
-//! [`Guard`].
+//! The call acquires a Redlock over all nodes, runs the body, and releases the lock on every path: return,
+//! `?`, panic, cancellation. Start here:
 //!
-//! [`guide`] has pages on choosing options, running the servers, and moving from other libraries.
+//! - [`redis_lock`] lists the arguments of the attribute.
+//! - [`Redlock::lock`] makes a lock without the attribute: [`Lock::hold`] runs a body under it,
+//!   [`Lock::acquire`] returns a [`Guard`].
+//! - [`LockError`] lists what can fail, and what to do about it.
+//! - [`guide`] has pages on choosing options, running the servers, and moving from other libraries.
 //!
 //! # Guarantees
 //!
 //! - The body never starts without the lock, and is not polled after its lease has ended. A [`Guard`] has no
-//!   body: it stops no code, which has to ask [`is_held`](Lease::is_held).
+//!   body and stops no code: code under a guard checks [`is_held`](Lease::is_held).
 //! - Leases of two holders never overlap, while clocks run about equally fast and no other program
 //!   deletes keys.
 //! - Every attempt is released on every node that might hold its key, however it ended.
-//! - Fencing tokens are unique, whatever the clocks do, while a majority of nodes keeps its memory.
+//! - Fencing tokens are unique while a majority of nodes keeps its memory, clocks are not set back by an hour,
+//!   and nobody tampers with the counters.
 //!
-//! [`guarantees`] has all nine promises, the assumptions behind them, what no lock can promise, and the
-//! tests.
+//! [`guarantees`] has all nine promises, their assumptions, the limits of every lock, and the tests.
 //!
 //! # Restarts
 //!
-//! A node that was restarted without its keys, flushed, or replaced by a replica is detected and
-//! *quarantined*: it does not vote until all locks that it may have forgotten have expired. The other
-//! nodes know how long that can be, because each records the longest key TTL that it has granted
-//! recently: with leases of 5 s a restarted node votes again after about 6 s. If too few other nodes
-//! can be read, it votes again after the key TTL of [`max_lease`](Builder::max_lease). One quarantined
-//! node of three or five delays no lock. If too few other nodes are left, calls fail with
-//! [`LockError::Quarantined`], or wait. Locks that are held survive restarts of one node after the
-//! other: their keys are written to a node again as soon as it votes.
+//! A node may come back from a restart without its keys, be flushed, or be replaced by its replica. The library
+//! detects this and *quarantines* the node: it does not vote until every lock that it may have forgotten has
+//! expired.
 //!
-//! Servers that are all new vote after the key TTL of the default lease, and of 5 s at the least;
-//! [`assume_fresh`](Builder::assume_fresh) skips that wait in tests and development. A server that
-//! [writes every lock to disk](guide::operating#configuration-of-a-server) votes at once after a
-//! restart.
+//! - With leases of 5 s, a restarted node votes again after about 6 s. Each node records the longest key TTL
+//!   that it has granted recently, so the other nodes know how long to wait. If too few of them can be
+//!   read, the node votes again after the key TTL of [`max_lease`](Builder::max_lease).
+//! - One quarantined node of three or five delays no lock. Without a majority of other nodes, calls fail with
+//!   [`LockError::Quarantined`], or wait.
+//! - Held locks survive restarts of one node after the other: their keys are written to a node again as
+//!   soon as it votes.
+//! - Servers that are all new vote after the key TTL of the default lease, and of 5 s at least.
+//!   [`assume_fresh`](Builder::assume_fresh) skips that wait in tests and development.
+//! - A server that [writes every lock to disk](guide::operating#configuration-of-a-server) votes at once after
+//!   a restart.
 //!
-//! [`guarantees`](guarantees#assumptions) says which losses are not detected.
+//! Some losses cannot be detected: see [the assumptions](guarantees#assumptions).
 //!
 //! # Cancellation
 //!
-//! Every future of this crate is *cancel-safe*: it can be dropped at any await point, and
-//! nothing is left behind. Whatever was sent for it is released by the engine. Dropping a
-//! [`Guard`], or the future of an annotated function, sends the release or leaves it to the engine: it
-//! never blocks and never panics, in or outside a runtime, while unwinding, and after a `fork`.
+//! Every future of this crate is *cancel-safe*: you can drop it at any await point, and nothing is left
+//! behind. The engine releases everything that was sent for it. Dropping a [`Guard`], or the future of an
+//! annotated function, sends the release or leaves it to the engine. It never blocks and never panics: in or
+//! outside a runtime, while unwinding, and after a `fork`.
 //!
-//! A body that is cut off, by its caller or by the end of its lease, is dropped before the lock
-//! is released: its own values are destroyed while the lock is still held.
+//! A body that is cut off, by its caller or by the end of its lease, is dropped before the lock is released:
+//! its values are destroyed while the lock is still held.
 //!
 //! # Panics
 //!
-//! Nothing in this crate panics on bad input, bad nodes or bad timing. A panic of the body
-//! passes through, and the lock is released on its way. If the engine itself dies, bodies that hold a
-//! lock are cut off with [`LockError::Stopped`], and new calls fail with the same error.
+//! Bad input, bad nodes and bad timing cause no panic. A panic of the body passes through, and the lock is
+//! released on its way. If the engine itself dies, bodies that hold a lock are cut off with
+//! [`LockError::Stopped`], and new calls fail with the same error.
 //!
 //! # Units
 //!
-//! All durations are [`std::time::Duration`]. Nodes count in whole milliseconds: the *key TTL*, a key's time
-//! to live, is the lease, plus 1 % and 2 ms for the drift of clocks, plus the guard band, rounded
-//! up. Clocks include the time that a machine is suspended (on Linux `CLOCK_BOOTTIME`).
+//! All durations are [`std::time::Duration`]; nodes count in whole milliseconds. The *key TTL*, the time that a
+//! node keeps the key of a lock, is the sum of these, rounded up:
+//!
+//! - the lease
+//! - the drift of clocks: 1 % of the lease, and 2 ms
+//! - the [guard band](Builder::guard_band)
+//!
+//! Clocks include the time that a machine is suspended (on Linux `CLOCK_BOOTTIME`).
 //!
 //! # Nodes
 //!
-//! Three or five Redis servers that fail independently of each other: [`guide::servers`] has what they
-//! must be and what their users must be allowed to do. On the wire a lock is what every Redlock client
-//! writes, `SET key owner NX PX ttl` and a compare-and-delete, so other libraries on the same key
+//! Use three or five Redis servers that fail independently of each other. [`guide::servers`] lists their
+//! requirements, and the rights of their users. On the wire a lock is what every Redlock client writes,
+//! `SET key owner NX PX ttl` and a compare-and-delete. So other libraries on the same key
 //! [exclude this one and are excluded](guide::migrating#two-libraries-in-one-fleet).
 //!
-//! `memory://` nodes live in one process, so locks on them exclude nothing outside it. They cannot
-//! stand beside servers. If a program falls back to them by
-//! [`nodes_from_env_or`](Builder::nodes_from_env_or), [`Redlock::is_embedded`] reports it, and
-//! [`require_servers`](Builder::require_servers) makes it an error.
+//! `memory://` nodes live in one process: locks on them exclude nothing outside it. One node set cannot mix
+//! them with servers. If a program falls back to them by [`nodes_from_env_or`](Builder::nodes_from_env_or),
+//! [`Redlock::is_embedded`] returns true, and [`require_servers`](Builder::require_servers) makes it an error.
 //!
 //! # Features
 //!
-//! - `metrics`: what happens as [numbers](guide::monitoring#metrics), by the crate `metrics`. By `tracing`
-//!   there are always [events](guide::monitoring#events) of nodes and locks, and
-//!   [spans](guide::monitoring#spans) of acquisitions and held sections.
-//! - `serde`: `RedlockConfig`, a node set from a configuration file or the environment.
-//! - `axum`: [`LockError`] answers a request by itself: 409 with `Retry-After` if the lock is held, and 503
-//!   in an outage.
-//! - `tower`: `LockLayer`, by which requests lock what they name.
-//! - `tls`: `rediss://` nodes and [`Tls`], by rustls with the operating system's root certificates or
-//!   others, and by ring if the application has not installed another provider of cryptography.
-//! - `test-util`: `Redlock::test()` and the module `testing`, for the dev-dependencies of applications;
-//!   see [`guide::testing`].
+//! | feature | adds |
+//! |---|---|
+//! | `metrics` | [metrics](guide::monitoring#metrics), by the crate `metrics` |
+//! | `serde` | `RedlockConfig`: a node set from a configuration file or the environment |
+//! | `axum` | [`LockError`] as a response: 409 with `Retry-After` if the lock is held, 503 in an outage |
+//! | `tower` | `LockLayer`: requests take the lock whose key your function derives from them |
+//! | `tls` | `rediss://` nodes and [`Tls`], by rustls, with the operating system's root certificates or your own, and by ring if the application installs no other provider of cryptography |
+//! | `test-util` | `Redlock::test()` and the module `testing`, for dev-dependencies; see [`guide::testing`] |
+//!
+//! Without any feature, the library writes `tracing` [events](guide::monitoring#events) of nodes and locks, and
+//! [spans](guide::monitoring#spans) of acquisitions and held sections.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
