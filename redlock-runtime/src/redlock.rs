@@ -15,14 +15,14 @@ use crate::{
     node_set::Shared,
 };
 
-/// A set of independent Redis nodes, and the engine that speaks to them.
+/// A set of independent Redis nodes, and the engine that talks to them.
 ///
-/// A handle is cheap to clone; all clones share one engine. When the last one and the last lock
-/// made of it are gone, the engine releases what is left to release and ends.
+/// A handle is cheap to clone; all clones share one engine. When the last handle and the last lock made of it are gone,
+/// the engine finishes the pending releases and ends.
 ///
-/// Most applications have one node set, made by [`Builder::install`](crate::Builder::install) and used by annotated
-/// functions without being named. Others are made by [`Builder::build`](crate::Builder::build) and named by
-/// `via = ...`, or used directly:
+/// Most applications have one node set: [`Builder::install`](crate::Builder::install) makes it, and annotated functions
+/// use it without naming it. [`Builder::build`](crate::Builder::build) makes others, for `via = ...` in the attribute
+/// or for direct use:
 ///
 /// ```
 /// # #[tokio::main(flavor = "current_thread")]
@@ -46,63 +46,47 @@ pub struct Redlock {
 }
 
 impl Redlock {
-    /// A lock on `key`, with the defaults of this node set. Nothing is sent before
-    /// [`Lock::acquire`].
+    /// Makes a lock on `key`, with the defaults of this node set. It sends nothing: [`Lock::acquire`] does.
     ///
-    /// The key must not be empty, and with the [key prefix](crate::Builder::key_prefix) before it, it must
-    /// not contain `__redlock:`: the library keeps its own data on the nodes under such keys.
-    /// Acquiring such a lock fails with [`LockError::EmptyKey`](crate::LockError::EmptyKey) or
-    /// [`LockError::Config`](crate::LockError::Config).
+    /// An empty key fails with [`LockError::EmptyKey`](crate::LockError::EmptyKey) when the lock is acquired. A key
+    /// that contains `__redlock:`, together with the [key prefix](crate::Builder::key_prefix), fails with
+    /// [`LockError::Config`](crate::LockError::Config): the library keeps its own data on the nodes under such keys.
     #[doc(alias = "mutex")]
     pub fn lock(&self, key: impl AsRef<str>) -> Lock {
         let key = Keys::One(key.as_ref().into());
         Lock::new(Arc::clone(&self.shared), key, Options::default())
     }
 
-    /// One lock on several keys, all or none, for what must not be done to any of them by others
-    /// meanwhile: a transfer between two accounts. It is acquired as a lock on one key is, and excludes
-    /// locks on any of its keys.
+    /// Makes one lock on 1 to 16 keys: all of them are locked, or none. For example, both accounts of a transfer. It
+    /// excludes locks on any of its keys.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let redlock = redlock_runtime::Redlock::builder().nodes(["memory://lock-all"]).build().await?;
-    /// use redlock_runtime::LockError;
-    ///
     /// let both = redlock.lock_all(["account:7", "account:9"]);
     /// let guard = both.acquire().await?;
     /// let error = redlock.lock_all(["account:8", "account:9"]).acquire().await.unwrap_err();
-    /// assert!(matches!(error, LockError::Contended(_)));
-    /// assert_eq!(error.key(), Some("account:9"), "the one that is taken");
-    /// guard.release().await;
+    /// assert_eq!(error.key(), Some("account:9"), "the key that is taken");
+    /// # drop(guard);
     /// # Ok(())
     /// # }
     /// ```
     ///
-    /// - The order of the keys makes no difference, and no order can make two callers wait for each
-    ///   other: all of them wait for keys in the order of their names. A name that is given twice counts once.
-    /// - An error of the acquisition names the key that could not be had; any other error, and
-    ///   [`Lease::key`](crate::Lease::key), all of them with `, ` between them.
-    /// - There is one fencing token. It is larger than all that were given for any of the keys before,
-    ///   and all later ones of each key are larger.
-    /// - The lease ends with the first of the keys: if one is lost, the lock is. [`max_hold`](Lock::max_hold) counts
-    ///   from when all of them are held.
-    ///
-    /// Keys that are free take one round trip as one key does, with one request for each key and node; a
-    /// second one if the nodes have given them tokens that lie far apart. If a key is taken, those behind it are
-    /// released. From there the caller waits for one key after the other, in its place in the queue of each, and
-    /// renews those that it has, also without [`renew`](Lock::renew); that ends once it has all. So a key may be
-    /// held and idle while its caller waits for another one, and if the process dies then, it stays as any
-    /// lock of a process that dies. The body begins with most of the lease.
-    ///
-    /// Callers with some keys in common wait for each other, and one whose first key in that order is wanted
-    /// by fewer others is served more often. If most calls have to wait, lock something that the keys have in
-    /// common. A call returns within its [`wait`](Lock::wait) and three node timeouts, or up to ten if the nodes
-    /// are slow and do not agree on a token.
-    ///
-    /// One to 16 keys, and not with [`at_least`](Lock::at_least), [`shared`](Lock::shared),
-    /// [`permits`](Lock::permits) or [`fair`](Lock::fair), even if there is only one key. Acquiring fails with
-    /// [`LockError::Config`](crate::LockError::Config) otherwise.
+    /// - Two calls cannot deadlock, whatever the order of their keys. Duplicates count once.
+    /// - If acquisition fails, the error names the taken key. Other errors and [`Lease::key`](crate::Lease::key) name
+    ///   all, with `, ` between them.
+    /// - The one fencing token is larger than all earlier tokens of any of the keys, and smaller than all later ones.
+    /// - The lease ends when the first key is lost. [`max_hold`](Lock::max_hold) counts from when all keys are held.
+    /// - Free keys take one round trip, with a request per key and node; a second one if their tokens lie far apart.
+    /// - If a key is taken, the call waits for one key after the other, by name, in the queue of each. Meanwhile it
+    ///   keeps and renews the keys before it, held and idle; if the process dies, they stay until they expire. The body
+    ///   begins with most of the lease.
+    /// - A caller whose first key is less wanted is served more often. If most calls wait, lock something that the keys
+    ///   have in common.
+    /// - A call returns within [`wait`](Lock::wait) and three node timeouts; ten if nodes are slow and disagree on a
+    ///   token.
+    /// - It [excludes some options](Lock#options-that-exclude-each-other), even with one key.
     #[doc(alias = "multilock")]
     pub fn lock_all<I>(&self, keys: I) -> Lock
     where
@@ -113,43 +97,38 @@ impl Redlock {
         Lock::new(Arc::clone(&self.shared), keys, Options::default())
     }
 
-    /// The annotated functions of this program, in the order of file and line, whether or not they
-    /// are ever called. [`Builder::install`](crate::Builder::install) has checked that each can work
-    /// with its settings.
+    /// Lists the annotated functions of this program by file and line, also those that are never called.
+    /// [`Builder::install`](crate::Builder::install) has checked them against its settings.
     ///
     /// ```
-    /// use redlock_runtime::{LockError, Redlock, redis_lock};
-    ///
+    /// # use redlock_runtime::{LockError, Redlock, redis_lock};
     /// #[redis_lock(key = "order:{id}", expire = 5s, name = "orders.pay")]
     /// async fn pay(id: u64) -> Result<u64, LockError> {
     ///     Ok(id)
     /// }
     ///
     /// let sections = Redlock::sections();
-    /// let pay = sections.iter().find(|section| section.name() == "orders.pay").unwrap();
-    /// assert_eq!(pay.key(), "order:{id}");
+    /// assert!(sections.iter().any(|it| it.name() == "orders.pay" && it.key() == "order:{id}"));
     /// ```
     ///
-    /// Some are not checked before their first call, which then fails with a
-    /// [`LockError::Config`](crate::LockError::Config) that names the function:
+    /// Some functions are first checked when they are called, and then fail with
+    /// [`LockError::Config`](crate::LockError::Config), which names the function:
     ///
-    /// - functions with `via`, which are in the list, because only a call knows their node set
-    /// - functions with a duration or a number of permits that is a constant of a type, such as
-    ///   `expire = Self::LEASE`, or comes from the arguments; they are in the list without that value
-    /// - functions of a crate that is not part of the program: Cargo may know it as a dependency,
-    ///   but nothing names it in the source
-    /// - all functions on platforms on which [`inventory`](https://docs.rs/inventory), which makes
-    ///   the list, has no constructors
+    /// - with `via`: only a call knows the node set
+    /// - with a duration or permits from a constant of a type (`expire = Self::LEASE`) or from the arguments: listed
+    ///   without that value
+    /// - in a crate that the program does not name in its source, although Cargo knows it: not listed
+    /// - all, on platforms where [`inventory`](https://docs.rs/inventory) has no constructors: not listed
     ///
-    /// Locks that are made at run time, by [`lock`](Self::lock), are not in the list.
+    /// Locks that [`lock`](Self::lock) makes are not in the list.
     #[must_use]
     pub fn sections() -> Vec<&'static SectionInfo> {
         SectionInfo::all()
     }
 
-    /// Whether a majority of nodes votes at present, and what is wrong with those that do not. For
-    /// readiness checks and logs. It costs nothing: the engine knows all nodes' states. Once it has ended,
-    /// by [`shutdown`](Self::shutdown) for example, no node votes.
+    /// Reports whether a majority of nodes votes, and what is wrong with the others. Use it for readiness checks and
+    /// logs: it asks no node, because the engine knows their states. Once the engine has ended, for example by
+    /// [`shutdown`](Self::shutdown), no node votes.
     #[must_use]
     pub fn health(&self) -> Health {
         let now = self.shared.engine.now();
@@ -171,51 +150,38 @@ impl Redlock {
         Health::new(nodes.collect(), self.shared.engine.under_replicated())
     }
 
-    /// The nodes and their states, in the order of configuration: those of
-    /// [`health`](Self::health).
+    /// Lists the nodes of [`health`](Self::health) and their states, in the order of configuration.
     #[must_use]
     pub fn nodes(&self) -> Vec<NodeStatus> {
         self.health().nodes
     }
 
-    /// Who holds the lock with this key and who waits for it, for operators: what each node has under
-    /// it, for how much longer, and whose it is. The key is given as to [`lock`](Self::lock), without the
-    /// [key prefix](crate::Builder::key_prefix).
+    /// Reports the holders and waiters of a lock: the value and the remaining time on every node, and the process that
+    /// wrote it. Takes the key as [`lock`](Self::lock) does, without the [key prefix](crate::Builder::key_prefix).
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # use redlock_runtime::Redlock;
-    /// let redlock = Redlock::builder()
-    ///     .nodes(["memory://inspect-a", "memory://inspect-b", "memory://inspect-c"])
-    ///     .service("orders")
-    ///     .build()
-    ///     .await?;
-    /// let guard = redlock.lock("order:7").acquire().await?;
-    ///
+    /// # let nodes = ["memory://inspect-a", "memory://inspect-b", "memory://inspect-c"];
+    /// # let redlock = redlock_runtime::Redlock::builder().nodes(nodes).service("orders").build().await?;
+    /// # let guard = redlock.lock("order:7").acquire().await?;
     /// let found = redlock.inspect("order:7").await;
-    /// let holder = &found.holders()[0];
-    /// assert!(holder.has_majority());
-    /// let process = holder.process().expect("it is this one");
-    /// assert_eq!((process.service(), process.pid()), ("orders", std::process::id()));
+    /// assert!(found.holders()[0].has_majority());
+    /// assert_eq!(found.holders()[0].process().expect("this one").service(), "orders");
     /// // "order:7 is held; 3 of 3 nodes replied
     /// //   orders on web-3, process 4711 (this one), on 3 of 3 nodes, for another 5.5s, owner 67e55044-..."
     /// println!("{found}");
-    /// # guard.release().await;
+    /// # drop(guard);
     /// # Ok(())
     /// # }
     /// ```
     ///
-    /// The value of a key names its process by a random number. The process is found by the connections
-    /// that have this number in their names, which
-    /// [`service`](crate::Builder::service) is a part of: so an acquisition costs nothing for this, and the
-    /// nodes' user needs the [rights](crate::guide::servers#rights) `+client|setname`, and for this call
-    /// `+client|list`. Nothing else depends on them.
-    ///
-    /// The nodes are asked over connections of their own, and no key is changed. Each has the
-    /// [`connect_timeout`](crate::Builder::connect_timeout) to reply. There is no error:
-    /// [`InspectedNode::problem`](crate::InspectedNode::problem) says why nothing is known of a node. Of
-    /// `memory://` nodes, waiters of other node sets are not known.
+    /// - Each node has the [`connect_timeout`](crate::Builder::connect_timeout) to reply, over a connection of its own.
+    ///   [`InspectedNode::problem`](crate::InspectedNode::problem) says why a node did not. No key is changed.
+    /// - A value names its process by a random number, which is in the names of the connections of that process, next
+    ///   to its [`service`](crate::Builder::service). An acquisition costs nothing for this. The nodes' user needs the
+    ///   [rights](crate::guide::servers#rights) `+client|setname` and, for this call, `+client|list`.
+    /// - Waiters of other node sets on `memory://` nodes are not known.
     ///
     /// # Cancellation
     /// Dropping the future has no effect. It needs no async runtime.
@@ -230,8 +196,8 @@ impl Redlock {
         Inspection::new(key, snapshots, this, seen, now)
     }
 
-    /// Returns once a majority of nodes votes.
-    /// [`Builder::install`](crate::Builder::install) has waited for that already.
+    /// Waits until a majority of nodes votes. [`Builder::install`](crate::Builder::install) does this already, unless
+    /// [`require_quorum`](crate::Builder::require_quorum) is false.
     ///
     /// # Errors
     /// [`NotReady`] if that takes longer than `timeout`.
@@ -247,29 +213,31 @@ impl Redlock {
         }
     }
 
-    /// True if the nodes are `memory://` nodes: then locks exclude other tasks of this process, and
-    /// no other process. For a line in the log of a program that falls back to such nodes by
-    /// [`Builder::nodes_from_env_or`](crate::Builder::nodes_from_env_or).
+    /// Returns true if the nodes are `memory://` nodes: locks then exclude other tasks of this process, and no other
+    /// process. A program that falls back to such nodes by
+    /// [`Builder::nodes_from_env_or`](crate::Builder::nodes_from_env_or) should log it.
     #[must_use]
     pub fn is_embedded(&self) -> bool {
         self.shared.is_embedded
     }
 
-    /// Shuts the node set down in order: nothing new is locked, waiting callers get
-    /// [`LockError::Stopped`](crate::LockError::Stopped), holders may finish, and everything is
-    /// released. Returns once that is done, or after `timeout`: async bodies that still run are then cut off
-    /// with [`LockError::Stopped`](crate::LockError::Stopped), and have another second to let go. The lock of
-    /// one that does not, and of a [`Guard`](crate::Guard) that is not dropped, stays until its keys expire.
+    /// Shuts the node set down in order: new and waiting calls fail with
+    /// [`LockError::Stopped`](crate::LockError::Stopped), holders may finish, and every lock is released. Returns when
+    /// that is done, or after `timeout`.
     ///
-    /// Code under a guard, in [`hold_blocking`](crate::Lock::hold_blocking) or in an annotated function that is
-    /// not async cannot be cut off. It runs on, and once its keys have expired another client can get the lock:
-    /// such code must end within `timeout`, or look at [`Lease::is_held`](crate::Lease::is_held).
+    /// - After `timeout`, async bodies that still run are cut off with
+    ///   [`LockError::Stopped`](crate::LockError::Stopped), and have another second to release their locks. A lock that
+    ///   is not released by then, such as that of a [`Guard`](crate::Guard) that is not dropped, stays until its keys
+    ///   expire.
+    /// - Blocking code cannot be cut off: code under a guard, in [`hold_blocking`](crate::Lock::hold_blocking), or in
+    ///   an annotated plain `fn`. It runs on, and another client gets the lock when the keys have expired. Such code
+    ///   must end within `timeout`, or check [`Lease::is_held`](crate::Lease::is_held).
     ///
     /// # Errors
-    /// [`ShutdownError`] counts what was left when the time was up.
+    /// [`ShutdownError`] counts the locks and releases that were left after `timeout`.
     ///
     /// # Cancellation
-    /// The shutdown goes on when this future is dropped.
+    /// The shutdown continues when this future is dropped.
     pub async fn shutdown(&self, timeout: Duration) -> Result<(), ShutdownError> {
         let (done, drained) = oneshot::channel();
         let report = |left| {
