@@ -24,8 +24,8 @@ use crate::{
     redlock::Redlock,
 };
 
-/// Describes a node set. Every mistake is reported at once, by [`build`](Self::build) or
-/// [`install`](Self::install).
+/// Configures a node set. [`build`](Self::build) and [`install`](Self::install) make it, and report every mistake at
+/// once.
 ///
 /// ```no_run
 /// # #[tokio::main(flavor = "current_thread")]
@@ -58,27 +58,25 @@ enum Nodes {
 }
 
 impl Builder {
-    /// The nodes, as URLs. Without this call they are taken from the environment variable
-    /// `REDLOCK_NODES`, with commas between them; see
+    /// Sets the nodes, as URLs. Without this call they come from the environment variable `REDLOCK_NODES`: see
     /// [`nodes_from_env_or`](Self::nodes_from_env_or).
     ///
-    /// - `redis://[user:password@]host[:port][/database]`; a user without a password is one that needs none
-    /// - `rediss://...`: the same over TLS, with the feature `tls`; see `Builder::tls` for the parameters
-    /// - `redis+sentinel://[user:password@]host[:port],.../master[/database]`: the server that a majority of
-    ///   these Sentinels names; see [servers](crate::guide::servers#masters-that-sentinels-name)
-    /// - `redis+cluster://[user:password@]host[:port],...[?tag=...]`: the server of this Redis Cluster that owns
-    ///   the slot of the hash tag; see [servers](crate::guide::servers#redis-cluster)
-    /// - `rediss+sentinel://...` and `rediss+cluster://...`: the same over TLS
+    /// - `redis://[user:password@]host[:port][/database]`; without a password, the user needs none
+    /// - `rediss://...`: TLS, with the feature `tls`; `Builder::tls` has the parameters
+    /// - `redis+sentinel://[user:password@]host[:port],.../master[/database]`: the [master that a majority of these
+    ///   Sentinels names](crate::guide::servers#masters-that-sentinels-name)
+    /// - `redis+cluster://[user:password@]host[:port],...[?tag=...]`: the server of this [Redis
+    ///   Cluster](crate::guide::servers#redis-cluster) that owns the slot of the hash tag
+    /// - `rediss+sentinel://...` and `rediss+cluster://...`: the same servers over TLS
     /// - `unix:///path/to/socket[?db=...&user=...&pass=...]`
-    /// - `memory://name`: no server at all, but a store in this process, for tests and for
-    ///   trying things out; one name is one store. Locks on such nodes exclude nothing outside this
-    ///   process, so they cannot stand beside servers in one node set
+    /// - `memory://name`: a store in this process, for tests; each name is one store. Locks on it exclude nothing
+    ///   outside this process. One node set cannot mix it with servers.
     ///
-    /// A part of a URL that has no meaning here, such as another parameter, is an error. In a password,
-    /// write `/` as `%2F`, `?` as `%3F` and `#` as `%23`.
+    /// An unknown parameter, or any other unknown part of a URL, is an error. In a password, write `/` as `%2F`, `?` as
+    /// `%3F` and `#` as `%23`.
     ///
-    /// Use an odd number of servers that fail independently: no replicas of each other, no two of one
-    /// cluster, each with its own machine. With one node there is no lock while that server is down.
+    /// Use an odd number of servers that fail independently: each on its own machine, no replicas of each other, no two
+    /// of one cluster. With one node, there is no lock while that server is down.
     pub fn nodes<I>(mut self, urls: I) -> Self
     where
         I: IntoIterator,
@@ -88,12 +86,12 @@ impl Builder {
         self
     }
 
-    /// The nodes that the environment variable `REDLOCK_NODES` names, or `urls` if it is not set.
-    /// A variable that is set but names nothing is an error and no reason to use `urls`.
+    /// Takes the nodes from the environment variable `REDLOCK_NODES`, URLs with commas between them, or `urls` if it is
+    /// not set. A variable that is set but names no node is an error.
     ///
-    /// Take care with `memory://` nodes as `urls`: if the variable is missing or misspelt, every
-    /// process locks for itself, and nothing fails. [`Redlock::is_embedded`] reports that, and
-    /// [`require_servers`](Self::require_servers) refuses it.
+    /// Take care with `memory://` nodes as `urls`: if the variable is missing or misspelt, every process locks for
+    /// itself, and nothing fails. [`Redlock::is_embedded`] reports that, and [`require_servers`](Self::require_servers)
+    /// makes it an error.
     pub fn nodes_from_env_or<I>(mut self, urls: I) -> Self
     where
         I: IntoIterator,
@@ -103,16 +101,15 @@ impl Builder {
         self
     }
 
-    /// User and password for all nodes whose URLs name none. Default: none.
+    /// Sets user and password for all nodes whose URLs name none. Default: none.
     pub fn credentials(mut self, credentials: Credentials) -> Self {
         self.access.login = Some(Login::Fixed(Some(credentials)));
         self
     }
 
-    /// Asks `provider` for user and password, for all nodes whose URLs name none: for passwords and
-    /// tokens that change. It is called each time a connection to a node has been made and has to be
-    /// signed in, with the [address](crate::NodeStatus::address) of the node. For a master that Sentinels
-    /// name, it is called with the address of the master, and for a cluster with that of each server.
+    /// Calls `provider` for user and password, for all nodes whose URLs name none: for passwords and tokens that
+    /// change. It is called for each new connection, with the [address](crate::NodeStatus::address) of the node, or
+    /// with that of the master that Sentinels name, or of the server of a cluster.
     ///
     /// ```
     /// # fn builder(builder: redlock_runtime::Builder) -> redlock_runtime::Builder {
@@ -126,19 +123,16 @@ impl Builder {
     /// # }
     /// ```
     ///
-    /// A connection that is signed in is not signed in again: when a token expires, the server closes the
-    /// connection or it does not. If it does, the library connects again with a new token, and locks that
-    /// are held stay, because their keys are on the servers.
+    /// If a token expires and the server closes the connection, the library connects again with a new token. Held locks
+    /// stay, because their keys are on the servers. An open connection is never signed in again.
     ///
     /// # Errors
-    /// If it fails or panics, the connection is given up, and tried again later; the node is
-    /// [`NodeState::Down`](crate::NodeState::Down), with the text of the error as its reason. So that text
-    /// must not contain secrets.
+    /// If `provider` fails or panics, the library tries again later. Meanwhile the node is
+    /// [`NodeState::Down`](crate::NodeState::Down) with the text of the error, which must not contain secrets.
     ///
     /// # Cancellation
-    /// Its future is dropped when the [`connect_timeout`](Self::connect_timeout) is over, which also
-    /// counts the time for the connection. It is a task of the runtime on which the node set works: one of
-    /// a thread of its own if there is no [`runtime`](Self::runtime). It must not block that thread.
+    /// The future is dropped when the [`connect_timeout`](Self::connect_timeout) of the connection is over. It runs on
+    /// the [`runtime`](Self::runtime), or else on the thread of the node set, and must not block it.
     pub fn credentials_from<F, R, E>(mut self, provider: F) -> Self
     where
         F: Fn(Arc<str>) -> R + Send + Sync + 'static,
@@ -149,156 +143,150 @@ impl Builder {
         self
     }
 
-    /// How `rediss://` nodes prove who they are, and how this process does. Default: their certificates
-    /// are checked against the operating system's roots, and the process has none.
+    /// Sets the certificates for `rediss://` nodes. Default: the certificates of nodes are checked against the
+    /// operating system's roots, and this process presents none.
     #[cfg(feature = "tls")]
     pub fn tls(mut self, tls: config::Tls) -> Self {
         self.access.tls = tls;
         self
     }
 
-    /// With `true`, `memory://` nodes are a [`ProblemKind::ServersRequired`], whether the code or
-    /// the environment names them. For programs in production: if `REDLOCK_NODES` is missing, they
-    /// fail when they start, and do not lock for one process only. Default: `false`.
+    /// With `true`, a `memory://` node in the code or in the environment is an error,
+    /// [`ServersRequired`](ProblemKind::ServersRequired). Use it in production: if `REDLOCK_NODES` is missing, the
+    /// program fails at its start instead of locking for one process only. Default: `false`.
     pub const fn require_servers(mut self, require: bool) -> Self {
         self.servers_only = require;
         self
     }
 
-    /// With `false`, [`install`](Self::install) does not wait until a majority of nodes votes, and
-    /// does not fail if none can: for services that must start, and serve what needs no lock, while
-    /// their nodes are down. Until a majority votes, acquisitions fail or wait;
-    /// [`Redlock::health`] and [`Redlock::ready`] report when one does. Default: `true`.
+    /// With `false`, [`install`](Self::install) returns before a majority of nodes votes, and also if none can. Use it
+    /// for a service that must start while its nodes are down. Until a majority votes, acquisitions fail or wait, and
+    /// [`Redlock::health`] and [`Redlock::ready`] report it. Default: `true`.
     pub const fn require_quorum(mut self, require: bool) -> Self {
         self.needs_quorum = require;
         self
     }
 
-    /// What every key of this node set begins with on the nodes, such as `"lock:"`. It separates lock
-    /// keys from data keys if nodes hold both, and applications from each other.
-    /// All processes that share a lock need the same prefix. It cannot contain `__redlock:`, as
-    /// no key can; see [`Redlock::lock`]. Default: none.
+    /// Sets the beginning of every key of this node set on the nodes, such as `"lock:"`. It separates lock keys from
+    /// data keys, and applications from each other. All processes that share a lock need the same prefix. Like any key,
+    /// it cannot contain `__redlock:`. Default: none.
     pub fn key_prefix(mut self, prefix: impl Into<String>) -> Self {
         self.settings.key_prefix = prefix.into();
         self
     }
 
-    /// What this process is called on the nodes, for operators who look for the
-    /// [holder](crate::Redlock::inspect) of a lock: its connections are named
-    /// `redlock:<id>:<service>:<host>:<process id>`. Up to 64 characters; those that cannot be in such a
-    /// name, such as spaces, become `_`. Default: the name of the executable. If a process has several node sets, give
-    /// each a name of its own: it is their label in [metrics](crate::guide::monitoring#metrics).
+    /// Names this process on the nodes, for operators who look for the [holder](crate::Redlock::inspect) of a lock. Its
+    /// connections are named `redlock:<id>:<service>:<host>:<process id>`. Default: the name of the executable.
+    ///
+    /// Up to 64 characters; those that such a name cannot contain, such as spaces, become `_`. If a process has several
+    /// node sets, give each its own name: it is their label in [metrics](crate::guide::monitoring#metrics).
     pub fn service(mut self, service: impl Into<String>) -> Self {
         self.settings.service = Some(service.into());
         self
     }
 
-    /// The lease of locks that set none; at most [`max_lease`](Self::max_lease). Default: 5 s.
+    /// Sets the lease of locks that set none; at most [`max_lease`](Self::max_lease). Default: 5 s.
     pub const fn expire(mut self, lease: Duration) -> Self {
         self.settings.expire = lease;
         self
     }
 
-    /// How much longer a node keeps a key than the lease and the drift of clocks. It absorbs clock steps
-    /// of the nodes, and costs time only after a crash, because a release is immediate. Default: the
-    /// longer of 500 ms and a tenth of the lease. At most 2.4 hours, a tenth of the longest
-    /// possible lease.
+    /// Sets how much longer a node keeps a key than the lease and the drift of clocks. It absorbs clock steps of the
+    /// nodes. It costs time only after a crash, because a release is immediate. Default: 500 ms, or a tenth of the
+    /// lease if that is longer. At most 2.4 hours, a tenth of the longest possible lease.
     pub const fn guard_band(mut self, band: Duration) -> Self {
         self.settings.guard_band = Some(band);
         self
     }
 
-    /// How long one round waits for nodes that do not answer. It ends sooner, as soon as the other nodes
-    /// decide it. Default: the longer of 50 ms and a twentieth of the lease. At most 72 minutes, a
-    /// twentieth of the longest possible lease; but no round waits for longer than one second,
-    /// because a node that lost its memory may vote again soon after that.
+    /// Sets how long one round waits for nodes that do not reply. A round ends as soon as the other nodes decide it.
+    /// Default: 50 ms, or a twentieth of the lease if that is longer. At most 72 minutes, a twentieth of the longest
+    /// possible lease.
+    ///
+    /// No round waits for longer than 1 s, because a node that lost its memory may vote again after that.
     pub const fn node_timeout(mut self, timeout: Duration) -> Self {
         self.settings.node_timeout = Some(timeout);
         self
     }
 
-    /// How long connecting to a node may take, and how long a connected node that owes replies may send
-    /// none before the library connects to it again: a quarter of this on a connection that was idle for a
-    /// second. No lock waits for it. Default: 1 s. At most 1 minute.
+    /// Sets how long connecting to a node may take. No lock waits for it. Default: 1 s. At most 1 minute.
+    ///
+    /// It also limits the silence of a connected node that owes replies: after this time, or after a quarter of it on a
+    /// connection that was idle for a second, the library connects again.
     pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.settings.connect_timeout = timeout;
         self
     }
 
-    /// How long a connection may be idle before the library sends a request over it: one for each server and
+    /// Sets how long a connection may be idle before the library sends a request over it: one for each server and
     /// interval, and none while locks are used. Default: 15 s. At most 1 hour.
     ///
     /// The request keeps the connection open in firewalls, load balancers and NAT gateways, which forget idle
-    /// ones after 60 s to an hour, and with the server option `timeout`. It is also how
-    /// [`health`](crate::Redlock::health) and the metrics notice, while nobody locks, that a server hangs:
-    /// after one interval and twice the [`connect_timeout`](Self::connect_timeout). Set it below all of these
-    /// limits.
+    /// connections after 60 s to an hour, and on servers with the option `timeout`. Set it below all these limits.
+    /// While nobody locks, it is also how [`health`](crate::Redlock::health) and the metrics notice that a server
+    /// hangs: after one interval and twice the [`connect_timeout`](Self::connect_timeout).
     pub const fn ping_interval(mut self, interval: Duration) -> Self {
         self.settings.ping_interval = interval;
         self
     }
 
-    /// The longest lease that a lock of this node set may ask for. Longer work renews its lease.
-    /// Default: 60 s. At most 24 hours.
+    /// Sets the longest lease that a lock may ask for. Longer work renews its lease. Default: 60 s. At most 24 hours.
     ///
-    /// All processes that share the servers need the same `max_lease` and the same
-    /// [`guard_band`](Self::guard_band), because they decide how long a server that lost its memory
-    /// must not vote. A server that other processes use with other values does not vote for this node
-    /// set ([`NodeState::OtherMaxLease`](crate::NodeState::OtherMaxLease)).
+    /// All processes that share the servers need the same `max_lease` and [`guard_band`](Self::guard_band), because the
+    /// two decide how long a server that lost its memory must not vote. A server that other processes use with other
+    /// values does not vote for this node set ([`NodeState::OtherMaxLease`](crate::NodeState::OtherMaxLease)).
     pub const fn max_lease(mut self, lease: Duration) -> Self {
         self.settings.max_lease = lease;
         self
     }
 
-    /// Lets a node vote for this process at once even if it may have lost its memory: there is no quarantine
-    /// after a restart, and no wait for servers that have just been started. For development and tests. In
-    /// production, this process can then get a lock after a restart that another one holds. Processes that do
-    /// not assume it go on waiting, so it weakens none of their locks among each other.
+    /// With `true`, a node that may have lost its memory votes for this process at once: there is no quarantine after a
+    /// restart, and no wait for new servers. Default: `false`.
+    ///
+    /// Only for development and tests: in production, this process can get a lock after a restart that another one
+    /// holds. Processes without this option still wait, so their locks exclude each other.
     pub const fn assume_fresh(mut self, assume: bool) -> Self {
         self.settings.assume_fresh = assume;
         self
     }
 
-    /// Lets a node vote even if it may delete keys when memory runs out: if `maxmemory` is set, and
-    /// `maxmemory-policy` is not `noeviction`. By default it does not vote, because two clients can hold
-    /// a lock whose key was deleted.
+    /// With `true`, a node votes even if it may delete keys when memory runs out: if `maxmemory` is set, and
+    /// `maxmemory-policy` is not `noeviction`. If the key of a held lock is deleted, two clients can hold the lock.
+    /// Default: `false`.
     pub const fn allow_eviction(mut self, allow: bool) -> Self {
         self.settings.may_evict = allow;
         self
     }
 
-    /// For fleets in which clients of other Redlock libraries lock the same keys, for example during
-    /// a migration to this one.
+    /// With `true`, clients of other Redlock libraries that lock the same keys get their share, for example during a
+    /// migration. Default: `false`.
     ///
-    /// Normally a process that has a lock passes it from task to task, and leaves it to another
-    /// process after some 20 ms, if that one is known to wait. Clients of other libraries only try again from
-    /// time to time, and take no place in the queue that the nodes keep, so a process with many waiting tasks
-    /// could keep them out for as long as its load lasts. With `mixed_fleet(true)` each critical
-    /// section acquires and releases the lock on the servers by itself, and then stands back for a
-    /// random time, as those clients do.
+    /// Those clients retry from time to time, and stand in no queue. A process with many waiting tasks, which passes
+    /// the lock from task to task, could keep them out for as long as its load lasts. With this option, each section
+    /// acquires and releases the lock on the servers by itself. Then it pauses for a random time, as the other clients
+    /// do.
     ///
-    /// The cost: a contended lock needs one round to the servers for each critical section instead
-    /// of some twenty rounds a second, so far fewer sections run in a second. A call with a
-    /// [`wait`](crate::Lock::wait) for a key that its process had a moment ago waits for up to 50 ms, even if nobody else
-    /// wants it. Other locks are as fast as without. Default: false.
+    /// The cost: a contended lock takes one round to the servers per section, in place of some twenty rounds a second
+    /// in all, so far fewer sections run in a second. After releasing a key, the same process waits up to 50 ms before
+    /// a call with a [`wait`](crate::Lock::wait) takes it again, even without contention. Uncontended locks are as fast
+    /// as without it.
     pub const fn mixed_fleet(mut self, mixed: bool) -> Self {
         self.settings.mixed_fleet = mixed;
         self
     }
 
-    /// Runs the engine as a task on this runtime instead of on a thread of its own. A lock then takes less
-    /// time if few tasks ask at a time, and more if many do; and tests can pause the clock. In return,
-    /// renewals stall when the runtime stalls, and when the runtime is dropped, locks that were not
-    /// released stay until their keys expire. The runtime needs its timer and I/O enabled.
+    /// Runs the engine as a task on this runtime instead of on a thread of its own. Locks are faster with few
+    /// concurrent tasks, and slower with many. Tests can pause the clock. Renewals stall when the runtime stalls. When
+    /// the runtime is dropped, unreleased locks stay until their keys expire. The runtime needs its timer and I/O
+    /// enabled.
     ///
-    /// Without this call, threads that use locks do part of the engine's work, one at a time. On a machine
-    /// whose processors are all busy, a thread that is scheduled very rarely, such as one of `SCHED_IDLE`,
-    /// can then delay all other locks of the process by seconds, and renewals until their leases have
-    /// ended. If the process has such threads, call this with a runtime of several threads, also of one
-    /// worker: only the runtime's threads do the engine's work then.
+    /// Without this call, threads that use locks do part of the engine's work, one at a time. If all processors are
+    /// busy, a thread that is rarely scheduled, such as one of `SCHED_IDLE`, can delay all other locks of the process
+    /// by seconds, and renewals until leases end. If the process has such threads, call this with a multi-thread
+    /// runtime, even of one worker: only its threads do the engine's work then.
     ///
-    /// If the clock of the calling runtime is paused, `memory://` nodes run on that runtime without
-    /// this call, and servers are a [`ProblemKind::PausedClock`].
+    /// If the clock of the calling runtime is paused, `memory://` nodes run on that runtime without this call, and
+    /// servers are a [`ProblemKind::PausedClock`].
     pub fn runtime(mut self, handle: tokio::runtime::Handle) -> Self {
         self.runtime = Some(handle);
         self
@@ -309,14 +297,16 @@ impl Builder {
         self.settings
     }
 
-    /// Makes the node set. Waits until every node has been connected to or has failed once, so
-    /// at most `connect_timeout`. Nodes that are down are no error: they are tried again in the
-    /// background.
+    /// Makes the node set. Waits until every node was connected or has failed once, at most for the
+    /// [`connect_timeout`](Self::connect_timeout). Nodes that are down are no error: the library connects to them in
+    /// the background.
     ///
     /// # Errors
-    /// Every mistake in the configuration, at once. Also two URLs that lead to one server. And if no majority is
-    /// left without them, servers that refuse access, that may delete locks, or that other processes use with
-    /// another [`max_lease`](Self::max_lease).
+    /// Every [mistake](ProblemKind) in the configuration, at once. Two of them are found by the servers:
+    ///
+    /// - two URLs lead to one server
+    /// - no majority is left without the servers that refuse access, may delete locks, or are used by other processes
+    ///   with another [`max_lease`](Self::max_lease)
     ///
     /// # Cancellation
     /// Dropping the future leaves nothing behind.
@@ -347,30 +337,28 @@ impl Builder {
         }
     }
 
-    /// Makes the node set, and makes it the one that annotated functions use. Keep the value in
-    /// `main`: dropping it cuts off the bodies that still run, and ends the node set. To let them finish, call
-    /// [`Redlock::shutdown`] before.
+    /// Makes the node set that annotated functions use, and checks all [known functions](Redlock::sections) against its
+    /// settings first. Keep the returned value in `main`: dropping it cuts off running bodies and ends the node set. To
+    /// let bodies finish, call [`Redlock::shutdown`] before.
     ///
-    /// Returns once a majority of nodes votes, however long that takes. On servers that have just been started it
-    /// takes the key TTL of the default lease, about 6 s, once: they look like servers that have lost all their
-    /// locks, so they do not vote before such locks have expired. A default lease below 5 s counts as 5 s. If one
-    /// of the new servers cannot be reached, if there is only one, or if a majority has lost its memory, it takes the
-    /// key TTL of [`max_lease`](Self::max_lease), by default 67 s. A [cluster](crate::guide::servers#redis-cluster), or a master after a
-    /// [failover](crate::guide::servers#masters-that-sentinels-name), takes some seconds more. [`assume_fresh(true)`](Self::assume_fresh) skips the wait in
-    /// development, [`require_quorum(false)`](Self::require_quorum) does not wait at all.
+    /// Waits until a majority of nodes votes, without limit. New servers look like servers that have lost all locks, so
+    /// they vote when such locks have expired. This takes:
     ///
-    /// What it waits for is the event [`redlock.start.waiting`](crate::guide::monitoring#events). Nothing is printed: to show
-    /// something without a subscriber of `tracing`, do not wait here, and write [`health`](Redlock::health) until
-    /// [`ready`](Redlock::ready) returns.
+    /// - the key TTL of the default lease, about 6 s, once; a lease below 5 s counts as 5 s
+    /// - the key TTL of [`max_lease`](Self::max_lease), by default 67 s, if a new server is out of reach, it is the
+    ///   only one, or a majority has lost its memory
+    /// - some seconds more for a [cluster](crate::guide::servers#redis-cluster), or after a
+    ///   [failover](crate::guide::servers#masters-that-sentinels-name)
     ///
-    /// Before anything is sent, all annotated functions of the program are checked against the
-    /// settings, also those that are never called; [`Redlock::sections`] says which are known.
+    /// [`assume_fresh`](Self::assume_fresh) skips the wait in development. To show progress, subscribe to the event
+    /// [`redlock.start.waiting`](crate::guide::monitoring#events), or set
+    /// [`require_quorum(false)`](Self::require_quorum) and print [`health`](Redlock::health) until
+    /// [`ready`](Redlock::ready) returns. The library prints nothing.
     ///
     /// # Errors
-    /// Those of [`build`](Self::build). [`ProblemKind::AlreadyInstalled`] if a node set with the same nodes is
-    /// installed, [`ProblemKind::OtherNodes`] if one with other nodes is. One problem for every
-    /// annotated function that cannot work. [`ProblemKind::NoQuorum`] if too few nodes can vote and waiting
-    /// does not help.
+    /// As [`build`](Self::build); one problem for each annotated function that cannot work;
+    /// [`AlreadyInstalled`](ProblemKind::AlreadyInstalled) or [`OtherNodes`](ProblemKind::OtherNodes) if a node set is
+    /// installed; [`NoQuorum`](ProblemKind::NoQuorum) if no majority can vote and waiting does not help.
     ///
     /// # Cancellation
     /// Dropping the future leaves nothing behind.
