@@ -77,28 +77,29 @@ impl Lease {
         self.asked.as_ref().map_err(|unasked| unasked.error.clone())
     }
 
-    /// True while the lock is held: acquired, not released, not known to be lost, and before its
-    /// deadline. The answer can change at any time; see [`remaining`](Self::remaining).
+    /// Returns true while the lock is held: it was acquired, is not released, is not known to be lost, and its deadline
+    /// has not passed. The answer can change at any time; see [`remaining`](Self::remaining).
     #[must_use]
     pub fn is_held(&self) -> bool {
         !self.remaining().is_zero()
     }
 
-    /// What is left of the lease; zero once the lock is not held any more.
+    /// Returns how long the lease still lasts; zero if the lock is no longer held.
     #[must_use]
     pub fn remaining(&self) -> Duration {
         self.asked.as_ref().map_or(Duration::ZERO, Asked::remaining)
     }
 
-    /// The number by which a store can tell this holder from earlier ones. It is larger than that of
-    /// every acquisition of this key that had ended when this one began, and is never given twice.
-    /// Send it to the store with the *first read* and every write; the store refuses a token that is
-    /// smaller than the largest one it has seen. Not so with [permits](crate::Lock::permits), of which
-    /// several are held at a time: tokens are unique then, and rise from holder to holder of one permit.
+    /// Returns the number by which a store tells this holder from earlier ones. It is larger than the token of every
+    /// acquisition of this key that had ended when this one began, and is never given twice.
+    ///
+    /// Send it with the *first read* and every write; the store refuses a token that is smaller than the largest it has
+    /// seen: see [`fence`](crate::fence). With [permits](crate::Lock::permits), several holders have tokens at a time:
+    /// they are unique, and rise from holder to holder of one permit only.
     ///
     /// # Errors
-    /// The lock is not held any more: [`LockError::Lost`], [`LockError::Expired`],
-    /// [`LockError::Released`] or [`LockError::Stopped`]; or not yet.
+    /// [`LockError::Lost`], [`LockError::Expired`], [`LockError::Released`] or [`LockError::Stopped`] if the lock is no
+    /// longer held; also an error if it is not held yet.
     pub fn fencing_token(&self) -> Result<FencingToken, LockError> {
         let asked = self.asked()?;
         if !self.is_held() {
@@ -107,9 +108,9 @@ impl Lease {
         Ok(FencingToken(asked.status().token().0))
     }
 
-    /// Waits until the lock is not held any more, and returns why: [`Lost`](LockError::Lost),
-    /// [`Expired`](LockError::Expired), [`Stopped`](LockError::Stopped), or [`Released`](LockError::Released)
-    /// once its holder has let go. So a task that watches a lock ends with it:
+    /// Waits until the lock is no longer held, and returns the reason: [`Lost`](LockError::Lost),
+    /// [`Expired`](LockError::Expired), [`Stopped`](LockError::Stopped), or [`Released`](LockError::Released) when its
+    /// holder has released it. Use it to end a task that works under the lock:
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -131,7 +132,7 @@ impl Lease {
     /// ```
     ///
     /// # Cancellation
-    /// Cancel-safe; it can be called again and by several tasks.
+    /// Cancel-safe. Several tasks can call it, and one task several times.
     pub async fn lost(&self) -> LockError {
         match &self.asked {
             Ok(asked) => {
@@ -142,15 +143,15 @@ impl Lease {
         }
     }
 
-    /// Starts a new lease now, of the full length that the lock was acquired with but not beyond
-    /// `max_hold`, and returns the time that is left of it.
+    /// Starts a new lease now and returns how long it lasts: the full length that the lock was acquired with, but not
+    /// beyond `max_hold`.
     ///
     /// # Errors
-    /// [`LockError::NoQuorum`] if too few nodes confirmed in time: the old lease goes on, and
-    /// another try may succeed. Any other error means that the lock is not held any more.
+    /// [`LockError::NoQuorum`] if too few nodes confirmed in time: the old lease continues, and another try may
+    /// succeed. Any other error means that the lock is no longer held.
     ///
     /// # Cancellation
-    /// The extension goes on when the future is dropped. It never revives a lock that ended.
+    /// The extension continues when the future is dropped. It never revives a lock that has ended.
     pub async fn extend(&self) -> Result<Duration, LockError> {
         let asked = self.asked()?;
         if !self.is_held() {
@@ -166,19 +167,16 @@ impl Lease {
         }
     }
 
-    /// Runs `body` under this lease, in whichever task: it is not polled after the lease has ended,
-    /// whatever ended it, and sections in it that ask for the same lock [join](crate::Lock::reentrant)
-    /// the lease, or fail with [`LockError::Nested`].
+    /// Runs `body` under this lease, in any task. The body is not polled after the lease has ended, and sections in it
+    /// that acquire the same lock [join](crate::Lock::reentrant) the lease, or fail with [`LockError::Nested`].
     ///
-    /// The bodies of [`Lock::hold`](crate::Lock::hold) and of annotated functions are under their
-    /// lease already. This is for tasks that they spawn, and for code that holds a
-    /// [`Guard`](crate::Guard):
+    /// Bodies of [`Lock::hold`](crate::Lock::hold) and of annotated functions run under their lease already. Use this
+    /// for the tasks that they spawn, and for code that holds a [`Guard`](crate::Guard):
     ///
     /// ```
-    /// # use redlock_runtime::{LockError, Redlock};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    /// # let redlock = Redlock::builder().nodes(["memory://scope"]).build().await?;
+    /// # let redlock = redlock_runtime::Redlock::builder().nodes(["memory://scope"]).build().await?;
     /// let guard = redlock.lock("ledger").acquire().await?;
     /// let nested = redlock.lock("ledger").reentrant();
     /// let task = tokio::spawn(guard.scope(nested.hold(async |_| "entry")));
@@ -188,12 +186,12 @@ impl Lease {
     /// # }
     /// ```
     ///
-    /// The lease keeps nothing alive: await what runs under it before the lock is released, because
-    /// a task on another thread learns of the end only at its next await.
+    /// Await the body before the lock is released: the lease keeps nothing alive, and a task on another thread learns
+    /// of the end at its next await only.
     ///
     /// # Errors
-    /// [`LockError::Lost`], [`LockError::Expired`], [`LockError::Released`] or
-    /// [`LockError::Stopped`] if the lease has ended before the body did.
+    /// [`LockError::Lost`], [`LockError::Expired`], [`LockError::Released`] or [`LockError::Stopped`] if the lease
+    /// ended before the body.
     ///
     /// # Cancellation
     /// Dropping the future drops the body, and has no effect on the lease.
