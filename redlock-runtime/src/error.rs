@@ -16,71 +16,65 @@ use crate::{
 ///
 /// | variant | what happened | what to do |
 /// |---|---|---|
-/// | [`Contended`](Self::Contended) | another client or task holds the lock | try later, or tell the client: HTTP 409 |
-/// | [`NoQuorum`](Self::NoQuorum) | too few nodes answered in time for a majority, or too many with an error | an outage: HTTP 503, alert |
-/// | [`Quarantined`](Self::Quarantined) | no majority is available because some servers restarted and may have lost locks | an outage that ends by itself: HTTP 503 with `Retry-After` |
-/// | [`Lost`](Self::Lost), [`Expired`](Self::Expired) | the lease ended under the body | the body was cut off; its effects may be partial |
-/// | [`Released`](Self::Released) | the section whose lease was in use has ended | end what uses its lease before |
-/// | [`Nested`](Self::Nested) | this task holds the lock already | a bug in the code: lock once, or join by `reentrant` |
-/// | [`Upgrade`](Self::Upgrade) | this task shares the lock, and a `reentrant` section asked to have it alone | a bug in the code: ask to have it alone in the outer section |
-/// | [`Stopped`](Self::Stopped) | the node set was shut down | the process is ending |
-/// | [`NotInstalled`](Self::NotInstalled) | `install()` was not called | a bug in the set-up |
-/// | [`EmptyKey`](Self::EmptyKey) | the key or one of its placeholders is empty | bad input: HTTP 400 |
-/// | [`Config`](Self::Config) | invalid lock options | a bug in the code |
+/// | [`Contended`](Self::Contended) | another client or task holds the lock | try later, or answer HTTP 409 |
+/// | [`NoQuorum`](Self::NoQuorum) | too few nodes replied in time for a majority, or too many with an error | an outage: answer HTTP 503, alert |
+/// | [`Quarantined`](Self::Quarantined) | too few nodes vote, because some restarted and may have lost locks | an outage that ends by itself: answer HTTP 503 with `Retry-After` |
+/// | [`Lost`](Self::Lost), [`Expired`](Self::Expired) | the lease ended before the body | the body was cut off; its effects may be partial |
+/// | [`Released`](Self::Released) | the section that owned the lease has ended | end the users of a lease before its section |
+/// | [`Nested`](Self::Nested) | this task already holds the lock | fix the code: lock once, or make the inner lock `reentrant` |
+/// | [`Upgrade`](Self::Upgrade) | this task shares the lock, and an exclusive `reentrant` lock wants to join | fix the code: make the outer lock exclusive |
+/// | [`Stopped`](Self::Stopped) | the node set was shut down | nothing: the process is ending |
+/// | [`NotInstalled`](Self::NotInstalled) | `install()` was not called | fix the set-up |
+/// | [`EmptyKey`](Self::EmptyKey) | the key or one of its placeholders is empty | bad input: answer HTTP 400 |
+/// | [`Config`](Self::Config) | invalid lock options | fix the code |
 ///
-/// Every variant except the last two carries a [`Report`]: key, time spent, and what each node said.
-/// `Debug` writes the same text as `Display`, because a `main` that returns the error prints it by
-/// `Debug`. No text contains a password.
+/// All variants except the last two carry a [`Report`]: the key, the time spent, and the reply of each node. `Debug`
+/// writes the same text as `Display`, because a `main` that returns the error prints it by `Debug`. No text contains a
+/// password. Texts change between releases: match the variant, and read the report.
 #[non_exhaustive]
 #[derive(Clone)]
 pub enum LockError {
-    /// Another client holds the lock, or another task of this process holds it or was the first to ask for it.
+    /// Another client holds the lock, or another task of this process holds it or is already asking for it.
     /// [`LockError::retry_after`] is the time until the lock expires, if that is known.
     Contended(Report),
-    /// Too few nodes answered in time for a majority: they are down, out of reach, unresponsive or
-    /// slow, or they reject the request. An answer counts if it arrives within the node timeout and
-    /// while at least a tenth of the lease is left. In that time, a majority must also agree on a
-    /// fencing token.
+    /// Too few nodes replied in time for a majority: the others are down, out of reach or slow, or reject the request.
+    /// A reply counts within the node timeout, while at least a tenth of the lease is left. In that time, a majority
+    /// must also agree on a fencing token.
     NoQuorum(Report),
-    /// Enough nodes for a majority are connected, but some of them have lost their memory, in a
-    /// restart or a flush. They do not vote until all locks that they may have forgotten have
-    /// expired. [`LockError::retry_after`] is the time until then.
-    /// [`Lock::wait`](crate::Lock::wait) waits for it, too.
+    /// Enough nodes for a majority are connected, but some have lost their memory, by a restart or a flush. They do not
+    /// vote until all locks that they may have forgotten have expired. [`LockError::retry_after`] is the time until
+    /// then. [`Lock::wait`](crate::Lock::wait) also waits for this.
     Quarantined(Report),
-    /// While the lock was held, so many nodes lost its key that no majority is known to have it any
-    /// more.
+    /// So many nodes lost the key of the held lock that no majority is known to have it.
     Lost(Report),
-    /// The lease ran out while the lock was held: it was not renewed, no majority extended it in
-    /// time, or `max_hold` was reached.
+    /// The lease ended while the lock was held: it was not renewed, no majority extended it in time, or `max_hold` was
+    /// reached.
     Expired(Report),
-    /// The section that held the lock has ended and released it, and its [`Lease`](crate::Lease) is still
-    /// in use.
+    /// The section that held the lock has ended and released it, and its [`Lease`](crate::Lease) is still in use.
     Released(Report),
-    /// The lock was asked for within a section of this task that holds it, and would wait for that
-    /// section's end. [`Report::outer_name`] names that section. Sections that are
-    /// [re-entrant](crate::Lock::reentrant) join it.
+    /// A section of this task holds the lock and asked for it again: it would wait for itself. [`Report::outer_name`]
+    /// names the outer section. A [re-entrant](crate::Lock::reentrant) inner lock joins the outer one.
     Nested(Report),
-    /// A [re-entrant](crate::Lock::reentrant) lock that is not [shared](crate::Lock::shared) was asked
-    /// for within a section of this task that shares it. [`Report::outer_name`] names that section. Two
-    /// sections that share a lock and wait to have it alone would wait for each other.
+    /// A section of this task [shares](crate::Lock::shared) the lock and asked for it exclusively, with a
+    /// [re-entrant](crate::Lock::reentrant) lock. Two sections that do this would wait for each other.
+    /// [`Report::outer_name`] names the outer section.
     Upgrade(Report),
     /// The node set was shut down.
     Stopped(Report),
-    /// No node set was installed when the lock was acquired.
+    /// No node set was installed when the lock was acquired: [`Builder::install`](crate::Builder::install) makes one.
     NotInstalled(Report),
-    /// The key, or a placeholder in it, is empty. All calls with an empty value would share one
-    /// lock.
+    /// The key, or a placeholder in it, is empty. All calls with an empty value would share one lock.
     EmptyKey {
         /// The placeholder as the attribute names it, `user.name()`; `None` if the whole key is
         /// empty.
         placeholder: Option<&'static str>,
     },
-    /// The options of the lock are invalid: durations that do not fit together, or a key that contains
-    /// `__redlock:`, under which the library keeps its own data.
+    /// The options of the lock are invalid: durations that do not fit together, or a key that contains `__redlock:`,
+    /// which is reserved for the library.
     Config(ConfigError),
 }
 
-/// The circumstances of a [`LockError`].
+/// The circumstances of a [`LockError`]: section, key, times, and the reply of each node.
 #[derive(Clone, Debug)]
 pub struct Report(Box<Circumstances>);
 
@@ -94,7 +88,7 @@ struct Circumstances {
     verdicts: Vec<NodeVerdict>,
 }
 
-/// What one node said in the round that decided.
+/// The reply of one node in the deciding round. `Display` writes a sentence that begins with the node's address.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeVerdict {
     node: Arc<str>,
@@ -102,36 +96,35 @@ pub struct NodeVerdict {
 }
 
 impl LockError {
-    /// The key of the lock, with the [key prefix](crate::Builder::key_prefix); `None` for
+    /// Returns the key of the lock, with the [key prefix](crate::Builder::key_prefix); `None` for
     /// [`LockError::EmptyKey`] and [`LockError::Config`].
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         self.report().map(Report::key)
     }
 
-    /// Time since the acquisition began: the wait before a failure, or the age of a lock that was
-    /// lost. Zero if no acquisition was begun.
+    /// Returns the time since the acquisition began: the wait before a failure, or the age of a lost lock. Zero if no
+    /// acquisition began.
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.report().map_or(Duration::ZERO, Report::elapsed)
     }
 
-    /// When a retry makes sense: for [`LockError::Contended`] when the present holder's lock
-    /// expires, if that is known, and for [`LockError::Quarantined`] when enough nodes vote again, at
-    /// the latest. `None` for all other errors.
+    /// Returns when a retry makes sense. For [`LockError::Contended`] the lock of the holder expires then, if that is
+    /// known. For [`LockError::Quarantined`] a majority votes again by then. `None` for all other errors.
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.report().and_then(Report::retry_after)
     }
 
-    /// What each node said, in the order of the node set; empty if no node was asked, as when
-    /// another task of this process holds the lock or was the first to ask for it.
+    /// Returns the reply of each node, in the order of the node set. Empty if no node was asked, for example if
+    /// another task of this process holds the lock or is already asking for it.
     #[must_use]
     pub fn verdicts(&self) -> &[NodeVerdict] {
         self.report().map_or(&[], Report::verdicts)
     }
 
-    /// The circumstances; `None` for [`LockError::EmptyKey`] and [`LockError::Config`].
+    /// Returns the circumstances; `None` for [`LockError::EmptyKey`] and [`LockError::Config`].
     #[must_use]
     pub const fn report(&self) -> Option<&Report> {
         match self {
@@ -206,38 +199,39 @@ impl Report {
 }
 
 impl Report {
-    /// What the section is called: the `name` of the attribute, by default the path of the
-    /// function. `None` without an attribute.
+    /// Returns the name of the section: the `name` of the attribute or of the lock, by default the path of the
+    /// annotated function. `None` if the lock has neither.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
         self.0.name
     }
 
-    /// Of [`LockError::Nested`] and [`LockError::Upgrade`], the name of the section that holds the lock.
+    /// Returns the name of the section that already holds the lock, for [`LockError::Nested`] and
+    /// [`LockError::Upgrade`].
     #[must_use]
     pub fn outer_name(&self) -> Option<&str> {
         self.0.outer_name
     }
 
-    /// The key of the lock, with the [key prefix](crate::Builder::key_prefix).
+    /// Returns the key of the lock, with the [key prefix](crate::Builder::key_prefix).
     #[must_use]
     pub fn key(&self) -> &str {
         &self.0.key
     }
 
-    /// See [`LockError::elapsed`].
+    /// Returns the time since the acquisition began: see [`LockError::elapsed`].
     #[must_use]
     pub fn elapsed(&self) -> Duration {
         self.0.elapsed
     }
 
-    /// See [`LockError::retry_after`].
+    /// Returns when a retry makes sense: see [`LockError::retry_after`].
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         self.0.retry_after
     }
 
-    /// See [`LockError::verdicts`].
+    /// Returns the reply of each node: see [`LockError::verdicts`].
     #[must_use]
     pub fn verdicts(&self) -> &[NodeVerdict] {
         &self.0.verdicts
@@ -255,13 +249,13 @@ impl Report {
 }
 
 impl NodeVerdict {
-    /// The node's address, without user and password.
+    /// Returns the node's address, without user and password.
     #[must_use]
     pub fn node(&self) -> &str {
         &self.node
     }
 
-    /// What it said.
+    /// Returns the reply.
     #[must_use]
     pub const fn verdict(&self) -> &Verdict {
         &self.verdict
@@ -457,11 +451,10 @@ impl From<ConfigError> for LockError {
     }
 }
 
-/// What an annotated function returns when its lock fails.
+/// Converts a lock error into the return value of an annotated function.
 ///
-/// Every `Result<T, E>` whose `E` is `From<LockError>` has it already, and so has
-/// `Result<T, LockError>`. For any other return type write `on_error = |error| ...` in the
-/// attribute, or implement this trait for a type of your own.
+/// Every `Result<T, E>` with `E: From<LockError>` implements it. For any other return type, write `on_error = |error|
+/// ...` in the attribute, or implement this trait:
 ///
 /// ```
 /// use redlock_runtime::{FromLockError, LockError};
@@ -483,7 +476,7 @@ impl From<ConfigError> for LockError {
     note = "return `Result<T, E>` with `E: From<LockError>`, or say `on_error = |error| ...` in the attribute"
 )]
 pub trait FromLockError {
-    /// The value that stands for the failed lock.
+    /// Returns the value that stands for the failed lock.
     fn from_lock_error(error: LockError) -> Self;
 }
 
