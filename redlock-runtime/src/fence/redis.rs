@@ -5,9 +5,8 @@
 //! EVAL <GUARDED> 2 {stock:7}:fence {stock:7} <token> SET 41
 //! ```
 //!
-//! The first key keeps the largest token that was seen; the others are the keys of the command.
-//! The first argument is the token, the second the name of the command, the rest is what follows
-//! its keys. With the crate `redis`:
+//! The first key stores the largest token; the other keys are those of the command. The first argument is the token,
+//! the second the name of the command, the others follow its keys. With the crate `redis`:
 //!
 //! ```text
 //! let guarded = redis::Script::new(fence::redis::GUARDED);
@@ -23,32 +22,31 @@
 //! ```
 //!
 //! - **The first read carries the token, too**: see the [rules](super#the-rules).
-//! - For commands that begin with their keys (`GET`, `MGET`, `HSET`, `INCRBY`, `DEL`, ...; not
-//!   `MSET`, `XREAD` or `EVAL`). For others, and for several commands in one step, write a script
-//!   that begins with [`GUARD`].
-//! - In a Redis Cluster all keys of a call must be in one slot: give them one hash tag, as above.
-//! - The key of the token must not expire and must not be evicted (`noeviction`). It is as durable
-//!   as the data, if both are on one server: a failover that forgets the last writes forgets the
-//!   token with them, and then accepts a late holder until the new one comes back.
-//! - The store needs not be a lock node. On a lock node, keep its keys apart from the lock keys
-//!   with [`Builder::key_prefix`](crate::Builder::key_prefix).
-//! - The store's user needs these rights for the lines above, and those for other commands that are
-//!   guarded; for `EVAL` as at the top, `+eval` in place of the first two:
+//! - The script runs commands that begin with their keys (`GET`, `MGET`, `HSET`, `INCRBY`, `DEL`, ...; not `MSET`,
+//!   `XREAD` or `EVAL`). For others, and for several commands in one step, write a script that begins with [`GUARD`].
+//! - In a Redis Cluster, all keys of a call must be in one slot: give them one hash tag, as above.
+//! - The key of the token must not expire or be evicted (`noeviction`). Keep it on the server of the data. A failover
+//!   that forgets the last writes then forgets the token with them, and the store accepts a late holder until the new
+//!   holder comes back.
+//! - The store does not have to be a lock node. On a lock node, separate its keys from the lock keys with
+//!   [`Builder::key_prefix`](crate::Builder::key_prefix).
+//! - The lines above need these rights, and those of other guarded commands. For `EVAL` as at the top, replace the
+//!   first two by `+eval`:
 //!
 //! ```text
 //! ~{stock:7}* +evalsha +script|load +get +set
 //! ```
 
-/// Lua: raises `KEYS[1]` to the token `ARGV[1]` or fails with [`STALE`]; then runs the command
-/// `ARGV[2]` on the keys from `KEYS[2]` with the arguments from `ARGV[3]`, and returns its answer.
+/// A Lua script that raises `KEYS[1]` to the token `ARGV[1]` or fails with [`STALE`], then runs the command `ARGV[2]`
+/// on the keys from `KEYS[2]` with the arguments from `ARGV[3]`, and returns its reply.
 pub const GUARDED: &str = concat!(
     include_str!("redis_guard.lua"),
     include_str!("redis_command.lua")
 );
 
-/// Lua: the head of a script of your own, with the same `KEYS[1]` and `ARGV[1]` as [`GUARDED`].
-/// What follows it runs only if the token is not stale. By itself it guards nothing.
+/// The head of your own Lua script: it checks the token `ARGV[1]` against `KEYS[1]` as [`GUARDED`] does. The lines
+/// after it run only if the token is not stale. By itself it guards nothing.
 pub const GUARD: &str = include_str!("redis_guard.lua");
 
-/// The code of the error for a stale token: its first word.
+/// The first word of the error for a stale token.
 pub const STALE: &str = "STALEFENCE";

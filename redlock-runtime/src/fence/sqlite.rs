@@ -1,7 +1,6 @@
-//! SQLite: a statement that is run first in each transaction.
+//! SQLite (3.24 or later): a statement that each transaction runs first.
 //!
-//! [`INSTALL`] belongs to the migrations. After that, a transaction of a lock holder looks like
-//! this, here with `rusqlite`:
+//! Run [`INSTALL`] with your migrations. A transaction of a lock holder then looks like this, here with `rusqlite`:
 //!
 //! ```text
 //! let token = i64::from(lease.fencing_token()?);
@@ -12,25 +11,23 @@
 //! transaction.commit()?;
 //! ```
 //!
-//! The example `fenced_write` is a program around it.
+//! The example `fenced_write` is a complete program.
 //!
-//! - **The guard comes first, so also before the first read**: see the [rules](super#the-rules).
-//!   Work that takes several transactions begins each of them with it, also one that only reads.
-//! - It writes, so from then on no other connection writes before the transaction ends, and the
-//!   reads that follow are of the latest state. Outside a transaction it guards nothing.
-//! - `SQLITE_BUSY` is not staleness: begin with `BEGIN IMMEDIATE`, set a `busy_timeout`, and run
-//!   the transaction again with the same token.
+//! - **Run the guard before the first read**: see the [rules](super#the-rules). Every transaction of a section begins
+//!   with it, even one that only reads.
+//! - The guard writes. So no other connection writes until the transaction ends, and later reads see the latest
+//!   state. Outside a transaction it guards nothing.
+//! - `SQLITE_BUSY` does not mean stale: begin with `BEGIN IMMEDIATE`, set a `busy_timeout`, and run the transaction
+//!   again with the same token.
 //! - A failed guard leaves the transaction open. Roll it back.
-//!
-//! Needs SQLite 3.24.
 
-/// Makes the table `redlock_fence` and the trigger `redlock_guard` on it. Can be run again. Several
-/// statements: use the driver's way for that, such as `execute_batch`.
+/// Creates the table `redlock_fence` and its trigger `redlock_guard`. Safe to run again. It has several statements: run
+/// it with your driver's `execute_batch` or the like.
 pub const INSTALL: &str = include_str!("sqlite_install.sql");
 
-/// Raises resource `?1` to token `?2`, or fails with [`STALE`].
+/// Raises the stored token of resource `?1` to token `?2`, or fails with [`STALE`].
 pub const GUARD: &str = "INSERT INTO redlock_fence (resource, token) VALUES (?1, ?2) \
      ON CONFLICT (resource) DO UPDATE SET token = excluded.token";
 
-/// The message of the error for a stale token; its extended code is `SQLITE_CONSTRAINT_TRIGGER`.
+/// The message of the error for a stale token. Its extended code is `SQLITE_CONSTRAINT_TRIGGER`.
 pub const STALE: &str = "stale fencing token";
