@@ -1,6 +1,5 @@
-//! The attribute [`#[redis_lock]`](macro@redis_lock) of
-//! [redlock-runtime](https://docs.rs/redlock-runtime), which re-exports it. Depend on that crate;
-//! this one is of no use alone.
+//! The attribute [`#[redis_lock]`](macro@redis_lock). Depend on [redlock-runtime](https://docs.rs/redlock-runtime),
+//! which re-exports it and which its expansion needs.
 //!
 //! An expansion has three phases: `args` and `function` read, `check` compares, `expand` writes.
 //! Every mistake of one attribute is reported at once, beside the function as it was.
@@ -23,8 +22,8 @@ mod options;
 mod suggest;
 mod tokens;
 
-/// Makes a function a critical section: its body runs while a lock in Redis is held, in one process of
-/// the fleet at a time.
+/// Makes a function a critical section: its body runs while a lock in Redis is held, in one process of the fleet at a
+/// time.
 ///
 /// ```
 /// use redlock_runtime::{LockError, redis_lock};
@@ -37,37 +36,34 @@ mod tokens;
 /// }
 /// ```
 ///
-/// Works on functions, methods, trait methods and default bodies, generic or not. The signature
-/// stays as it is written.
+/// It works on functions, methods, trait methods and default bodies, generic or not, and leaves the signature as it is.
 ///
 /// # Arguments
 ///
 /// | argument | value | without it |
 /// |---|---|---|
-/// | `key = "order:{id}"`, `key = ["a:{x}", "b:{y}"]` | names what is locked; of a list, [all or none](#several-keys) | required |
-/// | `expire = 5s` | the lease: how long the lock lasts if it is not renewed; at most the `max_lease` of the builder, 60 s unless it says otherwise | the default of the builder, 5 s |
-/// | `wait = 2s` | how long to wait for another holder | one attempt |
-/// | `renew` or `renew = 1s` | keeps the lease while the body runs; the interval between renewals, 10 ms or more, by default a third of `expire` | the body ends with its lease; [without `async`](#functions-that-are-not-async), bare `renew` |
-/// | `max_hold = 1m` | with `renew`: the longest the body may hold the lock | no limit |
-/// | `at_least = 5s` | how long no other call gets the lock, from its acquisition, though the body was quicker; at most `expire`, and not with `reentrant` | released with the end of the body |
-/// | `shared` | calls that share the lock run at the same time, in all processes; one that does not runs alone; see [below](#readers-and-writers) | alone |
-/// | `permits = 3` | how many calls of the whole fleet have the lock at a time, 1 to 1024: a literal, a constant of type `u32`, or an argument with its fields and methods, such as `limits.exports`; see [below](#permits) | one |
-/// | `reentrant` | a call within a body of the same task that holds the same lock joins its lease; see [below](#functions-that-call-each-other) | such a call fails with `LockError::Nested` |
-/// | `fair` | the waiters of all processes are served in the order in which they came; for one key, without `permits`. What it costs is at the runtime's `Lock::fair` | in order within a process, turns between processes |
-/// | `lease = lease` | a name for the lease in the body: time that remains, `lost()`, `extend()` | none |
-/// | `name = "orders.pay"` | what errors call the section | path and name of the function |
-/// | `when_held = Ok(())` | what to return while another client holds the lock; see [below](#when-there-is-no-lock) | an error like any other |
-/// | `on_error = \|error\| ...` | turns a `LockError` into the return value | `?` on a `Result` |
-/// | `via = self.redlock` | which Redlock to use: `Redlock`, a reference or a smart pointer to one | the installed one |
-/// | `crate = path` | where the runtime is, if the compiler cannot find `redlock_runtime` in the list of imported crates, because another crate re-exports it | `::redlock_runtime` |
+/// | `key = "order:{id}"`, `key = ["a:{x}", "b:{y}"]` | [the key](#the-key), or [several keys](#several-keys): all or none | required |
+/// | `expire = 5s` | the lease: how long the lock lasts if it is not renewed; at most `max_lease` of the builder, 60 s by default | `expire` of the builder, 5 s by default |
+/// | `wait = 2s` | how long to wait for the lock | one attempt |
+/// | `renew` or `renew = 1s` | renews the lease while the body runs; the interval is at least 10 ms, by default a third of `expire` | the body ends with its lease; [without `async`](#functions-that-are-not-async), as `renew` |
+/// | `max_hold = 1m` | with `renew`: the longest time that the body may hold the lock | no limit |
+/// | `at_least = 5s` | keeps the lock for at least this time, even if the body ends sooner; at most `expire`; not with `reentrant` ([`Lock::at_least`]) | the lock is released when the body ends |
+/// | `shared` | [readers](#readers-and-writers): runs at the same time as other `shared` calls | exclusive |
+/// | `permits = 3` | [how many calls](#permits) of the fleet hold the lock at a time, 1 to 1024: a literal, a `u32` constant, or an expression over the arguments, such as `limits.exports` | one |
+/// | `reentrant` | [joins](#functions-that-call-each-other) the lease of an outer body of the same task | such a call fails with `LockError::Nested` |
+/// | `fair` | serves the callers of all processes in the order of their calls; for one key, without `permits` ([`Lock::fair`]) | in order within a process, turns between processes |
+/// | `lease = lease` | names the lease for the body: `remaining()`, `fencing_token()`, `lost()`, `extend()` | none |
+/// | `name = "orders.pay"` | the name of the section in errors and metrics | path and name of the function |
+/// | `when_held = Ok(())` | the [return value](#when-there-is-no-lock) if another client holds the lock | the error `LockError::Contended` |
+/// | `on_error = \|error\| ...` | [converts](#when-there-is-no-lock) a `LockError` into the return value | `?` on a `Result` |
+/// | `via = self.redlock` | the node set: a `Redlock`, or a reference or smart pointer to one | the installed one |
+/// | `crate = path` | the path of the runtime crate, if another crate re-exports it | `::redlock_runtime` |
 ///
-/// A duration is one token, `500ms`, `5s`, `1.5m` or `1h`, or the path of a constant of type
-/// [`Duration`](std::time::Duration). Such durations are checked while compiling. A number without a
-/// unit counts seconds, up to 60. A larger one does not compile, because many libraries count
-/// milliseconds.
+/// A duration is a literal such as `500ms`, `5s`, `1.5m` or `1h`, or the path of a constant of type
+/// [`Duration`](std::time::Duration), both checked while compiling. A number without unit counts seconds, up to 60.
+/// Larger ones do not compile, because many libraries count milliseconds.
 ///
-/// A duration that is known only at run time is an argument of that type, a field, or what a method
-/// returns:
+/// A duration can also be an argument, a field of one, or the result of a method:
 ///
 /// ```
 /// use redlock_runtime::{LockError, redis_lock};
@@ -81,30 +77,24 @@ mod tokens;
 /// }
 /// ```
 ///
-/// It is evaluated once, after the key and before the body, from borrowed arguments, and cannot be
-/// awaited. If it cannot work, the call returns `LockError::Config`, which names the function and the
-/// argument.
+/// It is evaluated once, after the key and before the body, from borrowed arguments, and cannot be awaited. If it
+/// cannot work, the call returns `LockError::Config`, which names the function and the argument.
 ///
 /// # The key
 ///
-/// A literal in the manner of `format!`. Placeholders are arguments, their fields and their methods
-/// without arguments, with a format specification if need be: `{id}`, `{self.shop.id}`,
-/// `{request.0:05}`, `{user.name()}`. Braces are written twice, `{{` and `}}`.
+/// The key is a literal as in `format!`. A placeholder is an argument, its fields, and methods without arguments, with
+/// an optional format: `{id}`, `{self.shop.id}`, `{request.0:05}`, `{user.name()}`. Write braces twice: `{{` and `}}`.
 ///
-/// Different arguments have different keys. For that, `:` and the punctuation that the template has
-/// between its placeholders are percent-encoded within the values, and `%` with them: in
-/// `"{shop}:{item}"`, `a:b` and `c` give `a%3Ab:c`, while `a` and `b:c` give `a:b%3Ac`. Numbers and
-/// plain words have none of these and stay as they are, and so do uuids unless a `-` separates the
-/// placeholders. Two placeholders without punctuation between them, `{a}{b}`, do not compile.
-/// `{path!raw}`, or `{path!raw:>5}`, puts a value into the key as it is, next to anything.
-/// Constants and statics in the key must be in capitals, and are not encoded either.
+/// - **Different arguments give different keys.** Within values, `:`, `%` and the punctuation between the placeholders
+///   are percent-encoded: in `"{shop}:{item}"`, `a:b` and `c` give `a%3Ab:c`, while `a` and `b:c` give `a:b%3Ac`.
+///   Numbers, plain words and uuids stay as they are, except uuids next to a `-`.
+/// - `{a}{b}`, without punctuation between them, does not compile.
+/// - `{path!raw}`, or `{path!raw:>5}`, inserts a value without encoding, next to anything.
+/// - Constants and statics must be in capitals, and are not encoded.
+/// - An empty value fails with `LockError::EmptyKey`; otherwise all calls with an empty value would share one lock.
+/// - A key that contains `__redlock:` fails with `LockError::Config`: the library keeps its own data there.
 ///
-/// A value that comes out empty is refused, with `LockError::EmptyKey`: it would lock everything
-/// that has nothing there. A key that contains `__redlock:`, under which the library keeps its
-/// own data, is refused with `LockError::Config`.
-///
-/// The key is made once, before the body, from references: the body may move or change what the
-/// key is made of.
+/// The key is made once, before the body, from references. The body may move or change the arguments.
 ///
 /// # Several keys
 ///
@@ -117,9 +107,8 @@ mod tokens;
 /// }
 /// ```
 ///
-/// All of them are locked or none, up to 16, and no order of them can make two calls wait for each
-/// other. Two placeholders that give one key lock it once. The runtime's `Redlock::lock_all` says what
-/// it costs and what it does not promise. `at_least`, `shared`, `permits` and `fair` are for one key.
+/// Up to 16 keys are locked, all or none, without deadlock whatever their order. Duplicates are locked once. Not with
+/// `at_least`, `shared`, `permits` or `fair`. [`Redlock::lock_all`] describes cost and limits.
 ///
 /// # Readers and writers
 ///
@@ -137,9 +126,8 @@ mod tokens;
 /// }
 /// ```
 ///
-/// Any number of calls that share a lock run at the same time, or one that does not. A writer that waits
-/// stops new readers, so neither side starves. The runtime's `Lock::shared` says what it costs and what
-/// it does not promise. `shared` is for one key, and not with `at_least`, `permits` or `fair`.
+/// Any number of `shared` calls run at the same time, or one exclusive call. A waiting writer blocks new readers, so
+/// neither side starves. Not with `at_least`, `permits` or `fair`. [`Lock::shared`] describes cost and limits.
 ///
 /// # Permits
 ///
@@ -152,18 +140,16 @@ mod tokens;
 /// }
 /// ```
 ///
-/// Each permit is a lock of its own, which a majority of nodes decides. The number is the same
-/// in all functions and processes with this key: a literal, a constant, or what the arguments have, as for
-/// durations. A number from the arguments is checked at each call, which returns `LockError::Config` if it
-/// is not 1 to 1024. The runtime's `Lock::permits` says what permits cost, what they do not promise, and why
-/// tokens of two permits fence nothing. `permits` is for one key, and not with `at_least`, `shared` or `fair`. A nested call on
-/// the same key needs `reentrant`, and then shares the permit.
+/// All functions and processes with this key must use the same number. A number from the arguments is checked at each
+/// call, which fails with `LockError::Config` if it is not 1 to 1024. A nested call on the same key needs `reentrant`,
+/// and shares the permit. Not with `at_least`, `shared` or `fair`. [`Lock::permits`] describes cost and limits, and why
+/// tokens of two permits fence nothing.
 ///
 /// # When there is no lock
 ///
-/// The body does not start if the lock cannot be had, and is dropped where it stands if the lock is
-/// lost. Then the function returns the `LockError`: by `From<LockError>` if its type is
-/// `Result<T, E>`, otherwise by `on_error`, or by an implementation of `FromLockError` for a type of yours.
+/// If the lock cannot be acquired, the body does not start. If the lock is lost, the body is dropped at its current
+/// `.await`. The function returns the `LockError`: for `Result<T, E>` by `From<LockError>`, otherwise by `on_error`, or
+/// by `FromLockError` for your own type.
 ///
 /// ```
 /// use redlock_runtime::redis_lock;
@@ -174,9 +160,8 @@ mod tokens;
 /// }
 /// ```
 ///
-/// `when_held` is what the function returns if another client still holds the lock after `wait`.
-/// Every other error is returned as before, so a job that another replica is running is skipped, and an
-/// outage is reported:
+/// With `when_held`, the function returns this value if another client still holds the lock after `wait`. All other
+/// errors stay errors: a job that another replica runs is skipped, and an outage is reported.
 ///
 /// ```
 /// use redlock_runtime::{LockError, redis_lock};
@@ -187,15 +172,14 @@ mod tokens;
 /// }
 /// ```
 ///
-/// Both are evaluated only when they are needed, after the arguments have moved into the body. They
-/// can use `self` if it is `&self`, and arguments that are `Copy`, such as shared references.
+/// Both expressions are evaluated only when needed, after the arguments have moved into the body. They can use `&self`,
+/// and arguments that are `Copy`, such as shared references.
 ///
 /// # Functions that call each other
 ///
-/// A body that calls a function with its own key would wait for itself, so such a call fails
-/// at once with `LockError::Nested`, which names both functions. A function that is `reentrant` joins
-/// the lease instead: it runs without asking any node, has the deadline and the fencing token of the
-/// outer section, and leaves the release to it.
+/// If a body calls a function with its own key, the inner call would wait for itself. It fails at once with
+/// `LockError::Nested`, which names both functions. A `reentrant` function joins the lease instead: it asks no node,
+/// has the deadline and the fencing token of the outer section, and leaves the release to it.
 ///
 /// ```
 /// use redlock_runtime::{LockError, redis_lock};
@@ -211,13 +195,12 @@ mod tokens;
 /// }
 /// ```
 ///
-/// That holds within one task: a task that the body spawns is on its own, unless it runs in
-/// `Lease::scope`. `wait`, `renew` and `max_hold` of a call that joins have no effect. The rest is at
-/// `Lock::reentrant`.
+/// This holds within one task; run tasks that the body spawns in `Lease::scope`. `wait`, `renew` and `max_hold` of a
+/// call that joins have no effect. [`Lock::reentrant`] has the rest.
 ///
 /// # Functions that are not async
 ///
-/// They block their thread until they have the lock: for Diesel, rayon, threads of one's own, and
+/// A plain `fn` blocks its thread until it has the lock. Use it for Diesel, rayon, your own threads, and
 /// `spawn_blocking`.
 ///
 /// ```
@@ -232,13 +215,12 @@ mod tokens;
 /// }
 /// ```
 ///
-/// Nothing can stop such a body when its lease ends, so the lease is renewed even without `renew`,
-/// for as long as the body runs or until `max_hold`. If the lock is lost nevertheless, the body runs on
-/// without it, and learns of that only by asking: `lease.is_held()`, `lease.remaining()`, or
-/// `lease.fencing_token()?` before each write. The function returns what its body returns, in any case.
+/// Nothing can stop such a body when its lease ends. So the lease is renewed even without `renew`, until the body ends
+/// or `max_hold` is over. If the lock is lost nevertheless, the body runs on, and its result is returned. It must check
+/// `lease.is_held()`, `lease.remaining()`, or `lease.fencing_token()?` before each write.
 ///
-/// Called within a task of a tokio runtime, which it would block, the function fails at once with
-/// `LockError::Config`. The rest is at `Lock::acquire_blocking` and `Lock::hold_blocking`.
+/// Within a task of a tokio runtime, the call fails at once with `LockError::Config`. [`Lock::acquire_blocking`] and
+/// [`Lock::hold_blocking`] have the rest.
 ///
 /// # Expansion
 ///
@@ -263,69 +245,79 @@ mod tokens;
 /// }
 /// ```
 ///
-/// If the function is not `async`, the body is a closure, which the section runs once it has the lock.
-///
-/// Nothing happens before the first poll. The body, its arguments included, is destroyed before the
-/// lock is released, on every path: return, `?`, panic, loss of the lock, and cancellation, which is
-/// dropping the future. The arguments are destroyed in the order of a plain `async fn`, the last one
-/// first. What the body cannot reach is destroyed after the release: an argument `_`, and what a
-/// pattern such as `Order { id, .. }` leaves behind. So is an argument that the body does not
-/// mention, unless its name begins with `_`.
-/// The future is `Send` if that of the plain function is.
+/// - The body of a plain `fn` is a closure, which the section runs when it has the lock.
+/// - Nothing happens before the first poll. The future is `Send` if that of the plain function is.
+/// - The body, its arguments included, is destroyed before the lock is released, on every path: return, `?`, panic,
+///   loss of the lock, and cancellation. Arguments are destroyed in the order of a plain `async fn`, the last one
+///   first.
+/// - Values that the body cannot reach are destroyed after the release: an argument `_`, the rest of a pattern such as
+///   `Order { id, .. }`, and an argument that the body does not mention, unless its name begins with `_`.
 ///
 /// # Other attributes
 ///
-/// Attributes expand from top to bottom, so the one *nearest the function* wraps all the others. Put
-/// `#[tracing::instrument]` below `#[redis_lock]` for a span that includes the wait for the lock, and
-/// above it for a span of the body alone. Put an attribute that caches results below, so that a hit
-/// takes no lock. Both orders work with `#[async_recursion]` and `#[axum::debug_handler]`, and within
-/// `#[async_trait]`. An attribute that removes `async`, such as `#[tokio::main]`, goes below.
+/// Attributes expand from top to bottom, so the one *nearest the function* wraps all the others.
+///
+/// - `#[tracing::instrument]` below `#[redis_lock]` makes a span that includes the wait for the lock; above it, a span
+///   of the body alone.
+/// - Put an attribute that caches results below, so that a hit takes no lock.
+/// - Put an attribute that removes `async`, such as `#[tokio::main]`, below.
+/// - `#[async_recursion]`, `#[axum::debug_handler]`, and `#[async_trait]` around it work in both orders.
 ///
 /// # Known at the start
 ///
-/// Every annotated function registers itself with its name, key, arguments and place, whether or not
-/// it is ever called. `Builder::install` checks all of them against its settings and fails with each
-/// that cannot work, such as an `expire` above `max_lease`; `Redlock::sections` lists them, and says
-/// what is not seen. With `via`, or a duration such as `Self::LEASE` or one from the arguments, the check comes
-/// with the first call.
+/// Every annotated function registers its name, key, arguments and place, even if it is never called.
+/// `Builder::install` checks all of them against its settings, and fails with each that cannot work, such as an
+/// `expire` above `max_lease`. [`Redlock::sections`] lists them, and names those that are first checked when they are
+/// called: with `via`, a duration such as `Self::LEASE`, or one from the arguments.
 ///
 /// # Cost
 ///
-/// Measured on two cores with `cargo run --release -p redlock-tests --bin attribute_cost`: the
-/// future is about 340 bytes larger than that of the plain function, and stores one more copy of each
-/// argument that the key uses: pass large ones by reference. The body is polled exactly as often; each poll costs less than 0.2 µs more, for a look at the
-/// clock. A call takes as long as one that is written by hand with `Lock::hold`.
+/// Measured on two cores with `cargo run --release -p redlock-tests --bin attribute_cost`:
 ///
-/// Compiling takes, per function of a thousand and in processor time (the same command with
-/// `-- --compile`): `cargo check` 9 ms, where the one by hand takes 5 ms and the plain one 1 ms; a
-/// debug build 25 ms, 20 ms and 3 ms. Of that, registration is 1 ms and 2 ms, measured with a hundred
-/// functions, and each adds 0.7 KB to a stripped release build. At run time it is one step in a list,
-/// before `main`.
+/// - The future is about 340 bytes larger than that of the plain function, and stores one more copy of each argument in
+///   the key: pass large ones by reference.
+/// - The body is polled exactly as often. Each poll costs less than 0.2 µs more, to check the clock.
+/// - A call takes as long as one written by hand with `Lock::hold`.
+///
+/// Compile time per function of a thousand, in processor time (the same command with `-- --compile`):
+///
+/// | | annotated | by hand | plain |
+/// |---|---|---|---|
+/// | `cargo check` | 9 ms | 5 ms | 1 ms |
+/// | debug build | 25 ms | 20 ms | 3 ms |
+///
+/// Of this, registration takes 1 ms and 2 ms, measured with a hundred functions. Each function adds 0.7 KB to a
+/// stripped release build, and one step in a list before `main`.
 ///
 /// # Limits
 ///
-/// - Not for functions that return `!`, `const fn`, functions that return a future they build by hand,
-///   or, if they are not `async`, for `unsafe fn` and `extern fn`, or one that has both `async` and
-///   `block_on` in its body.
-/// - A `fn` that is not `async` and returns a future inside of another value, such as `Result<BoxFuture, E>`,
-///   holds the lock while it makes the future, and not while the future runs.
-/// - `#[track_caller]` has no effect on the body of a `fn`.
-/// - Within `#[async_trait]`, an argument that is a pattern, such as `Path(id): Path<u64>`, cannot
-///   be named in the key: there, the pattern is part of the body.
-/// - A duration `Self::LEASE`, or of another type, is checked by `cargo build` but not by
-///   `cargo check`.
-/// - A second attribute on the function takes a second lock, after the one below it, and holds the one
-///   while it waits for the other. For several keys take a list.
-/// - A chain of annotated functions that await each other meets the default `recursion_limit` of
-///   the compiler at 15, one of plain functions at 32: each is two futures, its own and its body's.
-///   `#![recursion_limit = "256"]` at the top of the crate doubles that.
-/// - A transaction that was begun outside of the function and is committed after it has returned is
-///   committed without the lock. Begin and commit it within the body, so that the lock is taken
-///   before it and released after it.
-/// - Width and precision, as in `{id:.2}`, can make one text of two values, and so can a type's own
-///   `Display`.
-/// - Renaming an argument in an editor changes the key, too, if all its placeholders are plain names.
-///   Otherwise the compiler reports the old name, and suggests the new one if they are similar.
+/// - Not for functions that return `!`, `const fn`, or functions that return a future they build by hand. A plain `fn`
+///   cannot be an `unsafe fn` or `extern fn`, nor have both `async` and `block_on` in its body.
+/// - A plain `fn` that returns a future inside another value, such as `Result<BoxFuture, E>`, holds the lock while it
+///   makes the future, and not while the future runs.
+/// - `#[track_caller]` has no effect on the body of a plain `fn`.
+/// - Within `#[async_trait]`, the key cannot name an argument that is a pattern, such as `Path(id): Path<u64>`: there,
+///   the pattern is part of the body.
+/// - `cargo build` checks a duration `Self::LEASE`, or of another type; `cargo check` does not.
+/// - Stacking the attribute takes the locks one after the other, the bottom one first, and can deadlock. Use a list of
+///   keys.
+/// - A chain of 15 annotated functions that await each other reaches the compiler's default `recursion_limit`, because
+///   each is two futures; plain functions reach it at 32. `#![recursion_limit = "256"]` doubles both.
+/// - If you begin a transaction outside the function and commit it after the function returned, you commit without the
+///   lock. Begin and commit it within the body.
+/// - Width and precision, as in `{id:.2}`, and a type's own `Display` can make one text of two values.
+/// - Renaming an argument in an editor changes the key too, if all placeholders are plain names. Otherwise the compiler
+///   reports the old name, and suggests the new one if they are similar.
+///
+/// [`Lock::at_least`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Lock.html#method.at_least
+/// [`Lock::fair`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Lock.html#method.fair
+/// [`Lock::shared`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Lock.html#method.shared
+/// [`Lock::permits`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Lock.html#method.permits
+/// [`Lock::reentrant`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Lock.html#method.reentrant
+/// [`Lock::acquire_blocking`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Lock.html#method.acquire_blocking
+/// [`Lock::hold_blocking`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Lock.html#method.hold_blocking
+/// [`Redlock::lock_all`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Redlock.html#method.lock_all
+/// [`Redlock::sections`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Redlock.html#method.sections
 #[proc_macro_attribute]
 pub fn redis_lock(args: TokenStream, item: TokenStream) -> TokenStream {
     expand::redis_lock(args.into(), item.into()).into()
