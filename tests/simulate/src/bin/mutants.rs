@@ -433,3 +433,19 @@ fn copy_folder(from: &Path, to: &Path) -> std::io::Result<()> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod unit_tests {
+    use super::*;
+
+    /// Few mutants are tried for each commit, but a commit can take the text away that any of them changes.
+    #[test]
+    fn every_mutant_fits() {
+        let copy = Copy::new().unwrap();
+        for mutant in Mutant::all(&[]).unwrap() {
+            let fits = copy.mutate(&mutant).map_err(|problem| problem.to_string());
+            assert_eq!(fits, Ok(()), "{}", mutant.name);
+            copy.restore(&mutant).unwrap();
+        }
+    }
+}
