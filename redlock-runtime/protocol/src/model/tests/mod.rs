@@ -9,11 +9,13 @@ use std::{sync::Arc, time::Duration};
 
 use super::{Key, Model, Moment};
 use crate::{
+    line_key,
     message::{
         AdmissionId, Ahead, BlockRequest, Evidence, LossId, Mode, Owner, Record, Reply, Request,
         Ticket,
     },
     rules::token::{Token, stripe},
+    slot_key,
     time::Instant,
 };
 

@@ -190,3 +190,36 @@ fn whoever_does_not_queue_passes_those_who_do() {
         &model.run(&acquire(US_AGAIN, Token(9), 1), at(300))
     ));
 }
+
+#[test]
+fn a_slot_is_left_to_a_process_until_it_has_released_it_and_no_longer() {
+    let mut model = voting();
+    let stand = |owner| Request::Stand {
+        key: line_key("k"),
+        owner,
+        permits: 1,
+        start: 0,
+        ticket: Ticket {
+            came: 1,
+            waited: Duration::ZERO,
+            lasts: Duration::from_secs(60),
+            grace: Duration::from_millis(3),
+            is_ordered: true,
+        },
+    };
+    let turn = |has_remote_waiter| Reply::Turn {
+        slot: 0,
+        has_remote_waiter,
+    };
+    assert_eq!(model.run(&stand(US), at(0)), turn(false));
+    assert!(matches!(model.run(&stand(THEM), at(1)), Reply::Full { .. }));
+    let release = Request::Release {
+        key: slot_key("k", 0),
+        owner: US,
+        mode: Mode::Exclusive,
+        keep: None,
+        leaves: true,
+    };
+    model.run(&release, at(1));
+    assert_eq!(model.run(&stand(THEM), at(1)), turn(false));
+}
