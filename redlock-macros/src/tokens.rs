@@ -61,7 +61,7 @@ pub(crate) fn for_each_name(tokens: TokenStream, visit: &mut impl FnMut(&str, Sp
     }
 }
 
-/// The same tokens in another place. What their names mean stays.
+/// These tokens in another place. What their names mean stays.
 pub(crate) fn located_at(tokens: TokenStream, place: Span) -> TokenStream {
     let moved = tokens.into_iter().map(|mut tree| {
         let span = tree.span().located_at(place);

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
     use crate::error::Report;
 
-    /// The pause after a wait of so many milliseconds.
+    /// The pause after a wait of the given milliseconds.
     fn pause(cause: Cause, elapsed: u64) -> Option<u64> {
         let report = Report::new(None, "stock".into(), Duration::from_millis(elapsed));
         let error = LockError::refused(cause, report);

@@ -48,7 +48,7 @@ pub(crate) enum Clock {
 }
 
 impl Clock {
-    /// Must be called within the runtime whose clock is to be followed.
+    /// Must be called within the runtime whose clock it follows.
     pub(crate) fn of_this_runtime() -> Self {
         Self::Runtime {
             origin: tokio::time::Instant::now(),

@@ -32,7 +32,7 @@ pub struct Installed {
     redlock: Redlock,
 }
 
-/// Early, before anything is waited for. `addresses`: the nodes of the one that is to be installed.
+/// Early, before anything is waited for. `addresses`: the nodes of the one being installed.
 pub(crate) fn refuse_second(
     addresses: impl FnOnce() -> BTreeSet<Arc<str>>,
 ) -> Result<(), ConfigError> {

@@ -14,7 +14,7 @@ pub(crate) enum Keys {
 pub(crate) enum Other {
     /// All or none.
     All(Vec<Arc<str>>),
-    /// One of so many permits.
+    /// One of this number of permits.
     Permit(Arc<str>, u32),
 }
 

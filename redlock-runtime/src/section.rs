@@ -200,7 +200,7 @@ impl Section {
         lease::run(&self.lease, &self.course, body)
     }
 
-    /// The same on a thread that may sleep.
+    /// Acquires the lock on a thread that may sleep.
     pub(crate) fn acquire_blocking(&mut self) -> Result<(), LockError> {
         if let Ok(asked) = &self.lease.asked {
             let refused = blocking::refuse(&asked.shared.engine);

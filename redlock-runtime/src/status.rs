@@ -182,7 +182,7 @@ impl Status {
         }
     }
 
-    /// The same, and true if those who wait for the end are still to be [told](Self::tell_end).
+    /// The lease is over. True if those who wait for the end must still be [told](Self::tell_end).
     pub(crate) fn end_untold(&self, loss: Loss) -> bool {
         self.end.set(Box::new(End::Over(loss))).is_ok()
     }

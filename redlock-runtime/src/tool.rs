@@ -81,7 +81,7 @@ pub fn rejection(error: &ServerError) -> Rejection {
     node::rejection(error.code(), error.details().unwrap_or_default())
 }
 
-/// How long a node of so many stays out that has lost its memory, by the `longest` keys of those that vote.
+/// How long one of `nodes` stays out after a loss of memory, by the `longest` keys of those that vote.
 pub fn quarantine(
     nodes: usize,
     voters: impl Iterator<Item = Duration>,

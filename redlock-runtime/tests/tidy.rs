@@ -567,3 +567,52 @@ fn the_lines_that_install_it_work_today() {
         }
     }
 }
+
+/// Phrases at which readers stop: what is "the same", how many are "so many", who must do what "is to be" done?
+#[test]
+fn pages_comments_and_messages_avoid_phrases_that_are_read_twice() {
+    const PHRASES: [&str; 6] = [
+        "The same",
+        "that of those",
+        "so many",
+        "can be had",
+        "in vain",
+        "is to be",
+    ];
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut texts = BTreeMap::new();
+    for folder in [
+        "redlock-macros/src",
+        "redlock-runtime/src",
+        "redlock-runtime/protocol/src",
+        "redlock-cli/src",
+    ] {
+        let crate_sources = sources(&format!("../{folder}")).into_iter();
+        texts.extend(crate_sources.map(|(path, text)| (Path::new(folder).join(path), text)));
+    }
+    for folder in [
+        "",
+        "redlock-runtime/src",
+        "redlock-runtime/src/guide",
+        "tests",
+    ] {
+        for entry in fs::read_dir(root.join(folder)).unwrap() {
+            let path = entry.unwrap().path();
+            if path.extension().is_some_and(|extension| extension == "md") {
+                texts.insert(path.clone(), fs::read_to_string(path).unwrap());
+            }
+        }
+    }
+    let mut found = Vec::new();
+    for (path, text) in texts {
+        // A phrase may go on in the next line of a comment.
+        let words: Vec<&str> = text
+            .split_whitespace()
+            .filter(|word| !matches!(*word, "//" | "///" | "//!"))
+            .collect();
+        let text = words.join(" ");
+        let phrases = PHRASES.into_iter().filter(|phrase| text.contains(phrase));
+        found.extend(phrases.map(|phrase| format!("{}: {phrase}", path.display())));
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+}

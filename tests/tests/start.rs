@@ -1,4 +1,4 @@
-//! How a program starts: `install` waits until locks can be had, or says why none can.
+//! How a program starts: `install` waits until locks are granted, or says why none can.
 //!
 //! A program of its own: what is installed, and who listens to warnings, holds for a whole process.
 

@@ -121,7 +121,7 @@ fn from_literal(literal: &Literal, text: &str) -> std::result::Result<Known, Str
     }
 }
 
-/// The same with a unit of ours, if it is a duration then.
+/// The literal with a unit of ours, if that makes it a duration.
 fn corrected(text: &str) -> Option<String> {
     let text = text.replace(' ', "");
     let (number, word) = split_unit(&text);

@@ -9,7 +9,7 @@
 //!
 //! The token is the largest that any part was given. It is above all that were given for any of the
 //! keys before, and every key is *raised*, by a round that extends it and takes numbers up to the token,
-//! unless a round for it has taken them already: so all later tokens of each key are above it. The same
+//! unless a round for it has taken them already: so all later tokens of each key are above it. That
 //! round brings back most of the lease where other keys were waited for meanwhile.
 //!
 //! The lease ends with the first of the parts. What ends one, ends all.
@@ -87,7 +87,7 @@ struct Held {
     is_asked: bool,
 }
 
-/// What is to be done.
+/// What the caller must do.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     /// Its caller is told.

@@ -449,7 +449,7 @@ pub enum Reply {
         /// been given a ticket.
         has_remote_waiter: bool,
     },
-    /// Acquire with a ticket, stand: the lock can be had, but others have waited longer.
+    /// Acquire with a ticket, stand: the lock is free, but others have waited longer.
     Queued(Ahead),
     /// Stand: this slot is free, and is left to the process for a moment.
     Turn {

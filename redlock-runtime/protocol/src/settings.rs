@@ -21,14 +21,14 @@ pub struct Settings {
     pub ping_interval: Option<Duration>,
     /// Whether a node may vote that drops keys when memory runs out.
     pub may_evict: bool,
-    /// The longest key TTL that the fleet may ask for: the key TTL of its longest lease. The same for
+    /// The longest key TTL that the fleet may ask for: the key TTL of its longest lease. Equal for
     /// all clients of the nodes, and made by `key_ttl`, so that it is what nodes make of it.
     pub max_ttl: Duration,
     /// How long new nodes stay out if all of them are new: the key TTL of the default lease.
     pub default_ttl: Duration,
     /// Lets a node vote for this client at once that has lost its memory. For development and tests.
     pub assume_fresh: bool,
-    /// A node that owes this process so many replies is busy. While a majority of the nodes is, a first
+    /// A node that owes this process this number of replies is busy. While a majority of the nodes is, a first
     /// attempt asks no more of them than a majority at first.
     pub busy_from: usize,
     /// Clients of other libraries use the same keys, and take no place in the queue: every section

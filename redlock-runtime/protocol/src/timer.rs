@@ -42,7 +42,7 @@ impl Timers {
         }
     }
 
-    /// The same for one that has its time with it, as keys have, and forgets it once it is woken. False if
+    /// Sets a timer whose owner keeps its time, as keys do, and forgets it once it is woken. False if
     /// it wakes early enough.
     pub(crate) fn wake(&mut self, timer: Timer, set: &mut Option<Instant>, at: Instant) -> bool {
         if set.is_some_and(|set| set <= at) {

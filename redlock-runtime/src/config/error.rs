@@ -29,7 +29,7 @@ impl ConfigError {
         }
     }
 
-    /// The same of an annotated function.
+    /// A problem in the arguments of an annotated function.
     pub(crate) fn in_section(self, section: &'static SectionInfo) -> Self {
         let problems = self.problems.into_iter();
         Self {

@@ -8,7 +8,7 @@ use crate::node::Endpoint;
 /// A server's URL as it should be.
 pub(super) const SERVER: &str = "write it as `redis://host:6379`";
 
-/// The same with an address of IP version 6.
+/// A server's URL as it should be, with an address of IP version 6.
 pub(super) const SERVER_IPV6: &str = "write it as `redis://[::1]:6379`";
 
 /// The parameters of a `rediss` URL, which are named for the options of `redis-cli`.

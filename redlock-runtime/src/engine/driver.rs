@@ -108,7 +108,7 @@ impl Driver {
         driver
     }
 
-    /// Sends what is to be sent, and collects what has come: of all nodes if `are_ready`, of those that
+    /// Sends what waits to be sent, and collects what has come: of all nodes if `are_ready`, of those that
     /// have work otherwise. `sockets` is woken by what comes next; what needs the engine's runtime is left
     /// where `engine` is not given, which it wakes.
     pub(super) fn poll_nodes(
@@ -136,12 +136,12 @@ impl Driver {
         }
     }
 
-    /// A node is to be polled although nothing has woken it, by any thread.
+    /// Any thread polls this node next, although nothing has woken it.
     pub(super) fn has_work(&self) -> bool {
         self.any_server(|server| server.has_work() && !server.needs_runtime())
     }
 
-    /// The same, by the engine.
+    /// The engine polls this node next, although nothing has woken it.
     pub(super) fn has_work_of_engine(&self) -> bool {
         self.any_server(|server| server.has_work() && server.needs_runtime())
     }
@@ -190,7 +190,7 @@ impl Driver {
         self.drained
     }
 
-    /// What is to be told once this driver is free again.
+    /// Answers to tell once this driver is free again.
     pub(super) fn take_deliveries(&mut self) -> Vec<Delivery> {
         std::mem::take(&mut self.deliveries)
     }

@@ -250,7 +250,7 @@ impl Engine {
         });
     }
 
-    /// The same, and tells what became of the release. The release is on its way once this is called,
+    /// Ends the lease, and tells what became of the release. The release is on its way once this is called,
     /// whether the answer is awaited or not.
     pub(crate) fn end_and_report(
         &self,

@@ -34,7 +34,7 @@ impl Signal {
         self.was_given.load(Ordering::Acquire)
     }
 
-    /// The same, and takes it.
+    /// Whether it was given, and takes it back.
     pub(super) fn take(&self) -> bool {
         self.was_given.swap(false, Ordering::AcqRel)
     }

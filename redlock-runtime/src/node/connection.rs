@@ -23,7 +23,7 @@ use crate::{
 pub(super) struct Connection {
     pub(super) wire: Wire,
     pub(super) facts: Facts,
-    /// What is to be said behind the name of its process.
+    /// What follows the name of its process in the name of the connection.
     pub(super) term: Arc<str>,
 }
 

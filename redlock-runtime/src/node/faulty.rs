@@ -39,7 +39,7 @@ struct State {
     started: Option<Instant>,
     /// The connection that stands.
     link: Option<(NodeId, ConnectionId)>,
-    /// What it is to hear unasked, and who is to be woken for it.
+    /// What it hears unasked, and who is woken for it.
     news: Vec<Event>,
     reader: Option<Waker>,
 }

@@ -166,7 +166,7 @@ impl Server {
         }
     }
 
-    /// It is to be polled although nothing has woken it.
+    /// Polls it on the next occasion, although nothing has woken it.
     pub(crate) const fn has_work(&self) -> bool {
         self.has_work
     }
@@ -223,13 +223,13 @@ impl Server {
         polled.inspect_err(|_| self.refused = session.refused())
     }
 
-    /// It is to be polled within the runtime of the engine: a connection is made there, and can be used
+    /// Polls it within the runtime of the engine: a connection is made there, and can be used
     /// anywhere; and sockets are looked at there.
     pub(crate) const fn needs_runtime(&self) -> bool {
         matches!(self.state, State::Opening(..)) || self.listening.is_some()
     }
 
-    /// The same outside the runtime of the engine. What needs that is left for later.
+    /// Polls it outside the runtime of the engine. What needs that runtime is left for later.
     pub(crate) fn poll_outside(&mut self, cx: &mut Context<'_>, events: &mut Vec<Event>) {
         match self.needs_runtime() {
             true => self.has_work = true,

@@ -32,7 +32,7 @@ pub(crate) fn reason(error: &dyn Display) -> Arc<str> {
     line.text.trim_end().into()
 }
 
-/// Takes in so many characters, and then fails.
+/// Keeps this number of characters, and then fails.
 struct Line {
     text: String,
     left: usize,

@@ -111,7 +111,7 @@ impl Reader {
         }
     }
 
-    /// Counts one more value, with so many `inside`.
+    /// Counts one more value, which has `inside` values of its own.
     fn count(&mut self, inside: usize) -> Result<(), Malformed> {
         self.values += 1;
         let missing: usize = self.open.iter().map(|open| open.missing).sum();
@@ -141,7 +141,7 @@ impl Reader {
     }
 }
 
-/// What follows the first line of a value: so many bytes and the end of a line, and so many values.
+/// What follows the first line of a value: a number of bytes and the end of a line, or a number of values.
 fn header(line: &[u8]) -> Result<(Option<usize>, usize), Malformed> {
     let (kind, rest) = line.split_first().ok_or(Malformed::NoValue)?;
     // It is read again whenever more of what follows has come.

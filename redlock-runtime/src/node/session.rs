@@ -27,7 +27,7 @@ use crate::script::{self, Kind};
 /// without end.
 pub(super) const MOST_AT_ONCE: usize = 1_024;
 
-/// From so many replies that a server owes, requests of callers wait for each other and go out together:
+/// Once a server owes this number of replies, requests of callers wait for each other and go out together:
 /// a write costs more than what is in it.
 const BUSY: usize = 8;
 
@@ -44,7 +44,7 @@ pub(super) struct Session {
     /// brings the text, and from then on the server knows it.
     unknown: Vec<Script>,
     refused: Refused,
-    /// What is to be said behind the name of the server's process.
+    /// What follows the name of the process in the name of the connection.
     term: Arc<str>,
 }
 

@@ -133,10 +133,10 @@ pub(super) fn quorum(is_there: bool, node_set: &str, voting: usize, nodes: usize
     let vote = health::vote(voting, nodes);
     if is_there {
         event!(INFO, "redlock.quorum.regained", { node_set, voting, nodes },
-            "redlock: {vote}, so locks can be had again");
+            "redlock: {vote}, so locks are granted again");
     } else {
         event!(ERROR, "redlock.quorum.lost", { node_set, voting, nodes },
-            "redlock: {vote}, so no lock can be had");
+            "redlock: {vote}, so no lock is granted");
     }
 }
 
@@ -199,11 +199,11 @@ pub(crate) fn waits(health: &Health) {
         INFO,
         "redlock.start.waiting",
         {},
-        "redlock: waiting until locks can be had: {health}"
+        "redlock: waiting until locks are granted: {health}"
     );
 }
 
-/// `install` does not wait, and no lock can be had for now.
+/// `install` does not wait, and no lock is granted for now.
 pub(crate) fn degraded(health: &Health) {
     event!(
         WARN,

@@ -81,7 +81,7 @@ struct Open {
 }
 
 impl Course {
-    /// Its end is to be reported.
+    /// Its end must still be reported.
     pub(crate) const fn is_open(&self) -> bool {
         self.0.is_some()
     }

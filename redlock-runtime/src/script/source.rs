@@ -125,7 +125,7 @@ pub(crate) fn load_all() -> Vec<Command<'static>> {
     scripts.map(load).into()
 }
 
-/// The longest command has so many words.
+/// The number of words in the longest command.
 const MOST_WORDS: usize = 18;
 
 pub(super) fn run<'a>(

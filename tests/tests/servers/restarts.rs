@@ -234,7 +234,7 @@ async fn assert_no_vote_of_1(redlock: &Redlock, cluster: &Cluster) {
     await_state("nothing left behind", || cluster.held_on("k") == 0).await;
 }
 
-/// The lock can be had, as soon as connections are made again.
+/// The lock is granted, as soon as connections are made again.
 async fn assert_serves(redlock: &Redlock) {
     let guard = redlock.lock("k").wait(PATIENCE).acquire().await.unwrap();
     assert_eq!(guard.release().await, Release::Released);

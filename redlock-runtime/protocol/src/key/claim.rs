@@ -15,7 +15,7 @@ use crate::{
     time::{Instant, Span},
 };
 
-/// Two clocks may differ by one part in so many: every lease allows for that.
+/// Two clocks may differ by one part in this number: every lease allows for that.
 const DRIFT: u32 = 100;
 
 /// A server's remaining time is in whole milliseconds, and so is the TTL.
@@ -33,7 +33,7 @@ pub(super) struct Claim {
     pub(super) leaves: bool,
     /// Another process was refused on one of the nodes, and waits.
     pub(super) has_remote_waiter: bool,
-    /// The same, since the last round began that was to let the key live for longer.
+    /// Another process was refused since the last round began that was meant to let the key live for longer.
     pub(super) is_waited_for: bool,
     extension: Option<Extension>,
     places: Vec<Place>,
@@ -90,7 +90,7 @@ impl Reads {
     }
 
     /// Asks a node for the key, which the owner may have, and to tell of its changes. If the node is not
-    /// connected, nothing is to be read.
+    /// connected, nothing is read.
     pub(super) fn read(&mut self, node: NodeId, owner: Option<Owner>, cx: &mut Cx<'_>) {
         if self.begin() {
             let key = Arc::clone(cx.name);
@@ -101,7 +101,7 @@ impl Reads {
         }
     }
 
-    /// A read is over. True if the key is to be read once more.
+    /// A read is over. True if the key must be read once more.
     pub(super) fn end(&mut self) -> bool {
         std::mem::take(self).reads_again
     }
@@ -151,7 +151,7 @@ impl Claim {
         place.asked = request;
     }
 
-    /// The same, and it is one for the node's vote.
+    /// A request for the node's vote, which can make the key, goes to a node.
     pub(super) fn on_acquire(
         &mut self,
         node: NodeId,

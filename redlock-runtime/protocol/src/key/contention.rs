@@ -96,7 +96,7 @@ impl Key {
         self.contention.as_ref()?.stand_back_until
     }
 
-    /// Until when something is to be remembered of others.
+    /// Until when something must be remembered of others.
     pub(super) fn remembers_until(&self) -> Option<Instant> {
         self.contention.as_ref()?.next_due()
     }

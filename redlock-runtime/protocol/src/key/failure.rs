@@ -44,7 +44,7 @@ impl Round {
     }
 }
 
-/// How long until so many of the nodes are out of the way, by how long each will be in it.
+/// How long until `missing` of the nodes are out of the way, by how long each will be in it.
 fn wait_for(missing: usize, waits: impl Iterator<Item = Duration>) -> Option<Duration> {
     let mut waits: Vec<Duration> = waits.collect();
     waits.sort_unstable();

@@ -1,4 +1,4 @@
-//! A lock with permits: so many sections of the whole fleet have it at a time.
+//! A lock with permits: up to that number of sections of the whole fleet have it at a time.
 //!
 //! It has a *slot* for each permit, which is a lock of its own with a key of its own. A majority of nodes decides each
 //! of them, so there are never more holders than slots. The callers of this process wait at one more key, the *line*,
@@ -48,7 +48,7 @@ struct Line {
     busy: BTreeSet<u32>,
     /// In the queue, while no waiter is at the front.
     place: Place,
-    /// The slot that was asked for last: the next question begins behind it, in case it was in vain.
+    /// The slot that was asked for last: the next question begins behind it, in case it got no slot.
     last: u32,
 }
 
@@ -717,7 +717,7 @@ impl Key {
         }
     }
 
-    /// What is to be handed to the other keys of the lock.
+    /// What the other keys of the lock must get.
     pub(crate) fn take_moves(&mut self) -> Vec<Move> {
         self.permits_mut()
             .map(|permits| mem::take(&mut permits.moves))

@@ -7,7 +7,7 @@
 //! the node has confirmed it or must have dropped the key by itself. A node that answers releases
 //! with errors is asked again after a pause, with one of them; the others follow once that succeeds.
 //!
-//! A lock that is to be kept for a while is released at once as well: its keys are told to expire when
+//! A lock that must be kept for a while is released at once as well: its keys are told to expire when
 //! that is over, so nothing has to be remembered here, and it does not matter if the process ends.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};

@@ -62,7 +62,7 @@ pub(super) enum Progress {
 }
 
 impl Round {
-    /// Nodes that are not in the fan-out have no vote, and the reason is to be handed in at once.
+    /// Nodes that are not in the fan-out have no vote, and the caller gives the reason at once.
     pub(super) fn new(
         id: RoundId,
         nodes: usize,
@@ -227,7 +227,7 @@ impl Round {
         if let Some(first) = self.numbers.agreed(nodes) {
             return Progress::Won(Some(Block::new(first, block.length)));
         }
-        // A node whose counter is far off may always be among the first to reply, and nothing is to be
+        // A node whose counter is far off may always be among the first to reply, and nothing can be
         // built on what it says: the others are asked, and after a second disagreement waited for.
         let can_agree = self.numbers.can_agree(nodes, self.ballot.pending());
         if can_agree && self.fanout.reached < self.fanout.order.len() {

@@ -265,7 +265,7 @@ impl Held {
             && deadline.since(now) >= params.min_validity
     }
 
-    /// The key is to be kept from everybody, or another process waits, or may wait, and this one has had
+    /// The key must be kept from everybody, or another process waits, or may wait, and this one has had
     /// the lock for long enough.
     pub(super) fn has_had_its_share(&self, now: Instant) -> bool {
         let is_kept = self.claim.keep_until.is_some_and(|until| now < until);

@@ -27,7 +27,7 @@ use crate::{
 /// with every further one, in case it is none.
 const SPLIT_PAUSE: Duration = Duration::from_millis(2);
 
-/// One in so many looks of the first in the queue asks all nodes: no node's word counts for ever.
+/// One in this number of looks of the first in the queue asks all nodes: no node's word counts for ever.
 const ASKS_ALL_EVERY: u32 = 8;
 
 /// Timers are no finer.

@@ -12,7 +12,7 @@ use crate::{
 /// A proposal further above the counter than this is compared with the node's wall clock.
 const TRUSTED_LEAD_MICROS: u64 = 5_000_000;
 
-/// A proposal may be so many seconds ahead of the node's wall clock, in whole seconds so that nodes
+/// A proposal may be this number of seconds ahead of the node's wall clock, in whole seconds so that nodes
 /// agree on the limit. A client whose clock is wrong must not use up the tokens of years.
 const LONGEST_LEAD_SECONDS: u64 = 5;
 
@@ -23,7 +23,7 @@ pub(super) struct Longest {
     before: Duration,
     /// Once this has come, the next vote that looks at the clock begins a new period.
     until: Instant,
-    /// The same in microseconds since 1970. A vote whose proposal is below it does not look at the
+    /// That limit in microseconds since 1970. A vote whose proposal is below it does not look at the
     /// clock: that costs the script a tenth of its time.
     until_micros: u64,
 }

@@ -30,7 +30,7 @@ use crate::{
 /// A node that says that it was told too early is told again no sooner than this: clocks differ.
 const SHORTEST_RETRY: Duration = Duration::from_millis(5);
 
-/// How far a node's admission has come. One that is not connected is to be probed.
+/// How far a node's admission has come. One that is not connected must be probed.
 #[derive(Debug)]
 pub(super) enum Standing {
     /// It is being found out who it is and what it remembers.

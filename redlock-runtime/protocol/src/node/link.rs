@@ -32,7 +32,7 @@ const TRIED_AGAIN_AFTER: Duration = Duration::from_millis(100);
 /// after a quarter of the usual time.
 const IDLE: Duration = Duration::from_secs(1);
 
-/// No more votes are asked of a node that is to reply to so many bytes of requests. A server replies to as many
+/// No more votes are asked of a node that owes replies to this number of bytes of requests. A server replies to as many
 /// in about a quarter of a second.
 const MOST_OWED: usize = 8 << 20;
 
@@ -270,7 +270,7 @@ impl Link {
         matches!(self.state, State::Waiting { until } if now >= until)
     }
 
-    /// The connection on which something is overdue, if that is to be looked into: a client that was late
+    /// The connection on which something is overdue, if that needs a check: a client that was late
     /// itself may not have read yet what came in time.
     pub(super) fn listen(&mut self, limit: Duration, now: Instant) -> Option<ConnectionId> {
         let (since, _) = self.owes(limit)?;
@@ -285,8 +285,8 @@ impl Link {
         self.connection
     }
 
-    /// All that had come when it was [looked into](Self::listen) has been taken in. Why the connection is
-    /// to be given up, if it is.
+    /// All that had come when it was [looked into](Self::listen) has been taken in. Why the connection
+    /// must be given up, if it must.
     pub(super) fn on_silent(&mut self, limit: Duration) -> Option<Why> {
         if !std::mem::take(&mut self.listens) {
             return None;

@@ -21,7 +21,7 @@ use crate::{
     why::Why,
 };
 
-/// A node that owes this process so many replies is busy. One worker alone makes no node busy: if its locks
+/// A node that owes this process this number of replies is busy. One worker alone makes no node busy: if its locks
 /// asked a majority first, the servers would need 10 to 23 % less processor time for each, but its median wait
 /// would be 1.3 to 1.5 times as long. With 64 workers, asking a majority first makes for 1.6 to 2 times as
 /// many cycles a second.
@@ -107,7 +107,7 @@ impl Nodes {
         self.nodes[node.0].link.delay()
     }
 
-    /// A majority of the nodes owes this process so many replies or more, each.
+    /// A majority of the nodes owes this process at least this number of replies, each.
     pub(crate) fn are_busy(&self, busy_from: usize) -> bool {
         let busy = |node: &&Node| node.link.outstanding() >= busy_from;
         self.nodes.iter().filter(busy).count() >= quorum::majority(self.nodes.len())
@@ -121,7 +121,7 @@ impl Nodes {
         self.majority_delay().max(SHORTEST_HEDGE_DELAY)
     }
 
-    /// The same if a majority was asked first. Shorter, because asking the others in vain costs some requests,
+    /// That pause if a majority was asked first. Shorter, because asking the others needlessly costs some requests,
     /// and disturbs no process that has asked at the same instant.
     pub(crate) fn majority_delay(&self) -> Duration {
         let majority = quorum::majority(self.nodes.len());

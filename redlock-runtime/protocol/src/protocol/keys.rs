@@ -135,7 +135,7 @@ impl Protocol {
         }
     }
 
-    /// The same with the key of a section that has not ended.
+    /// Acts on the key of a section that has not ended.
     pub(super) fn with_key_of(&mut self, section: SectionId, act: impl FnOnce(&mut Key)) {
         if let Some(&key) = self.out.sections.get(&section) {
             self.with_key(key, |key, _| act(key));

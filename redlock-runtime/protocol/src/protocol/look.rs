@@ -21,7 +21,7 @@ impl Protocol {
         self.keys.under_replicated()
     }
 
-    /// The sections of callers that have the lock of this name, or one of so many permits, and those that
+    /// The sections of callers that have the lock of this name, or one of its permits, and those that
     /// wait for it, in the order in which they were asked for.
     #[must_use]
     pub fn sections_of(&self, name: &str, permits: u32) -> Vec<SectionId> {

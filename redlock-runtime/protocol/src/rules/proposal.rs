@@ -13,7 +13,7 @@ use crate::message::BlockRequest;
 pub(crate) const BLOCK: u64 = 256;
 
 /// How many an attempt takes while none of them waits yet, because those that ask while it is under way need no
-/// round of their own; and any round whose numbers are ahead of the clock. A round takes longer than so many
+/// round of their own; and any round whose numbers are ahead of the clock. A round takes longer than this number of
 /// microseconds, so the clock catches up.
 pub(crate) const SMALL_BLOCK: u64 = 16;
 

@@ -3,7 +3,7 @@
 //! Until every lock has ended that counted a vote which the node has forgotten. Such a lock was
 //! granted or extended by a majority, and so by one of any `n - majority + 1` *other* nodes. That
 //! node raised its `longest` when it voted, or lost its own memory since and was itself out for at
-//! least as long. So if so many others answer with a valid marker, the largest `longest` among them
+//! least as long. So if that number of others answers with a valid marker, the largest `longest` among them
 //! bounds what was forgotten. The readings must be later than the loss by the longest round: until
 //! then a round may still win that counted the forgotten vote, with votes that are on their way to
 //! the nodes that were read. No second look is needed: locks that are granted later do not rest on
@@ -27,7 +27,7 @@ pub struct Readings {
 }
 
 impl Readings {
-    /// Nothing yet, of a set of so many nodes.
+    /// Nothing yet, of a set of `nodes` nodes.
     #[must_use]
     pub const fn new(nodes: usize) -> Self {
         Self {

@@ -22,7 +22,7 @@
 
 use std::{fmt, sync::Arc};
 
-/// Counters are kept for so many groups of keys: few enough that they never need to expire, and a
+/// Counters are kept for this number of groups of keys: few enough that they never need to expire, and a
 /// shared one leaves gaps in the tokens of a key but keeps their order.
 const STRIPES: u64 = 1_024;
 

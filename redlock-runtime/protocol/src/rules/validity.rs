@@ -47,7 +47,7 @@ pub struct LockParams {
     /// The shortest time from acquisition that the nodes keep the key, though the holder lets go
     /// sooner. Not longer than the lease, and nothing to those that share the key.
     pub at_least: Duration,
-    /// One of so many may have the lock at a time, each with a slot of its own; zero if it is no such lock.
+    /// How many may have the lock at a time, each with a slot of its own; zero for a lock without permits.
     pub permits: u32,
     /// Waiters of all processes are served in the order in which they came.
     pub is_fair: bool,

@@ -37,8 +37,8 @@
 //! `CLIENT TRACKING` tells nothing, so it must not get the slot back before its clients have heard that it had
 //! lost it.
 //!
-//! Beyond that are servers that forget the cluster (`CLUSTER RESET`, a lost `nodes.conf`), and so many servers
-//! that join or leave at once that no two majorities have one in common: the page on servers says so.
+//! Beyond that are servers that forget the cluster (`CLUSTER RESET`, a lost `nodes.conf`), and more servers
+//! joining or leaving at once than leave two majorities with one in common: the page on servers says so.
 
 use redis::ConnectionAddr;
 use redlock_protocol::Why;
@@ -47,7 +47,7 @@ use super::super::wire::Wire;
 use super::source::{Answer, Master};
 use crate::script::words;
 
-/// A cluster has so many.
+/// The number of slots of a cluster.
 const SLOTS: u16 = 1 << 14;
 
 /// Of a server's id.

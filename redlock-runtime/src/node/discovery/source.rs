@@ -64,7 +64,7 @@ impl Discovery {
 }
 
 impl Source {
-    /// The master that a majority names, and how many there are of whom it is a majority, at least so many.
+    /// The master that a majority of the given number names, and how many there are in all, at least that number.
     pub(super) fn majority<'a>(
         &self,
         said: &'a [Said],
@@ -92,7 +92,7 @@ impl Source {
         (named, count)
     }
 
-    /// Why none is named by a majority of so many. It is of the kind of the first failure that there is advice for.
+    /// Why no majority of `count` names one. It is of the kind of the first failure that there is advice for.
     pub(super) fn failure(&self, said: &[Said], count: usize) -> Why {
         let mut kind = WhyKind::Other;
         let mut texts = Vec::new();
@@ -146,7 +146,7 @@ impl fmt::Display for Source {
     }
 }
 
-/// The same server in the same term.
+/// Whether both are one server in one term.
 impl PartialEq for Master {
     fn eq(&self, other: &Self) -> bool {
         (&self.name, self.epoch) == (&other.name, other.epoch)

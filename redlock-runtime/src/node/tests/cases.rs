@@ -110,7 +110,7 @@ pub(super) fn release(owner: Owner) -> Request {
     }
 }
 
-/// The same request, with a ticket: the place lasts for so many milliseconds.
+/// That request with a ticket, whose place lasts for the given milliseconds.
 pub(super) fn in_order(mut request: Request, lasts: u64) -> Request {
     if let Request::Acquire { ticket, .. } = &mut request {
         *ticket = Some(Ticket {
@@ -124,7 +124,7 @@ pub(super) fn in_order(mut request: Request, lasts: u64) -> Request {
     request
 }
 
-/// The same request, of a waiter that has come later.
+/// That request from a waiter that has come later.
 fn came_again(mut request: Request) -> Request {
     if let Request::Acquire {
         ticket: Some(ticket),

@@ -13,7 +13,7 @@ use super::{
     server::command,
 };
 
-/// The same request, of one that shares the lock.
+/// That request from a reader.
 fn shared(mut request: Request) -> Request {
     match &mut request {
         Request::Acquire { mode, .. }
