@@ -11,7 +11,9 @@ use crate::{
     health::{Health, NodeState, NodeStatus, NotReady},
     inspect::{self, Inspection},
     keys::Keys,
+    lease::Lease,
     lock::Lock,
+    nesting,
     node_set::Shared,
 };
 
@@ -194,6 +196,30 @@ impl Redlock {
         let snapshots = inspect::ask(&shared.nodes, &key, now, limit).await;
         let this = Some(shared.engine.client().clone());
         Inspection::new(key, snapshots, this, seen, now)
+    }
+
+    /// Returns the lease on `key` that the calling code runs under, if that lock is held. A function that must be called
+    /// under a lock can check that it is:
+    ///
+    /// ```
+    /// # use redlock_runtime::Redlock;
+    /// fn ship(order: u64) {
+    ///     let redlock = Redlock::installed();
+    ///     let lease = redlock.and_then(|redlock| redlock.current_lease(format!("order:{order}")));
+    ///     assert!(lease.is_some(), "`ship` needs the lock of the order");
+    /// }
+    /// ```
+    ///
+    /// The code runs under the leases of the bodies around it in this task: of annotated functions, of
+    /// [`Lock::hold`], [`Lock::hold_blocking`] and [`Lease::scope`]. A [`Guard`](crate::Guard) alone has no body, so its
+    /// lease is found in its `scope` only. A reader's lease counts, a permit's does not.
+    #[must_use]
+    #[doc(alias = "holds")]
+    pub fn current_lease(&self, key: impl AsRef<str>) -> Option<Lease> {
+        let mut keys = Keys::One(key.as_ref().into());
+        keys.put_before(&self.shared.settings.key_prefix);
+        let asked = Ok(nesting::find(&self.shared, &keys)?);
+        Some(Lease { asked }).filter(Lease::is_held)
     }
 
     /// Waits until a majority of nodes votes. [`Builder::install`](crate::Builder::install) does this already, unless

@@ -178,9 +178,11 @@ fn what_the_body_returns_counts_though_the_lock_is_lost() {
         .expire(brief)
         .max_hold(brief)
         .hold_blocking(|lease| {
+            assert!(redlock.current_lease(KEY).is_some());
             while lease.is_held() {
                 thread::yield_now();
             }
+            assert!(redlock.current_lease(KEY).is_none());
             let token = lease.fencing_token();
             assert!(matches!(token, Err(LockError::Expired(_))), "{token:?}");
             "done all the same"

@@ -10,7 +10,7 @@ use std::{
 };
 
 use futures_util::{FutureExt, StreamExt, stream::FuturesUnordered};
-use redlock_runtime::{Lock, LockError, Redlock, Release};
+use redlock_runtime::{Lease, Lock, LockError, Redlock, Release};
 use tokio::{
     sync::{Barrier, Notify, oneshot},
     task::{LocalSet, spawn_local, yield_now},
@@ -44,6 +44,45 @@ async fn is_free(redlock: &Redlock) -> bool {
 async fn in_time<F: Future>(future: F) -> F::Output {
     let ended = tokio::time::timeout(NEVER, future).await;
     ended.expect("it ends")
+}
+
+#[tokio::test(start_paused = true)]
+async fn code_finds_the_lease_that_it_runs_under_and_no_other() {
+    let redlock = Redlock::builder()
+        .nodes(["memory://nested-current"])
+        .key_prefix("shop:")
+        .runtime(tokio::runtime::Handle::current())
+        .build()
+        .await
+        .unwrap();
+    let here = |key: &str| redlock.current_lease(key);
+    let token = |lease: Lease| lease.fencing_token().unwrap();
+    assert!(here(KEY).is_none());
+    let body = redlock.lock_all([KEY, "l"]).hold(async |outer| {
+        for key in [KEY, "l"] {
+            assert_eq!(here(key).map(token), outer.fencing_token().ok());
+        }
+        assert!(here("m").is_none());
+        let other = redlock.clone();
+        let elsewhere = || {
+            let other = other.clone();
+            async move { other.current_lease(KEY).is_some() }
+        };
+        assert!(!tokio::spawn(elsewhere()).await.unwrap());
+        let scoped = outer.scope(elsewhere());
+        assert!(tokio::spawn(scoped).await.unwrap().unwrap());
+        outer
+    });
+    let outer = body.await.unwrap();
+    assert!(here(KEY).is_none());
+    assert!(outer.scope(async {}).await.is_err());
+
+    let guard = redlock.lock(KEY).acquire().await.unwrap();
+    assert!(here(KEY).is_none());
+    assert!(guard.scope(async { here(KEY).is_some() }).await.unwrap());
+    let permit = redlock.lock("p").permits(2);
+    let has_key = permit.hold(async |_| here("p").is_some()).await;
+    assert!(!has_key.unwrap());
 }
 
 // ---- joining
@@ -385,7 +424,7 @@ async fn a_scope_ends_with_its_lease() {
     let ended = in_time(task).await.unwrap();
     assert!(matches!(ended, Err(LockError::Released(_))), "{ended:?}");
     // Expired.
-    let guard = redlock.lock(KEY).expire(LEASE).acquire().await.unwrap();
+    let guard = redlock.lock(KEY).acquire().await.unwrap();
     let task = tokio::spawn(guard.scope(inside(reentrant(&redlock))));
     entered.notified().await;
     let ended = task.await.unwrap();

@@ -57,7 +57,9 @@ const LAYERS: Layers = &[
     ),
     (
         "redlock",
-        &["config", "health", "inspect", "keys", "lock", "node_set"],
+        &[
+            "config", "health", "inspect", "keys", "lease", "lock", "nesting", "node_set",
+        ],
     ),
     ("election", &["error", "guard", "lease", "lock", "redlock"]),
     ("scope", &["redlock"]),
@@ -109,12 +111,11 @@ const LAYERS_OF_PROTOCOL: Layers = &[
         ],
     ),
     ("compound", &["action", "message", "rules", "time"]),
-    ("pool", &["action", "message", "rules", "time"]),
     (
         "protocol",
         &[
-            "action", "ask", "compound", "event", "key", "message", "node", "pool", "rules",
-            "settings", "time", "timer",
+            "action", "ask", "compound", "event", "key", "message", "node", "rules", "settings",
+            "time", "timer",
         ],
     ),
 ];
