@@ -424,7 +424,7 @@ async fn a_scope_ends_with_its_lease() {
     let ended = in_time(task).await.unwrap();
     assert!(matches!(ended, Err(LockError::Released(_))), "{ended:?}");
     // Expired.
-    let guard = redlock.lock(KEY).acquire().await.unwrap();
+    let guard = redlock.lock(KEY).expire(LEASE).acquire().await.unwrap();
     let task = tokio::spawn(guard.scope(inside(reentrant(&redlock))));
     entered.notified().await;
     let ended = task.await.unwrap();
