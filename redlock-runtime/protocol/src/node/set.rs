@@ -16,7 +16,10 @@ use crate::{
         AdmissionId, ConnectionId, Facts, LossId, NodeId, Process, Rejection, Reply, Request,
         RequestId,
     },
-    rules::{quorum, token::stripe},
+    rules::{
+        quorum,
+        token::{is_line, stripe},
+    },
     time::Instant,
     why::Why,
 };
@@ -157,8 +160,8 @@ impl Nodes {
 
     /// Whom all clients ask first that can: the node that keeps the queue for the key.
     pub(crate) fn leader(&self, key: &str, patience: Duration, now: Instant) -> Option<NodeId> {
-        // One that refuses releases goes on naming the holder.
-        let is_misled = |node: &NodeId| self.nodes[node.0].refused_at.is_some();
+        // One that refuses the release of a slot goes on naming its holder, and it is asked alone.
+        let is_misled = |node: &NodeId| is_line(key) && self.nodes[node.0].refused_at.is_some();
         let is_silent = |node: &NodeId| self.is_silent(*node, patience, now);
         let of_no_use = |node: &NodeId| is_silent(node) || is_misled(node);
         self.able(key, now).min_by_key(of_no_use)

@@ -286,6 +286,34 @@ fn a_leader_that_does_not_delete_is_not_believed_for_ever() {
     }
 }
 
+/// Otherwise those who have released something would keep another queue than the others.
+#[test]
+fn a_leader_that_has_refused_a_release_is_asked_first_all_the_same() {
+    let mut world = World::with_clients(5, 2);
+    let leader = world.leader("k");
+    world.behave([leader], Behavior::Refusing(Refuses::Releases));
+    world.lock(1, "k", params());
+    world.end(1);
+    world.client(1).lock(1, "k", params());
+    world.ask(2, "k", waiting(LEASE));
+    world.run_for(4 * ROUND_TRIP);
+    for node in 0..5 {
+        world.client(0).hear_of_change(node, Some("k"));
+    }
+    world.run_for(100 * HOP);
+    let has_ticket = |request: &Request| {
+        matches!(
+            request,
+            Request::Acquire {
+                ticket: Some(_),
+                ..
+            }
+        )
+    };
+    let tickets = world.client(0).sends(has_ticket);
+    assert_eq!(tickets.last().map(|&(_, node)| node), Some(NodeId(leader)));
+}
+
 #[test]
 fn without_news_a_free_lock_is_found_after_a_pause() {
     let mut world = World::with_clients(5, 2);
