@@ -132,6 +132,11 @@ impl Link {
         matches!(self.state, State::Connecting { .. }) && !self.is_down
     }
 
+    /// It is connected, and the last connection has brought no reply either.
+    pub(super) const fn is_mute(&self) -> bool {
+        self.is_connected() && self.failures > 1
+    }
+
     pub(super) fn is_current(&self, connection: ConnectionId) -> bool {
         self.connection == Some(connection)
     }

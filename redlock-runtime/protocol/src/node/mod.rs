@@ -146,8 +146,12 @@ impl Node {
 
     /// It may still turn out to have a marker.
     const fn is_settling(&self) -> bool {
-        self.link.is_settling()
-            || self.link.is_connected() && matches!(self.standing, Standing::Probing)
+        self.link.is_settling() || self.is_heard() && matches!(self.standing, Standing::Probing)
+    }
+
+    /// It is connected, and can be expected to reply: what others need does not wait for one that is mute.
+    const fn is_heard(&self) -> bool {
+        self.link.is_connected() && !self.link.is_mute()
     }
 
     const fn wants_survey(&self, now: Instant) -> bool {

@@ -15,7 +15,7 @@ use crate::{
     time::Instant,
 };
 
-/// A survey under way: every connected node is probed once.
+/// A survey under way: every node that can be expected to reply is probed once.
 #[derive(Debug)]
 pub(super) struct Reading {
     started: Instant,
@@ -85,7 +85,8 @@ impl Nodes {
         if self.survey.is_some() || !wanted || self.nodes.iter().any(Node::is_settling) {
             return;
         }
-        let waiting: Vec<NodeId> = self.ids().filter(|&node| self.is_connected(node)).collect();
+        let heard = self.nodes.iter().filter(|node| node.is_heard());
+        let waiting: Vec<NodeId> = heard.map(|node| node.id).collect();
         for &node in &waiting {
             self.send(node, Purpose::Survey, Request::Probe, out);
         }

@@ -66,6 +66,22 @@ fn a_lock_is_forgotten_as_the_longest_two_periods_later() {
     );
 }
 
+/// One of them is always connected, and is not given up yet.
+#[test]
+fn nodes_that_accept_connections_and_never_reply_keep_no_other_out() {
+    let mut world = World::new(5);
+    for node in [1, 2] {
+        world.behave([node], Behavior::Unresponsive);
+        world.break_connections(node);
+        world.run_for(Duration::from_millis(600));
+    }
+    world.run_for(Duration::from_secs(10));
+    world.restart_empty(0);
+    let took = world.votes_again(0);
+    let longest = settings().max_ttl;
+    assert_between(took, longest, longest + Duration::from_millis(500));
+}
+
 #[test]
 fn without_enough_others_a_node_stays_out_for_the_longest_lease_of_the_fleet() {
     for (nodes, away) in [(3, 1), (5, 2), (4, 2)] {
