@@ -181,13 +181,18 @@ impl World {
 
     /// Numbers that run away from the clock may be given again if all nodes lose their memory.
     fn check_pace(&mut self, client: usize, key: usize, token: Token) {
-        let clock = EPOCH + (self.now + self.plan.skew) / MICRO;
-        let ahead = token.0.saturating_sub(clock);
+        let ahead = self.ahead_of_clocks(token, self.now);
         let is_near = self.plan.wall == Wall::Near && self.poisoned.is_none();
         if is_near && ahead > MOST_AHEAD {
             let what = format!("client {client} gets {token} for key {key}, {ahead} us ahead");
             self.violation(Rule::Token, what);
         }
+    }
+
+    /// By how many microseconds.
+    const fn ahead_of_clocks(&self, token: Token, at: u64) -> u64 {
+        let clock = EPOCH + (at + self.plan.skew) / MICRO;
+        token.0.saturating_sub(clock)
     }
 
     /// Is it wrong although order was promised?
@@ -228,6 +233,8 @@ impl World {
         let is_short = short().next().is_some();
         let quarantine = self.plan.least_quarantine();
         let is_close = before.took + after.took + 3 * self.plan.skew >= quarantine;
+        // It came from a counter that was wrong, and no clock reaches it.
+        let is_far = self.ahead_of_clocks(before.token, before.at) > MOST_AHEAD;
         if [before, after]
             .map(|grant| self.is_careless(grant.process.0))
             .contains(&true)
@@ -236,7 +243,7 @@ impl World {
             return true;
         }
         match self.plan.profile {
-            Profile::Inside => is_short && (self.plan.wall != Wall::Near || is_close),
+            Profile::Inside => is_short && (self.plan.wall != Wall::Near || is_close || is_far),
             Profile::Outside => {
                 is_short || self.losses && before.took.max(after.took) >= quarantine
             }
