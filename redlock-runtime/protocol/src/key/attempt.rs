@@ -46,8 +46,8 @@ pub(super) struct Attempt {
     is_leader_first: bool,
     /// So many rounds have been granted different numbers.
     disagreements: u32,
-    /// Since when and until when others are let go first.
-    pause: Option<(Instant, Instant)>,
+    /// Until when others are let go first.
+    pause: Option<Instant>,
 }
 
 /// So many processes that ask for numbers of one lock at the same time part by chance. Of more, each new proposal
@@ -58,19 +58,19 @@ impl Attempt {
     /// When to look at it again at the latest.
     pub(super) fn next_due(&self, now: Instant) -> Instant {
         let due = self.round.next_due(now);
-        let until = self.pause.filter(|&(_, until)| until > now);
-        until.map_or(due, |(_, until)| until.min(due))
+        let until = self.pause.filter(|&until| until > now);
+        until.map_or(due, |until| until.min(due))
     }
 
     /// The nodes have granted different numbers. Whether others are to go first.
     fn pauses(&mut self, cx: &mut Cx<'_>) -> bool {
         let now = cx.now();
-        let &mut (_, until) = self.pause.get_or_insert_with(|| {
+        let until = *self.pause.get_or_insert_with(|| {
             self.disagreements += 1;
             let rounds = self.disagreements.saturating_sub(CROWD_OF);
             let longest = now.since(self.round.started).saturating_mul(rounds);
             let until = now.after(jitter(longest, cx.random()));
-            (now, until.min(self.round.closes_at))
+            until.min(self.round.closes_at)
         });
         now < until
     }
@@ -81,11 +81,10 @@ impl Attempt {
         let mut question = self.round.question.clone();
         question.kind = Kind::Extend;
         question.is_repeated = true;
+        self.pause = None;
         // Not the wall clock again: nodes grant no number that is far ahead of theirs, so one that is
         // wrong would never make them agree.
-        let pause = self.pause.take().map(|(since, _)| cx.now().since(since));
-        let pause = pause.unwrap_or_default();
-        question.block = self.claim.after_disagreement(&self.round, pause, cx);
+        question.block = self.claim.after_disagreement(&self.round, cx);
         self.round = Round::extend(question, &mut self.claim, self.round.closes_at, cx);
     }
 }

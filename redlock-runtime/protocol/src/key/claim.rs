@@ -128,14 +128,13 @@ impl Claim {
     pub(super) fn after_disagreement(
         &self,
         round: &Round,
-        pause: Duration,
         cx: &mut Cx<'_>,
     ) -> Option<BlockRequest> {
-        let wall = cx.wall_micros();
-        let reached = round.reached(cx.nodes, cx.now(), wall);
+        let (wall, now) = (cx.wall_micros(), cx.now());
+        let reached = round.reached(cx.nodes, now, wall);
         let block = round.question.block?;
         Some(proposal::after_disagreement(
-            (reached, pause),
+            (reached, now.since(round.started)),
             block.length,
             self.owner.0,
             wall,

@@ -108,7 +108,7 @@ impl Held {
             }
             Progress::Won(block) => self.on_refreshed(&round, block, Token::default(), cx),
             Progress::Disagrees => {
-                let next = self.claim.after_disagreement(&round, Duration::ZERO, cx);
+                let next = self.claim.after_disagreement(&round, cx);
                 let least = next.map(|block| block.proposal).unwrap_or_default();
                 self.on_refreshed(&round, None, least, cx);
             }

@@ -40,9 +40,9 @@ pub(crate) fn next_block(
 
 /// What is proposed after numbers that did not agree, the highest of which is `reached`. Others may have the same
 /// counter at the same time: two that have met would go on to propose the same numbers if chance did not part them.
-/// After a pause those that propose by a clock have gone on with it, whatever this process's own clock says.
+/// Since that round began, those that propose by a clock have gone on with it, whatever this process's own says.
 pub(crate) fn after_disagreement(
-    (reached, pause): (Token, Duration),
+    (reached, elapsed): (Token, Duration),
     length: u64,
     chance: u128,
     wall_micros: u64,
@@ -52,8 +52,8 @@ pub(crate) fn after_disagreement(
     // Ahead of the clock nobody proposes by it.
     let lead = if reached.0 > wall_micros { 1 } else { LEAD };
     // Each as far from the next as a block is long.
-    let pause = u64::try_from(pause.as_micros()).unwrap_or(u64::MAX);
-    let gone_on = pause.saturating_sub(length << 6);
+    let elapsed = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
+    let gone_on = elapsed.saturating_sub(length << 6);
     let proposal = (reached.0 + lead + length * drawn).saturating_add(gone_on);
     BlockRequest {
         proposal: Token(proposal.min(Token::LARGEST.0)),
