@@ -55,12 +55,14 @@
 //!   [`LockError::Quarantined`], or wait.
 //! - Held locks survive restarts of one node after the other: their keys are written to a node again as
 //!   soon as it votes.
-//! - Servers that are all new vote after the key TTL of the default lease, and of 5 s at least.
+//! - Servers that are all new vote after the key TTL of the starting process's default lease: 5 s at least, and
+//!   `max_lease` at most. A single new server waits for the key TTL of `max_lease`.
 //!   [`assume_fresh`](Builder::assume_fresh) skips that wait in tests and development.
+//! - A server that has run for twice its waiting time with its data, without a flush, votes at once.
 //! - A server that [writes every lock to disk](guide::operating#configuration-of-a-server) votes at once after
 //!   a restart.
 //!
-//! Some losses cannot be detected: see [the assumptions](guarantees#assumptions).
+//! Some losses cannot be detected: see [the list](guide::operating#what-nothing-detects).
 //!
 //! # Cancellation
 //!

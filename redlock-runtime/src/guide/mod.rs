@@ -2,15 +2,15 @@
 //!
 //! | page | questions that it answers |
 //! |---|---|
-//! | [`choosing`] | How long should `expire` and `wait` be? What does waiting cost? When do I need `renew`? How many servers? |
+//! | [`choosing`] | Which kind of lock? How long should `expire` and `wait` be? What does waiting cost? How many servers? |
 //! | [`servers`] | Which servers and managed services can be nodes? What must their users be allowed to do? |
-//! | [`operating`] | How do I restart and replace the servers? What do I do about a lock that seems stuck? |
+//! | [`operating`] | How do I restart and replace the servers? What does this error want from me? Why does a lock seem stuck? |
 //! | [`monitoring`] | What can I watch, and what should alert me? |
 //! | [`testing`](mod@testing) | How do I test code that locks: contention, a lost lock, time, outages? |
-//! | [`migrating`] | What changes for code that uses Redisson, ShedLock, redsync or rslock? |
-//! | [`faq`] | Is Redlock safe? Why not a database, etcd or ZooKeeper? |
+//! | [`migrating`] | What changes for code that uses Redisson, ShedLock, redsync, rslock, distkit, distributed-lock or etcd? |
+//! | [`faq`] | Is Redlock safe? Why not a database, etcd or ZooKeeper? What is left out? |
 //!
-//! The promises themselves, with the tests behind them, are in [`guarantees`](crate::guarantees).
+//! `examples/README.md` in the repository lists the examples. The promises themselves, with the tests behind them, are in [`guarantees`](crate::guarantees).
 
 #[doc = include_str!("choosing.md")]
 pub mod choosing {}

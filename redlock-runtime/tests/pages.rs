@@ -1,0 +1,72 @@
+//! The pages name messages, keys and examples that exist.
+
+use std::{fs, path::Path};
+
+fn read(page: impl AsRef<Path>) -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    fs::read_to_string(root.join(page)).unwrap()
+}
+
+/// All source files below a folder, in one text without the breaks within string literals.
+fn sources(folder: &str) -> String {
+    let mut folders = vec![
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("..")
+            .join(folder),
+    ];
+    let mut text = String::new();
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                text += &fs::read_to_string(path).unwrap();
+            }
+        }
+    }
+    let lines: Vec<&str> = text.split("\\\n").map(str::trim_start).collect();
+    lines.concat()
+}
+
+/// The pieces of code in the first cells of the table of a section.
+fn first_cells<'a>(page: &'a str, section: &str) -> Vec<&'a str> {
+    let (_, section) = page.split_once(&format!("\n# {section}\n")).unwrap();
+    let section = section.split("\n# ").next().unwrap();
+    let rows = section.lines().filter_map(|line| line.strip_prefix("| "));
+    let cells = rows.filter_map(|row| row.split(" | ").next());
+    cells
+        .flat_map(|cell| cell.split('`').skip(1).step_by(2))
+        .collect()
+}
+
+#[test]
+fn every_message_that_has_a_remedy_is_in_the_source() {
+    let page = read("redlock-runtime/src/guide/operating.md");
+    let messages = first_cells(&page, "From a message to its remedy");
+    let sources = sources("redlock-runtime/src") + &sources("redlock-runtime/protocol/src");
+    assert!(messages.len() > 15, "the table is not found: {messages:?}");
+    for message in messages {
+        assert!(sources.contains(message), "no error says: {message}");
+    }
+}
+
+#[test]
+fn the_index_of_examples_lists_all_of_them() {
+    let index = read("examples/README.md");
+    let mut listed: Vec<&str> = index
+        .lines()
+        .filter_map(|line| line.strip_prefix("| [`"))
+        .filter_map(|row| row.split('`').next())
+        .collect();
+    let mut examples = Vec::new();
+    for package in ["basics", "dashboard", "frameworks", "services", "stores"] {
+        let manifest = read(Path::new("examples").join(package).join("Cargo.toml"));
+        let tables = manifest.split("[[example]]").skip(1);
+        let names = tables.map(|table| table.split('"').nth(1).unwrap().to_owned());
+        examples.extend(names);
+    }
+    examples.sort();
+    listed.sort_unstable();
+    assert_eq!(listed, examples);
+}
