@@ -13,8 +13,8 @@
 //! `scripts/benchmark` does both.
 //!
 //! Every figure is that of processes of their own, started for it; subjects take turns, and what
-//! is told is the median of the rounds. Targets compare subjects within a round. It is a
-//! measurement: a target that is missed does not make the command fail. Two holders at once do.
+//! is told is the median of the rounds. Targets, which `tests/TARGETS.md` explains, compare subjects within a round. It
+//! is a measurement: a target that is missed does not make the command fail. Two holders at once do.
 
 mod client;
 mod coordinator;

@@ -1,6 +1,6 @@
 //! The tables of a run, from its JSON lines: alone, or on a page between its markers.
 //!
-//! `<!-- run: five -->` begins what [`Run::block`] makes of the name `five`, and `<!-- end -->` ends it.
+//! `<!-- run: figures -->` begins what [`Run::block`] makes of the name `figures`, and `<!-- end -->` ends it.
 
 use std::{error::Error, fs, io};
 
@@ -13,7 +13,7 @@ use crate::{
 
 const END: &str = "<!-- end -->";
 
-const TABLES: [&str; 6] = ["machine", "five", "fewer", "family", "leases", "targets"];
+const TABLES: [&str; 5] = ["machine", "figures", "family", "leases", "targets"];
 
 /// What a row tells of a workload.
 enum Row {
@@ -51,12 +51,16 @@ const FREE: [(&str, Row); 4] = [
         "the client's processor time for a cycle",
         Row::Micros("cpu_us_per_cycle"),
     ),
-    ("that of all servers", Row::Micros("node_cpu_us_per_cycle")),
+    (
+        "the servers' processor time for a cycle",
+        Row::Micros("node_cpu_us_per_cycle"),
+    ),
 ];
+/// On fewer nodes.
+const SHORT: [(&str, Row); 2] = [RATE, P50];
 const MEDIAN: [(&str, Row); 1] = [P50];
-const CONTENDED: [(&str, Row); 4] = [
+const CONTENDED: [(&str, Row); 3] = [
     RATE,
-    ("mean wait", Row::Micros("wait_mean_us")),
     ("99th percentile of the waits", Row::Micros("wait_p99_us")),
     ("sections of one worker", Row::Sections),
 ];
@@ -103,8 +107,7 @@ impl Run {
     fn block(&self, name: &str) -> Result<String, Box<dyn Error>> {
         Ok(match name {
             "machine" => self.machine()?,
-            "five" => self.on("five nodes", &[NODES]),
-            "fewer" => self.on("", &[3, 1]),
+            "figures" => self.comparison(),
             "family" => self.family(),
             "leases" => self.leases(),
             "targets" => self.targets(),
@@ -132,9 +135,9 @@ impl Run {
         ))
     }
 
-    fn on(&self, head: &str, nodes: &[usize]) -> String {
-        let mut table = header(head, &WAYS);
-        for &nodes in nodes {
+    fn comparison(&self) -> String {
+        let mut table = header("five nodes, unless the row says fewer", &WAYS);
+        for nodes in [NODES, 3, 1] {
             for workload in Workload::ALL {
                 let rows: &[(&str, Row)] = match workload {
                     Workload::Leases => continue,
@@ -142,6 +145,7 @@ impl Run {
                         &MEDIAN
                     }
                     _ if workload.is_contended() => &CONTENDED,
+                    _ if nodes < NODES => &SHORT,
                     _ => &FREE,
                 };
                 self.rows(&mut table, workload, nodes, rows);
@@ -175,7 +179,7 @@ impl Run {
 
     fn family(&self) -> String {
         let mut table =
-            "| one worker, free keys, five nodes | median acquisition | that of a plain lock = 1 |\n\
+            "| one worker, free keys, five nodes, guards | median acquisition | plain lock = 1 |\n\
              |---|---|---|\n"
                 .to_owned();
         let p50 = |line: &Value| line["wait_p50_us"].as_f64().unwrap_or(f64::NAN);
@@ -192,7 +196,7 @@ impl Run {
 
     fn leases(&self) -> String {
         let mut table =
-            "| | locks | to acquire one | memory for one that is held | for one that waits \
+            "| | locks | to acquire one | memory for one that is held | memory for one that waits \
              | of one core for renewals |\n|---|---|---|---|---|---|\n"
                 .to_owned();
         for (way, name) in WAYS {
@@ -212,30 +216,34 @@ impl Run {
         table
     }
 
+    /// A row for each figure, a column for each way.
     fn targets(&self) -> String {
-        let mut table = "| workload | nodes | subject | what | is | should be | |\n\
-             |---|---|---|---|---|---|---|\n"
-            .to_owned();
-        for line in &self.0 {
+        let ways = &WAYS[2..];
+        let mut table = header("workload on nodes: figure", ways);
+        let targets = self.0.iter().filter(|line| line["target"].is_string());
+        let row_of = |line: &Value| {
             let text = |name: &str| line[name].as_str().unwrap_or_default().to_owned();
-            if !line["target"].is_string() {
-                continue;
-            }
-            let met = if line["met"] == true {
-                ""
-            } else {
-                "**missed**"
-            };
-            table += &format!(
-                "| {} | {} | {} | {} | {} | {} {} | {met} |\n",
+            format!(
+                "{} on {}: {}",
                 text("workload"),
                 line["nodes"],
-                text("subject"),
-                text("target"),
-                line["value"],
-                text("kind"),
-                line["bound"],
-            );
+                text("target")
+            )
+        };
+        let mut rows: Vec<String> = Vec::new();
+        for row in targets.clone().map(row_of) {
+            if !rows.contains(&row) {
+                rows.push(row);
+            }
+        }
+        for row in rows {
+            table += &format!("| {row} |");
+            for (way, _) in ways {
+                let is_here = |line: &&Value| row_of(line) == row && line["subject"] == way.name();
+                let cell = targets.clone().find(is_here).map(target);
+                table += &format!(" {} |", cell.as_deref().unwrap_or("–"));
+            }
+            table += "\n";
         }
         table
     }
@@ -266,6 +274,20 @@ impl Row {
             }
         }
     }
+}
+
+/// `0.992 (≤ 1.05)`; the figure is bold if it misses its target.
+fn target(line: &Value) -> String {
+    let sign = if line["kind"] == "at most" {
+        "≤"
+    } else {
+        "≥"
+    };
+    let strong = if line["met"] == true { "" } else { "**" };
+    format!(
+        "{strong}{}{strong} ({sign} {})",
+        line["value"], line["bound"]
+    )
 }
 
 fn header(first: &str, ways: &[(Subject, &str)]) -> String {
