@@ -1,4 +1,4 @@
-//! The pages name messages, keys and examples that exist.
+//! The pages name messages, files and examples that exist.
 
 use std::{fs, path::Path};
 
@@ -29,10 +29,10 @@ fn sources(folder: &str) -> String {
     lines.concat()
 }
 
-/// The pieces of code in the first cells of the table of a section.
-fn first_cells<'a>(page: &'a str, section: &str) -> Vec<&'a str> {
-    let (_, section) = page.split_once(&format!("\n# {section}\n")).unwrap();
-    let section = section.split("\n# ").next().unwrap();
+/// The pieces of code in the first cells of the table of a section, which is named by its heading.
+fn first_cells<'a>(page: &'a str, heading: &str) -> Vec<&'a str> {
+    let (_, section) = page.split_once(&format!("\n{heading}\n")).unwrap();
+    let section = section.split("\n#").next().unwrap();
     let rows = section.lines().filter_map(|line| line.strip_prefix("| "));
     let cells = rows.filter_map(|row| row.split(" | ").next());
     cells
@@ -43,11 +43,24 @@ fn first_cells<'a>(page: &'a str, section: &str) -> Vec<&'a str> {
 #[test]
 fn every_message_that_has_a_remedy_is_in_the_source() {
     let page = read("redlock-runtime/src/guide/operating.md");
-    let messages = first_cells(&page, "From a message to its remedy");
+    let messages = first_cells(&page, "# From a message to its remedy");
     let sources = sources("redlock-runtime/src") + &sources("redlock-runtime/protocol/src");
     assert!(messages.len() > 15, "the table is not found: {messages:?}");
     for message in messages {
         assert!(sources.contains(message), "no error says: {message}");
+    }
+}
+
+#[test]
+fn every_file_that_owns_state_exists() {
+    let page = read("ARCHITECTURE.md");
+    let files = first_cells(&page, "## Owners");
+    assert!(files.len() > 30, "the table is not found: {files:?}");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders = ["..", "protocol/src", "src"].map(|folder| root.join(folder));
+    for file in files {
+        let exists = folders.iter().any(|folder| folder.join(file).exists());
+        assert!(exists, "there is no {file}");
     }
 }
 
