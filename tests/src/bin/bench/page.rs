@@ -196,8 +196,8 @@ impl Run {
 
     fn leases(&self) -> String {
         let mut table =
-            "| | locks | to acquire one | memory for one that is held | memory for one that waits \
-             | of one core for renewals |\n|---|---|---|---|---|---|\n"
+            "| | locks | time to acquire one | memory of a held lock | memory of a waiter \
+             | renewals, share of one core |\n|---|---|---|---|---|---|\n"
                 .to_owned();
         for (way, name) in WAYS {
             let Some(line) = self.find(way, Workload::Leases, NODES) else {
