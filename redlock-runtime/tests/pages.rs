@@ -64,6 +64,37 @@ fn every_file_that_owns_state_exists() {
     }
 }
 
+/// Readers have ten minutes: a page that grows must lose something else.
+#[test]
+fn pages_are_short() {
+    let words = |page: &str| read(page).split_whitespace().count();
+    let lines = |page: &str| read(page).lines().count();
+    assert!(lines("README.md") <= 110);
+    assert!(lines("ARCHITECTURE.md") <= 100);
+    assert!(words("tests/SIMULATION.md") <= 900);
+    assert!(words("redlock-runtime/src/guarantees.md") <= 2_500);
+    let guide = [
+        "choosing",
+        "faq",
+        "migrating",
+        "monitoring",
+        "operating",
+        "servers",
+        "testing",
+    ];
+    let guide = guide.map(|page| words(&format!("redlock-runtime/src/guide/{page}.md")));
+    assert!(guide.iter().sum::<usize>() <= 14_000, "{guide:?}");
+    let inside = [
+        "ARCHITECTURE.md",
+        "CONTRIBUTING.md",
+        "CHANGELOG.md",
+        "tests/SIMULATION.md",
+        "tests/TARGETS.md",
+    ];
+    let inside = inside.map(words);
+    assert!(inside.iter().sum::<usize>() <= 5_000, "{inside:?}");
+}
+
 #[test]
 fn the_index_of_examples_lists_all_of_them() {
     let index = read("examples/README.md");
