@@ -134,7 +134,7 @@ impl Claim {
         let reached = round.reached(cx.nodes, now, wall);
         let block = round.question.block?;
         Some(proposal::after_disagreement(
-            (reached, now.since(round.started)),
+            (reached, now.since(round.heard_at)),
             block.length,
             self.owner.0,
             wall,

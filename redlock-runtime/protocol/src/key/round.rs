@@ -34,6 +34,8 @@ pub(super) struct Round {
     pub(super) question: Question,
     pub(super) ballot: Ballot,
     numbers: Numbers,
+    /// When a number came last.
+    pub(super) heard_at: Instant,
     /// The nodes that refused, and whose the key was there.
     pub(super) holders: Vec<(NodeId, Option<Owner>)>,
     /// Those that the leader prefers to this process.
@@ -77,6 +79,7 @@ impl Round {
             question,
             ballot: Ballot::new(nodes),
             numbers: Numbers::default(),
+            heard_at: started,
             holders: Vec::new(),
             ahead: Ahead::default(),
             is_queued: false,
@@ -160,6 +163,7 @@ impl Round {
             && let Some(first) = first
         {
             self.numbers.hear(node, first);
+            self.heard_at = now;
         }
     }
 

@@ -40,7 +40,7 @@ pub(crate) fn next_block(
 
 /// What is proposed after numbers that did not agree, the highest of which is `reached`. Others may have the same
 /// counter at the same time: two that have met would go on to propose the same numbers if chance did not part them.
-/// Since that round began, those that propose by a clock have gone on with it, whatever this process's own says.
+/// Since the last of them came, those that propose by a clock have gone on with it, whatever this process's own says.
 pub(crate) fn after_disagreement(
     (reached, elapsed): (Token, Duration),
     length: u64,
