@@ -123,6 +123,20 @@ impl Settings {
         self.guard_band.unwrap_or_else(default)
     }
 
+    /// A lease that a holder asks for, by the rules for `expire`.
+    pub(crate) fn lease(
+        &self,
+        length: Duration,
+    ) -> Result<redlock_protocol::LeaseParams, ConfigError> {
+        match lease_problem(length, self.max_lease) {
+            Some(problem) => Err(ConfigError::of(problem.into())),
+            None => Ok(redlock_protocol::LeaseParams {
+                length,
+                guard_band: self.guard_band(length),
+            }),
+        }
+    }
+
     pub(crate) fn problems(&self) -> Vec<ConfigProblem> {
         let mut problems = Vec::new();
         problems.extend(reserved_key(&self.key_prefix));

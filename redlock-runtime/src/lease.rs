@@ -153,11 +153,51 @@ impl Lease {
     /// # Cancellation
     /// The extension continues when the future is dropped. It never revives a lock that has ended.
     pub async fn extend(&self) -> Result<Duration, LockError> {
+        self.renew(None).await
+    }
+
+    /// Starts a new lease of another length now, once, and returns how long the lease lasts. Use it before a step that
+    /// takes longer than the others.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # use std::time::Duration;
+    /// # let redlock = redlock_runtime::Redlock::builder().nodes(["memory://extend-to"]).build().await?;
+    /// let guard = redlock.lock("ledger").expire(Duration::from_secs(5)).acquire().await?;
+    /// let lasts = guard.extend_to(Duration::from_secs(30)).await?;
+    /// assert!(lasts > Duration::from_secs(29));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// - It never shortens the lease: if more than `length` is left, that stays.
+    /// - [Renewals](crate::Lock::renew) and [`extend`](Self::extend) go on with the length that the lock was acquired
+    ///   with, and change nothing until the longer lease has no more left than that.
+    /// - [`max_hold`](crate::Lock::max_hold) limits it.
+    /// - If the process is killed, the nodes keep the lock for the new length.
+    ///
+    /// # Errors
+    /// [`LockError::Config`] if `length` could not be an [`expire`](crate::Lock::expire), for example because it is
+    /// longer than [`max_lease`](crate::Builder::max_lease). Otherwise as [`extend`](Self::extend).
+    ///
+    /// # Cancellation
+    /// As [`extend`](Self::extend).
+    pub async fn extend_to(&self, length: Duration) -> Result<Duration, LockError> {
+        let lease = self.asked()?.shared.settings.lease(length)?;
+        self.renew(Some(lease)).await
+    }
+
+    async fn renew(
+        &self,
+        lease: Option<redlock_protocol::LeaseParams>,
+    ) -> Result<Duration, LockError> {
         let asked = self.asked()?;
         if !self.is_held() {
             return Err(asked.over_error());
         }
-        match asked.shared.engine.extend(asked.status().section).await {
+        let section = asked.status().section;
+        match asked.shared.engine.extend(section, lease).await {
             Ok(Ok(())) => Ok(self.remaining()),
             Ok(Err(verdicts)) => {
                 let report = asked.report().said(&asked.shared.addresses, verdicts);

@@ -1,5 +1,7 @@
 //! What may cross threads, and that futures stay `Send`: a change there breaks users' builds.
 
+use std::time::Duration;
+
 use redlock_runtime::{
     Builder, ConfigError, Election, Guard, Installed, Leadership, Lease, Lock, LockError,
     NodeState, NodeStatus, NodeVerdict, Redlock, Release, Report, ShutdownError, Verdict,
@@ -66,8 +68,9 @@ async fn futures_are_send() {
     send(&election.run(|lease| async move { lease.is_held() }));
     let guard = redlock.lock("k").acquire().await.unwrap();
     send(&guard.extend());
+    send(&guard.extend_to(Duration::ZERO));
     send(&guard.lost());
     send(&guard.scope(async {}));
     send(&guard.release());
-    send(&redlock.shutdown(std::time::Duration::ZERO));
+    send(&redlock.shutdown(Duration::ZERO));
 }

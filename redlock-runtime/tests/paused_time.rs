@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlock_runtime::{LockError, Redlock};
+use redlock_runtime::{LockError, ProblemKind, Redlock};
 use tokio::time::{Instant, advance, sleep};
 
 const LEASE: Duration = Duration::from_secs(5);
@@ -61,6 +61,46 @@ async fn a_guard_tells_what_is_left() {
     assert!(!guard.is_held());
     assert_eq!(guard.remaining(), Duration::ZERO);
     assert!(matches!(guard.lost().await, LockError::Expired(_)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_is_extended_once_to_another_length() {
+    let redlock = redlock("extend-to").await;
+    let long = 4 * LEASE;
+    let guard = redlock.lock("k").expire(LEASE).acquire().await.unwrap();
+    assert_eq!(guard.extend_to(long).await.unwrap(), long);
+    advance(LEASE).await;
+    assert_eq!(guard.extend().await.unwrap(), long - LEASE);
+    for (length, option) in [
+        (Duration::ZERO, "`expire` must be longer"),
+        (
+            Duration::from_secs(61),
+            "`expire` is longer than `max_lease`",
+        ),
+        (Duration::from_millis(1), "shorter than the clock drift"),
+    ] {
+        let error = guard.extend_to(length).await.unwrap_err();
+        let LockError::Config(problems) = &error else {
+            panic!("{error:?}");
+        };
+        assert_eq!(problems.problems()[0].kind, ProblemKind::BadOption);
+        assert!(error.to_string().contains(option), "{error}");
+    }
+    advance(long - LEASE).await;
+    assert!(matches!(
+        guard.extend_to(long).await,
+        Err(LockError::Expired(_))
+    ));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_on_several_keys_is_extended_as_one() {
+    let redlock = redlock("extend-all").await;
+    let all = redlock.lock_all(["a", "b"]).expire(LEASE);
+    let guard = all.acquire().await.unwrap();
+    assert_eq!(guard.extend_to(4 * LEASE).await.unwrap(), 4 * LEASE);
+    advance(3 * LEASE).await;
+    assert!(guard.is_held() && redlock.lock("b").try_acquire().await.is_err());
 }
 
 #[tokio::test(start_paused = true)]

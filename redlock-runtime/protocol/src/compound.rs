@@ -21,7 +21,7 @@ use crate::{
     message::{Mode, SectionId},
     rules::{
         token::Token,
-        validity::{LockParams, default_renewal},
+        validity::{LeaseParams, LockParams, default_renewal},
     },
     time::Instant,
 };
@@ -105,6 +105,7 @@ pub(crate) enum Word {
     },
     /// For a fresh lease, and so that the nodes give no token up to this one any more.
     Extend {
+        lease: Option<LeaseParams>,
         reach: Token,
     },
     /// All keys are held: the token of the section, and for how long it may have them from now on.
@@ -173,10 +174,10 @@ impl Compound {
 
     // ---- the caller
 
-    pub(crate) fn on_extend(&mut self) {
+    pub(crate) fn on_extend(&mut self, lease: Option<LeaseParams>) {
         if self.state == State::Held {
             self.is_extending = true;
-            self.extend(Token::default(), |_| true);
+            self.extend(lease, Token::default(), |_| true);
         }
     }
 
@@ -313,7 +314,7 @@ impl Compound {
         let newest = self.held().map(|held| held.deadline).max();
         let least = newest.filter(|_| self.raises == 1);
         let least = least.map(|newest| newest.before(self.params.lease / 4));
-        self.extend(token, |held| {
+        self.extend(None, token, |held| {
             held.reach < token || Some(held.deadline) < least
         });
         if self.is_asking() {
@@ -418,13 +419,19 @@ impl Compound {
     }
 
     /// Extends the parts that need it, up to where the nodes give no token.
-    fn extend(&mut self, reach: Token, needs_it: impl Fn(&Held) -> bool) {
+    fn extend(
+        &mut self,
+        lease: Option<LeaseParams>,
+        reach: Token,
+        needs_it: impl Fn(&Held) -> bool,
+    ) {
         for (place, part) in self.parts.iter_mut().enumerate() {
             if let Stage::Held(held) = &mut part.stage
                 && needs_it(held)
             {
                 held.is_asked = true;
-                self.steps.push(Step::Tell(place, Word::Extend { reach }));
+                let word = Word::Extend { lease, reach };
+                self.steps.push(Step::Tell(place, word));
             }
         }
     }

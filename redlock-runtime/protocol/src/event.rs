@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     message::{ConnectionId, Facts, NodeId, Reply, RequestId, SectionId},
-    rules::validity::LockParams,
+    rules::validity::{LeaseParams, LockParams},
     why::Why,
 };
 
@@ -35,6 +35,8 @@ pub enum Event {
     Extend {
         /// The holder's section.
         section: SectionId,
+        /// The lease; `None` for one as long as it was asked for.
+        lease: Option<LeaseParams>,
     },
     /// The caller is done, whatever became of its section: it gave up waiting, was cancelled, or
     /// releases.

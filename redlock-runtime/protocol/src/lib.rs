@@ -59,7 +59,7 @@ pub use self::{
         quorum::{majority, out_of_reach},
         token::{MOST_SLOTS, Token, line_key, line_of, slot_key, stripe},
         validity::{
-            LONGEST_ROUND, LockParams, default_guard_band, default_min_validity,
+            LONGEST_ROUND, LeaseParams, LockParams, default_guard_band, default_min_validity,
             default_node_timeout, default_renewal, key_ttl, outlasts_drift,
         },
     },

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use redlock_protocol::{Instant, LockParams, Loss, Release, SectionId, ShutdownError};
+use redlock_protocol::{Instant, LeaseParams, LockParams, Loss, Release, SectionId, ShutdownError};
 use tokio::sync::oneshot;
 
 use super::delivery::Extending;
@@ -23,6 +23,7 @@ pub(super) enum Command {
     },
     Extend {
         section: SectionId,
+        lease: Option<LeaseParams>,
         answer: Extending,
     },
     End {

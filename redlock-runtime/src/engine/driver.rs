@@ -223,13 +223,17 @@ impl Driver {
                 };
                 self.handle(event);
             }
-            Command::Extend { section, answer } => {
+            Command::Extend {
+                section,
+                lease,
+                answer,
+            } => {
                 // A lease that is over is not extended: dropping the sender says so.
                 let caller = self.callers.get(&section);
                 match caller.filter(|caller| caller.status.loss().is_none()) {
                     Some(_) => {
                         self.extending.entry(section).or_default().push(answer);
-                        self.handle(Event::Extend { section });
+                        self.handle(Event::Extend { section, lease });
                     }
                     None => self.deliveries.push(Delivery::Unheard(vec![answer])),
                 }

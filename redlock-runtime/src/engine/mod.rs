@@ -20,8 +20,8 @@ use std::{
 };
 
 use redlock_protocol::{
-    Env, Instant, LockParams, NodeState, Protocol, Refusal, Release, SectionId, Settings,
-    ShutdownError, Verdict,
+    Env, Instant, LeaseParams, LockParams, NodeState, Protocol, Refusal, Release, SectionId,
+    Settings, ShutdownError, Verdict,
 };
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
@@ -237,8 +237,14 @@ impl Engine {
     pub(crate) async fn extend(
         &self,
         section: SectionId,
+        lease: Option<LeaseParams>,
     ) -> Result<Result<(), Vec<Verdict>>, Stopped> {
-        heard(self.ask(|answer| Command::Extend { section, answer })).await
+        let extend = |answer| Command::Extend {
+            section,
+            lease,
+            answer,
+        };
+        heard(self.ask(extend)).await
     }
 
     /// Ends a lease in whatever phase it is. Never blocks, and may be called from anywhere.

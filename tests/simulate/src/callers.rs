@@ -1,6 +1,6 @@
 //! Callers: they ask for locks, work under them, and let go or forget to.
 
-use redlock_protocol::{Event, Instant, LockParams, Mode, Owner, SectionId, Token};
+use redlock_protocol::{Event, Instant, LeaseParams, LockParams, Mode, Owner, SectionId, Token};
 
 use crate::{
     MICRO, MILLI, SECOND,
@@ -359,17 +359,28 @@ impl World {
     fn extend(&mut self, client: usize, task: usize) {
         let one = &self.clients[client];
         let (section, params) = (one.tasks[task].section, one.tasks[task].params);
-        // Of several keys one may have a round under way, behind which another one follows.
-        let rounds = if one.tasks[task].is_of_several() {
-            2
-        } else {
-            1
+        // Never so long that the key TTL is longer than that of the longest lease.
+        let more = (nanos(self.plan.lease).saturating_sub(params.lease)) / 2;
+        let lease = match self.random.below(4) {
+            0 => Some(params.lease / 2),
+            1 => Some(params.lease + more),
+            _ => None,
+        };
+        let lease = lease.map(|length| LeaseParams {
+            length,
+            guard_band: params.guard_band,
+        });
+        // Of several keys one may have a round under way, behind which another one follows. So may one that asks the
+        // nodes for less than is wanted now.
+        let rounds = match lease {
+            None if !one.tasks[task].is_of_several() => 1,
+            _ => 2,
         };
         let by = one.limit(self.now, rounds * params.round_timeout());
         let extending = &mut self.clients[client].tasks[task];
         extending.extending.get_or_insert(by);
         extending.has_asked_for_more = true;
-        self.handle(client, Event::Extend { section });
+        self.handle(client, Event::Extend { section, lease });
     }
 
     /// The next step of a section: now and then at the last moment that the lease allows.

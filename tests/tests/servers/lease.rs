@@ -14,8 +14,8 @@ use std::{
 };
 
 use crate::common::{
-    NEVER, acquire_on_all, await_sent, connect, connect_by, extend_until_on_all, is_release,
-    unhurried,
+    NEVER, acquire_on_all, await_sent, await_state, connect, connect_by, extend_until_on_all,
+    is_release, unhurried,
 };
 use redlock_runtime::{LockError, Release};
 use redlock_tests::{Cluster, PATIENCE, Proxy, Server};
@@ -151,6 +151,22 @@ async fn an_extension_gives_the_keys_their_full_life_again() {
         let life = node.pttl(KEY).unwrap();
         assert!(life > less, "{life:?}");
     }
+}
+
+/// The process that waits would have the lock after the lease that it was acquired with.
+#[tokio::test]
+async fn an_extension_to_another_length_reaches_the_nodes() {
+    let cluster = Cluster::start(3);
+    let (one, two) = (connect(&cluster).await, connect(&cluster).await);
+    let guard = one.lock(KEY).expire(BRIEF).acquire().await.unwrap();
+    assert!(guard.extend_to(NEVER).await.unwrap() > BRIEF);
+    let lasts = |node: &Server| node.pttl(KEY).is_some_and(|left| left > NEVER / 2);
+    await_state("a long lease", || cluster.iter().all(lasts)).await;
+    let error = two.lock(KEY).try_acquire().await.unwrap_err();
+    let retry_after = error.retry_after();
+    assert!(retry_after.is_some_and(|left| left > NEVER / 2), "{error}");
+    assert_eq!(guard.release().await, Release::Released);
+    assert_eq!(cluster.held_on(KEY), 0);
 }
 
 /// On a minority that has lost it the key is put back, once a majority has extended the lease.

@@ -5,7 +5,7 @@ mod courses;
 #[test]
 fn nothing_follows_the_end_of_a_lease() {
     let mut compound = held();
-    compound.on_extend();
+    compound.on_extend(None);
     let lost = Answer::Over(Loss::Lost { verdicts: vec![] });
     compound.on_answer(0, lost, None, at(2));
     compound.take_steps();
@@ -17,7 +17,7 @@ fn nothing_follows_the_end_of_a_lease() {
 #[test]
 fn a_lease_that_has_ended_is_not_extended() {
     let mut compound = held();
-    compound.on_extend();
+    compound.on_extend(None);
     compound.take_steps();
     for (part, now) in [90, 91, 105].into_iter().enumerate() {
         assert!(compound.take_steps().is_empty());
@@ -272,7 +272,7 @@ fn who_has_asked_for_a_longer_lease_hears_once_that_there_is_none() {
     let mut compound = held();
     not_extended(&mut compound, 0, 40);
     assert!(steps(&mut compound).is_empty(), "a renewal has failed");
-    compound.on_extend();
+    compound.on_extend(None);
     assert_eq!(steps(&mut compound), ["extend 0", "extend 1", "extend 2"]);
     not_extended(&mut compound, 1, 50);
     assert_eq!(steps(&mut compound), ["not extended"]);
@@ -332,7 +332,7 @@ fn who_was_not_extended_in_time_hears_that_the_lease_is_over() {
     for (part, until) in [(0, 100), (1, 120), (2, 120)] {
         grant(&mut compound, part, until, 1);
     }
-    compound.on_extend();
+    compound.on_extend(None);
     compound.take_steps();
     not_extended(&mut compound, 1, 100);
     assert!(matches!(

@@ -47,7 +47,10 @@ use crate::{
     ask::Ask,
     message::{Mode, NodeId, Owner, Reply, RequestId, SectionId},
     node::Nodes,
-    rules::{token::Token, validity::LockParams},
+    rules::{
+        token::Token,
+        validity::{LeaseParams, LockParams},
+    },
     time::Instant,
 };
 
@@ -172,12 +175,12 @@ impl Key {
         }
     }
 
-    /// The holder wants a fresh lease, and the nodes are to give no token up to this one any more. For the
-    /// lease, a round that is under way serves.
-    pub(crate) fn on_extend(&mut self, id: SectionId, reach: Token) {
+    /// The holder wants a fresh lease, and the nodes are to give no token up to this one any more. For a lease that
+    /// is no longer, a round that is under way serves.
+    pub(crate) fn on_extend(&mut self, id: SectionId, lease: Option<LeaseParams>, reach: Token) {
         if let Some(section) = self.section(id) {
             section.raise_to = section.raise_to.max(reach);
-            section.wants_extension = true;
+            section.want(lease);
         }
     }
 

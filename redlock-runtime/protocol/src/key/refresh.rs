@@ -27,7 +27,7 @@ impl Held {
             return None;
         }
         let wanted = |section: &Section| {
-            let asked = section.wants_extension.then_some(section.granted);
+            let asked = section.wanted.as_ref().map(|_| section.granted);
             [section.renew_at, asked].into_iter().flatten().min()
         };
         let last = self.sections.iter().max_by_key(|section| section.granted)?;
@@ -47,8 +47,11 @@ impl Held {
         let params = self.sections.iter().map(|section| &section.params);
         let params = params.chain(next);
         // The holder must not lose its lease because the next waiter can wait for longer.
-        let timeout = params.clone().map(|params| params.round_timeout()).min();
-        let longest = params.max_by_key(|params| params.key_ttl()).cloned();
+        let timeout = params.map(|params| params.round_timeout()).min();
+        let asked = self.sections.iter().map(|section| section.asks(now));
+        let longest = asked
+            .chain(next.cloned())
+            .max_by_key(|params| params.key_ttl());
         let Some((params, timeout)) = longest.zip(timeout) else {
             return false;
         };
@@ -149,7 +152,8 @@ impl Held {
         }
         self.reports.answer_before(round.id, Release::Released, cx);
         for section in &mut self.sections {
-            if let Some(answer) = section.on_extended(round.started, self.claim.owner) {
+            let asked = &round.question.params;
+            if let Some(answer) = section.on_extended(round.started, asked, self.claim.owner) {
                 cx.answer(section.id, answer);
             }
         }

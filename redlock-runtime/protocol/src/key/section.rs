@@ -5,7 +5,11 @@ use std::{sync::Arc, time::Duration};
 use crate::{
     action::{Answer, Verdict},
     message::{Owner, SectionId},
-    rules::{backoff::jitter, token::Token, validity::LockParams},
+    rules::{
+        backoff::jitter,
+        token::Token,
+        validity::{LeaseParams, LockParams},
+    },
     time::Instant,
 };
 
@@ -26,10 +30,9 @@ pub(super) struct Section {
     /// From when `max_hold` counts.
     acquired: Instant,
     pub(super) granted: Instant,
-    is_renewed: bool,
     pub(super) renew_at: Option<Instant>,
-    /// The holder has asked for a fresh lease.
-    pub(super) wants_extension: bool,
+    /// What the holder wants a fresh lease by.
+    pub(super) wanted: Option<Arc<LockParams>>,
     /// The nodes are to give no token up to this one any more.
     pub(super) raise_to: Token,
     /// What each node said in the last round that did not extend the lease.
@@ -48,12 +51,11 @@ impl Section {
         let mut section = Self {
             id,
             deadline: params.deadline(acquired, acquired),
-            is_renewed: params.renew.is_some(),
             params,
             acquired,
             granted: now,
             renew_at: None,
-            wants_extension: false,
+            wanted: None,
             raise_to: Token::default(),
             failed: Box::default(),
         };
@@ -64,7 +66,7 @@ impl Section {
     /// Up to an eighth sooner than asked for, each lock by its own part: so that thousands which were
     /// acquired at once are not for ever renewed at once.
     fn renew_after(&mut self, start: Instant, owner: Owner) {
-        let interval = self.params.renew.filter(|_| self.is_renewed);
+        let interval = self.params.renew;
         let sooner = |interval: Duration| interval - jitter(interval / 8, owner.0);
         self.renew_at = interval.map(|interval| on_grid(start, sooner(interval), owner));
     }
@@ -77,20 +79,61 @@ impl Section {
         }
     }
 
-    pub(super) const fn stop_renewing(&mut self) {
-        (self.is_renewed, self.renew_at) = (false, None);
+    pub(super) fn stop_renewing(&mut self) {
+        Arc::make_mut(&mut self.params).renew = None;
+        self.renew_at = None;
     }
 
-    /// A round that was started then has let the keys live for longer.
-    pub(super) fn on_extended(&mut self, started: Instant, owner: Owner) -> Option<Answer> {
-        if !self.is_renewed && !self.wants_extension {
+    /// The holder wants a fresh lease. Of several wishes at a time, one round fulfils the longest.
+    pub(super) fn want(&mut self, lease: Option<LeaseParams>) {
+        let mut params = Arc::clone(&self.params);
+        let is_of_use =
+            |lease: &LeaseParams| self.params.renew.is_none() || lease.length > self.params.lease;
+        if let Some(LeaseParams { length, guard_band }) = lease.filter(is_of_use) {
+            let params = Arc::make_mut(&mut params);
+            (params.lease, params.guard_band) = (length, guard_band);
+        }
+        let wanted = self
+            .wanted
+            .take()
+            .filter(|other| other.lease > params.lease);
+        self.wanted = Some(wanted.unwrap_or(params));
+    }
+
+    /// What a round asks of the nodes: no less than the holder wants or has been told, because a node that gets the
+    /// key by this round counts for the whole lease.
+    pub(super) fn asks(&self, now: Instant) -> Arc<LockParams> {
+        let wanted = self.wanted.iter().chain([&self.params]);
+        let longest = wanted.max_by_key(|params| params.key_ttl());
+        let mut longest = Arc::clone(longest.unwrap_or(&self.params));
+        let left = self.deadline.since(now);
+        if left > longest.lease {
+            Arc::make_mut(&mut longest).lease = left;
+        }
+        longest
+    }
+
+    /// A round that was started then has let the keys live for as long as `asked` says.
+    pub(super) fn on_extended(
+        &mut self,
+        started: Instant,
+        asked: &LockParams,
+        owner: Owner,
+    ) -> Option<Answer> {
+        // It began before the holder asked for more: the next one follows at once.
+        let is_too_short = |wanted: &Arc<LockParams>| wanted.key_ttl() > asked.key_ttl();
+        let is_unasked = self.params.renew.is_none() && self.wanted.is_none();
+        if is_unasked || self.wanted.as_ref().is_some_and(is_too_short) {
             return None;
         }
-        self.wants_extension = false;
+        let params = self
+            .wanted
+            .take()
+            .unwrap_or_else(|| Arc::clone(&self.params));
         self.failed = Box::default();
         self.renew_after(started, owner);
         // Never shorter than before: a cap by `max_hold` may have left nothing to add.
-        let deadline = self.params.deadline(started, self.acquired);
+        let deadline = params.deadline(started, self.acquired);
         self.deadline = self.deadline.max(deadline);
         let deadline = self.deadline;
         Some(Answer::Extended { deadline })
@@ -102,13 +145,13 @@ impl Section {
         verdicts: Vec<Verdict>,
         now: Instant,
     ) -> Option<Answer> {
-        if self.is_renewed {
+        if self.params.renew.is_some() {
             let pause = (self.deadline.since(now) / 4).max(RENEWAL_FLOOR);
             self.renew_at = Some(now.after(pause));
         }
         self.failed = verdicts.clone().into();
-        let asked = std::mem::take(&mut self.wants_extension);
-        asked.then_some(Answer::NotExtended { verdicts })
+        let asked = self.wanted.take();
+        asked.map(|_| Answer::NotExtended { verdicts })
     }
 }
 

@@ -107,11 +107,13 @@ impl Protocol {
                 keys,
                 params,
             } => self.on_ask_all(section, keys, params),
-            Event::Extend { section } if self.compounds.contains_key(&section) => {
-                self.with_compound(section, Compound::on_extend);
+            Event::Extend { section, lease } if self.compounds.contains_key(&section) => {
+                self.with_compound(section, |compound| compound.on_extend(lease));
             }
-            Event::Extend { section } => {
-                self.with_key_of(section, |key| key.on_extend(section, Token::default()));
+            Event::Extend { section, lease } => {
+                self.with_key_of(section, |key| {
+                    key.on_extend(section, lease, Token::default())
+                });
             }
             Event::End { section, report } if self.compounds.contains_key(&section) => {
                 self.with_compound(section, |compound| compound.on_end(report, now));

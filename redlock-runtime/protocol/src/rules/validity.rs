@@ -25,6 +25,15 @@ pub const LONGEST_ROUND: Duration = Duration::from_secs(1);
 /// those of other processes' sections that ended before.
 const LONGEST_FRESHNESS: Duration = Duration::from_millis(50);
 
+/// The length of a lease, and how much longer than that and the drift a node keeps the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LeaseParams {
+    /// See [`LockParams::lease`].
+    pub length: Duration,
+    /// See [`LockParams::guard_band`].
+    pub guard_band: Duration,
+}
+
 /// What one lock asks of the protocol, checked and complete.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LockParams {

@@ -290,7 +290,15 @@ impl Fuzz {
                     report: self.dice.one_in(2),
                 }
             }
-            4 => Event::Extend { section },
+            4 => {
+                let length = self.dice.pick(&[LEASE / 4, 2 * LEASE]);
+                let guard_band = params().guard_band;
+                let lease = self
+                    .dice
+                    .one_in(2)
+                    .then_some(LeaseParams { length, guard_band });
+                Event::Extend { section, lease }
+            }
             5 => {
                 let key = self
                     .dice

@@ -139,6 +139,91 @@ fn an_extension_on_request_takes_one_round_trip_and_counts_from_the_request() {
 }
 
 #[test]
+fn an_extension_to_another_length_is_for_once_and_never_shorter() {
+    let mut world = World::new(3);
+    let long = 4 * LEASE;
+    world.lock(1, "k", params());
+    world.run_for(LEASE / 2);
+    let asked = world.now;
+    world.client(0).extend_to(1, long);
+    let deadline = asked.after(long);
+    assert_eq!(world.answer(1), Answer::Extended { deadline });
+    let guarded = deadline.after(default_guard_band(long));
+    assert!(world.expiries("k").iter().all(|&expiry| expiry >= guarded));
+
+    for shorter in [None, Some(LEASE / 2)] {
+        world.run_for(LEASE / 2);
+        match shorter {
+            None => world.extend(1),
+            Some(length) => world.client(0).extend_to(1, length),
+        }
+        assert_eq!(world.answer(1), Answer::Extended { deadline });
+    }
+    world.expired(1);
+    assert_eq!(world.now, deadline);
+}
+
+/// A node that gets the key by a later round keeps it as long as the holder trusts its lease.
+#[test]
+fn renewals_of_a_long_lease_ask_for_what_is_left_of_it() {
+    let mut world = World::new(3);
+    world.lock(1, "k", renewing());
+    world.client(0).extend_to(1, 4 * LEASE);
+    let deadline = world.extended(1);
+    world.delete(0, "k");
+    while world.now < deadline.before(LEASE) {
+        let extended = world.extended(1);
+        assert!(extended == deadline || world.now >= deadline.before(LEASE));
+        world.run_for(2 * ROUND_TRIP);
+        let expiries = world.expiries("k");
+        assert_eq!(expiries.len(), 3);
+        assert!(
+            expiries.iter().all(|&expiry| expiry > deadline),
+            "{expiries:?}"
+        );
+    }
+    assert!(world.extended(1) > deadline, "renewals carry it on");
+}
+
+#[test]
+fn a_round_under_way_does_not_serve_a_longer_extension() {
+    let mut world = World::new(3);
+    world.lock(1, "k", params());
+    world.extend(1);
+    let asked = world.now;
+    world.client(0).extend_to(1, 4 * LEASE);
+    let deadline = asked.after(ROUND_TRIP).after(4 * LEASE);
+    assert_eq!(world.answer(1), Answer::Extended { deadline });
+    let guarded = deadline.after(default_guard_band(4 * LEASE));
+    assert!(world.expiries("k").iter().all(|&expiry| expiry >= guarded));
+}
+
+#[test]
+fn a_short_extension_is_no_longer_than_asked_for_and_stops_at_max_hold() {
+    let mut world = World::new(3);
+    world.lock(1, "k", params());
+    world.run_for(LEASE - Duration::from_millis(500));
+    let asked = world.now;
+    world.client(0).extend_to(1, LEASE / 2);
+    let deadline = asked.after(LEASE / 2);
+    assert_eq!(world.answer(1), Answer::Extended { deadline });
+
+    let asked = world.now;
+    let max_hold = Some(2 * LEASE);
+    world.lock(
+        2,
+        "other",
+        LockParams {
+            max_hold,
+            ..renewing()
+        },
+    );
+    world.client(0).extend_to(2, 4 * LEASE);
+    let deadline = asked.after(2 * LEASE);
+    assert_eq!(world.answer(2), Answer::Extended { deadline });
+}
+
+#[test]
 fn an_extension_that_finds_no_majority_leaves_the_old_deadline() {
     let mut world = World::new(3);
     let (deadline, _) = world.lock(1, "k", params());

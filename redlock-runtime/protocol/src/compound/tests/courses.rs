@@ -94,7 +94,7 @@ impl World {
                 }
                 Step::Tell(part, what) => match (what, &mut one.parts[part]) {
                     (Word::End { .. }, stands) => *stands = Stands::Nothing,
-                    (Word::Extend { reach }, Stands::Has { asks, .. }) => *asks = Some(reach.0),
+                    (Word::Extend { reach, .. }, Stands::Has { asks, .. }) => *asks = Some(reach.0),
                     _ => {}
                 },
                 Step::Answer(Answer::Granted { token, .. }) => {

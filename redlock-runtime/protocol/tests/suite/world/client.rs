@@ -185,8 +185,14 @@ impl<'world> Process<'world> {
     }
 
     pub(crate) fn extend(&mut self, section: u64) {
-        let section = SectionId(section);
-        self.handle(Event::Extend { section });
+        let (section, lease) = (SectionId(section), None);
+        self.handle(Event::Extend { section, lease });
+    }
+
+    pub(crate) fn extend_to(&mut self, section: u64, length: Duration) {
+        let (section, guard_band) = (SectionId(section), default_guard_band(length));
+        let lease = Some(LeaseParams { length, guard_band });
+        self.handle(Event::Extend { section, lease });
     }
 
     pub(crate) fn shut_down(&mut self, timeout: Duration, abort_holders: bool) {
