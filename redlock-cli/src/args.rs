@@ -140,7 +140,7 @@ pub(crate) struct RunArgs {
     #[arg(long, value_parser = duration::parse, value_name = "DURATION", conflicts_with = "no_renew")]
     pub(crate) max_hold: Option<Duration>,
     /// Keep the lock for at least this time, even if the command was quicker: of many machines whose clocks
-    /// differ, one runs the job. At most the lease.
+    /// differ, one runs the job. With `--permits`, that number of commands start within this time. At most the lease.
     #[arg(long, value_parser = duration::parse, value_name = "DURATION")]
     pub(crate) at_least: Option<Duration>,
     /// How many holders may have the lock at a time. All must name the same number.

@@ -142,8 +142,11 @@ mod tokens;
 ///
 /// All functions and processes with this key must use the same number. A number from the arguments is checked at each
 /// call, which fails with `LockError::Config` if it is not 1 to 1024. A nested call on the same key needs `reentrant`,
-/// and shares the permit. Not with `at_least`, `shared` or `fair`. [`Lock::permits`] describes cost and limits, and why
+/// and shares the permit. Not with `shared` or `fair`. [`Lock::permits`] describes cost and limits, and why
 /// tokens of two permits fence nothing.
+///
+/// Together with `at_least` it is a rate: with `permits = 3, at_least = 1s`, at most three calls of the fleet start
+/// within a second.
 ///
 /// # When there is no lock
 ///

@@ -53,7 +53,7 @@ use crate::{
 ///
 /// - [`permits`](Self::permits), [`shared`](Self::shared), [`fair`](Self::fair) and [several
 ///   keys](crate::Redlock::lock_all): at most one of them
-/// - [`at_least`](Self::at_least): of these only with [`fair`](Self::fair), and not with
+/// - [`at_least`](Self::at_least): of these only with [`permits`](Self::permits) or [`fair`](Self::fair), and not with
 ///   [`reentrant`](Self::reentrant): a section that joins leaves the release to the outer section
 #[derive(Clone, Debug)]
 #[must_use = "a lock is not held before `acquire` is awaited"]
@@ -143,7 +143,8 @@ impl Lock {
 
     /// Keeps the lock for at least this time, however soon the section ends and whatever ends it, the end of the
     /// process included. Use it for a job that every replica starts by its own clock: a replica whose clock is late
-    /// finds the lock taken. The time counts from when the lease does. Default: none.
+    /// finds the lock taken. The time counts from when the call gets the lock, and is over with its first lease at the
+    /// latest. Default: none.
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -158,6 +159,8 @@ impl Lock {
     ///
     /// - Until the time is over, every call fails with [`LockError::Contended`], in this process too, and its
     ///   `retry_after` is the rest. A call that waits gets the lock afterwards, so a periodic job must not wait.
+    /// - With [`permits`](Self::permits) it is a rate: each permit is kept, so at most that number of sections start
+    ///   within the time, over the whole fleet. See [the guide](crate::guide::choosing#a-rate).
     /// - [`Guard::release`] returns as soon as the nodes have confirmed.
     /// - At most [`expire`](Self::expire), because the nodes keep the lock of a process that dies no longer than that.
     /// - Nodes keep the lock longer by the [drift of clocks](crate#units): choose a time shorter than the period of the

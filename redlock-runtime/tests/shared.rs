@@ -106,7 +106,6 @@ async fn options_that_do_not_go_together_are_refused() {
     };
     for (one, other) in [
         (at_least, shared),
-        (at_least, permits),
         (at_least, reentrant),
         (fair, shared),
         (fair, permits),

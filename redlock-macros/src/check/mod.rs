@@ -14,13 +14,12 @@ use crate::suggest;
 const SEVERAL_KEYS: &str = "several keys";
 
 /// What cannot be combined, as in the runtime.
-const EXCLUDED: [(&str, &str); 10] = [
+const EXCLUDED: [(&str, &str); 9] = [
     ("shared", SEVERAL_KEYS),
     ("permits", SEVERAL_KEYS),
     ("fair", SEVERAL_KEYS),
     ("at_least", SEVERAL_KEYS),
     ("at_least", "shared"),
-    ("at_least", "permits"),
     ("at_least", "reentrant"),
     ("permits", "shared"),
     ("fair", "shared"),

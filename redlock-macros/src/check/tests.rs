@@ -366,6 +366,7 @@ fn what_goes_together() {
         "fair, reentrant",
         "fair, at_least = 1s",
         "permits = 3, reentrant",
+        "permits = 3, at_least = 1s",
         "at_least = 1s",
     ] {
         for others in ["wait = 1s", "renew, max_hold = 1m", "lease = lease"] {

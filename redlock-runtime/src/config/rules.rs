@@ -176,7 +176,6 @@ impl Options {
         exclude! {
             "at_least" at_least, "several keys" has_several_keys;
             "at_least" at_least, "`shared`" self.shared;
-            "at_least" at_least, "`permits`" permits;
             // The section around it decides when the lock is released.
             "at_least" at_least, "`reentrant`" self.reentrant;
             "fair" self.fair, "several keys" has_several_keys;

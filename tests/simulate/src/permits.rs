@@ -27,7 +27,6 @@ impl Plan {
         if !self.draws.keep(Draw::Permits, fits) {
             return;
         }
-        self.habits.at_least = 0;
         self.habits.shared = 0;
         self.fleet.keys = random.pick(&[2, 2, 3]);
         // Permits have no order.

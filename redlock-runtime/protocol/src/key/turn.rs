@@ -141,7 +141,8 @@ impl Held {
         let deadline = section.deadline;
         let at_least = section.params.at_least;
         let is_kept = !at_least.is_zero() && !self.is_shared();
-        self.claim.keep_until = is_kept.then(|| self.won_at.after(at_least));
+        // If the process dies, the nodes keep the keys no longer than the lease.
+        self.claim.keep_until = is_kept.then(|| cx.now().after(at_least).min(deadline));
         // Most turns never have more than one at a time, and a list grows to four.
         if self.sections.is_empty() {
             self.sections.reserve_exact(1);

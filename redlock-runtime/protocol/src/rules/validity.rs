@@ -53,8 +53,8 @@ pub struct LockParams {
     pub renew: Option<Duration>,
     /// The longest time from acquisition that renewals may keep the lock.
     pub max_hold: Option<Duration>,
-    /// The shortest time from acquisition that the nodes keep the key, though the holder lets go
-    /// sooner. Not longer than the lease, and nothing to those that share the key.
+    /// The shortest time from the grant that the nodes keep the key, or the slot, though the holder lets go
+    /// sooner. Over with the lease at the latest, and nothing to those that share the key.
     pub at_least: Duration,
     /// How many may have the lock at a time, each with a slot of its own; zero for a lock without permits.
     pub permits: u32,

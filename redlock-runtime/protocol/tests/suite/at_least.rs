@@ -8,8 +8,9 @@ use crate::{world::*, *};
 
 const PERIOD: Duration = Duration::from_secs(3);
 
-/// How much later than the period a key may be gone: the drift, and the way of the release.
-const LATE: Duration = Duration::from_millis(40);
+/// How much later than the period from the question a key may be gone: the round trip, the drift, and the way of the
+/// release.
+const LATE: Duration = Duration::from_millis(42);
 
 fn kept() -> LockParams {
     LockParams {
@@ -199,10 +200,7 @@ fn a_section_that_follows_in_a_turn_is_kept_as_well() {
     assert_eq!(world.sends(is_acquire).len(), rounds, "in the same turn");
     world.end(2);
     let since = next_holder(&mut world).since(second);
-    assert!(
-        since + ROUND_TRIP >= PERIOD && since <= PERIOD + LATE,
-        "{since:?}"
-    );
+    assert!(since >= PERIOD && since <= PERIOD + LATE, "{since:?}");
 }
 
 /// A node has kept the key for longer, because it could not be told. It is told before the key expires.

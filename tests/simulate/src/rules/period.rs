@@ -10,8 +10,8 @@ impl World {
         let one = &self.clients[client];
         let task = &one.tasks[task];
         let (key, params) = (task.key, task.params);
-        let acquired = deadline.before(params.lease);
-        let until = one.clock.when(acquired.after(params.at_least).as_nanos());
+        let until = task.granted + params.at_least.as_nanos() as u64;
+        let until = one.clock.when(until.min(deadline.as_nanos()));
         // No guard band stands between a period and a clock that steps.
         let steps = self.nodes.iter().map(|node| node.stepped_forward);
         let slack = steps.max().unwrap_or(0);
