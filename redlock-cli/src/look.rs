@@ -2,12 +2,11 @@
 
 use std::{
     io::{self, BufRead, Write},
-    iter,
     time::Duration,
 };
 
 use redlock_runtime::{
-    __tool::{Names, Servers, Value, vote, why},
+    __tool::{vote, why},
     ClientProcess, HolderKind, Inspection, Why,
 };
 use serde_json::{Value as Json, json};
@@ -15,32 +14,8 @@ use serde_json::{Value as Json, json};
 use crate::{
     args::ServerArgs,
     output::{self, Failure},
-    reply::{error, text, words},
     survey::{Server, survey},
 };
-
-/// A holder may put its key back on a server until it learns that the majority is gone.
-const MOST_DELETIONS: usize = 5;
-
-/// Says what stands under a key, in a form that any value has; deletes it if it is among the arguments. So a
-/// client that gets the lock after an operator has looked at it keeps it. Readers of a lock that is shared
-/// come and go.
-const MARK_OR_DELETE: &str = "\
-local value = redis.pcall('GET', KEYS[1])
-local mark = ''
-if type(value) == 'table' then
-  mark = 'another type'
-elseif value and string.sub(value, 1, 7) == 'shared ' then
-  mark = 'shared'
-elseif value then
-  mark = redis.sha1hex(value)
-end
-for _, known in ipairs(ARGV) do
-  if mark == known then
-    return redis.call('DEL', KEYS[1])
-  end
-end
-return mark";
 
 pub(crate) async fn status(args: &ServerArgs) -> Result<u8, Failure> {
     let surveyed = survey(&args.open()?).await;
@@ -187,23 +162,22 @@ const fn kind(kind: HolderKind) -> &'static str {
 
 pub(crate) async fn break_key(args: &ServerArgs, key: &str, yes: bool) -> Result<u8, Failure> {
     let servers = args.open()?;
-    if format!("{}{key}", args.key_prefix).starts_with("__redlock:") {
+    if servers.check_deletable(key).is_err() {
         let text = "this is no lock, but what the library keeps on its nodes";
         return Err(Failure::new(output::USAGE, text));
     }
     // Before it is shown.
-    let marked = mark_or_delete(&servers, key, &[]).await;
+    let marks = servers.marks(key).await;
     let found = servers.inspect(key).await;
     if !args.json {
         output::line(&found);
     }
-    let code = replied(&found);
-    if code != 0 {
+    let marks = marks.map_err(|failed| {
+        let code = output::unusable(found.nodes().len(), failed.iter());
         let text = "no majority of servers has replied; nothing was deleted";
-        return Err(Failure::new(code, text));
-    }
-    let refused = |why: Why| Failure::new(output::unusable(1, iter::once(&why)), &why);
-    let marks = marked.map_err(refused)?.marks;
+        let first = failed.first().map_or("", |why| &*why.text);
+        Failure::new(code, format_args!("{text}; {first}"))
+    })?;
     if marks.is_empty() {
         return finish(args, &found, 0, "there is nothing to delete".to_owned());
     }
@@ -211,15 +185,7 @@ pub(crate) async fn break_key(args: &ServerArgs, key: &str, yes: bool) -> Result
         let text = "nothing was deleted; `--yes` deletes without a question";
         return Err(Failure::new(output::USAGE, text));
     }
-    let mut deleted = 0;
-    for _ in 0..MOST_DELETIONS {
-        let marked = mark_or_delete(&servers, key, &marks).await;
-        let marked = marked.map_err(refused)?;
-        if marked.deleted == 0 {
-            break;
-        }
-        deleted = deleted.max(marked.deleted);
-    }
+    let deleted = servers.delete(key, &marks).await;
     let found = servers.inspect(key).await;
     let text = match deleted {
         0 => "the lock has changed hands, and was not deleted".to_owned(),
@@ -242,41 +208,6 @@ fn finish(
         false => output::line(&text),
     }
     Ok(0)
-}
-
-/// What the servers did.
-#[derive(Debug, Default)]
-struct Marked {
-    deleted: usize,
-    /// What stands there yet.
-    marks: Vec<String>,
-}
-
-async fn mark_or_delete(servers: &Servers, key: &str, known: &[String]) -> Result<Marked, Why> {
-    let command = |names: &Names| {
-        let key = format!("{}{key}", names.prefix);
-        let mut command = words(&["EVAL", MARK_OR_DELETE, "1", &key]);
-        command.extend_from_slice(known);
-        vec![command]
-    };
-    let replies = servers.ask(command).await;
-    let mut marked = Marked::default();
-    let mut refused = None;
-    for reply in replies.into_iter().flatten().flatten() {
-        match reply {
-            Value::Int(count) => marked.deleted += usize::from(count > 0),
-            reply => match error(&reply) {
-                Some(error) => refused = Some(why(error)),
-                None => marked
-                    .marks
-                    .extend(text(&reply).filter(|mark| !mark.is_empty())),
-            },
-        }
-    }
-    match refused {
-        Some(error) if marked.deleted == 0 && marked.marks.is_empty() => Err(error),
-        _ => Ok(marked),
-    }
 }
 
 fn confirmed() -> bool {

@@ -4,12 +4,14 @@ use std::{pin::pin, sync::Arc, time::Duration};
 
 use futures_util::future::{Either, select};
 pub use redlock_protocol::ShutdownError;
+use redlock_protocol::{Verdict, Why};
 use tokio::sync::oneshot;
 
 use crate::{
     config::{Node, Options, SectionInfo},
+    error::{LockError, Report},
     health::{Health, NodeState, NodeStatus, NotReady},
-    inspect::{self, Inspection},
+    inspect::{self, Breaking, Inspection},
     keys::Keys,
     lease::Lease,
     lock::Lock,
@@ -196,6 +198,65 @@ impl Redlock {
         let snapshots = inspect::ask(&shared.nodes, &key, now, limit).await;
         let this = Some(shared.engine.client().clone());
         Inspection::new(key, snapshots, this, seen, now)
+    }
+
+    /// Deletes the lock with this key on all nodes, whoever holds it, and returns on how many nodes it did. It is for
+    /// operators, as the program's `redlock break` is: a holder that has hung, or another library's key that never
+    /// expires.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let redlock = redlock_runtime::Redlock::builder().nodes(["memory://break"]).build().await?;
+    /// let stuck = redlock.lock("order:7").acquire().await?;
+    /// assert_eq!(redlock.break_lock("order:7").await?, 1);
+    /// let next = redlock.lock("order:7").acquire().await?;
+    /// # drop((stuck, next));
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// - **It costs the exclusion.** The holder is not asked. It learns of the loss by a notice of the nodes, a round
+    ///   trip later, or at its next renewal, and then its body is dropped with [`LockError::Lost`]. Until then it and
+    ///   the next holder work at the same time, and only a store that checks the [fencing token](crate::fence) tells
+    ///   them apart.
+    /// - It deletes what stands under the key when it is called. A client that gets the lock meanwhile keeps it.
+    /// - Of a shared lock, all readers lose it. A permit has a key of its own, such as `exports#__redlock:0`; see
+    ///   [`inspect`](Self::inspect). Zero nodes means that the lock was free.
+    /// - Each node has the [`connect_timeout`](crate::Builder::connect_timeout) to reply, over a connection of its own.
+    ///
+    /// # Errors
+    /// [`LockError::NoQuorum`] if no majority of nodes replied: nothing was deleted, and the error lists the nodes that
+    /// failed. [`LockError::EmptyKey`], and [`LockError::Config`] for the library's own keys.
+    ///
+    /// # Cancellation
+    /// A future that is dropped may have deleted the lock on some nodes or on all. It needs no async runtime.
+    pub async fn break_lock(&self, key: impl AsRef<str>) -> Result<usize, LockError> {
+        let (shared, key) = (&self.shared, key.as_ref());
+        if key.is_empty() {
+            return Err(LockError::EmptyKey { placeholder: None });
+        }
+        let begun = shared.engine.now();
+        let breaking = Breaking {
+            nodes: &shared.nodes,
+            key: format!("{}{key}", shared.settings.key_prefix).into(),
+            limit: shared.settings.connect_timeout,
+            now: begun,
+        };
+        breaking.check()?;
+        match breaking.marks().await {
+            Ok(marks) if marks.is_empty() => Ok(0),
+            Ok(marks) => Ok(breaking.delete(&marks).await),
+            Err(failed) => {
+                let elapsed = shared.engine.now().since(begun);
+                let address = |(place, _): &(usize, Why)| Arc::clone(&shared.addresses[*place]);
+                let addresses: Vec<_> = failed.iter().map(address).collect();
+                let verdict = |(_, why): (usize, Why)| Verdict::Unreachable { reason: why.text };
+                let verdicts = failed.into_iter().map(verdict).collect();
+                let report = Report::new(None, breaking.key, elapsed);
+                Err(LockError::NoQuorum(report.said(&addresses, verdicts)))
+            }
+        }
     }
 
     /// Returns the lease on `key` that the calling code runs under, if that lock is held. A function that must be called

@@ -16,7 +16,7 @@ pub use crate::{
 use crate::{
     builder::Builder,
     config::{self, ConfigError, Node},
-    inspect::{self, Inspection},
+    inspect::{self, Breaking, Inspection},
     keys::Keys,
     lock::Lock,
     node::{self, Endpoint, Target, inquire, read_clocks},
@@ -142,6 +142,32 @@ impl Servers {
             Target::Redis(endpoint) => Some((**endpoint).clone()),
             _ => None,
         })
+    }
+
+    /// What stands under this key, which is without the prefix. Fails with what keeps servers from replying if no
+    /// majority has replied.
+    pub async fn marks(&self, key: &str) -> Result<Vec<String>, Vec<Why>> {
+        let marks = self.breaking(key).marks().await;
+        marks.map_err(|failed| failed.into_iter().map(|(_, why)| why).collect())
+    }
+
+    /// Deletes what had these marks, and returns on how many servers.
+    pub async fn delete(&self, key: &str, marks: &[String]) -> usize {
+        self.breaking(key).delete(marks).await
+    }
+
+    /// What is wrong with the key of a lock that an operator wants to delete.
+    pub fn check_deletable(&self, key: &str) -> Result<(), ConfigError> {
+        self.breaking(key).check()
+    }
+
+    fn breaking(&self, key: &str) -> Breaking<'_> {
+        Breaking {
+            nodes: &self.nodes,
+            key: format!("{}{key}", self.key_prefix).into(),
+            limit: self.timeout,
+            now: Instant::from_nanos(0),
+        }
     }
 
     /// Who holds the lock with this key, which is without the prefix.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlock_runtime::{HolderKind, Redlock};
+use redlock_runtime::{HolderKind, LockError, Redlock};
 
 const WAIT: Duration = Duration::from_secs(60);
 
@@ -175,4 +175,45 @@ async fn no_node_votes_for_a_node_set_that_was_shut_down() {
     );
     let error = redlock.ready(WAIT).await.unwrap_err();
     assert!(error.to_string().ends_with(&text), "{error}");
+}
+
+#[tokio::test]
+async fn a_lock_is_broken_whoever_holds_it_and_its_holder_learns_of_that() {
+    let redlock = nodes("broken").await;
+    assert_eq!(redlock.break_lock("k").await.unwrap(), 0, "it is free");
+
+    let guard = redlock.lock("k").acquire().await.unwrap();
+    assert_eq!(redlock.inspect("k").await.holders().len(), 1);
+    assert_eq!(redlock.break_lock("k").await.unwrap(), 3);
+    assert!(!redlock.inspect("k").await.is_held());
+    let told = guard.extend().await.unwrap_err();
+    assert!(matches!(told, LockError::Lost(_)), "{told}");
+
+    let reader = redlock.lock("k").shared();
+    let readers = [
+        reader.acquire().await.unwrap(),
+        reader.acquire().await.unwrap(),
+    ];
+    assert_eq!(redlock.break_lock("k").await.unwrap(), 3);
+    for reader in &readers {
+        let told = reader.extend().await.unwrap_err();
+        assert!(matches!(told, LockError::Lost(_)), "{told}");
+    }
+
+    let permit = redlock.lock("k").permits(1).acquire().await.unwrap();
+    assert_eq!(redlock.break_lock("k").await.unwrap(), 0, "another key");
+    assert_eq!(redlock.break_lock("k#__redlock:0").await.unwrap(), 3);
+    let told = permit.extend().await.unwrap_err();
+    assert!(matches!(told, LockError::Lost(_)), "{told}");
+}
+
+#[tokio::test]
+async fn what_is_no_lock_is_not_deleted() {
+    let redlock = nodes("no-lock").await;
+    let error = redlock.break_lock("").await.unwrap_err();
+    assert!(matches!(error, LockError::EmptyKey { .. }), "{error}");
+    let nodes = ["memory://no-lock-without-prefix"];
+    let redlock = Redlock::builder().nodes(nodes).build().await.unwrap();
+    let error = redlock.break_lock("__redlock:node:0").await.unwrap_err();
+    assert!(matches!(error, LockError::Config(_)), "{error}");
 }

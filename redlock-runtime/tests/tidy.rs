@@ -58,7 +58,7 @@ const LAYERS: Layers = &[
     (
         "redlock",
         &[
-            "config", "health", "inspect", "keys", "lease", "lock", "nesting", "node_set",
+            "config", "error", "health", "inspect", "keys", "lease", "lock", "nesting", "node_set",
         ],
     ),
     ("election", &["error", "guard", "lease", "lock", "redlock"]),

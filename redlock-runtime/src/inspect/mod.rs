@@ -1,5 +1,6 @@
 //! Who holds a lock and who waits for it, for the eyes of operators.
 
+mod breaking;
 mod found;
 mod joined;
 mod snapshot;
@@ -10,6 +11,7 @@ use std::{sync::Arc, time::Duration};
 use redis::Value;
 use redlock_protocol::{Instant, Owner, model::Key};
 
+pub(crate) use self::breaking::Breaking;
 pub use self::found::{
     ClientProcess, Holder, HolderKind, InspectedNode, Inspection, LocalSection, RemoteWaiter,
 };

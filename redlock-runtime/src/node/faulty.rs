@@ -17,7 +17,7 @@ use redlock_protocol::{
 };
 use tokio::time::Sleep;
 
-use super::memory::{UPTIME, moment, parts};
+use super::memory::{UPTIME, delete_if, moment, parts};
 
 /// The node itself, in the hands of the test.
 #[derive(Debug)]
@@ -117,6 +117,20 @@ impl Faulty {
         let mut state = self.state();
         state.model.set_key(Arc::clone(key), None);
         state.changed(key);
+    }
+
+    pub(super) fn delete_if(
+        &self,
+        key: &Arc<str>,
+        now: Instant,
+        is_it: impl FnOnce(bool, &[Key]) -> bool,
+    ) -> bool {
+        let mut state = self.state();
+        let is_deleted = delete_if(&mut state.model, key, now, is_it);
+        if is_deleted {
+            state.changed(key);
+        }
+        is_deleted
     }
 
     /// Gives a key to a client of another library, whoever had it.

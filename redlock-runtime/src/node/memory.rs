@@ -68,6 +68,31 @@ impl Memory {
         let model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
         parts(&model, key, now)
     }
+
+    pub(super) fn delete_if(
+        &self,
+        key: &Arc<str>,
+        now: Instant,
+        is_it: impl FnOnce(bool, &[Key]) -> bool,
+    ) -> bool {
+        let mut model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
+        delete_if(&mut model, key, now, is_it)
+    }
+}
+
+/// Deletes a key, if what stands there is wanted.
+pub(super) fn delete_if(
+    model: &mut Model,
+    key: &Arc<str>,
+    now: Instant,
+    is_it: impl FnOnce(bool, &[Key]) -> bool,
+) -> bool {
+    let (is_shared, parts) = parts(model, key, now);
+    let is_deleted = !parts.is_empty() && is_it(is_shared, &parts);
+    if is_deleted {
+        model.set_key(Arc::clone(key), None);
+    }
+    is_deleted
 }
 
 /// For each owner its part of a key, and whether they share it.

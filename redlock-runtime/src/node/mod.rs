@@ -79,6 +79,21 @@ impl Target {
         }
     }
 
+    /// Deletes a key of a store in memory, if what stands there is wanted, by [`Self::parts`].
+    pub(crate) fn delete_if(
+        &self,
+        key: &Arc<str>,
+        now: Instant,
+        is_it: impl FnOnce(bool, &[Key]) -> bool,
+    ) -> bool {
+        match self {
+            Self::Redis(_) => false,
+            Self::Memory(memory) => memory.delete_if(key, now, is_it),
+            #[cfg(feature = "test-util")]
+            Self::Faulty(faulty) => faulty.delete_if(key, now, is_it),
+        }
+    }
+
     /// What the server refuses, if it is one.
     pub(crate) fn limitations(&self) -> Vec<Limitation> {
         match self {

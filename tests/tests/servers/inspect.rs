@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::common::{documented_rules, set_user, unhurried};
-use redlock_runtime::{Builder, HolderKind, Inspection, Redlock};
+use redlock_runtime::{Builder, HolderKind, Inspection, LockError, Redlock};
 use redlock_tests::{Cluster, PATIENCE};
 
 const MINUTE: Duration = Duration::from_secs(60);
@@ -131,4 +131,39 @@ async fn the_name_says_the_executable_by_default_and_costs_no_acquisition() {
         .collect();
     assert!(parts[2].starts_with("servers-"), "{parts:?}");
     assert_eq!(parts[4], std::process::id().to_string());
+}
+
+#[tokio::test]
+async fn the_holder_of_a_broken_lock_is_cut_off_and_the_next_one_has_a_larger_token() {
+    let cluster = Cluster::start(3);
+    let (holder, operator) = (
+        node_set(&cluster, "holder").await,
+        node_set(&cluster, "operator").await,
+    );
+    let (held, told) = tokio::sync::oneshot::channel();
+    let lock = holder.lock("k").renew();
+    let body = tokio::spawn(lock.hold(async move |lease| {
+        held.send(lease.fencing_token().unwrap()).unwrap();
+        std::future::pending::<()>().await;
+    }));
+    let token = told.await.unwrap();
+    inspect_until(&operator, "k", |found| {
+        let mut nodes = found.holders().iter().map(|it| it.nodes().count());
+        nodes.next() == Some(3)
+    })
+    .await;
+    assert_eq!(operator.break_lock("k").await.unwrap(), 3);
+    let error = body.await.unwrap().unwrap_err();
+    assert!(matches!(error, LockError::Lost(_)), "{error}");
+    let next = operator.lock("k").wait(PATIENCE).acquire().await.unwrap();
+    assert!(next.fencing_token().unwrap() > token);
+
+    // Too few servers tell what stands there.
+    cluster.iter().take(2).for_each(redlock_tests::Server::kill);
+    let error = holder.break_lock("k").await.unwrap_err();
+    let LockError::NoQuorum(report) = &error else {
+        panic!("{error:?}");
+    };
+    assert_eq!(report.verdicts().len(), 2, "{error}");
+    assert!(cluster[2].exists("k") || !next.is_held());
 }

@@ -1,0 +1,143 @@
+//! Freeing a lock, whoever holds it, for operators.
+
+use std::{sync::Arc, time::Duration};
+
+use redis::Value;
+use redlock_protocol::{Instant, Why, majority, model::Key};
+
+use crate::{
+    config::{ConfigError, Node, reserved_key},
+    node::{Target, inquire, of_server, read_reply},
+    script::RESERVED,
+};
+
+/// A holder may put its key back on a node until it learns that the majority is gone.
+const MOST_DELETIONS: usize = 5;
+
+/// Says what stands under a key, in a form that any value has; deletes it if it is among the arguments. So a
+/// client that gets the lock after an operator has looked at it keeps it. Readers of a lock that is shared
+/// come and go.
+const MARK_OR_DELETE: &str = "\
+local value = redis.pcall('GET', KEYS[1])
+local mark = ''
+if type(value) == 'table' then
+  mark = 'another type'
+elseif value and string.sub(value, 1, 7) == 'shared ' then
+  mark = 'shared'
+elseif value then
+  mark = redis.sha1hex(value)
+end
+for _, known in ipairs(ARGV) do
+  if mark == known then
+    return redis.call('DEL', KEYS[1])
+  end
+end
+return mark";
+
+/// What one node did.
+enum Done {
+    Deleted,
+    /// What stands there yet; empty if nothing does.
+    Marked(String),
+}
+
+/// The nodes of one lock.
+pub(crate) struct Breaking<'a> {
+    pub(crate) nodes: &'a [Node],
+    /// As it stands on the nodes.
+    pub(crate) key: Arc<str>,
+    /// How long a node has to reply.
+    pub(crate) limit: Duration,
+    /// By the clock of the engine, which memory nodes go by.
+    pub(crate) now: Instant,
+}
+
+impl Breaking<'_> {
+    /// What the library keeps on its nodes beside locks is not deleted.
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        let reserved = reserved_key(&self.key).filter(|_| self.key.starts_with(RESERVED));
+        reserved.map_or(Ok(()), |problem| Err(ConfigError::of(problem)))
+    }
+
+    /// What stands under the key now. Fails with what keeps nodes from replying if no majority has replied.
+    pub(crate) async fn marks(&self) -> Result<Vec<String>, Vec<(usize, Why)>> {
+        let (mut marks, mut failed) = (Vec::new(), Vec::new());
+        for (place, done) in self.mark_or_delete(&[]).await.into_iter().enumerate() {
+            match done {
+                Ok(Done::Marked(mark)) if !mark.is_empty() => marks.push(mark),
+                Ok(_) => {}
+                Err(why) => failed.push((place, why)),
+            }
+        }
+        match self.nodes.len() - failed.len() >= majority(self.nodes.len()) {
+            true => Ok(marks),
+            false => Err(failed),
+        }
+    }
+
+    /// Deletes what had these marks, and returns on how many nodes.
+    pub(crate) async fn delete(&self, marks: &[String]) -> usize {
+        let mut most = 0;
+        for _ in 0..MOST_DELETIONS {
+            let done = self.mark_or_delete(marks).await.into_iter();
+            let deleted = done.filter(|done| matches!(done, Ok(Done::Deleted)));
+            match deleted.count() {
+                0 => break,
+                deleted => most = most.max(deleted),
+            }
+        }
+        most
+    }
+
+    async fn mark_or_delete(&self, known: &[String]) -> Vec<Result<Done, Why>> {
+        let mut questions = Vec::new();
+        for node in self.nodes {
+            if let Target::Redis(endpoint) = &node.target {
+                let key = format!("{}{}", endpoint.tag, self.key);
+                let mut command = ["EVAL", MARK_OR_DELETE, "1", &key]
+                    .map(str::to_owned)
+                    .to_vec();
+                command.extend_from_slice(known);
+                questions.push(((**endpoint).clone(), vec![command]));
+            }
+        }
+        let mut replies = match questions.is_empty() {
+            true => Vec::new(),
+            false => inquire(questions, self.limit).await,
+        }
+        .into_iter();
+        let of_node = |node: &Node| match &node.target {
+            Target::Redis(_) => replies
+                .next()
+                .unwrap_or_else(|| Err("".into()))
+                .and_then(read),
+            target => Ok(self.in_memory(target, known)),
+        };
+        self.nodes.iter().map(of_node).collect()
+    }
+
+    fn in_memory(&self, target: &Target, known: &[String]) -> Done {
+        let mark = |is_shared: bool, parts: &[Key]| match parts.first() {
+            Some(_) if is_shared => "shared".to_owned(),
+            Some(part) => format!("{:?}", part.owner),
+            None => String::new(),
+        };
+        let mut marked = String::new();
+        let is_deleted = target.delete_if(&self.key, self.now, |is_shared, parts| {
+            marked = mark(is_shared, parts);
+            known.contains(&marked)
+        });
+        match is_deleted {
+            true => Done::Deleted,
+            false => Done::Marked(marked),
+        }
+    }
+}
+
+fn read(replies: Vec<Value>) -> Result<Done, Why> {
+    match replies.into_iter().next() {
+        Some(Value::Int(_)) => Ok(Done::Deleted),
+        Some(Value::ServerError(error)) => Err(of_server(&error)),
+        reply => read_reply(reply.unwrap_or(Value::Nil)).map(Done::Marked),
+    }
+}
