@@ -1,8 +1,9 @@
 //! A lock while it is held.
 
-use std::{fmt, ops::Deref};
+use std::{fmt, ops::Deref, time::Duration};
 
 use crate::{
+    error::LockError,
     lease::{Lease, Release},
     section::Section,
 };
@@ -38,6 +39,53 @@ impl Guard {
     #[must_use]
     pub fn lease(&self) -> Lease {
         self.section.lease().clone()
+    }
+
+    /// Turns an exclusive lock into a [shared](crate::Lock::shared) one, without a gap: no writer comes between, and
+    /// readers that wait may enter. Returns how long the lease lasts, which begins anew.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let redlock = redlock_runtime::Redlock::builder().nodes(["memory://downgrade"]).build().await?;
+    /// let index = redlock.lock("index");
+    /// let rebuilt = index.acquire().await?; // Rebuild the index, and then check it beside other readers.
+    /// rebuilt.downgrade().await?;
+    /// let reader = index.clone().shared().acquire().await?;
+    /// assert!(index.acquire().await.is_err(), "a writer waits for both");
+    /// # drop(reader);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// - **From the call on, this holder is a reader**, whatever the nodes reply: await all writes before. Code in a
+    ///   [`scope`](Lease::scope) of the lease is a reader, too.
+    /// - The fencing token stays. It is above those of all earlier writers and below those of all later ones, as the
+    ///   token of any [reader](crate::fence#readers).
+    /// - Each node turns the key into that of a reader in one step. A lock cannot become exclusive again.
+    ///
+    /// # Errors
+    /// - [`LockError::NoQuorum`] if too few nodes confirmed in time: the lock is shared and its old lease continues, but
+    ///   readers of other processes may have to wait. The next renewal or extension tells the nodes again.
+    /// - [`LockError::Config`] for a lock with [permits](crate::Lock::permits), several keys or
+    ///   [`at_least`](crate::Lock::at_least). [`LockError::Nested`] for a guard that has
+    ///   [joined](crate::Lock::reentrant) an outer lease. Nothing has changed then.
+    /// - Any other error means that the lock is no longer held.
+    ///
+    /// # Cancellation
+    /// The downgrade continues when the future is dropped after its first poll.
+    pub async fn downgrade(&self) -> Result<Duration, LockError> {
+        let asked = self.asked()?;
+        if asked.is_joined() {
+            return Err(LockError::Nested(asked.report()));
+        }
+        self.section.check_can_share()?;
+        if !self.is_held() {
+            return Err(asked.over_error());
+        }
+        asked.own.share();
+        let engine = &asked.shared.engine;
+        self.renewed(engine.share(asked.own.section).await)
     }
 
     /// Releases the lock, and waits for the nodes' replies.

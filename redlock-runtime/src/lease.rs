@@ -10,6 +10,7 @@ use std::{
 };
 
 pub use redlock_protocol::Release;
+use redlock_protocol::Verdict;
 
 use crate::{asked::Asked, error::LockError, nesting, observe::Course, status::Stopped};
 
@@ -197,7 +198,16 @@ impl Lease {
             return Err(asked.over_error());
         }
         let section = asked.status().section;
-        match asked.shared.engine.extend(section, lease).await {
+        self.renewed(asked.shared.engine.extend(section, lease).await)
+    }
+
+    /// What came of a question for a fresh lease.
+    pub(crate) fn renewed(
+        &self,
+        renewed: Result<Result<(), Vec<Verdict>>, Stopped>,
+    ) -> Result<Duration, LockError> {
+        let asked = self.asked()?;
+        match renewed {
             Ok(Ok(())) => Ok(self.remaining()),
             Ok(Err(verdicts)) => {
                 let report = asked.report().said(&asked.shared.addresses, verdicts);

@@ -3,12 +3,12 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use redlock_protocol::{Mode, Refusal, Release};
+use redlock_protocol::{Refusal, Release};
 
 use crate::{
     asked::Asked,
     blocking,
-    config::{self, ConfigError, Options, Renew, SectionInfo},
+    config::{self, ConfigError, ConfigProblem, Options, ProblemKind, Renew, SectionInfo},
     engine::{Acquisition, Engine},
     error::LockError,
     keys::{Keys, Other},
@@ -34,6 +34,8 @@ pub(crate) struct Section {
     course: Course,
     /// True from the moment a request may be sent until the end is told.
     begun: bool,
+    /// The nodes keep the lock for a while.
+    is_kept: bool,
 }
 
 /// How a section comes to its lease.
@@ -95,7 +97,7 @@ impl Section {
                         asked.report().within(outer.status().name),
                     ));
                 }
-                Some(outer) if outer.status().mode == Mode::Shared && !options.shared => {
+                Some(outer) if outer.status().is_shared() && !options.shared => {
                     return Err(LockError::Upgrade(
                         asked.report().within(outer.status().name),
                     ));
@@ -110,7 +112,22 @@ impl Section {
             wanted: Some(Box::new(Wanted { options, info })),
             course: Course::default(),
             begun: false,
+            is_kept: options.at_least.is_some(),
         }
+    }
+
+    /// Not every kind of lock can be shared by its holder.
+    pub(crate) fn check_can_share(&self) -> Result<(), LockError> {
+        let keys = &self.lease.asked()?.own.keys;
+        let other = match keys.permits() {
+            Some(_) => "`permits`",
+            None if keys.are_several() => "several keys",
+            None if self.is_kept => "`at_least`",
+            None => return Ok(()),
+        };
+        let fact = format!("a lock with {other} cannot be downgraded to a shared one");
+        let problem = ConfigProblem::new(ProblemKind::NotTogether, "shared", fact, "");
+        Err(ConfigError::of(problem).into())
     }
 
     /// A view on the lease, of use once it is held.

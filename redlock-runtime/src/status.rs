@@ -36,7 +36,7 @@ pub(crate) struct Status {
     /// In nanoseconds: see [`Self::extends_to`].
     extends_to: u64,
     /// Whether others can have the lock at the same time.
-    pub(crate) mode: Mode,
+    is_shared: AtomicBool,
     /// The task that asked for it, or the thread, by a hash.
     asked_by: u32,
     /// Nanoseconds on the engine's clock; zero before the lock is held.
@@ -81,7 +81,7 @@ impl Status {
             key,
             since,
             extends_to: u64::try_from(extends_to.as_nanos()).unwrap_or(u64::MAX),
-            mode,
+            is_shared: AtomicBool::new(mode == Mode::Shared),
             asked_by: here(),
             deadline: AtomicU64::default(),
             token: AtomicU64::default(),
@@ -94,6 +94,16 @@ impl Status {
             is_taken: AtomicBool::default(),
             changed: Notify::new(),
         }
+    }
+
+    /// Whether others can have the lock at the same time.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.is_shared.load(Ordering::Acquire)
+    }
+
+    /// The holder shares the lock from now on.
+    pub(crate) fn share(&self) {
+        self.is_shared.store(true, Ordering::Release);
     }
 
     pub(crate) fn grant(&self, deadline: Instant, token: Token, attempts: u32) {

@@ -131,3 +131,53 @@ fn it_is_known_of_a_function_whether_it_shares() {
     };
     assert!(is_shared("shared::read") && !is_shared("shared::write"));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_writer_becomes_a_reader() {
+    let redlock = redlock("downgraded").await;
+    let (writer, reader) = (redlock.lock(KEY), redlock.lock(KEY).shared());
+    let guard = writer.acquire().await.unwrap();
+    let token = guard.fencing_token().unwrap();
+    guard.downgrade().await.unwrap();
+    assert_eq!(guard.fencing_token().unwrap(), token);
+    let beside = reader.acquire().await.unwrap();
+    let error = writer.acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::Contended(_)), "{error}");
+    let upgrade = guard.scope(writer.clone().reentrant().acquire());
+    let error = upgrade.await.unwrap().unwrap_err();
+    assert!(matches!(error, LockError::Upgrade(_)), "{error}");
+    drop((guard, beside));
+    let next = writer.acquire().await.unwrap();
+    assert!(next.fencing_token().unwrap() > token);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_cannot_be_shared_by_its_holder_stays_as_it_is() {
+    let redlock = redlock("not-downgraded").await;
+    for (lock, what) in [
+        (redlock.lock("a").permits(2), "`permits`"),
+        (redlock.lock_all(["a", "b"]), "several keys"),
+        (
+            redlock.lock("c").at_least(Duration::from_secs(1)),
+            "`at_least`",
+        ),
+    ] {
+        let guard = lock.acquire().await.unwrap();
+        let told = problems(guard.downgrade().await.unwrap_err());
+        assert_eq!(told[0].kind, ProblemKind::NotTogether);
+        assert!(told[0].to_string().contains(what), "{told:?}");
+        assert!(guard.is_held());
+    }
+    let outer = redlock.lock(KEY).acquire().await.unwrap();
+    let inner = outer.scope(redlock.lock(KEY).reentrant().acquire());
+    let inner = inner.await.unwrap().unwrap();
+    let error = inner.downgrade().await.unwrap_err();
+    assert!(matches!(error, LockError::Nested(_)), "{error}");
+    drop(inner);
+    drop(outer);
+    let ended = redlock.lock(KEY).expire(Duration::from_secs(1)).acquire();
+    let ended = ended.await.unwrap();
+    tokio::time::advance(Duration::from_secs(1)).await;
+    let error = ended.downgrade().await.unwrap_err();
+    assert!(matches!(error, LockError::Expired(_)), "{error}");
+}

@@ -48,7 +48,7 @@ const LAYERS: Layers = &[
             "node_set", "observe", "status",
         ],
     ),
-    ("guard", &["lease", "section"]),
+    ("guard", &["error", "lease", "section"]),
     (
         "lock",
         &[

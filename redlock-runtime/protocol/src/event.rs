@@ -38,6 +38,12 @@ pub enum Event {
         /// The lease; `None` for one as long as it was asked for.
         lease: Option<LeaseParams>,
     },
+    /// The holder has the lock alone, and shares it from now on. Answered like `Extend`, once a majority of nodes has
+    /// turned the key into that of a reader.
+    Share {
+        /// The holder's section.
+        section: SectionId,
+    },
     /// The caller is done, whatever became of its section: it gave up waiting, was cancelled, or
     /// releases.
     End {

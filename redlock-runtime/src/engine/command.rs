@@ -26,6 +26,11 @@ pub(super) enum Command {
         lease: Option<LeaseParams>,
         answer: Extending,
     },
+    /// Answered like `Extend`.
+    Share {
+        section: SectionId,
+        answer: Extending,
+    },
     End {
         section: SectionId,
         answer: Option<oneshot::Sender<Release>>,

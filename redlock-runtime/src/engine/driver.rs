@@ -227,16 +227,9 @@ impl Driver {
                 section,
                 lease,
                 answer,
-            } => {
-                // A lease that is over is not extended: dropping the sender says so.
-                let caller = self.callers.get(&section);
-                match caller.filter(|caller| caller.status.loss().is_none()) {
-                    Some(_) => {
-                        self.extending.entry(section).or_default().push(answer);
-                        self.handle(Event::Extend { section, lease });
-                    }
-                    None => self.deliveries.push(Delivery::Unheard(vec![answer])),
-                }
+            } => self.renew(section, Event::Extend { section, lease }, answer),
+            Command::Share { section, answer } => {
+                self.renew(section, Event::Share { section }, answer);
             }
             Command::End { section, answer } => {
                 let report = answer.is_some();
@@ -258,6 +251,18 @@ impl Driver {
                     abort_holders,
                 });
             }
+        }
+    }
+
+    /// A lease that is over is not extended: dropping the sender says so.
+    fn renew(&mut self, section: SectionId, event: Event, answer: Extending) {
+        let caller = self.callers.get(&section);
+        match caller.filter(|caller| caller.status.loss().is_none()) {
+            Some(_) => {
+                self.extending.entry(section).or_default().push(answer);
+                self.handle(event);
+            }
+            None => self.deliveries.push(Delivery::Unheard(vec![answer])),
         }
     }
 

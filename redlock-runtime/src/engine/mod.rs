@@ -247,6 +247,14 @@ impl Engine {
         heard(self.ask(extend)).await
     }
 
+    /// Shares the lock from now on. Fails with what each node said if no majority has heard of it in time.
+    pub(crate) async fn share(
+        &self,
+        section: SectionId,
+    ) -> Result<Result<(), Vec<Verdict>>, Stopped> {
+        heard(self.ask(|answer| Command::Share { section, answer })).await
+    }
+
     /// Ends a lease in whatever phase it is. Never blocks, and may be called from anywhere.
     pub(crate) fn end(&self, section: SectionId) {
         // A stopped engine can release nothing; the key TTL will.

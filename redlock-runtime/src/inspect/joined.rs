@@ -2,7 +2,7 @@
 
 use std::{cmp::Reverse, collections::BTreeMap, sync::Arc, time::Duration};
 
-use redlock_protocol::{Instant, Mode, majority};
+use redlock_protocol::{Instant, majority};
 
 use super::{
     found::{
@@ -133,7 +133,7 @@ impl LocalSection {
         let is_held = status.is_held(now);
         Self {
             name: status.name,
-            is_shared: status.mode == Mode::Shared,
+            is_shared: status.is_shared(),
             waits: !status.is_granted(),
             asked: now.since(status.since),
             remaining: match is_held {

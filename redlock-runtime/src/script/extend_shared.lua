@@ -1,11 +1,16 @@
 -- KEYS, ARGV and replies: as of extend.lua
-local readers = readers_of(redis.call('GET', KEYS[1]))
+local readers, is_alone = readers_with(ARGV[1], redis.call('GET', KEYS[1]))
 local ends = end_of(readers, ARGV[1])
 if not ends or ends <= now then
   return 0
 end
 if overflow then
   return overflow
+end
+if is_alone then
+  -- Its place in the queue is that of one who has the lock alone, and readers wait behind it.
+  redis.pcall('HDEL', KEYS[3], string.sub(ARGV[1], 1, 18), 'free')
+  set_reader(readers, ARGV[1], ends)
 end
 ttl = ARGV[2]
 remaining = ends - now

@@ -1,4 +1,12 @@
 -- What the scripts of those that share a lock have in common, behind readers.lua.
+-- The readers; the owner alone if it has had the lock alone and shares it from now on, and that it was so.
+local function readers_with(owner, value)
+  if value ~= owner then
+    return readers_of(value), false
+  end
+  return {{owner, now + math.max(redis.call('PTTL', KEYS[1]), 1)}}, true
+end
+
 -- When a reader's part ends.
 local function end_of(readers, reader)
   for _, one in ipairs(readers or {}) do

@@ -277,8 +277,34 @@ impl World {
         }
         self.schedule_step(client, task);
         if self.phase == Phase::Faulty && self.random.chance(self.plan.habits.extend) {
-            self.extend(client, task);
+            match self.random.below(4) {
+                0 if self.can_share(client, task) => self.share(client, task),
+                _ => self.extend(client, task),
+            }
         }
+    }
+
+    /// It has the lock alone, as other callers share it, and no write of it is on its way.
+    fn can_share(&self, client: usize, task: usize) -> bool {
+        let one = &self.clients[client].tasks[task];
+        let is_plain = one.params.at_least.is_zero() && !one.is_of_several();
+        let is_free = self.plan.fleet.permits.is_none() && self.plan.habits.shared > 0;
+        let is_writing = matches!(one.fenced, AtStore::Done);
+        is_free && is_plain && !is_writing && one.params.mode == Mode::Exclusive
+    }
+
+    /// It is a reader from now on.
+    fn share(&mut self, client: usize, task: usize) {
+        let one = &self.clients[client];
+        let by = one.limit(self.now, 2 * one.tasks[task].params.round_timeout());
+        let task = &mut self.clients[client].tasks[task];
+        task.params.mode = Mode::Shared;
+        (task.read, task.fenced) = (None, AtStore::ToRead);
+        task.extending.get_or_insert(by);
+        task.has_asked_for_more = true;
+        let (key, section) = (task.key, task.section);
+        self.checker.share(key, client, section);
+        self.handle(client, Event::Share { section });
     }
 
     /// The same at the fenced store, where a write may arrive at any time, also long after the

@@ -1,7 +1,8 @@
 //! One at a time, over processes: a counter on another server, read and written in separate steps,
 //! comes out right only if no two sections overlap.
 
-use crate::common::await_state;
+use crate::common::{NEVER, await_state, connect};
+use redlock_runtime::{LockError, Release};
 use redlock_tests::{Cluster, Counter, Server, Worker};
 
 const WORKERS: usize = 4;
@@ -74,4 +75,25 @@ async fn nor_while_one_of_five_nodes_is_killed_and_another_is_stopped() {
         .await
         .unwrap();
     counter.assert_exclusive(WORKERS as u64 * SECTIONS);
+}
+
+/// A reader of another process waits meanwhile.
+#[tokio::test]
+async fn a_writer_that_becomes_a_reader_lets_readers_in_and_no_writer() {
+    let cluster = Cluster::start(3);
+    let (one, two) = (connect(&cluster).await, connect(&cluster).await);
+    let guard = one.lock("k").acquire().await.unwrap();
+    let token = guard.fencing_token().unwrap();
+    let reader = tokio::spawn(two.lock("k").shared().wait(NEVER).acquire());
+    guard.downgrade().await.unwrap();
+    let reader = reader.await.unwrap().unwrap();
+    let beside = reader.fencing_token().unwrap();
+    assert!(beside > token);
+    let writer = two.lock("k").wait(NEVER).acquire();
+    let error = two.lock("k").try_acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::Contended(_)), "{error}");
+    assert_eq!(guard.release().await, Release::Released);
+    assert_eq!(reader.release().await, Release::Released);
+    let writer = writer.await.unwrap();
+    assert!(writer.fencing_token().unwrap() > beside);
 }

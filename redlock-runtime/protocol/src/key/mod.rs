@@ -184,6 +184,17 @@ impl Key {
         }
     }
 
+    /// The holder has the lock alone, and shares it from now on, whatever the nodes reply: of those that do not reply,
+    /// some may let readers in. The round that tells them lets the lease begin anew, too.
+    pub(crate) fn on_share(&mut self, id: SectionId) {
+        if let Some(held) = self.held_by(id) {
+            held.claim.mode = Mode::Shared;
+            if let Some(section) = held.section(id) {
+                section.share();
+            }
+        }
+    }
+
     /// The caller is done, whatever became of its section.
     pub(crate) fn on_end(&mut self, section: SectionId, report: bool, cx: &mut Cx<'_>) {
         let is_it = |stuck: &Stuck| stuck.sections.contains(&section);

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     action::{Answer, Verdict},
-    message::{Owner, SectionId},
+    message::{Mode, Owner, SectionId},
     rules::{
         backoff::jitter,
         token::Token,
@@ -100,6 +100,14 @@ impl Section {
         self.wanted = Some(wanted.unwrap_or(params));
     }
 
+    /// It is a reader from now on.
+    pub(super) fn share(&mut self) {
+        let params = Arc::make_mut(&mut self.params);
+        (params.mode, params.is_fair) = (Mode::Shared, false);
+        self.wanted = None;
+        self.want(None);
+    }
+
     /// What a round asks of the nodes: no less than the holder wants or has been told, because a node that gets the
     /// key by this round counts for the whole lease.
     pub(super) fn asks(&self, now: Instant) -> Arc<LockParams> {
@@ -121,7 +129,9 @@ impl Section {
         owner: Owner,
     ) -> Option<Answer> {
         // It began before the holder asked for more: the next one follows at once.
-        let is_too_short = |wanted: &Arc<LockParams>| wanted.key_ttl() > asked.key_ttl();
+        let is_too_short = |wanted: &Arc<LockParams>| {
+            wanted.key_ttl() > asked.key_ttl() || wanted.mode != asked.mode
+        };
         let is_unasked = self.params.renew.is_none() && self.wanted.is_none();
         if is_unasked || self.wanted.as_ref().is_some_and(is_too_short) {
             return None;

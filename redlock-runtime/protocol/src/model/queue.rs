@@ -286,7 +286,7 @@ impl Model {
         self.keys.remove(line);
     }
 
-    fn leave(&mut self, key: &str, process: Process) {
+    pub(super) fn leave(&mut self, key: &str, process: Process) {
         if let Some(queue) = self.queues.get_mut(key) {
             queue.free = None;
         }

@@ -54,6 +54,11 @@ impl Model {
     pub(super) fn release_reader(&mut self, key: &Arc<str>, owner: Owner, now: Instant) -> Reply {
         let reader = match self.stored(key, now).map(|held| &held.value) {
             Some(Value::Readers(readers)) => readers.iter().find(|reader| reader.owner == owner),
+            // It has not heard that the owner shares it.
+            Some(Value::Owner(only)) if *only == owner => {
+                self.keys.remove(key);
+                return Reply::Deleted;
+            }
             _ => None,
         };
         let Some(reader) = reader.copied() else {

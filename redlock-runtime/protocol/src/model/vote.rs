@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use super::{Model, Moment, Overflow, Stored, Value};
 use crate::{
     message::{Ahead, BlockRequest, Mode, Owner, Reply, Request, Ticket},
-    rules::token::{Token, stripe},
+    rules::token::{Token, line_of, stripe},
     time::{Instant, counted},
 };
 
@@ -125,6 +125,12 @@ impl Model {
         };
         let remaining = expires.map(|expires| expires.since(at.now));
         let block = self.next_block(vote, false, at)?;
+        if self.is_alone(vote, at.now) {
+            // Its place in the queue is that of one who has the lock alone, and readers wait behind it.
+            let line = line_of(vote.key).unwrap_or(vote.key);
+            self.leave(line, vote.owner.process());
+            self.set_reader(vote.key, vote.owner, expires, at.now);
+        }
         let mut ttl = vote.ttl;
         if remaining.is_some_and(|remaining| remaining < ttl) {
             ttl = written;
@@ -158,12 +164,22 @@ impl Model {
         let held = self.stored(vote.key, now)?;
         match (&held.value, vote.mode) {
             (Value::Owner(owner), Mode::Exclusive) if *owner == vote.owner => Some(held.expires),
+            (Value::Owner(_), Mode::Shared) if self.is_alone(vote, now) => {
+                Some(held.expires.or(Some(now.after(Duration::from_millis(1)))))
+            }
             (Value::Readers(readers), Mode::Shared) => {
                 let reader = readers.iter().find(|reader| reader.owner == vote.owner)?;
                 reader.lives(now).then_some(Some(reader.expires))
             }
             _ => None,
         }
+    }
+
+    /// It is to share a key that it has alone yet.
+    fn is_alone(&self, vote: Vote<'_>, now: Instant) -> bool {
+        let held = self.stored(vote.key, now).map(|held| &held.value);
+        let is_its = matches!(held, Some(Value::Owner(owner)) if *owner == vote.owner);
+        is_its && vote.mode == Mode::Shared
     }
 
     fn set(&mut self, vote: Vote<'_>, ttl: Duration, at: Moment) {

@@ -115,6 +115,9 @@ impl Protocol {
                     key.on_extend(section, lease, Token::default())
                 });
             }
+            Event::Share { section } => {
+                self.with_key_of(section, |key| key.on_share(section));
+            }
             Event::End { section, report } if self.compounds.contains_key(&section) => {
                 self.with_compound(section, |compound| compound.on_end(report, now));
             }

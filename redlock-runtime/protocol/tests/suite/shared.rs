@@ -490,3 +490,105 @@ fn readers_that_join_write_the_key_seldom() {
     let reads = reads(&mut world) - before;
     assert!(reads <= 10, "{reads} writes in two seconds");
 }
+
+// ---- a writer that becomes a reader
+
+#[test]
+fn a_writer_becomes_a_reader_without_a_gap_and_readers_that_wait_enter() {
+    for nodes in 1..=5 {
+        let mut world = World::with_clients(nodes, 3);
+        let (_, token) = world.lock(1, "k", waiting(LONG));
+        world.run_for(30 * HOP);
+        world.client(1).ask(1, "k", reading(LONG));
+        world.run_for(30 * HOP);
+        world.client(2).ask(1, "k", waiting(LONG));
+        world.ask(2, "k", reading(LONG));
+        world.run_for(LEASE / 5);
+        let asked = world.now;
+        world.client(0).share(1);
+        loop {
+            // The owner has the key on as many nodes as before, alone or as a reader.
+            assert_eq!(world.carriers("k").len(), nodes);
+            match world.client(0).answered(1) {
+                None => assert!(world.step()),
+                Some(answer) => {
+                    let deadline = asked.after(LEASE);
+                    assert_eq!(answer, Answer::Extended { deadline });
+                    break;
+                }
+            }
+        }
+        let beside = world.client(1).granted(1).1;
+        assert!(beside > token, "{nodes} nodes");
+        assert_eq!(world.client(2).answered(1), None);
+        world.end(1);
+        world.client(1).end(1);
+        // It has come before the reader of the first process.
+        let (_, next) = world.client(2).granted(1);
+        assert!(next > beside);
+        assert_eq!(world.client(0).answered(2), None);
+        world.client(2).end(1);
+        world.granted(2);
+        world.end(2);
+        world.run_for(4 * HOP);
+        assert!(world.carriers("k").is_empty());
+    }
+}
+
+#[test]
+fn a_node_that_has_not_heard_of_it_lets_nobody_in_and_is_released_all_the_same() {
+    let mut world = World::with_clients(3, 2);
+    world.lock(1, "k", params());
+    world.run_for(30 * HOP);
+    world.client(0).cut_off(0);
+    world.client(0).share(1);
+    world.extended(1);
+    assert_eq!(world.carriers("k").len(), 3);
+    // A majority lets readers in.
+    world.client(1).ask(1, "k", reading(Duration::ZERO));
+    world.client(1).granted(1);
+    world.client(1).ask(2, "k", params());
+    world.client(1).contended(2);
+    world.client(1).end(1);
+    world.end(1);
+    world.client(0).reconnect(0);
+    world.run_for(Duration::from_secs(2));
+    assert!(world.carriers("k").is_empty());
+}
+
+#[test]
+fn a_writer_that_cannot_tell_the_nodes_keeps_its_lease_and_tells_them_at_the_next_extension() {
+    let mut world = World::with_clients(3, 2);
+    let (deadline, _) = world.lock(1, "k", params());
+    world.run_for(30 * HOP);
+    world.behave(0..3, Behavior::Unresponsive);
+    world.client(0).share(1);
+    assert!(matches!(world.answer(1), Answer::NotExtended { .. }));
+    assert!(world.now < deadline);
+    world.behave(0..3, Behavior::Healthy);
+    world.extend(1);
+    world.extended(1);
+    world.run_for(4 * HOP);
+    world.client(1).ask(1, "k", reading(Duration::ZERO));
+    world.client(1).granted(1);
+    world.client(1).ask(2, "k", params());
+    world.client(1).contended(2);
+    // It ends with its lease like any reader, and takes nothing from the others.
+    world.expired(1);
+    world.end(1);
+    world.run_for(4 * HOP);
+    assert_eq!(readers(&world), [1, 1, 1]);
+}
+
+/// A round under way has asked for the key of a writer.
+#[test]
+fn a_renewal_under_way_does_not_stand_for_the_change() {
+    let mut world = World::with_clients(3, 2);
+    world.lock(1, "k", params());
+    world.extend(1);
+    world.client(0).share(1);
+    world.extended(1);
+    world.run_for(HOP);
+    world.client(1).ask(1, "k", reading(Duration::ZERO));
+    world.client(1).granted(1);
+}

@@ -112,3 +112,37 @@ fn other_libraries_stay_out_and_can_do_no_harm_while_somebody_reads() {
         );
     }
 }
+
+/// Also without memory for more: what a script writes first may not be refused.
+#[test]
+fn a_server_turns_the_key_of_an_owner_into_that_of_a_reader() {
+    let server = Server::start(&[]);
+    let mut connection = voting(&server);
+    assert!(is_granted(&ask(&mut connection, &acquire(US))));
+    let put_back = ask(&mut connection, &shared(put_back(US)));
+    assert_eq!(put_back, Reply::PutBack, "it is there");
+    let held = ask(&mut connection, &shared(acquire(THEM)));
+    assert!(matches!(held, Reply::Held { .. }), "{held:?}");
+    let released = ask(&mut connection, &shared(release(THEM)));
+    assert_eq!(released, Reply::NotOwner);
+
+    command(&mut connection, &["CONFIG", "SET", "maxmemory", "1"]);
+    let extended = ask(&mut connection, &shared(extend(US)));
+    assert!(matches!(extended, Reply::Extended { .. }), "{extended:?}");
+    command(&mut connection, &["CONFIG", "SET", "maxmemory", "0"]);
+    // What was sent before comes to nothing.
+    assert_eq!(ask(&mut connection, &extend(US)), Reply::NotOwner);
+    assert_eq!(ask(&mut connection, &release(US)), Reply::NotOwner);
+    assert!(is_granted(&ask(&mut connection, &shared(acquire(THEM)))));
+    let held = ask(&mut connection, &acquire(THIRD));
+    assert!(matches!(held, Reply::Held { .. }), "{held:?}");
+    for owner in [US, THEM] {
+        let released = ask(&mut connection, &shared(release(owner)));
+        assert_eq!(released, Reply::Deleted, "{owner:?}");
+    }
+    // It has not heard of it.
+    assert!(is_granted(&ask(&mut connection, &acquire(US))));
+    let released = ask(&mut connection, &shared(release(US)));
+    assert_eq!(released, Reply::Deleted);
+    assert_eq!(command(&mut connection, &["EXISTS", "k"]), Value::Int(0));
+}

@@ -63,6 +63,15 @@ impl Checker {
         true
     }
 
+    /// It lets readers in beside it.
+    pub(crate) fn share(&mut self, key: usize, client: usize, section: SectionId) {
+        for belief in &mut self.believers[key] {
+            if belief.client == client && belief.section == section {
+                belief.mode = Mode::Shared;
+            }
+        }
+    }
+
     pub(crate) fn disbelieve(&mut self, key: usize, client: usize, section: SectionId) {
         self.believers[key].retain(|belief| belief.client != client || belief.section != section);
     }

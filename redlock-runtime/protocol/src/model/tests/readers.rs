@@ -142,7 +142,31 @@ fn readers_and_owners_are_not_taken_for_each_other() {
     }
     model.run(&shared(release(US)), at(0));
     model.run(&acquire(US, Token(9), 1), at(0));
-    for request in [extend(US, TTL, None), release(US)] {
+    for request in [extend(THEM, TTL, None), release(THEM)] {
         assert_eq!(model.run(&shared(request), at(0)), Reply::NotOwner);
     }
+}
+
+/// In one step, however long the key lives yet.
+#[test]
+fn an_owner_that_extends_its_key_as_a_reader_shares_it() {
+    for later in [0, 1_000] {
+        let mut model = voting();
+        model.run(&acquire(US, Token(9), 1), at(0));
+        let extended = model.run(&shared(extend(US, TTL, None)), at(later));
+        assert!(matches!(extended, Reply::Extended { .. }), "{extended:?}");
+        assert_eq!(model.run(&release(US), at(later)), Reply::NotOwner);
+        assert!(matches!(
+            model.run(&read(THEM), at(later)),
+            Reply::Granted { .. }
+        ));
+        for owner in [US, THEM] {
+            let released = model.run(&shared(release(owner)), at(later));
+            assert_eq!(released, Reply::Deleted);
+        }
+    }
+    let mut model = voting();
+    model.run(&acquire(US, Token(9), 1), at(0));
+    let released = model.run(&shared(release(US)), at(0));
+    assert_eq!(released, Reply::Deleted, "it has not heard of it");
 }

@@ -195,6 +195,11 @@ impl<'world> Process<'world> {
         self.handle(Event::Extend { section, lease });
     }
 
+    pub(crate) fn share(&mut self, section: u64) {
+        let section = SectionId(section);
+        self.handle(Event::Share { section });
+    }
+
     pub(crate) fn shut_down(&mut self, timeout: Duration, abort_holders: bool) {
         self.handle(Event::Shutdown {
             timeout,
