@@ -16,12 +16,17 @@ use crate::{
 
 /// Fails where `engine` could not answer while this thread waits, or other tasks would wait with it.
 pub(crate) fn refuse(engine: &Engine) -> Result<(), ConfigError> {
+    refuse_if(engine.needs_threads_of_others())
+}
+
+/// Fails in a task, and if what is waited for may have no other thread than this one.
+pub(crate) fn refuse_if(needs_this_thread: bool) -> Result<(), ConfigError> {
     let (fact, remedy) = if is_polled() {
         (
             "waiting for a lock would block a thread of the async runtime",
             "call blocking code by `spawn_blocking`, or await the lock",
         )
-    } else if engine.needs_threads_of_others() {
+    } else if needs_this_thread {
         (
             "waiting for a lock could block the only thread of the runtime that the node set works on",
             "leave out `Builder::runtime`, or give it a runtime of several threads",

@@ -10,7 +10,10 @@ use std::{
     time::Duration,
 };
 
+use tokio::runtime::{Handle, RuntimeFlavor};
+
 use crate::{
+    blocking,
     clock::is_paused_here,
     config::{
         self, Access, ConfigError, ConfigProblem, NODES_VARIABLE, Node, ProblemKind, Settings,
@@ -47,7 +50,7 @@ pub struct Builder {
     servers_only: bool,
     needs_quorum: bool,
     settings: Settings,
-    runtime: Option<tokio::runtime::Handle>,
+    runtime: Option<Handle>,
 }
 
 #[derive(Clone)]
@@ -287,7 +290,7 @@ impl Builder {
     ///
     /// If the clock of the calling runtime is paused, `memory://` nodes run on that runtime without this call, and
     /// servers are a [`ProblemKind::PausedClock`].
-    pub fn runtime(mut self, handle: tokio::runtime::Handle) -> Self {
+    pub fn runtime(mut self, handle: Handle) -> Self {
         self.runtime = Some(handle);
         self
     }
@@ -312,6 +315,39 @@ impl Builder {
     /// Dropping the future leaves nothing behind.
     pub async fn build(self) -> Result<Redlock, ConfigError> {
         self.build_unless(Vec::new()).await
+    }
+
+    /// Makes the node set like [`build`](Self::build), and blocks the thread meanwhile: for programs without async.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let redlock = redlock_runtime::Redlock::builder().nodes(["memory://sync"]).build_blocking()?;
+    /// redlock.lock("ledger").hold_blocking(|_| println!("no async anywhere"))?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`build`](Self::build). [`BlocksRuntime`](ProblemKind::BlocksRuntime) within a task of a tokio runtime, and
+    /// with a [`runtime`](Self::runtime) of one thread.
+    pub fn build_blocking(self) -> Result<Redlock, ConfigError> {
+        self.refuse_blocking()?;
+        blocking::block_on(self.build())
+    }
+
+    /// Makes and installs the node set like [`install`](Self::install), and blocks the thread meanwhile: for programs
+    /// without async.
+    ///
+    /// # Errors
+    /// As [`install`](Self::install) and [`build_blocking`](Self::build_blocking).
+    pub fn install_blocking(self) -> Result<Installed, ConfigError> {
+        self.refuse_blocking()?;
+        blocking::block_on(self.install())
+    }
+
+    fn refuse_blocking(&self) -> Result<(), ConfigError> {
+        let flavor = self.runtime.as_ref().map(Handle::runtime_flavor);
+        blocking::refuse_if(matches!(flavor, Some(RuntimeFlavor::CurrentThread)))
     }
 
     /// Makes the node set if nothing else is wrong either.
@@ -417,7 +453,7 @@ impl Nodes {
 pub(crate) fn start(
     nodes: Vec<Node>,
     settings: Settings,
-    runtime: Option<tokio::runtime::Handle>,
+    runtime: Option<Handle>,
 ) -> Result<Redlock, ConfigError> {
     let is_embedded = nodes.iter().all(Node::is_memory);
     let runtime = with_this_clock(runtime, is_embedded)?;
@@ -454,13 +490,13 @@ pub(crate) fn start(
 
 /// Where the engine must run if the clock is paused here: on a runtime whose clock is, too.
 fn with_this_clock(
-    runtime: Option<tokio::runtime::Handle>,
+    runtime: Option<Handle>,
     is_embedded: bool,
-) -> Result<Option<tokio::runtime::Handle>, ConfigError> {
+) -> Result<Option<Handle>, ConfigError> {
     if !is_paused_here() {
         return Ok(runtime);
     }
-    let runtime = runtime.unwrap_or_else(tokio::runtime::Handle::current);
+    let runtime = runtime.unwrap_or_else(Handle::current);
     let is_paused_there = {
         let _there = runtime.enter();
         is_paused_here()

@@ -86,6 +86,8 @@ struct Circumstances {
     elapsed: Duration,
     retry_after: Option<Duration>,
     verdicts: Vec<NodeVerdict>,
+    /// The call was to wait for the lock.
+    waits: bool,
 }
 
 /// The reply of one node in the deciding round. `Display` writes a sentence that begins with the node's address.
@@ -175,7 +177,13 @@ impl Report {
             elapsed,
             retry_after: None,
             verdicts: Vec::new(),
+            waits: true,
         }))
+    }
+
+    pub(crate) fn waits(mut self, waits: bool) -> Self {
+        self.0.waits = waits;
+        self
     }
 
     /// `nodes`: their addresses, in the order of the verdicts.
@@ -375,7 +383,10 @@ fn write_contended(report: &Report, f: &mut dyn fmt::Write) -> fmt::Result {
     if let Some(after) = after {
         write!(f, ", for at most {after:.1?} more")?;
     }
-    write!(f, " (waited {:.1?})", report.elapsed())
+    match report.0.waits {
+        true => write!(f, " (waited {:.1?})", report.elapsed()),
+        false => f.write_str(" (asked once; with `wait` the call waits for it)"),
+    }
 }
 
 fn write_quarantined(report: &Report, f: &mut dyn fmt::Write) -> fmt::Result {

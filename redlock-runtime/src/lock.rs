@@ -74,6 +74,25 @@ impl Lock {
         }
     }
 
+    /// Returns a lock on another key with the options of this one: options that were set once serve many keys.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let redlock = redlock_runtime::Redlock::builder().nodes(["memory://key"]).build().await?;
+    /// let orders = redlock.lock("orders").name("orders.pay").wait(std::time::Duration::from_secs(1));
+    /// let guard = orders.key("order:7").acquire().await?;
+    /// assert_eq!(guard.key(), "order:7");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn key(&self, key: impl AsRef<str>) -> Self {
+        Self {
+            keys: Keys::One(key.as_ref().into()),
+            ..self.clone()
+        }
+    }
+
     /// Names the section in metrics, events and errors, as `name = ".."` does in the attribute. Without a name, metrics
     /// count it among all sections that have none.
     ///
@@ -332,6 +351,7 @@ impl Lock {
     /// # Cancellation
     /// Cancel-safe.
     // Not an `async fn`: the options would be part of the task of each caller that waits.
+    #[doc(alias = "lock")]
     pub fn acquire(&self) -> impl Future<Output = Result<Guard, LockError>> + use<> {
         let lock = Box::new(self.clone());
         async move {
@@ -394,6 +414,39 @@ impl Lock {
         // What it does before it makes the future belongs to the body.
         let body = section.within(|| body(lease))?;
         section.hold(std::pin::pin!(body)).await
+    }
+
+    /// Acquires the lock, runs a `body` that returns a `Result`, and releases the lock: [`hold`](Self::hold) with one
+    /// `Result` in place of two. The body's error type has to be made of a [`LockError`], as with annotated functions.
+    ///
+    /// ```
+    /// # use redlock_runtime::Redlock;
+    /// # async fn charge(_: u64) -> Result<u32, std::io::Error> { Ok(5) }
+    /// async fn pay(redlock: &Redlock, order: u64) -> Result<u32, Box<dyn std::error::Error>> {
+    ///     let lock = redlock.lock(format!("order:{order}"));
+    ///     lock.hold_result(async |_| Ok(charge(order).await?)).await
+    /// }
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let redlock = Redlock::builder().nodes(["memory://hold-result"]).build().await?;
+    /// # assert_eq!(pay(&redlock, 7).await?, 5);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// Those of the body, and those of [`hold`](Self::hold).
+    ///
+    /// # Cancellation
+    /// As [`hold`](Self::hold).
+    ///
+    /// # Panics
+    /// Only if the body does.
+    pub async fn hold_result<T, E: From<LockError>, B: Future<Output = Result<T, E>>>(
+        self,
+        body: impl FnOnce(Lease) -> B,
+    ) -> Result<T, E> {
+        self.hold(body).await?
     }
 
     /// Acquires the lock like [`acquire`](Self::acquire), and blocks the thread until it has it: for code that is not

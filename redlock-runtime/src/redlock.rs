@@ -210,8 +210,8 @@ impl Redlock {
     /// # let redlock = redlock_runtime::Redlock::builder().nodes(["memory://break"]).build().await?;
     /// let stuck = redlock.lock("order:7").acquire().await?;
     /// assert_eq!(redlock.break_lock("order:7").await?, 1);
-    /// let next = redlock.lock("order:7").acquire().await?;
-    /// # drop((stuck, next));
+    /// assert!(!redlock.inspect("order:7").await.is_held());
+    /// # drop(stuck);
     /// # Ok(())
     /// # }
     /// ```

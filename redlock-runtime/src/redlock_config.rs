@@ -464,7 +464,7 @@ mod tests {
             let line = line.strip_prefix("const ").unwrap_or(line);
             line.strip_prefix("fn ")?.split(['(', '<']).next()
         });
-        let known = "builder credentials credentials_from nodes_from_env_or runtime tls";
+        let known = "builder build_blocking credentials credentials_from install_blocking nodes_from_env_or runtime tls";
         let is_known = |method: &&str| known.split(' ').any(|known| known == *method);
         let methods: Vec<_> = methods.filter(|method| !is_known(method)).collect();
         assert!(methods.len() > 10, "{methods:?}");

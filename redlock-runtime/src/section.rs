@@ -36,6 +36,8 @@ pub(crate) struct Section {
     begun: bool,
     /// The nodes keep the lock for a while.
     is_kept: bool,
+    /// It waits for the lock.
+    waits: bool,
 }
 
 /// How a section comes to its lease.
@@ -113,6 +115,7 @@ impl Section {
             course: Course::default(),
             begun: false,
             is_kept: options.at_least.is_some(),
+            waits: !options.wait.is_zero(),
         }
     }
 
@@ -181,7 +184,7 @@ impl Section {
             Err(refusal) => {
                 self.begun = false;
                 let key = refusal.key.unwrap_or_else(|| Arc::clone(&own.key));
-                let report = asked.report_of(key);
+                let report = asked.report_of(key).waits(self.waits);
                 let report = report.said(&shared.addresses, refusal.verdicts);
                 Err(LockError::refused(refusal.cause, report))
             }

@@ -68,8 +68,8 @@ const LAYERS: Layers = &[
     (
         "builder",
         &[
-            "clock", "config", "engine", "health", "install", "node", "node_set", "observe",
-            "redlock", "status",
+            "blocking", "clock", "config", "engine", "health", "install", "node", "node_set",
+            "observe", "redlock", "status",
         ],
     ),
     ("redlock_config", &["builder", "config", "node", "redlock"]),

@@ -165,7 +165,8 @@ impl Model {
         match (&held.value, vote.mode) {
             (Value::Owner(owner), Mode::Exclusive) if *owner == vote.owner => Some(held.expires),
             (Value::Owner(_), Mode::Shared) if self.is_alone(vote, now) => {
-                Some(held.expires.or(Some(now.after(Duration::from_millis(1)))))
+                let soon = now.after(Duration::from_millis(1));
+                Some(Some(held.expires.unwrap_or(soon)))
             }
             (Value::Readers(readers), Mode::Shared) => {
                 let reader = readers.iter().find(|reader| reader.owner == vote.owner)?;
