@@ -232,21 +232,82 @@ fn a_flush_of_another_database_costs_one_question_and_a_read_of_each_lock() {
     assert_eq!(after, (before.0 + 1 + 20, before.1 + 1));
 }
 
+/// While nothing changes, however many wait and for whatever.
 #[test]
-fn a_waiter_that_is_told_costs_a_few_requests_a_second() {
-    let mut world = World::with_clients(5, 2);
-    world.lock(1, "k", params_of(Duration::from_secs(60)));
-    world
-        .client(1)
-        .ask(1, "k", waiting(Duration::from_secs(50)));
-    world.run_for(Duration::from_secs(1));
-    let before = world.client(1).sends(is_anything).len();
-    world.run_for(Duration::from_secs(10));
-    let requests = world.client(1).sends(is_anything).len() - before;
-    assert!(
-        requests <= 10 * 32 * 6,
-        "{requests} requests in ten seconds of waiting"
-    );
+fn each_process_that_waits_costs_a_few_requests_a_second() {
+    const SECONDS: u32 = 20;
+    let plain = waiting(12 * LEASE);
+    let fair = LockParams {
+        is_fair: true,
+        ..plain
+    };
+    let shared = LockParams {
+        mode: Mode::Shared,
+        ..plain
+    };
+    let permits = |permits| LockParams { permits, ..plain };
+    for (keys, params, most) in [
+        (&["k"][..], plain, 4),
+        (&["k"], fair, 4),
+        (&["k"], shared, 4),
+        (&["k"], permits(8), 4),
+        (&["k"], permits(64), 4),
+        // The one that it has is kept.
+        (&["a", "k"], plain, 12),
+    ] {
+        for waiting in [1, 2, 8] {
+            let mut world = World::with_clients(5, 1 + waiting);
+            for section in 0..params.permits.max(1) {
+                let held = LockParams {
+                    permits: params.permits,
+                    ..params_of(12 * LEASE)
+                };
+                world.lock(section.into(), "k", held);
+            }
+            for client in 1..=waiting {
+                let question = match keys {
+                    &[key] => Event::Ask {
+                        section: SectionId(100),
+                        key: key.into(),
+                        params,
+                    },
+                    keys => question(SectionId(100), keys, params),
+                };
+                world.client(client).handle(question);
+            }
+            world.run_for(Duration::from_secs(2));
+            let rested = world.now;
+            world.run_for(SECONDS * Duration::from_secs(1));
+            for client in 1..=waiting {
+                let sent = world.client(client).sends(is_anything).into_iter();
+                let sent = sent.filter(|(at, _)| *at > rested).count();
+                let case = format!("{waiting} wait for {keys:?}, {} permits", params.permits);
+                assert!(sent <= most * SECONDS as usize, "{case}: {sent} requests");
+            }
+        }
+    }
+}
+
+/// Each has one caller, which asks again at once.
+#[test]
+fn a_hand_over_costs_a_few_requests_however_many_processes_wait() {
+    for clients in [2, 5, 20, 50] {
+        let mut world = World::with_clients(3, clients);
+        let mut crowd = Crowd::default();
+        for client in 0..clients {
+            let wish = Wish::new(&["k"], waiting(60 * LEASE), 5 * HOP);
+            crowd.ask(&mut world, client, 1, wish.again(Duration::ZERO));
+        }
+        crowd.run_for(&mut world, Duration::from_secs(3));
+        let served = crowd.served().len();
+        let sent = |client| world.client(client).sends(is_anything).len();
+        let each = (0..clients).map(sent).sum::<usize>() / served;
+        // To acquire and to release it takes six.
+        assert!(
+            each <= 24,
+            "{clients} processes: {each} for each of {served}"
+        );
+    }
 }
 
 #[test]

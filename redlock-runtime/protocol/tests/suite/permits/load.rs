@@ -108,6 +108,46 @@ fn no_more_sections_start_in_a_period_than_there_are_permits() {
     }
 }
 
+/// Sixteen callers of eight permits, in more and more processes.
+#[test]
+fn a_section_costs_a_few_requests_however_many_processes_wait() {
+    for clients in [1, 2, 4, 8, 16] {
+        let mut world = World::with_clients(5, clients);
+        let wait = waiting(Duration::from_secs(600));
+        let mut asked = 0;
+        for client in (0..clients).cycle().take(16) {
+            world.client(client).start_wall_clock();
+            asked += 1;
+            world.client(client).ask_permit(asked, "k", 8, wait);
+        }
+        let mut running: Vec<(usize, u64, Instant)> = Vec::new();
+        let (mut served, end) = (0, world.now.after(Duration::from_secs(2)));
+        while world.now < end {
+            world.run_for(HOP);
+            let now = world.now;
+            for client in 0..clients {
+                for (section, answer) in world.client(client).answers().to_vec() {
+                    assert!(matches!(answer, Answer::Granted { .. }), "{answer:?}");
+                    world.client(client).answered(section.0);
+                    running.push((client, section.0, now.after(5 * HOP)));
+                    served += 1;
+                }
+            }
+            for (client, section, _) in running.extract_if(.., |run| now >= run.2) {
+                world.client(client).end(section);
+                asked += 1;
+                world.client(client).ask_permit(asked, "k", 8, wait);
+            }
+        }
+        let sent = |client| world.client(client).sends(is_anything).len();
+        let each = (0..clients).map(sent).sum::<usize>() / served;
+        assert!(
+            each <= 16,
+            "{clients} processes: {each} for each of {served}"
+        );
+    }
+}
+
 /// In some processes, while nodes come and go.
 #[test]
 fn there_are_never_more_holders_than_permits_and_all_have_their_turn() {
