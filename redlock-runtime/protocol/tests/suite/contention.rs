@@ -106,6 +106,27 @@ fn of_simultaneous_attempts_exactly_one_wins_whatever_is_wrong_with_nodes() {
     }
 }
 
+/// Much longer than is promised. Each is refused for the sake of another one's attempt in vain, if that is believed.
+#[test]
+fn of_simultaneous_attempts_exactly_one_wins_although_nodes_are_far() {
+    for nodes in [3, 5] {
+        for clients in [2, 4, 8] {
+            for seed in 0..60 {
+                let mut dice = Dice::new(seed);
+                let mut world = World::with_clients(nodes, clients);
+                for (node, client) in (0..nodes).flat_map(|it| (0..clients).map(move |of| (it, of)))
+                {
+                    let lag = Duration::from_micros(dice.below(40_000));
+                    world.client(client).set_lag(node, lag);
+                }
+                let (winners, _) = ask_at_once(&mut world, clients, params());
+                let case = format!("{clients} clients, {nodes} nodes, seed {seed}");
+                assert_eq!(winners.len(), 1, "{case}");
+            }
+        }
+    }
+}
+
 /// A few attempts have failed at once, because the nodes that reply have the keys of different others. Two
 /// let go, of whom one is late.
 #[test]
