@@ -114,6 +114,12 @@ impl Proxy {
         self.set(Mode::Refuse);
     }
 
+    /// From now on nothing gets through over the connections that there are, and neither side is told, as by a
+    /// firewall after a while without traffic. The mode is that of new ones.
+    pub fn forget(&self) {
+        self.order(Order::Forget);
+    }
+
     /// Closes all connections with RST, in both directions, once; the mode stays.
     pub fn reset(&self) {
         self.order(Order::Reset);

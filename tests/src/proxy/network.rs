@@ -27,6 +27,7 @@ use crate::port::Port;
 #[derive(Debug)]
 pub(super) enum Order {
     Set(Mode),
+    Forget,
     Reset,
     Quit,
 }
@@ -38,6 +39,8 @@ pub(super) struct Network {
     listen: Port,
     server: SocketAddr,
     mode: watch::Sender<Mode>,
+    /// Those of connections that are forgotten.
+    forgotten: Vec<watch::Sender<Mode>>,
     ledger: Ledger,
     listener: Option<TcpListener>,
     connections: JoinSet<()>,
@@ -50,6 +53,7 @@ impl Network {
             listen,
             server: SocketAddr::from((Ipv4Addr::LOCALHOST, server)),
             mode: watch::Sender::default(),
+            forgotten: Vec::new(),
             ledger,
             listener: None,
             connections: JoinSet::new(),
@@ -68,6 +72,7 @@ impl Network {
             while let Some((order, done)) = self.serve_until(&mut orders).await {
                 match order {
                     Order::Set(mode) => self.change(mode).await,
+                    Order::Forget => self.forget(),
                     Order::Reset => self.reset().await,
                     Order::Quit => break,
                 }
@@ -114,6 +119,14 @@ impl Network {
         } else if self.listener.is_none() {
             self.listener = Some(self.bind().await);
         }
+    }
+
+    /// What is open hears of no mode any more.
+    fn forget(&mut self) {
+        let next = watch::Sender::new(*self.mode.borrow());
+        let forgotten = std::mem::replace(&mut self.mode, next);
+        forgotten.send_replace(Mode::BlackHole);
+        self.forgotten.push(forgotten);
     }
 
     /// Resets what is open and listens no more.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::common::{NEVER, asks_for_its_record, await_state, await_up, connection_ids, unhurried};
 use futures_util::FutureExt;
-use redlock_runtime::{Builder, LockError, NodeState, Redlock, Rejection};
+use redlock_runtime::{Builder, LockError, NodeState, NodeStatus, Redlock, Rejection};
 use redlock_tests::{Cluster, PATIENCE, Proxy, Server};
 
 /// In tests that wait for it.
@@ -41,6 +41,40 @@ async fn pings_keep_connections_that_are_idle() {
     }
 }
 
+/// By something on the way, which tells nobody. The first call finds out, and is served while it waits.
+#[tokio::test]
+async fn connections_that_were_forgotten_while_idle_are_replaced_within_a_wait() {
+    const LIMIT: Duration = Duration::from_secs(8);
+    let cluster = Cluster::start(3);
+    let proxies = cluster.proxies();
+    let builder = without_pings(proxies.iter().map(Proxy::url));
+    let redlock = build(builder.connect_timeout(LIMIT)).await;
+    // Only one that was idle for a second may be dead.
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    proxies.iter().for_each(Proxy::forget);
+
+    let guard = redlock.lock("k").wait(LIMIT * 3 / 4).acquire().await;
+
+    guard.unwrap().release().await;
+    let replaced = proxies.iter().filter(|it| it.traffic().accepted == 2);
+    assert!(replaced.count() >= 2);
+}
+
+#[tokio::test]
+async fn servers_that_hang_are_missed_although_nobody_locks() {
+    let cluster = Cluster::start(3);
+    let builder = unhurried(cluster.urls()).ping_interval(BRIEF);
+    let redlock = build(builder.connect_timeout(Duration::from_secs(1))).await;
+
+    cluster.iter().for_each(Server::stop);
+
+    let is_down = |node: &NodeStatus| matches!(node.state(), NodeState::Down { .. });
+    await_state("all down", || redlock.health().nodes().iter().all(is_down)).await;
+    assert!(!redlock.health().has_quorum());
+    cluster.iter().for_each(Server::cont);
+    await_up(&redlock).await;
+}
+
 #[tokio::test]
 async fn servers_that_refuse_every_vote_are_said_not_to_vote() {
     for (option, value, well, rejection) in [
@@ -74,11 +108,7 @@ async fn servers_that_refuse_every_vote_are_said_not_to_vote() {
             node.command(&["CONFIG", "SET", option, well]);
         }
         let votes = async {
-            while !redlock
-                .nodes()
-                .iter()
-                .all(redlock_runtime::NodeStatus::is_up)
-            {
+            while !redlock.nodes().iter().all(NodeStatus::is_up) {
                 let _ = redlock.lock("k").acquire().await;
             }
         };
