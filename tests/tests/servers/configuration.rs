@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use crate::common::unhurried;
+use crate::common::{await_up, unhurried};
 use redlock_runtime::{
     Builder, ConfigError, Guard, Lock, LockError, NODES_VARIABLE, NodeState, ProblemKind, Redlock,
     WhyKind, redis_lock,
@@ -302,6 +302,21 @@ async fn durations_of_a_node_set_have_upper_bounds() {
     let builder = embedded().max_lease(day);
     let builder = builder.guard_band(day / 10).node_timeout(day / 20);
     builder.build().await.unwrap();
+}
+
+/// Of what the first process has noted there, in whole milliseconds, the next one finds that it is its own.
+#[tokio::test]
+async fn any_max_lease_works_on_new_servers() {
+    for millis in [30, 31, 5_550, 7_250, 12_345, 90_050, 86_399_999] {
+        let lease = Duration::from_millis(millis);
+        let server = Server::start();
+        for _ in 0..2 {
+            let builder = Redlock::builder().nodes([server.url()]).assume_fresh(true);
+            let builder = builder.max_lease(lease).expire(lease);
+            let redlock = builder.build().await.unwrap();
+            await_up(&redlock).await;
+        }
+    }
 }
 
 /// Whatever the duration, the node set is refused or it works: no engine dies of it.
