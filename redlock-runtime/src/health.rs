@@ -549,6 +549,15 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_loads_its_data_is_not_said_to_reject_anything() {
+        let loads = NodeState::Refuses {
+            reason: Rejection::Loading,
+            message: "LOADING Redis is loading the dataset in memory".into(),
+        };
+        assert_eq!(loads.to_string(), "does not vote while it loads its data");
+    }
+
+    #[test]
     fn it_says_which_nodes_do_not_vote_and_why() {
         let health = health([NodeState::Up, quarantined(4), down()]);
         assert_eq!(
