@@ -39,6 +39,12 @@ async fn everything_that_is_written_is_documented_and_everything_documented_is_w
     assert_eq!(undescribed, None);
     assert_eq!(metrics, page::metrics());
     assert_eq!(recorded.values_of("state"), page::list_of("state"));
+    // It is the same with another server.
+    let names = recorded.values_of("node_set");
+    assert!(
+        names.iter().all(|name| !name.contains("127.0.0.1")),
+        "{names:?}"
+    );
     let losses = recorded.total("redlock_losses_total", "");
     assert!(losses >= 3.0, "{losses}: lost, expired and stopped");
     assert!(recorded.total("redlock_renewals_total", "") > 0.0);
@@ -121,6 +127,21 @@ fn the_dashboard_sets_buckets_as_the_page_says() {
     for line in lines {
         assert!(dashboard.contains(line), "{line}");
     }
+}
+
+#[test]
+fn an_alert_is_one_for_all_processes_that_see_the_same() {
+    let alerts = include_str!("../../../examples/dashboard/alerts.yml");
+    let queries = alerts.lines().filter_map(|line| line.split_once("expr: "));
+    let labels = queries.map(|(_, query)| {
+        let (_, rest) = query.split_once(" by (").expect(query);
+        rest.split(')').next().unwrap()
+    });
+    let labels: Vec<&str> = labels.collect();
+    assert!(
+        labels.len() > 3 && !labels.concat().contains("instance"),
+        "{labels:?}"
+    );
 }
 
 /// A flush ends all locks of a fleet at once.
