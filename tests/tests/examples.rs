@@ -273,6 +273,8 @@ async fn the_actix_service_answers_409_to_contention_and_503_to_an_outage() {
     let (status, head) = post(&address, "/orders/7/pay", "");
     assert_eq!(status, 409);
     assert!(head.contains("retry-after: 1\r\n"), "{head}");
+    // The text of the error is not for clients, and nothing has no type.
+    assert!(head.contains("content-length: 0\r\n"), "{head}");
     service.terminate();
     service.await_line(|line| line == "shut down").await;
     assert_eq!(paying.await.unwrap().0, 200);
