@@ -55,6 +55,31 @@ fn every_promise_has_a_row_of_tests() {
     assert_eq!(promises, 9);
 }
 
+/// A rule that has to be widened to pass takes the promise along.
+#[test]
+fn the_bounds_are_those_that_the_simulator_checks() {
+    let page = fs::read_to_string(PAGE).unwrap();
+    for (bound, file, rule) in [
+        (
+            "| 150 ms and ten round trips |",
+            "liveness",
+            "SOON: u64 = 150 * MILLI;",
+        ),
+        (
+            "| 500 ms and ten round trips |",
+            "liveness",
+            "LATE: u64 = 500 * MILLI;",
+        ),
+        ("eight rounds of requests", "cost", "MOST_ROUNDS: u32 = 8;"),
+    ] {
+        assert!(page.contains(bound), "{bound}");
+        let rules = Path::new("simulate/src/rules")
+            .join(file)
+            .with_extension("rs");
+        assert!(fs::read_to_string(rules).unwrap().contains(rule), "{rule}");
+    }
+}
+
 /// The part of the page that has the table of tests.
 fn tests_of(page: &str) -> &str {
     let (_, tests) = page.split_once("\n# Tests behind the promises\n").unwrap();
