@@ -177,20 +177,26 @@ impl Key {
 
     /// The holder wants a fresh lease, and the nodes are to give no token up to this one any more. For a lease that
     /// is no longer, a round that is under way serves.
-    pub(crate) fn on_extend(&mut self, id: SectionId, lease: Option<LeaseParams>, reach: Token) {
+    pub(crate) fn on_extend(
+        &mut self,
+        id: SectionId,
+        lease: Option<LeaseParams>,
+        reach: Token,
+        now: Instant,
+    ) {
         if let Some(section) = self.section(id) {
             section.raise_to = section.raise_to.max(reach);
-            section.want(lease);
+            section.want(lease, now);
         }
     }
 
     /// The holder has the lock alone, and shares it from now on, whatever the nodes reply: of those that do not reply,
     /// some may let readers in. The round that tells them lets the lease begin anew, too.
-    pub(crate) fn on_share(&mut self, id: SectionId) {
+    pub(crate) fn on_share(&mut self, id: SectionId, now: Instant) {
         if let Some(held) = self.held_by(id) {
             held.claim.mode = Mode::Shared;
             if let Some(section) = held.section(id) {
-                section.share();
+                section.share(now);
             }
         }
     }

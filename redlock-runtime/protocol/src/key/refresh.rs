@@ -82,7 +82,10 @@ impl Held {
             ticket: None,
         };
         self.has_failed = false;
-        let closes_at = now.after(timeout);
+        // Who asked while another round was under way hears no later for it.
+        let wishes = self.sections.iter().flat_map(|section| &section.wanted);
+        let since = wishes.map(|wish| wish.since).min();
+        let closes_at = since.unwrap_or(now).after(timeout);
         let round = Round::extend(question, &mut self.claim, closes_at, cx);
         self.refresh = Some(Box::new(round));
         true

@@ -32,11 +32,19 @@ pub(super) struct Section {
     pub(super) granted: Instant,
     pub(super) renew_at: Option<Instant>,
     /// What the holder wants a fresh lease by.
-    pub(super) wanted: Option<Arc<LockParams>>,
+    pub(super) wanted: Option<Box<Wish>>,
     /// The nodes are to give no token up to this one any more.
     pub(super) raise_to: Token,
     /// What each node said in the last round that did not extend the lease.
     pub(super) failed: Box<[Verdict]>,
+}
+
+/// For a fresh lease.
+#[derive(Debug)]
+pub(super) struct Wish {
+    params: Arc<LockParams>,
+    /// When the first came that is not fulfilled.
+    pub(super) since: Instant,
 }
 
 impl Section {
@@ -85,7 +93,7 @@ impl Section {
     }
 
     /// The holder wants a fresh lease. Of several wishes at a time, one round fulfils the longest.
-    pub(super) fn want(&mut self, lease: Option<LeaseParams>) {
+    pub(super) fn want(&mut self, lease: Option<LeaseParams>, now: Instant) {
         let mut params = Arc::clone(&self.params);
         let is_of_use =
             |lease: &LeaseParams| self.params.renew.is_none() || lease.length > self.params.lease;
@@ -93,26 +101,32 @@ impl Section {
             let params = Arc::make_mut(&mut params);
             (params.lease, params.guard_band) = (length, guard_band);
         }
-        let wanted = self
-            .wanted
-            .take()
-            .filter(|other| other.lease > params.lease);
-        self.wanted = Some(wanted.unwrap_or(params));
+        let wanted = self.wanted.get_or_insert_with(|| {
+            Box::new(Wish {
+                params: Arc::clone(&params),
+                since: now,
+            })
+        });
+        if wanted.params.lease <= params.lease {
+            wanted.params = params;
+        }
     }
 
     /// It is a reader from now on.
-    pub(super) fn share(&mut self) {
+    pub(super) fn share(&mut self, now: Instant) {
         let params = Arc::make_mut(&mut self.params);
         (params.mode, params.is_fair) = (Mode::Shared, false);
         self.wanted = None;
-        self.want(None);
+        self.want(None, now);
     }
 
     /// What a round asks of the nodes: no less than the holder wants or has been told, because a node that gets the
     /// key by this round counts for the whole lease.
     pub(super) fn asks(&self, now: Instant) -> Arc<LockParams> {
-        let wanted = self.wanted.iter().chain([&self.params]);
-        let longest = wanted.max_by_key(|params| params.key_ttl());
+        let wanted = self.wanted.iter().map(|wish| &wish.params);
+        let longest = wanted
+            .chain([&self.params])
+            .max_by_key(|params| params.key_ttl());
         let mut longest = Arc::clone(longest.unwrap_or(&self.params));
         let left = self.deadline.since(now);
         if left > longest.lease {
@@ -129,17 +143,16 @@ impl Section {
         owner: Owner,
     ) -> Option<Answer> {
         // It began before the holder asked for more: the next one follows at once.
-        let is_too_short = |wanted: &Arc<LockParams>| {
-            wanted.key_ttl() > asked.key_ttl() || wanted.mode != asked.mode
-        };
+        let is_too_short =
+            |wish: &Wish| wish.params.key_ttl() > asked.key_ttl() || wish.params.mode != asked.mode;
         let is_unasked = self.params.renew.is_none() && self.wanted.is_none();
-        if is_unasked || self.wanted.as_ref().is_some_and(is_too_short) {
+        if is_unasked || self.wanted.as_deref().is_some_and(is_too_short) {
             return None;
         }
         let params = self
             .wanted
             .take()
-            .unwrap_or_else(|| Arc::clone(&self.params));
+            .map_or_else(|| Arc::clone(&self.params), |wish| wish.params);
         self.failed = Box::default();
         self.renew_after(started, owner);
         // Never shorter than before: a cap by `max_hold` may have left nothing to add.

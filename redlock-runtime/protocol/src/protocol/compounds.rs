@@ -89,7 +89,7 @@ impl Protocol {
         }
         let now = self.out.now;
         self.with_key_of(section, |key| match what {
-            Word::Extend { lease, reach } => key.on_extend(section, lease, reach),
+            Word::Extend { lease, reach } => key.on_extend(section, lease, reach, now),
             Word::Begin { token, max_hold } => key.begin_part(section, (token, max_hold), now),
             _ => key.stop_renewing(section),
         });

@@ -112,11 +112,11 @@ impl Protocol {
             }
             Event::Extend { section, lease } => {
                 self.with_key_of(section, |key| {
-                    key.on_extend(section, lease, Token::default())
+                    key.on_extend(section, lease, Token::default(), now);
                 });
             }
             Event::Share { section } => {
-                self.with_key_of(section, |key| key.on_share(section));
+                self.with_key_of(section, |key| key.on_share(section, now));
             }
             Event::End { section, report } if self.compounds.contains_key(&section) => {
                 self.with_compound(section, |compound| compound.on_end(report, now));
