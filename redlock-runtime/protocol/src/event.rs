@@ -44,6 +44,14 @@ pub enum Event {
         /// The holder's section.
         section: SectionId,
     },
+    /// The holder has something to say to those who look at the lock. It is kept on the nodes with each refresh until
+    /// the section ends, and the first refresh begins now.
+    Note {
+        /// The holder's section.
+        section: SectionId,
+        /// What it says.
+        note: Arc<str>,
+    },
     /// The caller is done, whatever became of its section: it gave up waiting, was cancelled, or
     /// releases.
     End {

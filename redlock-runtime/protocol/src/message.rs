@@ -293,6 +293,9 @@ pub enum Request {
         block: Option<BlockRequest>,
         /// The admission that the vote counts for.
         admission: AdmissionId,
+        /// What the owner says to those who look at the lock. The node keeps it beside the key for as long as the
+        /// key lives at the least, and no vote depends on it. `None` leaves it as it is.
+        note: Option<Arc<str>>,
     },
     /// Set the key to the owner, unless there is one; a key that lists readers takes in one more.
     /// Gives no vote and no token. Answered by `PutBack`, `Held` or `NotAdmitted`.

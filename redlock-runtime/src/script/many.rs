@@ -15,7 +15,7 @@ use super::{
 /// What requests have in common that can go to a node in one command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// Extensions without tokens, of locks that are not shared.
+    /// Extensions without tokens and notes, of locks that are not shared.
     Extend(AdmissionId),
     /// Reads of keys that should be there. A key that is gone has to be read once more: `MGET` does not
     /// tell it from one of another type.
@@ -28,6 +28,7 @@ pub(crate) const fn kind(request: &Request) -> Option<Kind> {
         Request::Extend {
             mode: Mode::Exclusive,
             block: None,
+            note: None,
             admission,
             ..
         } => Some(Kind::Extend(*admission)),

@@ -17,7 +17,10 @@ use uuid::Uuid;
 pub(crate) use self::many::{Kind, command_for_many, kind};
 pub(crate) use self::{
     source::load_all,
-    word::{Command, PROCESS_LENGTH, QUEUE, Word, owner_value, process_text, words, write},
+    word::{
+        Command, NOTE, PROCESS_LENGTH, QUEUE, Word, note_of, owner_value, process_text, words,
+        write,
+    },
 };
 use self::{
     source::{
@@ -25,7 +28,7 @@ use self::{
         PUT_BACK_SHARED, RELEASE, RELEASE_SHARED, REPORT_LOSS, STAND, run,
     },
     word::{
-        Word::{Key, Number, Queue, Text},
+        Word::{Key, Note, Number, Queue, Text},
         millis,
     },
 };
@@ -133,14 +136,18 @@ fn vote<'a>(request: &'a Request, hash: &'a str, with_source: bool) -> Command<'
             spare,
             block,
             admission,
+            note,
         } => {
             let script = match mode {
                 Mode::Exclusive => &EXTEND,
                 Mode::Shared => &EXTEND_SHARED,
             };
-            let mut command = run(script, &[Key(key), Key(hash), Queue(waited_at(key))]);
+            let note = note.as_deref().filter(|_| *mode == Mode::Exclusive);
+            let keys = [Key(key), Key(hash), Queue(waited_at(key)), Note(key)];
+            let mut command = run(script, &keys[..3 + usize::from(note.is_some())]);
             command.extend(words_of_vote(key, (*owner, *ttl, *admission), *block));
             command.push(millis(ttl.saturating_add(*spare)));
+            command.extend(note.map(Text));
             command
         }
         Request::PutBack {
@@ -386,6 +393,6 @@ mod tests {
     fn what_the_library_keeps_has_a_reserved_name_of_its_own_in_each_database() {
         assert_eq!(node_hash(0), "__redlock:node:0");
         assert_eq!(node_hash(15), "__redlock:node:15");
-        assert!(QUEUE.starts_with(RESERVED));
+        assert!(QUEUE.starts_with(RESERVED) && NOTE.starts_with(RESERVED));
     }
 }

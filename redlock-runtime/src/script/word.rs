@@ -16,10 +16,20 @@ pub(crate) enum Word<'a> {
     Owner(Owner),
     /// The name of the queue for this lock.
     Queue(&'a str),
+    /// Where the owner of this lock says what it has to say.
+    Note(&'a str),
 }
 
 /// How the names of queues begin. They expire by themselves.
 pub(crate) const QUEUE: &str = "__redlock:queue:";
+
+/// How the names of notes begin. They expire with their locks.
+pub(crate) const NOTE: &str = "__redlock:note:";
+
+/// What the owner of a lock says, if what stands there is its note and not that of an earlier owner.
+pub(crate) fn note_of<'a>(owner: &str, kept: &'a str) -> Option<&'a str> {
+    kept.strip_prefix(owner)?.strip_prefix(' ')
+}
 
 /// A command, word by word.
 pub(crate) type Command<'a> = Vec<Word<'a>>;
@@ -39,6 +49,7 @@ pub(crate) fn write(command: &[Word<'_>], tag: &str, out: &mut Vec<u8>) {
             Word::Owner(owner) => write_word(&owner_value(owner), out),
             Word::Key(key) => write_key([tag, key, ""], out),
             Word::Queue(key) => write_key([tag, QUEUE, key], out),
+            Word::Note(key) => write_key([tag, NOTE, key], out),
         }
     }
 }
@@ -125,13 +136,15 @@ mod tests {
                 Word::Text(""),
                 Word::Owner(owner),
                 Word::Queue("k"),
+                Word::Note("k"),
                 Word::Key("k"),
             ];
             write(&command, "{t}", &mut ours);
             let mut theirs = redis::cmd("SET");
             theirs.arg(text).arg(number).arg("");
             theirs.arg("67e55044-10b1-426f-9247-bb680e5fe0c8");
-            theirs.arg("{t}__redlock:queue:k").arg("{t}k");
+            theirs.arg("{t}__redlock:queue:k");
+            theirs.arg("{t}__redlock:note:k").arg("{t}k");
             let theirs = theirs.get_packed_command();
             assert_eq!(ours.strip_prefix(b"before"), Some(&theirs[..]));
         }

@@ -225,6 +225,7 @@ impl Key {
             is_repeated: false,
             leader,
             ticket,
+            note: None,
         };
         let order = cx
             .nodes

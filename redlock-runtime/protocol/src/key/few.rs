@@ -36,6 +36,12 @@ impl<T> Default for Few<T> {
     }
 }
 
+impl<T> From<Vec<T>> for Few<T> {
+    fn from(list: Vec<T>) -> Self {
+        Self((!list.is_empty()).then(|| list.into()))
+    }
+}
+
 impl<T> Deref for Few<T> {
     type Target = [T];
 

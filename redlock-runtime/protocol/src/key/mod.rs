@@ -33,8 +33,17 @@ mod waiting;
 use std::{iter, sync::Arc};
 
 use self::{
-    attempt::Attempt, claim::Claim, contention::Contention, few::Few, permits::Standing,
-    queue::Queue, release::Releases, report::Reports, round::Round, section::Section, turn::Held,
+    attempt::Attempt,
+    claim::Claim,
+    contention::Contention,
+    few::Few,
+    permits::Standing,
+    queue::Queue,
+    release::Releases,
+    report::Reports,
+    round::Round,
+    section::{Note, Section},
+    turn::Held,
     waiting::Backoff,
 };
 pub(crate) use self::{
@@ -198,6 +207,19 @@ impl Key {
             if let Some(section) = held.section(id) {
                 section.share(now);
             }
+        }
+    }
+
+    /// What the holder says to those who look at the lock. The nodes keep it under the owner of the turn, so the
+    /// next section has another turn.
+    pub(crate) fn on_note(&mut self, id: SectionId, text: Arc<str>) {
+        let Some(held) = self.held_by(id).filter(|held| !held.is_shared()) else {
+            return;
+        };
+        held.is_single = true;
+        if let Some(section) = held.section(id) {
+            let is_asked = false;
+            section.note = Some(Box::new(Note { text, is_asked }));
         }
     }
 

@@ -24,6 +24,8 @@ pub(super) struct Question {
     pub(super) leader: Option<NodeId>,
     /// What it is told of who waits.
     pub(super) ticket: Option<Ticket>,
+    /// What the nodes keep beside the key.
+    pub(super) note: Option<Arc<str>>,
 }
 
 impl Question {
@@ -53,6 +55,7 @@ impl Question {
                 spare,
                 block,
                 admission,
+                note: self.note.clone(),
             },
         }
     }

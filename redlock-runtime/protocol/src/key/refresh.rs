@@ -27,7 +27,8 @@ impl Held {
             return None;
         }
         let wanted = |section: &Section| {
-            let asked = section.wanted.as_ref().map(|_| section.granted);
+            let asked = section.wanted.is_some() || section.has_new_note();
+            let asked = asked.then_some(section.granted);
             [section.renew_at, asked].into_iter().flatten().min()
         };
         let last = self.sections.iter().max_by_key(|section| section.granted)?;
@@ -68,6 +69,8 @@ impl Held {
             let elapsed = now.since(self.block_at);
             next_block(had, elapsed, (least, length), cx.wall_micros())
         });
+        let mut sections = self.sections.iter_mut();
+        let note = sections.find_map(|section| section.asks_for_note());
         let question = Question {
             kind: Kind::Extend,
             spare: next.map_or(Duration::ZERO, |_| self.spare(&params)),
@@ -80,6 +83,7 @@ impl Held {
                 .then(|| cx.nodes.leader(cx.name, cx.nodes.hedge_delay(), now))
                 .flatten(),
             ticket: None,
+            note,
         };
         self.has_failed = false;
         // Who asked while another round was under way hears no later for it.

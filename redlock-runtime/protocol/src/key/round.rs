@@ -394,6 +394,7 @@ mod tests {
             is_repeated: false,
             leader: None,
             ticket: None,
+            note: None,
         };
         let mut round = Round::new(RoundId(1), 5, question, fanout, (at(0), at(250)));
         round.fanout.reach(first);

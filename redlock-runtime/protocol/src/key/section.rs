@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use super::Few;
 use crate::{
     action::{Answer, Verdict},
     message::{Mode, Owner, SectionId},
@@ -36,7 +37,16 @@ pub(super) struct Section {
     /// The nodes are to give no token up to this one any more.
     pub(super) raise_to: Token,
     /// What each node said in the last round that did not extend the lease.
-    pub(super) failed: Box<[Verdict]>,
+    pub(super) failed: Few<Verdict>,
+    pub(super) note: Option<Box<Note>>,
+}
+
+/// What a section says to those who look at the lock.
+#[derive(Debug)]
+pub(super) struct Note {
+    pub(super) text: Arc<str>,
+    /// A round has begun that asks the nodes to.
+    pub(super) is_asked: bool,
 }
 
 /// For a fresh lease.
@@ -65,7 +75,8 @@ impl Section {
             renew_at: None,
             wanted: None,
             raise_to: Token::default(),
-            failed: Box::default(),
+            failed: Few::default(),
+            note: None,
         };
         section.renew_after(acquired, owner);
         section
@@ -153,13 +164,25 @@ impl Section {
             .wanted
             .take()
             .map_or_else(|| Arc::clone(&self.params), |wish| wish.params);
-        self.failed = Box::default();
+        self.failed = Few::default();
         self.renew_after(started, owner);
         // Never shorter than before: a cap by `max_hold` may have left nothing to add.
         let deadline = params.deadline(started, self.acquired);
         self.deadline = self.deadline.max(deadline);
         let deadline = self.deadline;
         Some(Answer::Extended { deadline })
+    }
+
+    /// No node has been asked to keep its note.
+    pub(super) fn has_new_note(&self) -> bool {
+        self.note.as_ref().is_some_and(|note| !note.is_asked)
+    }
+
+    /// A round begins that asks the nodes to keep its note.
+    pub(super) fn asks_for_note(&mut self) -> Option<Arc<str>> {
+        let note = self.note.as_mut()?;
+        note.is_asked = true;
+        Some(Arc::clone(&note.text))
     }
 
     /// A round found no majority. What the holder is told, if it asked.

@@ -95,7 +95,7 @@ pub(super) struct Held {
     pub(super) reports: Reports,
     /// When to read the key on all nodes; `None` once it has been read.
     pub(super) watch_at: Option<Instant>,
-    /// One section and no more: it is fair, or see `Settings::mixed_fleet`.
+    /// One section and no more: it is fair or has a note, or see `Settings::mixed_fleet`.
     pub(super) is_single: bool,
 }
 
@@ -285,7 +285,7 @@ impl Held {
         }
         for section in self.sections.extract_if(.., |section| is_late(section)) {
             let asked = self.refresh.as_deref().map(Round::verdicts);
-            let verdicts = asked.unwrap_or_else(|| section.failed.into());
+            let verdicts = asked.unwrap_or_else(|| section.failed.to_vec());
             self.over.push(section.id);
             cx.answer(section.id, Answer::Over(Loss::Expired { verdicts }));
         }
@@ -316,7 +316,7 @@ impl Held {
         let failed = failed.map(std::mem::take).unwrap_or_default();
         self.refresh
             .take()
-            .map_or_else(|| failed.into(), |round| round.verdicts())
+            .map_or_else(|| failed.to_vec(), |round| round.verdicts())
     }
 
     fn refresh_if_due(&mut self, queue: &Queue, cx: &mut Cx<'_>) -> bool {

@@ -50,6 +50,8 @@ pub struct Model {
     floor: Token,
     /// Those that wait, by the name of the lock.
     queues: BTreeMap<Arc<str>, Queue>,
+    /// What owners say beside their locks, by the name of the lock.
+    notes: BTreeMap<Arc<str>, Note>,
 }
 
 /// What stands under the name of a lock.
@@ -75,6 +77,14 @@ enum Value {
     Readers(Vec<Reader>),
     /// What a client of another library has set it to, if that is known.
     Foreign(Option<Arc<str>>),
+}
+
+/// What an owner has said last. It counts while the lock is the owner's.
+#[derive(Clone, Debug)]
+struct Note {
+    owner: Owner,
+    text: Arc<str>,
+    expires: Instant,
 }
 
 /// The field that holds no counter, or one without room for the block.
@@ -181,6 +191,14 @@ impl Model {
     #[must_use]
     pub fn key(&self, name: &str, now: Instant) -> Option<Key> {
         self.stored(name, now).map(Stored::key)
+    }
+
+    /// What the owner of this lock says to those who look at it.
+    #[must_use]
+    pub fn note(&self, name: &str, now: Instant) -> Option<&Arc<str>> {
+        let owner = self.key(name, now)?.owner?;
+        let note = self.notes.get(name)?;
+        (note.owner == owner && now < note.expires).then_some(&note.text)
     }
 
     /// The record as it stands.

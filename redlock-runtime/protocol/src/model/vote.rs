@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{Model, Moment, Overflow, Stored, Value};
+use super::{Model, Moment, Note, Overflow, Stored, Value};
 use crate::{
     message::{Ahead, BlockRequest, Mode, Owner, Reply, Request, Ticket},
     rules::token::{Token, line_of, stripe},
@@ -61,10 +61,12 @@ impl Model {
                 ttl,
                 spare,
                 block,
+                note,
                 ..
             } => {
                 let vote = Vote::new(key, (*owner, *mode), *ttl, *block);
-                self.extend(vote, counted(ttl.saturating_add(*spare)), at)
+                let written = counted(ttl.saturating_add(*spare));
+                self.extend(vote, written, note.as_ref(), at)
             }
             Request::PutBack {
                 key,
@@ -119,7 +121,13 @@ impl Model {
     }
 
     /// `written` is how long the key lives if it is written.
-    fn extend(&mut self, vote: Vote<'_>, written: Duration, at: Moment) -> Result<Reply, Overflow> {
+    fn extend(
+        &mut self,
+        vote: Vote<'_>,
+        written: Duration,
+        note: Option<&Arc<str>>,
+        at: Moment,
+    ) -> Result<Reply, Overflow> {
         let Some(expires) = self.expiry_of(vote, at.now) else {
             return Ok(Reply::NotOwner);
         };
@@ -135,6 +143,16 @@ impl Model {
         if remaining.is_some_and(|remaining| remaining < ttl) {
             ttl = written;
             self.set(vote, ttl, at);
+        }
+        if let (Some(text), Mode::Exclusive) = (note, vote.mode) {
+            let (owner, text) = (vote.owner, Arc::clone(text));
+            let expires = at.now.after(ttl);
+            let note = Note {
+                owner,
+                text,
+                expires,
+            };
+            self.notes.insert(Arc::clone(vote.key), note);
         }
         let first = self.take(vote, block);
         self.raise_longest(ttl, vote.block, at);

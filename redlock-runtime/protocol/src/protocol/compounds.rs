@@ -28,6 +28,18 @@ impl Protocol {
         self.with_compound(section, |_| {});
     }
 
+    /// The sections that have its locks: its parts, or itself.
+    pub(super) fn holders_of(&self, id: SectionId) -> Vec<SectionId> {
+        match self.compounds.get(&id) {
+            Some(compound) => compound
+                .parts
+                .iter()
+                .filter_map(|part| part.section)
+                .collect(),
+            None => vec![id],
+        }
+    }
+
     /// Lets it act, does what it wants done, and forgets it once it has ended.
     pub(super) fn with_compound(&mut self, id: SectionId, act: impl FnOnce(&mut Compound)) {
         let Some(compound) = self.compounds.get_mut(&id) else {

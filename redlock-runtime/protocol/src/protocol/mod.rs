@@ -118,6 +118,11 @@ impl Protocol {
             Event::Share { section } => {
                 self.with_key_of(section, |key| key.on_share(section, now));
             }
+            Event::Note { section, note } => {
+                for section in self.holders_of(section) {
+                    self.with_key_of(section, |key| key.on_note(section, Arc::clone(&note)));
+                }
+            }
             Event::End { section, report } if self.compounds.contains_key(&section) => {
                 self.with_compound(section, |compound| compound.on_end(report, now));
             }

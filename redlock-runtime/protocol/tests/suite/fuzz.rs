@@ -290,6 +290,10 @@ impl Fuzz {
                     report: self.dice.one_in(2),
                 }
             }
+            4 if self.dice.one_in(3) => Event::Note {
+                section,
+                note: "1 value".into(),
+            },
             4 => {
                 let length = self.dice.pick(&[LEASE / 4, 2 * LEASE]);
                 let guard_band = params().guard_band;

@@ -18,6 +18,7 @@ mod fairness;
 mod fuzz;
 mod hold;
 mod loss;
+mod notes;
 mod outage;
 mod permits;
 mod quarantine;

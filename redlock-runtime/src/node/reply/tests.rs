@@ -40,6 +40,7 @@ fn extend(block: Option<BlockRequest>) -> Request {
         spare: Duration::ZERO,
         block,
         admission: ADMISSION,
+        note: None,
     }
 }
 

@@ -10,7 +10,7 @@ use redlock_protocol::{
 };
 
 use super::{
-    HASH, Server, Twins, cmd, now, reply,
+    HASH, Server, Twins, cmd, moment, now, reply,
     server::{command, exchange},
 };
 use crate::{
@@ -86,6 +86,7 @@ pub(super) fn extend(owner: Owner) -> Request {
             length: 256,
         }),
         admission: ADMISSION,
+        note: None,
     }
 }
 
@@ -248,6 +249,32 @@ fn a_place_lasts_as_long_as_the_ticket_says_and_the_queue_for_a_second() {
         assert!(!is_waited_for(&alone));
         return;
     }
+}
+
+/// The twins compare what the server has after each request.
+#[test]
+fn an_owner_leaves_a_note_beside_its_lock_and_nobody_else_does() {
+    fn noted(owner: Owner, text: &str) -> Request {
+        let mut request = extend(owner);
+        if let Request::Extend { note, .. } = &mut request {
+            *note = Some(text.into());
+        }
+        request
+    }
+    let server = Server::start(&[]);
+    let mut twins = Twins::of(&server, 3);
+    let note = |twins: &Twins| twins.model.note("k", moment(now()).now).cloned();
+    twins.ask_all(&[
+        report,
+        || admit(Duration::ZERO),
+        || acquire(US),
+        || noted(US, "7 ours"),
+        || noted(THEM, "8 theirs"),
+        || extend(US),
+    ]);
+    assert_eq!(note(&twins).as_deref(), Some("7 ours"));
+    twins.ask_all(&[|| release(US), || acquire(THEM)]);
+    assert_eq!(note(&twins), None, "it was that of another owner");
 }
 
 #[test]

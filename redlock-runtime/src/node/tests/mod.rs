@@ -50,6 +50,8 @@ struct After {
     expiry: Option<Option<u64>>,
     queue_expiry: Option<u64>,
     places: Vec<(Process, i64)>,
+    note_expiry: Option<u64>,
+    note: Option<String>,
 }
 
 impl Twins {
@@ -120,6 +122,11 @@ impl Twins {
                 self.fail(&(expected, after.places));
             }
             self.learn_expiry(&queue_of(key), after.queue_expiry);
+            let expected = model.note(key, at.now).map(|note| &**note);
+            if expected != after.note.as_deref() {
+                self.fail(&(expected, after.note));
+            }
+            self.learn_expiry(&note_key(key), after.note_expiry);
         }
         self.model = model;
         self.compared += 1;
@@ -204,13 +211,22 @@ impl Twins {
         pipeline.cmd("PEXPIRETIME").arg(key);
         pipeline.cmd("PEXPIRETIME").arg(queue);
         pipeline.cmd("HGETALL").arg(queue);
+        let note = &*note_key(key);
+        pipeline.cmd("PEXPIRETIME").arg(note);
+        pipeline.cmd("MGET").arg(key).arg(note);
         pipeline.cmd("TIME");
         let answers = exchange(&mut self.server, &pipeline);
-        let [from, answer, key, queue, fields, to] = answers.try_into().unwrap();
+        let [from, answer, key, queue, fields, note, texts, to] = answers.try_into().unwrap();
+        let texts: [Option<String>; 2] = redis::from_redis_value(texts).unwrap();
         let after = After {
             expiry: expiry(key),
             queue_expiry: expiry(queue).flatten(),
             places: places(fields),
+            note_expiry: expiry(note).flatten(),
+            note: match &texts {
+                [Some(owner), Some(kept)] => script::note_of(owner, kept).map(str::to_owned),
+                _ => None,
+            },
         };
         (answer, Some(after), certain(from, to))
     }
@@ -227,13 +243,14 @@ impl Twins {
         }
     }
 
-    /// The key or its queue.
+    /// The key, its queue or its note.
     fn expires_at(&self, key: &str, at: Moment) -> bool {
         let expires = |name: &str| self.expiries.get(name) == Some(&millis(at.now));
         // Whoever stands in line looks at all slots.
         let mut names = self.expiries.keys();
         let slot = |name: &Arc<str>| line_of(name) == Some(key) && expires(name);
-        expires(key) || expires(&queue_of(key)) || names.any(slot)
+        let beside = [queue_of(key), note_key(key)];
+        expires(key) || beside.iter().any(|name| expires(name)) || names.any(slot)
     }
 
     fn learn_expiry(&mut self, key: &Arc<str>, expiry: Option<u64>) {
@@ -320,6 +337,7 @@ fn cmd(command: &[Word<'_>]) -> Cmd {
             Word::Number(number) => cmd.arg(number),
             Word::Owner(owner) => cmd.arg(&script::owner_value(owner)[..]),
             Word::Queue(key) => cmd.arg(&*queue_of(key)),
+            Word::Note(key) => cmd.arg(&*note_key(key)),
         };
     }
     cmd
@@ -327,6 +345,10 @@ fn cmd(command: &[Word<'_>]) -> Cmd {
 
 fn queue_of(key: &str) -> Arc<str> {
     format!("{}{}", script::QUEUE, line_of(key).unwrap_or(key)).into()
+}
+
+fn note_key(key: &str) -> Arc<str> {
+    format!("{}{key}", script::NOTE).into()
 }
 
 /// As the model tells them.

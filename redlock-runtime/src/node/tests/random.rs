@@ -225,6 +225,7 @@ impl Maker {
                 spare: Duration::from_millis(self.random.below(20)),
                 block: self.random.one_in(2).then(|| self.block(now)),
                 admission: self.admission(),
+                note: self.random.one_in(2).then(|| "7 a value".into()),
             },
             60..68 => Request::PutBack {
                 key,
@@ -285,6 +286,7 @@ impl Maker {
                     spare: Duration::from_millis(self.random.below(20)),
                     block: None,
                     admission,
+                    note: None,
                 },
             }
         };

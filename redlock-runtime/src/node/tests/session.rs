@@ -279,6 +279,7 @@ fn extend(key: &str) -> Request {
         spare: Duration::ZERO,
         block: None,
         admission: AdmissionId(1),
+        note: None,
     }
 }
 

@@ -126,6 +126,7 @@ fn extend(owner: Owner, ttl: Duration, block: Option<BlockRequest>) -> Request {
         spare: Duration::from_secs(1),
         block,
         admission: ADMISSION,
+        note: None,
     }
 }
 

@@ -200,6 +200,12 @@ impl<'world> Process<'world> {
         self.handle(Event::Share { section });
     }
 
+    /// The holder says something to those who look at the lock.
+    pub(crate) fn note(&mut self, section: u64, note: &str) {
+        let (section, note) = (SectionId(section), note.into());
+        self.handle(Event::Note { section, note });
+    }
+
     pub(crate) fn shut_down(&mut self, timeout: Duration, abort_holders: bool) {
         self.handle(Event::Shutdown {
             timeout,

@@ -219,6 +219,13 @@ impl Node {
         self.contents(key, now)?.owner
     }
 
+    /// What its owner says beside the key.
+    pub(crate) fn note(&self, key: &str, now: Instant) -> Option<&str> {
+        self.model
+            .note(key, self.moment(now).now)
+            .map(|note| &**note)
+    }
+
     /// When the key expires by the world's clock, if it ever does.
     pub(super) fn expiry(&self, key: &str, now: Instant) -> Option<Instant> {
         let expires = self.contents(key, now)?.expires?;
