@@ -109,6 +109,7 @@ fn json_of_lock(found: &Inspection) -> Json {
         });
         json!({
             "kind": kind(holder.kind()),
+            "owner": holder.owner(),
             "value": holder.value(),
             "permit": holder.permit(),
             "process": holder.process().map(json_of_process),

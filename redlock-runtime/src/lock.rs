@@ -62,6 +62,7 @@ pub struct Lock {
     keys: Keys,
     options: Options,
     name: Option<&'static str>,
+    value: Option<Arc<str>>,
 }
 
 impl Lock {
@@ -71,6 +72,7 @@ impl Lock {
             keys,
             options,
             name: None,
+            value: None,
         }
     }
 
@@ -330,6 +332,35 @@ impl Lock {
         self
     }
 
+    /// Puts a value of up to 256 bytes beside the lock while it is held: an address, a version, a host.
+    /// [`Redlock::inspect`](crate::Redlock::inspect) and the program `redlock` show it.
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let redlock = redlock_runtime::Redlock::builder().nodes(["memory://value"]).build().await?;
+    /// let guard = redlock.lock("export").value("10.0.0.7:8080").acquire().await?;
+    /// # while redlock.inspect("export").await.holders()[0].value().is_none() {}
+    /// let found = redlock.inspect("export").await;
+    /// assert_eq!(found.holders()[0].value(), Some("10.0.0.7:8080"));
+    /// # drop(guard);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// - The value is a hint. The nodes have it one request after the lock was acquired, and show it only while the
+    ///   lock is this holder's. If that request fails, they have it after the next renewal.
+    /// - Everyone who may read the nodes can read it: it is no place for secrets.
+    /// - Cost: a request to each node in the background when the lock is acquired, and one round trip for each section,
+    ///   also within one process, because sections of a [turn](Self#order-of-waiters) have one owner.
+    /// - A [`shared`](Self::shared) lock, or a longer value, fails with [`LockError::Config`]. A section that
+    ///   [joins](Self::reentrant) another one leaves the value as it is.
+    #[doc(alias = "metadata")]
+    pub fn value(mut self, value: impl AsRef<str>) -> Self {
+        self.value = Some(value.as_ref().into());
+        self
+    }
+
     /// Acquires the lock and returns a guard, which releases it when dropped.
     ///
     /// A task that holds the lock in a [`Guard`] and acquires it again **waits for itself**, for as long as
@@ -508,6 +539,7 @@ impl Lock {
     }
 
     pub(crate) fn into_section(self) -> Section {
-        Section::new(Ok(self.shared), self.keys, self.options, (self.name, None))
+        let named = (self.name, None);
+        Section::new(Ok(self.shared), self.keys, self.options, named).with_value(self.value)
     }
 }

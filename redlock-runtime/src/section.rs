@@ -16,6 +16,7 @@ use crate::{
     nesting,
     node_set::Shared,
     observe::Course,
+    script,
     status::Status,
 };
 
@@ -44,15 +45,17 @@ pub(crate) struct Section {
 enum Asking {
     /// It joins that of a section around it, and wants so much of it to be left.
     Joins(Duration),
-    Waits(Acquisition),
+    Waits(Acquisition, Option<Arc<str>>),
 }
 
 /// What an acquisition goes by.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Wanted {
     options: Options,
     /// The annotated function, if it is one.
     info: Option<&'static SectionInfo>,
+    /// What the holder says to those who look at the lock.
+    value: Option<Arc<str>>,
 }
 
 impl Section {
@@ -111,7 +114,11 @@ impl Section {
         let asked = asked.map_err(|error| Box::new(Unasked { key, error }));
         Self {
             lease: Lease { asked },
-            wanted: Some(Box::new(Wanted { options, info })),
+            wanted: Some(Box::new(Wanted {
+                options,
+                info,
+                value: None,
+            })),
             course: Course::default(),
             begun: false,
             is_kept: options.at_least.is_some(),
@@ -133,6 +140,14 @@ impl Section {
         Err(ConfigError::of(problem).into())
     }
 
+    /// With this value beside the lock, once it is held.
+    pub(crate) fn with_value(mut self, value: Option<Arc<str>>) -> Self {
+        if let Some(wanted) = &mut self.wanted {
+            wanted.value = value;
+        }
+        self
+    }
+
     /// A view on the lease, of use once it is held.
     pub(crate) const fn lease(&self) -> &Lease {
         &self.lease
@@ -142,9 +157,14 @@ impl Section {
         match self.ask()? {
             // In a box, because it is rare and large.
             Asking::Joins(wanted) => Box::pin(self.join(wanted)).await,
-            Asking::Waits(answer) => {
+            Asking::Waits(answer, value) => {
                 let answer = answer.await;
-                self.on_answer(answer)
+                self.on_answer(answer)?;
+                if let (Some(value), Ok(asked)) = (value, &self.lease.asked) {
+                    let note = script::note(asked.own.token(), &value).into();
+                    asked.shared.engine.note(asked.own.section, note);
+                }
+                Ok(())
             }
         }
     }
@@ -160,6 +180,9 @@ impl Section {
             .options
             .params(&shared.settings, own.keys.are_several());
         let params = params.map_err(named(wanted.info))?;
+        if let Some(problem) = wanted.options.problem_of_value(wanted.value.as_deref()) {
+            return Err(ConfigError::of(problem.into()).into());
+        }
         if asked.is_joined() {
             return Ok(Asking::Joins(params.lease));
         }
@@ -170,7 +193,7 @@ impl Section {
             engine, observer, ..
         } = &**shared;
         self.course = observer.asked(own);
-        Ok(Asking::Waits(engine.acquire(own, params)))
+        Ok(Asking::Waits(engine.acquire(own, params), wanted.value))
     }
 
     fn on_answer(&mut self, answer: Result<(), Box<Refusal>>) -> Result<(), LockError> {

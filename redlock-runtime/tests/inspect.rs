@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlock_runtime::{HolderKind, LockError, Redlock};
+use redlock_runtime::{HolderKind, LockError, ProblemKind, Redlock};
 
 const WAIT: Duration = Duration::from_secs(60);
 
@@ -54,7 +54,7 @@ async fn holder_and_waiters_of_this_process_are_told() {
     let process = holder.process().unwrap();
     assert_eq!(process.service(), "a_service");
     assert_eq!(process.pid(), std::process::id());
-    assert!(process.is_this() && holder.value().starts_with(process.id()));
+    assert!(process.is_this() && holder.owner().starts_with(process.id()));
     let [first, second] = found.sections() else {
         panic!("{found}")
     };
@@ -118,6 +118,77 @@ async fn a_section_with_several_keys_is_one_of_each_of_them() {
         assert!(found.is_held() && found.sections().len() == 1, "{found}");
     }
     both.release().await;
+}
+
+/// The values of all that hold it.
+async fn values(redlock: &Redlock, key: &str) -> Vec<Option<String>> {
+    let found = redlock.inspect(key).await;
+    let holders = found.holders().iter();
+    holders.map(|it| it.value().map(str::to_owned)).collect()
+}
+
+/// The engine takes it on in its own time.
+async fn await_values(redlock: &Redlock, key: &str, expected: &[Option<&str>]) {
+    loop {
+        let mut found = values(redlock, key).await;
+        found.sort_unstable();
+        if found
+            .iter()
+            .map(Option::as_deref)
+            .eq(expected.iter().copied())
+        {
+            return;
+        }
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn the_value_of_a_lock_is_shown_while_it_is_held() {
+    let redlock = nodes("value").await;
+    let guard = redlock.lock("k").value("first").acquire().await.unwrap();
+    await_values(&redlock, "k", &[Some("first")]).await;
+    let text = redlock.inspect("k").await.to_string();
+    assert!(text.contains(", value \"first\", owner "), "{text}");
+    let mut next = std::pin::pin!(redlock.lock("k").wait(WAIT).acquire());
+    begun(next.as_mut()).await;
+    guard.release().await;
+    let guard = next.await.unwrap();
+    assert_eq!(
+        values(&redlock, "k").await,
+        [None],
+        "it was that of another"
+    );
+    guard.release().await;
+
+    let seat = |value| redlock.lock("seat").permits(2).value(value);
+    let permits = (seat("a").acquire().await, seat("b").acquire().await);
+    await_values(&redlock, "seat", &[Some("a"), Some("b")]).await;
+    let both = redlock.lock_all(["x", "y"]).value("both").acquire().await;
+    for key in ["x", "y"] {
+        await_values(&redlock, key, &[Some("both")]).await;
+    }
+    drop((permits, both));
+}
+
+#[tokio::test]
+async fn a_value_that_cannot_be_kept_is_refused() {
+    let redlock = nodes("no-value").await;
+    let problem = async |lock: redlock_runtime::Lock| match lock.acquire().await {
+        Err(LockError::Config(error)) => error.problems()[0].clone(),
+        answer => panic!("{answer:?}"),
+    };
+    let long = problem(redlock.lock("k").value("x".repeat(257))).await;
+    assert_eq!(
+        (long.kind, &*long.setting),
+        (ProblemKind::BadOption, "value")
+    );
+    let shared = problem(redlock.lock("k").value("x").shared()).await;
+    assert_eq!(shared.kind, ProblemKind::NotTogether);
+    let longest = "\u{e9}".repeat(128);
+    let guard = redlock.lock("k").value(&longest).acquire().await.unwrap();
+    await_values(&redlock, "k", &[Some(&longest)]).await;
+    drop(guard);
 }
 
 #[tokio::test]

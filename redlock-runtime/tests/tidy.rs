@@ -45,7 +45,7 @@ const LAYERS: Layers = &[
         "section",
         &[
             "asked", "blocking", "config", "engine", "error", "keys", "lease", "nesting",
-            "node_set", "observe", "status",
+            "node_set", "observe", "script", "status",
         ],
     ),
     ("guard", &["error", "lease", "section"]),

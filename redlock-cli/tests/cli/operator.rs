@@ -70,6 +70,29 @@ fn an_operator_finds_the_process_that_holds_a_lock_and_frees_it() {
     assert!(next.status.success());
 }
 
+#[tokio::test]
+async fn an_operator_sees_the_value_that_a_holder_has_given_its_lock() {
+    let cluster = cluster();
+    let builder = redlock_runtime::Redlock::builder().nodes(cluster.urls());
+    let redlock = builder.assume_fresh(true).build().await.unwrap();
+    let lock = redlock.lock("k").expire(Duration::from_secs(60));
+    let guard = lock.value("10.0.0.7:8080").acquire().await.unwrap();
+    loop {
+        let found = output(&cluster, &["--json", "inspect", "k"]);
+        let found: serde_json::Value = serde_json::from_slice(&found.stdout).unwrap();
+        let holder = &found["holders"][0];
+        if holder["value"] == "10.0.0.7:8080" {
+            assert_eq!(holder["owner"], *cluster[0].get("k").unwrap());
+            break;
+        }
+        assert!(holder["value"].is_null(), "{found}");
+    }
+    let found = output(&cluster, &["inspect", "k"]);
+    let said = text(&found.stdout);
+    assert!(said.contains(r#", value "10.0.0.7:8080", "#), "{said}");
+    drop(guard);
+}
+
 #[test]
 fn a_lock_of_a_process_that_has_died_is_freed() {
     let cluster = cluster();

@@ -14,6 +14,9 @@ pub(crate) const LONGEST_MAX_LEASE: Duration = Duration::from_secs(24 * 60 * 60)
 /// learns of a loss at the next renewal.
 pub(crate) const SHORTEST_RENEWAL: Duration = Duration::from_millis(10);
 
+/// Of the value beside a lock, in bytes. It goes to each node with each renewal.
+pub(crate) const LONGEST_VALUE: usize = 256;
+
 /// What one lock asks for, as the caller said it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {

@@ -31,6 +31,10 @@ pub(super) enum Command {
         section: SectionId,
         answer: Extending,
     },
+    Note {
+        section: SectionId,
+        note: Arc<str>,
+    },
     End {
         section: SectionId,
         answer: Option<oneshot::Sender<Release>>,
@@ -86,6 +90,6 @@ impl Drop for Caller {
 impl Command {
     /// A caller waits for what comes of it.
     pub(super) const fn is_awaited(&self) -> bool {
-        !matches!(self, Self::End { answer: None, .. })
+        !matches!(self, Self::End { answer: None, .. } | Self::Note { .. })
     }
 }

@@ -231,6 +231,7 @@ impl Driver {
             Command::Share { section, answer } => {
                 self.renew(section, Event::Share { section }, answer);
             }
+            Command::Note { section, note } => self.handle(Event::Note { section, note }),
             Command::End { section, answer } => {
                 let report = answer.is_some();
                 match answer.filter(|_| self.callers.contains_key(&section)) {

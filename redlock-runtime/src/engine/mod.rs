@@ -255,6 +255,12 @@ impl Engine {
         heard(self.ask(|answer| Command::Share { section, answer })).await
     }
 
+    /// The holder says something to those who look at the lock.
+    pub(crate) fn note(&self, section: SectionId, note: Arc<str>) {
+        // Nobody looks at the locks of a stopped engine.
+        let _ = self.tell(Command::Note { section, note });
+    }
+
     /// Ends a lease in whatever phase it is. Never blocks, and may be called from anywhere.
     pub(crate) fn end(&self, section: SectionId) {
         // A stopped engine can release nothing; the key TTL will.

@@ -32,7 +32,8 @@ pub struct InspectedNode {
 #[derive(Clone, Debug)]
 pub struct Holder {
     pub(super) kind: HolderKind,
-    pub(super) value: String,
+    pub(super) owner: String,
+    pub(super) value: Option<String>,
     pub(super) permit: Option<u32>,
     pub(super) process: Option<ClientProcess>,
     pub(super) nodes: Vec<(Arc<str>, Option<Duration>)>,
@@ -157,8 +158,14 @@ impl Holder {
 
     /// The owner's id, or what another program has written, up to 200 characters of it.
     #[must_use]
-    pub fn value(&self) -> &str {
-        &self.value
+    pub fn owner(&self) -> &str {
+        &self.owner
+    }
+
+    /// The [value](crate::Lock::value) of the lock, if its holder has given it one.
+    #[must_use]
+    pub fn value(&self) -> Option<&str> {
+        self.value.as_deref()
     }
 
     /// Which of the [permits](crate::Lock::permits) it is, from 0 on.

@@ -10,7 +10,11 @@ use super::{
     },
     snapshot::{Entry, Snapshots},
 };
-use crate::{node::ClientName, script::PROCESS_LENGTH, status::Status};
+use crate::{
+    node::ClientName,
+    script::{PROCESS_LENGTH, read_note},
+    status::Status,
+};
 
 /// The processes that are connected, by their ids.
 type Clients = BTreeMap<String, ClientProcess>;
@@ -69,7 +73,7 @@ impl Inspection {
             clients.insert(this.name.process.clone(), this);
         }
         for holder in &mut found.holders {
-            let id = holder.value.get(..PROCESS_LENGTH);
+            let id = holder.owner.get(..PROCESS_LENGTH);
             let id = id.filter(|_| holder.kind != HolderKind::Foreign);
             holder.process = id.and_then(|id| clients.get(id)).cloned();
             holder.has_majority = holder.nodes.len() >= quorum;
@@ -89,13 +93,20 @@ impl Inspection {
         let node = (Arc::clone(address), entry.remaining);
         let mut holders = self.holders.iter_mut();
         let is_it = |it: &&mut Holder| {
-            it.permit == entry.permit && it.kind == entry.kind && it.value == entry.value
+            it.permit == entry.permit && it.kind == entry.kind && it.owner == entry.owner
         };
+        let value = entry.note.as_deref().and_then(read_note);
+        let value = value.map(|(_, value)| value.to_owned());
+        let value = value.filter(|value| !value.is_empty());
         match holders.find(is_it) {
-            Some(holder) => holder.nodes.push(node),
+            Some(holder) => {
+                holder.nodes.push(node);
+                holder.value = holder.value.take().or(value);
+            }
             None => self.holders.push(Holder {
                 kind: entry.kind,
-                value: entry.value,
+                owner: entry.owner,
+                value,
                 permit: entry.permit,
                 process: None,
                 nodes: vec![node],

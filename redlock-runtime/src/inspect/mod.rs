@@ -9,7 +9,7 @@ mod text;
 use std::{sync::Arc, time::Duration};
 
 use redis::Value;
-use redlock_protocol::{Instant, Owner, model::Key};
+use redlock_protocol::{Instant, Owner};
 
 pub(crate) use self::breaking::Breaking;
 pub use self::found::{
@@ -18,7 +18,7 @@ pub use self::found::{
 use self::snapshot::{Entry, Snapshot, Snapshots};
 use crate::{
     config::Node,
-    node::{Target, inquire},
+    node::{Parts, Target, inquire},
     script::owner_value,
 };
 
@@ -27,7 +27,6 @@ pub(crate) async fn ask(nodes: &[Node], key: &str, now: Instant, limit: Duration
     let mut snapshots = Vec::new();
     let (mut servers, mut questions) = (Vec::new(), Vec::new());
     for (place, Node { address, target }) in nodes.iter().enumerate() {
-        let parts = |key: &str| target.parts(key, now);
         let snapshot = match target {
             Target::Redis(endpoint) => {
                 servers.push(place);
@@ -35,7 +34,7 @@ pub(crate) async fn ask(nodes: &[Node], key: &str, now: Instant, limit: Duration
                 questions.push(((**endpoint).clone(), question));
                 Err("".into())
             }
-            _ => Ok(of_memory(key, now, parts)),
+            _ => Ok(of_memory(key, now, target)),
         };
         snapshots.push((Arc::clone(address), snapshot));
     }
@@ -51,10 +50,14 @@ pub(crate) async fn ask(nodes: &[Node], key: &str, now: Instant, limit: Duration
 }
 
 /// Stores in memory name no clients, and keep no queue that could be read here.
-fn of_memory(key: &str, now: Instant, parts: impl Fn(&str) -> (bool, Vec<Key>)) -> Snapshot {
+fn of_memory(key: &str, now: Instant, target: &Target) -> Snapshot {
     let mut entries = Vec::new();
     for (permit, name) in snapshot::places(key) {
-        let (is_shared, parts) = parts(&name);
+        let Parts {
+            is_shared,
+            parts,
+            note,
+        } = target.parts(&name, now);
         entries.extend(parts.into_iter().map(|part| Entry {
             permit,
             kind: match part.owner {
@@ -62,7 +65,8 @@ fn of_memory(key: &str, now: Instant, parts: impl Fn(&str) -> (bool, Vec<Key>)) 
                 Some(_) => HolderKind::Exclusive,
                 None => HolderKind::Foreign,
             },
-            value: part.owner.map(text_of).unwrap_or_default(),
+            owner: part.owner.map(text_of).unwrap_or_default(),
+            note: note.as_deref().map(str::to_owned),
             remaining: part.expires.map(|expires| expires.since(now)),
         }));
     }

@@ -8,7 +8,7 @@ use redlock_protocol::{MOST_SLOTS, Why, line_key, slot_key};
 use super::found::{ClientProcess, HolderKind, RemoteWaiter};
 use crate::{
     node::{ClientName, of_server, read_reply},
-    script::QUEUE,
+    script::{NOTE, QUEUE, note_of},
 };
 
 /// Of a value that another program has written.
@@ -32,7 +32,9 @@ pub(crate) struct Snapshot {
 pub(crate) struct Entry {
     pub(crate) permit: Option<u32>,
     pub(crate) kind: HolderKind,
-    pub(crate) value: String,
+    pub(crate) owner: String,
+    /// What the owner says beside the lock.
+    pub(crate) note: Option<String>,
     /// `None` if it never expires.
     pub(crate) remaining: Option<Duration>,
 }
@@ -45,9 +47,9 @@ pub(crate) fn questions(key: &str, tag: &str) -> Vec<Vec<String>> {
         questions.push(words(&["HGETALL", &format!("{tag}{QUEUE}{queue}")]));
     }
     for (_, key) in places(key) {
-        let key = format!("{tag}{key}");
-        questions.push(words(&["GET", &key]));
-        questions.push(words(&["PTTL", &key]));
+        questions.push(words(&["GET", &format!("{tag}{key}")]));
+        questions.push(words(&["PTTL", &format!("{tag}{key}")]));
+        questions.push(words(&["GET", &format!("{tag}{NOTE}{key}")]));
     }
     questions
 }
@@ -69,13 +71,19 @@ pub(crate) fn read(key: &str, replies: Vec<Value>) -> Result<Snapshot, Why> {
     let in_line = in_queue(next(), now);
     let mut entries = Vec::new();
     for (permit, _) in places(key) {
-        entries.extend(entries_of(permit, next(), next(), now)?);
+        let found = entries_of(permit, next(), next(), now)?;
+        let kept: Option<String> = redis::from_redis_value(next()).unwrap_or_default();
+        entries.extend(found.into_iter().map(|entry| {
+            let note = kept.as_deref().and_then(|kept| note_of(&entry.owner, kept));
+            let note = note.map(str::to_owned);
+            Entry { note, ..entry }
+        }));
     }
     // The process that has the lock alone keeps its place: it counts again once the lock is gone.
     let has_it = |waiter: &RemoteWaiter| {
         let of_it = |entry: &Entry| {
             let is_lock = entry.kind == HolderKind::Exclusive && entry.permit.is_none();
-            is_lock && entry.value.starts_with(&waiter.id)
+            is_lock && entry.owner.starts_with(&waiter.id)
         };
         entries.iter().any(of_it)
     };
@@ -103,10 +111,11 @@ fn entries_of(permit: Option<u32>, value: Value, ttl: Value, now: u64) -> Result
         Value::ServerError(error) => return Err(of_server(&error)),
         _ => return Err("the reply is no remaining time".into()),
     };
-    let entry = |kind, value: &str, remaining| Entry {
+    let entry = |kind, owner: &str, remaining| Entry {
         permit,
         kind,
-        value: value.to_owned(),
+        owner: owner.to_owned(),
+        note: None,
         remaining,
     };
     let Some(text) = text else {
@@ -220,6 +229,7 @@ mod tests {
             place,
             held(),
             Value::Int(50),
+            Value::BulkString(format!("{HOLDER} 7 10.0.0.7:8080").into()),
             Value::Nil,
             Value::Int(-2),
         ];
@@ -233,7 +243,10 @@ mod tests {
             waiting, expected,
             "the holder's place and ended ones do not count"
         );
-        assert_eq!(snapshot.entries.len(), 1);
+        let [entry] = &snapshot.entries[..] else {
+            panic!("{snapshot:?}")
+        };
+        assert_eq!(entry.note.as_deref(), Some("7 10.0.0.7:8080"));
     }
 
     /// Anybody who may write on the server can write such a place, and a server can say anything.

@@ -64,7 +64,7 @@ impl Holder {
         }
         match (&self.process, self.kind) {
             (_, HolderKind::Foreign) => {
-                let value = &self.value;
+                let value = &self.owner;
                 write!(f, "a value that this library did not write, {value:?}")?;
             }
             (Some(process), _) => write!(f, "{process}")?,
@@ -78,9 +78,12 @@ impl Holder {
             Some(remaining) => write!(f, ", for another {remaining:.1?}")?,
             None => f.write_str(", without expiry")?,
         }
+        if let Some(value) = &self.value {
+            write!(f, ", value {value:?}")?;
+        }
         match self.kind {
             HolderKind::Foreign => Ok(()),
-            _ => write!(f, ", owner {}", self.value),
+            _ => write!(f, ", owner {}", self.owner),
         }
     }
 }

@@ -17,7 +17,7 @@ use redlock_protocol::{
 };
 use tokio::time::Sleep;
 
-use super::memory::{UPTIME, delete_if, moment, parts};
+use super::memory::{Parts, UPTIME, delete_if, moment, parts};
 
 /// The node itself, in the hands of the test.
 #[derive(Debug)]
@@ -153,7 +153,7 @@ impl Faulty {
         self.state().model.key(key, now)
     }
 
-    pub(super) fn parts(&self, key: &str, now: Instant) -> (bool, Vec<Key>) {
+    pub(super) fn parts(&self, key: &str, now: Instant) -> Parts {
         parts(&self.state().model, key, now)
     }
 

@@ -64,7 +64,7 @@ impl Memory {
         reply
     }
 
-    pub(super) fn parts(&self, key: &str, now: Instant) -> (bool, Vec<Key>) {
+    pub(super) fn parts(&self, key: &str, now: Instant) -> Parts {
         let model = self.model.lock().unwrap_or_else(PoisonError::into_inner);
         parts(&model, key, now)
     }
@@ -95,13 +95,27 @@ pub(super) fn delete_if(
     is_deleted
 }
 
-/// For each owner its part of a key, and whether they share it.
-pub(super) fn parts(model: &Model, key: &str, now: Instant) -> (bool, Vec<Key>) {
+/// What stands under a key of a store in memory.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    pub(crate) is_shared: bool,
+    /// For each owner its part.
+    pub(crate) parts: Vec<Key>,
+    /// What the owner says beside it.
+    pub(crate) note: Option<Arc<str>>,
+}
+
+pub(super) fn parts(model: &Model, key: &str, now: Instant) -> Parts {
     let stands = model.key(key, now);
     let is_shared = stands.is_some_and(|key| key.owner == Some(Owner::READERS));
     let mut parts = model.parts(key, now);
     parts.retain(|part| part.lives(now));
-    (is_shared, parts)
+    let note = model.note(key, now).cloned();
+    Parts {
+        is_shared,
+        parts,
+        note,
+    }
 }
 
 /// This moment by the wall clock, and `now` by the engine's.

@@ -35,7 +35,7 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
-use redlock_protocol::{ConnectionId, Event, Instant, NodeId, Order, Why, model::Key};
+use redlock_protocol::{ConnectionId, Event, Instant, NodeId, Order, Why};
 
 #[cfg(feature = "test-util")]
 pub(crate) use self::faulty::{Behavior, Faulty, FaultyLink};
@@ -48,7 +48,7 @@ pub(crate) use self::{
     endpoint::Endpoint,
     inquiry::{inquire, read_clocks},
     login::{Login, Provider},
-    memory::Memory,
+    memory::{Memory, Parts},
     reason::{of_server, rejection},
     resp::read as read_reply,
 };
@@ -69,10 +69,10 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// What stands under a key of a store in memory: for each owner its part, and whether they share it.
-    pub(crate) fn parts(&self, key: &str, now: Instant) -> (bool, Vec<Key>) {
+    /// What stands under a key of a store in memory; nothing of a server.
+    pub(crate) fn parts(&self, key: &str, now: Instant) -> Parts {
         match self {
-            Self::Redis(_) => (false, Vec::new()),
+            Self::Redis(_) => Parts::default(),
             Self::Memory(memory) => memory.parts(key, now),
             #[cfg(feature = "test-util")]
             Self::Faulty(faulty) => faulty.parts(key, now),

@@ -18,8 +18,8 @@ pub(crate) use self::many::{Kind, command_for_many, kind};
 pub(crate) use self::{
     source::load_all,
     word::{
-        Command, NOTE, PROCESS_LENGTH, QUEUE, Word, note_of, owner_value, process_text, words,
-        write,
+        Command, NOTE, PROCESS_LENGTH, QUEUE, Word, note, note_of, owner_value, process_text,
+        read_note, words, write,
     },
 };
 use self::{

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use redlock_protocol::{Owner, Process};
+use redlock_protocol::{Owner, Process, Token};
 use uuid::Uuid;
 
 /// One word of a command: its name, or an argument.
@@ -29,6 +29,17 @@ pub(crate) const NOTE: &str = "__redlock:note:";
 /// What the owner of a lock says, if what stands there is its note and not that of an earlier owner.
 pub(crate) fn note_of<'a>(owner: &str, kept: &'a str) -> Option<&'a str> {
     kept.strip_prefix(owner)?.strip_prefix(' ')
+}
+
+/// What the holder of a lock says to those who look at it: its fencing token, and its value.
+pub(crate) fn note(token: Token, value: &str) -> String {
+    format!("{} {value}", token.0)
+}
+
+/// The token and the value in a note.
+pub(crate) fn read_note(note: &str) -> Option<(u64, &str)> {
+    let (token, value) = note.split_once(' ')?;
+    Some((token.parse().ok()?, value))
 }
 
 /// A command, word by word.
