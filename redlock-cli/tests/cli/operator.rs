@@ -72,7 +72,7 @@ fn an_operator_finds_the_process_that_holds_a_lock_and_frees_it() {
 
 #[tokio::test]
 async fn an_operator_sees_the_value_that_a_holder_has_given_its_lock() {
-    let cluster = cluster();
+    let cluster = Cluster::start(3);
     let builder = redlock_runtime::Redlock::builder().nodes(cluster.urls());
     let redlock = builder.assume_fresh(true).build().await.unwrap();
     let lock = redlock.lock("k").expire(Duration::from_secs(60));
