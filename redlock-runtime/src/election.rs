@@ -5,6 +5,7 @@ use std::{fmt, ops::Deref, time::Duration};
 use crate::{
     error::LockError,
     guard::Guard,
+    leader::Observation,
     lease::{Lease, Release},
     lock::Lock,
     redlock::Redlock,
@@ -28,7 +29,7 @@ impl Redlock {
     /// ```
     #[doc(alias = "election")]
     pub fn leader(&self, key: impl AsRef<str>) -> Election {
-        let lock = self.lock(key).fair().renew().wait(Duration::MAX);
+        let lock = self.lock(key).fair().renew().wait(Duration::MAX).value("");
         Election { lock }
     }
 }
@@ -74,6 +75,37 @@ impl Election {
     pub fn name(self, name: &'static str) -> Self {
         let lock = self.lock.name(name);
         Self { lock }
+    }
+
+    /// What this process says of itself while it leads, in up to 256 bytes: the address under which it serves, or its
+    /// version. [`observe`](Self::observe) and [`Redlock::inspect`] show it; see [`Lock::value`]. Default: empty.
+    pub fn value(self, value: impl AsRef<str>) -> Self {
+        let lock = self.lock.value(value);
+        Self { lock }
+    }
+
+    /// Follows who leads. Anyone can observe, and nobody has to campaign for that:
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let redlock = redlock_runtime::Redlock::builder().nodes(["memory://observe"]).build().await?;
+    /// # let leadership = redlock.leader("scheduler").value("10.0.0.7:8080").campaign().await?;
+    /// let mut leaders = redlock.leader("scheduler").observe();
+    /// while let Some(leader) = leaders.next().await {
+    ///     println!("requests go to {}, token {}", leader.value(), leader.token());
+    /// #   assert_eq!(leader.value(), "10.0.0.7:8080");
+    /// #   assert_eq!(leader.token(), leadership.fencing_token()?);
+    /// #   break;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// What it returns is a hint for routing: [`Observation`] says how it is read, and how often.
+    #[doc(alias = "follow")]
+    pub fn observe(&self) -> Observation {
+        self.lock.observe()
     }
 
     /// Waits until this process leads.

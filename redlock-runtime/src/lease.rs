@@ -22,6 +22,10 @@ use crate::{asked::Asked, error::LockError, nesting, observe::Course, status::St
 pub struct FencingToken(u64);
 
 impl FencingToken {
+    pub(crate) const fn new(token: u64) -> Self {
+        Self(token)
+    }
+
     /// The number.
     #[must_use]
     pub const fn get(self) -> u64 {

@@ -134,6 +134,7 @@ mod inspect;
 mod install;
 mod key;
 mod keys;
+mod leader;
 mod lease;
 mod limitation;
 mod lock;
@@ -187,6 +188,7 @@ pub use self::{
         ClientProcess, Holder, HolderKind, InspectedNode, Inspection, LocalSection, RemoteWaiter,
     },
     install::Installed,
+    leader::{Leader, Observation},
     lease::{FencingToken, Lease, Release},
     limitation::Limitation,
     lock::Lock,

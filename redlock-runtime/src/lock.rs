@@ -11,6 +11,7 @@ use crate::{
     error::LockError,
     guard::Guard,
     keys::Keys,
+    leader::Observation,
     lease::Lease,
     node_set::Shared,
     section::Section,
@@ -536,6 +537,11 @@ impl Lock {
         section.acquire_blocking()?;
         let lease = section.lease().clone();
         section.within(|| body(lease))
+    }
+
+    /// Follows who has it.
+    pub(crate) fn observe(&self) -> Observation {
+        Observation::new(&self.shared, &self.keys.text())
     }
 
     pub(crate) fn into_section(self) -> Section {

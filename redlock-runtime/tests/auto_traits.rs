@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use redlock_runtime::{
-    Builder, ConfigError, Election, Guard, Installed, Leadership, Lease, Lock, LockError,
-    NodeState, NodeStatus, NodeVerdict, Redlock, Release, Report, ShutdownError, Verdict,
+    Builder, ConfigError, Election, Guard, Installed, Leader, Leadership, Lease, Lock, LockError,
+    NodeState, NodeStatus, NodeVerdict, Observation, Redlock, Release, Report, ShutdownError,
+    Verdict,
 };
 
 fn shared<T: Send + Sync + 'static>() {}
@@ -20,12 +21,14 @@ fn types_cross_threads() {
     shared::<Election>();
     shared::<Guard>();
     shared::<Installed>();
+    shared::<Leader>();
     shared::<Leadership>();
     shared::<Lease>();
     shared::<Lock>();
     shared::<LockError>();
     shared::<NodeStatus>();
     shared::<NodeVerdict>();
+    shared::<Observation>();
     shared::<Redlock>();
     shared::<Release>();
     shared::<Report>();

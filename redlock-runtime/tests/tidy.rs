@@ -48,11 +48,15 @@ const LAYERS: Layers = &[
             "node_set", "observe", "script", "status",
         ],
     ),
+    (
+        "leader",
+        &["clock", "config", "lease", "node", "node_set", "script"],
+    ),
     ("guard", &["error", "lease", "section"]),
     (
         "lock",
         &[
-            "config", "error", "guard", "keys", "lease", "node_set", "section",
+            "config", "error", "guard", "keys", "leader", "lease", "node_set", "section",
         ],
     ),
     (
@@ -61,7 +65,10 @@ const LAYERS: Layers = &[
             "config", "error", "health", "inspect", "keys", "lease", "lock", "nesting", "node_set",
         ],
     ),
-    ("election", &["error", "guard", "lease", "lock", "redlock"]),
+    (
+        "election",
+        &["error", "guard", "leader", "lease", "lock", "redlock"],
+    ),
     ("scope", &["redlock"]),
     ("install", &["config", "redlock", "scope"]),
     ("answer", &["error", "lock"]),

@@ -19,6 +19,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::select;
 use redlock_protocol::{
     Env, Instant, LeaseParams, LockParams, NodeState, Protocol, Refusal, Release, SectionId,
     Settings, ShutdownError, Verdict,
@@ -26,7 +27,7 @@ use redlock_protocol::{
 use tokio::{
     runtime::{Handle, RuntimeFlavor},
     sync::{oneshot, watch},
-    task::consume_budget,
+    task::{AbortHandle, consume_budget},
 };
 use uuid::Uuid;
 
@@ -200,6 +201,22 @@ impl Engine {
     pub(crate) fn sleep(&self, time: Duration) -> impl Future + Unpin + use<> {
         self.runtime
             .spawn(async move { tokio::time::sleep(time).await })
+    }
+
+    /// Runs a task on the engine's runtime, for as long as the engine works.
+    pub(crate) fn run_along(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
+        let mut nodes = self.nodes.clone();
+        let ended = async move { while nodes.changed().await.is_ok() {} };
+        let task = async move { drop(select(pin!(task), pin!(ended)).await) };
+        let running = self.runtime.spawn(task);
+        if self.has_ended() {
+            running.abort();
+        }
+        running.abort_handle()
+    }
+
+    pub(crate) const fn clock(&self) -> &Clock {
+        &self.clock
     }
 
     /// True if the tokio clock is paused here and this engine goes by the operating system's: a test

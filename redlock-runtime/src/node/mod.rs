@@ -12,6 +12,7 @@ mod discovery;
 mod endpoint;
 #[cfg(feature = "test-util")]
 mod faulty;
+mod follow;
 mod info;
 mod inquiry;
 mod login;
@@ -32,6 +33,7 @@ use std::{
     mem,
     sync::Arc,
     task::{Context, Poll},
+    time::Duration,
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
@@ -46,6 +48,7 @@ pub(crate) use self::{
     client_name::{ClientName, service},
     discovery::{Discovery, Source, slot_of},
     endpoint::Endpoint,
+    follow::Shown,
     inquiry::{inquire, read_clocks},
     login::{Login, Provider},
     memory::{Memory, Parts},
@@ -57,7 +60,7 @@ use self::{
     session::{Refused, Session},
 };
 pub use self::{inquiry::ClockReading, login::Credentials};
-use crate::{limitation::Limitation, script};
+use crate::{clock::Clock, limitation::Limitation, script};
 
 /// Where a node is.
 #[derive(Clone, Debug)]
@@ -91,6 +94,20 @@ impl Target {
             Self::Memory(memory) => memory.delete_if(key, now, is_it),
             #[cfg(feature = "test-util")]
             Self::Faulty(faulty) => faulty.delete_if(key, now, is_it),
+        }
+    }
+
+    /// Reports what it shows of the lock, for ever: `Some(None)` for a lock that is free, and `None` if it cannot be
+    /// read.
+    pub(crate) async fn follow(
+        &self,
+        key: &str,
+        (clock, limit): (&Clock, Duration),
+        report: impl Fn(Option<Option<Shown>>),
+    ) {
+        match self {
+            Self::Redis(endpoint) => follow::server(endpoint, key, limit, report).await,
+            _ => follow::memory(|| self.parts(key, clock.now()), report).await,
         }
     }
 

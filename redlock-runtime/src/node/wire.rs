@@ -176,19 +176,24 @@ impl Wire {
             if replies.len() == commands.len() {
                 return Ok(replies);
             }
-            let value = poll_fn(|cx| {
-                let written = self.poll_write(cx);
-                match (self.poll_value(cx), written) {
-                    (Poll::Pending, Err(reason)) => Poll::Ready(Err(reason)),
-                    (value, _) => value,
-                }
-            });
-            match value.await? {
+            match self.next().await? {
                 Value::Push { .. } => {}
                 reply => replies.push(reply),
             }
         }
         Err("the server sends what it was not asked for".into())
+    }
+
+    /// Sends what has been put, and returns the next value.
+    pub(super) async fn next(&mut self) -> Result<Value, Why> {
+        let value = poll_fn(|cx| {
+            let written = self.poll_write(cx);
+            match (self.poll_value(cx), written) {
+                (Poll::Pending, Err(reason)) => Poll::Ready(Err(reason)),
+                (value, _) => value,
+            }
+        });
+        value.await
     }
 }
 

@@ -58,3 +58,34 @@ async fn an_error_that_no_campaign_can_mend_ends_the_run() {
     let stopped = election.run(|_| async {}).await;
     assert!(matches!(stopped, Err(LockError::Stopped(_))));
 }
+
+#[tokio::test]
+async fn whoever_observes_sees_one_leader_after_the_other_and_campaigns_for_nothing() {
+    let redlock = Redlock::test();
+    let mut leaders = redlock.leader(KEY).observe();
+    assert_eq!(leaders.current(), None);
+    let mut last = None;
+    for value in ["10.0.0.7:8080", "", "\u{e9} x"] {
+        let campaign = redlock.leader(KEY).value(value).campaign();
+        let leadership = campaign.await.unwrap();
+        let leader = leaders.next().await.unwrap();
+        assert_eq!(leader.value(), value);
+        assert_eq!(leader.token(), leadership.fencing_token().unwrap());
+        assert!(Some(leader.token()) > last);
+        last = Some(leader.token());
+        assert_eq!(leaders.current().as_ref(), Some(&leader));
+        leadership.resign().await;
+        while leaders.current().is_some() {
+            tokio::task::yield_now().await;
+        }
+    }
+    // A lock without a value has no leader.
+    let guard = redlock.lock(KEY).acquire().await.unwrap();
+    let mut another = redlock.leader(KEY).observe();
+    assert!(futures_util::FutureExt::now_or_never(another.next()).is_none());
+    drop(guard);
+    redlock.shutdown(Duration::ZERO).await.unwrap();
+    assert_eq!(leaders.next().await, None);
+    assert_eq!(redlock.leader(KEY).observe().next().await, None);
+    assert_eq!(another.current(), None);
+}

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use redlock_runtime::Release;
+use redlock_runtime::{Leader, Observation, Release};
 use redlock_tests::{Cluster, Server, Worker};
 
-use crate::common::{await_state, connect};
+use crate::common::{await_state, connect, documented_rules, set_user, unhurried};
 
 const CANDIDATES: usize = 3;
 
@@ -89,4 +89,64 @@ async fn a_leader_that_resigns_is_followed_by_the_process_that_waits() {
         await_state("no candidate", || !cluster.iter().any(is_queue)).await;
         std::mem::swap(&mut leading, &mut waiting);
     }
+}
+
+/// Of which no server is read by a user who may be notified, if `is_notified` is false.
+async fn observe(cluster: &Cluster, is_notified: bool) -> (redlock_runtime::Redlock, Observation) {
+    let user = if is_notified { "told" } else { "untold" };
+    let rules = documented_rules().filter(|rule| is_notified || *rule != "+client|tracking");
+    let rules: Vec<_> = rules.collect();
+    for node in cluster {
+        set_user(node, user, &["on", ">secret"], rules.iter().copied());
+    }
+    let urls = cluster.iter().map(|node| {
+        let port = node.port();
+        format!("redis://{user}:secret@127.0.0.1:{port}")
+    });
+    let redlock = unhurried(urls).key_prefix("lock:").build().await.unwrap();
+    let observation = redlock.leader("scheduler").observe();
+    (redlock, observation)
+}
+
+#[tokio::test]
+async fn an_observer_sees_each_leader_whether_servers_notify_it_or_not() {
+    let cluster = Cluster::start(3);
+    for is_notified in [true, false] {
+        let (_observer, mut leaders) = observe(&cluster, is_notified).await;
+        let builder = unhurried(cluster.urls()).key_prefix("lock:");
+        let candidate = builder.build().await.unwrap();
+        for value in ["10.0.0.1", "10.0.0.2", "10.0.0.3"] {
+            let campaign = candidate.leader("scheduler").value(value).campaign();
+            let leadership = campaign.await.unwrap();
+            let leader: Leader = leaders.next().await.unwrap();
+            assert_eq!(leader.value(), value, "notified: {is_notified}");
+            assert_eq!(leader.token(), leadership.fencing_token().unwrap());
+            leadership.resign().await;
+            await_state("nobody leads", || leaders.current().is_none()).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_observer_keeps_the_leader_while_servers_are_down_and_sees_the_next_one_afterwards() {
+    let cluster = Cluster::start(3);
+    let (candidate, observer) = (connect(&cluster).await, connect(&cluster).await);
+    let election = candidate.leader("scheduler").value("first");
+    let leadership = election.campaign().await.unwrap();
+    let mut leaders = observer.leader("scheduler").observe();
+    let first = leaders.next().await.unwrap();
+    cluster[0].kill();
+    // A majority shows that the leader is gone, and the next one.
+    leadership.resign().await;
+    await_state("nobody leads", || leaders.current().is_none()).await;
+    let election = candidate.leader("scheduler").value("second");
+    let _leadership = election.campaign().await.unwrap();
+    let second = leaders.next().await.unwrap();
+    assert_eq!(second.value(), "second");
+    assert!(second.token() > first.token());
+    cluster[1].kill();
+    while observer.health().has_quorum() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(leaders.current(), Some(second), "one node decides nothing");
 }
