@@ -32,6 +32,7 @@ impl Pay for Shop {
                     shared: false,
                     reentrant: false,
                     fair: false,
+                    leader: false,
                 },
             );
             __redis_lock::inventory::submit! {

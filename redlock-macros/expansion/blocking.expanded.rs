@@ -16,6 +16,7 @@ fn reserve(sku: u64, connection: &mut Connection) -> Result<u32, Error> {
             shared: false,
             reentrant: false,
             fair: false,
+            leader: false,
         },
     );
     __redis_lock::inventory::submit! {

@@ -16,6 +16,7 @@ impl Job {
             shared: false,
             reentrant: false,
             fair: false,
+            leader: false,
         };
         const _: () = __redis_lock::check_constants(&__REDIS_LOCK_OPTIONS);
         static __REDIS_LOCK_SECTION: __redis_lock::SectionInfo = __redis_lock::SectionInfo::new(

@@ -16,6 +16,7 @@ async fn import() -> Result<(), LockError> {
         shared: false,
         reentrant: false,
         fair: false,
+        leader: false,
     };
     const _: () = __redis_lock::check_constants(&__REDIS_LOCK_OPTIONS);
     static __REDIS_LOCK_SECTION: __redis_lock::SectionInfo = __redis_lock::SectionInfo::new(
@@ -79,6 +80,7 @@ impl<T: Leased> Import<T> {
                     shared: false,
                     reentrant: false,
                     fair: false,
+                    leader: false,
                 },
             )
             .incomplete();
@@ -109,6 +111,7 @@ impl<T: Leased> Import<T> {
                     shared: false,
                     reentrant: false,
                     fair: false,
+                    leader: false,
                 };
                 __redis_lock::check_constants(&__options);
                 __options

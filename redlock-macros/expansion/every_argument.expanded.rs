@@ -23,6 +23,7 @@ async fn report() -> Option<impl Display> {
             shared: false,
             reentrant: false,
             fair: true,
+            leader: false,
         },
     );
     __redis_lock::inventory::submit! {

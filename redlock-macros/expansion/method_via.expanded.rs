@@ -21,6 +21,7 @@ impl Shop {
                     shared: false,
                     reentrant: false,
                     fair: false,
+                    leader: false,
                 },
             )
             .via_expression("self.redlock");

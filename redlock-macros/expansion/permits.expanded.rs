@@ -14,6 +14,7 @@ async fn export(id: u64) -> Result<u64, LockError> {
             shared: false,
             reentrant: false,
             fair: false,
+            leader: false,
         },
     );
     __redis_lock::inventory::submit! {

@@ -22,6 +22,7 @@ async fn transfer(
                 shared: false,
                 reentrant: false,
                 fair: false,
+                leader: false,
             },
         )
         .via_expression("redlock");

@@ -51,7 +51,7 @@ fn attempt(args: TokenStream, function: Result<Function>) -> Result<TokenStream>
     let mut mistakes = Mistakes::default();
     let names = function.as_ref().map(Function::argument_names);
     let mut args = Args::parse(args, names.unwrap_or_default(), &mut mistakes);
-    if function.as_ref().is_ok_and(|function| function.is_blocking) {
+    if args.leader || function.as_ref().is_ok_and(|function| function.is_blocking) {
         args.renew_by_default();
     }
     check::arguments(&args, &mut mistakes);
@@ -120,10 +120,19 @@ fn section(args: &Args, keys: &[Template], function: &Function) -> TokenStream {
     let lease = args.lease.as_ref().map(
         |lease| quote_spanned!(mixed()=> let #lease = __redis_lock::Section::lease(&__section);),
     );
-    let captured = function.captured_bindings();
+    // A leader's body is made for each leadership, so it borrows the arguments.
+    let captured = match args.leader {
+        true => Vec::new(),
+        false => function.captured_bindings(),
+    };
     let stay = stay(args, &captured);
-    let body = body(function, &captured);
+    let body = body(args, function, &captured);
+    let section = quote_spanned!(mixed()=> let mut __section = #new; #lease);
     let outcome = outcome(function, &body);
+    let (section, outcome) = match args.leader {
+        true => (TokenStream::new(), term_after_term(&section, &outcome)),
+        false => (section, outcome),
+    };
     let result = result(args, function);
     // Without `on_error` a future is no error to return.
     let may_be_future = function.is_blocking && args.on_error.is_some();
@@ -145,12 +154,24 @@ fn section(args: &Args, keys: &[Template], function: &Function) -> TokenStream {
         #import
         #items
         let __returns = __redis_lock::Returns::<#output>::new();
-        let mut __section = #new;
-        #lease
+        #section
         #stay
         let __outcome = #outcome;
         #no_future
         #end
+    }
+}
+
+/// The outcome of the first leadership that is not lost: each has a section and a body of its own.
+fn term_after_term(section: &TokenStream, outcome: &TokenStream) -> TokenStream {
+    quote_spanned! {mixed()=>
+        loop {
+            #section
+            let __outcome = #outcome;
+            if !__redis_lock::is_over(&__outcome) {
+                break __outcome;
+            }
+        }
     }
 }
 
@@ -261,7 +282,7 @@ fn stay(args: &Args, captured: &[Binding]) -> TokenStream {
 /// The outer block has the user's place and hygiene: where rustc takes it for that of a macro, it
 /// does not call the arguments by their names. Its keywords are at the brace alone, because an
 /// editor finds at the cursor whatever has a place around it.
-fn body(function: &Function, captured: &[Binding]) -> TokenStream {
+fn body(args: &Args, function: &Function, captured: &[Binding]) -> TokenStream {
     let output = Ident::new("__output", at(first_span(&function.output)));
     let whole = captured.iter().rev().map(|Binding { name, cfgs }| {
         // The lint knows the name for the user's.
@@ -282,6 +303,7 @@ fn body(function: &Function, captured: &[Binding]) -> TokenStream {
     };
     let block = regrouped(body, block);
     match function.is_blocking {
+        false if args.leader => quote_spanned!(body.span_open()=> async #block),
         false => quote_spanned!(body.span_open()=> async move #block),
         true => quote_spanned!(body.span_open()=> move || #block),
     }

@@ -19,6 +19,7 @@ const ARGUMENTS: &[&str] = &[
     "shared",
     "reentrant",
     "fair",
+    "leader",
     "permits",
     "lease",
     "name",

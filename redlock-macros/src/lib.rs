@@ -52,6 +52,7 @@ mod tokens;
 /// | `permits = 3` | [how many calls](#permits) of the fleet hold the lock at a time, 1 to 1024: a literal, a `u32` constant, or an expression over the arguments, such as `limits.exports` | one |
 /// | `reentrant` | [joins](#functions-that-call-each-other) the lease of an outer body of the same task | such a call fails with `LockError::Nested` |
 /// | `fair` | serves the callers of all processes in the order of their calls; for one key, without `permits` ([`Lock::fair`]) | in order within a process, turns between processes |
+/// | `leader` | runs the body while this process [leads](#leaders) the fleet, and again when it leads again | the body runs once |
 /// | `lease = lease` | names the lease for the body: `remaining()`, `fencing_token()`, `lost()`, `extend()` | none |
 /// | `name = "orders.pay"` | the name of the section in errors and metrics | path and name of the function |
 /// | `when_held = Ok(())` | the [return value](#when-there-is-no-lock) if another client holds the lock | the error `LockError::Contended` |
@@ -147,6 +148,34 @@ mod tokens;
 ///
 /// Together with `at_least` it is a rate: with `permits = 3, at_least = 1s`, at most three calls of the fleet start
 /// within a second.
+///
+/// # Leaders
+///
+/// ```
+/// use redlock_runtime::{LockError, redis_lock};
+///
+/// # async fn start_jobs(token: u64) -> Result<(), LockError> { Ok(()) }
+/// #[redis_lock(key = "scheduler", leader, expire = 2s, lease = lease)]
+/// async fn schedule() -> Result<(), LockError> {
+///     loop { // On one replica at a time. The next one follows if this one dies.
+///         start_jobs(lease.fencing_token()?.get()).await?;
+///     }
+/// }
+/// ```
+///
+/// The call waits until this process leads, without limit, and then runs the body. When the leadership is lost, the
+/// body is dropped at its current `.await`, and the process campaigns again. The call returns what the body returns,
+/// and the process resigns then; dropping the call's future resigns, too. It returns an error for what no further
+/// campaign can change, such as a shutdown.
+///
+/// - The lease is renewed, every third of it or at the interval of `renew`. With `max_hold` another candidate has its
+///   turn after that time.
+/// - The body runs once for each leadership, so it borrows the arguments: it cannot move one of them to somewhere else.
+///   They are destroyed after the release.
+/// - Only for an `async fn` with one key, and without `wait`, `when_held`, `fair`, `at_least`, `shared`, `permits` and
+///   `reentrant`.
+///
+/// [`Redlock::leader`] does it without the attribute, and has the value and the observers of an election.
 ///
 /// # When there is no lock
 ///
@@ -319,6 +348,7 @@ mod tokens;
 /// [`Lock::reentrant`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Lock.html#method.reentrant
 /// [`Lock::acquire_blocking`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Lock.html#method.acquire_blocking
 /// [`Lock::hold_blocking`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Lock.html#method.hold_blocking
+/// [`Redlock::leader`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Redlock.html#method.leader
 /// [`Redlock::lock_all`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Redlock.html#method.lock_all
 /// [`Redlock::sections`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Redlock.html#method.sections
 #[proc_macro_attribute]

@@ -161,7 +161,8 @@ fn fields(args: &Args) -> [Field; 6] {
     let some = |value| quote_spanned!(mixed()=> __redis_lock::std::option::Option::Some(#value));
     let every = |value| quote_spanned!(mixed()=> __redis_lock::Renew::Every(#value));
     let none = quote_spanned!(mixed()=> __redis_lock::std::option::Option::None);
-    let zero = quote_spanned!(mixed()=> __redis_lock::std::time::Duration::ZERO);
+    let wait = Ident::new(if args.leader { "MAX" } else { "ZERO" }, mixed());
+    let wait = quote_spanned!(mixed()=> __redis_lock::std::time::Duration::#wait);
     let renew = match &args.renew {
         None => quote_spanned!(mixed()=> __redis_lock::Renew::Never),
         Some(_) => quote_spanned!(mixed()=> __redis_lock::Renew::Default),
@@ -184,7 +185,7 @@ fn fields(args: &Args) -> [Field; 6] {
             "wait",
             args.wait.as_ref().map(duration),
             &|value| value,
-            zero,
+            wait,
         ),
         field("renew", interval.map(duration), &every, renew),
         field(
@@ -256,13 +257,15 @@ fn options(args: &Args, fields: &[Field], known: Stage) -> TokenStream {
         let value = given.map_or(&field.otherwise, |(.., value)| value);
         quote_spanned!(mixed()=> #name: #value)
     });
-    let [shared, reentrant, fair] = [args.shared, args.reentrant, args.fair];
+    let [shared, reentrant, leader] = [args.shared, args.reentrant, args.leader];
+    let fair = args.fair || leader;
     quote_spanned! {mixed()=>
         __redis_lock::Options {
             #(#values,)*
             shared: #shared,
             reentrant: #reentrant,
             fair: #fair,
+            leader: #leader,
         }
     }
 }

@@ -29,7 +29,7 @@ impl Redlock {
     /// ```
     #[doc(alias = "election")]
     pub fn leader(&self, key: impl AsRef<str>) -> Election {
-        let lock = self.lock(key).fair().renew().wait(Duration::MAX).value("");
+        let lock = self.lock(key).fair().renew().wait(Duration::MAX).leads();
         Election { lock }
     }
 }
@@ -182,7 +182,7 @@ impl Election {
 }
 
 /// True if a leadership was granted and has ended, so that a new campaign can succeed.
-const fn is_over(error: &LockError) -> bool {
+pub(crate) const fn is_over(error: &LockError) -> bool {
     matches!(error, LockError::Lost(_) | LockError::Expired(_))
 }
 

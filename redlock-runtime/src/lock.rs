@@ -539,6 +539,12 @@ impl Lock {
         section.within(|| body(lease))
     }
 
+    /// Whoever has it is the leader of a fleet.
+    pub(crate) const fn leads(mut self) -> Self {
+        self.options.leader = true;
+        self
+    }
+
     /// Follows who has it.
     pub(crate) fn observe(&self) -> Observation {
         Observation::new(&self.shared, &self.keys.text())

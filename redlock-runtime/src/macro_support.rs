@@ -12,7 +12,7 @@ pub use crate::{
     key::{Key, Value, Values},
     redlock::Redlock,
 };
-use crate::{keys::Keys, lease::Lease, section};
+use crate::{election, keys::Keys, lease::Lease, section};
 
 /// Stands for a value of the return type, so that the compiler reports a body that returns
 /// something else in the body and not at the attribute.
@@ -194,6 +194,12 @@ impl Section {
 #[must_use]
 pub const fn is_held<T>(outcome: &Result<T, LockError>) -> bool {
     matches!(outcome, Err(LockError::Contended(_)))
+}
+
+/// Whether a leadership was granted and has ended, so that a new campaign can succeed: what `leader` is for.
+#[must_use]
+pub const fn is_over<T>(outcome: &Result<T, LockError>) -> bool {
+    matches!(outcome, Err(error) if election::is_over(error))
 }
 
 /// Checks, while compiling, durations and permits that are given as constants.

@@ -117,7 +117,7 @@ impl Section {
             wanted: Some(Box::new(Wanted {
                 options,
                 info,
-                value: None,
+                value: options.leader.then(|| "".into()),
             })),
             course: Course::default(),
             begun: false,
@@ -143,7 +143,7 @@ impl Section {
     /// With this value beside the lock, once it is held.
     pub(crate) fn with_value(mut self, value: Option<Arc<str>>) -> Self {
         if let Some(wanted) = &mut self.wanted {
-            wanted.value = value;
+            wanted.value = value.or(wanted.value.take());
         }
         self
     }

@@ -87,7 +87,7 @@ const LAYERS: Layers = &[
     (
         "macro_support",
         &[
-            "config", "error", "key", "keys", "lease", "redlock", "section",
+            "config", "election", "error", "key", "keys", "lease", "redlock", "section",
         ],
     ),
 ];

@@ -31,6 +31,7 @@ pub(crate) struct Args {
     pub(crate) permits: Option<Given<u32>>,
     pub(crate) reentrant: bool,
     pub(crate) fair: bool,
+    pub(crate) leader: bool,
     pub(crate) lease: Option<Ident>,
     pub(crate) name: Option<LitStr>,
     pub(crate) when_held: Option<Expr>,
@@ -79,7 +80,7 @@ impl Args {
         self.given(name).is_some() || self.meant.contains(&name)
     }
 
-    /// For a body that cannot be stopped when its lease ends.
+    /// For a leader, and for a body that cannot be stopped when its lease ends.
     pub(crate) fn renew_by_default(&mut self) {
         if self.given("renew").is_none() {
             self.renew = Some(Renew::Default);
@@ -152,6 +153,7 @@ impl Args {
             "shared" => Some(&mut self.shared),
             "reentrant" => Some(&mut self.reentrant),
             "fair" => Some(&mut self.fair),
+            "leader" => Some(&mut self.leader),
             _ => None,
         }
     }
@@ -292,7 +294,7 @@ fn starts_argument(input: ParseStream) -> bool {
     let Ok(name) = ahead.call(Ident::parse_any) else {
         return false;
     };
-    let is_flag = ["renew", "shared", "reentrant", "fair"]
+    let is_flag = ["renew", "shared", "reentrant", "fair", "leader"]
         .iter()
         .any(|it| name == it);
     let has_value = ahead.peek(Token![=]) && !ahead.peek(Token![==]) && !ahead.peek(Token![=>]);

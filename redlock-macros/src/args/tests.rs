@@ -93,7 +93,7 @@ fn unknown_arguments() {
         (
             "colour",
             "the arguments are `key`, `expire`, `wait`, `renew`, `max_hold`, `at_least`, `shared`, \
-             `permits`, `reentrant`, `fair`, `lease`, `name`, `when_held`, `on_error`, `via` and `crate`",
+             `permits`, `reentrant`, `fair`, `leader`, `lease`, `name`, `when_held`, `on_error`, `via` and `crate`",
         ),
     ] {
         let name = source.trim_start_matches("r#").split(' ').next().unwrap();

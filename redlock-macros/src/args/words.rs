@@ -7,7 +7,7 @@ use crate::suggest;
 
 /// Every argument there is, with an example, and with the words of other libraries for the same
 /// value. `_` and capitals make no difference.
-pub(crate) const ARGUMENTS: [(&str, &str, &str); 16] = [
+pub(crate) const ARGUMENTS: [(&str, &str, &str); 17] = [
     ("key", "key = \"order:{id}\"", "resource lockname lockkey"),
     (
         "expire",
@@ -38,6 +38,11 @@ pub(crate) const ARGUMENTS: [(&str, &str, &str); 16] = [
     ),
     ("reentrant", "reentrant", "recursive"),
     ("fair", "fair", "fairness fifo"),
+    (
+        "leader",
+        "leader",
+        "election elect leadership leaderelection",
+    ),
     ("lease", "lease = lease", "guard"),
     ("name", "name = \"orders\"", "label"),
     (

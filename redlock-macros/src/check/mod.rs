@@ -14,7 +14,7 @@ use crate::suggest;
 const SEVERAL_KEYS: &str = "several keys";
 
 /// What cannot be combined, as in the runtime.
-const EXCLUDED: [(&str, &str); 9] = [
+const EXCLUDED: [(&str, &str); 17] = [
     ("shared", SEVERAL_KEYS),
     ("permits", SEVERAL_KEYS),
     ("fair", SEVERAL_KEYS),
@@ -24,6 +24,16 @@ const EXCLUDED: [(&str, &str); 9] = [
     ("permits", "shared"),
     ("fair", "shared"),
     ("fair", "permits"),
+    ("leader", SEVERAL_KEYS),
+    ("leader", "wait"),
+    ("leader", "at_least"),
+    ("leader", "shared"),
+    ("leader", "permits"),
+    ("leader", "reentrant"),
+    // It is fair without the word.
+    ("leader", "fair"),
+    // It waits until it leads.
+    ("leader", "when_held"),
 ];
 
 pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
@@ -33,6 +43,7 @@ pub(crate) fn arguments(args: &Args, mistakes: &mut Mistakes) {
     }
     if let Some(span) = args.given("max_hold")
         && !args.intended("renew")
+        && !args.intended("leader")
     {
         let message = "`max_hold` has no effect without `renew`; \
                        the lease already ends after `expire`";
@@ -135,6 +146,11 @@ fn drift(millis: u64) -> u64 {
 }
 
 pub(crate) fn names(args: &Args, function: &Function, mistakes: &mut Mistakes) {
+    if let Some(span) = args.given("leader").filter(|_| function.is_blocking) {
+        let message = "`leader` needs an `async fn`; \
+                       nothing stops the body of a plain `fn` when the leadership is lost";
+        mistakes.add_at(span, message);
+    }
     let names = function.argument_names();
     for key in args.keys.iter().flatten() {
         unknown_names(key, &names, function, mistakes);

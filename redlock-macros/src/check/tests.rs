@@ -376,4 +376,7 @@ fn what_goes_together() {
     }
     let several = "key = [\"a\", \"b\"], reentrant, wait = 1s, renew, max_hold = 1m";
     assert!(argument_mistakes(several).is_empty());
+    let leads = "key = \"k\", leader, expire = 5s, renew = 1s, max_hold = 1m, lease = lease";
+    assert!(argument_mistakes(leads).is_empty());
+    assert!(argument_mistakes("key = \"k\", leader, max_hold = 1m").is_empty());
 }

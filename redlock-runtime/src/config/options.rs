@@ -38,6 +38,8 @@ pub struct Options {
     pub reentrant: bool,
     /// Whether waiters of all processes are served in the order in which they came.
     pub fair: bool,
+    /// Whether who has it is the leader of a fleet, which others observe.
+    pub leader: bool,
 }
 
 /// Whether and how often a lease is renewed.

@@ -207,7 +207,7 @@ impl Engine {
     pub(crate) fn run_along(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         let mut nodes = self.nodes.clone();
         let ended = async move { while nodes.changed().await.is_ok() {} };
-        let task = async move { drop(select(pin!(task), pin!(ended)).await) };
+        let task = async move { select(pin!(task), pin!(ended)).await.factor_first().0 };
         let running = self.runtime.spawn(task);
         if self.has_ended() {
             running.abort();

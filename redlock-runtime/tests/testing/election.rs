@@ -2,7 +2,8 @@
 
 use std::{future::pending, time::Duration};
 
-use redlock_runtime::{LockError, Redlock};
+use futures_util::FutureExt;
+use redlock_runtime::{Lease, LockError, Redlock, redis_lock, testing::TestRedlock};
 
 const KEY: &str = "scheduler";
 
@@ -10,7 +11,7 @@ const KEY: &str = "scheduler";
 async fn a_lost_leadership_cuts_the_body_off_and_a_new_one_begins_it_again() {
     let redlock = Redlock::test();
     let mut tokens = Vec::new();
-    let body = |lease: redlock_runtime::Lease| {
+    let body = |lease: Lease| {
         tokens.push(lease.fencing_token().unwrap());
         let term = tokens.len();
         let redlock = &redlock;
@@ -82,10 +83,67 @@ async fn whoever_observes_sees_one_leader_after_the_other_and_campaigns_for_noth
     // A lock without a value has no leader.
     let guard = redlock.lock(KEY).acquire().await.unwrap();
     let mut another = redlock.leader(KEY).observe();
-    assert!(futures_util::FutureExt::now_or_never(another.next()).is_none());
+    assert!(another.next().now_or_never().is_none());
     drop(guard);
     redlock.shutdown(Duration::ZERO).await.unwrap();
     assert_eq!(leaders.next().await, None);
     assert_eq!(redlock.leader(KEY).observe().next().await, None);
     assert_eq!(another.current(), None);
+}
+
+/// The first leadership ends by its lease, the second with its key, and the third by itself.
+#[redis_lock(key = "scheduler", leader, lease = lease, via = redlock)]
+async fn lead(
+    redlock: &TestRedlock,
+    terms: &mut Vec<u64>,
+    result: String,
+) -> Result<String, LockError> {
+    terms.push(lease.fencing_token()?.get());
+    match terms.len() {
+        1 => redlock.expire_lease(KEY),
+        2 => redlock.delete_key(KEY),
+        _ => return Ok(format!("{result} after {} terms", terms.len())),
+    }
+    pending().await
+}
+
+#[tokio::test]
+async fn a_function_that_leads_begins_again_when_its_leadership_is_lost() {
+    let redlock = Redlock::test();
+    let mut terms = Vec::new();
+    let result = lead(&redlock, &mut terms, "done".to_owned()).await;
+    assert_eq!(result.unwrap(), "done after 3 terms");
+    assert!(terms.is_sorted_by(|one, next| one < next), "{terms:?}");
+    let next = redlock.leader(KEY).wait(Duration::ZERO).campaign();
+    drop(next.await.expect("it has resigned"));
+    redlock.shutdown(Duration::ZERO).await.unwrap();
+    let stopped = lead(&redlock, &mut terms, String::new()).await;
+    assert!(matches!(stopped, Err(LockError::Stopped(_))));
+    assert_eq!(terms.len(), 3);
+}
+
+#[tokio::test]
+async fn a_function_that_leads_waits_for_its_turn_and_resigns_when_it_is_dropped() {
+    #[redis_lock(key = "scheduler", leader, via = redlock)]
+    async fn lead_for_ever(redlock: &Redlock) -> Result<(), LockError> {
+        pending().await
+    }
+    let redlock = Redlock::test();
+    let mut leaders = redlock.leader(KEY).observe();
+    let first = redlock.leader(KEY).campaign().await.unwrap();
+    assert_eq!(
+        leaders.next().await.unwrap().token(),
+        first.fencing_token().unwrap()
+    );
+    let mut leads = Box::pin(lead_for_ever(&redlock));
+    assert!((&mut leads).now_or_never().is_none());
+    first.resign().await;
+    let second = tokio::select! {
+        _ = &mut leads => unreachable!("it leads for ever"),
+        leader = leaders.next() => leader.unwrap(),
+    };
+    assert_eq!(second.value(), "");
+    drop(leads);
+    let third = redlock.leader(KEY).campaign().await.unwrap();
+    assert!(third.fencing_token().unwrap() > second.token());
 }

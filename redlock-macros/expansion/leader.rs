@@ -1,0 +1,4 @@
+#[redis_lock(key = "scheduler", leader, expire = 2s, lease = lease)]
+async fn schedule(jobs: &Jobs, store: Store) -> Result<(), LockError> {
+    store.run(jobs, lease.fencing_token()?).await
+}
