@@ -87,7 +87,9 @@ pub(super) fn delete_if(
     now: Instant,
     is_it: impl FnOnce(bool, &[Key]) -> bool,
 ) -> bool {
-    let (is_shared, parts) = parts(model, key, now);
+    let Parts {
+        is_shared, parts, ..
+    } = parts(model, key, now);
     let is_deleted = !parts.is_empty() && is_it(is_shared, &parts);
     if is_deleted {
         model.set_key(Arc::clone(key), None);

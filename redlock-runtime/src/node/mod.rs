@@ -37,7 +37,7 @@ use std::{
 };
 
 use futures_util::{FutureExt, future::BoxFuture};
-use redlock_protocol::{ConnectionId, Event, Instant, NodeId, Order, Why};
+use redlock_protocol::{ConnectionId, Event, Instant, NodeId, Order, Why, model::Key};
 
 #[cfg(feature = "test-util")]
 pub(crate) use self::faulty::{Behavior, Faulty, FaultyLink};
