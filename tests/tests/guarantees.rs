@@ -61,16 +61,20 @@ fn the_bounds_are_those_that_the_simulator_checks() {
     let page = fs::read_to_string(PAGE).unwrap();
     for (bound, file, rule) in [
         (
-            "| 150 ms and ten round trips |",
+            "| 150 ms + 10 round trips |",
             "liveness",
             "SOON: u64 = 150 * MILLI;",
         ),
         (
-            "| 500 ms and ten round trips |",
+            "| 500 ms + 10 round trips |",
             "liveness",
             "LATE: u64 = 500 * MILLI;",
         ),
-        ("eight rounds of requests", "cost", "MOST_ROUNDS: u32 = 8;"),
+        (
+            "| 8 rounds, and one for each lock",
+            "cost",
+            "MOST_ROUNDS: u32 = 8;",
+        ),
     ] {
         assert!(page.contains(bound), "{bound}");
         let rules = Path::new("simulate/src/rules")
