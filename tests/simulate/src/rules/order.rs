@@ -13,6 +13,9 @@ use crate::{
 /// A caller may be passed by one that came so much later, as `Lock::fair` says, and by eight ways.
 const CLEAR: u64 = 50 * MILLI;
 
+/// A process whose requests take longer may lose its place: it is left a free lock for 60 ms, which is two round trips.
+const NEAR: u64 = 15 * MILLI;
+
 /// Clocks differ by so much, and every process tells by its own for how long it has waited.
 const DRIFT: u64 = 100;
 
@@ -73,6 +76,6 @@ impl World {
         let is_one = !self.traffic[key].queues_apart;
         let is_known = is_one && !self.plan.may_disagree() && self.all_know_votes();
         let has_time = self.plan.plain_params().round_timeout().as_nanos() as u64 >= 24 * farthest;
-        is_calm && is_alone && all_vote && all_tell && is_known && has_time
+        is_calm && is_alone && all_vote && all_tell && is_known && has_time && farthest <= NEAR
     }
 }
