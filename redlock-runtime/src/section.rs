@@ -143,7 +143,7 @@ impl Section {
     /// With this value beside the lock, once it is held.
     pub(crate) fn with_value(mut self, value: Option<Arc<str>>) -> Self {
         if let Some(wanted) = &mut self.wanted {
-            wanted.value = value.or(wanted.value.take());
+            wanted.value = value.or_else(|| wanted.value.take());
         }
         self
     }
