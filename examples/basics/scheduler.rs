@@ -16,7 +16,7 @@ mod stop_signal;
 
 use std::time::Duration;
 
-use redlock_runtime::{Lease, LockError, Redlock};
+use redlock_runtime::{LockError, Redlock, redis_lock};
 use tokio::{
     select,
     task::JoinSet,
@@ -29,8 +29,17 @@ use stop_signal::stop_signal;
 /// After the leader's process has died, the next replica leads when this lease has run out.
 const LEASE: Duration = Duration::from_secs(2);
 
-/// The loop of the leader. It is dropped at its `.await` if the leadership is lost.
-async fn schedule(lease: Lease, replica: u32, ticks: u32) -> Result<(), LockError> {
+/// The loop of the leader. It is dropped at its `.await` if the leadership is lost, and begins again with the next
+/// one. Others see the value: `redlock inspect scheduler`, or `redlock.leader("scheduler").observe()`.
+#[redis_lock(
+    key = "scheduler",
+    leader,
+    expire = LEASE,
+    value = format!("replica {replica}"),
+    lease = lease,
+    via = redlock
+)]
+async fn schedule(redlock: &Redlock, replica: u32, ticks: u32) -> Result<(), LockError> {
     println!("replica {replica} leads");
     let mut interval = interval(Duration::from_millis(100));
     // The ticks that a long job has missed are not made up for.
@@ -53,13 +62,12 @@ async fn replica(number: u32, ticks: u32) -> anyhow::Result<bool> {
     if number == 1 {
         warn_if_embedded(&redlock);
     }
-    let election = redlock.leader("scheduler").expire(LEASE);
     let has_led = select! {
-        led = election.run(|lease| schedule(lease, number, ticks)) => {
-            led??;
+        led = schedule(&redlock, number, ticks) => {
+            led?;
             true
         }
-        // Dropping `run` resigns.
+        // Dropping its future resigns.
         () = stop_signal() => false,
     };
     // Sees the resignation through.

@@ -30,10 +30,13 @@ async fn report() -> Option<impl Display> {
         __redis_lock::Registered(& __REDIS_LOCK_SECTION)
     }
     let __returns = __redis_lock::Returns::<Option<_>>::new();
-    let mut __section = __redis_lock::Section::installed(
-        "report",
-        __redis_lock::SectionInfo::options(&__REDIS_LOCK_SECTION),
-        &__REDIS_LOCK_SECTION,
+    let mut __section = __redis_lock::Section::with_value(
+        __redis_lock::Section::installed(
+            "report",
+            __redis_lock::SectionInfo::options(&__REDIS_LOCK_SECTION),
+            &__REDIS_LOCK_SECTION,
+        ),
+        &"10.0.0.7",
     );
     let lease = __redis_lock::Section::lease(&__section);
     let __outcome = {

@@ -6,6 +6,7 @@
     max_hold = 1.5m,
     at_least = 2s,
     fair,
+    value = "10.0.0.7",
     lease = lease,
     name = "reports.nightly",
     when_held = None,

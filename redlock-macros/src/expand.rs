@@ -117,6 +117,13 @@ fn section(args: &Args, keys: &[Template], function: &Function) -> TokenStream {
     let declaration = declaration(args, keys, function);
     let items = &declaration.items;
     let new = new_section(args, keys, function, &declaration);
+    let new = match &args.value {
+        Some(value) => {
+            let place = at(value.span());
+            quote_spanned!(place=> __redis_lock::Section::with_value(#new, &#value))
+        }
+        None => new,
+    };
     let lease = args.lease.as_ref().map(
         |lease| quote_spanned!(mixed()=> let #lease = __redis_lock::Section::lease(&__section);),
     );

@@ -20,6 +20,7 @@ const ARGUMENTS: &[&str] = &[
     "reentrant",
     "fair",
     "leader",
+    "value",
     "permits",
     "lease",
     "name",

@@ -53,6 +53,7 @@ mod tokens;
 /// | `reentrant` | [joins](#functions-that-call-each-other) the lease of an outer body of the same task | such a call fails with `LockError::Nested` |
 /// | `fair` | serves the callers of all processes in the order of their calls; for one key, without `permits` ([`Lock::fair`]) | in order within a process, turns between processes |
 /// | `leader` | runs the body while this process [leads](#leaders) the fleet, and again when it leads again | the body runs once |
+/// | `value = address` | a text beside the lock, up to 256 bytes, which `Redlock::inspect` and observers of a leader show; an expression over the arguments; not with `shared` ([`Lock::value`]) | none |
 /// | `lease = lease` | names the lease for the body: `remaining()`, `fencing_token()`, `lost()`, `extend()` | none |
 /// | `name = "orders.pay"` | the name of the section in errors and metrics | path and name of the function |
 /// | `when_held = Ok(())` | the [return value](#when-there-is-no-lock) if another client holds the lock | the error `LockError::Contended` |
@@ -175,7 +176,7 @@ mod tokens;
 /// - Only for an `async fn` with one key, and without `wait`, `when_held`, `fair`, `at_least`, `shared`, `permits` and
 ///   `reentrant`.
 ///
-/// [`Redlock::leader`] does it without the attribute, and has the value and the observers of an election.
+/// [`Redlock::leader`] does it without the attribute, and its `observe` follows who leads and with which `value`.
 ///
 /// # When there is no lock
 ///
@@ -346,6 +347,7 @@ mod tokens;
 /// [`Lock::shared`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Lock.html#method.shared
 /// [`Lock::permits`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Lock.html#method.permits
 /// [`Lock::reentrant`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Lock.html#method.reentrant
+/// [`Lock::value`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Lock.html#method.value
 /// [`Lock::acquire_blocking`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Lock.html#method.acquire_blocking
 /// [`Lock::hold_blocking`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Lock.html#method.hold_blocking
 /// [`Redlock::leader`]: https://docs.rs/redlock-runtime/latest/redlock_runtime/struct.Redlock.html#method.leader

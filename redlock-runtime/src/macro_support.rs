@@ -162,6 +162,12 @@ impl Section {
         Self(section::Section::new(shared, keys, options, named))
     }
 
+    /// `value = ...`
+    #[must_use]
+    pub fn with_value(self, value: impl AsRef<str>) -> Self {
+        Self(self.0.with_value(Some(value.as_ref().into())))
+    }
+
     /// `lease = ...`
     pub fn lease(&self) -> Lease {
         self.0.lease().clone()

@@ -16,14 +16,14 @@ fn mistakes(source: &str) -> Vec<String> {
 fn every_argument() {
     let (args, mistakes) = parse(
         r#"key = "order:{id}", expire = 5s, wait = WAIT, renew = 1s, max_hold = 1m,
-           at_least = 2s, shared, reentrant, fair, lease = lease, name = "orders", when_held = Ok(()), on_error = |error, | Err::<(), _>(error),
+           at_least = 2s, shared, reentrant, fair, value = order.text(), lease = lease, name = "orders", when_held = Ok(()), on_error = |error, | Err::<(), _>(error),
            via = pick::<u8, u16>(a = 1, b), crate = ::lock,"#,
     );
     assert_eq!(mistakes, [""; 0]);
     assert!(args.keys.is_some() && args.on_error.is_some() && args.via.is_some());
     assert!(args.name.is_some() && args.krate.is_some() && args.when_held.is_some());
     assert!(args.expire.is_some() && args.wait.is_some() && args.renew.is_some());
-    assert!(args.max_hold.is_some() && args.at_least.is_some());
+    assert!(args.max_hold.is_some() && args.at_least.is_some() && args.value.is_some());
     assert_eq!(args.lease.unwrap(), "lease");
 }
 
@@ -93,7 +93,7 @@ fn unknown_arguments() {
         (
             "colour",
             "the arguments are `key`, `expire`, `wait`, `renew`, `max_hold`, `at_least`, `shared`, \
-             `permits`, `reentrant`, `fair`, `leader`, `lease`, `name`, `when_held`, `on_error`, `via` and `crate`",
+             `permits`, `reentrant`, `fair`, `leader`, `value`, `lease`, `name`, `when_held`, `on_error`, `via` and `crate`",
         ),
     ] {
         let name = source.trim_start_matches("r#").split(' ').next().unwrap();

@@ -7,7 +7,7 @@ use crate::suggest;
 
 /// Every argument there is, with an example, and with the words of other libraries for the same
 /// value. `_` and capitals make no difference.
-pub(crate) const ARGUMENTS: [(&str, &str, &str); 17] = [
+pub(crate) const ARGUMENTS: [(&str, &str, &str); 18] = [
     ("key", "key = \"order:{id}\"", "resource lockname lockkey"),
     (
         "expire",
@@ -43,6 +43,7 @@ pub(crate) const ARGUMENTS: [(&str, &str, &str); 17] = [
         "leader",
         "election elect leadership leaderelection",
     ),
+    ("value", "value = address", "metadata announce"),
     ("lease", "lease = lease", "guard"),
     ("name", "name = \"orders\"", "label"),
     (

@@ -14,7 +14,7 @@ use crate::suggest;
 const SEVERAL_KEYS: &str = "several keys";
 
 /// What cannot be combined, as in the runtime.
-const EXCLUDED: [(&str, &str); 17] = [
+const EXCLUDED: [(&str, &str); 18] = [
     ("shared", SEVERAL_KEYS),
     ("permits", SEVERAL_KEYS),
     ("fair", SEVERAL_KEYS),
@@ -24,6 +24,7 @@ const EXCLUDED: [(&str, &str); 17] = [
     ("permits", "shared"),
     ("fair", "shared"),
     ("fair", "permits"),
+    ("value", "shared"),
     ("leader", SEVERAL_KEYS),
     ("leader", "wait"),
     ("leader", "at_least"),

@@ -124,8 +124,8 @@ async fn a_function_that_leads_begins_again_when_its_leadership_is_lost() {
 
 #[tokio::test]
 async fn a_function_that_leads_waits_for_its_turn_and_resigns_when_it_is_dropped() {
-    #[redis_lock(key = "scheduler", leader, via = redlock)]
-    async fn lead_for_ever(redlock: &Redlock) -> Result<(), LockError> {
+    #[redis_lock(key = "scheduler", leader, value = address, via = redlock)]
+    async fn lead_for_ever(redlock: &Redlock, address: String) -> Result<(), LockError> {
         pending().await
     }
     let redlock = Redlock::test();
@@ -135,14 +135,14 @@ async fn a_function_that_leads_waits_for_its_turn_and_resigns_when_it_is_dropped
         leaders.next().await.unwrap().token(),
         first.fencing_token().unwrap()
     );
-    let mut leads = Box::pin(lead_for_ever(&redlock));
+    let mut leads = Box::pin(lead_for_ever(&redlock, "10.0.0.7".to_owned()));
     assert!((&mut leads).now_or_never().is_none());
     first.resign().await;
     let second = tokio::select! {
         _ = &mut leads => unreachable!("it leads for ever"),
         leader = leaders.next() => leader.unwrap(),
     };
-    assert_eq!(second.value(), "");
+    assert_eq!(second.value(), "10.0.0.7");
     drop(leads);
     let third = redlock.leader(KEY).campaign().await.unwrap();
     assert!(third.fencing_token().unwrap() > second.token());

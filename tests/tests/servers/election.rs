@@ -1,15 +1,13 @@
 //! Leader election, on real servers.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Instant};
 
-use redlock_runtime::{Leader, Observation, Release};
+use redlock_runtime::{Leader, Observation, Redlock, Release};
 use redlock_tests::{Cluster, Server, Worker};
 
 use crate::common::{await_state, connect, documented_rules, set_user, unhurried};
 
 const CANDIDATES: usize = 3;
-
-const KILLS: usize = 20;
 
 const RESIGNATIONS: usize = 20;
 
@@ -35,13 +33,29 @@ fn accepted(store: &Server, from: &str) -> Vec<(u64, u32)> {
 }
 
 #[tokio::test]
-async fn each_of_twenty_killed_leaders_is_succeeded_and_no_two_lead_at_a_time() {
+async fn each_killed_leader_is_succeeded_and_no_two_lead_at_a_time() {
+    kill_leaders(3).await;
+}
+
+/// `cargo test --release -p redlock-tests --test servers election::twenty -- --ignored --nocapture` prints how long
+/// the fleet was without a leader.
+#[tokio::test]
+#[ignore = "it takes a minute"]
+async fn twenty_killed_leaders_are_succeeded_and_no_two_lead_at_a_time() {
+    kill_leaders(20).await;
+}
+
+/// Kills one leader after the other, each as soon as the store has accepted a write of it.
+async fn kill_leaders(kills: usize) {
     let (cluster, store) = (Cluster::start(3), Server::start());
     let mut candidates: Vec<Worker> = (0..CANDIDATES)
         .map(|_| candidate(&cluster, &store))
         .collect();
-    let mut last = 0;
-    for _ in 0..KILLS {
+    let builder = Redlock::builder().nodes(cluster.urls()).assume_fresh(true);
+    let observer = builder.build().await.unwrap();
+    let mut leaders = observer.leader("scheduler").observe();
+    let (mut last, mut killed_at, mut gaps) = (0, None, Vec::new());
+    for _ in 0..=kills {
         let mut leader = None;
         await_state("a successor", || {
             let newest = accepted(&store, "-1").pop();
@@ -49,13 +63,32 @@ async fn each_of_twenty_killed_leaders_is_succeeded_and_no_two_lead_at_a_time() 
             leader.is_some()
         })
         .await;
+        gaps.extend(killed_at.map(|at: Instant| at.elapsed()));
         let (token, process) = leader.unwrap();
+        // On a busy machine a leader can lose its lease by itself, and lead again.
+        let seen = loop {
+            let seen = leaders.next().await.unwrap();
+            if seen.token().get() >= token {
+                break seen;
+            }
+        };
+        if seen.token().get() == token {
+            assert_eq!(seen.value(), process.to_string());
+        }
         let at = candidates.iter().position(|it| it.pid() == process);
         let killed = &mut candidates[at.expect("a process that lives leads")];
         killed.kill();
+        killed_at = Some(Instant::now());
         *killed = candidate(&cluster, &store);
         last = token;
     }
+    gaps.sort_unstable();
+    println!(
+        "{kills} leaders killed; the next one wrote after {:.2?} to {:.2?}, {:.2?} in the middle",
+        gaps[0],
+        gaps[kills - 1],
+        gaps[kills / 2]
+    );
     let mut leaders = BTreeMap::new();
     let mut largest = 0;
     for (token, process) in accepted(&store, "0") {
@@ -64,7 +97,7 @@ async fn each_of_twenty_killed_leaders_is_succeeded_and_no_two_lead_at_a_time() 
         let leader = *leaders.entry(token).or_insert(process);
         assert_eq!(leader, process, "two leaders have the token {token}");
     }
-    assert!(leaders.len() >= KILLS, "{leaders:?}");
+    assert!(leaders.len() > kills, "{leaders:?}");
     assert_eq!(store.get("refused"), None, "two led at a time");
 }
 
@@ -92,7 +125,7 @@ async fn a_leader_that_resigns_is_followed_by_the_process_that_waits() {
 }
 
 /// Of which no server is read by a user who may be notified, if `is_notified` is false.
-async fn observe(cluster: &Cluster, is_notified: bool) -> (redlock_runtime::Redlock, Observation) {
+async fn observe(cluster: &Cluster, is_notified: bool) -> (Redlock, Observation) {
     let user = if is_notified { "told" } else { "untold" };
     let rules = documented_rules().filter(|rule| is_notified || *rule != "+client|tracking");
     let rules: Vec<_> = rules.collect();
