@@ -38,6 +38,7 @@ impl Redlock {
 /// any number of times.
 ///
 /// The leader holds the [fair](Lock::fair) lock with the key of the election, and renews it every third of the lease.
+/// A function with `#[redis_lock(key = "..", leader)]` campaigns and runs while it leads, as [`run`](Self::run) does.
 ///
 /// - Candidates lead in the order in which they began to campaign, within the limits of [`Lock::fair`].
 /// - If the leader [resigns](Leadership::resign), the nodes notify the next candidate.

@@ -47,9 +47,10 @@ impl Leader {
 ///   one request after the campaign was won.
 /// - A leader whose process dies is seen until its keys expire, and for up to a second longer.
 /// - While no majority of the nodes can be read, the last leader stays.
-/// - An observation has a connection of its own to each node, and sends one command at a time: when the server
+/// - An observation has a connection of its own to each node and reads it with two `GET` commands: when the server
 ///   notifies it of a change, at most 20 times a second, and once a second without a change. A server whose user may
-///   not use `CLIENT TRACKING` is read 4 times a second. Share one observation within a process.
+///   not use `CLIENT TRACKING` is read 4 times a second. Each renewal of the leader is a change. Share one observation
+///   within a process.
 pub struct Observation {
     seen: watch::Receiver<Option<Leader>>,
     /// Of the leader that was returned last.

@@ -6,7 +6,7 @@ use redis::Value;
 use redlock_protocol::Why;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{connection, endpoint::Endpoint, memory::Parts, wire::Wire};
+use super::{connection, endpoint::Endpoint, memory::Parts, resp, wire::Wire};
 use crate::script::{self, Word, words};
 
 /// A server that notifies of changes is read this often nevertheless: an expired key is no change before the server
@@ -95,13 +95,15 @@ async fn follow_server(
     }
 }
 
-/// Both at once, so that no notice comes between their replies.
 async fn read(wire: &mut Wire, key: &str) -> Result<Option<Shown>, Why> {
-    let both = vec![Word::Text("MGET"), Word::Key(key), Word::Note(key)];
-    let [owner, kept]: [Option<Vec<u8>>; 2] = wire.ask(both).await?;
-    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    let kept = kept.map(text);
-    Ok(owner.map(text).map(|owner| {
+    let both = [Word::Key(key), Word::Note(key)].map(|name| vec![Word::Text("GET"), name]);
+    let mut replies = wire.exchange(&both).await?.into_iter();
+    let mut text = || -> Result<Option<String>, Why> {
+        let bytes: Option<Vec<u8>> = resp::read(replies.next().unwrap_or(Value::Nil))?;
+        Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+    };
+    let (owner, kept) = (text()?, text()?);
+    Ok(owner.map(|owner| {
         let note = kept.and_then(|kept| script::note_of(&owner, &kept).map(str::to_owned));
         Shown { owner, note }
     }))

@@ -26,7 +26,7 @@ use crate::{
     node::{Nodes, Notice, Out},
     rules::{
         token::{Token, line_of},
-        validity::LockParams,
+        validity::{LeaseParams, LockParams},
     },
     settings::{Env, Settings},
     time::Instant,
@@ -107,14 +107,7 @@ impl Protocol {
                 keys,
                 params,
             } => self.on_ask_all(section, keys, params),
-            Event::Extend { section, lease } if self.compounds.contains_key(&section) => {
-                self.with_compound(section, |compound| compound.on_extend(lease));
-            }
-            Event::Extend { section, lease } => {
-                self.with_key_of(section, |key| {
-                    key.on_extend(section, lease, Token::default(), now);
-                });
-            }
+            Event::Extend { section, lease } => self.on_extend(section, lease),
             Event::Share { section } => {
                 self.with_key_of(section, |key| key.on_share(section, now));
             }
@@ -163,6 +156,16 @@ impl Protocol {
             } => self.on_shutdown(timeout, abort_holders),
         }
         self.settle();
+    }
+
+    fn on_extend(&mut self, section: SectionId, lease: Option<LeaseParams>) {
+        if self.compounds.contains_key(&section) {
+            return self.with_compound(section, |compound| compound.on_extend(lease));
+        }
+        let now = self.out.now;
+        self.with_key_of(section, |key| {
+            key.on_extend(section, lease, Token::default(), now);
+        });
     }
 
     /// The next thing to do; `None` once all is done.
