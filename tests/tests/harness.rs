@@ -10,6 +10,10 @@ use std::{
 
 use redlock_tests::{Cluster, Counter, Mode, PATIENCE, Server, Worker};
 
+/// Commands as clients write them: a proxy counts no others.
+const PING: &[u8] = b"*1\r\n$4\r\nPING\r\n";
+const SET: &[u8] = b"*3\r\n$3\r\nSET\r\n$3\r\nkey\r\n$5\r\nvalue\r\n";
+
 const LONG: Duration = Duration::from_secs(60);
 
 #[test]
@@ -95,4 +99,59 @@ fn new_connections_can_be_reset_while_old_ones_pass() {
     let error = connect().read(&mut [0; 16]).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
     ping();
+}
+
+#[test]
+fn what_a_proxy_cuts_or_forgets_does_not_arrive() {
+    let server = Server::start();
+    let proxy = server.proxy();
+    let connect = || {
+        proxy.pass();
+        let mut stream = TcpStream::connect((Ipv4Addr::LOCALHOST, proxy.port())).unwrap();
+        stream.write_all(PING).unwrap();
+        stream.read_exact(&mut [0; b"+PONG\r\n".len()]).unwrap();
+        stream
+    };
+    let mut stream = connect();
+    proxy.set(Mode::CutReplies);
+    stream.write_all(PING).unwrap();
+    let mut reply = Vec::new();
+    let error = stream.read_to_end(&mut reply).unwrap_err();
+    assert_eq!(
+        (error.kind(), &*reply),
+        (ErrorKind::ConnectionReset, &b"+PO"[..])
+    );
+
+    // The server does what is asked, and nothing is heard of it.
+    for (mode, sets) in [
+        (Mode::HalfOpen, true),
+        (Mode::Forget(Duration::ZERO), false),
+    ] {
+        server.command(&["DEL", "key"]);
+        let mut stream = connect();
+        proxy.set(mode);
+        proxy.clear();
+        stream.write_all(SET).unwrap();
+        while proxy.traffic().count("SET") == 0 {}
+        if sets {
+            while !server.exists("key") {}
+        }
+        proxy.pass();
+        stream.write_all(PING).unwrap();
+        while proxy.traffic().count("PING") == 0 {}
+        stream.set_nonblocking(true).unwrap();
+        let error = stream.read(&mut [0; 16]).unwrap_err();
+        assert_eq!(
+            (error.kind(), server.exists("key")),
+            (ErrorKind::WouldBlock, sets),
+            "{mode:?}"
+        );
+    }
+
+    let mut stream = connect();
+    proxy.set(Mode::Throttle(3));
+    stream.write_all(PING).unwrap();
+    let mut part = [0; 16];
+    let size = stream.read(&mut part).unwrap();
+    assert_eq!(&part[..size], b"+PO");
 }

@@ -80,6 +80,7 @@ struct Way {
     waiting: VecDeque<(Instant, Vec<u8>)>,
     /// Something was swallowed; the rest would make no sense to the other side.
     spoiled: bool,
+    last: Instant,
     end: Option<End>,
 }
 
@@ -98,6 +99,7 @@ impl Way {
             messages: Messages::default(),
             waiting: VecDeque::new(),
             spoiled: false,
+            last: Instant::now(),
             end: None,
         }
     }
@@ -112,7 +114,7 @@ impl Way {
             }
             let due = self.due(gate);
             if due.is_some_and(|due| due <= Instant::now()) {
-                self.pass_on(&mut to).await?;
+                self.pass_on(&mut to, mode).await?;
                 continue;
             }
             tokio::select! {
@@ -121,7 +123,7 @@ impl Way {
                 () = sleep(due) => (),
                 read = from.read(&mut buffer), if self.end.is_none() => match read {
                     Ok(0) => self.end = Some(End::Closed),
-                    Ok(size) => self.take(&buffer[..size], gate),
+                    Ok(size) => self.take(&buffer[..size], self.remember(mode, gate)),
                     Err(_) => self.end = Some(End::Failed),
                 },
             }
@@ -138,7 +140,16 @@ impl Way {
         if self.spoiled { Gate::Swallow } else { gate }
     }
 
+    /// The gate for what has just arrived.
+    fn remember(&self, mode: Mode, gate: Gate) -> Gate {
+        match mode {
+            Mode::Forget(idle) if self.last.elapsed() >= idle => Gate::Swallow,
+            _ => gate,
+        }
+    }
+
     fn take(&mut self, bytes: &[u8], gate: Gate) {
+        self.last = Instant::now();
         self.link.ledger.arrived(
             self.direction,
             bytes,
@@ -155,16 +166,27 @@ impl Way {
     /// When the oldest bytes may pass.
     fn due(&self, gate: Gate) -> Option<Instant> {
         match (gate, self.waiting.front()) {
-            (Gate::Open { delay }, Some((arrival, _))) => Some(*arrival + delay),
+            (Gate::Open { delay, .. }, Some((arrival, _))) => Some(*arrival + delay),
             _ => None,
         }
     }
 
-    async fn pass_on(&mut self, to: &mut WriteHalf<'_>) -> Result<(), Broken> {
-        if let Some((_, bytes)) = self.waiting.pop_front() {
-            to.write_all(&bytes).await.map_err(|_| Broken)?;
+    async fn pass_on(&mut self, to: &mut WriteHalf<'_>, mode: Mode) -> Result<(), Broken> {
+        let Some((_, mut bytes)) = self.waiting.pop_front() else {
+            return Ok(());
+        };
+        let is_cut = mode == Mode::CutReplies && self.direction == Direction::Reply;
+        if is_cut {
+            bytes.truncate(bytes.len() / 2);
         }
-        Ok(())
+        if let Gate::Open { chunk, .. } = mode.gate(self.direction)
+            && bytes.len() > chunk
+        {
+            let rest = bytes.split_off(chunk);
+            self.waiting.push_front((Instant::now(), rest));
+        }
+        to.write_all(&bytes).await.map_err(|_| Broken)?;
+        if is_cut { Err(Broken) } else { Ok(()) }
     }
 
     /// Whether the end of the sending side may now reach the other one.

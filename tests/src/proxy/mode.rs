@@ -27,6 +27,14 @@ pub enum Mode {
     Refuse,
     /// New connections are accepted and then reset at once; existing ones pass.
     ResetNew,
+    /// That many bytes get through at a time, and as many again every ten milliseconds.
+    Throttle(usize),
+    /// Replies never arrive, although the server has done what was asked.
+    HalfOpen,
+    /// A connection on which nothing came by for that long stays open, and nothing arrives on it any more.
+    Forget(Duration),
+    /// The next reply ends in its middle, with a reset.
+    CutReplies,
 }
 
 /// Which way bytes go.
@@ -39,7 +47,11 @@ pub(super) enum Direction {
 /// What a mode means for one direction.
 #[derive(Clone, Copy, Debug, Eq, PartialEq)]
 pub(super) enum Gate {
-    Open { delay: Duration },
+    /// No more than `chunk` bytes at a time.
+    Open {
+        delay: Duration,
+        chunk: usize,
+    },
     Hold,
     Swallow,
 }
@@ -48,15 +60,18 @@ impl Mode {
     pub(super) fn gate(self, direction: Direction) -> Gate {
         use Direction::{Reply, Request};
 
+        let mut chunk = usize::MAX;
         let delay = match (self, direction) {
-            (Self::BlackHole, _) => return Gate::Swallow,
+            (Self::BlackHole, _) | (Self::HalfOpen, Reply) => return Gate::Swallow,
             (Self::HoldRequests, Request) | (Self::HoldReplies, Reply) => return Gate::Hold,
             (Self::Delay { requests, .. }, Request) => requests,
             (Self::Delay { replies, .. }, Reply) => replies,
-            (Self::Pass | Self::Refuse | Self::ResetNew, _)
-            | (Self::HoldReplies, Request)
-            | (Self::HoldRequests, Reply) => Duration::ZERO,
+            (Self::Throttle(bytes), _) => {
+                chunk = bytes;
+                Duration::from_millis(10)
+            }
+            _ => Duration::ZERO,
         };
-        Gate::Open { delay }
+        Gate::Open { delay, chunk }
     }
 }
