@@ -16,7 +16,6 @@ mod election;
 mod eviction;
 mod exclusion;
 mod fair;
-mod family;
 mod faults;
 mod fencing;
 mod guide;

@@ -11,7 +11,7 @@
 //!   and `lease`.
 //! - pottery #274 and rslock, guards that are dropped last or under tokio: `ways_out`.
 //! - rslock, a node that does not answer and holds everybody up: `faults`.
-//! - aiocache #979, tasks that release each other's locks: `family`.
+//! - aiocache #979, tasks that release each other's locks: `chaos`.
 //! - redis-rs #514 and #1552, requests that nobody polls: `ways_out`.
 //! - redis-rs, `Script::invoke_async` that does not see that the server is another one: `suite::quarantine`.
 //!

@@ -1,0 +1,87 @@
+//! Eight real processes use every kind of lock over five real servers while faults strike, and a judge reads
+//! what all of them recorded.
+//!
+//! ```text
+//! cargo run --release -p redlock-tests --bin chaos -- --seconds 60 --seed 1
+//!     [--phase minority|majority|both] [--picture file.html] [--record file] [--break]
+//! ```
+//!
+//! The last line is JSON. The exit status is 1 if a promise was broken, and 2 if the run proves nothing
+//! because the machine was too slow for the plan. `--break` lets one client do some sections without the
+//! lock, so that the judge has something to find.
+
+mod client;
+mod judge;
+mod picture;
+mod plan;
+mod record;
+mod strike;
+
+use std::{env, error::Error, fs, process::ExitCode};
+
+use crate::{
+    judge::Judge,
+    plan::Plan,
+    record::{History, now},
+    strike::World,
+};
+
+/// A plan that runs later than this many milliseconds no longer keeps faults apart.
+const LATE: u64 = 500;
+
+fn main() -> Result<ExitCode, Box<dyn Error>> {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    if let ["client", rest @ ..] = &arguments[..] {
+        return client::main(rest);
+    }
+    let value = |name: &str| {
+        let place = arguments.iter().position(|argument| *argument == name)?;
+        arguments.get(place + 1).copied()
+    };
+    let seed: u64 = value("--seed").unwrap_or("1").parse()?;
+    let seconds: u64 = value("--seconds").unwrap_or("60").parse()?;
+    if seconds < 15 {
+        return Err("a run takes 15 seconds or more".into());
+    }
+    let plan = Plan::new(seed, seconds, value("--phase").unwrap_or("both"));
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("record");
+
+    let world = World::start(&path, seed, arguments.contains(&"--break"));
+    let late = world.run(&plan);
+    let (left, ends) = world.end();
+    let text = fs::read_to_string(&path)?;
+    if let Some(copy) = value("--record") {
+        fs::write(copy, &text)?;
+    }
+
+    let mut history = History::read(&text);
+    let mut judge = Judge::new(&mut history, &plan.phases);
+    judge.judge();
+    let at = (now(), now());
+    for key in left {
+        judge.accuse("left_behind", at, key);
+    }
+    for end in ends.iter().filter(|end| !end.success()) {
+        judge.accuse("panic", at, format!("a client ended with {end}"));
+    }
+    let verdict = judge.verdict(seed, seconds, late);
+    let violations = judge.violations;
+    if let Some(file) = value("--picture") {
+        fs::write(
+            file,
+            picture::html(&history, &violations, &plan.phases, &verdict),
+        )?;
+    }
+    for violation in violations.iter().take(20) {
+        let at = violation.from.saturating_sub(history.begun) / 1_000;
+        eprintln!("{} at {at} ms: {}", violation.rule, violation.text);
+    }
+    println!("{verdict}");
+    Ok(ExitCode::from(match (violations.is_empty(), late > LATE) {
+        (false, _) => 1,
+        (true, true) => 2,
+        (true, false) => 0,
+    }))
+}
