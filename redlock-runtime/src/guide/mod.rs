@@ -7,6 +7,7 @@
 //! | [`operating`] | How do I restart and replace the servers? What does this error want from me? Why does a lock seem stuck? |
 //! | [`monitoring`] | What can I watch, and what should alert me? |
 //! | [`testing`](mod@testing) | How do I test code that locks: contention, a lost lock, time, outages? |
+//! | [`reliability`] | What was tested on real servers under faults, and what was not? |
 //! | [`migrating`] | What changes for code that uses Redisson, ShedLock, redsync, rslock, distkit, distributed-lock or etcd? |
 //! | [`faq`] | Is Redlock safe? Why not a database, etcd or ZooKeeper? What is left out? |
 //!
@@ -28,6 +29,9 @@ pub mod monitoring {}
 #[cfg(not(doctest))]
 #[doc = include_str!("testing.md")]
 pub mod testing {}
+
+#[doc = include_str!("reliability.md")]
+pub mod reliability {}
 
 #[doc = include_str!("migrating.md")]
 pub mod migrating {}
