@@ -191,7 +191,9 @@ async fn the_holder_of_a_broken_lock_is_cut_off_and_the_next_one_has_a_larger_to
         nodes.next() == Some(3)
     })
     .await;
-    assert_eq!(operator.break_lock("k").await.unwrap(), 3);
+    // Its holder deletes the last key itself if it is the first to learn that the others are gone.
+    let deleted = operator.break_lock("k").await.unwrap();
+    assert!(deleted >= 2, "{deleted}");
     let error = body.await.unwrap().unwrap_err();
     assert!(matches!(error, LockError::Lost(_)), "{error}");
     let next = operator.lock("k").wait(PATIENCE).acquire().await.unwrap();
