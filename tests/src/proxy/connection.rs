@@ -154,7 +154,7 @@ impl Way {
             self.direction,
             bytes,
             &mut self.messages,
-            gate == Gate::Hold,
+            !matches!(gate, Gate::Open { .. }),
         );
         if gate == Gate::Swallow {
             self.spoiled = true;

@@ -12,7 +12,7 @@ pub struct Traffic {
     pub accepted: usize,
     /// Commands that have arrived from clients, also those that the server did not get.
     pub commands: Vec<Command>,
-    /// Replies that have arrived in the present mode and wait in the proxy.
+    /// Replies that have arrived in the present mode and were not passed on: they wait in the proxy, or are swallowed.
     pub held_replies: usize,
 }
 
