@@ -30,6 +30,9 @@ const SPLIT_PAUSE: Duration = Duration::from_millis(2);
 /// One in this number of looks of the first in the queue asks all nodes: no node's word counts for ever.
 const ASKS_ALL_EVERY: u32 = 8;
 
+/// Who has no more ahead than this many times the permits asks at each change.
+const NEAR: u32 = 2;
+
 /// Timers are no finer.
 pub(super) const TICK: Duration = Duration::from_millis(1);
 
@@ -301,10 +304,16 @@ impl Backoff {
         }
     }
 
-    /// The key has changed: those ahead may ask first.
+    /// The key has changed: those ahead may ask first. With permits several of them have one at once, and those who
+    /// have got theirs are ahead no more, which nobody tells.
     fn on_changed(&mut self, now: Instant) {
-        let ahead = self.waiter.place.ahead;
-        self.ask_by(now.after(ahead.time()));
+        let Place { ahead, .. } = self.waiter.place;
+        let is_near = ahead.count <= self.waiter.params.permits * NEAR;
+        let time = match is_near {
+            true => Duration::ZERO,
+            false => ahead.time(),
+        };
+        self.ask_by(now.after(time));
     }
 
     /// Another node than the leader has told of a change. The release may be on its way to the leader.
@@ -371,11 +380,17 @@ impl Key {
     }
 
     /// The lock is free, but others are ahead: asks again once they have had the time to.
-    pub(super) fn give_way(&mut self, waiter: Waiter, cx: &Cx<'_>) {
-        let ahead = waiter.place.ahead;
+    pub(super) fn give_way(&mut self, waiter: Waiter, cx: &mut Cx<'_>) {
+        let Place { ahead, leader, .. } = waiter.place;
         let last = waiter.split.map_or(waiter.wait_until, |split| split.until);
         let until = pause_within(ahead.time(), last, cx.now());
-        self.front = Backoff::new(waiter, until).into();
+        let is_line = waiter.params.permits > 0;
+        let mut backoff = Backoff::new(waiter, until);
+        // One lock goes to one of those ahead. Of several permits the next may be free sooner than that.
+        if let Some(leader) = leader.filter(|_| is_line) {
+            backoff.listen(leader, cx);
+        }
+        self.front = backoff.into();
     }
 
     /// The process has had its share of turns: leaves the lock to others for a while.

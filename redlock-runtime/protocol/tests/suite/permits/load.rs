@@ -112,40 +112,62 @@ fn no_more_sections_start_in_a_period_than_there_are_permits() {
 #[test]
 fn a_section_costs_a_few_requests_however_many_processes_wait() {
     for clients in [1, 2, 4, 8, 16] {
-        let mut world = World::with_clients(5, clients);
-        let wait = waiting(Duration::from_secs(600));
-        let mut asked = 0;
-        for client in (0..clients).cycle().take(16) {
-            world.client(client).start_wall_clock();
-            asked += 1;
-            world.client(client).ask_permit(asked, "k", 8, wait);
-        }
-        let mut running: Vec<(usize, u64, Instant)> = Vec::new();
-        let (mut served, end) = (0, world.now.after(Duration::from_secs(2)));
-        while world.now < end {
-            world.run_for(HOP);
-            let now = world.now;
-            for client in 0..clients {
-                for (section, answer) in world.client(client).answers().to_vec() {
-                    assert!(matches!(answer, Answer::Granted { .. }), "{answer:?}");
-                    world.client(client).answered(section.0);
-                    running.push((client, section.0, now.after(5 * HOP)));
-                    served += 1;
-                }
-            }
-            for (client, section, _) in running.extract_if(.., |run| now >= run.2) {
-                world.client(client).end(section);
-                asked += 1;
-                world.client(client).ask_permit(asked, "k", 8, wait);
-            }
-        }
-        let sent = |client| world.client(client).sends(is_anything).len();
-        let each = (0..clients).map(sent).sum::<usize>() / served;
+        let (served, each) = load(8, clients, 16);
         assert!(
             each <= 16,
             "{clients} processes: {each} for each of {served}"
         );
     }
+}
+
+/// A caller in each process: as many as there are permits, and then some more, which ask one node before the others.
+#[test]
+fn permits_stay_in_use_when_more_processes_wait_than_there_are_permits() {
+    for permits in [8, 64] {
+        let (all, _) = load(permits, permits as usize, permits as usize);
+        for more in [1, 2, permits as usize] {
+            let clients = permits as usize + more;
+            let (served, each) = load(permits, clients, clients);
+            assert!(
+                served * 10 >= all * 7 && each <= 16,
+                "{clients} processes, {permits} permits: {served} of {all}, {each} requests each"
+            );
+        }
+    }
+}
+
+/// Callers who ask again as soon as they have had a section of five milliseconds, for two seconds: how many sections
+/// there were, and how many requests for each of them.
+fn load(permits: u32, clients: usize, callers: usize) -> (usize, usize) {
+    let mut world = World::with_clients(5, clients);
+    let wait = waiting(Duration::from_secs(600));
+    let mut asked = 0;
+    for client in (0..clients).cycle().take(callers) {
+        world.client(client).start_wall_clock();
+        asked += 1;
+        world.client(client).ask_permit(asked, "k", permits, wait);
+    }
+    let mut running: Vec<(usize, u64, Instant)> = Vec::new();
+    let (mut served, end) = (0, world.now.after(Duration::from_secs(2)));
+    while world.now < end {
+        world.run_for(HOP);
+        let now = world.now;
+        for client in 0..clients {
+            for (section, answer) in world.client(client).answers().to_vec() {
+                assert!(matches!(answer, Answer::Granted { .. }), "{answer:?}");
+                world.client(client).answered(section.0);
+                running.push((client, section.0, now.after(5 * HOP)));
+                served += 1;
+            }
+        }
+        for (client, section, _) in running.extract_if(.., |run| now >= run.2) {
+            world.client(client).end(section);
+            asked += 1;
+            world.client(client).ask_permit(asked, "k", permits, wait);
+        }
+    }
+    let sent = |client| world.client(client).sends(is_anything).len();
+    (served, (0..clients).map(sent).sum::<usize>() / served)
 }
 
 /// In some processes, while nodes come and go.
