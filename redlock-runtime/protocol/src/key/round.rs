@@ -200,6 +200,7 @@ impl Round {
             let is_late = self.is_ordered() && now >= self.closes_at;
             return match self.awaits_leader(now) {
                 _ if is_late => Progress::Failed(Failure::Outage(Cause::NoQuorum)),
+                true if !self.has_asked_leader() => Progress::AskMore,
                 true => Progress::Open,
                 false => self.progress_of_numbers(now),
             };
@@ -263,6 +264,12 @@ impl Round {
         let leader = self.question.leader;
         let is_open = |leader: NodeId| self.ballot.verdicts()[leader.0].is_open();
         self.is_ordered() && leader.is_some_and(is_open) && now < self.hedge_at()
+    }
+
+    /// It may be none of the majority that is asked first: see `Nodes::order`.
+    fn has_asked_leader(&self) -> bool {
+        let Fanout { order, reached, .. } = &self.fanout;
+        order[..*reached].iter().any(|&node| self.is_leader(node))
     }
 
     /// Readers do not join others while somebody waits to have the lock alone.

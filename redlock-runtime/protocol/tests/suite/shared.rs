@@ -592,3 +592,20 @@ fn a_renewal_under_way_does_not_stand_for_the_change() {
     world.client(1).ask(1, "k", reading(Duration::ZERO));
     world.client(1).granted(1);
 }
+
+/// It is of no use just now, so a busy client asks the others first. But it knows who waits to have the lock alone.
+#[test]
+fn readers_ask_the_node_that_keeps_the_queue_as_soon_as_the_others_have_granted() {
+    let mut world = World::busy(3);
+    let leader = world.leader("k");
+    world.behave([leader], Behavior::Delayed(Duration::from_millis(100)));
+    world.lock(1, "k", params());
+    world.end(1);
+    world.run_for(Duration::from_millis(150));
+    world.behave([leader], Behavior::Healthy);
+    let asked = world.now;
+    let acquires = world.sends(is_acquire).len();
+    world.lock(2, "k", reading(Duration::ZERO));
+    world.assert_within(2 * ROUND_TRIP, asked);
+    assert_eq!(world.sends(is_acquire).len(), acquires + 3);
+}
