@@ -461,7 +461,10 @@ impl Key {
             if is_over {
                 return self.refuse(&waiter, cx);
             }
-            self.look_by(now.after(LOST_PAUSE));
+            // Who has met an outage leaves the one at the front to its pause.
+            if !is_outage {
+                self.look_by(now.after(LOST_PAUSE));
+            }
             return self.on_return(waiter.into());
         }
         waiter.place = self.kept_place();

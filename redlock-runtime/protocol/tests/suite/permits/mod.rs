@@ -479,3 +479,21 @@ fn callers_with_other_options_compete_for_the_same_slots() {
         world.end(section.0);
     }
 }
+
+/// One of two nodes does not reply, and is asked no more.
+#[test]
+fn several_callers_who_meet_an_outage_ask_no_more_often_than_one() {
+    let asked = |callers| {
+        let mut world = World::new(2);
+        world.behave([1], Behavior::Unresponsive);
+        for section in 0..callers {
+            world
+                .client(0)
+                .ask_permit(section, "k", 2, waiting(Duration::from_secs(600)));
+        }
+        world.run_for(Duration::from_secs(20));
+        world.sends(is_acquire).len()
+    };
+    let (one, some) = (asked(1), asked(4));
+    assert!(some <= 2 * one + 8, "{one} and {some}");
+}
