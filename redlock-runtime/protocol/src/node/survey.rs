@@ -192,8 +192,8 @@ impl Nodes {
         self.send(node, Purpose::Report, body, out);
     }
 
-    /// What most nodes are used with, if it is not `ours`: of those that vote, or of all if none does. One that
-    /// somebody has used with another one keeps nobody out of the rest.
+    /// What most nodes are used with, if it is not `ours`: of those that vote or that this client has seen voting, or
+    /// of all if there are none. One that somebody has used with another one keeps nobody out of the rest.
     fn other_max_ttl(&self, reading: &Reading, ours: Duration) -> Option<Duration> {
         let records = || self.nodes.iter().zip(reading.records.iter());
         let votes = |(node, record): &(&Node, &Option<Record>)| {
@@ -201,10 +201,13 @@ impl Nodes {
             record.is_some_and(|record| admission::is_valid(record, node.link.facts()))
         };
         let has_voter = records().any(|one| votes(&one));
-        let counted = records().filter(|one| !has_voter || votes(one));
-        let noted: Vec<_> = counted
-            .filter_map(|(_, one)| one.as_ref()?.max_ttl)
-            .collect();
+        let noted = records().filter_map(|one| {
+            let (node, record) = one;
+            let theirs = record.as_ref().filter(|_| !has_voter || votes(&one));
+            let seen = node.known.as_ref().map(|_| ours);
+            theirs.and_then(|theirs| theirs.max_ttl).or(seen)
+        });
+        let noted: Vec<_> = noted.collect();
         let others = || noted.iter().filter(|&&theirs| theirs != ours);
         let theirs = others().next().copied();
         theirs.filter(|_| 2 * others().count() > noted.len())
