@@ -75,9 +75,24 @@ impl Attempt {
         now < until
     }
 
+    /// The question that begins has a node timeout of its own: three, one after the other, may not fit in one. The
+    /// lease counts from `started`, and the caller gets its answer no later.
+    fn renew_time(&mut self, started: Instant, cx: &Cx<'_>) {
+        let params = &self.waiter.params;
+        if !params.wait.is_zero() {
+            let until = cx.now().after(params.round_timeout());
+            let is_of_use = started.after(params.lease.saturating_sub(params.min_validity));
+            let until = until.min(is_of_use).min(self.waiter.last_end());
+            self.round.closes_at = until.max(self.round.closes_at);
+        }
+    }
+
     /// The nodes have granted different numbers: asks those that may have the key for a block above
     /// them. That is a refresh of a turn that has not begun.
     fn ask_for_higher(&mut self, cx: &mut Cx<'_>) {
+        if self.disagreements <= 1 {
+            self.renew_time(cx.now(), cx);
+        }
         let mut question = self.round.question.clone();
         question.kind = Kind::Extend;
         question.is_repeated = true;
@@ -244,6 +259,9 @@ impl Key {
         let won = match attempt.round.progress(cx.now()) {
             Progress::Open => return false,
             Progress::AskMore => {
+                if attempt.round.is_granted_by(attempt.waiter.place.leader) {
+                    attempt.renew_time(attempt.round.started, cx);
+                }
                 let all = cx.nodes.count();
                 attempt.round.ask(all, &mut attempt.claim, cx);
                 return true;

@@ -515,3 +515,27 @@ fn a_foreign_key_on_one_node_refuses_no_caller_beside_a_late_one() {
         }
     }
 }
+
+/// The node that keeps the queue, all nodes, and then a number that they agree on: three round trips, where the node
+/// timeout lasts for two and a half.
+#[test]
+fn each_question_of_an_attempt_has_a_time_of_its_own() {
+    let mut world = World::with_clients(3, 2);
+    let params = LockParams {
+        node_timeout: 5 * HOP,
+        ..waiting(Duration::from_secs(10))
+    };
+    world.client(0).ask(1, "k", params);
+    world.run_for(4 * ROUND_TRIP);
+    world.client(1).ask(2, "k", params);
+    world.run_for(4 * ROUND_TRIP);
+    let counter = world.nodes[0].counter("k");
+    for (node, ahead) in [0, 1, 2].into_iter().zip([0, 1_000_000, 2_000_000]) {
+        world.nodes[node].set_counter("k", counter + ahead);
+    }
+    world.client(0).end(1);
+    let released = world.now;
+    let granted = world.client(1).granted(2).0;
+    assert!(granted > released);
+    world.assert_within(10 * ROUND_TRIP, released);
+}
