@@ -187,8 +187,11 @@ fn request(address: &str, method: &str, path: &str, body: &str) -> (u16, String)
 
 /// The service of an example, and its address.
 async fn service(name: &str, cluster: &Cluster) -> (Worker, String) {
+    service_of(example(name), cluster).await
+}
+
+async fn service_of(mut command: Command, cluster: &Cluster) -> (Worker, String) {
     in_use(cluster).await;
-    let mut command = example(name);
     command
         .env("REDLOCK_NODES", cluster.url_list())
         .env("PORT", "0");
@@ -241,6 +244,53 @@ async fn the_axum_service_answers_what_it_has_begun_and_ends_on_sigterm() {
     for node in 0..2 {
         cluster[node].assert_free("order:7");
     }
+}
+
+/// The program of the guide's page "From nothing to a service".
+#[tokio::test]
+async fn the_service_from_nothing_pays_once_reports_itself_and_ends_on_sigterm() {
+    let cluster = Cluster::start(3);
+    let database = Postgres::start();
+    let mut command = example("from_nothing");
+    command.env("DATABASE_URL", database.url());
+    let (service, address) = service_of(command, &cluster).await;
+    let pay = |id: u32| {
+        let (address, path) = (address.clone(), format!("/orders/{id}/pay"));
+        spawn_blocking(move || post(&address, &path, ""))
+    };
+    let paying = pay(7);
+    cluster[0].await_event("order:7", "set", 1).await;
+    let (status, head) = pay(7).await.unwrap();
+    assert_eq!(status, 409);
+    assert!(head.contains("retry-after: 1\r\n"), "{head}");
+    assert_eq!(paying.await.unwrap().0, 204);
+
+    // A later holder has been at the order: the database refuses this one.
+    let config = database.url();
+    let (client, connection) = tokio_postgres::connect(&config, tokio_postgres::NoTls)
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    let later = "INSERT INTO payment VALUES (8, 9223372036854775807)";
+    client.batch_execute(later).await.unwrap();
+    assert_eq!(pay(8).await.unwrap().0, 409);
+    let paid = client.query("SELECT id FROM payment WHERE paid", &[]);
+    let paid: Vec<i64> = paid.await.unwrap().iter().map(|row| row.get(0)).collect();
+    assert_eq!(paid, [7]);
+
+    assert_eq!(get(&address, "/readyz").0, 200);
+    let granted = r#"redlock_acquisitions_total{section="from_nothing::pay",outcome="granted"} 2"#;
+    let (_, metrics) = get(&address, "/metrics");
+    assert!(metrics.contains(granted), "{metrics}");
+    cluster[0].kill();
+    cluster[1].kill();
+    assert_eq!(pay(9).await.unwrap().0, 503);
+    assert_eq!(get(&address, "/readyz").0, 503);
+    assert_eq!(get(&address, "/livez").0, 200);
+
+    service.terminate();
+    service.await_line(|line| line == "shut down").await;
+    service.wait_success();
 }
 
 /// Statements are locked by a layer.

@@ -2,6 +2,7 @@
 //!
 //! | page | questions that it answers |
 //! |---|---|
+//! | [`from_nothing`](mod@from_nothing) | How do I build a service with locks, from dependencies to SIGTERM? |
 //! | [`choosing`] | Which kind of lock? How long should `expire` and `wait` be? What does waiting cost? How many servers? |
 //! | [`servers`] | Which servers and managed services can be nodes? What must their users be allowed to do? |
 //! | [`operating`] | How do I restart and replace the servers? What does this error want from me? Why does a lock seem stuck? |
@@ -12,6 +13,11 @@
 //! | [`faq`] | Is Redlock safe? Why not a database, etcd or ZooKeeper? What is left out? |
 //!
 //! `examples/README.md` in the repository lists the examples. The promises themselves, with the tests behind them, are in [`guarantees`](crate::guarantees).
+
+// Its blocks are one program, the example `from_nothing`.
+#[cfg(not(doctest))]
+#[doc = include_str!("from_nothing.md")]
+pub mod from_nothing {}
 
 #[doc = include_str!("choosing.md")]
 pub mod choosing {}
