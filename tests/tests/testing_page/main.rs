@@ -1,7 +1,6 @@
 //! The examples of the page on tests: each of its blocks stands in one of these files.
 
 mod annotated_function;
-mod handler;
 mod lost_lock;
 mod threads;
 mod time;
@@ -12,7 +11,6 @@ const PAGE: &str = include_str!("../../../redlock-runtime/src/guide/testing.md")
 fn every_example_of_the_page_is_a_test_of_this_program() {
     let files = [
         include_str!("annotated_function.rs"),
-        include_str!("handler.rs"),
         include_str!("lost_lock.rs"),
         include_str!("threads.rs"),
         include_str!("time.rs"),

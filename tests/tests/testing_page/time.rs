@@ -9,11 +9,6 @@ async fn report(month: u32, work: Duration) -> Result<(), LockError> {
     Ok(())
 }
 
-#[redis_lock(key = "report:{month}", wait = 2s)]
-async fn correct(month: u32) -> Result<(), LockError> {
-    Ok(())
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_report_that_hangs_is_cut_off() {
     let redlock = Redlock::test();
@@ -26,18 +21,4 @@ async fn a_report_that_hangs_is_cut_off() {
     let error = report(12, Duration::MAX).await.unwrap_err();
     assert!(matches!(error, LockError::Expired(_)), "{error}");
     assert_eq!(start.elapsed().as_secs(), 300 + 600);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_correction_waits_two_seconds_for_the_report() {
-    let redlock = Redlock::test();
-    let _entered = redlock.enter();
-
-    let (reported, corrected) = tokio::join!(report(11, Duration::from_secs(1)), correct(11));
-    reported.unwrap();
-    corrected.unwrap();
-
-    let (reported, corrected) = tokio::join!(report(11, Duration::from_secs(3)), correct(11));
-    reported.unwrap();
-    assert!(matches!(corrected, Err(LockError::Contended(_))));
 }
