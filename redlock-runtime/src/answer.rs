@@ -15,9 +15,9 @@ use crate::error::LockError;
 const SHORTEST_PAUSE: Duration = Duration::from_secs(1);
 
 impl LockError {
-    /// The status of the HTTP answer to a request that met this error: 409 if the lock was
-    /// [contended](Self::Contended), 503 in an outage or at shutdown, 400 if the key was
-    /// [empty](Self::EmptyKey), and 500 if the lock ended under the body or the code is wrong.
+    /// Returns the status of the HTTP answer to a request that met this error: 409 if the lock was
+    /// [contended](Self::Contended), 503 in an outage or at shutdown, 400 if the key was [empty](Self::EmptyKey), and
+    /// 500 if the lock ended under the body or the code is wrong.
     ///
     /// With the feature `axum`, this error answers by itself. For actix and tonic, the examples
     /// `actix_orders` and `tonic_orders` have the few lines that it takes.
@@ -46,9 +46,8 @@ impl LockError {
         }
     }
 
-    /// How long a client should wait before it sends the request again, in whole seconds, at least one:
-    /// the value of `Retry-After`. `None` if no retry helps, or if it might do again what the body has
-    /// done already.
+    /// Returns how long a client should wait before it sends the request again, in whole seconds, at least one: the
+    /// value of `Retry-After`. `None` if no retry helps, or if it might do again what the body has done already.
     ///
     /// For a [quarantine](Self::Quarantined) it is the time until it ends at the latest. Otherwise it is
     /// a guess: as long again as this call has waited, but no longer than the lock of the present holder

@@ -154,7 +154,7 @@ impl Builder {
         self
     }
 
-    /// With `true`, a `memory://` node in the code or in the environment is an error,
+    /// Makes a `memory://` node in the code or in the environment an error,
     /// [`ServersRequired`](ProblemKind::ServersRequired). Use it in production: if `REDLOCK_NODES` is missing, the
     /// program fails at its start instead of locking for one process only. Default: `false`.
     pub const fn require_servers(mut self, require: bool) -> Self {
@@ -162,9 +162,9 @@ impl Builder {
         self
     }
 
-    /// With `false`, [`install`](Self::install) returns before a majority of nodes votes, and also if none can. Use it
-    /// for a service that must start while its nodes are down. Until a majority votes, acquisitions fail or wait, and
-    /// [`Redlock::health`] and [`Redlock::ready`] report it. Default: `true`.
+    /// Decides whether [`install`](Self::install) waits until a majority of nodes votes, and fails if none can. Use
+    /// `false` for a service that must start while its nodes are down. Until a majority votes, acquisitions fail or
+    /// wait, and [`Redlock::health`] and [`Redlock::ready`] report it. Default: `true`.
     pub const fn require_quorum(mut self, require: bool) -> Self {
         self.needs_quorum = require;
         self
@@ -243,8 +243,8 @@ impl Builder {
         self
     }
 
-    /// With `true`, a node that may have lost its memory votes for this process at once: there is no quarantine after a
-    /// restart, and no wait for new servers. Default: `false`.
+    /// Lets a node that may have lost its memory vote for this process at once, without the wait after a restart and
+    /// the wait for new servers. Default: `false`.
     ///
     /// Only for development and tests: in production, this process can get a lock after a restart that another one
     /// holds. Processes without this option still wait, so their locks exclude each other.
@@ -253,7 +253,7 @@ impl Builder {
         self
     }
 
-    /// With `true`, a node votes even if it may delete keys when memory runs out: if `maxmemory` is set, and
+    /// Lets a node vote even if it may delete keys when memory runs out, because `maxmemory` is set and
     /// `maxmemory-policy` is not `noeviction`. If the key of a held lock is deleted, two clients can hold the lock.
     /// Default: `false`.
     pub const fn allow_eviction(mut self, allow: bool) -> Self {
@@ -261,8 +261,8 @@ impl Builder {
         self
     }
 
-    /// With `true`, clients of other Redlock libraries that lock the same keys get their share, for example during a
-    /// migration. Default: `false`.
+    /// Gives clients of other Redlock libraries that lock the same keys their share, for example during a migration.
+    /// Default: `false`.
     ///
     /// Those clients retry from time to time, and stand in no queue. A process with many waiting tasks, which passes
     /// the lock from task to task, could keep them out for as long as its load lasts. With this option, each section

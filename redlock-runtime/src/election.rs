@@ -12,8 +12,8 @@ use crate::{
 };
 
 impl Redlock {
-    /// An election: at most one process of the fleet leads at a time, and another one follows when it
-    /// resigns or dies. Nothing is sent before [`Election::campaign`] or [`Election::run`].
+    /// Makes an election: at most one process of the fleet leads at a time, and another one follows when it resigns or
+    /// dies. It sends nothing: [`Election::campaign`] and [`Election::run`] do.
     ///
     /// The key follows the rules of [`lock`](Self::lock).
     ///
@@ -57,35 +57,35 @@ pub struct Election {
 }
 
 impl Election {
-    /// The lease: how long a leader leads without a renewal. After the leader's process has died, the fleet is
-    /// without a leader until the keys of this lease have expired. At least 30 ms. Default: the lease of the
-    /// [node set](crate::Builder::expire).
+    /// Sets the lease: how long a leader leads without a renewal. After the leader's process has died, the fleet is
+    /// without a leader until the keys of this lease have expired. At least 30 ms. Default: the lease of the [node
+    /// set](crate::Builder::expire).
     pub fn expire(self, lease: Duration) -> Self {
         let lock = self.lock.expire(lease);
         Self { lock }
     }
 
-    /// How long a campaign waits for the leadership. Default: `Duration::MAX`, without limit. Zero is one attempt,
+    /// Sets how long a campaign waits for the leadership. Default: `Duration::MAX`, without limit. Zero is one attempt,
     /// which fails while another process leads or waits.
     pub fn wait(self, time: Duration) -> Self {
         let lock = self.lock.wait(time);
         Self { lock }
     }
 
-    /// The name of the election in metrics, events and errors; see [`Lock::name`].
+    /// Names the election in metrics, events and errors; see [`Lock::name`].
     pub fn name(self, name: &'static str) -> Self {
         let lock = self.lock.name(name);
         Self { lock }
     }
 
-    /// What this process says of itself while it leads, in up to 256 bytes: the address under which it serves, or its
-    /// version. [`observe`](Self::observe) and [`Redlock::inspect`] show it; see [`Lock::value`]. Default: empty.
+    /// Sets a text of up to 256 bytes about this process, such as its address or version. While it leads,
+    /// [`observe`](Self::observe) and [`Redlock::inspect`] show the text; see [`Lock::value`]. Default: empty.
     pub fn value(self, value: impl AsRef<str>) -> Self {
         let lock = self.lock.value(value);
         Self { lock }
     }
 
-    /// Follows who leads. Anyone can observe, and nobody has to campaign for that:
+    /// Follows who leads, without a campaign:
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -103,7 +103,7 @@ impl Election {
     /// # }
     /// ```
     ///
-    /// What it returns is a hint for routing: [`Observation`] says how it is read, and how often.
+    /// The leader is a hint for routing: [`Observation`] describes the reads.
     #[doc(alias = "follow")]
     pub fn observe(&self) -> Observation {
         self.lock.observe()
@@ -135,11 +135,10 @@ impl Election {
         }
     }
 
-    /// Campaigns, runs `body` while this process leads, and returns what the body returns. The process resigns
-    /// then.
+    /// Campaigns, runs `body` while this process leads, resigns, and returns what the body returned.
     ///
-    /// When the leadership is lost, the body is dropped where it stands, as [`Lock::hold`] does. Then the process
-    /// campaigns again, and calls `body` for the next leadership:
+    /// When the leadership is lost, the body is dropped at its current `.await`. Then the process campaigns again, and
+    /// calls `body` for the next leadership:
     ///
     /// ```
     /// # #[tokio::main(flavor = "current_thread")]
@@ -160,9 +159,8 @@ impl Election {
     /// ```
     ///
     /// # Errors
-    /// As [`campaign`](Self::campaign), also for a campaign after a lost leadership. [`Stopped`](LockError::Stopped) if
-    /// the node set is shut down while the body runs. The body's own result is never examined: an error that it
-    /// returns ends the call.
+    /// As [`campaign`](Self::campaign), also for a later campaign. [`Stopped`](LockError::Stopped) if the node set is
+    /// shut down while the body runs. An error that the body returns ends the call, too.
     ///
     /// # Cancellation
     /// Cancel-safe: the body is dropped first, then the process resigns.
@@ -202,7 +200,7 @@ pub struct Leadership {
 }
 
 impl Leadership {
-    /// A view on the leadership for other tasks. It does not keep the leadership.
+    /// Returns a view on the leadership for other tasks. It does not keep the leadership.
     #[must_use]
     pub fn lease(&self) -> Lease {
         self.guard.lease()

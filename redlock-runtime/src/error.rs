@@ -288,7 +288,7 @@ impl fmt::Display for LockError {
 /// For the program `redlock`, whose remedies are other ones.
 #[doc(hidden)]
 impl LockError {
-    /// The text without what the caller can do.
+    /// Returns the text without what the caller can do.
     #[must_use]
     pub fn fact(&self) -> String {
         let mut fact = String::new();
@@ -297,7 +297,7 @@ impl LockError {
         fact
     }
 
-    /// No node is to blame: the body took longer than it was given.
+    /// Returns true if no node is to blame: the body took longer than its lease.
     #[must_use]
     pub fn is_short_of_time(&self) -> bool {
         matches!(self, Self::Expired(report) if report.verdicts().is_empty())

@@ -34,8 +34,8 @@ impl Guard {
         Self { section }
     }
 
-    /// A view on the lock that can be handed to other tasks. It keeps nothing alive: the lock is
-    /// released with the guard.
+    /// Returns a view on the lock that can be handed to other tasks. It keeps nothing alive: the lock is released with
+    /// the guard.
     #[must_use]
     pub fn lease(&self) -> Lease {
         self.section.lease().clone()

@@ -159,32 +159,32 @@ impl NodeStatus {
         }
     }
 
-    /// The node's address, without user and password.
+    /// Returns the node's address, without user and password.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Whether it votes, and if it does not, why.
+    /// Returns whether the node votes, and if it does not, why.
     #[must_use]
     pub const fn state(&self) -> &NodeState {
         &self.state
     }
 
-    /// What the server refuses, and what is lost with it: as of the last connection.
+    /// Returns the commands that the server refused at its last connection, and what is lost with them.
     #[must_use]
     pub fn limitations(&self) -> &[Limitation] {
         &self.limitations
     }
 
-    /// How long it does not vote, at the most, if that is known: of a node that is
-    /// [quarantined](NodeState::Quarantined) or whose [clock is ahead](NodeState::ClockAhead).
+    /// Returns how long the node will not vote at most, if it is [quarantined](NodeState::Quarantined) or its [clock is
+    /// ahead](NodeState::ClockAhead).
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
         self.state.remaining()
     }
 
-    /// True if the node can vote.
+    /// Returns true if the node can vote.
     #[must_use]
     pub const fn is_up(&self) -> bool {
         matches!(self.state, NodeState::Up)
@@ -199,28 +199,28 @@ impl Health {
         }
     }
 
-    /// The nodes, in the order of configuration.
+    /// Returns the nodes, in the order of configuration.
     #[must_use]
     pub fn nodes(&self) -> &[NodeStatus] {
         &self.nodes
     }
 
-    /// How many locks this process has held for longer than 20 ms that do not stand on all nodes, as far as it
-    /// knows. While it is not 0, the loss of another node can end some of them, so wait for 0 before you
-    /// [restart the next server](crate::guide::operating#rolling-restart).
+    /// Returns how many locks this process has held for longer than 20 ms that are not on all nodes, as far as it
+    /// knows. While it is not 0, the loss of another node can end some of them, so wait for 0 before you [restart the
+    /// next server](crate::guide::operating#rolling-restart).
     #[must_use]
     pub const fn under_replicated(&self) -> usize {
         self.under_replicated
     }
 
-    /// True if a majority of nodes votes.
+    /// Returns true if a majority of nodes votes.
     #[must_use]
     pub fn has_quorum(&self) -> bool {
         self.voters() >= protocol::majority(self.nodes.len())
     }
 
-    /// The time until a majority votes, at most, if no node fails and none recovers: zero if a majority
-    /// votes now. `None` if waiting alone does not lead to a majority.
+    /// Returns the time until a majority votes, at most, if no node fails and none recovers: zero if a majority votes
+    /// now. `None` if waiting alone does not lead to a majority.
     #[must_use]
     pub fn quorum_in(&self) -> Option<Duration> {
         let ready = |node: &NodeStatus| match node.is_up() {
@@ -257,7 +257,7 @@ impl NotReady {
         Self { health }
     }
 
-    /// Which nodes do not vote, and why.
+    /// Returns the state of each node.
     #[must_use]
     pub const fn health(&self) -> &Health {
         &self.health
@@ -427,7 +427,7 @@ pub(crate) fn nodes(count: usize) -> String {
     format!("{count} node{plural}")
 }
 
-/// `1 of 3 nodes votes`, `2 of 3 nodes vote`, `0 of 1 node votes`
+/// Writes `1 of 3 nodes votes`, `2 of 3 nodes vote`, `0 of 1 node votes`
 pub fn vote(voters: usize, count: usize) -> String {
     let is_one = voters == 1 || count == 1;
     let verb = if is_one { "votes" } else { "vote" };

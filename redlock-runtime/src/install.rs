@@ -71,8 +71,7 @@ pub(crate) fn install(redlock: Redlock) -> Result<Installed, ConfigError> {
 }
 
 impl Redlock {
-    /// The node set that [`Builder::install`](crate::Builder::install) made the global one, if there
-    /// is one.
+    /// Returns the node set that [`Builder::install`](crate::Builder::install) made the global one, if there is one.
     ///
     /// In tests, with the feature `test-util`, a node set that counts here by `Redlock::scope` or
     /// `Redlock::enter` comes before it.

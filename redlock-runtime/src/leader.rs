@@ -24,13 +24,13 @@ pub struct Leader {
 }
 
 impl Leader {
-    /// The [value](crate::Election::value) of its campaign; empty if it has none.
+    /// Returns the [value](crate::Election::value) that the leader set; empty if it set none.
     #[must_use]
     pub fn value(&self) -> &str {
         &self.value
     }
 
-    /// Its fencing token. A leader with a larger one has followed it.
+    /// Returns the leader's fencing token. Every later leader has a larger one.
     #[must_use]
     pub const fn token(&self) -> FencingToken {
         self.token
@@ -74,10 +74,10 @@ impl Observation {
         }
     }
 
-    /// Waits until another leader leads than the one that this method has returned last, and returns it. The first call
-    /// returns the leader of now. Leaders that followed each other between two calls are skipped, except the last.
+    /// Waits until another leader follows the one that the last call returned, and returns it. The first call returns
+    /// the current leader. Of several leaders between two calls, only the last is returned.
     ///
-    /// Returns `None` once the node set is shut down, or nobody has a handle on it any more.
+    /// Returns `None` when the node set has ended.
     ///
     /// # Cancellation
     /// Cancel-safe. It needs no async runtime.

@@ -26,7 +26,7 @@ impl FencingToken {
         Self(token)
     }
 
-    /// The number.
+    /// Returns the token as a number.
     #[must_use]
     pub const fn get(self) -> u64 {
         self.0
@@ -69,7 +69,7 @@ pub(crate) struct Unasked {
 }
 
 impl Lease {
-    /// The key of the lock, as it stands on the nodes: with the [key prefix](crate::Builder::key_prefix).
+    /// Returns the key of the lock, as it stands on the nodes: with the [key prefix](crate::Builder::key_prefix).
     #[must_use]
     pub fn key(&self) -> &str {
         match &self.asked {

@@ -144,7 +144,7 @@ impl RedlockConfig {
         Ok(config)
     }
 
-    /// The builder with all that was configured, for what a file cannot say, such as
+    /// Returns the builder with all that was configured, for what a file cannot say, such as
     /// [`credentials_from`](Builder::credentials_from), and for [`install`](Builder::install).
     pub fn into_builder(self) -> Builder {
         let mut builder = self.builder;

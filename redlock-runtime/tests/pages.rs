@@ -1,30 +1,38 @@
 //! The pages name messages, files and examples that exist.
 
-use std::{fs, path::Path};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
 
 fn read(page: impl AsRef<Path>) -> String {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     fs::read_to_string(root.join(page)).unwrap()
 }
 
-/// All source files below a folder, in one text without the breaks within string literals.
-fn sources(folder: &str) -> String {
-    let mut folders = vec![
-        Path::new(env!("CARGO_MANIFEST_DIR"))
-            .join("..")
-            .join(folder),
-    ];
-    let mut text = String::new();
+/// All source files below a folder.
+fn files(folder: &str) -> Vec<(PathBuf, String)> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut folders = vec![root.join(folder)];
+    let mut files = Vec::new();
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|extension| extension == "rs") {
-                text += &fs::read_to_string(path).unwrap();
+                let text = fs::read_to_string(&path).unwrap();
+                files.push((path, text));
             }
         }
     }
+    files
+}
+
+/// They in one text, without the breaks within string literals.
+fn sources(folder: &str) -> String {
+    let files = files(folder);
+    let text: String = files.into_iter().map(|(_, text)| text).collect();
     let lines: Vec<&str> = text.split("\\\n").map(str::trim_start).collect();
     lines.concat()
 }
@@ -150,4 +158,52 @@ fn the_index_of_examples_lists_all_of_them() {
     examples.sort();
     listed.sort_unstable();
     assert_eq!(listed, examples);
+}
+
+/// Readers meet them one by one: in an editor, in a search, in a list.
+#[test]
+fn docs_of_methods_are_short_and_begin_with_a_verb() {
+    // What only this workspace calls.
+    let hidden = [
+        "macro_support.rs",
+        "tool.rs",
+        "key.rs",
+        "rules.rs",
+        "section_info.rs",
+    ];
+    let mut wrong = Vec::new();
+    let mut count = 0;
+    for (path, text) in files("redlock-runtime/src") {
+        let mut docs: Vec<&str> = Vec::new();
+        for (number, line) in text.lines().map(str::trim).enumerate() {
+            if let Some(line) = line.strip_prefix("///") {
+                docs.push(line.trim());
+            } else if !line.starts_with("#[") && !line.starts_with("//") {
+                let is_method = line.starts_with("pub ") && line.contains("fn ");
+                if is_method && !docs.is_empty() {
+                    count += 1;
+                    let word = docs[0].split([' ', ',']).next().unwrap();
+                    let is_verb = word.ends_with('s') && word.chars().all(char::is_alphabetic);
+                    let is_hidden = hidden.iter().any(|file| path.ends_with(file));
+                    if !is_verb && !is_hidden || shown(&docs) > 25 {
+                        wrong.push(format!("{}:{}: {}", path.display(), number + 1, docs[0]));
+                    }
+                }
+                docs.clear();
+            }
+        }
+    }
+    assert!(count > 150, "the methods are not found");
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}
+
+/// How many lines a reader sees: without the fences of examples, and what they hide.
+fn shown(docs: &[&str]) -> usize {
+    let mut in_code = false;
+    let lines = docs.iter().filter(|line| {
+        let is_fence = line.starts_with("```");
+        in_code ^= is_fence;
+        !is_fence && !(in_code && (line.starts_with("# ") || **line == "#"))
+    });
+    lines.count()
 }

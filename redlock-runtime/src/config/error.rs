@@ -41,7 +41,7 @@ impl ConfigError {
         self.problems
     }
 
-    /// Every problem that was found; at least one.
+    /// Returns every problem that was found; at least one.
     #[must_use]
     pub fn problems(&self) -> &[ConfigProblem] {
         &self.problems

@@ -22,59 +22,58 @@ pub struct SectionInfo {
 }
 
 impl SectionInfo {
-    /// What the section is called in errors: the `name` of the attribute, by default the path of
-    /// the function.
+    /// Returns the name of the section in errors: the `name` of the attribute, by default the path of the function.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// The template of its key, as it is written: `order:{id}`. Without the
-    /// [key prefix](crate::Builder::key_prefix).
+    /// Returns the template of the key as the attribute has it, such as `order:{id}`, without the [key
+    /// prefix](crate::Builder::key_prefix).
     #[must_use]
     pub const fn key(&self) -> &'static str {
         self.key
     }
 
-    /// The expression that names its node set, as it is written; `None` if it uses the installed one.
+    /// Returns the text of `via`; `None` if the section uses the installed node set.
     #[must_use]
     pub const fn via(&self) -> Option<&'static str> {
         self.via
     }
 
-    /// The file of the attribute, as rustc was told its name.
+    /// Returns the file of the attribute, by the name that rustc got.
     #[must_use]
     pub const fn file(&self) -> &'static str {
         self.file
     }
 
-    /// The line of the attribute, the first being 1; of a function that a macro makes, that of the
-    /// macro's call.
+    /// Returns the line of the attribute, counted from 1. If a macro makes the function, it is the line of the macro's
+    /// call.
     #[must_use]
     pub const fn line(&self) -> u32 {
         self.line
     }
 
-    /// The lease; `None` for that of the node set.
+    /// Returns the lease; `None` if the node set decides it.
     #[must_use]
     pub const fn expire(&self) -> Option<Duration> {
         self.options.expire
     }
 
-    /// How long it waits for the lock; zero is one attempt.
+    /// Returns how long a call waits for the lock; zero is one attempt.
     #[must_use]
     pub const fn wait(&self) -> Duration {
         self.options.wait
     }
 
-    /// Whether it renews its lease.
+    /// Returns whether the section renews its lease.
     #[must_use]
     pub const fn renews(&self) -> bool {
         !matches!(self.options.renew, Renew::Never)
     }
 
-    /// The time between renewals; `None` for a third of the lease, and if it [renews](Self::renews)
-    /// nothing.
+    /// Returns the time between renewals; `None` for a third of the lease, and if the section does not
+    /// [renew](Self::renews) it.
     #[must_use]
     pub const fn renewal_interval(&self) -> Option<Duration> {
         match self.options.renew {
@@ -83,32 +82,32 @@ impl SectionInfo {
         }
     }
 
-    /// The longest that renewals may keep the lock; `None` for no limit.
+    /// Returns how long renewals may keep the lock; `None` for no limit.
     #[must_use]
     pub const fn max_hold(&self) -> Option<Duration> {
         self.options.max_hold
     }
 
-    /// The shortest time from its acquisition that the lock is kept; `None` if it is released as soon
-    /// as the body ends.
+    /// Returns how long the lock is kept at least, counted from its acquisition; `None` if it is released when the body
+    /// ends.
     #[must_use]
     pub const fn at_least(&self) -> Option<Duration> {
         self.options.at_least
     }
 
-    /// Whether it shares its lock with others that do.
+    /// Returns whether the lock is shared: several readers can hold it at a time.
     #[must_use]
     pub const fn is_shared(&self) -> bool {
         self.options.shared
     }
 
-    /// Whether waiters of all processes are served in the order in which they came.
+    /// Returns whether callers of all processes get the lock in the order of their calls.
     #[must_use]
     pub const fn is_fair(&self) -> bool {
         self.options.fair
     }
 
-    /// How many calls of the whole fleet can have the lock at a time; `None` for one, and if it depends on
+    /// Returns how many calls of the fleet can hold the lock at a time; `None` for one, and if the number comes from
     /// the arguments.
     #[must_use]
     pub const fn permits(&self) -> Option<u32> {

@@ -55,7 +55,8 @@ enum Pem {
 }
 
 impl Tls {
-    /// The operating system's root certificates, the host of the URL, and no client certificate.
+    /// Makes the default: trusts the operating system's root certificates, expects the host of the URL, and presents no
+    /// client certificate.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -68,23 +69,24 @@ impl Tls {
         self
     }
 
-    /// [`cacert_file`](Self::cacert_file) with the text itself.
+    /// Trusts the certificate authorities in this PEM text, and not those of the operating system.
     #[must_use]
     pub fn cacert_pem(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.authorities = Some(Pem::Text(pem.into().into()));
         self
     }
 
-    /// The client's certificate, with those between it and its authority if there are any, and its
-    /// private key, as PEM files. Servers with `tls-auth-clients yes` require it. A key with a
-    /// passphrase cannot be read.
+    /// Presents the client's certificate and uses its private key, from PEM files. Servers with `tls-auth-clients yes`
+    /// require it. The first file also has the certificates between it and its authority, if there are any. A key with
+    /// a passphrase cannot be read.
     #[must_use]
     pub fn cert_files(mut self, cert: impl Into<PathBuf>, key: impl Into<PathBuf>) -> Self {
         self.certificate = Some((Pem::File(cert.into()), Pem::File(key.into())));
         self
     }
 
-    /// [`cert_files`](Self::cert_files) with the texts themselves.
+    /// Presents the client's certificate and uses its private key, from PEM texts; see
+    /// [`cert_files`](Self::cert_files).
     #[must_use]
     pub fn cert_pem(mut self, cert: impl Into<Vec<u8>>, key: impl Into<Vec<u8>>) -> Self {
         let text = |pem: Vec<u8>| Pem::Text(pem.into());
@@ -92,16 +94,16 @@ impl Tls {
         self
     }
 
-    /// The name that the servers' certificates must be for, in place of the host of the URL. It is also
-    /// what the client asks for (SNI). If servers have different names, write them in the URLs.
+    /// Sets the name that the servers' certificates must be for, in place of the host of the URL. The client sends it,
+    /// too (SNI). If servers have different names, write them in the URLs.
     #[must_use]
     pub fn sni(mut self, name: impl Into<String>) -> Self {
         self.sni = Some(name.into());
         self
     }
 
-    /// With `true`, any certificate is accepted, so anyone on the network can stand in for a server
-    /// and read the password. For tests. Default: `false`.
+    /// Accepts any certificate if `true`, so anyone on the network can stand in for a server and read the password. For tests.
+    /// Default: `false`.
     #[must_use]
     pub const fn insecure(mut self, insecure: bool) -> Self {
         self.is_insecure = insecure;

@@ -82,19 +82,19 @@ pub struct LocalSection {
 }
 
 impl Inspection {
-    /// The key as it stands on the nodes, with the [prefix](crate::Builder::key_prefix).
+    /// Returns the key as it stands on the nodes, with the [prefix](crate::Builder::key_prefix).
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// The nodes, in the order of configuration.
+    /// Returns the nodes, in the order of configuration.
     #[must_use]
     pub fn nodes(&self) -> &[InspectedNode] {
         &self.nodes
     }
 
-    /// What stands under the key. The first are those on most nodes.
+    /// Returns the values of the key. Those on most nodes come first.
     ///
     /// Several if the lock is [shared](crate::Lock::shared) or has [permits](crate::Lock::permits). Several
     /// with one that has [no majority](Holder::has_majority) if processes ask for the lock at this moment,
@@ -104,22 +104,22 @@ impl Inspection {
         &self.holders
     }
 
-    /// True if a majority of nodes has one of the [holders](Self::holders). If nodes have a
+    /// Returns true if a majority of nodes has one of the [holders](Self::holders). If nodes have a
     /// [problem](InspectedNode::problem), the lock can be held although this is false.
     #[must_use]
     pub fn is_held(&self) -> bool {
         self.holders.iter().any(Holder::has_majority)
     }
 
-    /// The processes that wait for the lock, as far as the nodes know them; those first that have waited for the
-    /// longest time. Of each process one caller is known, and of the process that has the lock none: see
+    /// Returns the processes that wait for the lock, as far as the nodes know them; those first that have waited for
+    /// the longest time. Of each process one caller is known, and of the process that has the lock none: see
     /// [`sections`](Self::sections).
     #[must_use]
     pub fn waiters(&self) -> &[RemoteWaiter] {
         &self.waiters
     }
 
-    /// The sections of this process that hold the lock or wait for it, in the order of asking. Sections of
+    /// Returns the sections of this process that hold the lock or wait for it, in the order of asking. Sections of
     /// other processes are known to those alone.
     #[must_use]
     pub fn sections(&self) -> &[LocalSection] {
@@ -128,21 +128,19 @@ impl Inspection {
 }
 
 impl InspectedNode {
-    /// The node's address, without user and password.
+    /// Returns the node's address, without user and password.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// Why nothing is known of this node: it could not be reached in time, or does not let the user read
-    /// the key.
+    /// Returns why this node reported nothing: it could not be reached in time, or does not let the user read the key.
     #[must_use]
     pub const fn problem(&self) -> Option<&Why> {
         self.problem.as_ref()
     }
 
-    /// Why it does not list the processes that are connected, such as a user without the right
-    /// `+client|list`.
+    /// Returns why the node does not list the connected processes, such as a user without the right `+client|list`.
     #[must_use]
     pub const fn hides_clients(&self) -> Option<&Why> {
         self.hides_clients.as_ref()
@@ -150,53 +148,53 @@ impl InspectedNode {
 }
 
 impl Holder {
-    /// What kind of client writes such a value.
+    /// Returns what kind of client writes such a value.
     #[must_use]
     pub const fn kind(&self) -> HolderKind {
         self.kind
     }
 
-    /// The owner's id, or what another program has written, up to 200 characters of it.
+    /// Returns the owner's id, or what another program has written, up to 200 characters of it.
     #[must_use]
     pub fn owner(&self) -> &str {
         &self.owner
     }
 
-    /// The [value](crate::Lock::value) of the lock, if its holder has given it one.
+    /// Returns the [value](crate::Lock::value) of the lock, if its holder has given it one.
     #[must_use]
     pub fn value(&self) -> Option<&str> {
         self.value.as_deref()
     }
 
-    /// Which of the [permits](crate::Lock::permits) it is, from 0 on.
+    /// Returns the number of the [permit](crate::Lock::permits), from 0 on.
     #[must_use]
     pub const fn permit(&self) -> Option<u32> {
         self.permit
     }
 
-    /// The process whose owner it is. `None` if no connection of it was found: the process is gone or has
-    /// lost its connections, its user may not name them (`+client|setname`), the nodes do not
+    /// Returns the process whose owner it is. `None` if no connection of it was found: the process is gone or has lost
+    /// its connections, its user may not name them (`+client|setname`), the nodes do not
     /// [list](InspectedNode::hides_clients) them, or another library has written the value.
     #[must_use]
     pub const fn process(&self) -> Option<&ClientProcess> {
         self.process.as_ref()
     }
 
-    /// The addresses of the nodes on which it stands, and for how much longer if nothing is done; `None` if it
+    /// Returns the addresses of the nodes on which it stands, and for how much longer if nothing is done; `None` if it
     /// never expires.
     pub fn nodes(&self) -> impl Iterator<Item = (&str, Option<Duration>)> {
         let nodes = self.nodes.iter();
         nodes.map(|(address, remaining)| (&**address, *remaining))
     }
 
-    /// Whether a majority of all nodes has it, as far as they replied. If not, and all did, it holds nothing,
+    /// Returns whether a majority of all nodes has it, as far as they replied. If not, and all did, it holds nothing,
     /// and only stands in the way.
     #[must_use]
     pub const fn has_majority(&self) -> bool {
         self.has_majority
     }
 
-    /// When it is gone from all nodes if nothing is done; `None` if it never expires. A holder that works
+    /// Returns when it is gone from all nodes if nothing is done; `None` if it never expires. A holder that works
     /// renews it.
     #[must_use]
     pub fn remaining(&self) -> Option<Duration> {
@@ -206,45 +204,44 @@ impl Holder {
 }
 
 impl ClientProcess {
-    /// What each of its owners begins with.
+    /// Returns the text with which each value of this process begins.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.name.process
     }
 
-    /// Its [service](crate::Builder::service).
+    /// Returns the process's [service](crate::Builder::service).
     #[must_use]
     pub fn service(&self) -> &str {
         &self.name.service
     }
 
-    /// The name of the machine or container that it runs on.
+    /// Returns the name of the machine or container that the process runs on.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.name.host
     }
 
-    /// Its process id on that host.
+    /// Returns the process id on that host.
     #[must_use]
     pub const fn pid(&self) -> u32 {
         self.name.pid
     }
 
-    /// From where it is connected, as one of the nodes sees it.
+    /// Returns the address from which the process is connected, as one of the nodes sees it.
     #[must_use]
     pub fn address(&self) -> Option<&str> {
         self.address.as_deref()
     }
 
-    /// For how long it has been connected to the node that has known it for longest, in whole seconds. It has
-    /// no lock for longer, unless all its connections broke meanwhile. The nodes do not keep since when a lock
-    /// is held.
+    /// Returns how long the oldest connection of the process has lasted, in whole seconds. The process has held no lock
+    /// for longer, unless all its connections broke meanwhile. The nodes do not record when a lock was acquired.
     #[must_use]
     pub const fn connected(&self) -> Option<Duration> {
         self.connected
     }
 
-    /// True if it is the node set that was asked, in this process.
+    /// Returns true if this process is the caller's, and uses the same node set.
     #[must_use]
     pub const fn is_this(&self) -> bool {
         self.is_this
@@ -252,25 +249,25 @@ impl ClientProcess {
 }
 
 impl RemoteWaiter {
-    /// What each owner of the process begins with.
+    /// Returns the text with which each value of the process begins.
     #[must_use]
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// The process, if a connection of it was found.
+    /// Returns the process, if a connection of it was found.
     #[must_use]
     pub const fn process(&self) -> Option<&ClientProcess> {
         self.process.as_ref()
     }
 
-    /// For how long it has waited.
+    /// Returns how long the process has waited.
     #[must_use]
     pub const fn waited(&self) -> Duration {
         self.waited
     }
 
-    /// Whether it would [share](crate::Lock::shared) the lock.
+    /// Returns whether the process asks for the lock in [shared](crate::Lock::shared) mode.
     #[must_use]
     pub const fn is_shared(&self) -> bool {
         self.is_shared
@@ -278,31 +275,32 @@ impl RemoteWaiter {
 }
 
 impl LocalSection {
-    /// Its name, if it is an annotated function.
+    /// Returns the name of the section, if it is an annotated function.
     #[must_use]
     pub const fn name(&self) -> Option<&'static str> {
         self.name
     }
 
-    /// Whether it [shares](crate::Lock::shared) the lock.
+    /// Returns whether the section holds the lock in [shared](crate::Lock::shared) mode, or asks for it so.
     #[must_use]
     pub const fn is_shared(&self) -> bool {
         self.is_shared
     }
 
-    /// True if it waits for the lock, or for the other keys of a lock on several.
+    /// Returns true if the section waits for the lock, or for the other keys of a lock on several.
     #[must_use]
     pub const fn waits(&self) -> bool {
         self.waits
     }
 
-    /// How long ago it asked for the lock.
+    /// Returns how long ago the section asked for the lock.
     #[must_use]
     pub const fn asked(&self) -> Duration {
         self.asked
     }
 
-    /// What is left of its lease; zero if it waits, or if the lease is over and the holder has not let go.
+    /// Returns how long the lease still lasts; zero if the section waits, or if the lease is over and the lock not yet
+    /// released.
     #[must_use]
     pub const fn remaining(&self) -> Duration {
         self.remaining

@@ -39,7 +39,7 @@ type Provide = dyn Fn(Arc<str>) -> BoxFuture<'static, Result<Credentials, Box<dy
     + Sync;
 
 impl Credentials {
-    /// A user of the server's access control list, and the user's password or token.
+    /// Makes the credentials of a user in the server's access control list, with its password or token.
     #[must_use]
     pub fn new(user: impl Into<Arc<str>>, password: impl Into<Arc<str>>) -> Self {
         Self {
@@ -48,7 +48,7 @@ impl Credentials {
         }
     }
 
-    /// The password of the user `default`, which is what `requirepass` sets.
+    /// Makes the credentials of the user `default`, whose password `requirepass` sets.
     #[must_use]
     pub fn password_only(password: impl Into<Arc<str>>) -> Self {
         Self {

@@ -18,38 +18,38 @@ pub struct Acquisition {
 }
 
 impl Acquisition {
-    /// The key of the lock, without the key prefix of the node set.
+    /// Returns the key of the lock, without the key prefix of the node set.
     #[must_use]
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// What the section is called: the `name` of the attribute, by default the path of the
-    /// function. `None` without an attribute.
+    /// Returns the name of the section: the `name` of the attribute, by default the path of the function. `None`
+    /// without an attribute.
     #[must_use]
     pub const fn name(&self) -> Option<&'static str> {
         self.name
     }
 
-    /// When it asked, counted from the making of the node set.
+    /// Returns when the call asked for the lock, counted from when the node set was made.
     #[must_use]
     pub const fn asked(&self) -> Duration {
         self.asked
     }
 
-    /// When it got the lock, counted like [`asked`](Self::asked).
+    /// Returns when the call got the lock, counted like [`asked`](Self::asked).
     #[must_use]
     pub const fn granted(&self) -> Option<Duration> {
         self.granted
     }
 
-    /// When it let go of the lock, failed or gave up, counted like [`asked`](Self::asked).
+    /// Returns when the call released the lock, failed or gave up, counted like [`asked`](Self::asked).
     #[must_use]
     pub const fn ended(&self) -> Option<Duration> {
         self.ended
     }
 
-    /// What has become of it.
+    /// Returns the outcome of the call so far.
     #[must_use]
     pub const fn outcome(&self) -> &Outcome {
         &self.outcome

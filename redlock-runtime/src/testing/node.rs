@@ -36,7 +36,7 @@ impl TestNode {
         Self { node, redlock }
     }
 
-    /// Its address, as errors name it.
+    /// Returns the node's address, as errors name it.
     #[must_use]
     pub fn address(&self) -> &str {
         self.node.address()
@@ -70,7 +70,7 @@ impl TestNode {
         self.node.lose_replies(0);
     }
 
-    /// [Heals](Self::heal) it, and returns when it votes again.
+    /// Heals the node like [`heal`](Self::heal), and returns when it votes again.
     ///
     /// # Cancellation
     /// Dropping the future has no effect on the node.
@@ -97,10 +97,9 @@ impl TestNode {
         self.node.flush();
     }
 
-    /// True if it has a key of this name, whoever set it. The name is without the key prefix of the
-    /// node set. A lock is on all nodes that replied; if they were busy when it was
-    /// acquired, on a majority at first, and on the others once it is
-    /// [watched](crate::guarantees#promises).
+    /// Returns true if it has a key of this name, whoever set it. The name is without the key prefix of the node set. A
+    /// lock is on all nodes that replied; if they were busy when it was acquired, on a majority at first, and on the
+    /// others once it is [watched](crate::guarantees#promises).
     #[must_use]
     pub fn has_key(&self, key: &str) -> bool {
         let shared = &self.redlock.shared;

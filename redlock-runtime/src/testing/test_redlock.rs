@@ -139,7 +139,7 @@ impl TestRedlock {
         })
     }
 
-    /// The node at this position, from zero.
+    /// Returns the node at this position, from zero.
     ///
     /// # Panics
     /// If there is none.
@@ -155,13 +155,13 @@ impl TestRedlock {
         }
     }
 
-    /// All nodes, in order.
+    /// Returns all nodes, in order.
     pub fn each_node(&self) -> impl Iterator<Item = TestNode> {
         (0..self.nodes.len()).map(|index| self.node(index))
     }
 
-    /// Every call that has asked for a lock on this node set, in the order of asking, since it was
-    /// made or since [`clear_history`](Self::clear_history).
+    /// Returns every call that has asked for a lock on this node set, in the order of asking, since it was made or
+    /// since [`clear_history`](Self::clear_history).
     ///
     /// ```
     /// # use redlock_runtime::{Redlock, testing::Outcome};
@@ -192,8 +192,7 @@ impl TestRedlock {
         }
     }
 
-    /// The keys that were locked, once for each time, in the order in which the callers went on with
-    /// their locks.
+    /// Returns the keys that were locked, once for each time, in the order in which the callers got their locks.
     #[must_use]
     pub fn locked(&self) -> Vec<String> {
         let mut granted: Vec<(u64, String)> = self
@@ -208,8 +207,8 @@ impl TestRedlock {
         granted.into_iter().map(|(_, key)| key).collect()
     }
 
-    /// True if this lock is held on this node set now: granted, not released, not known to be lost,
-    /// and before its deadline. A client [elsewhere](Self::held_elsewhere) does not count.
+    /// Returns true if this lock is held on this node set now: granted, not released, not known to be lost, and before
+    /// its deadline. A client [elsewhere](Self::held_elsewhere) does not count.
     #[must_use]
     pub fn is_locked(&self, key: &str) -> bool {
         !self.held(key).is_empty()
