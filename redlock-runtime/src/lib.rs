@@ -55,10 +55,10 @@
 //!   [`LockError::Quarantined`], or wait.
 //! - Held locks survive restarts of one node after the other: their keys are written to a node again as
 //!   soon as it votes.
-//! - Servers that are all new vote after the key TTL of the starting process's default lease: 5 s at least, and
-//!   `max_lease` at most. A single new server waits for the key TTL of `max_lease`.
+//! - If all servers are new, they vote after the key TTL of the default lease, which counts as 5 s at least. A single
+//!   new server waits for the key TTL of `max_lease`.
 //!   [`assume_fresh`](Builder::assume_fresh) skips that wait in tests and development.
-//! - A server that has run for twice its waiting time with its data, without a flush, votes at once.
+//! - A server that has kept its data for twice that time votes at once.
 //! - A server that [writes every lock to disk](guide::operating#configuration-of-a-server) votes at once after
 //!   a restart.
 //!
